@@ -1,0 +1,1 @@
+"""ascend-sim: convolution backward executed on a model of the Ascend AI Core."""

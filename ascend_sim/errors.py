@@ -1,0 +1,30 @@
+"""Errors that a user of the simulator can meet; every one is a single clear line.
+
+`SimError` is the base. The command line turns each into exit code 2 and prints its message without a traceback.
+"""
+
+from __future__ import annotations
+
+
+class SimError(Exception):
+    """Bad input or an impossible request; the message says what was given, what is allowed and where the limit is from."""
+
+
+class ConfigError(SimError):
+    """A YAML file that cannot be used: names the file and the field."""
+
+
+class TilingError(SimError):
+    """A tiling that cannot run: names the formula, the numbers and the limit."""
+
+
+class AclnnError(SimError):
+    """A call that the operator refuses.
+
+    Attributes: `status`, the vendor's return code (161001 null pointer, 161002 invalid parameter, 561103 internal).
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"status {status}: {message}")
+        self.status = status
+        self.message = message

@@ -1,0 +1,45 @@
+"""The normalised problem: every rank of convolution backward as one 3-D problem (1-D and 2-D have D = 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ConvProblem:
+    """One convolution (not transposed: `input` convolved with `weight` gives the map that `grad_output` belongs to).
+
+    Sizes are elements. `pad_front/up/left` stand before the first element of D/H/W, `pad_back/down/right` behind the last.
+    """
+
+    n: int
+    c_in: int
+    c_out: int
+    d_in: int
+    h_in: int
+    w_in: int
+    d_out: int
+    h_out: int
+    w_out: int
+    k_d: int
+    k_h: int
+    k_w: int
+    stride_d: int = 1
+    stride_h: int = 1
+    stride_w: int = 1
+    dilation_d: int = 1
+    dilation_h: int = 1
+    dilation_w: int = 1
+    pad_front: int = 0
+    pad_back: int = 0
+    pad_up: int = 0
+    pad_down: int = 0
+    pad_left: int = 0
+    pad_right: int = 0
+    groups: int = 1
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of one gradient (grad_input and grad_weight need the same number)."""
+        taps = self.k_d * self.k_h * self.k_w
+        return self.n * self.c_out * self.d_out * self.h_out * self.w_out * (self.c_in // self.groups) * taps
