@@ -1,0 +1,181 @@
+"""Chip files: find them, read them, follow `extends`, merge the layers.
+
+A layer is one YAML file as a tree whose numbers are `Leaf`s. `extends` names a shipped file (`dav-2201`, `ascend910b3`)
+or, when it ends in .yaml, a file beside the one that says it. The layers merge key by key, the most derived wins; a
+leaf is replaced as a whole (a new value never keeps the old value's source), and `null` removes an inherited key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ascend_sim.chip.leaf import MARKS, Leaf, Source
+from ascend_sim.errors import ConfigError
+
+Tree = dict[Any, Any]
+_LEAF_KEYS = ("value", "unit", "source")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One chip file: its name for messages and its tree (without `extends`)."""
+
+    file: str
+    tree: Tree
+
+
+def shipped_files() -> dict[str, str]:
+    """Names of the chip files in the package -> their names for messages."""
+    folder = resources.files("ascend_sim.configs").joinpath("chips")
+    names = sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    return {name: f"configs/chips/{name}.yaml" for name in names}
+
+
+def is_path(name: str | Path) -> bool:
+    """Whether `name` means a file of the user's rather than a shipped chip."""
+    return isinstance(name, Path) or name.endswith((".yaml", ".yml"))
+
+
+def read_layers(name: str | Path) -> list[Layer]:
+    """Return the layers of a chip, most derived first; `ConfigError` for a file or `extends` that cannot be used."""
+    layers: list[Layer] = []
+    seen: list[str] = []
+    here = Path()
+    while True:
+        if is_path(name):
+            path = (here / name).resolve()
+            identity = file = str(path)
+        elif (name := str(name).lower()) in (shipped := shipped_files()):
+            identity = file = shipped[name]
+        else:
+            raise ConfigError(
+                f"{layers[-1].file}: extends: no shipped chip file {name!r}; there are {', '.join(shipped)}"
+            )
+        if identity in seen:
+            raise ConfigError(f"{layers[-1].file}: extends: loop {' -> '.join([*seen, identity])}")
+        seen.append(identity)
+        tree = _parse(_text(name, file), file)
+        parent = tree.pop("extends", None)
+        layers.append(Layer(file, _lift(tree, file, ())))
+        if parent is None:
+            return layers
+        if not isinstance(parent, str):
+            raise ConfigError(f"{file}: extends: must be the name of one chip file, got {parent!r}")
+        here = path.parent if is_path(name) else Path()
+        name = parent
+
+
+def merge(layers: list[Layer]) -> Tree:
+    """Return the layers (most derived first) as one tree."""
+    merged: Tree = {}
+    for layer in reversed(layers):
+        merged = _overlay(merged, layer.tree, layer.file, ())
+    return merged
+
+
+def leaves(node: object, at: tuple[object, ...] = ()) -> Iterator[tuple[str, Leaf]]:
+    """Yield (dotted path, leaf) for every number of a tree."""
+    if isinstance(node, Leaf):
+        yield dotted(at), node
+    elif isinstance(node, Mapping):
+        for key, child in node.items():
+            yield from leaves(child, (*at, key))
+
+
+def file_of(layers: list[Layer], at: tuple[object, ...]) -> str:
+    """Name the file that says the field at `at`; the most derived one when none does (a missing key)."""
+    for layer in layers:
+        node: object = layer.tree
+        for key in at:
+            node = node.get(key, _ABSENT) if isinstance(node, Mapping) else _ABSENT
+        if node is not _ABSENT:
+            return layer.file
+    return layers[0].file
+
+
+def dotted(at: tuple[object, ...]) -> str:
+    """Write a place in the tree as `paths.GM->L1.head`."""
+    return ".".join(str(key) for key in at)
+
+
+_ABSENT = object()
+
+
+def _text(name: str | Path, file: str) -> str:
+    source = Path(file) if is_path(name) else resources.files("ascend_sim.configs").joinpath("chips", f"{name}.yaml")
+    try:
+        return source.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise ConfigError(f"{file}: cannot be read: {reason}") from None
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """PyYAML keeps the last of two equal keys in silence; a chip file with two clocks is an error."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Tree:
+        mapping = super().construct_mapping(node, deep)
+        seen: set[object] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands twice", key_node.start_mark)
+            seen.add(key)
+        return mapping
+
+
+def _parse(text: str, file: str) -> Tree:
+    try:
+        tree = yaml.load(text, _UniqueKeys)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f"line {mark.line + 1}: " if mark else ""
+        raise ConfigError(f"{file}: {line}{getattr(error, 'problem', None) or 'not YAML'}") from None
+    if not isinstance(tree, dict):
+        raise ConfigError(f"{file}: must be a mapping of sections, got {tree!r}")
+    return tree
+
+
+def _lift(node: Any, file: str, at: tuple[object, ...]) -> Any:
+    if not isinstance(node, dict):
+        return node
+    if not any(key in node for key in _LEAF_KEYS):
+        return {key: _lift(child, file, (*at, key)) for key, child in node.items()}
+    where = f"{file}: {dotted(at)}"
+    for key in node:
+        if key not in _LEAF_KEYS:
+            raise ConfigError(f"{where}: unknown key {key!r}; a number has value, unit and source")
+    for key in _LEAF_KEYS:
+        if key not in node:
+            raise ConfigError(f"{where}: missing {key}; a number is {{value: ..., unit: ..., source: ...}}")
+    value, unit, source = (node[key] for key in _LEAF_KEYS)
+    if not isinstance(value, bool | int | float):
+        raise ConfigError(f"{where}: value must be a number, got {value!r}")
+    if not isinstance(unit, str):
+        raise ConfigError(f"{where}: unit must be a text, got {unit!r}")
+    if not isinstance(source, str) or source.strip().rstrip(":") in ("", *MARKS):
+        raise ConfigError(f"{where}: missing source: name where the number is from, or `assumed: why`; got {source!r}")
+    return Leaf(value, Source(unit, source.strip()))
+
+
+def _overlay(base: Tree, over: Tree, file: str, at: tuple[object, ...]) -> Tree:
+    merged = dict(base)
+    for key, new in over.items():
+        old = merged.get(key)
+        if new is None:
+            if key not in merged:
+                raise ConfigError(
+                    f"{file}: {dotted((*at, key))}: null removes an inherited key, but nothing is inherited"
+                )
+            del merged[key]
+        elif isinstance(new, dict):
+            merged[key] = _overlay(old if isinstance(old, dict) else {}, new, file, (*at, key))
+        else:
+            merged[key] = new
+    return merged

@@ -1,0 +1,54 @@
+"""One number of a chip file: its value, its unit and where it comes from.
+
+In YAML a number is `{value: 65536, unit: bytes, source: "CANN 8.1.RC1 platform_config/Ascend910B3.ini l0_a_size"}`.
+A field of the models declares the unit it expects with `Unit`; what is left after validation is the plain number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+MARKS = ("assumed", "derived", "fitted", "stated")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Unit and origin of one number, as its YAML leaf gives them."""
+
+    unit: str
+    text: str
+
+    @property
+    def mark(self) -> str:
+        """How sure the number is: `stated`, `derived`, `fitted` or `assumed`; a source without a mark is `stated`."""
+        head, colon, _ = self.text.partition(":")
+        return head if colon and head in MARKS else "stated"
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A number as it stands in the file, before its unit is checked against the field's."""
+
+    value: int | float | bool
+    source: Source
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Field annotation: the value must be a `Leaf` in unit `name`; the field keeps the bare number."""
+
+    name: str
+
+    def __get_pydantic_core_schema__(self, source_type: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self._number, handler(source_type))
+
+    def _number(self, given: object) -> object:
+        if not isinstance(given, Leaf):
+            raise ValueError(f"must be written {{value: ..., unit: {self.name}, source: ...}}, got {given!r}")
+        if given.source.unit != self.name:
+            raise ValueError(f"unit is {given.source.unit!r}, this field is in {self.name!r}")
+        return given.value

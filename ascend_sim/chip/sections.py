@@ -1,0 +1,284 @@
+"""The sections of a chip file as frozen models; every number declares its unit.
+
+Cycles are cycles of the cube clock. `head` is what an instruction occupies its pipe for beyond its data; `latency` lies
+between the end of that occupancy and retirement.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ascend_sim.chip.leaf import Unit
+from ascend_sim.errors import SimError
+
+Pipe = Literal["S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX"]
+Buffer = Literal["L1", "L0A", "L0B", "L0C", "UB", "BT", "FB"]
+CoreKind = Literal["AIC", "AIV", "AI_CORE"]
+CubeDtype = Literal[
+    "float16", "bfloat16", "float32", "hf32", "int8", "int4",
+    "hifloat8", "float8_e4m3fn", "float8_e5m2", "mxfp8", "mxfp4",
+]  # fmt: skip
+VectorDtype = Literal["float16", "bfloat16", "float32", "int8", "uint8", "int16", "uint16", "int32", "uint32"]
+
+_positive = Field(strict=True, gt=0, allow_inf_nan=False)
+_natural = Field(strict=True, ge=0, allow_inf_nan=False)
+_fraction = Field(strict=True, gt=0, le=1, allow_inf_nan=False)
+
+Bytes = Annotated[int, Field(strict=True, gt=0), Unit("bytes")]
+Cycles = Annotated[int, Field(strict=True, ge=0), Unit("cycles")]
+FractionalCycles = Annotated[float, _natural, Unit("cycles")]
+CoreCount = Annotated[int, Field(strict=True, ge=0), Unit("cores")]
+Bits = Annotated[int, Field(strict=True, gt=0), Unit("bits")]
+Count = Annotated[int, Field(strict=True, ge=0), Unit("count")]
+Depth = Annotated[int, Field(strict=True, gt=0), Unit("instructions")]
+Elements = Annotated[int, Field(strict=True, gt=0), Unit("elements")]
+ElementRate = Annotated[float, _positive, Unit("elements/cycle")]
+WholeElementRate = Annotated[int, Field(strict=True, gt=0), Unit("elements/cycle")]
+ByteRate = Annotated[float, _positive, Unit("bytes/cycle")]
+RepeatCycles = Annotated[float, _positive, Unit("cycles/repeat")]
+Megahertz = Annotated[float, _positive, Unit("MHz")]
+GigabytesPerSecond = Annotated[float, _positive, Unit("GB/s")]
+Microseconds = Annotated[float, _natural, Unit("us")]
+Fraction = Annotated[float, _fraction, Unit("ratio")]
+Ratio = Annotated[float, _natural, Unit("ratio")]
+Flag = Annotated[bool, Field(strict=True), Unit("bool")]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Identity(Section):
+    """Names: SoC and short SoC as in the vendor's files, product as in the operator documents."""
+
+    soc: str
+    short_soc: str
+    series: str
+    arch: str
+    product: str
+
+
+class Kind(Section):
+    """What one core of a kind is made of."""
+
+    pipes: tuple[Pipe, ...]
+    buffers: tuple[Buffer, ...]
+
+
+class Cores(Section):
+    """Core counts; coupled chips count AI Cores in `aic` and vector-only cores in `aiv`."""
+
+    aic: Annotated[CoreCount, Field(gt=0)]
+    aiv: CoreCount
+    aiv_per_aic: CoreCount
+    coupled: bool = Field(strict=True)
+    kinds: dict[CoreKind, Kind]
+
+
+class Clock(Section):
+    """`cube_mhz` is the clock of every cycle count; `vector_mhz` only where vector cores have their own."""
+
+    cube_mhz: Megahertz
+    vector_mhz: Megahertz | None = None
+
+
+class Alignment(Section):
+    """Addresses and lengths of local memory come in blocks; cube operands in fractals."""
+
+    block: Bytes
+    fractal: Bytes
+
+
+class CubeRate(Section):
+    """`k0` is K of one fractal; a 16 x 16 output fractal takes `k_per_cycle` of K each cycle."""
+
+    k0: Elements
+    k_per_cycle: WholeElementRate
+
+
+class Cube(Section):
+    """Mmad occupies head + ceil(m / m0) ceil(n / n0) ceil(k / k0) k0 / k_per_cycle cycles.
+
+    `hf32_mantissa_bits` is what HF32 mode keeps of an fp32 operand; absent where the cube has no such mode.
+    """
+
+    m0: Elements
+    n0: Elements
+    rates: dict[CubeDtype, CubeRate]
+    hf32_mantissa_bits: Bits | None = None
+    head_first: Cycles
+    head_stream: Cycles
+    latency: Cycles
+
+    def macs_per_cycle(self, dtype: str) -> int:
+        """Multiply-accumulates per cycle and core; `SimError` for a dtype that the cube does not take."""
+        rate = self.rates.get(dtype)  # type: ignore[call-overload]
+        if rate is None:
+            raise SimError(
+                f"the cube does not take {dtype!r}; it takes {', '.join(self.rates)} (chip file, cube.rates)"
+            )
+        return self.m0 * self.n0 * rate.k_per_cycle
+
+
+class Path(Section):
+    """One way for data: its pipe and what a transfer costs; `bytes_per_cycle` is the port of one core."""
+
+    pipe: Pipe
+    bytes_per_cycle: ByteRate
+    head: Cycles
+    latency: Cycles
+
+
+class Load3dRates(Section):
+    """Bytes/cycle into one L0 buffer by horizontal stride; `other` is every stride that is not listed."""
+
+    stride_w: dict[Annotated[int, Field(strict=True, gt=0)], ByteRate]
+    other: ByteRate
+    transpose_32bit: ByteRate | None = None
+    row_slots: Count
+
+
+class Load3d(Section):
+    """Image-to-column load; its head and latency stand instead of the L1 path's, the pipe is the path's.
+
+    `slide_rows` switches on the published rule for an instruction that slides over n > 1 rows:
+    `row_bytes` / (2 stride_w + row_slots + n), rounded down, at least `other`.
+    """
+
+    head: Cycles
+    latency: Cycles
+    rates: dict[Buffer, Load3dRates]
+    slide_rows: Flag
+    row_bytes: Bytes
+
+    def rate(self, dest: str, stride_w: int, itemsize: int, transpose: bool = False, rows: int = 1) -> float:
+        """Return bytes/cycle into `dest`; `rows` is the number of image rows one instruction slides over.
+
+        Raises `SimError` for a destination that load3d does not reach.
+        """
+        table = self.rates.get(dest)  # type: ignore[call-overload]
+        if table is None:
+            raise SimError(
+                f"load3d does not reach {dest!r}; it reaches {', '.join(self.rates)} (chip file, load3d.rates)"
+            )
+        rate = table.stride_w.get(stride_w, table.other)
+        if self.slide_rows and rows > 1 and stride_w in table.stride_w:
+            rate = max(table.other, float(self.row_bytes // (2 * stride_w + table.row_slots + rows)))
+        if transpose and itemsize == 4 and table.transpose_32bit is not None:
+            rate = min(rate, table.transpose_32bit)
+        return rate
+
+
+class Fixpipe(Section):
+    """Conversion of L0C on its way out: elements/cycle by bytes per output element; the path's port caps it.
+
+    Head and latency are the unit's own; those of the path L0C->GM or L0C->L1 come on top.
+    """
+
+    elements_per_cycle: dict[Annotated[int, Field(strict=True, gt=0)], ElementRate]
+    channel_split_bytes_per_cycle: ByteRate
+    head: Cycles
+    latency: Cycles
+
+    def rate(self, itemsize: int, channel_split: bool = False) -> float:
+        """Return bytes/cycle out of L0C for elements of `itemsize` bytes; `SimError` for a size it does not write."""
+        if channel_split:
+            return self.channel_split_bytes_per_cycle
+        elements = self.elements_per_cycle.get(itemsize)
+        if elements is None:
+            known = ", ".join(map(str, self.elements_per_cycle))
+            raise SimError(
+                f"Fixpipe writes no {itemsize}-byte elements; it writes {known} (chip file, fixpipe.elements_per_cycle)"
+            )
+        return elements * itemsize
+
+
+class VectorOp(Section):
+    """Cycles per repeat by dtype; `head` only where it differs from the unit's."""
+
+    cycles_per_repeat: dict[VectorDtype, RepeatCycles]
+    head: FractionalCycles | None = None
+
+
+class UbBanks(Section):
+    """Banks of the Unified Buffer: 32-byte blocks go round the groups, one access per group and cycle."""
+
+    groups: Count
+    per_group: Count
+    bytes: Bytes
+
+
+class Vector(Section):
+    """Occupancy: head + repeats x cycles_per_repeat (x `bank_conflict`) + `count_tail` for a partial repeat."""
+
+    repeat_bytes: Bytes
+    head: FractionalCycles
+    latency: Cycles
+    bank_conflict: Ratio
+    count_tail: Cycles
+    banks: UbBanks
+    ops: dict[str, VectorOp]
+
+    def cycles(self, op: str, dtype: str, nbytes: int, conflict: bool = False) -> tuple[int, int]:
+        """Return (head, work) cycles of one instruction over `nbytes`, each rounded up.
+
+        `conflict`: both sources lie in the same banks. Raises `SimError` for an operation or dtype that is not listed.
+        """
+        entry = self.ops.get(op)
+        if entry is None:
+            raise SimError(f"no vector operation {op!r}; there are {', '.join(self.ops)} (chip file, vector.ops)")
+        slope = entry.cycles_per_repeat.get(dtype)  # type: ignore[call-overload]
+        if slope is None:
+            known = ", ".join(entry.cycles_per_repeat)
+            raise SimError(f"vector operation {op} has no {dtype!r}; it has {known} (chip file, vector.ops.{op})")
+        repeats, rest = divmod(nbytes, self.repeat_bytes)
+        work = (repeats + (rest > 0)) * slope * (self.bank_conflict if conflict else 1)
+        head = self.head if entry.head is None else entry.head
+        return math.ceil(head), math.ceil(work) + (self.count_tail if rest else 0)
+
+
+class Memory(Section):
+    """HBM and L2 (rates per AIC sum to the chip); `hbm_latency` is what a miss adds to a path's latency."""
+
+    hbm_bytes: Bytes
+    hbm_gb_per_s: GigabytesPerSecond
+    hbm_efficiency: Fraction
+    hbm_latency: Cycles
+    l2_bytes: Bytes
+    l2_line_bytes: Bytes
+    l2_read_bytes_per_cycle_per_aic: ByteRate
+    l2_write_bytes_per_cycle_per_aic: ByteRate
+    partial_line_refetch: Flag
+    atomic_read_ratio: Ratio
+
+
+class Sync(Section):
+    """Flags (counters up to a maximum) in a core and between cores, barriers, depths of the pipes' queues."""
+
+    flag_ids: Count
+    reserved_flag_ids: Count
+    flag_max: Count
+    flag_latency: Cycles
+    cross_flag_ids: Count
+    cross_flag_max: Count
+    cross_latency: Cycles
+    barrier_latency: Cycles
+    queue_depth: dict[Pipe, Depth]
+    outstanding: dict[Pipe, Depth]
+
+
+class Scalar(Section):
+    """Cycles that the scalar unit needs to issue one instruction."""
+
+    issue_cycles: Cycles
+
+
+class Launch(Section):
+    """What a kernel costs around its instructions, by kind of core."""
+
+    task_overhead_us: dict[CoreKind, Microseconds]
+    core_start_us: dict[CoreKind, Microseconds]
+    hidden_us: Microseconds

@@ -1,0 +1,216 @@
+"""A chip as data: `load_chip("ascend910b3")` reads its YAML, checks every field and returns a frozen `ChipSpec`."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import math
+import re
+import typing
+from pathlib import Path as FilePath
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, model_validator
+
+from ascend_sim.chip.files import dotted, file_of, is_path, leaves, merge, read_layers, shipped_files
+from ascend_sim.chip.leaf import Source
+from ascend_sim.chip.sections import (
+    Alignment,
+    Buffer,
+    Bytes,
+    Clock,
+    Cores,
+    Cube,
+    Fixpipe,
+    Identity,
+    Launch,
+    Load3d,
+    Memory,
+    Path,
+    Scalar,
+    Sync,
+    Vector,
+)
+from ascend_sim.errors import ConfigError, SimError
+
+_PATH_KEY = re.compile(r"(?P<source>\w+)->(?P<destination>\w+)(:(?P<variant>\w+))?")
+_FAMILY = "dav-"
+_OUTSIDE = ("GM", "FILL")  # ends of a path that are no buffer of a core; FILL is a constant
+
+
+class ChipSpec(BaseModel):
+    """One SoC: plain numbers in the units that their fields declare, `sources` says where each is from.
+
+    `references` spells out the short names in source texts. A chip without a Fixpipe (the coupled ones) has `fixpipe`
+    None and fewer buffers and paths.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    references: dict[str, str] = {}
+    identity: Identity
+    cores: Cores
+    clock: Clock
+    buffers: dict[Buffer, Bytes]
+    alignment: Alignment
+    cube: Cube
+    paths: dict[str, Path]
+    load3d: Load3d
+    fixpipe: Fixpipe | None = None
+    vector: Vector
+    memory: Memory
+    sync: Sync
+    scalar: Scalar
+    launch: Launch
+    _sources: dict[str, Source] = PrivateAttr(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    @property
+    def sources(self) -> dict[str, Source]:
+        """Dotted path of every number (`paths.GM->L1.head`) -> its unit and source text."""
+        return self._sources
+
+    @property
+    def pipes(self) -> tuple[str, ...]:
+        """Every pipe of the chip, each once."""
+        return tuple(dict.fromkeys(pipe for kind in self.cores.kinds.values() for pipe in kind.pipes))
+
+    def us(self, cycles: float) -> float:
+        """Return cube-clock cycles as microseconds."""
+        return cycles / self.clock.cube_mhz
+
+    def cycles(self, us: float) -> int:
+        """Return microseconds as cube-clock cycles, rounded up (a millionth of a cycle is rounding noise)."""
+        return math.ceil(round(us * self.clock.cube_mhz, 6))
+
+    def hbm_bytes_per_cycle(self) -> float:
+        """HBM bandwidth that a long linear stream reaches, whole chip."""
+        return self.memory.hbm_gb_per_s * 1e3 * self.memory.hbm_efficiency / self.clock.cube_mhz
+
+    def l2_read_bytes_per_cycle(self) -> float:
+        """L2 read bandwidth, whole chip."""
+        return self.memory.l2_read_bytes_per_cycle_per_aic * self.cores.aic
+
+    def l2_write_bytes_per_cycle(self) -> float:
+        """L2 write bandwidth, whole chip."""
+        return self.memory.l2_write_bytes_per_cycle_per_aic * self.cores.aic
+
+    def peak_tflops(self, dtype: str) -> float:
+        """Dense cube peak of the chip, two operations per multiply-accumulate."""
+        return 2 * self.cube.macs_per_cycle(dtype) * self.cores.aic * self.clock.cube_mhz / 1e6
+
+    def path(self, src: str, dst: str, variant: str | None = None) -> Path:
+        """Return the path from `src` to `dst` (`GM`, `FILL` or a buffer); `SimError` when the chip has none."""
+        key = f"{src}->{dst}" + (f":{variant}" if variant else "")
+        found = self.paths.get(key)
+        if found is None:
+            there = ", ".join(name for name in self.paths if name.startswith(f"{src}->")) or "nothing"
+            raise SimError(
+                f"{self.name} ({self.identity.arch}) has no path {key}; from {src} there is {there} (chip file, paths)"
+            )
+        return found
+
+    @model_validator(mode="after")
+    def _sections_agree(self) -> ChipSpec:
+        if not self.cores.coupled and self.cores.aiv != self.cores.aic * self.cores.aiv_per_aic:
+            raise ValueError(
+                f"cores.aiv: {self.cores.aiv} is not aic x aiv_per_aic = {self.cores.aic} x {self.cores.aiv_per_aic}"
+            )
+        for kind, parts in self.cores.kinds.items():
+            for buffer in parts.buffers:
+                if buffer not in self.buffers:
+                    raise ValueError(f"cores.kinds.{kind}.buffers: {buffer} has no size under buffers")
+        for key, path in self.paths.items():
+            match = _PATH_KEY.fullmatch(key)
+            if match is None:
+                raise ValueError(f"paths.{key}: must be SOURCE->DESTINATION or SOURCE->DESTINATION:VARIANT")
+            for end in match["source"], match["destination"]:
+                if end not in self.buffers and end not in _OUTSIDE:
+                    raise ValueError(f"paths.{key}: {end} is neither a buffer of this chip nor {' or '.join(_OUTSIDE)}")
+            if path.pipe not in self.pipes:
+                raise ValueError(f"paths.{key}.pipe: no core of this chip has the pipe {path.pipe}")
+        for table in ("queue_depth", "outstanding"):
+            missing = [pipe for pipe in self.pipes if pipe != "S" and pipe not in getattr(self.sync, table)]
+            if missing:
+                raise ValueError(f"sync.{table}: missing key {missing[0]}, a pipe of this chip")
+        return self
+
+
+def chip_names() -> list[str]:
+    """Names of the shipped SoCs; families (`dav-2201`) are not chips."""
+    return [name for name in shipped_files() if not name.startswith(_FAMILY)]
+
+
+def load_chip(name_or_path: str | FilePath) -> ChipSpec:
+    """Return a chip: the name of a shipped one in any case, or the path of a .yaml file of the user's.
+
+    A file's chip is called after the file. Raises `ConfigError` for an unknown name (with the known ones) and for a
+    file that cannot be used (with file and field).
+    """
+    if is_path(name_or_path):
+        return _load(name_or_path)
+    name = str(name_or_path).lower()
+    known = chip_names()
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"; did you mean {close[0]}?" if close else "."
+        what = "is a family, not a chip" if name in shipped_files() else "is not a known chip"
+        raise ConfigError(f"{name_or_path!r} {what}{hint} Known: {', '.join(known)}; or give the path of a .yaml file")
+    return _load_shipped(name)
+
+
+@functools.cache
+def _load_shipped(name: str) -> ChipSpec:
+    return _load(name)
+
+
+def _load(name_or_path: str | FilePath) -> ChipSpec:
+    layers = read_layers(name_or_path)
+    tree = merge(layers)
+    if "name" in tree:
+        raise ConfigError(f"{file_of(layers, ('name',))}: name: unknown key; a chip is called after its file")
+    name = FilePath(name_or_path).stem if is_path(name_or_path) else str(name_or_path)
+    try:
+        spec = ChipSpec.model_validate(tree | {"name": name})
+    except ValidationError as error:
+        # A wrong key makes two errors, itself and the right one missing: the wrong one is the one to name.
+        found = sorted(error.errors(), key=lambda one: one["type"] == "missing")
+        raise ConfigError(_line(found[0], file_of(layers, _place(found[0])))) from None
+    spec._sources.update((place, leaf.source) for place, leaf in leaves(tree))
+    return spec
+
+
+def _place(error: Any) -> tuple[object, ...]:
+    return tuple(part for part in error["loc"] if part != "[key]")
+
+
+def _line(error: Any, file: str) -> str:
+    place = _place(error)
+    if error["type"] == "extra_forbidden":
+        known = _known_keys(place)
+        close = difflib.get_close_matches(str(place[-1]), known, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        said = f"unknown key; {hint}Allowed here: {', '.join(known)}"
+    elif error["type"] == "missing":
+        said = "missing key"
+    elif error["type"] == "value_error":
+        said = str(error["ctx"]["error"])
+    else:
+        said = f"{error['msg'][0].lower()}{error['msg'][1:]}, got {error['input']!r}"
+    return f"{file}: {dotted(place)}: {said}" if place else f"{file}: {said}"
+
+
+def _known_keys(place: tuple[object, ...]) -> list[str]:
+    model: Any = ChipSpec
+    for key in place[:-1]:
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            model = model.model_fields[str(key)].annotation
+            options = [option for option in typing.get_args(model) if option is not type(None)]
+            if type(None) in typing.get_args(model):
+                model = options[0]
+        else:  # dict[key type, model]
+            model = typing.get_args(model)[1]
+    return [field for field in model.model_fields if field != "name" or model is not ChipSpec]

@@ -1,0 +1,371 @@
+"""One program on one core: the scalar unit issues, the pipes work; SimPy processes that talk in timestamps.
+
+Inside a core every time follows from earlier ones by max and plus: an instruction starts when it was issued, when its pipe
+is free and when its flag arrived. A process therefore computes ahead of the SimPy clock for as long as it knows its inputs
+and sleeps on an event only when another process has not yet worked out what it needs. What a process finds out while the
+SimPy clock shows t never lies before t, so a GM transfer, which must meet the transfers of all other cores at its true
+instant, can always be handed to `Traffic` in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+import simpy
+
+from ascend_sim.engine.cross import CrossFlags
+from ascend_sim.engine.traffic import Traffic
+from ascend_sim.isa.base import (
+    BARRIER,
+    BARRIER_ALL,
+    CROSS_SET,
+    CROSS_WAIT,
+    DISARMED,
+    LOCAL,
+    PIPES,
+    SCALAR,
+    SET,
+    TRANSFER,
+    WAIT,
+)
+from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, SetFlag, WaitFlag
+from ascend_sim.kernel.program import Program
+
+Process = Generator[simpy.Event, Any, None]
+NO_WAIT = -1
+
+
+class CoreRun:
+    """The timeline of one program that begins at cycle `begin`.
+
+    After the run `start`, `end` and `retire` hold one cycle count per row (`end` is the end of occupancy; for waits the
+    instant the wait is over), `finish` the last retirement. `traffic` None means that every transfer runs at port speed.
+    """
+
+    def __init__(
+        self, env: simpy.Environment, program: Program, begin: int, order: int, traffic: Traffic | None, cross: CrossFlags,
+        gm_bases: list[int],
+    ) -> None:  # fmt: skip
+        self.env = env
+        self.program = program
+        self.begin = begin
+        self.finish = begin
+        self._order = order * len(PIPES)
+        self._traffic = traffic
+        self._cross = cross
+        self._bases = gm_bases
+        chip = program.table.chip
+        self._flag_latency = chip.sync.flag_latency
+        self._barrier_latency = chip.sync.barrier_latency
+        self._issue = chip.scalar.issue_cycles
+        count = len(program)
+        self.start = [begin] * count
+        self.end = [begin] * count
+        self.retire = [begin] * count
+        self.shared: dict[int, tuple[int, int]] = {}
+        self.limited: dict[int, int] = {}
+        self.queue_full = 0
+        self._prepare(chip)
+
+    def _prepare(self, chip: Any) -> None:
+        program = self.program
+        instructions = program.table.instructions
+        pipe = program.per_row("pipe")
+        kind = program.per_row("kind")
+        latency = program.per_row("latency")
+        work = program.per_row("work")
+        first = work + program.per_row("head_first")
+        stream = work + program.per_row("head_stream")
+        if self._traffic is None:
+            self._add_port_time(first, stream)
+        self._flag_sets: list[list[int]] = []
+        self._flag_taken: list[list[int]] = []
+        self._flag_sleeper: list[simpy.Event | None] = []
+        flags: dict[tuple[str, str, int], int] = {}
+        number = np.zeros(len(instructions), np.int64)
+        for argument in np.unique(program.rows[:, 0]):
+            instruction = instructions[argument]
+            if isinstance(instruction, SetFlag | WaitFlag):
+                key = (instruction.source, instruction.destination, instruction.flag)
+                if key not in flags:
+                    flags[key] = len(flags)
+                    self._flag_sets.append([])
+                    self._flag_taken.append([])
+                    self._flag_sleeper.append(None)
+                number[argument] = flags[key]
+        self._flag_names = list(flags)
+        self._flag_max = chip.sync.flag_max
+        is_flag = (kind == SET) | (kind == WAIT) | (kind == DISARMED)
+        first = np.where(is_flag, number[program.rows[:, 0]], first)
+        arguments = program.rows[:, 0]
+        self._queues: list[list[list[int]]] = []
+        self._lengths: list[int] = []
+        for p in range(len(PIPES)):
+            index = np.flatnonzero(pipe == p)
+            columns = (index, kind[index], first[index], stream[index], latency[index], arguments[index])
+            self._queues.append([column.tolist() for column in columns])
+            self._lengths.append(len(index))
+        self._issue_pipe = pipe.tolist()
+        self._depth = [chip.sync.queue_depth.get(name, 0) for name in PIPES]
+        self._outstanding = [chip.sync.outstanding.get(name, 0) for name in PIPES]
+        self._issued: list[list[int]] = [[] for _ in PIPES]
+        self._left: list[list[int]] = [[] for _ in PIPES]
+        self._sleeping: list[simpy.Event | None] = [None] * len(PIPES)
+        self._position = [0] * len(PIPES)
+        self._drained = [self.begin] * len(PIPES)
+        self._want_pipe = NO_WAIT
+        self._want_slot = 0
+        self._want: simpy.Event | None = None
+        self._drain: simpy.Event | None = None
+
+    def _add_port_time(self, first: Any, stream: Any) -> None:
+        """Without shared GM a transfer takes the lines it touches at the speed of its port."""
+        from ascend_sim.engine.lines import footprint
+
+        table, rows = self.program.table, self.program.rows
+        line = table.chip.memory.l2_line_bytes
+        known: dict[tuple[int, int], int] = {}
+        for row in np.flatnonzero(self.program.per_row("kind") == TRANSFER):
+            argument = int(rows[row, 0])
+            access = table.accesses[argument]
+            assert access is not None
+            phase = self._address(access.region.operand, row) % line
+            if (argument, phase) not in known:
+                touched = footprint(access.region, phase, line).touched
+                known[argument, phase] = int(-(-touched * line // access.rate))
+            first[row] += known[argument, phase]
+            stream[row] += known[argument, phase]
+
+    def _address(self, operand: str, row: int) -> int:
+        value = int(self.program.rows[row, {"dst": 1, "src0": 2, "src1": 3}[operand]])
+        return self._bases[value >> 44] + (value & ((1 << 44) - 1))
+
+    # -- processes -----------------------------------------------------------------------------------------------------
+
+    def run(self) -> Process:
+        """The block's life on this core, up to its last retirement."""
+        processes = [self.env.process(self._pipe(p)) for p in range(1, len(PIPES)) if self._lengths[p]]
+        processes.append(self.env.process(self._scalar()))
+        for process in processes:
+            yield process
+        if self.finish > self.env.now:
+            yield self.env.timeout(self.finish - self.env.now)
+
+    def _scalar(self) -> Process:
+        """Issue in order; each instruction costs its issue time and a free slot in the queue of its pipe."""
+        issue, depth, issued, lefts = self._issue, self._depth, self._issued, self._left
+        counts = [0] * len(PIPES)
+        scalar_rows = zip(*self._queues[0], strict=True)
+        t = self.begin
+        for p in self._issue_pipe:
+            if p == 0:
+                i, kind, first, _, _, _ = next(scalar_rows)
+                self.start[i] = t
+                if kind == BARRIER_ALL:
+                    t += issue
+                    self._wake_pipes()
+                    if not self._all_drained(counts):
+                        self._drain = self.env.event()
+                        self._drain_counts = counts
+                        yield self._drain
+                    t = max(t, *self._drained)
+                else:
+                    t += issue + self._scalar_cycles(i, first)
+                self.end[i] = self.retire[i] = t
+                continue
+            t += issue
+            n = counts[p]
+            if n >= depth[p]:
+                left = lefts[p]
+                slot = n - depth[p]
+                if len(left) <= slot:
+                    self._want_pipe, self._want_slot = p, slot
+                    self._want = self.env.event()
+                    self._wake_pipes()
+                    yield self._want
+                if left[slot] > t:
+                    self.queue_full += left[slot] - t
+                    t = left[slot]
+            counts[p] = n + 1
+            issued[p].append(t)
+        self._wake_pipes()
+        self.finish = max(self.finish, t)
+
+    def _scalar_cycles(self, row: int, work: int) -> int:
+        instruction = self.program.table.instructions[int(self.program.rows[row, 0])]
+        return int(getattr(instruction, "cycles", work))
+
+    def _wake_pipes(self) -> None:
+        for p, sleeper in enumerate(self._sleeping):
+            if sleeper is not None and len(self._issued[p]) > self._position[p]:
+                self._sleeping[p] = None
+                sleeper.succeed()
+
+    def _all_drained(self, counts: list[int]) -> bool:
+        return all(
+            self._position[p] == counts[p] and (self._sleeping[p] is not None or counts[p] == self._lengths[p])
+            for p in range(1, len(PIPES))
+        )
+
+    def _before_sleep(self, p: int) -> None:
+        """A pipe is about to sleep: let the scalar unit go on if this pipe has freed the slot that it waits for."""
+        if self._want is not None and self._want_pipe == p and len(self._left[p]) > self._want_slot:
+            want, self._want = self._want, None
+            want.succeed()
+
+    def _idle(self, p: int, position: int, last_retire: int) -> None:
+        """A pipe has worked off all that was issued to it."""
+        self._position[p] = position
+        self._drained[p] = last_retire
+        self._before_sleep(p)
+        if self._drain is not None and self._all_drained(self._drain_counts):
+            drain, self._drain = self._drain, None
+            drain.succeed()
+
+    def _pipe(self, p: int) -> Process:
+        """Work off the queue of pipe `p` in order."""
+        env, start_of, end_of, retire_of = self.env, self.start, self.end, self.retire
+        issued, left, limit = self._issued[p], self._left[p], self._outstanding[p]
+        flag_sets, flag_taken, flag_sleeper, flag_latency = (
+            self._flag_sets, self._flag_taken, self._flag_sleeper, self._flag_latency,
+        )  # fmt: skip
+        barrier_latency = self._barrier_latency
+        free = self.begin  # when the pipe can take its next instruction
+        busy_until = -1  # end of the last work, to know whether the next is the first of a stream
+        last_retire = self.begin
+        retired: list[int] = []
+        position = available = 0
+        for i, kind, first, stream, latency, argument in zip(*self._queues[p], strict=True):
+            if position == available:
+                available = len(issued)
+                while position == available:
+                    sleeper = self._sleeping[p] = env.event()
+                    self._idle(p, position, last_retire)
+                    yield sleeper
+                    available = len(issued)
+            t = issued[position]
+            position += 1
+            if free > t:
+                t = free
+            if kind == LOCAL:
+                if len(retired) >= limit and retired[-limit] > t:
+                    self.limited[i] = retired[-limit] - t
+                    t = retired[-limit]
+                left.append(t)
+                busy_until = free = t + (first if t > busy_until else stream)
+                if busy_until + latency > last_retire:
+                    last_retire = busy_until + latency
+                retired.append(last_retire)
+                start_of[i] = t
+                end_of[i] = free
+                retire_of[i] = last_retire
+            elif kind == SET:
+                left.append(t)
+                free = t
+                start_of[i] = end_of[i] = t
+                raised = retire_of[i] = last_retire if last_retire > t else t
+                flag_sets[first].append(raised + flag_latency)
+                waiter = flag_sleeper[first]
+                if waiter is not None:
+                    flag_sleeper[first] = None
+                    waiter.succeed()
+            elif kind == WAIT:
+                sets, taken = flag_sets[first], flag_taken[first]
+                start_of[i] = t
+                while len(sets) <= len(taken):
+                    self._position[p] = position
+                    self._before_sleep(p)
+                    waiter = flag_sleeper[first] = env.event()
+                    yield waiter
+                arrived = sets[len(taken)]
+                if arrived > t:
+                    t = arrived
+                taken.append(t)
+                left.append(t)
+                free = end_of[i] = retire_of[i] = t
+            elif kind == TRANSFER:
+                if len(retired) >= limit and retired[-limit] > t:
+                    self.limited[i] = retired[-limit] - t
+                    t = retired[-limit]
+                left.append(t)
+                start_of[i] = t
+                cycles = first if t > busy_until else stream
+                if self._traffic is None:
+                    free = t + cycles
+                else:
+                    access = self.program.table.accesses[argument]
+                    assert access is not None
+                    address = self._address(access.region.operand, i)
+                    transfer = self._traffic.request(t + cycles, self._order + p, access, address)
+                    self._position[p] = position
+                    self._before_sleep(p)
+                    yield transfer.done
+                    free = int(env.now)
+                    self.shared[i] = (transfer.wait_l2, transfer.wait_hbm)
+                    if transfer.misses:
+                        latency += self._traffic.miss_latency
+                busy_until = free
+                if free + latency > last_retire:
+                    last_retire = free + latency
+                retired.append(last_retire)
+                end_of[i] = free
+                retire_of[i] = last_retire
+            elif kind == BARRIER:
+                left.append(t)
+                start_of[i] = t
+                if last_retire > t:
+                    t = last_retire
+                t += barrier_latency
+                free = end_of[i] = retire_of[i] = t
+            elif kind == DISARMED:
+                flag_taken[first].append(t)
+                left.append(t)
+                free = t
+                start_of[i] = end_of[i] = retire_of[i] = t
+            elif kind == CROSS_SET:
+                left.append(t)
+                free = t
+                start_of[i] = end_of[i] = t
+                raised = retire_of[i] = max(last_retire, t)
+                instruction = self.program.table.instructions[argument]
+                assert isinstance(instruction, CrossCoreSetFlag)
+                self._cross.set(self.program, instruction, raised)
+            elif kind == CROSS_WAIT:
+                start_of[i] = t
+                waiting = self.program.table.instructions[argument]
+                assert isinstance(waiting, CrossCoreWaitFlag)
+                while (release := self._cross.take(self.program, waiting)) is None:
+                    self._position[p] = position
+                    self._before_sleep(p)
+                    yield self._cross.sleep(env, self.program, waiting)
+                if release > t:
+                    t = release
+                left.append(t)
+                free = end_of[i] = retire_of[i] = t
+        self._position[p] = position
+        self._idle(p, position, last_retire)
+        self.finish = max(self.finish, last_retire, free)
+
+    # -- after the run -------------------------------------------------------------------------------------------------
+
+    def stuck(self) -> list[tuple[str, int]]:
+        """For every pipe that did not come to its end: its name and the row at its head."""
+        heads = []
+        for p in range(1, len(PIPES)):
+            if len(self._left[p]) < self._lengths[p]:
+                heads.append((PIPES[p], self._queues[p][0][len(self._left[p])]))
+        return heads
+
+    def flag_overflow(self) -> str | None:
+        """A flag that was raised more often than it can count, in words."""
+        for key, sets, taken in zip(self._flag_names, self._flag_sets, self._flag_taken, strict=True):
+            for k in range(self._flag_max, len(sets)):
+                before = taken[k - self._flag_max] if k - self._flag_max < len(taken) else None
+                if before is None or before > sets[k] - self._flag_latency:
+                    return f"flag {key[2]} {key[0]}->{key[1]} is raised more than {self._flag_max} times without a wait"
+        return None
+
+
+__all__ = ["SCALAR", "CoreRun"]

@@ -1,0 +1,210 @@
+"""The SimPy engine: tasks on a device become a Timeline (and, in `full` mode, values).
+
+Lifecycle:
+
+    device = Device(load_chip("ascend910b3"))
+    task = Task("copy", "Copy", "AIV", block_dim=4, tensors=[source, target], build=build_block)
+    timeline = Engine(device).run([task])       # launches, dispatches blocks to cores, runs to idle
+    timeline.programs[0].start                  # one cycle count per instruction
+
+1. Every stream is a SimPy process that launches its tasks in order.
+2. A task pays its launch overhead, then a block goes to each free core, in block order; more blocks than cores run in
+   waves. A block's programs are built when it is dispatched.
+3. `CoreRun` computes the block's timeline; GM transfers meet in `Traffic`.
+4. When nothing is left to happen the run is over; whoever has not finished then is deadlocked.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import simpy
+
+from ascend_sim.engine.core import CoreRun
+from ascend_sim.engine.cross import CrossFlags
+from ascend_sim.engine.deadlock import DeadlockError, describe
+from ascend_sim.engine.device import Device
+from ascend_sim.engine.task import Task
+from ascend_sim.engine.timeline import ProgramRun, TaskRun, Timeline, stall_columns
+from ascend_sim.engine.traffic import Traffic
+from ascend_sim.errors import SimError
+from ascend_sim.kernel.program import Program
+
+Progress = Callable[[str, int, int], None]
+"""Called with a task's name, its finished blocks and all its blocks."""
+
+
+class TimingEngine(Protocol):
+    """What stands behind `run`: anything that turns tasks into a Timeline."""
+
+    def run(self, tasks: Sequence[Task]) -> Timeline: ...
+
+
+@dataclass
+class _Cores:
+    """Free cores of one kind, in the order in which blocks get them; whoever waits is served in turn."""
+
+    free: list[int]
+    rank: dict[int, int]
+    waiting: list[tuple[int, int, simpy.Event]]
+
+    @classmethod
+    def dealt(cls, order: list[int]) -> _Cores:
+        return cls(order, {core: place for place, core in enumerate(order)}, [])
+
+
+class Engine:
+    """Runs tasks on `device` to idle.
+
+    `shared_gm` false gives every transfer its full port (the setting in which a max-plus recurrence is an oracle).
+    `max_cycles` ends a run that gets longer. `core_order` deals blocks to cores in another order (an experiment: a
+    timeline must not depend on it). Raises DeadlockError and SimError.
+    """
+
+    def __init__(
+        self, device: Device, *, shared_gm: bool = True, max_cycles: int | None = None, progress: Progress | None = None,
+        core_order: Callable[[int], list[int]] | None = None,
+    ) -> None:  # fmt: skip
+        self.device = device
+        self.chip = device.chip
+        self._shared_gm = shared_gm
+        self._max_cycles = max_cycles
+        self._progress = progress
+        self._core_order = core_order or (lambda count: list(range(count)))
+
+    def run(self, tasks: Sequence[Task]) -> Timeline:
+        """Launch `tasks` (each stream in the given order) and run until the device is idle."""
+        self.env = simpy.Environment(initial_time=self.device.clock)
+        self.traffic = Traffic(self.env, self.chip, self.device.l2) if self._shared_gm else None
+        self._cores = {
+            "AIC": _Cores.dealt(self._core_order(self.chip.cores.aic)),
+            "AIV": _Cores.dealt(self._core_order(self.chip.cores.aiv)),
+        }
+        self._events: dict[str, simpy.Event] = {}
+        self._unfinished: list[CoreRun] = []
+        self._order = 0
+        self._cross: dict[int, CrossFlags] = {}
+        timeline = Timeline([TaskRun(task, 0) for task in tasks], [])
+        streams: dict[int, list[int]] = {}
+        for index, task in enumerate(tasks):
+            self._check(task)
+            streams.setdefault(task.stream, []).append(index)
+            for name in (*task.wait_events, *task.record_events):
+                self._events.setdefault(name, self.env.event())
+        for stream in streams.values():
+            self.env.process(self._stream(stream, timeline))
+        self.env.run(until=None)
+        if self._unfinished:
+            raise DeadlockError(describe(self._unfinished, self._cross))
+        timeline.programs.sort(key=lambda run: (run.task, run.program.block, run.program.core_kind, run.program.sub_block))
+        self.device.clock = max(self.device.clock, timeline.finish)
+        return timeline
+
+    def _check(self, task: Task) -> None:
+        limit = self.chip.cores.aiv if task.core_kind == "AIV" else self.chip.cores.aic
+        if task.all_cores and task.block_dim > limit:
+            raise SimError(
+                f"{task.name} has an all-core barrier and {task.block_dim} blocks, but {self.chip.name} has {limit} cores of "
+                f"its kind (chip file, cores); all blocks of such a kernel must run at once"
+            )
+
+    def _stream(self, indices: list[int], timeline: Timeline) -> Generator[simpy.Event, Any, None]:
+        launch = self.chip.launch
+        previous_end = None
+        for index in indices:
+            run = timeline.tasks[index]
+            for name in run.task.wait_events:
+                yield self._events[name]
+            run.launch = int(self.env.now)
+            kind = "AIV" if run.task.core_kind == "AIV" else "AIC"
+            overhead_us = launch.task_overhead_us[kind]
+            if previous_end == run.launch:
+                overhead_us = max(overhead_us - launch.hidden_us, 0.0)
+            yield self.env.timeout(self.chip.cycles(overhead_us))
+            yield from self._task(index, run, timeline)
+            run.finish = previous_end = int(self.env.now)
+            for name in run.task.record_events:
+                if not self._events[name].triggered:
+                    self._events[name].succeed()
+
+    def _task(self, index: int, run: TaskRun, timeline: Timeline) -> Generator[simpy.Event, Any, None]:
+        task = run.task
+        run.begin = int(self.env.now)
+        kinds = ["AIC", "AIV"] if task.core_kind == "MIX" else [task.core_kind]
+        per_block = {"AIC": 1, "AIV": self.chip.cores.aiv_per_aic if task.core_kind == "MIX" else 1}
+        members = [(b, kind, s) for b in range(task.block_dim) for kind in kinds for s in range(per_block[kind])]
+        sync = self.chip.sync
+        self._cross[index] = CrossFlags(members, sync.cross_latency, sync.cross_flag_max)
+        blocks = []
+        for block in range(task.block_dim):
+            wanted = {kind: per_block[kind] for kind in kinds}
+            held = {kind: [] for kind in kinds}  # type: dict[str, list[int]]
+            for kind, count in wanted.items():
+                held[kind] = yield from self._acquire(kind, count)
+            blocks.append(self.env.process(self._block(index, task, block, held, timeline)))
+        for done, process in enumerate(blocks):
+            yield process
+            if self._progress:
+                self._progress(task.name, done + 1, task.block_dim)
+
+    def _acquire(self, kind: str, count: int) -> Generator[simpy.Event, Any, list[int]]:
+        """Take `count` cores of a kind, in turn with other tasks that wait for them."""
+        cores = self._cores[kind]
+        if cores.waiting or len(cores.free) < count:
+            self._order += 1
+            event = self.env.event()
+            heapq.heappush(cores.waiting, (self._order, count, event))
+            yield event
+        return [cores.free.pop(0) for _ in range(count)]
+
+    def _release(self, kind: str, numbers: list[int]) -> None:
+        cores = self._cores[kind]
+        cores.free = sorted(cores.free + numbers, key=cores.rank.__getitem__)
+        if cores.waiting and len(cores.free) >= cores.waiting[0][1]:
+            heapq.heappop(cores.waiting)[2].succeed()
+
+    def _block(
+        self, index: int, task: Task, block: int, held: dict[str, list[int]], timeline: Timeline
+    ) -> Generator[simpy.Event, Any, None]:
+        now = int(self.env.now)
+        bases = [tensor.base for tensor in task.tensors]
+        runs: list[tuple[CoreRun, int]] = []
+        processes = []
+        for program in task.build(block):
+            core = held[program.core_kind][program.sub_block]
+            begin = now + self.chip.cycles(self.chip.launch.core_start_us[program.core_kind])  # type: ignore[index]
+            order = (index << 24) + (block << 3) + (program.sub_block + 1 if program.core_kind == "AIV" else 0)
+            core_run = CoreRun(self.env, program, begin, order, self.traffic, self._cross[index], bases)
+            self._unfinished.append(core_run)
+            runs.append((core_run, core))
+            processes.append(self.env.process(core_run.run()))
+        for process in processes:
+            yield process
+        for core_run, core in runs:
+            self._unfinished.remove(core_run)
+            overflow = core_run.flag_overflow()
+            if overflow:
+                raise SimError(f"{task.name}: {core_run.program.where}: {overflow} (chip file, sync.flag_max)")
+            timeline.programs.append(_columns(index, core_run, core, now))
+        if self._max_cycles is not None and self.env.now > self._max_cycles:
+            raise SimError(f"{task.name}: cycle {int(self.env.now)} is beyond the limit of {self._max_cycles} cycles")
+        for kind, numbers in held.items():
+            self._release(kind, numbers)
+
+
+def _columns(task: int, run: CoreRun, core: int, launch: int) -> ProgramRun:
+    program: Program = run.program
+    count = len(program)
+    start, end = np.asarray(run.start, np.int64), np.asarray(run.end, np.int64)
+    stall, cause = stall_columns(program, run.begin, start, end, run.limited)
+    l2_wait, hbm_wait = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    for row, (l2, hbm) in run.shared.items():
+        l2_wait[row], hbm_wait[row] = l2, hbm
+    retire = np.asarray(run.retire, np.int64)
+    return ProgramRun(
+        task, program, core, run.begin, run.finish, start, end, retire, stall, cause, l2_wait, hbm_wait, run.queue_full, launch
+    )

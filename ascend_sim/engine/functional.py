@@ -1,0 +1,112 @@
+"""Values without time: blocks in block order, the programs of a block in turn at its cross-core flags.
+
+The same instructions on the same memory as in `full` mode; only the order differs, so results are bit-equal for kernels
+whose sums do not depend on arrival order.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+
+from threadpoolctl import threadpool_limits
+
+from ascend_sim.engine.device import Device
+from ascend_sim.engine.task import Task
+from ascend_sim.engine.values import BlockShadow, Finding, ProgramValues
+from ascend_sim.errors import SimError
+from ascend_sim.isa.base import CROSS_SET, CROSS_WAIT
+from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag
+from ascend_sim.kernel.program import Program
+
+_Key = tuple[int, int, str, int]
+
+
+class FunctionalEngine:
+    """Runs tasks in the given order for their values; `findings` lists what went wrong."""
+
+    def __init__(self, device: Device, progress: Callable[[str, int, int], None] | None = None) -> None:
+        self.device = device
+        self.findings: list[Finding] = []
+        self.programs: list[tuple[int, Program]] = []
+        self._progress = progress
+
+    def run(self, tasks: Sequence[Task]) -> None:
+        """Execute every task; raises SimError when programs wait for each other for ever."""
+        with threadpool_limits(limits=1, user_api="blas"):
+            for index, task in enumerate(tasks):
+                self._run_task(index, task)
+
+    def _run_task(self, index: int, task: Task) -> None:
+        raised: dict[_Key, int] = defaultdict(int)
+        shadow = BlockShadow()
+        waiting: list[Iterator[bool]] = []
+        for block in range(task.block_dim):
+            for program in task.build(block):
+                self.programs.append((index, program))
+                values = ProgramValues(task, program, self.device.chip, self.findings, shadow)
+                waiting.append(_execute(values, raised, task))
+            waiting, _ = _advance(waiting)
+            if self._progress:
+                self._progress(task.name, block + 1, task.block_dim)
+        progressed = True
+        while waiting:
+            if not progressed:
+                raise SimError(f"{task.name}: {len(waiting)} programs wait for cross-core flags that nobody raises")
+            waiting, progressed = _advance(waiting)
+
+
+def _advance(programs: list[Iterator[bool]]) -> tuple[list[Iterator[bool]], bool]:
+    """Run every program until it ends or waits; returns those that wait, and whether anybody got on."""
+    left = []
+    progressed = False
+    for program in programs:
+        try:
+            progressed = next(program) or progressed
+            left.append(program)
+        except StopIteration:
+            progressed = True
+    return left, progressed
+
+
+def _execute(values: ProgramValues, raised: dict[_Key, int], task: Task) -> Iterator[bool]:
+    """One program as a coroutine: yields whether it got on since the last time, at every flag that is not yet raised."""
+    program = values.program
+    table, memory = program.table, values.memory
+    taken: dict[_Key, int] = defaultdict(int)
+    kinds, instructions = table.kinds, table.instructions
+    got_on = True
+    for row, (argument, dst, src0, src1, _) in enumerate(program.rows.tolist()):
+        kind = kinds[argument]
+        instruction = instructions[argument]
+        if instruction.has_values:
+            addresses = (dst, src0, src1)
+            reads, writes = values.plan(argument, instruction)
+            values.check_reads(row, reads, addresses)
+            instruction.commit(memory, dst, instruction.read(memory, dst, src0, src1))
+            values.mark_writes(writes, addresses)
+        elif kind == CROSS_SET:
+            assert isinstance(instruction, CrossCoreSetFlag)
+            raised[_key(instruction.flag, instruction.mode, program, program.core_kind)] += 1
+        elif kind == CROSS_WAIT:
+            assert isinstance(instruction, CrossCoreWaitFlag)
+            setter = program.core_kind
+            if instruction.mode == 2:
+                setter = "AIV" if setter == "AIC" else "AIC"
+            key = _key(instruction.flag, instruction.mode, program, setter)
+            needed = (taken[key] + 1) * _parts(instruction.mode, setter, task, table.chip.cores.aiv_per_aic)
+            while raised[key] < needed:
+                yield got_on
+                got_on = False
+            got_on = True
+            taken[key] += 1
+
+
+def _key(flag: int, mode: int, program: Program, kind: str) -> _Key:
+    return (flag, mode, kind, -1 if mode == 0 else program.block)
+
+
+def _parts(mode: int, setter: str, task: Task, aiv_per_aic: int) -> int:
+    """How many programs raise a flag together."""
+    per_block = aiv_per_aic if setter == "AIV" and task.core_kind == "MIX" else 1
+    return per_block * (task.block_dim if mode == 0 else 1)

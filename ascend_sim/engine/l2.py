@@ -1,0 +1,93 @@
+"""The L2 cache: which 512-byte lines of GM are resident, which are dirty, and what a transfer misses.
+
+Replacement is first in, first out, because that vectorises: lines get consecutive stamps when they are allocated, and a
+line is resident exactly while fewer than `capacity` lines were allocated after it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+_NEVER = -(1 << 62)
+
+
+class L2Cache:
+    """State of the cache; `capacity` in lines. Survives kernels; a new one is cold."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = max(capacity, 1)
+        self._stamp = np.full(1024, _NEVER, np.int64)
+        self._filler = np.full(1024, -1, np.int64)
+        self._dirty = np.zeros(self.capacity, np.bool_)
+        self._clock = 0
+        self._transfers = 0
+
+    def next_number(self) -> int:
+        """A number for the next transfer; never used twice in the life of the cache."""
+        self._transfers += 1
+        return self._transfers
+
+    def _reach(self, last: int) -> None:
+        if last >= len(self._stamp):
+            size = max(last + 1, 2 * len(self._stamp))
+            for name, value in (("_stamp", _NEVER), ("_filler", -1)):
+                old = getattr(self, name)
+                new = np.full(size, value, np.int64)
+                new[: len(old)] = old
+                setattr(self, name, new)
+
+    def _allocate(self, lines: NDArray[np.int64], transfer: int, dirty: bool) -> int:
+        """Give distinct absent lines a place; returns how many dirty lines had to leave."""
+        count = len(lines)
+        stamps = self._clock + np.arange(count)
+        self._clock += count
+        places = stamps[-self.capacity :] % self.capacity
+        victims = int(np.count_nonzero(self._dirty[places]))
+        self._dirty[places] = dirty
+        self._stamp[lines] = stamps
+        self._filler[lines] = transfer
+        return victims
+
+    def resident(self, lines: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which lines are in the cache now."""
+        self._reach(int(lines.max(initial=0)))
+        return self._stamp[lines] >= self._clock - self.capacity
+
+    def read(self, lines: NDArray[np.int64], bypass: NDArray[np.int64], transfer: int) -> tuple[int, int, int]:
+        """Read distinct `lines`, of which those at positions `bypass` are fetched without being kept.
+
+        Returns (lines from HBM, dirty lines written back, the latest transfer that a hit line came with or -1).
+        """
+        present = self.resident(lines)
+        if present.all() and not len(bypass):
+            return 0, 0, int(self._filler[lines].max())
+        latest = int(self._filler[lines[present]].max(initial=-1))
+        missing = ~present
+        fetched = int(np.count_nonzero(missing))
+        if len(bypass):
+            fetched += int(np.count_nonzero(present[bypass]))
+            missing[bypass] = False
+        absent = lines[missing]
+        return fetched, (self._allocate(absent, transfer, False) if len(absent) else 0), latest
+
+    def write(self, lines: NDArray[np.int64], partial: NDArray[np.int64], transfer: int) -> tuple[int, int]:
+        """Write distinct `lines`; those at positions `partial` are not covered whole, so an absent one is fetched first.
+
+        Returns (lines from HBM, dirty lines written back).
+        """
+        present = self.resident(lines)
+        fetched = int(np.count_nonzero(~present[partial])) if len(partial) else 0
+        victims = 0
+        if not present.all():
+            victims = self._allocate(lines[~present], transfer, True)
+            present = self._stamp[lines] >= self._clock - self.capacity
+        self._dirty[self._stamp[lines[present]] % self.capacity] = True
+        return fetched, victims
+
+    def warm(self, first: int, last: int) -> None:
+        """Make lines first .. last - 1 resident and clean, as far as they fit."""
+        lines = np.arange(first, last, dtype=np.int64)
+        absent = lines[~self.resident(lines)]
+        if len(absent):
+            self._allocate(absent, -1, False)

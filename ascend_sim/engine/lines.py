@@ -1,0 +1,43 @@
+"""Which L2 lines a strided region touches, worked out once per instruction and alignment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.memory.regions import Region, row_starts
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Lines of a region, relative to the line of its address.
+
+    `touched` counts lines row by row (what port and L2 pay); `lines` are the distinct ones in order of first use;
+    `tails` are positions in `lines` that a row longer than a line ends inside; `partial` those not covered whole.
+    """
+
+    touched: int
+    lines: NDArray[np.int64]
+    tails: NDArray[np.int64]
+    partial: NDArray[np.int64]
+
+
+def footprint(region: Region, phase: int, line: int) -> Footprint:
+    """The footprint of `region` at an address `phase` bytes behind the start of a line of `line` bytes."""
+    merged = region.simplified()
+    starts = row_starts(merged) + phase
+    ends = starts + merged.row_bytes
+    first, last = starts // line, (ends - 1) // line
+    counts = last - first + 1
+    touched = int(counts.sum())
+    offsets = np.arange(touched) - np.repeat(np.cumsum(counts) - counts, counts)
+    every = np.repeat(first, counts) + offsets
+    lines, inverse = np.unique(every, return_inverse=True)
+    covered = np.minimum(np.repeat(ends, counts), (every + 1) * line) - np.maximum(np.repeat(starts, counts), every * line)
+    bytes_per_line = np.bincount(inverse, weights=covered, minlength=len(lines))
+    partial = np.flatnonzero(bytes_per_line < line)
+    cut = (counts > 1) & (merged.row_bytes >= line) & (ends % line != 0)
+    tails = np.unique(inverse[(np.cumsum(counts) - 1)[cut]]) if cut.any() else np.empty(0, np.int64)
+    return Footprint(touched, lines, tails.astype(np.int64), partial.astype(np.int64))

@@ -1,0 +1,63 @@
+"""Values in simulated time: every instruction reads when it starts and commits when it retires.
+
+No cost depends on data, so the Timeline is worked out first and the values follow it, event by event: at one instant first
+the retirements, then the starts, each in the order (task, block, pipe, row). An atomic adds at its retirement, so K-split
+sums arrive in the order of simulated time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ascend_sim.engine.device import Device
+from ascend_sim.engine.task import Task
+from ascend_sim.engine.timeline import ProgramRun, Timeline
+from ascend_sim.engine.values import BlockShadow, Finding, ProgramValues
+
+
+def replay(device: Device, tasks: Sequence[Task], timeline: Timeline, programs: Sequence[ProgramRun]) -> list[Finding]:
+    """Give the tensors of `tasks` the values that `programs` leave behind; returns the uninitialised reads."""
+    findings: list[Finding] = []
+    shadow = BlockShadow()
+    values = [ProgramValues(tasks[run.task], run.program, device.chip, findings, shadow) for run in programs]
+    times, phases, owners, pipes, rows = [], [], [], [], []
+    for owner, run in enumerate(programs):
+        table = run.program.table
+        matters = np.asarray([i.has_values for i in table.instructions], np.bool_)[run.program.rows[:, 0]]
+        index = np.flatnonzero(matters)
+        pipe = run.program.per_row("pipe")[index]
+        # An instruction that starts and retires at one instant still reads before it commits, hence phase 2.
+        retire, start = run.retire[index], run.start[index]
+        for phase, column in ((np.where(retire == start, 2, 0), retire), (np.full(len(index), 1), start)):
+            times.append(column)
+            phases.append(phase)
+            owners.append(np.full(len(index), owner))
+            pipes.append(pipe)
+            rows.append(index)
+    if not times:
+        return findings
+    time, phase, owner_column = np.concatenate(times), np.concatenate(phases), np.concatenate(owners)
+    pipe_column, row_column = np.concatenate(pipes), np.concatenate(rows)
+    order = np.lexsort((row_column, pipe_column, owner_column, phase, time))
+    pending: dict[tuple[int, int], Any] = {}
+    table_rows = [run.program.rows for run in programs]
+    with threadpool_limits(limits=1, user_api="blas"):
+        for event in order.tolist():
+            owner, row = int(owner_column[event]), int(row_column[event])
+            program = values[owner]
+            argument, dst, src0, src1, _ = table_rows[owner][row].tolist()
+            instruction = program.program.table.instructions[argument]
+            reads, writes = program.plan(argument, instruction)
+            addresses = (dst, src0, src1)
+            if phase[event] == 1:
+                program.check_reads(row, reads, addresses)
+                pending[owner, row] = instruction.read(program.memory, dst, src0, src1)
+            else:
+                instruction.commit(program.memory, dst, pending.pop((owner, row)))
+                program.mark_writes(writes, addresses)
+    return findings
+

@@ -1,0 +1,32 @@
+"""A task: one kernel launch, as the engines see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ascend_sim.kernel.program import Program
+from ascend_sim.memory.gm import Allocation
+
+
+@dataclass(eq=False)
+class Task:
+    """`block_dim` blocks of a kernel on the tensors `tensors` (the GM slots of its programs).
+
+    `build(block)` makes the programs of one block: one for "AIC", "AIV" or "AI_CORE" kernels, one AIC and its AIVs for
+    "MIX". `stream` orders tasks; `wait_events` must have been recorded before it starts, `record_events` are recorded when
+    it ends. `all_cores` marks a kernel with an all-core barrier, which must have all its blocks on cores at once.
+    """
+
+    name: str
+    op_type: str
+    core_kind: str
+    block_dim: int
+    tensors: Sequence[Allocation]
+    build: Callable[[int], Sequence[Program]]
+    stream: int = 0
+    wait_events: Sequence[str] = ()
+    record_events: Sequence[str] = ()
+    all_cores: bool = False
+    info: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,140 @@
+"""What happened: int64 columns per program, never a list of objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.engine.task import Task
+from ascend_sim.isa.base import (
+    BARRIER,
+    BARRIER_ALL,
+    CROSS_SET,
+    CROSS_WAIT,
+    DISARMED,
+    LOCAL,
+    PIPES,
+    SCALAR,
+    SET,
+    TRANSFER,
+    WAIT,
+)
+from ascend_sim.kernel.program import Program
+
+CAUSES = (
+    "none", "queue full", "flag", "pipe busy", "port", "L2 share", "HBM share", "cross-core", "outstanding limit", "nothing to do",
+)  # fmt: skip
+"""Why a pipe stands still; the order is the code in the `cause` column."""
+_CAUSE = {name: code for code, name in enumerate(CAUSES)}
+_ZERO_KINDS = (SET, WAIT, DISARMED, BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT)
+
+
+@dataclass(eq=False)
+class ProgramRun:
+    """The timeline of one program: a row per instruction in issue order, all times in cycles.
+
+    `start`, `end` (of occupancy; of waiting for waits), `retire`; `stall` is how long the pipe stood still before the row
+    or in it, `cause` why (index into CAUSES); `l2_wait`, `hbm_wait` are cycles in which a transfer was held back by
+    others. `core` is the core that ran it, `begin` and `finish` the block's span on it.
+    """
+
+    task: int
+    program: Program
+    core: int
+    begin: int
+    finish: int
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    retire: NDArray[np.int64]
+    stall: NDArray[np.int64]
+    cause: NDArray[np.int64]
+    l2_wait: NDArray[np.int64]
+    hbm_wait: NDArray[np.int64]
+    queue_full: int
+    launch: int = 0
+
+    def busy(self) -> dict[str, int]:
+        """Cycles that each pipe was occupied; the scalar unit is occupied by issuing."""
+        kind = self.program.per_row("kind")
+        pipe = self.program.per_row("pipe")
+        length = np.where(np.isin(kind, _ZERO_KINDS), 0, self.end - self.start)
+        cycles = np.bincount(pipe, weights=length, minlength=len(PIPES))
+        issue = self.program.table.chip.scalar.issue_cycles
+        busy = {name: int(cycles[p]) for p, name in enumerate(PIPES)}
+        busy["S"] += issue * int(np.count_nonzero(pipe != 0))
+        return busy
+
+    def stalls(self, pipe: str) -> dict[str, int]:
+        """Cycles that a pipe stood still inside the block's span, by cause; with `busy` they add up to the span."""
+        if pipe == "S":
+            waiting = int(self.stall[self.program.per_row("pipe") == 0].sum())
+            rest = self.finish - self.begin - self.busy()["S"] - self.queue_full - waiting
+            causes = {"queue full": self.queue_full, "pipe busy": waiting, "nothing to do": rest}
+        else:
+            rows = self.program.per_row("pipe") == PIPES.index(pipe)
+            cycles = np.bincount(self.cause[rows], weights=self.stall[rows], minlength=len(CAUSES))
+            causes = {name: int(cycles[code]) for code, name in enumerate(CAUSES)}
+            last = int(self.end[rows].max(initial=self.begin))
+            causes["nothing to do"] += self.finish - last
+        return {name: count for name, count in causes.items() if count}
+
+
+@dataclass
+class TaskRun:
+    """Span of one task in cycles: `launch` when it was taken up, `begin` of its first block, `finish` of its last."""
+
+    task: Task
+    launch: int
+    begin: int = 0
+    finish: int = 0
+
+
+@dataclass
+class Timeline:
+    """All programs of a run, tasks in launch order, programs in block order within a task."""
+
+    tasks: list[TaskRun] = field(default_factory=list)
+    programs: list[ProgramRun] = field(default_factory=list)
+
+    def of(self, task: int) -> list[ProgramRun]:
+        """The programs of one task, by block and sub-block."""
+        return [run for run in self.programs if run.task == task]
+
+    @property
+    def finish(self) -> int:
+        """The end of the last task."""
+        return max((run.finish for run in self.tasks), default=0)
+
+
+def stall_columns(
+    program: Program, begin: int, start: NDArray[np.int64], end: NDArray[np.int64], limited: dict[int, int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Stall and cause of every row: the gap before it on its pipe, or the wait that it is."""
+    kind, pipe = program.per_row("kind"), program.per_row("pipe")
+    stall = np.zeros(len(program), np.int64)
+    cause = np.zeros(len(program), np.int64)
+    for p in range(1, len(PIPES)):
+        rows = np.flatnonzero(pipe == p)
+        if not len(rows):
+            continue
+        before = np.concatenate(([begin], end[rows[:-1]]))
+        gap = start[rows] - before
+        stall[rows] = gap
+        cause[rows] = np.where(gap > 0, _CAUSE["nothing to do"], 0)
+    for row, cycles in limited.items():
+        if cycles == stall[row]:
+            cause[row] = _CAUSE["outstanding limit"]
+    for waiting, name in ((WAIT, "flag"), (BARRIER, "pipe busy"), (BARRIER_ALL, "pipe busy"), (CROSS_WAIT, "cross-core")):
+        rows = np.flatnonzero(kind == waiting)
+        held = end[rows] - start[rows]
+        if waiting == BARRIER_ALL:
+            held = held - program.table.chip.scalar.issue_cycles
+        # A wait that also has a gap before it is split by the report: the longer part names the cause.
+        cause[rows] = np.where(held >= stall[rows], np.where(held > 0, _CAUSE[name], cause[rows]), cause[rows])
+        stall[rows] += held
+    return stall, cause
+
+
+__all__ = ["CAUSES", "LOCAL", "SCALAR", "TRANSFER", "ProgramRun", "TaskRun", "Timeline", "stall_columns"]

@@ -1,0 +1,97 @@
+"""Values of programs: what the buffers and tensors hold, and what was read before anybody wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.engine.task import Task
+from ascend_sim.isa.base import Instruction, Memory
+from ascend_sim.kernel.program import Program
+from ascend_sim.memory.local import BLOCK, LocalMemory
+from ascend_sim.memory.regions import Region, row_starts
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something wrong that a run noticed: `kind` is "hazard" or "uninitialised"; `text` names core, instruction, bytes."""
+
+    kind: str
+    task: str
+    text: str
+
+
+class BlockShadow:
+    """Which 32-byte blocks a region covers, remembered per region and alignment."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Region, int], np.ndarray | slice] = {}
+
+    def blocks(self, region: Region, address: int) -> np.ndarray | slice:
+        """Block numbers (or a slice of them) of a region at a byte address."""
+        if region.rows == region.planes == 1:
+            first = address + region.offset
+            return slice(first // BLOCK, -(-(first + region.row_bytes) // BLOCK))
+        phase = address % BLOCK
+        key = (region, phase)
+        known = self._known.get(key)
+        if known is None:
+            merged = region.simplified()
+            starts = row_starts(merged) + phase
+            first, last = starts // BLOCK, (starts + merged.row_bytes - 1) // BLOCK
+            counts = last - first + 1
+            offsets = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+            known = self._known[key] = np.unique(np.repeat(first, counts) + offsets)
+        return known + address // BLOCK if not isinstance(known, slice) else known
+
+
+class ProgramValues:
+    """The memory of one program, with reads checked against what was written."""
+
+    def __init__(self, task: Task, program: Program, chip: ChipSpec, findings: list[Finding], shadow: BlockShadow) -> None:
+        self.task = task
+        self.program = program
+        buffers = chip.cores.kinds[program.core_kind].buffers  # type: ignore[index]
+        self.local = LocalMemory({name: chip.buffers[name] for name in buffers})
+        gm = []
+        for tensor in task.tensors:
+            if tensor.data is None:
+                raise ValueError(f"{tensor.name} has no bytes: values need a device with values")
+            gm.append(tensor.data)
+        self.memory = Memory(self.local, gm)
+        self._findings = findings
+        self._shadow = shadow
+        self._plans: dict[int, tuple[list[tuple[int, Region]], list[tuple[int, Region]]]] = {}
+
+    def plan(self, argument: int, instruction: Instruction) -> tuple[list[tuple[int, Region]], list[tuple[int, Region]]]:
+        """Local regions read and written by an instruction, with the operand's place (0 dst, 1 src0, 2 src1)."""
+        found = self._plans.get(argument)
+        if found is None:
+            place = {"dst": 0, "src0": 1, "src1": 2}
+            reads = [(place[r.operand], r) for r in instruction.reads() if r.space != "GM"]
+            writes = [(place[r.operand], r) for r in instruction.writes() if r.space != "GM"]
+            found = self._plans[argument] = (reads, writes)
+        return found
+
+    def check_reads(self, row: int, reads: Sequence[tuple[int, Region]], addresses: tuple[int, int, int]) -> None:
+        """Record a finding when a local byte is read that nobody wrote."""
+        for place, region in reads:
+            written = self.local.written[region.space][self._shadow.blocks(region, addresses[place])]
+            if not written.all():
+                missing = int(written.size - np.count_nonzero(written)) * BLOCK
+                view = self.program[row]
+                self._findings.append(
+                    Finding(
+                        "uninitialised",
+                        self.task.name,
+                        f"{self.program.where}: {view} reads {missing} bytes of {region.space} that were never written",
+                    )
+                )
+
+    def mark_writes(self, writes: Sequence[tuple[int, Region]], addresses: tuple[int, int, int]) -> None:
+        """Remember what is written now."""
+        for place, region in writes:
+            self.local.written[region.space][self._shadow.blocks(region, addresses[place])] = True

@@ -1,0 +1,121 @@
+"""What an instruction is: a frozen parameter object that knows its pipe, its regions, its cost and its effect on values.
+
+A Program row holds the index of such an object and up to three addresses (`dst`, `src0`, `src1`); many rows share one
+object, so everything that follows from the parameters alone (cost, pipe, regions) is worked out once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
+from ascend_sim.memory.local import LocalMemory
+from ascend_sim.memory.regions import Region
+
+PIPES = ("S", "MTE1", "MTE2", "MTE3", "M", "V", "FIX")
+PIPE_INDEX = {name: index for index, name in enumerate(PIPES)}
+
+LOCAL, SET, WAIT, DISARMED, TRANSFER, BARRIER, CROSS_SET, CROSS_WAIT, SCALAR, BARRIER_ALL = range(10)
+"""How an engine treats a row: work of known length, flag traffic, a GM transfer, a barrier, or scalar time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Cycles of one instruction: it occupies its pipe for a head and `work`, and retires `latency` after that.
+
+    `head_first` applies when the pipe was idle before, `head_stream` back to back. For GM transfers `work` is what the
+    pipe itself needs (rows, format conversion); the transfer takes longer when port, L2 or HBM are slower.
+    """
+
+    head_first: int
+    head_stream: int
+    work: int
+    latency: int
+
+
+@dataclass(frozen=True, slots=True)
+class GmAccess:
+    """The GM side of a transfer: which operand, its direction and the most the core's port moves.
+
+    `rate` is bytes per cycle of the port; `region` the bytes; "atomic" reads and writes its bytes in the L2.
+    """
+
+    direction: str
+    region: Region
+    rate: float
+
+
+class Memory:
+    """What the values of one program live in: the core's buffers and the tensors of its task, by slot."""
+
+    __slots__ = ("buffers", "gm", "local")
+
+    def __init__(self, local: LocalMemory, gm: Sequence[NDArray[np.uint8]]) -> None:
+        self.local = local
+        self.buffers = local.buffers
+        self.gm = gm
+
+    def array(
+        self, space: str, address: int, shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...] | None = None
+    ) -> NDArray[Any]:
+        """A view of `shape` at a byte address of a buffer, or of a tensor slot when `space` is "GM"; strides in bytes."""
+        if space == "GM":
+            buffer = self.gm[address >> SLOT_SHIFT]
+            return np.ndarray(shape, dtype, buffer, address & OFFSET_MASK, strides)
+        return np.ndarray(shape, dtype, self.buffers[space], address, strides)
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """Base of all instructions. Subclasses are frozen dataclasses whose fields are the instruction's parameters."""
+
+    name: ClassVar[str] = ""
+    kind: ClassVar[int] = LOCAL
+    has_values: ClassVar[bool] = True
+    atomic: ClassVar[bool] = False
+
+    def pipe(self, chip: ChipSpec) -> str:
+        """The pipe whose queue takes the instruction; raises SimError when the architecture lacks the path."""
+        raise NotImplementedError
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        """Cycles on `chip`."""
+        return Cost(0, 0, 0, 0)
+
+    def gm_access(self, chip: ChipSpec) -> GmAccess | None:
+        """The GM side, or None."""
+        return None
+
+    def reads(self) -> tuple[Region, ...]:
+        """Regions read, relative to the operands."""
+        return ()
+
+    def writes(self) -> tuple[Region, ...]:
+        """Regions written, relative to the operands."""
+        return ()
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        """Take the operands as they are when the instruction starts; returns what `commit` writes later."""
+        return None
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        """Write the result, when the instruction retires."""
+
+    def label(self) -> str:
+        """Which operand of the kernel the bytes belong to (for the counts), or nothing."""
+        return ""
+
+    def path(self) -> str:
+        """The data path in the counts, for example "GM->L1", or nothing."""
+        return ""
+
+
+def ceil_div(a: int, b: int) -> int:
+    """a / b rounded up."""
+    return -(-a // b)

@@ -1,0 +1,169 @@
+"""The cube: Mmad (L0A x L0B into L0C) and Fixpipe (L0C to GM with cast and optional atomic add).
+
+L0C holds [N1][M1*16][16] fp32 (NZ fractals).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.sections import Fixpipe as FixpipeUnit
+from ascend_sim.errors import SimError
+from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Memory, ceil_div
+from ascend_sim.memory.regions import Region
+from ascend_sim.numerics import cast, numpy_dtype, round_to
+
+SIDE = 16
+"""Rows and columns of one L0C fractal."""
+
+
+@dataclass(frozen=True)
+class Mmad(Instruction):
+    """L0C[m, n] = (L0C if `accumulate`) + L0A[m, k] x L0B[k, n]; `dtype` is the compute dtype, sums are fp32.
+
+    For "hf32" the fp32 operands are rounded to `hf32_bits` mantissa bits (nearest even) before they are multiplied.
+    """
+
+    m: int
+    k: int
+    n: int
+    dtype: str
+    accumulate: bool
+    hf32_bits: int = 0
+
+    name = "mmad"
+
+    @property
+    def itemsize(self) -> int:
+        return 4 if self.dtype in ("float32", "hf32") else 2
+
+    def pipe(self, chip: ChipSpec) -> str:
+        return "M"
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        return Cost(chip.cube.head_first, chip.cube.head_stream, self.work_cycles(chip), chip.cube.latency)
+
+    def work_cycles(self, chip: ChipSpec) -> int:
+        """Cycles without head: fractals along m, n and k times the cycles of one fractal."""
+        rate = chip.cube.rates[self.dtype]
+        fractals = ceil_div(self.m, SIDE) * ceil_div(self.n, SIDE) * ceil_div(self.k, rate.k0)
+        return fractals * ceil_div(rate.k0, rate.k_per_cycle)
+
+    def _shapes(self) -> tuple[int, int, int, int]:
+        c0 = 32 // self.itemsize
+        return ceil_div(self.m, SIDE), ceil_div(self.k, c0), ceil_div(self.n, SIDE), c0
+
+    def reads(self) -> tuple[Region, ...]:
+        m1, k1, n1, _ = self._shapes()
+        operands = (Region("src0", "L0A", m1 * k1 * 512), Region("src1", "L0B", k1 * n1 * 512))
+        return (*operands, Region("dst", "L0C", m1 * n1 * 1024)) if self.accumulate else operands
+
+    def writes(self) -> tuple[Region, ...]:
+        m1, _, n1, _ = self._shapes()
+        return (Region("dst", "L0C", m1 * n1 * 1024),)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        m1, k1, n1, c0 = self._shapes()
+        dtype = numpy_dtype("float32" if self.dtype == "hf32" else self.dtype)
+        left = np.empty((m1, SIDE, k1, c0), np.float32)
+        left[...] = memory.array("L0A", src0, (m1, k1, SIDE, c0), dtype).transpose(0, 2, 1, 3)
+        right = np.empty((n1, SIDE, k1, c0), np.float32)
+        right[...] = memory.array("L0B", src1, (k1, n1, SIDE, c0), dtype).transpose(1, 2, 0, 3)
+        a = left.reshape(m1 * SIDE, k1 * c0)[:, : self.k]
+        b = right.reshape(n1 * SIDE, k1 * c0)[:, : self.k]
+        if self.dtype == "hf32":
+            a = round_to(a, "hf32", mantissa_bits=self.hf32_bits)
+            b = round_to(b, "hf32", mantissa_bits=self.hf32_bits)
+        return a @ b.T
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        m1, _, n1, _ = self._shapes()
+        out = memory.array("L0C", dst, (n1, m1 * SIDE, SIDE), np.float32)
+        blocks = pending.reshape(m1 * SIDE, n1, SIDE).transpose(1, 0, 2)
+        if self.accumulate:
+            out += blocks
+        else:
+            out[...] = blocks
+
+
+@dataclass(frozen=True)
+class Fixpipe(Instruction):
+    """`m` x `n` of an L0C tile of `m_padded` rows to GM as [n / c0][m][c0], blocks `dst_stride` bytes apart.
+
+    `dtype` is the output format (one rounding, nearest even); `c0` = 8 with fp32 is the channel split; `atomic_add` adds to
+    what GM holds instead of replacing it. A last block with fewer than `c0` columns is written whole.
+    """
+
+    m: int
+    n: int
+    m_padded: int
+    dtype: str
+    c0: int
+    dst_stride: int
+    atomic_add: bool = False
+
+    name = "fixpipe"
+    kind = TRANSFER
+
+    @property
+    def atomic(self) -> bool:  # type: ignore[override]
+        return self.atomic_add
+
+    @property
+    def itemsize(self) -> int:
+        return int(numpy_dtype(self.dtype).itemsize)
+
+    @property
+    def _blocks(self) -> int:
+        return ceil_div(self.n, self.c0)
+
+    def pipe(self, chip: ChipSpec) -> str:
+        return chip.path("L0C", "GM").pipe
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        path, unit = chip.path("L0C", "GM"), self._unit(chip)
+        return Cost(unit.head + path.head, unit.head + path.head, 0, unit.latency + path.latency)
+
+    @staticmethod
+    def _unit(chip: ChipSpec) -> FixpipeUnit:
+        if chip.fixpipe is None:
+            raise SimError(f"{chip.name} ({chip.identity.arch}) has no Fixpipe (chip file, fixpipe)")
+        return chip.fixpipe
+
+    def gm_access(self, chip: ChipSpec) -> GmAccess | None:
+        rate = self._unit(chip).rate(self.itemsize, channel_split=self.itemsize == 4 and self.c0 == 8)
+        port = chip.path("L0C", "GM").bytes_per_cycle
+        return GmAccess("atomic" if self.atomic_add else "write", self.writes()[0], min(rate, port))
+
+    def reads(self) -> tuple[Region, ...]:
+        columns = ceil_div(self.n, SIDE)
+        return (Region("src0", "L0C", self.m * SIDE * 4, self.m_padded * SIDE * 4, columns),)
+
+    def writes(self) -> tuple[Region, ...]:
+        return (Region("dst", "GM", self.m * self.c0 * self.itemsize, self.dst_stride, self._blocks),)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        columns = ceil_div(self.n, SIDE)
+        strides = (self.m_padded * SIDE * 4, SIDE * 4, 4)
+        tile = memory.array("L0C", src0, (columns, self.m, SIDE), np.float32, strides)
+        result: NDArray[Any] = tile.copy() if self.dtype == "float32" else cast(tile, self.dtype)
+        if self.c0 != SIDE:
+            split = result.reshape(columns, self.m, SIDE // self.c0, self.c0).transpose(0, 2, 1, 3)
+            result = np.ascontiguousarray(split).reshape(-1, self.m, self.c0)[: self._blocks]
+        return result
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        strides = (self.dst_stride, self.c0 * self.itemsize, self.itemsize)
+        out = memory.array("GM", dst, pending.shape, pending.dtype, strides)
+        if self.atomic_add:
+            out += pending
+        else:
+            out[...] = pending
+
+    def path(self) -> str:
+        return "L0C->GM"

@@ -1,0 +1,204 @@
+"""The MTE1 loads from L1 into L0A and L0B: plain fractals (load_data_2d) and img2col (load_data_3d).
+
+L0A holds [M1][K1] fractals of 16 rows x 32 bytes; L0B holds [K1][N1] fractals of 16 columns x 32 bytes, K inside
+(asc-devkit, Mmad and LoadData pages). C0 = 32 bytes / item size is the K extent of one fractal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.isa.base import Cost, Instruction, Memory, ceil_div
+from ascend_sim.memory.regions import Region
+
+FRACTAL_ROWS = 16
+FRACTAL_BYTES = 512
+_BLOCK = np.dtype("V32")
+
+
+def _unsigned(itemsize: int) -> np.dtype[Any]:
+    return np.dtype(f"u{itemsize}")
+
+
+@dataclass(frozen=True)
+class LoadData2D(Instruction):
+    """`repeat` fractals of 512 bytes, `src_stride` fractals apart in L1, to consecutive fractals of L0A or L0B.
+
+    With `transpose` (16-bit items) each 16 x 16 fractal is turned on the way.
+    """
+
+    destination: str
+    itemsize: int
+    repeat: int
+    src_stride: int = 1
+    transpose: bool = False
+
+    name = "load_data_2d"
+
+    def pipe(self, chip: ChipSpec) -> str:
+        return chip.path("L1", self.destination).pipe
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        path = chip.path("L1", self.destination)
+        work = int(np.ceil(self.repeat * FRACTAL_BYTES / path.bytes_per_cycle))
+        return Cost(path.head, path.head, work, path.latency)
+
+    def reads(self) -> tuple[Region, ...]:
+        return (Region("src0", "L1", FRACTAL_BYTES, self.src_stride * FRACTAL_BYTES, self.repeat),)
+
+    def writes(self) -> tuple[Region, ...]:
+        return (Region("dst", self.destination, self.repeat * FRACTAL_BYTES),)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        side = 32 // self.itemsize
+        strides = (self.src_stride * FRACTAL_BYTES, 32, self.itemsize)
+        fractals = memory.array("L1", src0, (self.repeat, FRACTAL_ROWS, side), _unsigned(self.itemsize), strides)
+        return (fractals.transpose(0, 2, 1) if self.transpose else fractals).copy()
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        memory.array(self.destination, dst, pending.shape, pending.dtype)[...] = pending
+
+    def path(self) -> str:
+        return f"L1->{self.destination}"
+
+
+@dataclass(frozen=True)
+class LoadData3D(Instruction):
+    """img2col: rows `m_start` .. of the matrix [output pixels, (channel block, kh, kw, C0)] of a feature map in L1.
+
+    The map lies in L1 as [c1][height][width][C0]; `k_start` and `k_extent` count columns (elements, multiples of C0),
+    `m_extent` rows. Pixels outside the map, and rows behind the last output pixel, read as zero. To L0A the matrix is the
+    left operand (rows are M) or, with `transpose`, its transpose (rows are K); to L0B its rows are K and its columns N.
+    Extents along K are rounded up to C0, along M and N to 16. `out_width` pixels make one output row.
+    """
+
+    destination: str
+    itemsize: int
+    height: int
+    width: int
+    k_h: int
+    k_w: int
+    stride_h: int
+    stride_w: int
+    dilation_h: int
+    dilation_w: int
+    pad_top: int
+    pad_left: int
+    out_height: int
+    out_width: int
+    m_start: int
+    m_extent: int
+    k_start: int
+    k_extent: int
+    transpose: bool = False
+
+    name = "load_data_3d"
+
+    @property
+    def c0(self) -> int:
+        """Channels in one 32-byte block."""
+        return 32 // self.itemsize
+
+    @property
+    def rows(self) -> int:
+        """Rows moved, rounded up to whole fractals."""
+        rows_are_k = self.transpose or self.destination == "L0B"
+        unit = self.c0 if rows_are_k else FRACTAL_ROWS
+        return ceil_div(self.m_extent, unit) * unit
+
+    @property
+    def blocks(self) -> int:
+        """C0-wide column blocks moved, rounded up to whole fractals."""
+        rows_are_k = self.transpose or self.destination == "L0B"
+        columns = ceil_div(self.k_extent, FRACTAL_ROWS) * FRACTAL_ROWS if rows_are_k else self.k_extent
+        return ceil_div(columns, self.c0)
+
+    def pipe(self, chip: ChipSpec) -> str:
+        return chip.path("L1", self.destination).pipe
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        turned = self.itemsize == 4 and self.destination == "L0B"
+        rate = chip.load3d.rate(self.destination, self.stride_w, self.itemsize, turned)
+        work = int(np.ceil(self.rows * self.blocks * 32 / rate))
+        return Cost(chip.load3d.head, chip.load3d.head, work, chip.load3d.latency)
+
+    def reads(self) -> tuple[Region, ...]:
+        first, last, c1_first, c1_last = _touched_rows(self)
+        if first > last:
+            return ()
+        plane = self.height * self.width * 32
+        row = self.width * 32
+        # The base operand is channel block 0, row 0; regions are relative to it, so the offset is part of the region.
+        return (
+            Region("src0", "L1", (last - first + 1) * row, plane, c1_last - c1_first + 1, 0, 1, c1_first * plane + first * row),
+        )
+
+    def writes(self) -> tuple[Region, ...]:
+        return (Region("dst", self.destination, self.rows * self.blocks * 32),)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        index, outside = _block_index(self)
+        source = memory.buffers["L1"].view(_BLOCK)[src0 // 32 :]
+        taken = source.take(index, mode="clip")
+        if outside is not None:
+            taken[outside] = np.zeros((), _BLOCK)
+        if self.destination == "L0A" and not self.transpose:
+            return taken
+        return self._turned(taken)
+
+    def _turned(self, taken: NDArray[Any]) -> NDArray[Any]:
+        """[rows][blocks] of C0 items to fractals [outer 16][16][C0] with the rows of the matrix innermost."""
+        c0 = self.c0
+        items = taken.view(_unsigned(self.itemsize))
+        per_fractal = FRACTAL_ROWS // c0
+        wide = items.reshape(self.rows // c0, c0, self.blocks // per_fractal, per_fractal * c0)
+        if self.destination == "L0B":  # [K1][N1][16 n][C0 k]
+            return np.ascontiguousarray(wide.transpose(0, 2, 3, 1))
+        return np.ascontiguousarray(wide.transpose(2, 0, 3, 1))  # L0A transposed: [M1][K1][16 m][C0 k]
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        memory.array(self.destination, dst, pending.shape, pending.dtype)[...] = pending
+
+    def path(self) -> str:
+        return f"L1->{self.destination}"
+
+
+@lru_cache(maxsize=4096)
+def _block_index(load: LoadData3D) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    """For every 32-byte block of the result: which block of the map it comes from; and which blocks are zero."""
+    rows = np.arange(load.m_start, load.m_start + load.rows)
+    columns = np.arange(load.blocks) + load.k_start // load.c0
+    taps = load.k_h * load.k_w
+    c1, tap = columns // taps, columns % taps
+    k_h, k_w = tap // load.k_w, tap % load.k_w
+    out_row, out_column = rows // load.out_width, rows % load.out_width
+    height = out_row[:, None] * load.stride_h - load.pad_top + k_h[None, :] * load.dilation_h
+    width = out_column[:, None] * load.stride_w - load.pad_left + k_w[None, :] * load.dilation_w
+    inside = (height >= 0) & (height < load.height) & (width >= 0) & (width < load.width)
+    inside &= (np.arange(load.rows) < load.m_extent)[:, None] & (out_row < load.out_height)[:, None]
+    inside &= (np.arange(load.blocks) * load.c0 < load.k_extent)[None, :]
+    index = np.where(inside, (c1[None, :] * load.height + height) * load.width + width, 0)
+    if load.destination == "L0A" and not load.transpose:  # fractal order [M1][K1][16]
+        order = (load.rows // FRACTAL_ROWS, FRACTAL_ROWS, load.blocks)
+        index = np.ascontiguousarray(index.reshape(order).transpose(0, 2, 1))
+        inside = inside.reshape(order).transpose(0, 2, 1)
+    outside = np.flatnonzero(~inside.ravel())
+    return index.ravel(), (outside if outside.size else None)
+
+
+@lru_cache(maxsize=4096)
+def _touched_rows(load: LoadData3D) -> tuple[int, int, int, int]:
+    """First and last map row, first and last channel block that the load reads (first > last: none)."""
+    last_pixel = min(load.m_start + load.m_extent, load.out_height * load.out_width) - 1
+    first = load.m_start // load.out_width * load.stride_h - load.pad_top
+    last = last_pixel // load.out_width * load.stride_h - load.pad_top + (load.k_h - 1) * load.dilation_h
+    taps = load.k_h * load.k_w
+    c1_first = load.k_start // load.c0 // taps
+    c1_last = (load.k_start + load.k_extent - 1) // load.c0 // taps
+    return max(first, 0), min(last, load.height - 1), c1_first, c1_last

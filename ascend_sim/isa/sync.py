@@ -1,0 +1,120 @@
+"""Flags, barriers and scalar time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.isa.base import (
+    BARRIER,
+    BARRIER_ALL,
+    CROSS_SET,
+    CROSS_WAIT,
+    DISARMED,
+    SCALAR,
+    SET,
+    WAIT,
+    Instruction,
+)
+
+
+@dataclass(frozen=True)
+class SetFlag(Instruction):
+    """Raise flag `flag` of the pair (source, destination) once everything earlier on the source pipe has retired."""
+
+    source: str
+    destination: str
+    flag: int
+
+    name = "set_flag"
+    kind = SET
+    has_values = False
+
+    def pipe(self, chip: ChipSpec) -> str:
+        return self.source
+
+
+@dataclass(frozen=True)
+class WaitFlag(Instruction):
+    """Hold the destination pipe until the flag was raised, and take it back down by one.
+
+    For experiments a wait can be disarmed (`armed` false): it still takes the flag down but holds nothing.
+    """
+
+    source: str
+    destination: str
+    flag: int
+    armed: bool = True
+
+    name = "wait_flag"
+    has_values = False
+
+    @property
+    def kind(self) -> int:  # type: ignore[override]
+        return WAIT if self.armed else DISARMED
+
+    def pipe(self, chip: ChipSpec) -> str:
+        return self.destination
+
+
+@dataclass(frozen=True)
+class PipeBarrier(Instruction):
+    """The next instruction of the pipe starts only after everything earlier on it has retired; "ALL" holds every pipe."""
+
+    on: str
+
+    name = "pipe_barrier"
+    has_values = False
+
+    @property
+    def kind(self) -> int:  # type: ignore[override]
+        return BARRIER_ALL if self.on == "ALL" else BARRIER
+
+    def pipe(self, chip: ChipSpec) -> str:
+        return "S" if self.on == "ALL" else self.on
+
+
+@dataclass(frozen=True)
+class CrossCoreSetFlag(Instruction):
+    """Raise a cross-core flag from a pipe: mode 0 all cores of the kind, 1 the vector cores of a block, 2 cube <-> vector."""
+
+    flag: int
+    mode: int
+    on: str
+
+    name = "cross_core_set_flag"
+    kind = CROSS_SET
+    has_values = False
+
+    def pipe(self, chip: ChipSpec) -> str:
+        return self.on
+
+
+@dataclass(frozen=True)
+class CrossCoreWaitFlag(Instruction):
+    """Hold a pipe until the cross-core flag was raised by everyone that its mode names."""
+
+    flag: int
+    mode: int
+    on: str
+
+    name = "cross_core_wait_flag"
+    kind = CROSS_WAIT
+    has_values = False
+
+    def pipe(self, chip: ChipSpec) -> str:
+        return self.on
+
+
+@dataclass(frozen=True)
+class Scalar(Instruction):
+    """Scalar time: loop control and address arithmetic of `cycles` cycles."""
+
+    cycles: int
+
+    name = "scalar"
+    kind = SCALAR
+    has_values = False
+
+    def pipe(self, chip: ChipSpec) -> str:
+        return "S"

@@ -1,0 +1,165 @@
+"""Transfers of the MTE2 and MTE3 pipes: strided copies, ND to NZ conversion on the way to L1, and constant fill."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.isa.base import LOCAL, TRANSFER, Cost, GmAccess, Instruction, Memory, ceil_div
+from ascend_sim.memory.regions import Region
+
+
+@dataclass(frozen=True)
+class DataCopy(Instruction):
+    """`rows` rows of `row_bytes` from `source` to `destination` (buffer names or "GM"), strides in bytes.
+
+    `operand` names what is moved ("A", "B", ...) for the counts per operand.
+    """
+
+    source: str
+    destination: str
+    row_bytes: int
+    rows: int = 1
+    src_stride: int = 0
+    dst_stride: int = 0
+    atomic_add: str = ""
+    operand: str = ""
+
+    name = "data_copy"
+
+    @property
+    def kind(self) -> int:  # type: ignore[override]
+        return TRANSFER if "GM" in (self.source, self.destination) else LOCAL
+
+    @property
+    def atomic(self) -> bool:  # type: ignore[override]
+        return bool(self.atomic_add)
+
+    def pipe(self, chip: ChipSpec) -> str:
+        return chip.path(self.source, self.destination).pipe
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        path = chip.path(self.source, self.destination)
+        work = 0 if self.kind == TRANSFER else ceil_div(self.row_bytes * self.rows, int(path.bytes_per_cycle))
+        return Cost(path.head, path.head, work, path.latency)
+
+    def gm_access(self, chip: ChipSpec) -> GmAccess | None:
+        rate = chip.path(self.source, self.destination).bytes_per_cycle
+        if self.source == "GM":
+            return GmAccess("read", self.reads()[0], rate)
+        if self.destination == "GM":
+            return GmAccess("atomic" if self.atomic_add else "write", self.writes()[0], rate)
+        return None
+
+    def reads(self) -> tuple[Region, ...]:
+        return (Region("src0", self.source, self.row_bytes, self.src_stride, self.rows),)
+
+    def writes(self) -> tuple[Region, ...]:
+        return (Region("dst", self.destination, self.row_bytes, self.dst_stride, self.rows),)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        shape = (self.rows, self.row_bytes)
+        return memory.array(self.source, src0, shape, np.uint8, (self.src_stride, 1)).copy()
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        shape = (self.rows, self.row_bytes)
+        if self.atomic_add:
+            dtype = np.dtype(self.atomic_add)
+            typed = (self.rows, self.row_bytes // dtype.itemsize)
+            out = memory.array(self.destination, dst, typed, dtype, (self.dst_stride, dtype.itemsize))
+            out += pending.view(dtype)
+        else:
+            memory.array(self.destination, dst, shape, np.uint8, (self.dst_stride, 1))[...] = pending
+
+    def label(self) -> str:
+        return self.operand
+
+    def path(self) -> str:
+        return f"{self.source}->{self.destination}"
+
+
+@dataclass(frozen=True)
+class DataCopyNd2Nz(Instruction):
+    """A row-major matrix in GM becomes NZ fractals in L1: [ceil(cols/C0)][rows_padded][C0].
+
+    `rows` x `cols` elements of `itemsize` bytes, rows `src_stride` bytes apart; `rows_padded` rows per column block.
+    """
+
+    rows: int
+    cols: int
+    itemsize: int
+    src_stride: int
+    rows_padded: int
+    operand: str = ""
+
+    name = "data_copy_nd2nz"
+    kind = TRANSFER
+
+    @property
+    def _c0(self) -> int:
+        return 32 // self.itemsize
+
+    def pipe(self, chip: ChipSpec) -> str:
+        return chip.path("GM", "L1", "nd2nz").pipe
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        path = chip.path("GM", "L1", "nd2nz")
+        return Cost(path.head, path.head, 0, path.latency)
+
+    def gm_access(self, chip: ChipSpec) -> GmAccess | None:
+        return GmAccess("read", self.reads()[0], chip.path("GM", "L1", "nd2nz").bytes_per_cycle)
+
+    def reads(self) -> tuple[Region, ...]:
+        return (Region("src0", "GM", self.cols * self.itemsize, self.src_stride, self.rows),)
+
+    def writes(self) -> tuple[Region, ...]:
+        blocks = ceil_div(self.cols, self._c0)
+        return (Region("dst", "L1", self.rows * 32, self.rows_padded * 32, blocks),)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        shape = (self.rows, self.cols * self.itemsize)
+        rows = memory.array("GM", src0, shape, np.uint8, (self.src_stride, 1))
+        blocks = ceil_div(self.cols, self._c0)
+        padded = np.zeros((self.rows, blocks * 32), np.uint8)
+        padded[:, : shape[1]] = rows
+        return np.ascontiguousarray(padded.reshape(self.rows, blocks, 32).transpose(1, 0, 2))
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        blocks = pending.shape[0]
+        out = memory.array("L1", dst, (blocks, self.rows, 32), np.uint8, (self.rows_padded * 32, 32, 1))
+        out[...] = pending
+
+    def label(self) -> str:
+        return self.operand
+
+    def path(self) -> str:
+        return "GM->L1"
+
+
+@dataclass(frozen=True)
+class Fill(Instruction):
+    """`size` bytes of a buffer become zero (the only constant that the kernels need)."""
+
+    destination: str
+    size: int
+
+    name = "fill"
+
+    def pipe(self, chip: ChipSpec) -> str:
+        return chip.path("FILL", self.destination).pipe
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        path = chip.path("FILL", self.destination)
+        return Cost(path.head, path.head, ceil_div(self.size, int(path.bytes_per_cycle)), path.latency)
+
+    def writes(self) -> tuple[Region, ...]:
+        return (Region("dst", self.destination, self.size),)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        return None
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        memory.buffers[self.destination][dst : dst + self.size] = 0

@@ -1,0 +1,228 @@
+"""Vector instructions of the AIV cores; all operands lie in UB and are contiguous unless a stride is named.
+
+A repeat is 256 bytes of the wider operand (asc-devkit, Vector instruction performance page).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.isa.base import Cost, Instruction, Memory, ceil_div
+from ascend_sim.memory.regions import Region
+from ascend_sim.numerics import cast, numpy_dtype
+
+_BINARY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "max": np.maximum}
+_WITH_SCALAR = {"adds": np.add, "muls": np.multiply}
+
+
+def _size(dtype: str) -> int:
+    return int(numpy_dtype(dtype).itemsize)
+
+
+@dataclass(frozen=True)
+class _Vector(Instruction):
+    """Cost shared by all: a head and cycles per repeat of `opcode`, plus the tail surcharge for a broken repeat."""
+
+    @property
+    def opcode(self) -> str:
+        """Row of the chip's vector cost table."""
+        raise NotImplementedError
+
+    def _cost_key(self) -> tuple[str, int]:
+        """Cost dtype and the bytes that the repeats cover."""
+        raise NotImplementedError
+
+    def pipe(self, chip: ChipSpec) -> str:
+        return "V"
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        dtype, size = self._cost_key()
+        head, work = chip.vector.cycles(self.opcode, dtype, size)
+        return Cost(head, head, work, chip.vector.latency)
+
+
+@dataclass(frozen=True)
+class VectorBinary(_Vector):
+    """dst = src0 op src1 over `count` elements (`operation`: add, sub, mul, max)."""
+
+    operation: str
+    dtype: str
+    count: int
+
+    name = "vector_binary"
+
+    @property
+    def opcode(self) -> str:
+        return self.operation
+
+    def _cost_key(self) -> tuple[str, int]:
+        return self.dtype, self.count * _size(self.dtype)
+
+    def reads(self) -> tuple[Region, ...]:
+        size = self.count * _size(self.dtype)
+        return (Region("src0", "UB", size), Region("src1", "UB", size))
+
+    def writes(self) -> tuple[Region, ...]:
+        return (Region("dst", "UB", self.count * _size(self.dtype)),)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        dtype = numpy_dtype(self.dtype)
+        left = memory.array("UB", src0, (self.count,), dtype)
+        right = memory.array("UB", src1, (self.count,), dtype)
+        return _BINARY[self.operation](left, right)
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        memory.array("UB", dst, (self.count,), pending.dtype)[...] = pending
+
+
+@dataclass(frozen=True)
+class VectorCast(_Vector):
+    """dst = src0 in another format; `rounding` is a cast mode of the vector unit (RINT is nearest even)."""
+
+    source: str
+    target: str
+    count: int
+    rounding: str = "RINT"
+
+    name = "vector_cast"
+
+    @property
+    def opcode(self) -> str:
+        return "cast"
+
+    def _cost_key(self) -> tuple[str, int]:
+        wide = self.source if _size(self.source) >= _size(self.target) else self.target
+        return wide, self.count * _size(wide)
+
+    def reads(self) -> tuple[Region, ...]:
+        return (Region("src0", "UB", self.count * _size(self.source)),)
+
+    def writes(self) -> tuple[Region, ...]:
+        return (Region("dst", "UB", self.count * _size(self.target)),)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        values = memory.array("UB", src0, (self.count,), numpy_dtype(self.source)).astype(np.float32)
+        return values if self.target == "float32" else cast(values, self.target, rounding=self.rounding)
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        memory.array("UB", dst, (self.count,), pending.dtype)[...] = pending
+
+
+@dataclass(frozen=True)
+class Duplicate(_Vector):
+    """`count` elements of dst become zero."""
+
+    dtype: str
+    count: int
+
+    name = "duplicate"
+
+    @property
+    def opcode(self) -> str:
+        return "duplicate"
+
+    def _cost_key(self) -> tuple[str, int]:
+        return self.dtype, self.count * _size(self.dtype)
+
+    def writes(self) -> tuple[Region, ...]:
+        return (Region("dst", "UB", self.count * _size(self.dtype)),)
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        memory.array("UB", dst, (self.count * _size(self.dtype),), np.uint8)[...] = 0
+
+
+@dataclass(frozen=True)
+class ReduceRows(_Vector):
+    """dst[r] = sum of row r of src0: `rows` rows of `columns` fp32 elements, `row_stride` bytes apart.
+
+    Stands for a sequence of WholeReduceSum repeats; sums pairwise in fp32 like the instruction's adder tree.
+    """
+
+    rows: int
+    columns: int
+    row_stride: int
+
+    name = "reduce_rows"
+
+    @property
+    def opcode(self) -> str:
+        return "reduce_sum"
+
+    def _cost_key(self) -> tuple[str, int]:
+        return "float32", self.rows * ceil_div(self.columns * 4, 256) * 256
+
+    def reads(self) -> tuple[Region, ...]:
+        return (Region("src0", "UB", self.columns * 4, self.row_stride, self.rows),)
+
+    def writes(self) -> tuple[Region, ...]:
+        return (Region("dst", "UB", self.rows * 4),)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        rows = memory.array("UB", src0, (self.rows, self.columns), np.float32, (self.row_stride, 4))
+        return rows.sum(axis=1, dtype=np.float32)
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        memory.array("UB", dst, (self.rows,), np.float32)[...] = pending
+
+
+@dataclass(frozen=True)
+class TransposeBlocks(_Vector):
+    """Turn between [channels][pixels] and [pixels][C0] (TransDataTo5HD): `to_c0` says which way.
+
+    `channels` <= C0 rows of `pixels` elements lie `row_stride` bytes apart on the plain side; on the C0 side each pixel is
+    a 32-byte block, `block_stride` bytes apart. Missing channels become zero on the way to C0 and are dropped on the way
+    back. Rows that do not start on a 32-byte block go element by element at the rate of a gather.
+    """
+
+    to_c0: bool
+    itemsize: int
+    channels: int
+    pixels: int
+    row_stride: int
+    block_stride: int = 32
+
+    name = "transpose_blocks"
+
+    @property
+    def opcode(self) -> str:
+        return "gather" if self.row_stride % 32 else "transpose"
+
+    def _cost_key(self) -> tuple[str, int]:
+        return ("float16" if self.itemsize == 2 else "float32"), self.pixels * 32
+
+    def _plain(self, operand: str) -> Region:
+        return Region(operand, "UB", self.pixels * self.itemsize, self.row_stride, self.channels)
+
+    def _blocks(self, operand: str) -> Region:
+        return Region(operand, "UB", 32, self.block_stride, self.pixels)
+
+    def reads(self) -> tuple[Region, ...]:
+        return (self._plain("src0") if self.to_c0 else self._blocks("src0"),)
+
+    def writes(self) -> tuple[Region, ...]:
+        return (self._blocks("dst") if self.to_c0 else self._plain("dst"),)
+
+    def _plain_view(self, memory: Memory, address: int) -> Any:
+        strides = (self.row_stride, self.itemsize)
+        return memory.array("UB", address, (self.channels, self.pixels), f"u{self.itemsize}", strides)
+
+    def _blocks_view(self, memory: Memory, address: int) -> Any:
+        shape = (self.pixels, 32 // self.itemsize)
+        return memory.array("UB", address, shape, f"u{self.itemsize}", (self.block_stride, self.itemsize))
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        if self.to_c0:
+            blocks = np.zeros((self.pixels, 32 // self.itemsize), f"u{self.itemsize}")
+            blocks[:, : self.channels] = self._plain_view(memory, src0).T
+            return blocks
+        return np.ascontiguousarray(self._blocks_view(memory, src0)[:, : self.channels].T)
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        if self.to_c0:
+            self._blocks_view(memory, dst)[...] = pending
+        else:
+            self._plain_view(memory, dst)[...] = pending

@@ -1,0 +1,273 @@
+"""How a kernel is written: a Python loop over the methods of a `KernelBuilder`, each of which appends one row."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ascend_sim.errors import SimError
+from ascend_sim.isa.cube import Fixpipe, Mmad
+from ascend_sim.isa.load import LoadData2D, LoadData3D
+from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, PipeBarrier, Scalar, SetFlag, WaitFlag
+from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, Fill
+from ascend_sim.isa.vector import Duplicate, ReduceRows, TransposeBlocks, VectorBinary, VectorCast
+from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
+
+_ADDRESS_UNIT = {"L1": 32, "UB": 32, "L0A": 512, "L0B": 512, "L0C": 1024, "BT": 32, "FB": 32, "GM": 1}
+"""Bytes that an address of each space must be a multiple of: a DMA block, or a fractal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A flag from one pipe to another; `identity` is its id within the pair."""
+
+    name: str
+    source: str
+    destination: str
+    identity: int
+
+
+class KernelBuilder:
+    """Collects the rows of one program.
+
+    `core_kind` is "AIC", "AIV" or "AI_CORE"; `tensor_sizes` the bytes of the task's tensors by slot. Waits on flags whose
+    name is in `disarm` are disarmed. Raises SimError at once for a wait before its set, too many flags or a missing path;
+    `finish` checks every address.
+    """
+
+    def __init__(
+        self,
+        table: InstructionTable,
+        block: int,
+        core_kind: str,
+        tensor_sizes: Sequence[int],
+        *,
+        sub_block: int = 0,
+        disarm: Collection[str] = (),
+    ) -> None:
+        self.table = table
+        self.chip = table.chip
+        self.block = block
+        self.core_kind = core_kind
+        self.sub_block = sub_block
+        self._sizes = tuple(tensor_sizes)
+        self._disarm = frozenset(disarm)
+        self._index = table.index
+        self._rows = array("q")
+        self._tile = -1
+        self._flags: dict[str, Flag] = {}
+        self._pairs: dict[tuple[str, str], int] = {}
+        self._balance: dict[Flag, int] = {}
+        self._dropped: list[int] = []
+        self._used: dict[str, int] = {}
+
+    # -- bookkeeping ---------------------------------------------------------------------------------------------------
+
+    def _emit(self, key: tuple[Any, ...], dst: int = 0, src0: int = 0, src1: int = 0) -> None:
+        index = self._index.get(key)
+        if index is None:
+            index = self.table.add(key)
+        self._rows.extend((index, dst, src0, src1, self._tile))
+
+    def next_tile(self) -> None:
+        """The rows that follow belong to the next unit of the kernel's own work split."""
+        self._tile += 1
+
+    def allocate(self, buffer: str, size: int, name: str, unit: int = 0) -> int:
+        """Address of `size` fresh bytes of a buffer, aligned to `unit`; SimError when the buffer overflows."""
+        unit = unit or _ADDRESS_UNIT[buffer]
+        start = -(-self._used.get(buffer, 0) // unit) * unit
+        capacity = self.chip.buffers[buffer]
+        if start + size > capacity:
+            raise SimError(
+                f"block {self.block} {self.core_kind}: {name} needs {size} bytes of {buffer} at {start:#x}, "
+                f"which ends at {start + size} of {capacity} bytes (chip {self.chip.name}, buffers.{buffer})"
+            )
+        self._used[buffer] = start + size
+        return start
+
+    def flag(self, source: str, destination: str, name: str) -> Flag:
+        """The flag of that name between two pipes; ids are handed out in order and limited by the chip."""
+        known = self._flags.get(name)
+        if known is not None:
+            return known
+        number = self._pairs.get((source, destination), 0)
+        if number >= self.chip.sync.flag_ids:
+            raise SimError(
+                f"block {self.block} {self.core_kind}: flag {name!r} is number {number + 1} from {source} to "
+                f"{destination}; the chip has {self.chip.sync.flag_ids} (chip {self.chip.name}, sync.flag_ids)"
+            )
+        self._pairs[source, destination] = number + 1
+        flag = self._flags[name] = Flag(name, source, destination, number)
+        self._balance[flag] = 0
+        return flag
+
+    # -- synchronisation -----------------------------------------------------------------------------------------------
+
+    def set_flag(self, flag: Flag) -> int:
+        """Raise a flag; returns the row, so that a queue can drop sets that nobody will wait for."""
+        self._balance[flag] += 1
+        self._emit((SetFlag, flag.source, flag.destination, flag.identity))
+        return len(self._rows) // 5 - 1
+
+    def wait_flag(self, flag: Flag) -> None:
+        """Wait for a flag; SimError when no set stands before it in issue order."""
+        if self._balance[flag] == 0:
+            raise SimError(
+                f"block {self.block} {self.core_kind}: wait on flag {flag.name!r} ({flag.source}->{flag.destination}) at "
+                f"row {len(self._rows) // 5} stands before its set in issue order; it could never end"
+            )
+        self._balance[flag] -= 1
+        self._emit((WaitFlag, flag.source, flag.destination, flag.identity, flag.name not in self._disarm))
+
+    def drop_set(self, row: int, flag: Flag) -> None:
+        """Take back a set that stands in row `row`."""
+        self._dropped.append(row)
+        self._balance[flag] -= 1
+
+    def pipe_barrier(self, pipe: str) -> None:
+        """Order a pipe behind its own unretired work ("ALL": every pipe)."""
+        self._emit((PipeBarrier, pipe))
+
+    def cross_core_set(self, flag: int, mode: int, pipe: str) -> None:
+        """Raise a cross-core flag from `pipe`."""
+        self._check_cross(flag)
+        self._emit((CrossCoreSetFlag, flag, mode, pipe))
+
+    def cross_core_wait(self, flag: int, mode: int, pipe: str) -> None:
+        """Hold `pipe` until a cross-core flag is raised."""
+        self._check_cross(flag)
+        self._emit((CrossCoreWaitFlag, flag, mode, pipe))
+
+    def _check_cross(self, flag: int) -> None:
+        if not 0 <= flag < self.chip.sync.cross_flag_ids:
+            raise SimError(
+                f"cross-core flag {flag}: the chip has 0 to {self.chip.sync.cross_flag_ids - 1} "
+                f"(chip {self.chip.name}, sync.cross_flag_ids)"
+            )
+
+    def scalar(self, cycles: int) -> None:
+        """Loop control and address work on the scalar unit."""
+        self._emit((Scalar, cycles))
+
+    # -- transfers -----------------------------------------------------------------------------------------------------
+
+    def data_copy(
+        self, source: str, destination: str, dst: int, src: int, row_bytes: int, rows: int = 1,
+        src_stride: int = 0, dst_stride: int = 0, atomic_add: str = "", operand: str = "",
+    ) -> None:  # fmt: skip
+        """Rows of bytes from one space to another; see `DataCopy`."""
+        key = (DataCopy, source, destination, row_bytes, rows, src_stride, dst_stride, atomic_add, operand)
+        self._emit(key, dst, src)
+
+    def data_copy_nd2nz(
+        self, dst: int, src: int, rows: int, cols: int, itemsize: int, src_stride: int, rows_padded: int, operand: str = ""
+    ) -> None:
+        """A row-major matrix in GM to NZ fractals in L1; see `DataCopyNd2Nz`."""
+        self._emit((DataCopyNd2Nz, rows, cols, itemsize, src_stride, rows_padded, operand), dst, src)
+
+    def fill(self, destination: str, dst: int, size: int) -> None:
+        """Zero `size` bytes of a buffer."""
+        self._emit((Fill, destination, size), dst)
+
+    # -- cube ----------------------------------------------------------------------------------------------------------
+
+    def load_data_2d(
+        self, destination: str, dst: int, src: int, itemsize: int, repeat: int, src_stride: int = 1, transpose: bool = False
+    ) -> None:
+        """Fractals from L1 to L0A or L0B; see `LoadData2D`."""
+        self._emit((LoadData2D, destination, itemsize, repeat, src_stride, transpose), dst, src)
+
+    def load_data_3d(self, load: tuple[Any, ...], dst: int, src: int) -> None:
+        """img2col from L1; `load` holds the fields of `LoadData3D` in order."""
+        self._emit((LoadData3D, *load), dst, src)
+
+    def mmad(
+        self, dst: int, left: int, right: int, m: int, k: int, n: int, dtype: str, accumulate: bool, hf32_bits: int = 0
+    ) -> None:
+        """Matrix product into L0C; see `Mmad`."""
+        self._emit((Mmad, m, k, n, dtype, accumulate, hf32_bits), dst, left, right)
+
+    def fixpipe(
+        self, dst: int, src: int, m: int, n: int, m_padded: int, dtype: str, c0: int, dst_stride: int, atomic_add: bool = False
+    ) -> None:
+        """L0C to GM; see `Fixpipe`."""
+        self._emit((Fixpipe, m, n, m_padded, dtype, c0, dst_stride, atomic_add), dst, src)
+
+    # -- vector --------------------------------------------------------------------------------------------------------
+
+    def vector_binary(self, operation: str, dst: int, left: int, right: int, dtype: str, count: int) -> None:
+        """Element-wise add, sub, mul or max in UB."""
+        self._emit((VectorBinary, operation, dtype, count), dst, left, right)
+
+    def vector_cast(self, dst: int, src: int, source: str, target: str, count: int, rounding: str = "RINT") -> None:
+        """Another number format, in UB."""
+        self._emit((VectorCast, source, target, count, rounding), dst, src)
+
+    def duplicate(self, dst: int, dtype: str, count: int) -> None:
+        """Zeros in UB."""
+        self._emit((Duplicate, dtype, count), dst)
+
+    def reduce_rows(self, dst: int, src: int, rows: int, columns: int, row_stride: int) -> None:
+        """Sum of each row of fp32, in UB."""
+        self._emit((ReduceRows, rows, columns, row_stride), dst, src)
+
+    def transpose_blocks(
+        self, dst: int, src: int, to_c0: bool, itemsize: int, channels: int, pixels: int, row_stride: int, block_stride: int = 32
+    ) -> None:
+        """Between [channels][pixels] and [pixels][C0], in UB."""
+        self._emit((TransposeBlocks, to_c0, itemsize, channels, pixels, row_stride, block_stride), dst, src)
+
+    # -- finish --------------------------------------------------------------------------------------------------------
+
+    def finish(self) -> Program:
+        """The checked Program; SimError when a flag is left raised or an address is outside its space or unaligned."""
+        rows = np.frombuffer(self._rows, np.int64).reshape(-1, 5)
+        if self._dropped:
+            rows = np.delete(rows, self._dropped, axis=0)
+        for flag, balance in self._balance.items():
+            if balance:
+                raise SimError(
+                    f"block {self.block} {self.core_kind}: flag {flag.name!r} ({flag.source}->{flag.destination}) is still "
+                    f"raised {balance} times at the end of the block"
+                )
+        flags = {f.name: (f.source, f.destination, f.identity) for f in self._flags.values()}
+        program = Program(self.block, self.core_kind, self.sub_block, self.table, rows, self._tile + 1, flags)
+        self._check_addresses(program)
+        return program
+
+    def _check_addresses(self, program: Program) -> None:
+        used = np.unique(program.rows[:, 0])
+        count = len(self.table.instructions)
+        for column, operand in ((1, "dst"), (2, "src0"), (3, "src1")):
+            extent, capacity, unit = np.zeros(count, np.int64), np.zeros(count, np.int64), np.ones(count, np.int64)
+            for index in used:
+                instruction = self.table.instructions[index]
+                for region in (*instruction.reads(), *instruction.writes()):
+                    if region.operand == operand:
+                        extent[index] = max(extent[index], region.extent)
+                        capacity[index] = -1 if region.space == "GM" else self.chip.buffers[region.space]
+                        unit[index] = _ADDRESS_UNIT[region.space]
+            if not extent.any():
+                continue
+            kinds = program.rows[:, 0]
+            address = program.rows[:, column]
+            limit = capacity[kinds]
+            in_gm = limit < 0
+            if in_gm.any():
+                sizes = np.asarray((*self._sizes, -1), np.int64)
+                slot = np.where(in_gm, address >> SLOT_SHIFT, len(self._sizes))
+                limit = np.where(in_gm, sizes[np.minimum(slot, len(self._sizes))], limit)
+                address = np.where(in_gm, address & OFFSET_MASK, address)
+            wrong = (extent[kinds] > 0) & ((address < 0) | (address + extent[kinds] > limit) | (address % unit[kinds] != 0))
+            if wrong.any():
+                row = int(np.flatnonzero(wrong)[0])
+                raise SimError(
+                    f"{program.where}: {program[row]}: {operand} covers bytes {address[row]} to "
+                    f"{address[row] + extent[kinds[row]]} of {limit[row]} and must start at a multiple of {unit[kinds[row]]}"
+                )

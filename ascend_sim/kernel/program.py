@@ -1,0 +1,121 @@
+"""A Program: one int64 row per instruction, and the table of parameter objects that the rows point into.
+
+A row is (instruction index, dst, src0, src1, tile). What follows from the parameters alone (pipe, cost, regions) is kept
+once per distinct instruction in the `InstructionTable` of the task, so a row costs 40 bytes and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.isa.base import PIPE_INDEX, Cost, GmAccess, Instruction
+from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
+
+COLUMNS = ("instruction", "dst", "src0", "src1", "tile")
+_OPERAND_COLUMN = {"dst": 1, "src0": 2, "src1": 3}
+
+
+class InstructionTable:
+    """The distinct instructions of a task on one chip; `index[key]` is the row value of instruction `key`."""
+
+    def __init__(self, chip: ChipSpec) -> None:
+        self.chip = chip
+        self.index: dict[tuple[Any, ...], int] = {}
+        self.instructions: list[Instruction] = []
+        self.pipes: list[int] = []
+        self.kinds: list[int] = []
+        self.costs: list[Cost] = []
+        self.accesses: list[GmAccess | None] = []
+        self._columns: dict[str, NDArray[np.int64]] = {}
+
+    def add(self, key: tuple[Any, ...]) -> int:
+        """Make the instruction `key` = (class, *parameters); raises SimError when the chip lacks its path."""
+        instruction: Instruction = key[0](*key[1:])
+        self.instructions.append(instruction)
+        self.pipes.append(PIPE_INDEX[instruction.pipe(self.chip)])
+        self.kinds.append(instruction.kind)
+        self.costs.append(instruction.cost(self.chip))
+        self.accesses.append(instruction.gm_access(self.chip))
+        self._columns.clear()
+        self.index[key] = len(self.instructions) - 1
+        return len(self.instructions) - 1
+
+    def column(self, name: str) -> NDArray[np.int64]:
+        """One property of every distinct instruction: "pipe", "kind", "head_first", "head_stream", "work", "latency"."""
+        if name not in self._columns:
+            if name == "pipe":
+                values = self.pipes
+            elif name == "kind":
+                values = self.kinds
+            else:
+                values = [getattr(cost, name) for cost in self.costs]
+            self._columns[name] = np.asarray(values, np.int64)
+        return self._columns[name]
+
+
+@dataclass(frozen=True)
+class InstructionView:
+    """A readable copy of one row, made on demand."""
+
+    index: int
+    pipe: str
+    instruction: Instruction
+    dst: int
+    src0: int
+    src1: int
+    tile: int
+
+    def __str__(self) -> str:
+        used = {region.operand for region in (*self.instruction.reads(), *self.instruction.writes())}
+        spaces = {r.operand: r.space for r in (*self.instruction.reads(), *self.instruction.writes())}
+        parts = []
+        for operand in ("dst", "src0", "src1"):
+            if operand in used:
+                address = getattr(self, operand)
+                if spaces[operand] == "GM":
+                    parts.append(f"{operand}=GM[{address >> SLOT_SHIFT}]+{address & OFFSET_MASK:#x}")
+                else:
+                    parts.append(f"{operand}={spaces[operand]}+{address:#x}")
+        fields = ", ".join(f"{k}={v}" for k, v in vars(self.instruction).items())
+        where = " ".join(parts)
+        return f"{self.index} {self.pipe} {self.instruction.name} {where}{' ' if where else ''}({fields})"
+
+
+@dataclass
+class Program:
+    """What one core of one block runs. `core_kind` is "AIC", "AIV" or "AI_CORE"; `sub_block` counts the AIVs of a block."""
+
+    block: int
+    core_kind: str
+    sub_block: int
+    table: InstructionTable
+    rows: NDArray[np.int64]
+    tiles: int = 0
+    flags: Mapping[str, tuple[str, str, int]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> InstructionView:
+        argument, dst, src0, src1, tile = (int(value) for value in self.rows[index])
+        instruction = self.table.instructions[argument]
+        pipe = instruction.pipe(self.table.chip)
+        return InstructionView(index % len(self.rows), pipe, instruction, dst, src0, src1, tile)
+
+    def __iter__(self) -> Iterator[InstructionView]:
+        return (self[index] for index in range(len(self)))
+
+    def per_row(self, name: str) -> NDArray[np.int64]:
+        """A property of the instruction table for every row."""
+        return self.table.column(name)[self.rows[:, 0]]
+
+    @property
+    def where(self) -> str:
+        """Block and core in words, for messages."""
+        return f"block {self.block} {self.core_kind}{self.sub_block if self.core_kind == 'AIV' else ''}"

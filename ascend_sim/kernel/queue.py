@@ -1,0 +1,57 @@
+"""Double-buffer queues: buffers that one pipe fills and another empties, with the flags that keep them apart."""
+
+from __future__ import annotations
+
+from ascend_sim.kernel.builder import Flag, KernelBuilder
+
+
+class BufferQueue:
+    """`count` buffers of equal size at `addresses`, filled by pipe `producer` and emptied by pipe `consumer` in turn.
+
+    Producer side: `acquire()` (waits until the buffer is free, returns its address) ... writes ... `publish()`.
+    Consumer side: `take()` (waits until it is full, returns its address) ... reads ... `release()`.
+    `close()` at the end of the program takes back the releases that nobody waits for, so that all flags end at zero.
+    """
+
+    def __init__(self, builder: KernelBuilder, name: str, producer: str, consumer: str, addresses: list[int]) -> None:
+        self._builder = builder
+        self._addresses = addresses
+        count = len(addresses)
+        self._full = [builder.flag(producer, consumer, f"{name}[{i}] full") for i in range(count)]
+        self._free = [builder.flag(consumer, producer, f"{name}[{i}] free") for i in range(count)]
+        self._acquired = self._published = self._taken = self._released = 0
+        self._unclaimed: dict[int, tuple[int, Flag]] = {}
+
+    def acquire(self) -> int:
+        """Producer: the next buffer, free to be overwritten."""
+        index = self._acquired % len(self._addresses)
+        if self._acquired >= len(self._addresses):
+            self._builder.wait_flag(self._free[index])
+            del self._unclaimed[index]
+        self._acquired += 1
+        return self._addresses[index]
+
+    def publish(self) -> None:
+        """Producer: the buffer acquired first and not yet published is full."""
+        self._builder.set_flag(self._full[self._published % len(self._addresses)])
+        self._published += 1
+
+    def take(self) -> int:
+        """Consumer: the next full buffer."""
+        index = self._taken % len(self._addresses)
+        self._builder.wait_flag(self._full[index])
+        self._taken += 1
+        return self._addresses[index]
+
+    def release(self) -> None:
+        """Consumer: the buffer taken first and not yet released is free."""
+        index = self._released % len(self._addresses)
+        row = self._builder.set_flag(self._free[index])
+        self._unclaimed[index] = (row, self._free[index])
+        self._released += 1
+
+    def close(self) -> None:
+        """End of the program: drop the releases that no later `acquire` waits for."""
+        for row, flag in self._unclaimed.values():
+            self._builder.drop_set(row, flag)
+        self._unclaimed.clear()

@@ -1,0 +1,35 @@
+"""The byte-addressed buffers of one core: L1, L0A, L0B, L0C, BT, FB of a cube core, UB of a vector core.
+
+A buffer starts poisoned (every byte 0xFF, a NaN in every float format); a shadow says which 32-byte blocks were written, so
+that reading what nobody wrote is found. Addresses are byte offsets inside one buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+POISON = 0xFF
+BLOCK = 32
+"""Granularity in bytes of the written-shadow; every local address is a multiple of it (the data block of the DMA engines)."""
+
+
+class LocalMemory:
+    """Buffers of one core by name; `capacities` are bytes."""
+
+    def __init__(self, capacities: Mapping[str, int]) -> None:
+        self.buffers: dict[str, NDArray[np.uint8]] = {
+            name: np.full(size, POISON, np.uint8) for name, size in capacities.items()
+        }
+        self.written: dict[str, NDArray[np.bool_]] = {
+            name: np.zeros(-(-size // BLOCK), np.bool_) for name, size in capacities.items()
+        }
+
+    def poison(self) -> None:
+        """Forget everything, as at the start of a block."""
+        for buffer in self.buffers.values():
+            buffer.fill(POISON)
+        for shadow in self.written.values():
+            shadow.fill(False)

@@ -1,0 +1,45 @@
+"""Which number format the cube computes in: promotion of mixed inputs and the answer to a cubeMathType."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["CUBE_MATH_TYPES", "ComputeChoice", "promote"]
+
+CUBE_MATH_TYPES = {0: "KEEP_DTYPE", 1: "ALLOW_FP32_DOWN_PRECISION", 2: "USE_FP16", 3: "USE_HF32"}
+"""The documents' names of cubeMathType 0..3."""
+
+# CANN 8.1.RC1 promotion table (stated): float16 beside bfloat16 gives float32; 8-bit formats have no entries.
+_PROMOTABLE = frozenset({"float32", "float16", "bfloat16"})
+
+
+@dataclass(frozen=True)
+class ComputeChoice:
+    """What one cubeMathType does to one input dtype.
+
+    `compute_dtype`: "float32", "hf32", "float16", "bfloat16", "hifloat8", "float8_e4m3fn", or None when refused;
+    `status` 0 or the code of the refusal; `warning` a sentence that the library logs without changing the status;
+    `source` where the entry is from.
+    """
+
+    compute_dtype: str | None
+    status: int = 0
+    warning: str | None = None
+    source: str = ""
+
+
+def promote(*dtypes: str) -> str | None:
+    """The common dtype of all arguments, left to right; None when the vendor's table has no entry for a pair.
+
+    Equal dtypes stay; any two different ones of float32, float16, bfloat16 give float32 (also float16 with bfloat16).
+    """
+    if not dtypes:
+        return None
+    result = dtypes[0]
+    for dtype in dtypes[1:]:
+        if dtype == result:
+            continue
+        if dtype not in _PROMOTABLE or result not in _PROMOTABLE:
+            return None
+        result = "float32"
+    return result

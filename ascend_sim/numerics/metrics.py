@@ -1,0 +1,204 @@
+"""How far a result is from a float64 reference: the vendor's criteria and the plain statistics, in one record.
+
+The vendor's standards are informative: against an unrounded reference a perfect hf32 or float16 machine does not reach
+the 99 % of the mixed standard. The verdict on correctness is `verdict.check_correct`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ascend_sim.errors import SimError
+from ascend_sim.numerics.casting import as_values, cast, decode, quiet_cast
+from ascend_sim.numerics.formats import canonical, numpy_dtype, ulp
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """One column of the vendor's precision standards.
+
+    `rtol`, `atol`, `max_abs`: mixed standard, |a - g| <= atol + rtol |g| for 99 % of the elements, and no error above
+    `max_abs` "or 32 ULP". `mean_relative`: the standard before it, MERE < this and MARE < 10 times this.
+    """
+
+    rtol: float
+    atol: float
+    max_abs: float
+    mean_relative: float
+
+
+THRESHOLDS: dict[str, Threshold] = {
+    "float16": Threshold(2.0**-9, 2.0**-9, 1e-1, 2.0**-10),
+    "bfloat16": Threshold(2.0**-6, 2.0**-6, 1.0, 2.0**-7),
+    "float32": Threshold(2.0**-10, 2.0**-16, 1e-2, 2.0**-13),
+    "hf32": Threshold(2.0**-9, 2.0**-10, 1e-1, 2.0**-11),
+    "float8_e4m3fn": Threshold(2.0**-2, 2.0**-4, 1.0, 2.0**-3),
+    "float8_e5m2": Threshold(2.0**-1, 2.0**-3, 1e-1, 2.0**-2),  # max_abs below its own atol: doubtful in the source
+}
+"""Sources: opbase, docs/zh/ops_precision_standard/experimental_standard.md, mixed standard of 2026-07-15 and the
+relative-error standard of 2026-04-09 (stated). No standard has a row for hifloat8."""
+
+REQUIRED_MATCHED_RATIO = 0.99  # same page (stated)
+MAX_ABS_ULPS = 32  # same page; read as "whichever of the two is larger, for each element" (inferred)
+MARE_FACTOR = 10  # the 2026-04-09 standard (stated)
+RELATIVE_ERROR_FLOOR = 1e-7  # added to |g| in MERE and MARE, same standard (stated)
+ABSOLUTE_PRECISION = 1e-8  # errors below it never count as "over 1e-3": conv backward test tables of ops-nn (stated)
+_CHUNK = 1 << 17
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Error metrics of one result (`compare`); shares and ratios are in 0 .. 1.
+
+    `nonfinite` counts inf and NaN in the result, `nonfinite_mismatch` the elements where result and reference are not
+    both finite and not the same inf or NaN: they never match, make the two maxima infinite and are left out of the
+    means. `effective_bits` is -log2(mean |error| / mean |reference|), infinite without error. `vendor_*` and
+    `relative_pass` are None where the vendor has no threshold (hifloat8).
+    """
+
+    dtype: str
+    compute_dtype: str | None
+    standard: str | None
+    elements: int
+    vendor_matched_ratio: float | None
+    vendor_pass: bool | None
+    relative_pass: bool | None
+    max_abs_error: float
+    mere: float
+    mare: float
+    rmse: float
+    cosine: float
+    effective_bits: float
+    bit_equal_share: float
+    share_over_1e_3: float
+    share_over_1e_4: float
+    nonfinite: int
+    nonfinite_mismatch: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON: an infinite or undefined figure becomes None."""
+        return {
+            key: None if isinstance(value, float) and not math.isfinite(value) else value
+            for key, value in asdict(self).items()
+        }
+
+
+def standard_of(dtype: object, compute_dtype: object = None) -> str | None:
+    """The vendor's column for a result: that of the coarser of output and compute dtype; None if it has none.
+
+    HiFLOAT32 is such a compute dtype with float32 output; that float16 compute is judged likewise is inferred.
+    """
+    names = [canonical(dtype)] + ([] if compute_dtype is None else [canonical(compute_dtype)])
+    if any(name not in THRESHOLDS for name in names):
+        return None
+    return max(names, key=lambda name: THRESHOLDS[name].rtol)
+
+
+def compare(
+    result: npt.ArrayLike, reference: npt.ArrayLike, *, dtype: object = None, compute_dtype: object = None
+) -> Comparison:
+    """Compare a result with a float64 reference of the same shape.
+
+    `dtype` is the result's format (default: that of its array; uint8 codes need "hifloat8"), `compute_dtype` the one
+    its operands were rounded to. Bit-equal means: the pattern that the reference rounded to `dtype` has. Works in
+    chunks, float64 inside. Raises `SimError` on different shapes.
+    """
+    actual, golden = np.asarray(result), np.asarray(reference)
+    if actual.shape != golden.shape:
+        raise SimError(f"compare: result has shape {actual.shape}, reference {golden.shape}; they must be equal")
+    if dtype is None:
+        dtype = "float32" if actual.dtype == np.float64 else actual.dtype  # no machine gives float64
+    name = canonical(dtype)
+    standard = standard_of(name, compute_dtype)
+    total = _Totals()
+    flat, flat_golden = actual.reshape(-1), golden.reshape(-1)
+    for start in range(0, flat.size, _CHUNK):
+        part = slice(start, start + _CHUNK)
+        total.add(flat[part], quiet_cast(flat_golden[part], np.float64), name, standard)
+    return total.comparison(name, None if compute_dtype is None else canonical(compute_dtype), standard)
+
+
+class _Totals:
+    """Sums over the chunks of one comparison."""
+
+    def __init__(self) -> None:
+        self.elements = self.finite = self.matched = self.bit_equal = self.over_3 = self.over_4 = 0
+        self.nonfinite = self.mismatch = 0
+        self.within_limit = True
+        self.max_abs = self.max_relative = 0.0
+        self.relative = self.error = self.error2 = self.dot = self.golden = self.golden2 = self.actual2 = 0.0
+
+    def add(self, codes: npt.NDArray[Any], golden: npt.NDArray[np.float64], name: str, standard: str | None) -> None:
+        actual = quiet_cast(as_values(codes, name if codes.dtype == np.uint8 else None), np.float64)
+        held = codes if codes.dtype == numpy_dtype(name) else cast(actual, name)
+        self.elements += actual.size
+        self.bit_equal += _bit_equal(held, cast(golden, name), name)
+        self.nonfinite += int((~np.isfinite(actual)).sum())
+        both = np.isfinite(actual) & np.isfinite(golden)
+        same = ~both & ((actual == golden) | (np.isnan(actual) & np.isnan(golden)))
+        self.mismatch += int((~both & ~same).sum())
+        self.matched += int(same.sum())
+        actual, golden = actual[both], golden[both]
+        if not golden.size:
+            return
+        error, size = np.abs(actual - golden), np.abs(golden)
+        relative = error / (size + RELATIVE_ERROR_FLOOR)
+        self.finite += error.size
+        self.max_abs = max(self.max_abs, float(error.max()))
+        self.max_relative = max(self.max_relative, float(relative.max()))
+        self.relative += float(relative.sum())
+        self.error += float(error.sum())
+        self.error2 += float((error * error).sum())
+        self.golden += float(size.sum())
+        self.golden2 += float((size * size).sum())
+        self.actual2 += float((actual * actual).sum())
+        self.dot += float((actual * golden).sum())
+        counted = error > ABSOLUTE_PRECISION
+        self.over_3 += int((counted & (error > 1e-3 * size)).sum())
+        self.over_4 += int((counted & (error > 1e-4 * size)).sum())
+        if standard is not None:
+            row = THRESHOLDS[standard]
+            self.matched += int((error <= row.atol + row.rtol * size).sum())
+            limit = np.maximum(row.max_abs, MAX_ABS_ULPS * ulp(golden, standard))
+            self.within_limit &= bool((error <= limit).all())
+
+    def comparison(self, name: str, compute: str | None, standard: str | None) -> Comparison:
+        elements, finite = max(self.elements, 1), max(self.finite, 1)
+        wrong = self.mismatch > 0
+        mere = self.relative / finite
+        mare = math.inf if wrong else self.max_relative
+        ratio = passed = relative_pass = None
+        if standard is not None:
+            ratio = self.matched / elements if self.elements else 1.0
+            passed = ratio >= REQUIRED_MATCHED_RATIO and self.within_limit and not wrong
+            limit = THRESHOLDS[standard].mean_relative
+            relative_pass = mere < limit and mare < MARE_FACTOR * limit
+        norms = math.sqrt(self.actual2) * math.sqrt(self.golden2)
+        cosine = self.dot / norms if norms else float(self.actual2 == self.golden2)
+        bits = math.inf
+        if self.error:
+            bits = -math.log2(self.error / self.golden) if self.golden else -math.inf
+        return Comparison(
+            dtype=name, compute_dtype=compute, standard=standard, elements=self.elements,
+            vendor_matched_ratio=ratio, vendor_pass=passed, relative_pass=relative_pass,
+            max_abs_error=math.inf if wrong else self.max_abs, mere=mere, mare=mare,
+            rmse=math.sqrt(self.error2 / finite), cosine=cosine, effective_bits=bits,
+            bit_equal_share=self.bit_equal / elements if self.elements else 1.0,
+            share_over_1e_3=(self.over_3 + self.mismatch) / elements,
+            share_over_1e_4=(self.over_4 + self.mismatch) / elements,
+            nonfinite=self.nonfinite, nonfinite_mismatch=self.mismatch,
+        )  # fmt: skip
+
+
+def _bit_equal(held: npt.NDArray[Any], expected: npt.NDArray[Any], name: str) -> int:
+    unsigned = np.dtype(f"u{held.dtype.itemsize}")
+    equal = held.view(unsigned) == expected.view(unsigned)
+    if name != "hifloat8":  # it has one NaN pattern; elsewhere any NaN will do
+        both_nan = np.isnan(decode(held.view(unsigned), name)) & np.isnan(decode(expected.view(unsigned), name))
+        equal |= both_nan
+    return int(equal.sum())

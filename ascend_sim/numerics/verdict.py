@@ -1,0 +1,155 @@
+"""Is a result correct? Every element against float64 sums of the rounded operands, with a bound of its own.
+
+The bound has two parts: what float32 accumulation of K products can lose, and half an ULP for each rounding on the way
+out. It is tight enough that one wrong element, tap or channel fails.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ascend_sim.errors import SimError
+from ascend_sim.numerics.casting import as_values, quiet_cast
+from ascend_sim.numerics.formats import Format, format_of, half_ulp
+
+FLOAT32_UNIT = 2.0**-24  # half an ULP of float32 at 1: the relative error of one addition
+SAFETY = 4.0  # sequential float32 sums need at most 1.4 at any K tried (measured)
+_CHUNK = 1 << 17  # elements per step, so that the temporaries stay small beside large gradients
+
+Float64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Outcome of `check_correct`: worst ratio of error to bound (above 1 is wrong), and the first wrong index."""
+
+    correct: bool
+    worst_error_over_bound: float
+    max_abs_error: float
+    wrong: int
+    first_wrong: tuple[int, ...] | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON: infinite ones become None, the index a list."""
+        plain = {
+            key: None if isinstance(value, float) and not math.isfinite(value) else value
+            for key, value in asdict(self).items()
+        }
+        plain["first_wrong"] = None if self.first_wrong is None else list(self.first_wrong)
+        return plain
+
+
+def accumulation_bound(sum_ab: npt.ArrayLike, sum_ab2: npt.ArrayLike, k: npt.ArrayLike) -> Float64:
+    """What adding k products in float32 may lose: 4 * 2^-24 * sqrt(k) * (|sum ab| + sqrt(sum (ab)^2)), elementwise.
+
+    Probabilistic, not a proof: roundings act like a random walk, whose steps are as large as the partial sums. A bound
+    in sum |ab| would let zeros pass at large k.
+    """
+    partial_sums = np.abs(np.asarray(sum_ab, np.float64)) + np.sqrt(np.asarray(sum_ab2, np.float64))
+    return SAFETY * FLOAT32_UNIT * np.sqrt(np.asarray(k, np.float64)) * partial_sums
+
+
+def rigorous_bound(sum_abs: npt.ArrayLike, k: npt.ArrayLike) -> Float64:
+    """The proven bound K 2^-24 sum |ab|, for inputs built to cancel."""
+    return np.asarray(k, np.float64) * FLOAT32_UNIT * np.asarray(sum_abs, np.float64)
+
+
+def check_correct(
+    result: npt.ArrayLike,
+    reference64: npt.ArrayLike,
+    sum_ab2: npt.ArrayLike,
+    k: npt.ArrayLike,
+    roundings: Sequence[object],
+    *,
+    sum_abs: npt.ArrayLike | None = None,
+    saturate: bool = False,
+) -> Verdict:
+    """Judge a result against the float64 sums of products of its rounded operands.
+
+    `result`, `reference64` (sum ab) and `sum_ab2` (sum (ab)^2) have one shape; `k`, the number of products, is a number
+    or broadcasts to it. `roundings` names the formats that the float32 sum passes through, in order (["float16"], or
+    ["float16", "float32"]); uint8 results of "hifloat8" are codes. `sum_abs` (sum |ab|) chooses the rigorous bound.
+
+    An infinite element is correct only if reference and bound together reach the overflow threshold of the accumulator
+    or of a format on the way (NaN likewise, for e4m3fn); NaN only where the reference is NaN. With `saturate` the
+    reference is clamped to the largest finite value, NaN to 0, and nothing infinite is correct. Where there is nothing
+    to add (k = 0, or all products zero) the element must be exactly zero. Raises `SimError` on shapes that differ.
+    """
+    actual, reference = np.asarray(result), np.asarray(reference64)
+    weights = np.asarray(sum_ab2 if sum_abs is None else sum_abs)
+    if actual.shape != reference.shape or weights.shape != reference.shape:
+        raise SimError(
+            f"check_correct: result {actual.shape}, reference {reference.shape} and sums {weights.shape}: equal shapes"
+        )
+    formats = [format_of(name) for name in roundings]
+    codes = bool(formats) and formats[-1].name == "hifloat8" and actual.dtype == np.uint8
+    counts = np.asarray(k, np.float64)
+    per_element = None if counts.ndim == 0 else np.broadcast_to(counts, reference.shape).reshape(-1)
+    flat, flat_reference, flat_weights = actual.reshape(-1), reference.reshape(-1), weights.reshape(-1)
+    worst = max_abs = 0.0
+    wrong, first = 0, None
+    for start in range(0, flat.size, _CHUNK):
+        part = slice(start, start + _CHUNK)
+        expected = quiet_cast(flat_reference[part], np.float64)
+        products = counts if per_element is None else per_element[part]
+        if sum_abs is None:
+            bound = accumulation_bound(expected, flat_weights[part], products)
+        else:
+            bound = rigorous_bound(flat_weights[part], products)
+        values = quiet_cast(as_values(flat[part], "hifloat8" if codes else None), np.float64)
+        error, tolerance = _error_and_tolerance(values, expected, bound, products, formats, saturate)
+        bad = ~(error <= tolerance)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(error == 0, 0.0, error / tolerance)
+        ratio[bad & ~(ratio > 1)] = np.inf  # NaN: nothing to divide
+        worst = max(worst, float(ratio.max()))
+        max_abs = max(max_abs, float(np.where(np.isnan(error), np.inf, error).max()))
+        if first is None and bad.any():
+            first = tuple(int(i) for i in np.unravel_index(start + int(bad.argmax()), reference.shape))
+        wrong += int(bad.sum())
+    return Verdict(wrong == 0, worst, max_abs, wrong, first)
+
+
+def _error_and_tolerance(
+    values: Float64, expected: Float64, bound: Float64, products: Float64, formats: list[Format], saturate: bool
+) -> tuple[Float64, Float64]:
+    """Per element the error (0 where an inf or NaN is the right answer, NaN where it is not) and what it may be."""
+    accumulator = format_of("float32")
+    size = np.abs(expected)
+    tolerance = np.where(products > 0, bound, 0.0)
+    overflows = size + tolerance >= accumulator.overflow_threshold
+    for fmt in formats:
+        # The value before this rounding may be as large as the reference plus all that was lost so far.
+        reach = size + tolerance
+        overflows |= reach >= fmt.overflow_threshold
+        tolerance += np.where(reach > 0, half_ulp(reach, fmt), 0.0)
+    finite = np.isfinite(expected)
+    tolerance[finite & ~np.isfinite(tolerance)] = np.nan  # sums that are not finite bound nothing
+    overflows &= ~np.isnan(tolerance)
+    if saturate:
+        largest = min((fmt.max_finite for fmt in formats), default=accumulator.max_finite)
+        target = np.where(np.isnan(expected), 0.0, np.clip(expected, -largest, largest))
+        error = np.where(np.isfinite(values), np.abs(values - target), np.nan)
+        # Beyond the range only what the bound lets back inside may differ from the largest value; inf and NaN nothing.
+        with np.errstate(invalid="ignore"):
+            tolerance = np.where(size > largest, np.maximum(largest - (size - tolerance), 0.0), tolerance)
+        tolerance[~finite] = 0.0
+    else:
+        with np.errstate(invalid="ignore"):
+            error = np.abs(values - expected)
+        if all(fmt.has_infinity for fmt in formats):
+            overflowed = np.isinf(values) & (np.signbit(values) == np.signbit(expected))
+        else:
+            overflowed = np.isnan(values)
+        right = (overflowed & overflows & ~np.isnan(expected)) | (np.isnan(values) & np.isnan(expected))
+        error = np.where(right, 0.0, np.where(np.isfinite(values) & finite, error, np.nan))
+        tolerance[right] = np.inf
+    empty = products == 0
+    error = np.where(empty & ((values != 0) | (expected != 0)), np.nan, error)
+    return error, tolerance

@@ -1,0 +1,226 @@
+"""The page that explains a number format: its layout, range, special codes, spacing, and one value rounded in bits.
+
+All figures come from `numerics.formats`, all rounding from the scalar truth in `numerics.reference`.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from ascend_sim.errors import SimError
+from ascend_sim.numerics import reference
+from ascend_sim.numerics.formats import Format, format_of, rounding_mode
+
+_WORDS = {
+    "rint": "nearest, a tie goes to the even neighbour",
+    "round": "nearest, a tie goes away from zero",
+    "rnz": "nearest, a tie goes toward zero",
+    "floor": "toward -infinity",
+    "ceil": "toward +infinity",
+    "trunc": "toward zero",
+    "odd": "an inexact value takes the neighbour whose last bit is 1",
+    "hybrid": "half away near 1, elsewhere the dropped bits against the tail of the source mantissa",
+}
+
+
+def format_page(
+    name: object, value: str | float | None = None, *, rounding: str | None = None, mantissa_bits: int | None = None
+) -> str:
+    """Text about a format; with `value` (a decimal such as "0.1", "inf", "nan") also how it is rounded, step by step.
+
+    `rounding` is a mode of the format (its default if None), `mantissa_bits` (11 or 10) is for hf32. Raises `SimError`
+    for an unknown format or mode and for a value that is not a number.
+    """
+    fmt = format_of(name, mantissa_bits)
+    lines = [
+        f"{fmt.name}  ({', '.join(fmt.aliases)})",
+        f"  layout   {fmt.layout}",
+        f"  bits     {_bits_line(fmt)}",
+        f"  source   {fmt.source}",
+        "",
+        "Range",
+        f"  largest finite    {_power(fmt.max_finite)}",
+        f"  overflows from    {_power(fmt.overflow_threshold)}  (rounding to nearest)",
+        f"  smallest normal   {_power(fmt.smallest_normal)}",
+        f"  smallest positive {_power(fmt.smallest)}",
+        "",
+        "Special codes",
+        *(f"  {line}" for line in fmt.specials),
+        "",
+        *_spacing_table(fmt),
+        "",
+        f"Roundings: {', '.join(fmt.roundings)}  (default: {fmt.roundings[0]})",
+    ]
+    if fmt.name == "hifloat8":
+        lines[4:4] = ["", *_prefix_table()]
+    if value is not None:
+        lines += ["", *_rounding_steps(fmt, value, rounding)]
+    return "\n".join(lines) + "\n"
+
+
+def _bits_line(fmt: Format) -> str:
+    if fmt.taper:
+        return f"{fmt.bits}: sign 1, prefix 2-4, exponent 0-4 (sign-magnitude, no bias), mantissa 1-3"
+    return f"{fmt.bits}: sign 1, exponent {fmt.exponent_bits} (bias {fmt.bias}), mantissa {fmt.mantissa_bits}"
+
+
+def _prefix_table() -> list[str]:
+    rows = ["Prefixes (the exponent's first bit is its sign, an implicit 1 leads its magnitude)"]
+    for prefix, bits, exponent_bits in reference.HIFLOAT8_PREFIXES:
+        mantissa = 7 - bits - (exponent_bits or 0)
+        text = f"{prefix:0{bits}b}"
+        if exponent_bits is None:
+            meaning = "denormal: 2^(M - 23), M = 1..7"
+        elif exponent_bits == 0:
+            meaning = "exponent 0"
+        else:
+            low, high = 2 ** (exponent_bits - 1), 2**exponent_bits - 1
+            meaning = f"exponent +-{low}" if low == high else f"exponent +-{low} .. +-{high}"
+        rows.append(f"  S {text:<4}  E {exponent_bits or 0} bits  M {mantissa} bits  {meaning}")
+    return rows
+
+
+def _spacing_table(fmt: Format) -> list[str]:
+    """Spacing per binade: all of hifloat8's groups, a selection of the others' (regular) ones."""
+    rows = ["Spacing (the gap to the next value)"]
+    if fmt.taper:
+        groups: list[tuple[int, int]] = []
+        for exponent in range(fmt.min_exponent, fmt.max_exponent + 1):
+            if groups and fmt.mantissa_bits_at(groups[-1][0]) == fmt.mantissa_bits_at(exponent):
+                groups[-1] = (groups[-1][0], exponent)
+            else:
+                groups.append((exponent, exponent))
+        for low, high in groups:
+            kept = fmt.mantissa_bits_at(low)
+            gap = "2^e" if kept == 0 else f"2^(e-{kept})"
+            rows.append(f"  2^{low} .. 2^{high + 1}: {gap}, relative {2.0**-kept:g}")
+        return rows
+    shown = sorted({e for e in (fmt.min_exponent, -6, -1, 0, 1, 6, fmt.max_exponent) if e >= fmt.min_exponent})
+    rows.append(f"  0 .. 2^{fmt.min_exponent}: {_power(fmt.smallest)} (subnormal)")
+    for exponent in (e for e in shown if e <= fmt.max_exponent):
+        rows.append(f"  2^{exponent} .. 2^{exponent + 1}: {_power(2.0 ** fmt.quantum_exponent(exponent))}")
+    return rows
+
+
+def _rounding_steps(fmt: Format, value: str | float, rounding: str | None) -> list[str]:
+    mode = rounding_mode(fmt, rounding)
+    exact = _parse(value)
+    title = f"Rounding {value} to {fmt.name} ({mode}: {_WORDS[mode]})"
+    if isinstance(exact, float):
+        return [title, f"  {_result_line(fmt, exact, mode)}"]
+    if fmt.name == "float32":
+        return [title, *_one_rounding(fmt, exact, mode, 1)]
+    source = reference.round_value(exact, "float32")
+    lines = [title, "  1. The machine holds it as float32 first:"]
+    lines.append(
+        f"     {_pattern(format_of('float32'), source)} = {source!r}" + ("" if source == exact else " (inexact)")
+    )
+    if not math.isfinite(source):
+        return [*lines, f"  2. {_result_line(fmt, source, mode)}"]
+    return [*lines, *_one_rounding(fmt, Fraction(source), mode, 2)]
+
+
+def _one_rounding(fmt: Format, value: Fraction, mode: str, step: int) -> list[str]:
+    if value == 0:
+        return [f"  {step}. Zero is exact.", f"  {step + 1}. {_result_line(fmt, 0.0, mode)}"]
+    parts = reference.split(value, fmt)
+    if parts.exponent > fmt.max_exponent:
+        return [
+            f"  {step}. |x| = 1.xxx * 2^{parts.exponent}: beyond the last binade of {fmt.name}, {fmt.max_exponent}.",
+            f"  {step + 1}. {_result_line(fmt, value, mode)}",
+        ]
+    kept = parts.exponent - parts.quantum_exponent
+    below = f"2^{parts.quantum_exponent}"
+    lines = [
+        f"  {step}. |x| = 1.xxx * 2^{parts.exponent}: here {fmt.name} keeps {max(kept, 0)} bits after the point,"
+        f" its values are {below} apart.",
+        f"  {step + 1}. In units of {below}, kept | dropped: {parts.units:b} | {_fraction_bits(parts.remainder)}",
+    ]
+    low, high = (float(n * reference.power_of_two(parts.quantum_exponent)) for n in (parts.units, parts.units + 1))
+    if parts.remainder:
+        where = "a tie between" if parts.remainder == Fraction(1, 2) else "between"
+        lines.append(f"     {where} {low!r} and {high!r}, {float(parts.remainder):.6g} of the way up")
+    else:
+        lines.append("     nothing is dropped: the value is exact")
+    lines += _decision(fmt, value, mode, parts, step + 2)
+    lines.append(f"  {step + 3}. {_result_line(fmt, value, mode)}")
+    return lines
+
+
+def _decision(fmt: Format, value: Fraction, mode: str, parts: reference.Split, step: int) -> list[str]:
+    rounded = abs(reference.round_value(value, fmt, mode))
+    low = parts.units * reference.power_of_two(parts.quantum_exponent)
+    up = not math.isfinite(rounded) or Fraction(rounded) > low
+    if mode == "hybrid" and abs(parts.exponent) > fmt.taper[0][0] and parts.exponent >= fmt.min_exponent - 1:
+        frac, thr = reference.hybrid_window(value, "float32")
+        return [f"  {step}. hybrid: frac {frac:014b} {'>=' if frac >= thr else '<'} thr {thr:014b}: {_moves(up)}"]
+    if parts.remainder == 0:
+        return [f"  {step}. Nothing to round."]
+    return [f"  {step}. {mode}: {_moves(up)}"]
+
+
+def _moves(up: bool) -> str:
+    return "the magnitude goes up" if up else "the magnitude stays below"
+
+
+def _result_line(fmt: Format, value: float | Fraction, mode: str) -> str:
+    result = reference.round_value(value, fmt, mode)
+    line = f"Result {_pattern(fmt, result)} = {result!r}"
+    if math.isfinite(result) and value:
+        error = Fraction(result) - Fraction(value)
+        spacing = reference.power_of_two(reference.split(value, fmt).quantum_exponent)
+        line += f", error {float(error):.4g} = {float(error / spacing):.4g} ULP"
+    elif not math.isfinite(result) and not (isinstance(value, float) and not math.isfinite(value)):
+        line += f" (overflow; {-fmt.max_finite if value < 0 else fmt.max_finite!r} when saturating)"
+    return line
+
+
+def _pattern(fmt: Format, value: float) -> str:
+    """The bits of a value of the format, its fields apart."""
+    stored = format_of("float32") if fmt.name == "hf32" else fmt
+    code = reference.encode(value, stored)
+    text = f"{code:0{stored.bits}b}"
+    if not fmt.taper:
+        cut = 1 + stored.exponent_bits
+        fields = [text[0], text[1:cut], text[cut : cut + fmt.mantissa_bits], text[cut + fmt.mantissa_bits :]]
+    else:
+        _, prefix_bits, exponent_bits, _, _ = reference.hifloat8_fields(code)
+        cut = 1 + prefix_bits + (exponent_bits or 0)
+        fields = [text[0], text[1 : 1 + prefix_bits], text[1 + prefix_bits : cut], text[cut:]]
+    return f"{' '.join(field for field in fields if field)} (0x{code:0{stored.bits // 4}X})"
+
+
+def _fraction_bits(remainder: Fraction, limit: int = 32) -> str:
+    """The binary digits of a fraction below 1, cut with "..." where they do not end."""
+    if not remainder:
+        return "0"
+    digits = ""
+    while remainder and len(digits) < limit:
+        remainder *= 2
+        digits += "1" if remainder >= 1 else "0"
+        remainder -= int(remainder)
+    return digits + ("..." if remainder else "")
+
+
+def _power(value: float) -> str:
+    mantissa, exponent = math.frexp(value)
+    power = f"2^{exponent - 1}" if mantissa == 0.5 else f"{2 * mantissa!r} * 2^{exponent - 1}"
+    return f"{value!r} = {power}"
+
+
+def _parse(value: str | float) -> Fraction | float:
+    """An exact number, or a float for inf, NaN and -0."""
+    try:
+        number = float(value)
+        if not math.isfinite(number) and not _is_finite_text(value):
+            return number
+        exact = Fraction(value)
+        return number if exact == 0 and math.copysign(1.0, number) < 0 else exact
+    except (ValueError, OverflowError) as error:
+        raise SimError(f"value {value!r} is not a number: write a decimal such as 0.1, inf or nan") from error
+
+
+def _is_finite_text(value: str | float) -> bool:
+    """Whether a text such as "1e400" is a number although it is too large for a Python float."""
+    return isinstance(value, str) and not value.strip().lower().lstrip("+-").startswith(("inf", "nan"))

@@ -1,0 +1,118 @@
+"""The arguments of the two operators as plain data, null pointers included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+from operator import index
+
+__all__ = ["ConvBackwardCall", "ConvTbcCall", "TensorArg"]
+
+IntArray = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TensorArg:
+    """One aclTensor without its data.
+
+    `shape`, `strides`, `offset` in elements; `dtype` a canonical name ("float32", "float16", "bfloat16", "hifloat8",
+    "float8_e4m3fn"; any other name is kept so that a check can refuse it); `format` the label that the caller gave
+    ("NCL", "NCHW", "NCDHW", "ND", ...). `strides=None`: contiguous; `storage_shape=None`: as large as the view.
+    """
+
+    shape: IntArray
+    dtype: str
+    format: str = "ND"
+    strides: IntArray | None = None
+    offset: int = 0
+    storage_shape: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("shape", "strides", "storage_shape"):
+            _freeze_integers(self, name)
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements (1 for rank 0)."""
+        return prod(self.shape)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether some dimension is 0."""
+        return 0 in self.shape
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements stand in row-major order without gaps (dimensions of size 1 may have any stride)."""
+        if self.strides is None or self.is_empty:
+            return True
+        if len(self.strides) != len(self.shape):
+            return False
+        expected = 1
+        for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if size != 1 and stride != expected:
+                return False
+            expected *= size
+        return True
+
+
+@dataclass(frozen=True)
+class ConvBackwardCall:
+    """Arguments of aclnnConvolutionBackwardGetWorkspaceSize in their order; None is a null pointer.
+
+    Formats of TensorArgs are labels; `output_mask` is (gradInput, gradWeight, gradBias).
+    """
+
+    grad_output: TensorArg | None
+    input: TensorArg | None
+    weight: TensorArg | None
+    bias_sizes: IntArray | None
+    stride: IntArray | None
+    padding: IntArray | None
+    dilation: IntArray | None
+    transposed: bool
+    output_padding: IntArray | None
+    groups: int
+    output_mask: tuple[bool, ...] | None
+    cube_math_type: int
+    grad_input: TensorArg | None
+    grad_weight: TensorArg | None
+    grad_bias: TensorArg | None
+
+    def __post_init__(self) -> None:
+        for name in ("bias_sizes", "stride", "padding", "dilation", "output_padding"):
+            _freeze_integers(self, name)
+        if self.output_mask is not None:
+            object.__setattr__(self, "output_mask", tuple(bool(value) for value in self.output_mask))
+
+
+@dataclass(frozen=True)
+class ConvTbcCall:
+    """Arguments of aclnnConvTbcBackwardGetWorkspaceSize in their order; None is a null pointer.
+
+    `self` is the gradient of the output [T_out, B, C_out]; `input` [T_in, B, C_in], `weight` [K, C_in, C_out],
+    `bias` [C_out].
+    """
+
+    self: TensorArg | None
+    input: TensorArg | None
+    weight: TensorArg | None
+    bias: TensorArg | None
+    pad: int
+    cube_math_type: int
+    grad_input: TensorArg | None
+    grad_weight: TensorArg | None
+    grad_bias: TensorArg | None
+
+
+def _freeze_integers(owner: object, name: str) -> None:
+    """Turn a field given as any sequence of integers (numpy's too) into a tuple of Python ints."""
+    value: Iterable[int] | None = getattr(owner, name)
+    if value is not None:
+        object.__setattr__(owner, name, tuple(index(item) for item in value))

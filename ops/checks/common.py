@@ -1,0 +1,87 @@
+"""Predicates that rules of both operators share; each gives None or a Failure that names argument, value and limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ascend_sim.ops.arguments import TensorArg
+from ascend_sim.ops.checks.product import ProductProfile, Range
+from ascend_sim.ops.checks.rules import Failure, fail, show
+from ascend_sim.ops.status import Status
+
+__all__ = [
+    "each_at_least",
+    "first_failure",
+    "in_range",
+    "no_negative_dimension",
+    "not_null",
+    "of_dtype",
+    "same_dtype",
+    "same_shape",
+]
+
+
+def first_failure(failures: Iterable[Failure | None]) -> Failure | None:
+    """The first failure of an iterable that is evaluated only so far."""
+    return next((failure for failure in failures if failure is not None), None)
+
+
+def not_null(arguments: Iterable[tuple[str, Any]]) -> Failure | None:
+    """161001 for the first argument that is a null pointer."""
+    return first_failure(
+        fail(f"{name} is a null pointer", Status.PARAM_NULLPTR) if value is None else None for name, value in arguments
+    )
+
+
+def no_negative_dimension(tensors: Iterable[tuple[str, TensorArg]]) -> Failure | None:
+    """161002 for a dimension below 0."""
+    return first_failure(
+        fail(f"{name} has shape {show(tensor.shape)}: every dimension must be at least 0")
+        if min(tensor.shape, default=0) < 0
+        else None
+        for name, tensor in tensors
+    )
+
+
+def of_dtype(name: str, tensor: TensorArg, allowed: list[str]) -> Failure | None:
+    """161002 for a dtype outside the list."""
+    if tensor.dtype in allowed:
+        return None
+    return fail(f"{name} has dtype {show(tensor.dtype)}: allowed are {', '.join(allowed)}")
+
+
+def same_dtype(name: str, tensor: TensorArg | None, model_name: str, model: TensorArg) -> Failure | None:
+    """161002 when a non-null tensor has another dtype than its model."""
+    if tensor is None or tensor.dtype == model.dtype:
+        return None
+    return fail(f"{name} has dtype {show(tensor.dtype)}: it must be that of {model_name}, {model.dtype}")
+
+
+def same_shape(name: str, tensor: TensorArg | None, shape: tuple[int, ...], reason: str) -> Failure | None:
+    """161002 when a non-null tensor has another shape than the one that follows from the rest."""
+    if tensor is None or tensor.shape == shape:
+        return None
+    return fail(f"{name} has shape {show(tensor.shape)}: it must be {show(shape)}, {reason}")
+
+
+def each_at_least(name: str, values: tuple[int, ...], limit: int) -> Failure | None:
+    """161002 when a value of a list is below its limit."""
+    if min(values, default=limit) >= limit:
+        return None
+    return fail(f"{name} = {show(values)}: every value must be at least {limit}")
+
+
+def in_range(
+    profile: ProductProfile, rank: int, transposed: bool, values_of: Callable[[Range], tuple[int, ...]]
+) -> Failure | None:
+    """161002 for the first value outside one of the product's ranges that apply to this rank and direction."""
+    for limit in profile.ranges:
+        if rank not in limit.ranks or limit.transposed not in (None, transposed):
+            continue
+        values = values_of(limit)
+        outside = [value for value in values if not limit.min <= value <= limit.max]
+        if outside:
+            what = f"{limit.argument} holds {show(outside[0])} (in {show(values)})"
+            return fail(f"{what}: allowed is [{limit.min}, {limit.max}]; {limit.source}")
+    return None

@@ -1,0 +1,172 @@
+"""What an operator accepts on a product, read from `configs/operators/<operator>.yaml` and validated."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ascend_sim.errors import AclnnError, ConfigError
+from ascend_sim.numerics.cube_math import CUBE_MATH_TYPES, ComputeChoice
+from ascend_sim.ops.status import Status
+
+__all__ = ["CONFORMANCES", "Conformance", "ProductProfile", "ProductSpec", "Range", "load_product", "products"]
+
+Conformance = Literal["documented", "library"]
+CONFORMANCES: tuple[Conformance, ...] = ("documented", "library")
+
+Trait = Literal[
+    "depthwise_output_channels",
+    "deterministic_grouped_3d_refused",
+    "eight_bit_rules",
+    "empty_refused",
+    "empty_skips_shape_rules",
+    "grad_bias_is_nd",
+    "grouped_float32_grad_weight_limited",
+    "outputs_follow_input_dtypes",
+]
+Source = Annotated[str, Field(min_length=1)]
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    source: Source
+
+
+class Flag(_Entry):
+    """A yes or no with its source."""
+
+    value: bool
+
+
+class Ranks(_Entry):
+    """Tensor ranks that the operator takes."""
+
+    values: list[int]
+
+
+class Dtypes(_Entry):
+    """Dtype list of every tensor, with exceptions for single arguments."""
+
+    values: list[str]
+    not_transposed_only: list[str] = []
+    per_argument: dict[str, list[str]] = {}
+
+    def of(self, argument: str, *, transposed: bool = False) -> list[str]:
+        """The dtypes that one argument may have."""
+        general = self.values if transposed else self.values + self.not_transposed_only
+        return self.per_argument.get(argument, general)
+
+
+class Range(_Entry):
+    """A closed interval for the values of one argument, for some ranks and directions."""
+
+    argument: str
+    axes: Literal["all", "plane"]
+    min: int
+    max: int
+    ranks: list[int] = [3, 4, 5]
+    transposed: bool | None = None
+
+
+class CubeEntry(_Entry):
+    """One cell of the cubeMathType table: a compute dtype (perhaps with a warning) or a refusal."""
+
+    compute: str | None = None
+    status: int = 0
+    warning: str | None = None
+
+    @model_validator(mode="after")
+    def _one_answer(self) -> CubeEntry:
+        if (self.compute is None) == (self.status == 0):
+            raise ValueError("give either compute or a status other than 0")
+        return self
+
+
+class ProductProfile(BaseModel):
+    """What one product accepts under one conformance profile."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    supported: Flag = Flag(value=True, source="listed in this file")
+    ranks: Ranks
+    dtypes: Dtypes
+    deterministic_default: Flag
+    cube_math_type: dict[str, dict[int, CubeEntry]]
+    ranges: list[Range] = []
+    traits: dict[Trait, Source] = {}
+
+
+class ProductSpec(BaseModel):
+    """One operator on one product, under both profiles."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    operator: str
+    product: str
+    aliases: list[str] = []
+    documented: ProductProfile
+    library: ProductProfile
+
+    def profile(self, conformance: str) -> ProductProfile:
+        """The profile of that name; ConfigError for any name but documented and library."""
+        if conformance not in CONFORMANCES:
+            raise ConfigError(f"conformance {conformance!r}: allowed are {' and '.join(CONFORMANCES)}")
+        return self.documented if conformance == "documented" else self.library
+
+    def compute_dtype(
+        self, promoted_dtype: str | None, cube_math_type: int, conformance: str = "documented"
+    ) -> ComputeChoice:
+        """What the cube computes in for inputs of this promoted dtype (`numerics.cube_math.promote`), or why not."""
+        table = self.profile(conformance).cube_math_type
+        if cube_math_type not in CUBE_MATH_TYPES:
+            return ComputeChoice(None, Status.PARAM_INVALID, source="cubeMathType is an enumeration of 0, 1, 2, 3")
+        entry = table.get(promoted_dtype or "", {}).get(cube_math_type)
+        if entry is None:
+            return ComputeChoice(None, Status.PARAM_INVALID, source=f"no cubeMathType entry on product {self.product}")
+        return ComputeChoice(entry.compute, entry.status, entry.warning, entry.source)
+
+
+@cache
+def products(operator: str) -> dict[str, ProductSpec]:
+    """Every product of an operator by its upper-case name and aliases; ConfigError names file and field."""
+    file = resources.files("ascend_sim.configs") / "operators" / f"{operator}.yaml"
+    if not file.is_file():
+        raise ConfigError(f"no operator {operator!r}: there is no configs/operators/{operator}.yaml")
+    return parse_products(file.read_text(encoding="utf-8"), file.name)
+
+
+def parse_products(text: str, name: str) -> dict[str, ProductSpec]:
+    """The products in the text of one operator file; `name` is for error messages."""
+    try:
+        document: Any = yaml.safe_load(text)
+        specs = [
+            ProductSpec.model_validate({"operator": document["operator"], "product": product, **fields})
+            for product, fields in document["products"].items()
+        ]
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{name}: not an operator file with the keys operator and products ({error})") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(f"{name}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    return {key.upper(): spec for spec in specs for key in (spec.product, *spec.aliases)}
+
+
+def load_product(operator: str, product: str) -> ProductSpec:
+    """What `operator` accepts on `product` ("310P", "910", "910B", "910_93", "910_95" or an alias).
+
+    AclnnError 161002 for a product that no operator file names.
+    """
+    spec = products(operator).get(product.upper())
+    if spec is None:
+        known = ", ".join(sorted({entry.product for entry in products(operator).values()}))
+        raise AclnnError(
+            Status.PARAM_INVALID,
+            f"the current processor does not support convolution backward: product {product!r} of {operator}, "
+            f"supported are {known} (000, error 161002, item 6; configs/operators/{operator}.yaml)",
+        )
+    return spec

@@ -1,0 +1,121 @@
+"""The machinery of the checks: a rule, an ordered list of rules, and the walk that ends in a status.
+
+    rules = RuleList()
+
+    @rules.rule("stride.positive", "000, stride: greater than 0")
+    def _(c):                                       # c: the facts of one call
+        if min(c.call.stride) < 1:
+            return fail(f"stride = {show(c.call.stride)}: every value must be at least 1")
+
+    result = rules.run(facts, "documented")
+
+A rule may rely on everything that the rules before it have established: the walk stops at the first failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from reprlib import Repr
+from typing import Any, Literal
+
+from ascend_sim.ops.checks.product import CONFORMANCES, Conformance
+from ascend_sim.ops.status import Status
+
+__all__ = ["CheckResult", "Failure", "Rule", "RuleList", "Verdict", "fail", "show"]
+
+Verdict = Literal["pass", "fail", "skipped", "not reached"]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A refusal: the vendor's status and one line with argument, value, limit and the source of the limit."""
+
+    status: int
+    message: str
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """Outcome of all rules: `status` 0 or the first failure's, that `failure`, a `trace` entry per rule, `warnings`."""
+
+    status: int
+    failure: Failure | None
+    trace: list[tuple[str, Verdict]]
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One check: `check(facts)` gives None or a Failure; `when(facts)` tells whether it applies (else "skipped")."""
+
+    id: str
+    source: str
+    check: Callable[[Any], Failure | None]
+    profiles: tuple[Conformance, ...] = CONFORMANCES
+    when: Callable[[Any], bool] | None = None
+
+
+class RuleList:
+    """Rules in the order in which they are decorated, each with the profiles in which it holds."""
+
+    def __init__(self) -> None:
+        self._rules: list[Rule] = []
+
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(self._rules)
+
+    def rule(
+        self, id: str, source: str, *, only: Conformance | None = None, when: Callable[[Any], bool] | None = None
+    ) -> Callable[[Callable[[Any], Failure | None]], Callable[[Any], Failure | None]]:
+        """Decorator: append a rule with this id, the source of its limit, and the profile it is confined to."""
+        profiles = CONFORMANCES if only is None else (only,)
+
+        def append(check: Callable[[Any], Failure | None]) -> Callable[[Any], Failure | None]:
+            self._rules.append(Rule(id, source, check, profiles, when))
+            return check
+
+        return append
+
+    def run(self, facts: Any, conformance: str) -> CheckResult:
+        """Apply the profile's rules in order until one fails."""
+        failure: Failure | None = None
+        trace: list[tuple[str, Verdict]] = []
+        for rule in self._rules:
+            if conformance not in rule.profiles:
+                continue
+            if failure is not None:
+                trace.append((rule.id, "not reached"))
+            elif rule.when is not None and not rule.when(facts):
+                trace.append((rule.id, "skipped"))
+            elif (found := rule.check(facts)) is None:
+                trace.append((rule.id, "pass"))
+            else:
+                failure = Failure(found.status, f"{found.message} (rule {rule.id}: {rule.source})")
+                trace.append((rule.id, "fail"))
+        status = Status.SUCCESS if failure is None else failure.status
+        return CheckResult(int(status), failure, trace, [] if failure else list(facts.warnings))
+
+
+def fail(message: str, status: int = Status.PARAM_INVALID) -> Failure:
+    """A failure with 161002 unless another status is given; the walk adds rule id and source to the message."""
+    return Failure(int(status), message)
+
+
+class _Short(Repr):
+    """repr with bounded length, also for integers beyond Python's limit of printable digits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxtuple = self.maxlist = 12
+
+    def repr_int(self, x: int, level: int) -> str:
+        return f"{x}" if x.bit_length() <= 128 else f"a {x.bit_length()}-bit integer"
+
+
+_short = _Short()
+
+
+def show(value: Any) -> str:
+    """A value in an error message: lists of integers in brackets, never longer than a line."""
+    return _short.repr(list(value) if isinstance(value, tuple) else value)

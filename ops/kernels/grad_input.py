@@ -1,0 +1,248 @@
+"""grad_input on the split architecture: img2col of the zero-inserted gradOutput x the turned weights, one L0C tile at a time.
+
+    dx[M, N] = sum over kernel planes of im2col(gradOutput)[M, K] x rot180(weight)[K, N]
+    M = H_in*W_in pixels, N = C_in, K = (C_out blocks of C0, k_h, k_w, C0)
+
+Dataflow: gradOutput (NDC1HWC0) GM -> L1, with zeros between the pixels where stride > 1; load_data_3d -> L0A, always at
+stride 1. Weights (FRACTAL_Z) GM -> L1; to L0B transposed and with the taps in reverse. Fixpipe casts to NDC1HWC0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ascend_sim.engine.task import Task
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.memory.gm import Allocation, gm_operand
+from ascend_sim.ops.kernels.cube_common import BLOCK_BYTES, CubeCall, CubePipeline, HeldOperand, WeightLayout
+from ascend_sim.ops.params import ConvProblem
+from ascend_sim.ops.tiling.capacity import grad_input_l1, is_resident
+from ascend_sim.ops.tiling.fields import FRACTAL, GradInputTiling, ceil_div
+from ascend_sim.ops.tiling.tasks import GradInputTask, grad_input_tasks
+from ascend_sim.ops.tiling.window import RowWindow, needed_rows, pad_before
+
+GRAD_OUTPUT, WEIGHT, GRAD_INPUT = 0, 1, 2
+
+
+def grad_input_task(
+    call: CubeCall, tiling: GradInputTiling, tensors: list[Allocation], name: str, op_type: str, block_dim: int | None = None
+) -> Task:
+    """The kernel launch; `tensors` are gradOutput, weight and gradInput in the layouts above, in the compute dtype.
+
+    `block_dim` launches another number of blocks than the tiling's.
+    """
+    if block_dim is not None:
+        tiling = tiling.but(block_dim=block_dim)
+    table = InstructionTable(call.chip)
+    sizes = [tensor.size for tensor in tensors]
+
+    def build(block: int) -> list[Program]:
+        return [_Builder(call, tiling, KernelBuilder(table, block, "AIC", sizes, disarm=call.disarm)).program()]
+
+    return Task(name, op_type, "AIC", tiling.block_dim, tensors, build)
+
+
+def contributing_planes(problem: ConvProblem, depth: int) -> Iterator[tuple[int, int]]:
+    """(kernel plane, gradOutput plane) pairs that reach input plane `depth`."""
+    for plane in range(problem.k_d):
+        position = depth + problem.pad_front - plane * problem.dilation_d
+        if position % problem.stride_d == 0 and 0 <= position // problem.stride_d < problem.d_out:
+            yield plane, position // problem.stride_d
+
+
+class _Builder:
+    """Writes the program of one block."""
+
+    def __init__(self, call: CubeCall, tiling: GradInputTiling, k: KernelBuilder) -> None:
+        self.call, self.tiling, self.k = call, tiling, k
+        inp = self.inp = call.inp
+        p = self.p = inp.problem
+        self.c0, self.itemsize = inp.c0, inp.itemsize
+        self.weights = WeightLayout.of(inp, inp.itemsize)
+        self.width = (p.w_out - 1) * p.stride_w + 1
+        _, left = pad_before(p)
+        self.crop, self.pad_left = max(-left, 0), max(left, 0)
+        self.channel_blocks = ceil_div(p.c_out, self.c0)
+        self.resident = is_resident(tiling, inp)
+        a1, b1 = grad_input_l1(tiling, inp)
+        self.a1 = HeldOperand(k, "A1", tiling.al1_buffers, a1 // tiling.al1_buffers)
+        self.b1 = HeldOperand(k, "B1", tiling.bl1_buffers, b1 // tiling.bl1_buffers)
+        tile_bytes = ceil_div(tiling.base_m, FRACTAL) * ceil_div(tiling.base_n, FRACTAL) * FRACTAL * FRACTAL * 4
+        self.pipeline = CubePipeline(k, tiling.al0_buffers, tiling.cl0_buffers, tile_bytes)
+
+    def program(self) -> Program:
+        for task in grad_input_tasks(self.tiling, self.inp, self.k.block):
+            for n in range(task.n_start, task.n_start + task.n_count, self.tiling.base_n):
+                n_count = min(self.tiling.base_n, task.n_start + task.n_count - n)
+                for m in range(task.m_start, task.m_start + task.m_count, self.tiling.base_m):
+                    m_count = min(self.tiling.base_m, task.m_start + task.m_count - m)
+                    self.tile(task, m, m_count, n, n_count)
+        self.a1.close()
+        self.b1.close()
+        self.pipeline.close()
+        return self.k.finish()
+
+    # -- one L0C tile --------------------------------------------------------------------------------------------------
+
+    def tile(self, task: GradInputTask, m: int, m_count: int, n: int, n_count: int) -> None:
+        """dx pixels m .. x channels n .. (of the real group), summed over kernel planes and K, then written out."""
+        self.k.next_tile()
+        window = needed_rows(self.p, m, m_count)
+        planes = list(contributing_planes(self.p, task.depth)) if window.rows and self.crop < self.width else []
+        accumulator = self.pipeline.tiles.acquire()
+        started = False
+        group_channels = self.call.group_channels(task.group, self.p.c_out, self.inp.cout_g)
+        k_total = ceil_div(group_channels, self.c0) * self.inp.taps * self.c0
+        span_a, span_b = self.tiling.step_ka * self.tiling.base_k, self.tiling.step_kb * self.tiling.base_k
+        for plane, gradient_plane in planes:
+            for k_start in range(0, k_total, self.tiling.base_k):
+                k_count = min(self.tiling.base_k, k_total - k_start)
+                if k_start % span_a == 0:
+                    blocks = ceil_div(min(span_a, k_total - k_start), self.inp.taps * self.c0)
+                    self.load_a1(task, gradient_plane, k_start // (self.inp.taps * self.c0), blocks, window, m, n)
+                if k_start % span_b == 0:
+                    slices = self.k_slices(k_start, min(k_start + span_b, k_total))
+                    self.load_b1(task, plane, slices, m, n, n_count)
+                self.step(window, m, m_count, n, n_count, k_start, k_count, span_a, slices, accumulator, started)
+                started = True
+        if not started:
+            self.zero_tile(m_count, n_count, accumulator)
+        self.write(task, m, m_count, n, n_count)
+
+    def k_slices(self, k_start: int, k_end: int) -> range:
+        """Blocks of 16 output channels that K elements k_start .. k_end - 1 belong to."""
+        whole = self.inp.taps * FRACTAL
+        return range(k_start // whole, ceil_div(k_end, whole))
+
+    # -- GM -> L1 ------------------------------------------------------------------------------------------------------
+
+    def load_a1(self, task: GradInputTask, plane: int, block: int, blocks: int, window: RowWindow, m: int, n: int) -> None:
+        """Rows `window` of `blocks` channel blocks of gradOutput, spread out where stride > 1."""
+        p, k = self.p, self.k
+        address = self.a1.begin((task, plane, block, m, n))  # never resident across tiles
+        if address is None:
+            return
+        first_block = task.group * self.inp.cout_g // self.c0 + block
+        width = self.width - self.crop
+        row_pitch, block_pitch = width * BLOCK_BYTES, window.rows * width * BLOCK_BYTES
+        plane_bytes = p.h_out * p.w_out * BLOCK_BYTES
+        source = ((task.batch * p.d_out + plane) * self.channel_blocks + first_block) * plane_bytes
+        # Real rows and columns are those at multiples of the stride; the first ones that are inside the window.
+        row = ceil_div(window.first_row, p.stride_h)
+        rows = (window.first_row + window.rows - 1) // p.stride_h - row + 1
+        column = ceil_div(self.crop, p.stride_w)
+        columns = p.w_out - column
+        source += (row * p.w_out + column) * BLOCK_BYTES
+        target = address + (row * p.stride_h - window.first_row) * row_pitch + (column * p.stride_w - self.crop) * BLOCK_BYTES
+        if p.stride_h > 1 or p.stride_w > 1:
+            k.fill("L1", address, blocks * block_pitch)
+            k.pipe_barrier("MTE2")
+        if rows > 0 and columns > 0:
+            if p.stride_w > 1:
+                for b in range(blocks):
+                    for r in range(rows):
+                        k.data_copy(
+                            "GM", "L1", target + b * block_pitch + r * p.stride_h * row_pitch,
+                            gm_operand(GRAD_OUTPUT, source + b * plane_bytes + r * p.w_out * BLOCK_BYTES),
+                            BLOCK_BYTES, columns, BLOCK_BYTES, p.stride_w * BLOCK_BYTES, operand="A",
+                        )  # fmt: skip
+            elif p.stride_h > 1 or columns < p.w_out:
+                for b in range(blocks):
+                    k.data_copy(
+                        "GM", "L1", target + b * block_pitch, gm_operand(GRAD_OUTPUT, source + b * plane_bytes),
+                        columns * BLOCK_BYTES, rows, p.w_out * BLOCK_BYTES, p.stride_h * row_pitch, operand="A",
+                    )  # fmt: skip
+            else:
+                k.data_copy(
+                    "GM", "L1", target, gm_operand(GRAD_OUTPUT, source), rows * row_pitch, blocks, plane_bytes, block_pitch,
+                    operand="A",
+                )  # fmt: skip
+        self.a1.loaded()
+
+    def load_b1(self, task: GradInputTask, plane: int, slices: range, m: int, n: int, n_count: int) -> None:
+        """Weights of output-channel blocks `slices` for input channels n ..: [cin1][tap][slices][16][C0] in L1."""
+        address = self.b1.begin((task, plane, slices, n, None if self.resident else m))  # resident for one task
+        if address is None:
+            return
+        w = self.weights
+        lines = ceil_div(n_count, self.c0) * w.taps
+        source = w.offset(task.group, plane, n // self.c0, 0, slices.start)
+        row, pitch = len(slices) * w.fractal_bytes, w.cout1 * w.fractal_bytes
+        if row == pitch:
+            row, lines, pitch = row * lines, 1, 0
+        self.k.data_copy("GM", "L1", address, gm_operand(WEIGHT, source), row, lines, pitch, row, operand="B")
+        self.b1.loaded()
+
+    # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
+
+    def step(
+        self, window: RowWindow, m: int, m_count: int, n: int, n_count: int, k_start: int, k_count: int, span_a: int,
+        slices: range, accumulator: int, accumulate: bool,
+    ) -> None:  # fmt: skip
+        """One base block: fill half of L0A and L0B, multiply."""
+        p, k = self.p, self.k
+        half = self.pipeline.operands.acquire()
+        left, right = self.pipeline.left[half], self.pipeline.right[half]
+        k.load_data_3d(
+            (
+                "L0A", self.itemsize, window.rows, self.width - self.crop, p.k_h, p.k_w, 1, 1, p.dilation_h, p.dilation_w,
+                window.pad_top, self.pad_left, ceil_div(m % p.w_in + m_count, p.w_in), p.w_in,
+                m % p.w_in, m_count, k_start % span_a, k_count,
+            ),
+            left, self.a1.address,
+        )  # fmt: skip
+        columns = ceil_div(n_count, FRACTAL)
+        for place, index in enumerate(range(k_start // self.c0, (k_start + k_count) // self.c0)):
+            channel_block, tap = divmod(index, self.inp.taps)
+            self.load_right(right + place * columns * 512, channel_block, self.inp.taps - 1 - tap, slices, n_count)
+        self.pipeline.operands.publish()
+        self.pipeline.operands.take()
+        k.mmad(accumulator, left, right, m_count, k_count, n_count, self.call.dtype, accumulate, self.call.hf32_bits)
+        self.pipeline.operands.release()
+
+    def load_right(self, address: int, channel_block: int, tap: int, slices: range, n_count: int) -> None:
+        """One C0 of K for all channels of the tile: the [co][ci] blocks of one tap, turned to [ci][co]."""
+        taps = self.inp.taps
+        if self.itemsize == 2:
+            fractal = tap * len(slices) + channel_block - slices.start
+            source = self.b1.address + fractal * self.weights.fractal_bytes
+            self.k.load_data_2d("L0B", address, source, 2, ceil_div(n_count, self.c0), taps * len(slices), True)
+            return
+        # 32-bit: a block of 16 output channels holds two C0 of K; its rows are read as pixels of a 16 wide map.
+        cout1, half = divmod(channel_block, FRACTAL // self.c0)
+        height = taps * len(slices)
+        row = (tap * len(slices) + cout1 - slices.start) * FRACTAL + half * self.c0
+        load: tuple[Any, ...] = (
+            "L0B", 4, height, FRACTAL, 1, 1, 1, 1, 1, 1, 0, 0, height, FRACTAL, row, self.c0, 0, n_count,
+        )  # fmt: skip
+        self.k.load_data_3d(load, address, self.b1.address)
+
+    def zero_tile(self, m_count: int, n_count: int, accumulator: int) -> None:
+        """A tile that no gradOutput reaches: zeros times zeros, because only an Mmad writes L0C."""
+        half = self.pipeline.operands.acquire()
+        left, right = self.pipeline.left[half], self.pipeline.right[half]
+        self.k.fill("L0A", left, ceil_div(m_count, FRACTAL) * 512)
+        self.k.fill("L0B", right, ceil_div(n_count, FRACTAL) * 512)
+        self.pipeline.operands.publish()
+        self.pipeline.operands.take()
+        self.k.mmad(accumulator, left, right, m_count, self.c0, n_count, self.call.dtype, False, self.call.hf32_bits)
+        self.pipeline.operands.release()
+
+    # -- L0C -> GM -----------------------------------------------------------------------------------------------------
+
+    def write(self, task: GradInputTask, m: int, m_count: int, n: int, n_count: int) -> None:
+        """The finished tile to gradInput."""
+        p = self.p
+        self.pipeline.tiles.publish()
+        tile = self.pipeline.tiles.take()
+        total_blocks = ceil_div(p.c_in, self.c0)
+        block = (task.group * self.inp.cin_g + n) // self.c0
+        plane_bytes = p.h_in * p.w_in * BLOCK_BYTES
+        offset = ((task.batch * p.d_in + task.depth) * total_blocks + block) * plane_bytes + m * BLOCK_BYTES
+        dtype = "float32" if self.itemsize == 4 else self.call.dtype
+        rows = ceil_div(m_count, FRACTAL) * FRACTAL
+        present = min(n_count, total_blocks * self.c0 - block * self.c0)
+        self.k.fixpipe(gm_operand(GRAD_INPUT, offset), tile, m_count, present, rows, dtype, self.c0, plane_bytes)
+        self.pipeline.tiles.release()

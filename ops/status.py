@@ -1,0 +1,32 @@
+"""Status codes of the operators' first phase, by the vendor's names (CANN 8.1.RC1 header op_errno.h)."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+__all__ = ["Status", "status_name"]
+
+
+class Status(IntEnum):
+    """What a GetWorkspaceSize call ends in; the documents name SUCCESS, 161001, 161002 and 561103."""
+
+    SUCCESS = 0
+    PARAM_NULLPTR = 161001
+    PARAM_INVALID = 161002
+    RUNTIME_ERROR = 361001
+    INNER = 561000
+    INNER_INFERSHAPE = 561001
+    INNER_TILING = 561002
+    INNER_FIND_KERNEL = 561003
+    INNER_CREATE_EXECUTOR = 561101
+    INNER_NOT_TRANS_EXECUTOR = 561102
+    INNER_NULLPTR = 561103
+
+
+def status_name(status: int) -> str:
+    """The vendor's name of a status (`ACLNN_ERR_PARAM_INVALID`, ...); "unknown status ..." outside the table."""
+    try:
+        known = Status(status)
+    except ValueError:
+        return f"unknown status {status}"
+    return "ACLNN_SUCCESS" if known is Status.SUCCESS else f"ACLNN_ERR_{known.name}"

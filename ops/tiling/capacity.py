@@ -1,0 +1,305 @@
+"""What a tiling occupies and what the hardware allows, formula by formula.
+
+L1 formulas: ops-nn arch22 tiling of Conv3DBackpropInputV2 and Conv3DBackpropFilterV2 (stated). L0: operand block times
+buffers; L0C holds fp32 (stated). load3d limits: field widths of the instruction as ops-nn checks them (stated).
+"""
+
+from __future__ import annotations
+
+from ascend_sim.ops.tiling.fields import (
+    FRACTAL,
+    SPLIT_STREAM_K,
+    STREAM_NONE,
+    GradInputTiling,
+    GradWeightTiling,
+    TilingInput,
+    ceil_div,
+    ceil_to,
+    floor_to,
+)
+from ascend_sim.ops.tiling.window import dilated_height, pad_after, pad_before
+
+from ascend_sim.errors import TilingError
+
+ACCUMULATOR_BYTES = 4  # L0C elements are fp32
+LOAD3D_MAX_K = 65535  # k extent, a 16-bit field
+LOAD3D_MAX_BYTE = 255  # pad, kernel and dilation, 8-bit fields
+LOAD3D_MAX_STRIDE = 63  # a 6-bit field
+
+
+# ---- grad_input ----------------------------------------------------------------------------------------------------
+
+
+def k_slice(inp: TilingInput) -> int:
+    """K elements of grad_input that belong to one block of 16 output channels: L1 holds whole slices."""
+    return inp.taps * FRACTAL
+
+
+def a1_rows(inp: TilingInput, pixels: int) -> int:
+    """Rows of the dilated map that L1 holds for a tile of `pixels` dx pixels, at most the whole map."""
+    problem = inp.problem
+    width = problem.w_in
+    if pixels % width == 0 or width % pixels == 0:
+        rows = ceil_div(pixels, width)
+    else:
+        rows = pixels // width + 2 if pixels > width else 2
+    return min(rows + (problem.k_h - 1) * problem.dilation_h, dilated_height(problem))
+
+
+def a1_row_bytes(inp: TilingInput) -> int:
+    """Bytes of one dilated full-width row of 16 output channels."""
+    return inp.problem.w_out * inp.problem.stride_w * FRACTAL * inp.itemsize
+
+
+def grad_input_l1(tiling: GradInputTiling, inp: TilingInput) -> tuple[int, int]:
+    """Bytes of gradOutput (A1) and of weights (B1) in L1, all buffers counted."""
+    channels = max(tiling.step_ka * tiling.base_k // inp.taps, 1)
+    rows = a1_rows(inp, tiling.step_m * tiling.base_m)
+    a1 = rows * (inp.problem.w_out * inp.problem.stride_w) * channels * inp.itemsize * tiling.al1_buffers
+    span, whole = tiling.step_kb * tiling.base_k, k_slice(inp)
+    aligned = span % whole == 0 or whole % span == 0
+    slices = ceil_div(span, whole) if aligned else (span // whole + 2 if span > whole else 2)
+    b1 = tiling.step_n * tiling.base_n * slices * whole * inp.itemsize * tiling.bl1_buffers
+    return a1, b1
+
+
+def grad_input_fits_l1(tiling: GradInputTiling, inp: TilingInput) -> bool:
+    """Whether the L1 steps are whole slices and both operands fit."""
+    whole = k_slice(inp)
+    aligned = tiling.step_ka * tiling.base_k % whole == 0 and tiling.step_kb * tiling.base_k % whole == 0
+    return aligned and sum(grad_input_l1(tiling, inp)) <= inp.buffers["L1"]
+
+
+def is_resident(tiling: GradInputTiling, inp: TilingInput) -> bool:
+    """Whether L1 keeps the weights of a task: one kernel plane, one buffer that holds all K and all its channels."""
+    return (
+        inp.problem.k_d == 1
+        and tiling.bl1_buffers == 1
+        and tiling.step_kb * tiling.base_k >= inp.cout_padded * inp.taps
+        and tiling.step_n * tiling.base_n >= min(tiling.single_core_cin, ceil_to(inp.cin1 * inp.c0, FRACTAL))
+    )
+
+
+def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
+    """Raise TilingError at the first thing that the grad_input kernel could not do with this tiling."""
+    problem = inp.problem
+    _check_block(tiling, inp)
+    if tiling.step_m != 1 or tiling.step_n != 1:
+        raise TilingError(
+            f"stepM = {tiling.step_m}, stepN = {tiling.step_n}: grad_input loads one tile (1, 1) per L1 step"
+        )
+    whole = k_slice(inp)
+    for name, step in (("stepKa", tiling.step_ka), ("stepKb", tiling.step_kb)):
+        if step * tiling.base_k % whole:
+            raise TilingError(
+                f"{name}*baseK = {step}*{tiling.base_k} = {step * tiling.base_k} is not a multiple of "
+                f"kh*kw*16 = {problem.k_h}*{problem.k_w}*16 = {whole}: L1 holds whole blocks of 16 output channels"
+            )
+    if whole % tiling.base_k and tiling.base_k % whole:
+        raise TilingError(
+            f"baseK = {tiling.base_k} neither divides nor is a multiple of kh*kw*16 = {whole}, "
+            "K of one block of 16 output channels"
+        )
+    if tiling.single_core_m % problem.w_in or tiling.single_core_m < 1:
+        raise TilingError(
+            f"singleCoreM = {tiling.single_core_m} is not a multiple of W_in = {problem.w_in}: tasks are whole rows"
+        )
+    if tiling.single_core_cin % FRACTAL or tiling.single_core_cin < 1:
+        raise TilingError(f"singleCoreCin = {tiling.single_core_cin} is not a multiple of {FRACTAL}")
+    _check_load3d_k("stepKa*baseK", tiling.step_ka * tiling.base_k)
+    _check_l1(
+        grad_input_l1(tiling, inp),
+        inp,
+        f"A1 {a1_rows(inp, tiling.base_m)} rows * Wo*sw {problem.w_out * problem.stride_w} * "
+        f"{tiling.step_ka * tiling.base_k // inp.taps} channels * {inp.itemsize} * al1Pbuffer {tiling.al1_buffers}",
+        f"B1 baseN {tiling.base_n} * stepKb*baseK {tiling.step_kb * tiling.base_k} * {inp.itemsize} "
+        f"* bl1Pbuffer {tiling.bl1_buffers}",
+    )
+    check_grad_input_problem(inp)
+
+
+def check_grad_input_problem(inp: TilingInput) -> None:
+    """Raise TilingError where no grad_input tiling can help, because load3d cannot express the problem."""
+    (up, left), (down, right) = pad_before(inp.problem), pad_after(inp.problem)
+    _check_load3d(
+        inp,
+        {
+            "backprop pad up (kh-1)*dh-pad": up,
+            "backprop pad left (kw-1)*dw-pad": left,
+            "backprop pad down": down,
+            "backprop pad right": right,
+        },
+    )
+
+
+# ---- grad_weight ---------------------------------------------------------------------------------------------------
+
+
+def n_slice(inp: TilingInput) -> int:
+    """N elements of grad_weight that belong to one C0 block of input channels."""
+    return inp.taps * inp.c0
+
+
+def b1_slices(inp: TilingInput, columns: int) -> int:
+    """C0 blocks of input that L1 holds for `columns` columns of dW, wherever in a block they begin."""
+    blocks = ceil_div(columns, inp.c0)
+    slices = ceil_div(blocks, inp.taps)
+    if inp.taps > blocks and inp.taps % blocks:
+        return slices + 1
+    return slices + 1 if 2 * blocks % inp.taps else slices
+
+
+def b1_rows(inp: TilingInput, pixels: int) -> int:
+    """Input rows behind a run of `pixels` gradOutput pixels; counts rows above and below the image too."""
+    problem = inp.problem
+    if pixels % problem.w_out == 0 or problem.w_out % pixels == 0:
+        rows = ceil_div(pixels, problem.w_out)
+    else:
+        rows = pixels // problem.w_out + 2 if pixels > problem.w_out else 2
+    return (rows - 1) * problem.stride_h + (problem.k_h - 1) * problem.dilation_h + 1
+
+
+def bl1_bound(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = False) -> int:
+    """Elements of one L1 buffer of B; `clipped` counts no more rows than the image has (the vendor's bound does)."""
+    rows = b1_rows(inp, max(tiling.base_k * tiling.step_kb, 1))
+    rows = min(rows, inp.problem.h_in) if clipped else rows
+    return rows * inp.problem.w_in * b1_slices(inp, tiling.step_n * tiling.base_n) * inp.c0
+
+
+def grad_weight_l1(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = False) -> tuple[int, int]:
+    """Bytes of gradOutput (A1) and of input (B1) in L1, all buffers counted."""
+    a1 = tiling.step_ka * tiling.base_k * tiling.step_m * tiling.base_m * inp.itemsize * tiling.al1_buffers
+    return a1, bl1_bound(tiling, inp, clipped=clipped) * inp.itemsize * tiling.bl1_buffers
+
+
+def grad_weight_fits_l1(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = False) -> bool:
+    """Whether both operands fit into L1."""
+    return sum(grad_weight_l1(tiling, inp, clipped=clipped)) <= inp.buffers["L1"]
+
+
+def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
+    """Raise TilingError at the first thing that the grad_weight kernel could not do with this tiling."""
+    problem = inp.problem
+    _check_block(tiling, inp)
+    if tiling.single_core_m < 1 or tiling.single_core_m % FRACTAL:
+        raise TilingError(f"singleCoreM = {tiling.single_core_m} is not a multiple of {FRACTAL}")
+    if tiling.single_core_n < 1 or tiling.single_core_n % n_slice(inp):
+        raise TilingError(
+            f"singleCoreN = {tiling.single_core_n} is not a multiple of kh*kw*C0 = "
+            f"{problem.k_h}*{problem.k_w}*{inp.c0} = {n_slice(inp)}: tasks are whole channel blocks"
+        )
+    pixels = problem.h_out * problem.w_out
+    if tiling.single_core_k < 1 or (tiling.single_core_k < pixels and tiling.single_core_k % problem.w_out):
+        raise TilingError(
+            f"singleCoreK = {tiling.single_core_k} is not a multiple of W_out = {problem.w_out}: tasks are whole rows"
+        )
+    if not 1 <= tiling.single_core_batch <= inp.images:
+        raise TilingError(f"singleCoreBatch = {tiling.single_core_batch}; allowed 1 to N*D_out = {inp.images}")
+    if tiling.template == SPLIT_STREAM_K and tiling.stream_k_type != STREAM_NONE and tiling.block_dim > inp.cores:
+        raise TilingError(f"usedCoreNum = {tiling.block_dim} > {inp.cores} cores: StreamK cores meet at a barrier")
+    _check_load3d_k("stepKa*baseK", tiling.step_ka * tiling.base_k)
+    _check_load3d_k("baseN", tiling.base_n)
+    _check_l1(
+        grad_weight_l1(tiling, inp, clipped=True),
+        inp,
+        f"A1 stepKa*baseK {tiling.step_ka * tiling.base_k} * stepM*baseM {tiling.step_m * tiling.base_m} * "
+        f"{inp.itemsize} * al1Pbuffer {tiling.al1_buffers}",
+        f"B1 {min(b1_rows(inp, tiling.step_kb * tiling.base_k), problem.h_in)} rows * Wi {problem.w_in} * "
+        f"{b1_slices(inp, tiling.step_n * tiling.base_n)} slices * C0 {inp.c0} * {inp.itemsize} "
+        f"* bl1Pbuffer {tiling.bl1_buffers}",
+    )
+    check_grad_weight_problem(inp)
+
+
+def check_grad_weight_problem(inp: TilingInput) -> None:
+    """Raise TilingError where no grad_weight tiling can help, because load3d cannot express the problem."""
+    problem = inp.problem
+    _check_load3d(
+        inp,
+        {
+            "pad up": problem.pad_up,
+            "pad down": problem.pad_down,
+            "pad left": problem.pad_left,
+            "pad right": problem.pad_right,
+        },
+    )
+
+
+# ---- both ----------------------------------------------------------------------------------------------------------
+
+
+def l0_bytes(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput) -> dict[str, int]:
+    """Bytes in L0A, L0B and L0C, all buffers counted."""
+    return {
+        "L0A": tiling.base_m * tiling.base_k * inp.itemsize * tiling.al0_buffers,
+        "L0B": tiling.base_k * tiling.base_n * inp.itemsize * tiling.bl0_buffers,
+        "L0C": tiling.base_m * tiling.base_n * ACCUMULATOR_BYTES * tiling.cl0_buffers,
+    }
+
+
+def fits_l0(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput) -> bool:
+    """Whether a base block fits L0A, L0B and L0C."""
+    return all(used <= inp.buffers[name] for name, used in l0_bytes(tiling, inp).items())
+
+
+def l0_base_k(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput) -> int:
+    """The longest base_k that L0A and L0B hold."""
+    a = inp.buffers["L0A"] // tiling.al0_buffers // inp.itemsize // tiling.base_m
+    b = inp.buffers["L0B"] // tiling.bl0_buffers // inp.itemsize // tiling.base_n
+    return floor_to(min(a, b), FRACTAL)
+
+
+def _check_block(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput) -> None:
+    for name, ours in type(tiling).VENDOR.items():
+        value = getattr(tiling, name)
+        if name.endswith("_buffers") and value not in (1, 2):
+            raise TilingError(f"{ours} = {value}; allowed 1 (single) or 2 (ping-pong)")
+        if name.startswith("step_") and value < 1:
+            raise TilingError(f"{ours} = {value}; allowed 1 or more")
+        if name.startswith("base_") and (value < 1 or value % FRACTAL):
+            raise TilingError(f"{ours} = {value} is not a positive multiple of {FRACTAL}, the side of a cube fractal")
+    if tiling.block_dim < 1:
+        raise TilingError(f"{type(tiling).VENDOR['block_dim']} = {tiling.block_dim}; allowed 1 or more")
+    low, high = sorted((tiling.step_ka, tiling.step_kb))
+    if high % low:
+        raise TilingError(
+            f"stepKa = {tiling.step_ka} and stepKb = {tiling.step_kb}: one must be a multiple of the other"
+        )
+    sizes = {
+        "L0A": ("baseM*baseK", (tiling.base_m, tiling.base_k, inp.itemsize), "al0Pbuffer", tiling.al0_buffers),
+        "L0B": ("baseK*baseN", (tiling.base_k, tiling.base_n, inp.itemsize), "bl0Pbuffer", tiling.bl0_buffers),
+        "L0C": ("baseM*baseN", (tiling.base_m, tiling.base_n, ACCUMULATOR_BYTES), "cl0Pbuffer", tiling.cl0_buffers),
+    }
+    for name, used in l0_bytes(tiling, inp).items():
+        if used > inp.buffers[name]:
+            block, (x, y, item), buffer_name, count = sizes[name]
+            raise TilingError(
+                f"{name}: {block}*{item}*{buffer_name} = {x}*{y}*{item}*{count} = {used} > {inp.buffers[name]} bytes"
+            )
+
+
+def _check_l1(used: tuple[int, int], inp: TilingInput, a1: str, b1: str) -> None:
+    if sum(used) > inp.buffers["L1"]:
+        raise TilingError(f"L1: {a1} = {used[0]}; {b1} = {used[1]}; sum {sum(used)} > {inp.buffers['L1']} bytes")
+
+
+def _check_load3d_k(name: str, extent: int) -> None:
+    if extent > LOAD3D_MAX_K:
+        raise TilingError(f"load3d: {name} = {extent} > {LOAD3D_MAX_K}, the limit of its k extent")
+
+
+def _check_load3d(inp: TilingInput, pads: dict[str, int]) -> None:
+    """Kernel, dilation and pads are byte fields; a negative pad is a crop that the loads to L1 do."""
+    problem = inp.problem
+    small = {
+        "kernel h": problem.k_h,
+        "kernel w": problem.k_w,
+        "dilation h": problem.dilation_h,
+        "dilation w": problem.dilation_w,
+    }
+    for name, value in (small | pads).items():
+        if value > LOAD3D_MAX_BYTE:
+            raise TilingError(f"load3d: {name} = {value} > {LOAD3D_MAX_BYTE}")
+    for name, value in (("stride h", problem.stride_h), ("stride w", problem.stride_w)):
+        if value > LOAD3D_MAX_STRIDE:
+            raise TilingError(f"load3d: {name} = {value} > {LOAD3D_MAX_STRIDE}")

@@ -1,0 +1,188 @@
+"""The tiling a kernel gets: the vendor's where its open procedure applies, else a stand-in, or the user's fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+from ascend_sim.ops.tiling.capacity import (
+    ACCUMULATOR_BYTES,
+    LOAD3D_MAX_K,
+    bl1_bound,
+    check_grad_input,
+    check_grad_weight,
+    fits_l0,
+    grad_input_fits_l1,
+    grad_weight_fits_l1,
+    l0_base_k,
+)
+from ascend_sim.ops.tiling.fields import (
+    FRACTAL,
+    SPLIT_GRID,
+    SPLIT_STREAM_K,
+    GradInputTiling,
+    GradWeightTiling,
+    TilingInput,
+    ceil_div,
+    floor_to,
+)
+from ascend_sim.ops.tiling.grad_input import (
+    aligned_base_k,
+    buffer_counts,
+    covers_grad_input,
+    finish,
+    sound_grad_input,
+    step_candidates,
+    vendor_grad_input,
+)
+from ascend_sim.ops.tiling.grad_weight import covers_grad_weight, task_count, vendor_grad_weight, with_core_shape
+from ascend_sim.ops.tiling.grad_weight_sound import sound_grad_weight
+from ascend_sim.ops.tiling.grad_weight_streamk import stream_k
+
+from ascend_sim.errors import TilingError
+
+T = TypeVar("T", GradInputTiling, GradWeightTiling)
+
+BLOCK = ("base_m", "base_k", "base_n")
+STEPS = ("step_ka", "step_kb", "al1_buffers", "bl1_buffers")
+# Fields that follow from the problem and the other fields, which nobody can set
+DERIVED = {
+    "single_core_cout",
+    "load_b2",
+    "init_output",
+    "weights_resident",
+    "core_bind_order",
+    "bl1_bound",
+    "split_kd",
+    "template",
+}
+
+
+def choose_grad_input(
+    inp: TilingInput, overrides: Mapping[str, Any] | None = None, *, stand_in: bool = False
+) -> GradInputTiling:
+    """Tiling of grad_input; `overrides` are the user's fields in the vendor's spelling.
+
+    Fields that are left out are derived again where they depend on those given. `stand_in` says that the real kernel is
+    a closed library, not the V2 kernel. Raises TilingError with the formula and the limit for what cannot run.
+    """
+    tiling = _automatic_grad_input(inp)
+    if stand_in:
+        tiling = tiling.but(source="stand-in")
+    if not overrides:
+        return tiling
+    given = _given(GradInputTiling, overrides)
+    tiling = _refit_block(tiling.but(**given), inp, given)
+    if not grad_input_fits_l1(tiling, inp) or any(name in given for name in BLOCK):
+        tiling = next((t for t in step_candidates(tiling, inp, given) if grad_input_fits_l1(t, inp)), tiling)
+    tiling = finish(tiling, inp, keep=frozenset(given)).but(source="manual")
+    check_grad_input(tiling, inp)
+    return tiling
+
+
+def choose_grad_weight(
+    inp: TilingInput, overrides: Mapping[str, Any] | None = None, *, stand_in: bool = False
+) -> GradWeightTiling:
+    """Tiling of grad_weight; arguments as for `choose_grad_input`."""
+    tiling = _automatic_grad_weight(inp)
+    if stand_in:
+        tiling = tiling.but(source="stand-in")
+    if not overrides:
+        return tiling
+    given = _given(GradWeightTiling, overrides)
+    tiling = _refit_block(tiling.but(**given), inp, given)
+    if not grad_weight_fits_l1(tiling, inp, clipped=True) or any(name in given for name in BLOCK):
+        fits = (t for t in _grad_weight_steps(tiling, inp, given) if grad_weight_fits_l1(t, inp, clipped=True))
+        tiling = next(fits, tiling)
+    if tiling.template != SPLIT_GRID:
+        tiling = with_core_shape(tiling, inp).but(**given)
+    check_grad_weight(tiling, inp)  # before anything divides by a task's extent
+    tasks = task_count(tiling, inp)
+    shared = (
+        stream_k(tiling, tasks, inp)
+        if tiling.template == SPLIT_STREAM_K
+        else tiling.but(block_dim=min(tasks, inp.cores))
+    )
+    tiling = shared.but(**given)
+    tiling = tiling.but(bl1_bound=bl1_bound(tiling, inp, clipped=True), source="manual")
+    _check_stream_k(tiling, tasks)
+    check_grad_weight(tiling, inp)
+    return tiling
+
+
+def _automatic_grad_input(inp: TilingInput) -> GradInputTiling:
+    if covers_grad_input(inp):
+        try:
+            return vendor_grad_input(inp)
+        except TilingError:
+            pass  # the vendor refuses; a smaller block may still do
+    return sound_grad_input(inp)
+
+
+def _automatic_grad_weight(inp: TilingInput) -> GradWeightTiling:
+    if covers_grad_weight(inp):
+        try:
+            return vendor_grad_weight(inp)
+        except TilingError:
+            pass
+    return sound_grad_weight(inp)
+
+
+def _given(kind: type[GradInputTiling] | type[GradWeightTiling], overrides: Mapping[str, Any]) -> dict[str, int]:
+    """The user's fields under our names; refuses names and values that no tiling can have."""
+    allowed = {vendor: ours for ours, vendor in kind.VENDOR.items() if ours not in DERIVED} | {"blockDim": "block_dim"}
+    unknown = [name for name in overrides if name not in allowed]
+    if unknown:
+        raise TilingError(f"unknown tiling field {', '.join(unknown)}; allowed: {', '.join(allowed)}")
+    for name, value in overrides.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise TilingError(f"{name} = {value!r}; allowed: a whole number")
+    for name in ("base_m", "base_k", "base_n"):
+        vendor = kind.VENDOR[name]
+        if overrides.get(vendor, FRACTAL) < 1 or overrides.get(vendor, FRACTAL) % FRACTAL:
+            raise TilingError(
+                f"{vendor} = {overrides[vendor]} is not a positive multiple of {FRACTAL}, the side of a cube fractal"
+            )
+    return {allowed[name]: value for name, value in overrides.items()}
+
+
+def _refit_block(tiling: T, inp: TilingInput, given: Mapping[str, int]) -> T:
+    """Lower the block fields that were not given until L0 holds the block."""
+    if fits_l0(tiling, inp):
+        return tiling
+    tile = inp.buffers["L0C"] // ACCUMULATOR_BYTES // max(tiling.cl0_buffers, 1)
+    if "base_n" not in given:
+        tiling = tiling.but(base_n=min(tiling.base_n, floor_to(tile // tiling.base_m, FRACTAL)))
+    elif "base_m" not in given:
+        tiling = tiling.but(base_m=min(tiling.base_m, floor_to(tile // tiling.base_n, FRACTAL)))
+    if "base_k" not in given and tiling.al0_buffers and tiling.bl0_buffers:
+        limit = min(tiling.base_k, l0_base_k(tiling, inp))
+        tiling = tiling.but(base_k=aligned_base_k(limit, inp) if isinstance(tiling, GradInputTiling) else limit)
+    return tiling
+
+
+def _grad_weight_steps(
+    tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int]
+) -> Iterator[GradWeightTiling]:
+    """Candidates for the L1 steps that were not given, most first, both operands alike where both are free."""
+    most = max(1, min(8, ceil_div(inp.problem.h_out * inp.problem.w_out, tiling.base_k), LOAD3D_MAX_K // tiling.base_k))
+    for a_buffers, b_buffers in buffer_counts(tiling, given):
+        for step in range(most, 0, -1):
+            a = tiling.step_ka if "step_ka" in given else step
+            b = tiling.step_kb if "step_kb" in given else step
+            if min(a, b) > 0 and max(a, b) % min(a, b) == 0:
+                yield tiling.but(al1_buffers=a_buffers, bl1_buffers=b_buffers, step_ka=a, step_kb=b)
+
+
+def _check_stream_k(tiling: GradWeightTiling, tasks: int) -> None:
+    """StreamK parts of the tail must find a core each."""
+    if tiling.stream_k_type not in (0, 1, 2):
+        raise TilingError(f"streamKType = {tiling.stream_k_type}; allowed 0 (none), 1 (by images), 2 (by rows)")
+    if tiling.stream_k_type and tiling.template != SPLIT_STREAM_K:
+        raise TilingError(f"streamKType = {tiling.stream_k_type} needs deterministic mode (template {SPLIT_STREAM_K})")
+    tail = tasks % tiling.block_dim
+    if tiling.stream_k_type and not 1 <= tail * tiling.core_stream_k <= tiling.block_dim:
+        raise TilingError(
+            f"coreStreamK: {tail} tail tasks * coreStreamK {tiling.core_stream_k} = {tail * tiling.core_stream_k}; "
+            f"allowed 1 to usedCoreNum = {tiling.block_dim}"
+        )

@@ -1,0 +1,236 @@
+"""What a tiling procedure is given and what it decides, with the vendor's spelling beside ours.
+
+Field meanings follow ops-nn (tiling data of conv3d_backprop_input_v2 and conv3d_backprop_filter_v2, arch22): stated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+from ascend_sim.ops.params import ConvProblem
+
+from ascend_sim.errors import TilingError
+
+FRACTAL = (
+    16  # rows and columns of a cube fractal; output channels are stored in blocks of it (ops-nn BLOCK_CUBE: stated)
+)
+SOURCES = ("vendor procedure", "vendor table", "stand-in", "manual")
+
+
+def ceil_div(value: int, unit: int) -> int:
+    """`value / unit`, rounded up."""
+    return -(-value // unit)
+
+
+def ceil_to(value: int, unit: int) -> int:
+    """`value` rounded up to a multiple of `unit`."""
+    return -(-value // unit) * unit
+
+
+def floor_to(value: int, unit: int) -> int:
+    """`value` rounded down to a multiple of `unit`, but at least one unit."""
+    return max(value // unit, 1) * unit
+
+
+def divisors_down(number: int, start: int) -> list[int]:
+    """The divisors of `number` that are not above `start`, largest first."""
+    return [d for d in range(min(number, start), 0, -1) if number % d == 0]
+
+
+@dataclass(frozen=True)
+class TilingInput:
+    """A problem seen from one chip: what both procedures read.
+
+    `buffers` holds the bytes of "L1", "L0A", "L0B", "L0C"; `itemsize` is 2 (fp16, bf16) or 4 (fp32, hf32) bytes.
+    Groups are merged so that channels of a real group fill whole blocks (ops-nn group merge: stated).
+    """
+
+    problem: ConvProblem
+    itemsize: int
+    cores: int
+    buffers: Mapping[str, int] = field(hash=False)
+    l2_bytes: int
+    deterministic: bool = False
+
+    @cached_property
+    def c0(self) -> int:
+        """Channels of one 32-byte block: 16 (16-bit) or 8 (32-bit)."""
+        return 32 // self.itemsize
+
+    @cached_property
+    def group_extension(self) -> int:
+        """How many groups make one real group."""
+        groups = self.problem.groups
+        cin, cout = self.problem.c_in // groups, self.problem.c_out // groups
+        return min(math.lcm(math.lcm(cin, self.c0) // cin, math.lcm(cout, FRACTAL) // cout), groups)
+
+    @cached_property
+    def real_groups(self) -> int:
+        """Number of merged groups; the last one may hold fewer groups than the others."""
+        return ceil_div(self.problem.groups, self.group_extension)
+
+    @cached_property
+    def cin_g(self) -> int:
+        """Input channels of one real group, without padding."""
+        return self.group_extension * self.problem.c_in // self.problem.groups
+
+    @cached_property
+    def cout_g(self) -> int:
+        """Output channels of one real group, without padding."""
+        return self.group_extension * self.problem.c_out // self.problem.groups
+
+    @cached_property
+    def cin1(self) -> int:
+        """C0 blocks of input channels of one real group."""
+        return ceil_div(self.cin_g, self.c0)
+
+    @cached_property
+    def cout_padded(self) -> int:
+        """Output channels of one real group in whole blocks of 16 (for 32-bit: pairs of C0 blocks)."""
+        return ceil_to(self.cout_g, FRACTAL)
+
+    @cached_property
+    def taps(self) -> int:
+        """Kernel positions in a plane, k_h * k_w."""
+        return self.problem.k_h * self.problem.k_w
+
+    @cached_property
+    def depth_dilated(self) -> bool:
+        """Whether kernel planes lie apart; that of a single plane says nothing (inferred from a unit test)."""
+        return self.problem.dilation_d > 1 and self.problem.k_d > 1
+
+    @cached_property
+    def images(self) -> int:
+        """Gradient planes that grad_weight sums over, N * D_out."""
+        return self.problem.n * self.problem.d_out
+
+
+@dataclass(frozen=True)
+class _Tiling:
+    """What both tilings share: the L0 block, L1 steps, buffer counts (1 single, 2 ping-pong)."""
+
+    base_m: int
+    base_k: int
+    base_n: int
+    step_m: int = 1
+    step_n: int = 1
+    step_ka: int = 1
+    step_kb: int = 1
+    al0_buffers: int = 2
+    bl0_buffers: int = 2
+    cl0_buffers: int = 1
+    al1_buffers: int = 2
+    bl1_buffers: int = 2
+    single_core_m: int = 0
+    iterate_order: int = 0
+    block_dim: int = 1
+    source: str = "vendor procedure"
+
+    VENDOR: ClassVar[dict[str, str]] = {
+        "base_m": "baseM", "base_k": "baseK", "base_n": "baseN", "step_m": "stepM", "step_n": "stepN",
+        "step_ka": "stepKa", "step_kb": "stepKb", "al0_buffers": "al0Pbuffer", "bl0_buffers": "bl0Pbuffer",
+        "cl0_buffers": "cl0Pbuffer", "al1_buffers": "al1Pbuffer", "bl1_buffers": "bl1Pbuffer",
+        "single_core_m": "singleCoreM", "iterate_order": "iterateOrder",
+    }  # fmt: skip
+
+    def to_vendor(self) -> dict[str, Any]:
+        """Every field under the vendor's name, `source` under its own."""
+        return {vendor: getattr(self, ours) for ours, vendor in self.VENDOR.items()} | {"source": self.source}
+
+    @classmethod
+    def from_vendor(cls, values: Mapping[str, Any]) -> Self:
+        """The inverse of `to_vendor`; base block fields are required. Raises TilingError for an unknown name."""
+        given = cls.own_names(values)
+        missing = [cls.VENDOR[n] for n in ("base_m", "base_k", "base_n") if n not in given]
+        if missing:
+            raise TilingError(f"tiling lacks {', '.join(missing)}")
+        return cls(**given)
+
+    @classmethod
+    def own_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The vendor's names turned into ours; `blockDim` is accepted for the vendor's core count of either kernel."""
+        known = {vendor: ours for ours, vendor in cls.VENDOR.items()} | {"blockDim": "block_dim", "source": "source"}
+        unknown = [name for name in values if name not in known]
+        if unknown:
+            raise TilingError(
+                f"unknown tiling field {', '.join(unknown)}; allowed: {', '.join(n for n in known if n != 'source')}"
+            )
+        return {known[name]: value for name, value in values.items()}
+
+    def but(self, **changes: Any) -> Self:
+        """A copy with some fields changed."""
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True)
+class GradInputTiling(_Tiling):
+    """Tiling of grad_input: M = H_in*W_in pixels, K = Cout*k_h*k_w, N = Cin.
+
+    A task covers `single_core_m` pixels (whole rows) x `single_core_cin` channels of one (batch, depth, real group).
+    `load_b2` is 2 for a 1x1 kernel, 1 where a base block holds every tap, else 0; `init_output` is 1 where dx must be
+    cleared first; `weights_resident` is ours: the weights of a task stay in L1.
+    """
+
+    single_core_cin: int = 0
+    single_core_cout: int = 0
+    load_b2: int = 0
+    init_output: int = 0
+    weights_resident: bool = False
+
+    VENDOR: ClassVar[dict[str, str]] = _Tiling.VENDOR | {
+        "single_core_cin": "singleCoreCin", "single_core_cout": "singleCoreCout", "load_b2": "loadB2Condition",
+        "init_output": "initOutputFlag", "weights_resident": "weightsResident", "block_dim": "coreNum",
+    }  # fmt: skip
+
+    BASIC_BLOCK_KEY: ClassVar[int] = 1 << 9  # bit 9 of the key says: tasks of the basic-block kernel (ops-nn: stated)
+
+    @property
+    def tiling_key(self) -> int:
+        """The vendor's kernel key: bits 0-7 `load_b2`, bit 9 the basic-block kernel."""
+        return self.load_b2 | self.BASIC_BLOCK_KEY
+
+
+# Templates of grad_weight: the vendor's kernel keys (ops-nn: stated). SPLIT_GRID is ours, for what the library hides.
+SPLIT_GRID, SPLIT_MK, SPLIT_NK, SPLIT_MN, SPLIT_STREAM_K = 0, 1, 2, 3, 4
+STREAM_NONE, STREAM_IMAGES, STREAM_ROWS = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class GradWeightTiling(_Tiling):
+    """Tiling of grad_weight: M = Cout, N = Cin*k_h*k_w (*k_d unless `split_kd`), K = H_out*W_out pixels.
+
+    A task is `single_core_m` x `single_core_n` elements of dW, `single_core_k` pixels (whole rows) of
+    `single_core_batch` images. Templates 1 to 3 take one image per task and add its sum to dW. Template 4 reduces all
+    images; `core_stream_k` cores share a tail task, by images (`stream_k_type` 1) or rows (2). Template 0 (ours) keeps
+    a tile in L0C over all images of a task and adds it once. `bl1_bound` is elements of one L1 buffer of B.
+    """
+
+    single_core_n: int = 0
+    single_core_k: int = 0
+    single_core_batch: int = 1
+    template: int = SPLIT_MK
+    core_bind_order: int = 1
+    stream_k_type: int = STREAM_NONE
+    core_stream_k: int = 0
+    bl1_bound: int = 0
+    split_kd: bool = False
+
+    VENDOR: ClassVar[dict[str, str]] = _Tiling.VENDOR | {
+        "single_core_n": "singleCoreN", "single_core_k": "singleCoreK", "single_core_batch": "singleCoreBatch",
+        "template": "templateId", "core_bind_order": "coreBindOrder", "stream_k_type": "streamKType",
+        "core_stream_k": "coreStreamK", "bl1_bound": "bl1Bound", "split_kd": "splitKd", "block_dim": "usedCoreNum",
+    }  # fmt: skip
+
+    @property
+    def tiling_key(self) -> int:
+        """The vendor's kernel key, which is the template."""
+        return self.template
+
+
+def field_names(tiling: type[_Tiling]) -> list[str]:
+    """Our names of a tiling's fields."""
+    return [f.name for f in fields(tiling)]

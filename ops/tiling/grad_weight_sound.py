@@ -1,0 +1,153 @@
+"""Tilings of grad_weight where the vendor's come from a closed library: stand-ins with the same kernel structure.
+
+A grid (template 0, ours): images, rows, M and N are cut so that every core has an equal share, and a core keeps a tile
+of dW in L0C over all images of its task, so that dW is added to global memory once per task and tile (assumed; Fixpipe
+times measured on a 910B2 allow 8 to 24 additions of dW, fewer than images). In deterministic mode template 4 with a
+smaller block than the vendor's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from ascend_sim.ops.tiling.capacity import (
+    ACCUMULATOR_BYTES,
+    LOAD3D_MAX_K,
+    bl1_bound,
+    check_grad_weight,
+    check_grad_weight_problem,
+    grad_weight_fits_l1,
+    grad_weight_l1,
+    l0_base_k,
+    n_slice,
+)
+from ascend_sim.ops.tiling.fields import (
+    FRACTAL,
+    SPLIT_GRID,
+    SPLIT_STREAM_K,
+    GradWeightTiling,
+    TilingInput,
+    ceil_div,
+    ceil_to,
+    floor_to,
+)
+from ascend_sim.ops.tiling.grad_weight import gemm, task_count, whole_rows, with_core_shape
+from ascend_sim.ops.tiling.grad_weight_streamk import stream_k
+
+__all__ = ["sound_grad_weight"]
+
+# Ours
+LARGEST_SIDE = 256  # of a base block: longer ones leave no K for the other operand
+SQUARE_SIDE = 128  # of a block that half of L0C holds
+MOST_STEPS = 8  # base blocks per L1 load
+WORK_SLACK = (21, 20)  # a grid may take 5 % more cube work than the best where it adds dW fewer times
+
+
+def sound_grad_weight(inp: TilingInput) -> GradWeightTiling:
+    """A tiling that fits, for any type and groups ("stand-in"). TilingError only where none of the family fits."""
+    check_grad_weight_problem(inp)
+    if inp.deterministic:
+        block = _block(inp, SPLIT_STREAM_K, gemm(inp, True)[2])
+        tiling = with_core_shape(with_largest_steps(block, inp), inp)
+        tiling = stream_k(tiling, task_count(tiling, inp), inp)
+    else:
+        tiling = grid(inp)
+    tiling = tiling.but(bl1_bound=bl1_bound(tiling, inp, clipped=True), source="stand-in")
+    check_grad_weight(tiling, inp)
+    return tiling
+
+
+def grid(inp: TilingInput) -> GradWeightTiling:
+    """The grid with the least work for the busiest core; of grids within 5 % of it the one that adds dW least often."""
+    columns = gemm(inp, True)[2]
+    best = min(_grids(inp), key=lambda g: g[0])[0]
+    allowed = best * WORK_SLACK[0] // WORK_SLACK[1]
+    _, _, _, (single_m, single_n, rows, images) = min(g for g in _grids(inp) if g[0] <= allowed)
+    block = _block(inp, SPLIT_GRID, min(single_n, columns))
+    block = block.but(
+        single_core_m=single_m, single_core_n=single_n, single_core_batch=images, single_core_k=rows * inp.problem.w_out
+    )
+    tiling = with_largest_steps(block, inp)
+    return tiling.but(block_dim=min(task_count(tiling, inp), inp.cores))
+
+
+def _grids(inp: TilingInput) -> Iterator[tuple[int, int, int, tuple[int, int, int, int]]]:
+    """(work of the busiest core, times dW is added, tasks, (single M, single N, rows, images)) of every useful grid."""
+    height, width = inp.problem.h_out, inp.problem.w_out
+    m_tiles = ceil_div(inp.cout_padded, _side_m(inp, gemm(inp, True)[2]))
+    lanes = inp.real_groups * inp.problem.k_d
+    for m_parts in range(1, min(m_tiles, inp.cores) + 1):
+        for n_parts in range(1, min(inp.cin1, inp.cores // m_parts) + 1):
+            for image_parts in range(1, min(inp.images, inp.cores // (m_parts * n_parts)) + 1):
+                most_rows = min(height, inp.cores // (m_parts * n_parts * image_parts))
+                for row_parts in {1, most_rows}:
+                    single_m = ceil_to(ceil_div(inp.cout_padded, m_parts), FRACTAL)
+                    single_n = ceil_div(inp.cin1, n_parts) * n_slice(inp)
+                    rows, images = ceil_div(height, row_parts), ceil_div(inp.images, image_parts)
+                    added = ceil_div(height, rows) * ceil_div(inp.images, images)
+                    tasks = lanes * added * ceil_div(inp.cout_padded, single_m)
+                    tasks *= ceil_div(inp.cin1 * n_slice(inp), single_n)
+                    work = images * ceil_to(rows * width, FRACTAL) * single_m * ceil_to(single_n, FRACTAL)
+                    yield ceil_div(tasks, inp.cores) * work, added, tasks, (single_m, single_n, rows, images)
+
+
+# ---- block and steps -----------------------------------------------------------------------------------------------
+
+
+def _side_m(inp: TilingInput, columns: int) -> int:
+    """base_m: 128, or more where N is too short to fill half of L0C."""
+    half = inp.buffers["L0C"] // 2 // ACCUMULATOR_BYTES
+    base_n = min(ceil_to(columns, FRACTAL), LARGEST_SIDE, floor_to(half // min(inp.cout_padded, SQUARE_SIDE), FRACTAL))
+    return _even(inp.cout_padded, min(floor_to(half // base_n, FRACTAL), LARGEST_SIDE))
+
+
+def _even(total: int, limit: int) -> int:
+    """The tile, at most `limit`, that cuts `total` into equal tiles."""
+    limit = floor_to(limit, FRACTAL)
+    return ceil_to(ceil_div(total, ceil_div(total, limit)), FRACTAL)
+
+
+def _block(inp: TilingInput, template: int, columns: int) -> GradWeightTiling:
+    """base_m x base_n near half of L0C (then ping-pong), base_k filling L0A and L0B; smaller where L1 needs it."""
+    m, k, n = gemm(inp, True)
+    half = inp.buffers["L0C"] // 2 // ACCUMULATOR_BYTES
+    base_m = _side_m(inp, columns)
+    base_n = _even(columns, min(half // base_m, LARGEST_SIDE))
+    block = GradWeightTiling(
+        base_m, FRACTAL, base_n,
+        cl0_buffers=2, iterate_order=int(m > n), template=template, split_kd=True, block_dim=inp.cores,
+        single_core_batch=inp.images if template == SPLIT_STREAM_K else 1,
+        al1_buffers=1, bl1_buffers=1,
+    )  # fmt: skip
+    block = block.but(base_k=whole_rows(min(l0_base_k(block, inp), ceil_to(k, FRACTAL)), inp))
+    return block if grad_weight_fits_l1(block, inp, clipped=True) else _largest_single_block(block, inp)
+
+
+def _largest_single_block(block: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
+    """The block with the most products that L1 holds once, without ping-pong; the smallest block where none fits.
+
+    L1 use falls neither with base_n nor with base_k evenly (whole channel blocks, whole rows), so all pairs are tried.
+    """
+    best, most = block.but(base_m=FRACTAL, base_n=FRACTAL, base_k=FRACTAL), 0
+    for base_n, base_k in product(range(block.base_n, 0, -FRACTAL), range(block.base_k, 0, -FRACTAL)):
+        thin = block.but(base_m=FRACTAL, base_n=base_n, base_k=base_k)
+        a1, b1 = grad_weight_l1(thin, inp, clipped=True)
+        if a1 + b1 <= inp.buffers["L1"]:
+            base_m = min((inp.buffers["L1"] - b1) // a1 * FRACTAL, block.base_m)
+            if base_m * base_n * base_k > most:
+                best, most = thin.but(base_m=base_m), base_m * base_n * base_k
+    return best
+
+
+def with_largest_steps(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
+    """Equal L1 steps of both operands: ping-pong if any step count allows it, then as many as fit, up to 8."""
+    pixels = inp.problem.h_out * inp.problem.w_out
+    pixels = min(tiling.single_core_k or pixels, pixels)
+    most = max(min(ceil_div(pixels, tiling.base_k), MOST_STEPS, LOAD3D_MAX_K // tiling.base_k), 1)
+    for buffers in ((2, 2), (2, 1), (1, 2), (1, 1)):
+        for step in range(most, 0, -1):
+            candidate = tiling.but(step_ka=step, step_kb=step, al1_buffers=buffers[0], bl1_buffers=buffers[1])
+            if grad_weight_fits_l1(candidate, inp, clipped=True):
+                return candidate
+    return tiling.but(step_ka=1, step_kb=1, al1_buffers=1, bl1_buffers=1)

@@ -1,0 +1,113 @@
+"""Error metrics against a plain computation of each, and the vendor's verdicts on both sides of their limits."""
+
+import json
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from ascend_sim.errors import SimError
+from ascend_sim.numerics import cast, compare, encode
+
+RNG = np.random.default_rng(7)
+REFERENCE = RNG.standard_normal((3, 70_000)) * np.exp2(RNG.integers(-20, 5, (3, 70_000)))
+
+
+@pytest.mark.parametrize(("dtype", "rtol", "atol"), [("float16", 2.0**-9, 2.0**-9), ("bfloat16", 2.0**-6, 2.0**-6)])
+def test_against_a_plain_computation(dtype, rtol, atol):
+    result = cast(REFERENCE * (1 + 1e-3 * RNG.standard_normal(REFERENCE.shape)), dtype)
+    got = compare(result, REFERENCE)
+    a, g = result.astype(float).ravel(), REFERENCE.ravel()
+    error = abs(a - g)
+    assert got.dtype == got.standard == dtype and got.elements == a.size
+    assert got.vendor_matched_ratio == np.mean(error <= atol + rtol * abs(g))
+    assert got.max_abs_error == error.max()
+    relative = error / (abs(g) + 1e-7)
+    assert got.mere == pytest.approx(relative.mean(), rel=1e-12) and got.mare == relative.max()
+    assert got.rmse == pytest.approx(np.sqrt(np.mean(error**2)), rel=1e-12)
+    assert got.cosine == pytest.approx(a @ g / np.linalg.norm(a) / np.linalg.norm(g), rel=1e-12)
+    assert got.effective_bits == pytest.approx(-np.log2(error.mean() / abs(g).mean()), rel=1e-12)
+    rounded = g.astype(result.dtype)
+    assert got.bit_equal_share == np.mean(rounded == result.ravel()) > 0.001
+    assert got.share_over_1e_3 == np.mean((error > 1e-3 * abs(g)) & (error > 1e-8))
+    assert got.share_over_1e_4 == np.mean((error > 1e-4 * abs(g)) & (error > 1e-8))
+    assert got.nonfinite == got.nonfinite_mismatch == 0
+
+
+def test_a_perfect_result():
+    result = np.float32(REFERENCE)
+    got = compare(result, result.astype(float))
+    assert (got.vendor_matched_ratio, got.vendor_pass, got.relative_pass) == (1.0, True, True)
+    assert got.bit_equal_share == 1.0 and got.effective_bits == np.inf
+    assert got.cosine == pytest.approx(1.0)
+    assert (got.max_abs_error, got.mere, got.mare, got.rmse, got.share_over_1e_4) == (0, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(("wrong", "passes"), [(10, True), (11, False)])
+def test_99_percent_must_match(wrong, passes):
+    reference = np.ones(1000)
+    result = np.ones(1000, np.float16)
+    result[:wrong] += np.float16(2.0**-7)  # above 2^-9 + 2^-9, below the limit on single errors
+    assert compare(result, reference).vendor_pass is passes
+
+
+@pytest.mark.parametrize(("error", "passes"), [(0.09, True), (0.2, False)])
+def test_no_single_error_above_the_limit(error, passes):
+    result = np.ones(1000, np.float32)
+    result[5] += np.float32(error)
+    assert compare(result, np.ones(1000), compute_dtype="hf32").vendor_pass is passes
+
+
+def test_the_limit_grows_to_32_ulp():
+    """At 1024 a float16 step is 1, so 32 is still within the limit of 0.1 "or 32 ULP"; 33 is not."""
+    reference = np.full(1000, 1024.0)
+    for error, passes in ((32, True), (33, False)):
+        result = np.full(1000, 1024, np.float16)
+        result[0] += error
+        assert compare(result, reference).vendor_pass is passes
+
+
+def test_the_coarser_dtype_sets_the_standard():
+    x = np.ones(3, np.float32)
+    assert compare(x, x, compute_dtype="hf32").standard == "hf32"
+    assert compare(x, x, compute_dtype="float16").standard == "float16"
+    assert compare(x.astype(ml_dtypes.bfloat16), x, compute_dtype="float32").standard == "bfloat16"
+    assert compare(np.ones(3), np.ones(3)).standard == "float32"
+
+
+def test_relative_error_standard():
+    result, reference = np.ones(1000, np.float32), np.ones(1000)
+    result[0] = 1 + 9 * 2.0**-13
+    assert compare(result, reference).relative_pass
+    result[0] = 1 + 11 * 2.0**-13
+    assert not compare(result, reference).relative_pass
+
+
+def test_hifloat8_codes_have_no_vendor_standard():
+    reference = np.array([1.0, 3.3, -7.0])
+    got = compare(encode(reference, "hifloat8"), reference, dtype="hifloat8")
+    assert got.vendor_matched_ratio is None and got.vendor_pass is None and got.relative_pass is None
+    assert got.bit_equal_share == 1.0 and got.max_abs_error == pytest.approx(0.05)  # 3.3 -> 3.25
+
+
+def test_nonfinite_elements():
+    reference = np.array([1.0, np.inf, np.nan, 2.0])
+    same = compare(np.float16([1, np.inf, np.nan, 2]), reference)
+    assert (same.nonfinite, same.nonfinite_mismatch, same.vendor_pass, same.bit_equal_share) == (2, 0, True, 1.0)
+    for bad in ([np.nan, np.inf, np.nan, 2], [1, -np.inf, np.nan, 2], [1, np.inf, 0, 2], [1, np.inf, np.nan, np.inf]):
+        got = compare(np.float16(bad), reference)
+        assert got.nonfinite_mismatch == 1 and got.vendor_pass is False and got.max_abs_error == np.inf
+        assert got.bit_equal_share == 0.75 and got.rmse == 0
+        assert json.loads(json.dumps(got.to_dict(), allow_nan=False))["max_abs_error"] is None
+
+
+def test_zeros_for_everything_have_no_effective_bits():
+    got = compare(np.zeros(100, np.float32), np.ones(100))
+    assert got.effective_bits == 0 and got.cosine == 0 and got.vendor_matched_ratio == 0
+
+
+def test_empty_and_mismatched():
+    got = compare(np.zeros((0, 3), np.float16), np.zeros((0, 3)))
+    assert got.elements == 0 and got.vendor_pass and got.max_abs_error == 0
+    with pytest.raises(SimError, match="shape"):
+        compare(np.zeros(3, np.float16), np.zeros((3, 1)))

@@ -1,0 +1,191 @@
+"""The verdict: honest float32 sums pass at every K, and the ways a kernel goes wrong are found."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ascend_sim.errors import SimError
+from ascend_sim.numerics import accumulation_bound, cast, check_correct, decode, encode, half_ulp, rigorous_bound
+
+
+def products(n, k, seed=0, dtype="float16"):
+    """Operands in `dtype`, their float64 sum of products, sum of squares, and the sequential float32 sum."""
+    rng = np.random.default_rng(seed)
+    a, b = (cast(rng.standard_normal((n, k)), dtype).astype(np.float64) for _ in range(2))
+    terms = a * b
+    sequential = np.zeros(n, np.float32)
+    for column in terms.T:
+        sequential = np.float32(sequential + np.float32(column))
+    return terms, terms.sum(axis=1), (terms**2).sum(axis=1), sequential
+
+
+@pytest.mark.parametrize("k", [1, 7, 64, 1000, 10_000])
+@pytest.mark.parametrize("roundings", [["float32"], ["float16"], ["bfloat16"], ["float16", "float32"], ["hifloat8"]])
+def test_sequential_float32_sums_pass(k, roundings):
+    _, exact, squares, result = products(200, k, seed=k)
+    for name in roundings:
+        result = cast(result, name)
+    verdict = check_correct(result, exact, squares, k, roundings)
+    assert verdict.correct and verdict.wrong == 0 and verdict.first_wrong is None
+    assert verdict.worst_error_over_bound <= 1
+    assert verdict.worst_error_over_bound > 0 or (k, roundings) == (1, ["float32"])  # there the product is exact
+    values = decode(result, "hifloat8") if roundings == ["hifloat8"] else result.astype(float)
+    assert verdict.max_abs_error == np.abs(values - exact).max()
+
+
+@pytest.mark.parametrize("k", [64, 10_000, 100_352])
+def test_zeros_fail_at_any_k(k):
+    """What a bound in sum |ab| would let pass: K 2^-24 sum |ab| is above the sums themselves here from K = 10^5 on."""
+    _, exact, squares, _ = products(50, k)
+    verdict = check_correct(np.zeros(50, np.float32), exact, squares, k, ["float32"])
+    assert verdict.wrong == 50 and verdict.first_wrong == (0,)
+
+
+@pytest.mark.parametrize("k", [9, 576, 20_000])
+@pytest.mark.parametrize("roundings", [["float32"], ["float16"]])
+def test_a_dropped_product_is_found(k, roundings):
+    """A product of usual size missing from every sum: nearly all elements are wrong in float32, some in float16."""
+    terms, exact, squares, _ = products(400, k)
+    verdict = check_correct(cast(exact - terms[:, k // 2], roundings[0]), exact, squares, k, roundings)
+    assert not verdict.correct
+    assert verdict.wrong > (360 if roundings == ["float32"] else 100)
+
+
+def test_one_wrong_element_one_nan_one_inf():
+    _, exact, squares, good = products(60, 32)
+    shape = (3, 4, 5)
+    exact, squares = exact.reshape(shape), squares.reshape(shape)
+    for poison in (np.nan, np.inf, -np.inf, float(exact[1, 2, 3]) * 1.001 + 1e-3):
+        result = good.reshape(shape).copy()
+        result[1, 2, 3] = poison
+        verdict = check_correct(result, exact, squares, 32, ["float32"])
+        assert (verdict.correct, verdict.wrong, verdict.first_wrong) == (False, 1, (1, 2, 3))
+        assert verdict.worst_error_over_bound > 1
+        assert np.isfinite(poison) == np.isfinite(verdict.max_abs_error)
+        assert verdict.to_dict()["first_wrong"] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["float32", "float16", "hifloat8"])
+def test_shifted_by_one_is_found(name):
+    _, exact, squares, _ = products(500, 64)
+    verdict = check_correct(np.roll(cast(exact, name), 1), exact, squares, 64, [name])
+    assert verdict.wrong > 400
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.floats(-7e4, 7e4), st.sampled_from(["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "hifloat8"]))
+def test_one_rounding_to_nearest_passes_and_two_steps_away_fails(value, name):
+    """K = 1: the product is exact up to float32, so only the rounding counts."""
+    exact = np.array([value])
+    result = cast(exact, name)
+    assert check_correct(result, exact, exact**2, 1, [name]).correct
+    moved = decode(encode(result, name) if name == "hifloat8" else encode(exact, name), name).astype(float)
+    step = 2 * half_ulp(np.abs(exact) * 1.0001 + 1e-30, name)
+    if np.isfinite(moved).all() and value != 0:
+        assert not check_correct(moved + 1.01 * step, exact, exact**2, 1, [name]).correct
+
+
+def test_ties_are_free_and_a_little_more_is_not():
+    exact = np.array([1 + 2.0**-11])  # between two halves, either is right
+    for right in (1.0, 1 + 2.0**-10):
+        assert check_correct(np.float16([right]), exact, exact**2, 1, ["float16"]).correct
+    off = np.array([1 + 2.0**-11 + 2.0**-18])
+    assert not check_correct(np.float16([1.0]), off, off**2, 1, ["float16"]).correct
+
+
+def test_overflow():
+    """Infinity is right only where reference and bound reach the threshold (65520 for float16), and with its sign."""
+    exact = np.array([65521.0, 70000.0, -1e6, 65519.999, 65500.0, 70000.0, -1e6])
+    result = np.float16([np.inf, np.inf, -np.inf, np.inf, np.inf, 65504, np.inf])
+    verdicts = [
+        check_correct(result[i : i + 1], exact[i : i + 1], exact[i : i + 1] ** 2, 1, ["float16"]).correct
+        for i in range(7)
+    ]
+    assert verdicts == [True, True, True, True, False, False, False]
+    wide = np.array([3e38, 3.5e38])
+    assert check_correct(np.float32([np.inf, np.inf]), wide, wide**2 * 1.0, 1, ["float32"]).wrong == 1
+
+
+def test_overflow_of_e4m3_is_nan():
+    exact = np.array([470.0, 460.0, 1.0, 1000.0])
+    result = cast(np.array([np.nan, np.nan, np.nan, 448.0]), "float8_e4m3fn")
+    verdict = check_correct(result, exact, exact**2, 1, ["float8_e4m3fn"])
+    assert verdict.wrong == 3 and verdict.first_wrong == (1,)
+
+
+def test_not_finite_references():
+    exact = np.array([np.nan, np.inf, -np.inf])
+    assert check_correct(np.float16([np.nan, np.inf, -np.inf]), exact, exact**2, 4, ["float16"]).correct
+    for result in ([0, np.inf, -np.inf], [np.nan, np.nan, -np.inf], [np.nan, 65504, -np.inf], [np.nan, np.inf, np.inf]):
+        assert check_correct(np.float16(result), exact, exact**2, 4, ["float16"]).wrong == 1
+
+
+def test_infinite_sums_bound_nothing():
+    for squares in (np.inf, np.nan):
+        assert not check_correct(np.float32([5.0]), np.array([1.0]), np.array([squares]), 4, ["float32"]).correct
+        assert not check_correct(np.float32([np.inf]), np.array([1.0]), np.array([squares]), 4, ["float32"]).correct
+
+
+def test_saturating_machines():
+    exact = np.array([1e6, -1e6, np.nan, np.inf, 5.0, 65510.0])
+    squares = np.where(np.isfinite(exact), exact**2, np.inf)
+    good = np.float16([65504, -65504, 0, 65504, 5, 65504])
+    assert check_correct(good, exact, squares, 1, ["float16"], saturate=True).correct
+    for i, wrong in enumerate([np.inf, -65472, np.nan, np.inf, np.nan, np.inf]):
+        bad = good.copy()
+        bad[i] = wrong
+        assert check_correct(bad, exact, squares, 1, ["float16"], saturate=True).first_wrong == (i,)
+
+
+def test_nothing_to_add_must_be_zero():
+    zeros = np.zeros((2, 3))
+    assert check_correct(zeros.astype(np.float16), zeros, zeros, 0, ["float16"]).correct
+    tiny = zeros.astype(np.float32)
+    tiny[1, 1] = 1e-30
+    assert check_correct(tiny, zeros, zeros, 0, ["float16"]).first_wrong == (1, 1)
+    assert check_correct(tiny, zeros, zeros, 5, ["float16"]).first_wrong == (1, 1)
+    assert not check_correct(tiny + 1, zeros + 1, zeros, 0, ["float16"]).correct
+
+
+def test_empty_arrays_are_correct():
+    empty = np.zeros((0, 4))
+    verdict = check_correct(empty.astype(np.float16), empty, empty, 0, ["float16"])
+    assert (verdict.correct, verdict.worst_error_over_bound, verdict.max_abs_error) == (True, 0.0, 0.0)
+
+
+def test_subnormal_results():
+    exact = np.array([3 * 2.0**-26])  # rounds to 2^-24; 0 and 2^-23 are more than half a step away
+    for result, right in ((2.0**-24, True), (0.0, False), (2.0**-23, False)):
+        assert check_correct(np.float16([result]), exact, exact**2, 1, ["float16"]).correct is right
+
+
+def test_k_per_element():
+    """A wider bound where more products were added: the same error is right at k = 10^6 and wrong at k = 1."""
+    exact = np.ones((2, 2))
+    result = (exact + 1e-5).astype(np.float32)
+    k = np.array([[1, 10**6]])
+    verdict = check_correct(result, exact, exact, k, ["float32"])
+    assert verdict.wrong == 2 and verdict.first_wrong == (0, 0)
+
+
+def test_the_rigorous_bound_for_cancelling_sums():
+    a = np.float32([[1e8, 1.0, -1e8]])
+    result, exact = np.zeros(1, np.float32), np.ones(1)  # (1e8 + 1) - 1e8 is 0 in float32
+    assert check_correct(result, exact, np.zeros(1), 3, ["float32"], sum_abs=np.abs(a).sum(axis=1)).correct
+    assert rigorous_bound([2e8 + 1], 3)[0] == 3 * 2.0**-24 * (2e8 + 1)
+    assert accumulation_bound(-2.0, 9.0, 16) == 4 * 2.0**-24 * 4 * (2 + 3)
+
+
+def test_pieces_do_not_matter():
+    """The array is judged in pieces; a late wrong element is still found, at its own index."""
+    exact = np.ones((3, 200_000))
+    result = exact.astype(np.float16)
+    result[2, 199_998] = 1.01
+    verdict = check_correct(result, exact, exact, 1, ["float16"])
+    assert (verdict.wrong, verdict.first_wrong) == (1, (2, 199_998))
+
+
+def test_shapes_must_agree():
+    with pytest.raises(SimError, match="equal shapes"):
+        check_correct(np.zeros(3, np.float16), np.zeros((3, 1)), np.zeros(3), 1, ["float16"])

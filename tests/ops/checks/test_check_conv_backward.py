@@ -1,0 +1,175 @@
+"""Every rule of convolution backward: the smallest change to a good call that it refuses, under both profiles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from check_calls import check, conv_call, failed_rule, status, with_dtype
+
+from ascend_sim.ops.arguments import TensorArg
+from ascend_sim.ops.checks.conv_backward import RULES
+
+TWO_D = conv_call((2, 8, 4, 4), (2, 4, 6, 6), (8, 4, 3, 3))
+THREE_D = conv_call((2, 8, 4, 4, 4), (2, 4, 6, 6, 6), (8, 4, 3, 3, 3))
+EMPTY = conv_call((0, 8, 4, 4), (0, 4, 6, 6), (8, 4, 3, 3))
+
+
+def half(shape, label="NCHW"):
+    return TensorArg(shape, "float16", label)
+
+
+# (name, good call, changes, documented status and rule, library status and rule)
+REFUSALS = [
+    ("mask-length", TWO_D, {"output_mask": (True, True)}, (161001, "output_mask.length"), (161001, "output_mask.length")),
+    ("negative", TWO_D, {"input": half((-2, 4, 6, 6))}, (161002, "shape.negative"), (161002, "shape.negative")),
+    ("dtype", TWO_D, {"weight": with_dtype(TWO_D.weight, "int8")}, (161002, "dtype.list"), (161002, "dtype.list")),
+    ("rank-2", TWO_D, {"input": half((2, 4))}, (161002, "rank.list"), (161002, "format.of_rank")),
+    ("rank-6", TWO_D, {"weight": half((8, 4, 3, 3, 1, 1))}, (161002, "rank.list"), (161002, "format.of_rank")),
+    ("ranks", TWO_D, {"weight": half((8, 4, 3), "NCHW")}, (161002, "shape.ranks"), (161002, "format.of_rank")),
+    ("stride", TWO_D, {"stride": (0, 1)}, (161002, "attributes.values"), (161002, "attributes.values")),
+    ("padding", TWO_D, {"padding": (0, -1)}, (161002, "attributes.values"), (161002, "attributes.values")),
+    ("dilation", TWO_D, {"dilation": (1, 0)}, (161002, "attributes.values"), (161002, "attributes.values")),
+    ("output-padding", TWO_D, {"output_padding": (1, 0)}, (161002, "output_padding.values"), (161002, "output_padding.values")),
+    ("groups", TWO_D, {"groups": 0}, (161002, "groups.positive"), (161002, "groups.positive")),
+    ("cube-math", TWO_D, {"cube_math_type": 4}, (161002, "cube_math_type"), (161002, "cube_math_type")),
+    ("empty-y", TWO_D, {"grad_output": half((0, 8, 4, 4))}, (161002, "empty.documented"), (161002, "shape.not_empty")),
+    ("grad-input", TWO_D, {"grad_input": half((2, 4, 6, 5))}, (161002, "shape.outputs"), (161002, "shape.outputs")),
+    ("grad-weight", TWO_D, {"grad_weight": half((8, 4, 3, 1))}, (161002, "shape.outputs"), (161002, "shape.outputs")),
+    ("grad-bias", TWO_D, {"grad_bias": half((7,), "ND")}, (161002, "shape.outputs"), (161002, "shape.outputs")),
+    ("grad-bias-rank", TWO_D, {"grad_bias": half((8, 1), "ND")}, (161002, "shape.outputs"), (161002, "shape.outputs")),
+    ("stride-length", TWO_D, {"stride": (1,)}, (161002, "attributes.lengths"), (161002, "attributes.lengths")),
+    ("padding-length", TWO_D, {"padding": (0, 0, 0)}, (161002, "attributes.lengths"), (161002, "attributes.lengths")),
+    ("extra-length", TWO_D, {"output_padding": (0,) * 4}, (161002, "attributes.lengths"), (0, None)),
+    ("bias-sizes", TWO_D, {"bias_sizes": (1,)}, (161002, "bias_sizes.value"), (0, None)),
+    ("y-channels", TWO_D, {"grad_output": half((2, 7, 4, 4)), "grad_bias": half((7,), "ND")}, (161002, "channels"), (161002, "channels")),
+    ("groups-4", TWO_D, {"groups": 2}, (161002, "channels"), (161002, "channels")),
+    ("batch", TWO_D, {"grad_output": half((3, 8, 4, 4))}, (161002, "shape.batch"), (561103, "kernel.batch")),
+    ("spatial-2d", TWO_D, {"grad_output": half((2, 8, 4, 5))}, (161002, "shape.spatial"), (561103, "kernel.spatial")),
+    ("small-2d", TWO_D, {"dilation": (3, 1)}, (161002, "shape.spatial"), (561103, "kernel.spatial")),
+    ("spatial-3d", THREE_D, {"grad_output": half((2, 8, 4, 4, 5), "NCDHW")}, (161002, "shape.spatial"), (161002, "shape.spatial")),
+    ("small-3d", THREE_D, {"dilation": (9, 1, 1)}, (161002, "shape.spatial"), (161002, "shape.spatial")),
+    ("empty-bias-null", EMPTY, {"bias_sizes": None}, (161001, "pointers.bias_sizes"), (161002, "empty.bias_sizes")),
+    ("empty-bias", EMPTY, {"bias_sizes": (7,)}, (161002, "bias_sizes.value"), (161002, "empty.bias_sizes")),
+    ("empty-kernel", EMPTY, {"dilation": (1, 3)}, (161002, "shape.spatial"), (161002, "empty.spatial")),
+    ("empty-length", EMPTY, {"stride": (1, 1, 1)}, (161002, "attributes.lengths"), (161002, "empty.attributes")),
+    ("empty-channels", EMPTY, {"groups": 2}, (161002, "channels"), (161002, "empty.channels")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("call", "changes", "documented", "library"), [row[1:] for row in REFUSALS], ids=[row[0] for row in REFUSALS]
+)
+def test_refusals_by_status_and_rule(call, changes, documented, library):
+    for conformance, expected in (("documented", documented), ("library", library)):
+        assert status(call, "910B", conformance) == 0
+        result = check(replace(call, **changes), "910B", conformance)
+        assert (result.status, failed_rule(result)) == expected, conformance
+
+
+def test_grouped_output_channels_must_divide():
+    call = conv_call((2, 9, 4, 4), (2, 4, 6, 6), (9, 2, 3, 3), groups=2)
+    assert failed_rule(check(call, "910B", "documented")) == "channels"
+    assert check(call, "910B", "library").status == 561103
+    depthwise = conv_call((2, 9, 4, 4), (2, 4, 6, 6), (9, 1, 3, 3), groups=4)
+    assert failed_rule(check(depthwise, "910B", "library")) == "channels"
+    assert failed_rule(check(depthwise, "950", "library")) == "kernel.groups"
+
+
+@pytest.mark.parametrize("product", ["310P", "910"])
+def test_three_dimensions_are_refused_on_the_fp16_cube(product):
+    assert failed_rule(check(THREE_D, product, "documented")) == "rank.list"
+    assert failed_rule(check(THREE_D, product, "library")) == "rank.supported"
+    grouped = conv_call((2, 8, 4, 4, 4), (2, 4, 6, 6, 6), (8, 2, 3, 3, 3), groups=2)
+    assert failed_rule(check(grouped, product, "library", deterministic=True)) == "deterministic.grouped_3d"
+    assert check(TWO_D, product, "documented").status == 0
+
+
+def test_a_grouped_float32_grad_weight_of_16_bit_inputs_is_refused_on_the_3d_path():
+    grouped = conv_call((2, 8, 4, 4, 4), (2, 4, 6, 6, 6), (8, 2, 3, 3, 3), groups=2)
+    grouped = replace(grouped, grad_weight=with_dtype(grouped.grad_weight, "float32"))
+    assert check(grouped, "910B", "library").status == 161002
+    assert check(grouped, "950", "library").status == 161002  # there because the output dtype differs
+    flat = conv_call((2, 8, 4, 4), (2, 4, 6, 6), (8, 2, 3, 3), groups=2, output_mask=(False, True, False))
+    flat = replace(flat, grad_weight=with_dtype(flat.grad_weight, "float32"))
+    assert check(flat, "910B", "library").status == 0
+    assert check(flat, "910B", "library", deterministic=True).status == 561103
+
+
+def test_four_paddings_in_2d_are_up_down_left_right():
+    call = conv_call((1, 1, 5, 11), (1, 1, 4, 6), (1, 1, 3, 3), padding=(1, 2, 3, 4))
+    assert status(call) == status(call, conformance="library") == 0
+    assert status(replace(call, padding=(1, 3, 2, 4))) == 161002
+    three_d = replace(THREE_D, padding=(0, 0, 0, 0))
+    assert status(three_d) == status(three_d, conformance="library") == 161002
+
+
+def eight_bit(dtype, *, transposed=True, mask=(True, False, False), weight_out=None, **changes):
+    call = conv_call(
+        (2, 8, 4, 4), (2, 8, 4, 4), (8, 8, 1, 1), dtype=dtype, transposed=transposed, output_mask=mask, **changes
+    )
+    grad_weight = None if weight_out is None else with_dtype(call.grad_weight, weight_out)
+    return replace(call, grad_weight=grad_weight, grad_bias=None, grad_input=call.grad_input if mask[0] else None)
+
+
+def test_eight_bit_rules_of_950_under_the_library():
+    assert status(eight_bit("hifloat8"), "950", "library") == 0
+    assert status(eight_bit("hifloat8"), "910B", "library") == 161002
+    assert status(eight_bit("float8_e4m3fn"), "950", "library") == 161002  # out of the dtype list when transposed
+    assert status(eight_bit("float8_e4m3fn", transposed=False), "950", "library") == 0  # the gap
+    mixed = replace(eight_bit("hifloat8"), weight=TensorArg((8, 8, 1, 1), "float16", "NCHW"))
+    assert failed_rule(check(mixed, "950", "library")) == "eight_bit.grad_input"
+    both = eight_bit("hifloat8", transposed=False, mask=(True, True, False), weight_out="float32")
+    assert failed_rule(check(both, "950", "library")) == "eight_bit.one_gradient"
+    only_weight = {"mask": (False, True, False), "transposed": False}
+    assert status(eight_bit("hifloat8", weight_out="float32", **only_weight), "950", "library") == 0
+    for call in (
+        eight_bit("hifloat8", weight_out="float16", **only_weight),
+        eight_bit("float8_e4m3fn", weight_out="float32", **only_weight),
+    ):
+        assert failed_rule(check(call, "950", "library")) == "eight_bit.grad_weight"
+
+
+def test_an_eight_bit_bias_gradient_ends_in_the_kernel_selection():
+    call = eight_bit("hifloat8", mask=(True, False, True))
+    call = replace(call, grad_bias=TensorArg((8,), "hifloat8", "ND"))
+    assert status(call, "950", "library") == 561103
+
+
+@pytest.mark.parametrize("conformance", ["documented", "library"])
+def test_the_trace_names_every_rule_of_the_profile_once(conformance):
+    expected = [rule.id for rule in RULES if conformance in rule.profiles]
+    assert len(set(expected)) == len(expected)
+    good = check(TWO_D, "910B", conformance)
+    assert [rule for rule, _ in good.trace] == expected
+    assert {verdict for _, verdict in good.trace} <= {"pass", "skipped"}
+    verdicts = [verdict for _, verdict in check(replace(TWO_D, groups=0), "910B", conformance).trace]
+    position = expected.index("groups.positive")
+    assert verdicts[position] == "fail" and set(verdicts[position + 1 :]) == {"not reached"}
+    assert "fail" not in verdicts[:position] and "not reached" not in verdicts[:position]
+
+
+def test_a_message_names_argument_value_limit_and_source():
+    message = check(replace(TWO_D, stride=(1, 0)), "910B", "documented").failure.message
+    assert message.startswith("stride = [1, 0]: every value must be at least 1") and "000, stride" in message
+    message = check(replace(TWO_D, padding=(256, 0)), "910B", "documented").failure.message
+    assert "padding holds 256 (in [256, 0])" in message and "[0, 255]" in message and "000, padding" in message
+
+
+def test_warnings_stand_beside_status_0():
+    call = conv_call((2, 8, 4, 4), (2, 4, 6, 6), (8, 4, 3, 3), dtype="bfloat16", cube_math_type=2)
+    result = check(call, "910B", "library")
+    assert result.status == 0 and len(result.warnings) == 1 and "float16" in result.warnings[0]
+    assert check(replace(call, cube_math_type=1), "910B", "library").warnings == []
+
+
+def test_mixed_dtypes_compute_in_the_promoted_one():
+    call = replace(
+        TWO_D, input=with_dtype(TWO_D.input, "bfloat16"), grad_input=with_dtype(TWO_D.grad_input, "bfloat16")
+    )
+    assert status(call, "910B") == 0
+    assert status(replace(call, cube_math_type=2), "910B") == 0  # promoted to float32, so option 2 is allowed
+    float_on_910 = replace(
+        TWO_D, input=with_dtype(TWO_D.input, "float32"), grad_input=with_dtype(TWO_D.grad_input, "float32")
+    )
+    assert status(float_on_910, "910") == 161002 and status(replace(float_on_910, cube_math_type=1), "910") == 0

@@ -1,0 +1,203 @@
+"""The normalised problem against torch: padding x exactly and convolving gives y, and the gradients of the call."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from check_calls import conv_call, tbc_call
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ascend_sim.errors import AclnnError
+from ascend_sim.ops.normalise import infer_output_shape, infer_tbc_output_shape, normalise
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+
+
+@st.composite
+def convolutions(draw):
+    """(call, geometry) of any rank; input sizes leave a remainder that the kernel does not reach."""
+    axes = draw(st.integers(1, 3))
+
+    def values(low, high, length=axes):
+        return tuple(draw(st.lists(st.integers(low, high), min_size=length, max_size=length)))
+
+    transposed, groups = draw(st.booleans()), draw(st.integers(1, 2))
+    kernel, stride, dilation = values(1, 3), values(1, 3), values(1, 3)
+    four = axes == 2 and draw(st.booleans())
+    padding = values(0, 2, 4 if four else axes)
+    low_high = [(padding[0], padding[1]), (padding[2], padding[3])] if four else [(p, p) for p in padding]
+    remainder = tuple(draw(st.integers(0, s - 1)) for s in stride)
+    y = values(1, 3)
+    x = tuple(
+        (o - 1) * s + (k - 1) * d + 1 - low - high + r
+        for o, s, k, d, (low, high), r in zip(y, stride, kernel, dilation, low_high, remainder, strict=True)
+    )
+    x = tuple(max(1, size) for size in x)
+    n = draw(st.integers(1, 2))
+    weight = (groups * draw(st.integers(1, 2)), draw(st.integers(1, 2)), *kernel)
+    y = tuple(
+        (size + low + high - (k - 1) * d - 1) // s + 1
+        for size, (low, high), k, d, s in zip(x, low_high, kernel, dilation, stride, strict=True)
+    )
+    x_shape, y_shape = (n, weight[1] * groups, *x), (n, weight[0], *y)
+    grad_output, data = (x_shape, y_shape) if transposed else (y_shape, x_shape)
+    extra = tuple(
+        size - ((o - 1) * s + (k - 1) * d + 1 - low - high)
+        for size, o, s, k, d, (low, high) in zip(x, y, stride, kernel, dilation, low_high, strict=True)
+    )
+    output_padding = extra if transposed else (0,) * axes
+    attributes = {"stride": stride, "padding": padding, "dilation": dilation, "output_padding": output_padding}
+    return conv_call(grad_output, data, weight, transposed=transposed, groups=groups, **attributes)
+
+
+def as_problem(tensor, names):
+    """[.., spatial] -> [.., D, H, W] with the axes where the problem has them."""
+    shape = list(tensor.shape[:2])
+    sizes = dict(zip(names, tensor.shape[2:], strict=True))
+    return tensor.reshape(*shape, *(sizes.get(name, 1) for name in "DHW"))
+
+
+def convolve(p, x, weight):
+    """The problem's convolution in float64; negative padding crops."""
+    padded = F.pad(x, (p.pad_left, p.pad_right, p.pad_up, p.pad_down, p.pad_front, p.pad_back))
+    stride, dilation = (p.stride_d, p.stride_h, p.stride_w), (p.dilation_d, p.dilation_h, p.dilation_w)
+    return F.conv3d(padded, weight, stride=stride, dilation=dilation, groups=p.groups)
+
+
+@settings(max_examples=150, deadline=None)
+@given(convolutions())
+def test_the_problem_of_a_convolution_gives_torchs_gradients(call):
+    torch.manual_seed(0)
+    gy, x, w = (torch.randn(t.shape, dtype=torch.float64) for t in (call.grad_output, call.input, call.weight))
+    padding = call.padding
+    pads_differ = len(padding) == 4 and len(call.stride) == 2
+    if pads_differ:  # torch has no such argument: pad (or crop) by hand around an unpadded convolution
+        up, down, left, right = padding
+        if call.transposed:
+            grown = F.pad(gy, (left, right, up, down))
+            want_input, want_weight, _ = torch.ops.aten.convolution_backward(
+                grown[..., : (x.shape[2] - 1) * call.stride[0] + (w.shape[2] - 1) * call.dilation[0] + 1,
+                      : (x.shape[3] - 1) * call.stride[1] + (w.shape[3] - 1) * call.dilation[1] + 1],
+                x, w, [1], call.stride, [0, 0], call.dilation, True, [0, 0], call.groups, [True, True, False],
+            )  # fmt: skip
+        else:
+            big = F.pad(x, (left, right, up, down))
+            grown, want_weight, _ = torch.ops.aten.convolution_backward(
+                gy, big, w, [1], call.stride, [0, 0], call.dilation, False, [0, 0], call.groups, [True, True, False]
+            )
+            want_input = grown[..., up : up + x.shape[2], left : left + x.shape[3]]
+    else:
+        want_input, want_weight, _ = torch.ops.aten.convolution_backward(
+            gy, x, w, [1], call.stride, padding, call.dilation, call.transposed, call.output_padding, call.groups,
+            [True, True, False],
+        )  # fmt: skip
+    found = normalise(call)
+    p, names = found.problem, found.spatial_axes
+    kernel = as_problem(w, names).requires_grad_()
+    source, target = (gy, x) if call.transposed else (x, gy)
+    source = as_problem(source, names).requires_grad_()
+    y = convolve(p, source, kernel)
+    assert y.shape == (p.n, p.c_out, p.d_out, p.h_out, p.w_out)
+    assert source.shape == (p.n, p.c_in, p.d_in, p.h_in, p.w_in)
+    y.backward(as_problem(target, names))
+    input_gradient = y.detach() if call.transposed else source.grad
+    torch.testing.assert_close(input_gradient.reshape(want_input.shape), want_input)
+    torch.testing.assert_close(kernel.grad.reshape(want_weight.shape), want_weight)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 7), st.integers(1, 3), st.integers(1, 4), st.integers(0, 3), st.booleans())
+def test_the_problem_of_tbc_gives_torchs_gradients(time, batch, kernel, pad, batch_on_width):
+    if time + 2 * pad - kernel + 1 < 1:
+        return
+    call = tbc_call(time=time, batch=batch, kernel=kernel, pad=pad)
+    gy, x, w, b = (torch.randn(t.shape, dtype=torch.float64) for t in (call.self, call.input, call.weight, call.bias))
+    want_input, want_weight, _ = torch.ops.aten.conv_tbc_backward(gy, x, w, b, pad)
+    found = normalise(call, batch_on_width=batch_on_width)
+    p = found.problem
+
+    def image(t):  # [T, B, C] -> [N, C, D, H, W]
+        return t.permute(2, 0, 1)[None, :, None] if batch_on_width else t.permute(1, 2, 0)[:, :, None, None]
+
+    kernel_view = w.permute(2, 1, 0)
+    kernel_view = kernel_view[:, :, None, :, None] if batch_on_width else kernel_view[:, :, None, None]
+    kernel_view, source = kernel_view.clone().requires_grad_(), image(x).clone().requires_grad_()
+    y = convolve(p, source, kernel_view)
+    assert y.shape == (p.n, p.c_out, p.d_out, p.h_out, p.w_out) and source.shape == (
+        p.n,
+        p.c_in,
+        p.d_in,
+        p.h_in,
+        p.w_in,
+    )
+    y.backward(image(gy))
+    torch.testing.assert_close(source.grad, image(want_input))
+    torch.testing.assert_close(kernel_view.grad.reshape(6, 4, kernel), want_weight.permute(2, 1, 0))
+
+
+def test_trailing_padding_is_what_the_kernel_really_reads():
+    call = conv_call((1, 1, 2, 3), (1, 1, 6, 7), (1, 1, 2, 3), stride=(3, 3), padding=(0, 1))
+    found = normalise(call)
+    assert (found.problem.pad_up, found.problem.pad_down) == (0, -1)  # the last row of six is never read
+    assert (found.problem.pad_left, found.problem.pad_right) == (1, 1)
+    assert found.declared_padding == (0, 0, 0, 0, 1, 1)
+
+
+def test_a_grouped_1d_convolution_lies_on_h_and_every_other_on_w():
+    plain = conv_call((1, 4, 4), (1, 4, 6), (4, 4, 3))
+    grouped = conv_call((1, 4, 4), (1, 4, 6), (4, 2, 3), groups=2)
+    tuned = conv_call((1, 4, 6), (1, 4, 96), (4, 2, 3), groups=2, dilation=(45,))
+    turned = conv_call((1, 4, 6), (1, 4, 4), (4, 2, 3), groups=2, transposed=True)
+    assert [normalise(call).spatial_axes for call in (plain, grouped, tuned, turned)] == [
+        ("W",),
+        ("H",),
+        ("W",),
+        ("W",),
+    ]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"stride": (1,)}, {"stride": (2, 2)}, {"groups": 2}, {"padding": (0, 0, 0)}],
+    ids=["length", "size", "groups", "padding"],
+)
+def test_shapes_that_do_not_fit_end_in_561103(changes):
+    call = conv_call((2, 8, 4, 4), (2, 4, 6, 6), (8, 4, 3, 3))
+    with pytest.raises(AclnnError) as error:
+        normalise(replace(call, **changes))
+    assert error.value.status == 561103
+
+
+@settings(max_examples=150, deadline=None)
+@given(convolutions())
+def test_the_inferred_output_shape_is_the_real_one(call):
+    shape = infer_output_shape(
+        call.input.shape, call.weight.shape, call.stride, call.padding, call.dilation, call.transposed,
+        call.output_padding, call.groups,
+    )  # fmt: skip
+    assert shape == call.grad_output.shape
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_the_inferred_output_shape_is_torchs(transposed):
+    x, w = torch.zeros(2, 4, 7, 9), torch.zeros(*((4, 3, 3, 2) if transposed else (6, 2, 3, 2)))
+    extra = (1, 0) if transposed else (0, 0)
+    y = torch.ops.aten.convolution(x, w, None, [2, 3], [1, 0], [2, 1], transposed, extra, 2)
+    assert infer_output_shape(x.shape, w.shape, (2, 3), (1, 0), (2, 1), transposed, extra, 2) == tuple(y.shape)
+
+
+def test_inferred_shapes_refuse_what_cannot_be():
+    for arguments in (
+        ((1, 1, 2), (1, 1, 3), (1,), (0,), (1,)),
+        ((1, 1, 2), (1, 1, 3), (1, 1), (0,), (1,)),
+        ((1, 1), (1, 1), (), (), ()),
+    ):
+        with pytest.raises(AclnnError) as error:
+            infer_output_shape(*arguments)
+        assert error.value.status == 161002
+    assert infer_tbc_output_shape((5, 2, 4), (3, 4, 6), 1) == (5, 2, 6)
+    with pytest.raises(AclnnError):
+        infer_tbc_output_shape((1, 2, 4), (3, 4, 6), 0)

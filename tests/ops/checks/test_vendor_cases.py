@@ -1,0 +1,75 @@
+"""The vendor's own calls: unit-test rows with their asserted status, system-test rows with the status they must have."""
+
+from __future__ import annotations
+
+import pytest
+from check_calls import LABEL, OWN_TABLES, TABLES, check, conv_row, rows, tbc_row
+
+CONV_UT = [row for row in rows(TABLES / "cases_ut_conv_backward.json") if row["status"] is not None]
+TBC_UT = [row for row in rows(TABLES / "cases_ut_tbc.json") if row["status"] is not None]
+CONV_ST = rows(OWN_TABLES / "cases_st_conv_backward.json")
+TBC_ST = rows(OWN_TABLES / "cases_st_tbc.json")
+
+
+@pytest.mark.parametrize("row", CONV_UT, ids=lambda row: f"{row['id']}-{row['test']}")
+def test_conv_backward_unit_tests_end_in_their_asserted_status(row):
+    result = check(conv_row(row), row["product"], "library")
+    assert result.status == row["status"], result.failure
+
+
+@pytest.mark.parametrize("row", TBC_UT, ids=lambda row: f"{row['id']}-{row['test']}")
+def test_tbc_unit_tests_end_in_their_asserted_status(row):
+    result = check(tbc_row(row), row["product"], "library")
+    assert result.status == row["status"], result.failure
+
+
+def conv_system_call(row):
+    shape, dtype = row["input"]
+    label = LABEL[len(shape)]
+    tensors = {name: [*row[name], label] for name in ("gradOutput", "input", "weight")}
+    bias = [[row["gradOutput"][0][1]], dtype, "ND"]
+    return conv_row(
+        {**row, **tensors, "gradInput": tensors["input"], "gradWeight": tensors["weight"], "gradBias": bias}
+    )
+
+
+def tbc_system_call(row):
+    tensors = {name: [*row[name], "ND"] for name in ("self", "input", "weight", "bias")}
+    outputs = {"gradInput": tensors["input"], "gradWeight": tensors["weight"], "gradBias": tensors["bias"]}
+    return tbc_row({**row, **tensors, **outputs})
+
+
+@pytest.mark.parametrize("product", ["910B", "910_93", "910_95"])
+def test_system_test_rows_pass_the_library_on_a2_a3_and_950(product):
+    refused = [
+        (row["id"], result.failure)
+        for row in CONV_ST
+        if (result := check(conv_system_call(row), product, "library")).status
+    ]
+    refused += [
+        (row["id"], result.failure)
+        for row in TBC_ST
+        if (result := check(tbc_system_call(row), product, "library")).status
+    ]
+    assert not refused
+
+
+@pytest.mark.parametrize("product", ["310P", "910"])
+def test_system_test_rows_on_the_fp16_cube_need_a_dtype_and_a_rank_that_it_has(product):
+    for row in CONV_ST:
+        rank, dtype = len(row["input"][0]), row["input"][1]
+        computable = dtype == "float16" or (dtype == "float32" and row["cubeMathType"] in (1, 2))
+        accepted = computable and rank < 5 and 0 not in row["gradOutput"][0]  # an empty gradOutput is refused there
+        assert check(conv_system_call(row), product, "library").status == (0 if accepted else 161002), row["id"]
+    for row in TBC_ST:
+        accepted = row["self"][1] == "float16"  # every row has cubeMathType 0
+        assert check(tbc_system_call(row), product, "library").status == (0 if accepted else 161002), row["id"]
+
+
+def test_system_test_rows_under_the_documents_fail_only_for_bfloat16_with_options_2_and_3():
+    for row in CONV_ST:
+        refused = row["input"][1] == "bfloat16" and row["cubeMathType"] in (2, 3)
+        result = check(conv_system_call(row), "910B", "documented")
+        assert result.status == (161002 if refused else 0), (row["id"], result.failure)
+    for row in TBC_ST:
+        assert check(tbc_system_call(row), "910B", "documented").status == 0, row["id"]
