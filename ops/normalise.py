@@ -1,7 +1,7 @@
 """From the arguments of a checked call to one `ConvProblem`, and the output shape that follows from the rest.
 
 1-D and 2-D become 3-D with D = 1. Every call is one convolution x -> y with its weight. Not transposed, x is input and
-y gradOutput; transposed, the roles are exchanged: gradInput is then that convolution forwards, gradWeight keeps its form.
+y gradOutput; transposed, the roles are exchanged: gradInput is that convolution forwards, gradWeight keeps its form.
 
     not transposed   gradInput[i]  = sum over k of gradOutput[(i + pad_low - k dilation) / stride] weight[k]
     transposed       gradInput[o]  = sum over k of x[o stride - pad_low + k dilation] weight[k]

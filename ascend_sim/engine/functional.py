@@ -81,8 +81,9 @@ def _execute(values: ProgramValues, raised: dict[_Key, int], task: Task) -> Iter
         instruction = instructions[argument]
         if instruction.has_values:
             addresses = (dst, src0, src1)
-            reads, writes = values.plan(argument, instruction)
-            values.check_reads(row, reads, addresses)
+            early, late, writes = values.plan(argument, instruction)
+            values.check_reads(row, early, addresses)
+            values.check_reads(row, late, addresses)
             instruction.commit(memory, dst, instruction.read(memory, dst, src0, src1))
             values.mark_writes(writes, addresses)
         elif kind == CROSS_SET:

@@ -51,12 +51,13 @@ def replay(device: Device, tasks: Sequence[Task], timeline: Timeline, programs: 
             program = values[owner]
             argument, dst, src0, src1, _ = table_rows[owner][row].tolist()
             instruction = program.program.table.instructions[argument]
-            reads, writes = program.plan(argument, instruction)
+            early, late, writes = program.plan(argument, instruction)
             addresses = (dst, src0, src1)
             if phase[event] == 1:
-                program.check_reads(row, reads, addresses)
+                program.check_reads(row, early, addresses)
                 pending[owner, row] = instruction.read(program.memory, dst, src0, src1)
             else:
+                program.check_reads(row, late, addresses)
                 instruction.commit(program.memory, dst, pending.pop((owner, row)))
                 program.mark_writes(writes, addresses)
     return findings

@@ -14,6 +14,10 @@ from ascend_sim.kernel.program import Program
 from ascend_sim.memory.local import BLOCK, LocalMemory
 from ascend_sim.memory.regions import Region, row_starts
 
+_PLACE = {"dst": 0, "src0": 1, "src1": 2}
+_Regions = list[tuple[int, Region]]
+_Plan = tuple[_Regions, _Regions, _Regions]
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -64,16 +68,20 @@ class ProgramValues:
         self.memory = Memory(self.local, gm)
         self._findings = findings
         self._shadow = shadow
-        self._plans: dict[int, tuple[list[tuple[int, Region]], list[tuple[int, Region]]]] = {}
+        self._plans: dict[int, _Plan] = {}
 
-    def plan(self, argument: int, instruction: Instruction) -> tuple[list[tuple[int, Region]], list[tuple[int, Region]]]:
-        """Local regions read and written by an instruction, with the operand's place (0 dst, 1 src0, 2 src1)."""
+    def plan(self, argument: int, instruction: Instruction) -> _Plan:
+        """Local regions that an instruction reads at its start, reads at its retirement and writes then.
+
+        Read late is what it accumulates into: the cube interlocks its additions to an L0C tile.
+        """
         found = self._plans.get(argument)
         if found is None:
-            place = {"dst": 0, "src0": 1, "src1": 2}
-            reads = [(place[r.operand], r) for r in instruction.reads() if r.space != "GM"]
-            writes = [(place[r.operand], r) for r in instruction.writes() if r.space != "GM"]
-            found = self._plans[argument] = (reads, writes)
+            local = [(_PLACE[r.operand], r) for r in instruction.reads() if r.space != "GM"]
+            early = [(place, region) for place, region in local if place != 0]
+            late = [(place, region) for place, region in local if place == 0]
+            writes = [(_PLACE[r.operand], r) for r in instruction.writes() if r.space != "GM"]
+            found = self._plans[argument] = (early, late, writes)
         return found
 
     def check_reads(self, row: int, reads: Sequence[tuple[int, Region]], addresses: tuple[int, int, int]) -> None:

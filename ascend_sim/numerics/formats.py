@@ -202,14 +202,13 @@ def ulp(x: npt.ArrayLike, fmt: object, mantissa_bits: int | None = None) -> npt.
     """
     entry = format_of(fmt, mantissa_bits)
     magnitude = np.abs(np.asarray(x, dtype=np.float64))
-    low, high = entry.min_exponent, entry.max_exponent
-    # frexp says 0 for 0, inf and NaN, so keep the argument inside the range first; fmin/fmax turn NaN into a bound.
-    exponent = np.frexp(np.fmin(np.fmax(magnitude, 2.0**low), 2.0**high))[1] - 1
+    # The exponent field of the float64: 0 and its subnormals come out low, inf and NaN high; both are clamped.
+    exponent = np.clip((magnitude.view(np.int64) >> 52) - 1023, entry.min_exponent, entry.max_exponent)
     if entry.taper:
-        steps = np.array([2.0 ** entry.quantum_exponent(e) for e in range(low, high + 1)])
-        spacing = steps[exponent - low]
+        exponents = range(entry.min_exponent, entry.max_exponent + 1)
+        spacing = np.array([2.0 ** entry.quantum_exponent(e) for e in exponents])[exponent - entry.min_exponent]
     else:
-        spacing = np.ldexp(1.0, exponent - entry.mantissa_bits)
+        spacing = (exponent + (1023 - entry.mantissa_bits) << 52).view(np.float64)  # always a normal float64
     return np.where(np.isnan(magnitude), np.nan, spacing)
 
 

@@ -48,7 +48,7 @@ MAX_ABS_ULPS = 32  # same page; read as "whichever of the two is larger, for eac
 MARE_FACTOR = 10  # the 2026-04-09 standard (stated)
 RELATIVE_ERROR_FLOOR = 1e-7  # added to |g| in MERE and MARE, same standard (stated)
 ABSOLUTE_PRECISION = 1e-8  # errors below it never count as "over 1e-3": conv backward test tables of ops-nn (stated)
-_CHUNK = 1 << 17
+_CHUNK = 1 << 14  # elements per step: the temporaries stay in the cache
 
 
 @dataclass(frozen=True)

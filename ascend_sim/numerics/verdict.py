@@ -20,7 +20,7 @@ from ascend_sim.numerics.formats import Format, format_of, half_ulp
 
 FLOAT32_UNIT = 2.0**-24  # half an ULP of float32 at 1: the relative error of one addition
 SAFETY = 4.0  # sequential float32 sums need at most 1.4 at any K tried (measured)
-_CHUNK = 1 << 17  # elements per step, so that the temporaries stay small beside large gradients
+_CHUNK = 1 << 14  # elements per step, so that the temporaries stay in the cache and small beside large gradients
 
 Float64 = npt.NDArray[np.float64]
 

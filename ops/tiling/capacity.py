@@ -6,6 +6,7 @@ buffers; L0C holds fp32 (stated). load3d limits: field widths of the instruction
 
 from __future__ import annotations
 
+from ascend_sim.errors import TilingError
 from ascend_sim.ops.tiling.fields import (
     FRACTAL,
     SPLIT_STREAM_K,
@@ -18,8 +19,6 @@ from ascend_sim.ops.tiling.fields import (
     floor_to,
 )
 from ascend_sim.ops.tiling.window import dilated_height, pad_after, pad_before
-
-from ascend_sim.errors import TilingError
 
 ACCUMULATOR_BYTES = 4  # L0C elements are fp32
 LOAD3D_MAX_K = 65535  # k extent, a 16-bit field
@@ -89,17 +88,18 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
             f"stepM = {tiling.step_m}, stepN = {tiling.step_n}: grad_input loads one tile (1, 1) per L1 step"
         )
     whole = k_slice(inp)
+    if whole % tiling.base_k and tiling.base_k % whole:
+        raise TilingError(
+            f"baseK = {tiling.base_k} neither divides nor is a multiple of kh*kw*16 = {whole}, "
+            "K of one block of 16 output channels"
+        )
     for name, step in (("stepKa", tiling.step_ka), ("stepKb", tiling.step_kb)):
         if step * tiling.base_k % whole:
             raise TilingError(
                 f"{name}*baseK = {step}*{tiling.base_k} = {step * tiling.base_k} is not a multiple of "
                 f"kh*kw*16 = {problem.k_h}*{problem.k_w}*16 = {whole}: L1 holds whole blocks of 16 output channels"
             )
-    if whole % tiling.base_k and tiling.base_k % whole:
-        raise TilingError(
-            f"baseK = {tiling.base_k} neither divides nor is a multiple of kh*kw*16 = {whole}, "
-            "K of one block of 16 output channels"
-        )
+    _check_steps(tiling)
     if tiling.single_core_m % problem.w_in or tiling.single_core_m < 1:
         raise TilingError(
             f"singleCoreM = {tiling.single_core_m} is not a multiple of W_in = {problem.w_in}: tasks are whole rows"
@@ -181,6 +181,7 @@ def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
     """Raise TilingError at the first thing that the grad_weight kernel could not do with this tiling."""
     problem = inp.problem
     _check_block(tiling, inp)
+    _check_steps(tiling)
     if tiling.single_core_m < 1 or tiling.single_core_m % FRACTAL:
         raise TilingError(f"singleCoreM = {tiling.single_core_m} is not a multiple of {FRACTAL}")
     if tiling.single_core_n < 1 or tiling.single_core_n % n_slice(inp):
@@ -195,6 +196,10 @@ def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
         )
     if not 1 <= tiling.single_core_batch <= inp.images:
         raise TilingError(f"singleCoreBatch = {tiling.single_core_batch}; allowed 1 to N*D_out = {inp.images}")
+    if tiling.template == SPLIT_STREAM_K and tiling.single_core_batch != inp.images:
+        raise TilingError(
+            f"singleCoreBatch = {tiling.single_core_batch}; deterministic tasks reduce all N*D_out = {inp.images} images"
+        )
     if tiling.template == SPLIT_STREAM_K and tiling.stream_k_type != STREAM_NONE and tiling.block_dim > inp.cores:
         raise TilingError(f"usedCoreNum = {tiling.block_dim} > {inp.cores} cores: StreamK cores meet at a barrier")
     _check_load3d_k("stepKa*baseK", tiling.step_ka * tiling.base_k)
@@ -260,11 +265,6 @@ def _check_block(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput) -
             raise TilingError(f"{ours} = {value} is not a positive multiple of {FRACTAL}, the side of a cube fractal")
     if tiling.block_dim < 1:
         raise TilingError(f"{type(tiling).VENDOR['block_dim']} = {tiling.block_dim}; allowed 1 or more")
-    low, high = sorted((tiling.step_ka, tiling.step_kb))
-    if high % low:
-        raise TilingError(
-            f"stepKa = {tiling.step_ka} and stepKb = {tiling.step_kb}: one must be a multiple of the other"
-        )
     sizes = {
         "L0A": ("baseM*baseK", (tiling.base_m, tiling.base_k, inp.itemsize), "al0Pbuffer", tiling.al0_buffers),
         "L0B": ("baseK*baseN", (tiling.base_k, tiling.base_n, inp.itemsize), "bl0Pbuffer", tiling.bl0_buffers),
@@ -276,6 +276,14 @@ def _check_block(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput) -
             raise TilingError(
                 f"{name}: {block}*{item}*{buffer_name} = {x}*{y}*{item}*{count} = {used} > {inp.buffers[name]} bytes"
             )
+
+
+def _check_steps(tiling: GradInputTiling | GradWeightTiling) -> None:
+    low, high = sorted((tiling.step_ka, tiling.step_kb))
+    if high % low:
+        raise TilingError(
+            f"stepKa = {tiling.step_ka} and stepKb = {tiling.step_kb}: one must be a multiple of the other"
+        )
 
 
 def _check_l1(used: tuple[int, int], inp: TilingInput, a1: str, b1: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
+from ascend_sim.errors import TilingError
 from ascend_sim.ops.tiling.capacity import (
     ACCUMULATOR_BYTES,
     LOAD3D_MAX_K,
@@ -39,12 +40,10 @@ from ascend_sim.ops.tiling.grad_weight import covers_grad_weight, task_count, ve
 from ascend_sim.ops.tiling.grad_weight_sound import sound_grad_weight
 from ascend_sim.ops.tiling.grad_weight_streamk import stream_k
 
-from ascend_sim.errors import TilingError
-
 T = TypeVar("T", GradInputTiling, GradWeightTiling)
 
 BLOCK = ("base_m", "base_k", "base_n")
-STEPS = ("step_ka", "step_kb", "al1_buffers", "bl1_buffers")
+MAY_BE_ZERO = ("iterate_order", "stream_k_type", "core_stream_k")
 # Fields that follow from the problem and the other fields, which nobody can set
 DERIVED = {
     "single_core_cout",
@@ -135,14 +134,11 @@ def _given(kind: type[GradInputTiling] | type[GradWeightTiling], overrides: Mapp
     if unknown:
         raise TilingError(f"unknown tiling field {', '.join(unknown)}; allowed: {', '.join(allowed)}")
     for name, value in overrides.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise TilingError(f"{name} = {value!r}; allowed: a whole number")
-    for name in ("base_m", "base_k", "base_n"):
-        vendor = kind.VENDOR[name]
-        if overrides.get(vendor, FRACTAL) < 1 or overrides.get(vendor, FRACTAL) % FRACTAL:
-            raise TilingError(
-                f"{vendor} = {overrides[vendor]} is not a positive multiple of {FRACTAL}, the side of a cube fractal"
-            )
+        least = 0 if allowed[name] in MAY_BE_ZERO else 1
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise TilingError(f"{name} = {value!r}; allowed: a whole number, {least} or more")
+        if allowed[name] in BLOCK and value % FRACTAL:
+            raise TilingError(f"{name} = {value} is not a multiple of {FRACTAL}, the side of a cube fractal")
     return {allowed[name]: value for name, value in overrides.items()}
 
 
@@ -150,12 +146,12 @@ def _refit_block(tiling: T, inp: TilingInput, given: Mapping[str, int]) -> T:
     """Lower the block fields that were not given until L0 holds the block."""
     if fits_l0(tiling, inp):
         return tiling
-    tile = inp.buffers["L0C"] // ACCUMULATOR_BYTES // max(tiling.cl0_buffers, 1)
+    tile = inp.buffers["L0C"] // ACCUMULATOR_BYTES // tiling.cl0_buffers
     if "base_n" not in given:
         tiling = tiling.but(base_n=min(tiling.base_n, floor_to(tile // tiling.base_m, FRACTAL)))
     elif "base_m" not in given:
         tiling = tiling.but(base_m=min(tiling.base_m, floor_to(tile // tiling.base_n, FRACTAL)))
-    if "base_k" not in given and tiling.al0_buffers and tiling.bl0_buffers:
+    if "base_k" not in given:
         limit = min(tiling.base_k, l0_base_k(tiling, inp))
         tiling = tiling.but(base_k=aligned_base_k(limit, inp) if isinstance(tiling, GradInputTiling) else limit)
     return tiling

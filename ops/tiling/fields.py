@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
-from ascend_sim.ops.params import ConvProblem
-
 from ascend_sim.errors import TilingError
+from ascend_sim.ops.params import ConvProblem
 
 FRACTAL = (
     16  # rows and columns of a cube fractal; output channels are stored in blocks of it (ops-nn BLOCK_CUBE: stated)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from itertools import product
 
+from ascend_sim.errors import TilingError
 from ascend_sim.ops.tiling.capacity import (
     ACCUMULATOR_BYTES,
     LOAD3D_MAX_K,
@@ -33,8 +34,6 @@ from ascend_sim.ops.tiling.fields import (
     floor_to,
 )
 from ascend_sim.ops.tiling.window import RowWindow, needed_rows
-
-from ascend_sim.errors import TilingError
 
 __all__ = ["RowWindow", "covers_grad_input", "needed_rows", "sound_grad_input", "vendor_grad_input"]
 

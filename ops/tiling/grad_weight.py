@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from ascend_sim.errors import TilingError
 from ascend_sim.ops.tiling.capacity import (
     ACCUMULATOR_BYTES,
     bl1_bound,
@@ -31,8 +32,6 @@ from ascend_sim.ops.tiling.fields import (
 )
 from ascend_sim.ops.tiling.grad_weight_shrink import shrink
 from ascend_sim.ops.tiling.grad_weight_streamk import stream_k
-
-from ascend_sim.errors import TilingError
 
 __all__ = ["covers_grad_weight", "vendor_grad_weight"]
 

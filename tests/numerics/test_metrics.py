@@ -111,3 +111,9 @@ def test_empty_and_mismatched():
     assert got.elements == 0 and got.vendor_pass and got.max_abs_error == 0
     with pytest.raises(SimError, match="shape"):
         compare(np.zeros(3, np.float16), np.zeros((3, 1)))
+
+
+def test_any_nan_pattern_is_bit_equal_to_nan():
+    result = np.array([0xFE01, 0x3C00, 0x8000], np.uint16).view(np.float16)  # a NaN with payload, 1, -0
+    assert compare(result, np.array([np.nan, 1.0, -0.0])).bit_equal_share == 1.0
+    assert compare(result, np.array([np.nan, 1.0, 0.0])).bit_equal_share == pytest.approx(2 / 3)

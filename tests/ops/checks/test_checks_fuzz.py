@@ -52,10 +52,8 @@ def near_valid(draw):
 
     kernel, stride, dilation, padding = values(1, 3), values(1, 3), values(1, 2), values(0, 2)
     y = values(1, 3)
-    x = tuple(
-        max(0, (o - 1) * s + (k - 1) * d + 1 - 2 * p)
-        for o, s, k, d, p in zip(y, stride, kernel, dilation, padding, strict=True)
-    )
+    columns = zip(y, stride, kernel, dilation, padding, strict=True)
+    x = tuple(max(0, (o - 1) * s + (k - 1) * d + 1 - 2 * p) for o, s, k, d, p in columns)
     n, out_channels = draw(st.integers(0, 2)), groups * draw(st.integers(1, 2))
     x_shape, y_shape = (n, groups * per_group, *x), (n, out_channels, *y)
     grad_output, data = (x_shape, y_shape) if transposed else (y_shape, x_shape)
@@ -65,7 +63,8 @@ def near_valid(draw):
     bias = TensorArg(grad_output[1:2], dtype, "ND")
     fields = [
         *tensors, grad_output[1:2], stride, padding, dilation, transposed, (0,) * axes, groups,
-        tuple(draw(st.lists(st.booleans(), min_size=3, max_size=3))), draw(st.integers(0, 3)), tensors[1], tensors[2], bias,
+        tuple(draw(st.lists(st.booleans(), min_size=3, max_size=3))), draw(st.integers(0, 3)),
+        tensors[1], tensors[2], bias,
     ]  # fmt: skip
     wild = [pointer] * 3 + [array] * 4 + [st.booleans(), array, number, mask, number] + [pointer] * 3
     for position in draw(st.lists(st.integers(0, len(fields) - 1), max_size=2)):

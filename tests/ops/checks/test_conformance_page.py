@@ -14,14 +14,14 @@ PAGE = HERE.parents[2] / "docs" / "conformance.md"
 NAMED = re.compile(r"`(test_\w+\.py)::(test_\w+)`")
 
 
-def tests_of(file: Path) -> set[str]:
+def functions_of(file: Path) -> set[str]:
     return {node.name for node in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)}
 
 
 def test_every_test_on_the_page_exists():
     named = NAMED.findall(PAGE.read_text(encoding="utf-8"))
     assert len(named) > 60
-    missing = {(file, name) for file, name in named if name not in tests_of(HERE / file)}
+    missing = {(file, name) for file, name in named if name not in functions_of(HERE / file)}
     assert not missing
 
 
@@ -36,7 +36,9 @@ def test_every_row_has_a_test_or_is_no_check():
 
 def test_every_ruling_has_its_tests():
     rulings = {int(number) for number in re.findall(r"^\| (\d+)\. ", PAGE.read_text(encoding="utf-8"), re.MULTILINE)}
-    tested = {int(name.split("_")[2]) for name in tests_of(HERE / "test_rulings.py") if name.startswith("test_ruling_")}
+    tested = {
+        int(name.split("_")[2]) for name in functions_of(HERE / "test_rulings.py") if name.startswith("test_ruling_")
+    }
     assert rulings == tested == set(range(1, 12))
 
 

@@ -1,4 +1,4 @@
-"""The vendor's own calls: unit-test rows with their asserted status, system-test rows with the status they must have."""
+"""The vendor's own calls: unit-test rows with their asserted status, system-test rows with the status due."""
 
 from __future__ import annotations
 

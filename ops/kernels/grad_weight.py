@@ -1,0 +1,348 @@
+"""grad_weight on the split architecture: gradOutput turned x img2col of the input, K (pixels) innermost.
+
+    dW[M, N] = sum over images of gradOutput[K, M]^T x im2col(input)[K, N]
+    M = C_out, N = (C_in blocks of C0, k_h, k_w, C0), K = H_out*W_out pixels
+
+Dataflow: gradOutput (NDC1HWC0) GM -> L1 -> L0A by a transposing load_data_3d with a 1x1 kernel; input rows GM -> L1 -> L0B by
+load_data_3d with the forward kernel, stride, padding and dilation, so no zeros are inserted. dW is fp32 in FRACTAL_Z.
+
+Without determinism a task adds its part to dW with an atomic Fixpipe; dW was cleared by a MemSet kernel. Deterministic: a
+core reduces all images of its tile and stores it; only the tasks of the last round are shared by cores (StreamK), each of
+which writes its part to a slot of the workspace, and after an all-core barrier the vector cores add the slots in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ascend_sim.engine.task import Task
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.kernel.queue import BufferQueue
+from ascend_sim.memory.gm import Allocation, gm_operand
+from ascend_sim.ops.kernels.cube_common import BLOCK_BYTES, CubeCall, CubePipeline, HeldOperand, WeightLayout
+from ascend_sim.ops.tiling.fields import FRACTAL, SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling, ceil_div, ceil_to
+from ascend_sim.ops.tiling.tasks import GradWeightTask, adds_once_per_task, grad_weight_tasks
+
+GRAD_OUTPUT, INPUT, GRAD_WEIGHT, WORKSPACE = 0, 1, 2, 3
+_ALL_CUBES, _CUBE_TO_VECTOR = 0, 1
+"""Cross-core flags: all cubes have written their slots; so the vector cores of a block may read them."""
+
+
+def workspace_bytes(tiling: GradWeightTiling) -> int:
+    """Bytes of the StreamK slots (fp32 tiles), 0 without StreamK."""
+    if tiling.stream_k_type == STREAM_NONE:
+        return 0
+    return tiling.block_dim * _slot_bytes(tiling)
+
+
+def _slot_bytes(tiling: GradWeightTiling) -> int:
+    return ceil_to(tiling.single_core_m, FRACTAL) * ceil_to(tiling.single_core_n, FRACTAL) * 4
+
+
+def grad_weight_task(
+    call: CubeCall, tiling: GradWeightTiling, tensors: list[Allocation], name: str, op_type: str, block_dim: int | None = None
+) -> Task:
+    """The kernel launch; `tensors` are gradOutput, input, dW (fp32 FRACTAL_Z) and, with StreamK, the workspace.
+
+    `block_dim` launches another number of blocks than the tiling's (not with StreamK, whose split is part of the tiling).
+    """
+    if block_dim is not None and tiling.stream_k_type == STREAM_NONE:
+        tiling = tiling.but(block_dim=block_dim)
+    table = InstructionTable(call.chip)
+    sizes = [tensor.size for tensor in tensors]
+    stream_k = tiling.stream_k_type != STREAM_NONE
+
+    def build(block: int) -> list[Program]:
+        programs = [_CubeBuilder(call, tiling, KernelBuilder(table, block, "AIC", sizes, disarm=call.disarm)).program()]
+        if stream_k:
+            for sub_block in range(call.chip.cores.aiv_per_aic):
+                k = KernelBuilder(table, block, "AIV", sizes, sub_block=sub_block, disarm=call.disarm)
+                programs.append(_VectorBuilder(call, tiling, k).program())
+        return programs
+
+    kind = "MIX" if stream_k else "AIC"
+    return Task(name, op_type, kind, tiling.block_dim, tensors, build, all_cores=stream_k)
+
+
+class _CubeBuilder:
+    """Writes the cube program of one block."""
+
+    def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder) -> None:
+        self.call, self.tiling, self.k = call, tiling, k
+        inp = self.inp = call.inp
+        p = self.p = inp.problem
+        self.c0, self.itemsize = inp.c0, inp.itemsize
+        self.layout = WeightLayout.of(inp, 4)
+        self.atomic = tiling.template != SPLIT_STREAM_K
+        a1 = tiling.step_ka * tiling.base_k * tiling.step_m * tiling.base_m * self.itemsize
+        self.a1 = HeldOperand(k, "A1", tiling.al1_buffers, a1)
+        self.b1 = HeldOperand(k, "B1", tiling.bl1_buffers, tiling.bl1_bound * self.itemsize)
+        tile_bytes = ceil_div(tiling.base_m, FRACTAL) * ceil_div(tiling.base_n, FRACTAL) * FRACTAL * FRACTAL * 4
+        self.pipeline = CubePipeline(k, tiling.al0_buffers, tiling.cl0_buffers, tile_bytes)
+
+    def program(self) -> Program:
+        for task in grad_weight_tasks(self.tiling, self.inp, self.k.block):
+            for part in self.parts(task):
+                for m, m_count, n, n_count in self.tiles(task):
+                    self.tile(task, part, m, m_count, n, n_count)
+        self.a1.close()
+        self.b1.close()
+        self.pipeline.close()
+        if self.tiling.stream_k_type != STREAM_NONE:
+            self.k.cross_core_set(_ALL_CUBES, 0, "FIX")
+            self.k.cross_core_wait(_ALL_CUBES, 0, "FIX")
+            self.k.cross_core_set(_CUBE_TO_VECTOR, 2, "FIX")
+        return self.k.finish()
+
+    def parts(self, task: GradWeightTask) -> Iterator[range]:
+        """Image ranges that are summed in L0C before dW is written."""
+        images = range(task.image_start, task.image_start + task.images)
+        if not self.atomic or adds_once_per_task(self.tiling):
+            yield images
+        else:
+            yield from (range(image, image + 1) for image in images)
+
+    def tiles(self, task: GradWeightTask) -> Iterator[tuple[int, int, int, int]]:
+        """L0C tiles of a task, (m, count, n, count), in the order of the tiling; a tile stays within one kernel plane."""
+        per_plane = self.inp.cin1 * self.inp.taps * self.c0
+        columns = []
+        n = task.n_start
+        while n < task.n_start + task.n_count:
+            count = min(self.tiling.base_n, task.n_start + task.n_count - n, per_plane - n % per_plane)
+            columns.append((n, count))
+            n += count
+        rows = [
+            (m, min(self.tiling.base_m, task.m_start + task.m_count - m))
+            for m in range(task.m_start, task.m_start + task.m_count, self.tiling.base_m)
+        ]
+        if self.tiling.iterate_order:
+            yield from ((*row, *column) for column in columns for row in rows)
+        else:
+            yield from ((*row, *column) for row in rows for column in columns)
+
+    # -- one L0C tile --------------------------------------------------------------------------------------------------
+
+    def tile(self, task: GradWeightTask, images: range, m: int, m_count: int, n: int, n_count: int) -> None:
+        """dW rows m .. (of the real group) x columns n .., summed over `images` and the task's rows, then written."""
+        self.k.next_tile()
+        p, tiling = self.p, self.tiling
+        plane, column = divmod(n, self.inp.cin1 * self.inp.taps * self.c0)
+        if task.plane is not None:
+            plane = task.plane
+        accumulator = self.pipeline.tiles.acquire()
+        started = False
+        first, last = task.row_start * p.w_out, (task.row_start + task.rows) * p.w_out
+        for image in images:
+            batch, depth_out = divmod(image, p.d_out)
+            depth = depth_out * p.stride_d - p.pad_front + plane * p.dilation_d
+            if not 0 <= depth < p.d_in:
+                continue
+            for pixel in range(first, last, tiling.base_k):
+                count = min(tiling.base_k, last - pixel)
+                span_a, span_b = tiling.step_ka * tiling.base_k, tiling.step_kb * tiling.base_k
+                start_a, start_b = first + (pixel - first) // span_a * span_a, first + (pixel - first) // span_b * span_b
+                rows_b = self.input_rows(start_b, min(start_b + span_b, last))
+                rows = self.input_rows(pixel, pixel + count)
+                if rows_b[1] <= 0 or rows[1] <= 0:
+                    continue  # these pixels see padding only
+                self.load_a1(task, image, m, start_a, min(start_a + span_a, last))
+                self.load_b1(task, batch, depth, column, n_count, start_b, *rows_b)
+                span = (start_a, min(start_a + span_a, last))
+                self.step(task, m, m_count, column, n_count, pixel, count, span, start_b, rows_b, accumulator, started)
+                started = True
+        if not started:
+            self.zero_tile(m_count, n_count, accumulator)
+        self.write(task, plane, m, m_count, column, n_count)
+
+    def input_rows(self, first_pixel: int, end_pixel: int) -> tuple[int, int, int]:
+        """Input rows that gradOutput pixels first .. end - 1 see: first row, rows, and padding rows above them."""
+        p = self.p
+        top = first_pixel // p.w_out * p.stride_h - p.pad_up
+        bottom = (end_pixel - 1) // p.w_out * p.stride_h - p.pad_up + (p.k_h - 1) * p.dilation_h
+        start = max(top, 0)
+        return start, min(bottom, p.h_in - 1) - start + 1, start - top
+
+    # -- GM -> L1 ------------------------------------------------------------------------------------------------------
+
+    def load_a1(self, task: GradWeightTask, image: int, m: int, start: int, end: int) -> None:
+        """gradOutput pixels start .. end - 1 of the channel blocks of stepM*baseM rows: [c1][pixels][C0] in L1."""
+        p = self.p
+        rows = self.tiling.step_m * self.tiling.base_m
+        base = task.m_start + (m - task.m_start) // rows * rows
+        address = self.a1.begin((image, task.group, base, start, end))
+        if address is None:
+            return
+        blocks = ceil_div(min(rows, self.channels(task) - base), self.c0)
+        total_blocks = ceil_div(p.c_out, self.c0)
+        block = (task.group * self.inp.cout_g + base) // self.c0
+        plane_bytes = p.h_out * p.w_out * BLOCK_BYTES
+        source = (image * total_blocks + block) * plane_bytes + start * BLOCK_BYTES
+        size = (end - start) * BLOCK_BYTES
+        self.k.data_copy("GM", "L1", address, gm_operand(GRAD_OUTPUT, source), size, blocks, plane_bytes, size, operand="A")
+        self.a1.loaded()
+
+    def channels(self, task: GradWeightTask) -> int:
+        """gradOutput channels that exist in the task's real group."""
+        return self.call.group_channels(task.group, self.p.c_out, self.inp.cout_g)
+
+    def load_b1(
+        self, task: GradWeightTask, batch: int, depth: int, column: int, n_count: int, start: int, row: int, rows: int, _: int
+    ) -> None:
+        """Input rows of the channel blocks that columns column .. need: [c1][rows][W][C0] in L1."""
+        p = self.p
+        per_block = self.inp.taps * self.c0
+        first, last = column // per_block, (column + n_count - 1) // per_block
+        address = self.b1.begin((batch, depth, task.group, first, last, start, row, rows))
+        if address is None:
+            return
+        total_blocks = ceil_div(p.c_in, self.c0)
+        block = task.group * self.inp.cin_g // self.c0 + first
+        blocks = min(last - first + 1, total_blocks - block)
+        plane_bytes = p.h_in * p.w_in * BLOCK_BYTES
+        source = ((batch * p.d_in + depth) * total_blocks + block) * plane_bytes + row * p.w_in * BLOCK_BYTES
+        size = rows * p.w_in * BLOCK_BYTES
+        self.k.data_copy("GM", "L1", address, gm_operand(INPUT, source), size, blocks, plane_bytes, size, operand="B")
+        self.b1.loaded()
+
+    # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
+
+    def step(
+        self, task: GradWeightTask, m: int, m_count: int, column: int, n_count: int, pixel: int, count: int,
+        span: tuple[int, int], start_b: int, rows_b: tuple[int, int, int], accumulator: int, accumulate: bool,
+    ) -> None:  # fmt: skip
+        """One base block: fill half of L0A and L0B, multiply."""
+        p, k = self.p, self.k
+        half = self.pipeline.operands.acquire()
+        left, right = self.pipeline.left[half], self.pipeline.right[half]
+        pixels = span[1] - span[0]
+        rows_held = self.tiling.step_m * self.tiling.base_m
+        channel = (m - task.m_start) % rows_held
+        channels = min(m_count, self.channels(task) - m)
+        k.load_data_3d(
+            (
+                "L0A", self.itemsize, 1, pixels, 1, 1, 1, 1, 1, 1, 0, 0, 1, pixels,
+                pixel - span[0], count, channel, ceil_to(channels, self.c0), True,
+            ),
+            left, self.a1.address,
+        )  # fmt: skip
+        first_row, first_held = pixel // p.w_out, start_b // p.w_out
+        height = (pixel + count - 1) // p.w_out - first_held + 1
+        per_block = self.inp.taps * self.c0
+        k.load_data_3d(
+            (
+                "L0B", self.itemsize, rows_b[1], p.w_in, p.k_h, p.k_w, p.stride_h, p.stride_w, p.dilation_h, p.dilation_w,
+                rows_b[2], p.pad_left, height, p.w_out,
+                (first_row - first_held) * p.w_out + pixel % p.w_out, count, column % per_block, n_count,
+            ),
+            right, self.b1.address,
+        )  # fmt: skip
+        self.pipeline.operands.publish()
+        self.pipeline.operands.take()
+        k.mmad(accumulator, left, right, channels, count, n_count, self.call.dtype, accumulate, self.call.hf32_bits)
+        self.pipeline.operands.release()
+
+    def zero_tile(self, m_count: int, n_count: int, accumulator: int) -> None:
+        """A tile to which no pixel contributes: zeros times zeros, because only an Mmad writes L0C."""
+        half = self.pipeline.operands.acquire()
+        left, right = self.pipeline.left[half], self.pipeline.right[half]
+        self.k.fill("L0A", left, ceil_div(m_count, FRACTAL) * 512)
+        self.k.fill("L0B", right, ceil_div(n_count, FRACTAL) * 512)
+        self.pipeline.operands.publish()
+        self.pipeline.operands.take()
+        self.k.mmad(accumulator, left, right, m_count, self.c0, n_count, self.call.dtype, False, self.call.hf32_bits)
+        self.pipeline.operands.release()
+
+    # -- L0C -> GM -----------------------------------------------------------------------------------------------------
+
+    def write(self, task: GradWeightTask, plane: int, m: int, m_count: int, column: int, n_count: int) -> None:
+        """The tile to dW (added or stored), or to this core's slot."""
+        self.pipeline.tiles.publish()
+        tile = self.pipeline.tiles.take()
+        row_bytes = self.c0 * 4
+        rows = ceil_to(min(m_count, self.channels(task) - m), FRACTAL)
+        if task.slot is not None:
+            pitch = ceil_to(task.m_count, FRACTAL) * row_bytes
+            offset = self.k.block * _slot_bytes(self.tiling)
+            offset += (column - task.n_start) // self.c0 * pitch + (m - task.m_start) * row_bytes
+            target = gm_operand(WORKSPACE, offset)
+        else:
+            pitch = self.layout.cout1 * self.layout.fractal_bytes
+            offset = self.layout.offset(task.group, plane, 0, 0, 0) + column // self.c0 * pitch + m * row_bytes
+            target = gm_operand(GRAD_WEIGHT, offset)
+        atomic = self.atomic and task.slot is None
+        self.k.fixpipe(target, tile, rows, n_count, rows, "float32", self.c0, pitch, atomic)
+        self.pipeline.tiles.release()
+
+
+class _VectorBuilder:
+    """Writes the program of one vector core: it adds its share of a StreamK task's slots, in slot order."""
+
+    def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder) -> None:
+        self.call, self.tiling, self.k = call, tiling, k
+        self.inp = call.inp
+        self.layout = WeightLayout.of(call.inp, 4)
+
+    def program(self) -> Program:
+        k, tiling = self.k, self.tiling
+        shared = [t for t in grad_weight_tasks(tiling, self.inp, k.block) if t.slot is not None]
+        k.cross_core_wait(_CUBE_TO_VECTOR, 2, "MTE2")
+        if shared:
+            self.add_slots(shared[0])
+        return k.finish()
+
+    def parts(self, task: GradWeightTask) -> list[tuple[int, GradWeightTask]]:
+        """(block, task) of every core that holds a slot of the same task, in slot order."""
+        assert task.slot is not None
+        first = self.k.block - task.slot
+        found = []
+        for block in range(first, min(first + self.tiling.core_stream_k, self.tiling.block_dim)):
+            found += [(block, t) for t in grad_weight_tasks(self.tiling, self.inp, block) if t.slot is not None]
+        return found
+
+    def add_slots(self, task: GradWeightTask) -> None:
+        """This core's column blocks of the task: load slot 0, add slots 1, 2, ... and store to dW."""
+        k = self.k
+        parts = self.parts(task)
+        c0 = self.inp.c0
+        row_bytes = c0 * 4
+        rows = ceil_to(task.m_count, FRACTAL)
+        block_bytes = rows * row_bytes
+        columns = ceil_div(task.n_count, c0)
+        lanes = len(parts) * self.call.chip.cores.aiv_per_aic
+        lane = [block for block, _ in parts].index(k.block) * self.call.chip.cores.aiv_per_aic + k.sub_block
+        mine = range(lane * columns // lanes, (lane + 1) * columns // lanes)
+        if not mine:
+            return
+        most = k.chip.buffers["UB"] // 4 // block_bytes
+        at_once = max(1, min(most, len(mine)))
+        size = at_once * block_bytes
+        sums = BufferQueue(k, "sum", "V", "MTE3", [k.allocate("UB", size, f"sum[{i}]") for i in range(2)])
+        slots = BufferQueue(k, "slot", "MTE2", "V", [k.allocate("UB", size, f"slot[{i}]") for i in range(2)])
+        per_plane = self.inp.cin1 * self.inp.taps * c0
+        for start in range(mine.start, mine.stop, at_once):
+            count = min(at_once, mine.stop - start)
+            total = sums.acquire()
+            k.duplicate(total, "float32", count * block_bytes // 4)
+            for block, _ in parts:
+                source = block * _slot_bytes(self.tiling) + start * block_bytes
+                k.data_copy("GM", "UB", slots.acquire(), gm_operand(WORKSPACE, source), count * block_bytes)
+                slots.publish()
+                k.vector_binary("add", total, total, slots.take(), "float32", count * block_bytes // 4)
+                slots.release()
+            sums.publish()
+            ready = sums.take()
+            for c in range(count):
+                plane, column = divmod(task.n_start + (start + c) * c0, per_plane)
+                if task.plane is not None:
+                    plane = task.plane
+                pitch = self.layout.cout1 * self.layout.fractal_bytes
+                offset = self.layout.offset(task.group, plane, 0, 0, 0) + column // c0 * pitch + task.m_start * row_bytes
+                k.data_copy("UB", "GM", gm_operand(GRAD_WEIGHT, offset), ready + c * block_bytes, block_bytes)
+            sums.release()
+        sums.close()
+        slots.close()
+
+
+__all__: list[Any] = ["grad_weight_task", "workspace_bytes"]

@@ -1,0 +1,123 @@
+"""Manual fields: what is re-derived, and what is refused with which numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tiling_problems import BUFFERS, RESNET, conv2d, on_910b
+
+from ascend_sim.errors import TilingError
+from ascend_sim.ops.params import ConvProblem
+from ascend_sim.ops.tiling.capacity import fits_l0
+from ascend_sim.ops.tiling.choose import choose_grad_input, choose_grad_weight
+
+INP = on_910b(RESNET)
+
+
+def test_sources() -> None:
+    assert choose_grad_input(INP).source == "vendor procedure"
+    assert choose_grad_input(INP, stand_in=True).source == "stand-in"
+    assert choose_grad_input(INP, {}).source == "vendor procedure"
+    assert choose_grad_input(INP, {"baseM": 256}).source == "manual"
+    assert choose_grad_input(on_910b(RESNET, itemsize=4)).source == "stand-in"
+    assert choose_grad_weight(INP).source == "stand-in"
+    assert choose_grad_weight(on_910b(RESNET, deterministic=True)).source == "vendor procedure"
+
+
+def test_own_values_given_back_change_nothing_but_the_source() -> None:
+    auto = choose_grad_input(INP)
+    again = choose_grad_input(
+        INP, {"baseM": 336, "baseK": 48, "baseN": 64, "stepKa": 12, "stepKb": 12, "bl1Pbuffer": 1}
+    )
+    assert again == auto.but(source="manual")
+
+
+def test_smaller_base_m_changes_the_share_of_a_core() -> None:
+    tiling = choose_grad_input(INP, {"baseM": 112})
+    assert (tiling.base_m, tiling.single_core_m, tiling.weights_resident) == (112, 112, True)
+
+
+def test_base_k_is_lowered_for_a_given_wide_block() -> None:
+    tiling = choose_grad_input(on_910b(conv2d(2, 256, 256, 28, 1)), {"baseM": 128, "baseN": 256, "al0Pbuffer": 2})
+    assert tiling.base_k == 64
+    bigger = choose_grad_input(on_910b(conv2d(2, 256, 256, 28, 1)), {"baseM": 512})
+    assert bigger.base_m == 512
+    assert bigger.base_k == 32
+    assert bigger.base_n == 64
+    assert fits_l0(bigger, on_910b(conv2d(2, 256, 256, 28, 1)))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"baseM": 336, "baseK": 144}, r"L0A: baseM\*baseK\*2\*al0Pbuffer = 336\*144\*2\*2 = 193536 > 65536 bytes"),
+        ({"baseM": 1024, "baseN": 64}, r"L0C: baseM\*baseN\*4\*cl0Pbuffer = 1024\*64\*4\*1 = 262144 > 131072 bytes"),
+        ({"baseM": 100}, r"baseM = 100 is not a multiple of 16"),
+        ({"baseK": 80, "baseM": 16}, r"baseK = 80 neither divides nor is a multiple of kh\*kw\*16 = 144"),
+        ({"stepKa": 5}, r"stepKa\*baseK = 5\*48 = 240 is not a multiple of kh\*kw\*16 = 3\*3\*16 = 144"),
+        ({"stepKa": 9, "stepKb": 12}, r"stepKa = 9 and stepKb = 12: one must be a multiple"),
+        ({"al1Pbuffer": 3}, r"al1Pbuffer = 3; allowed 1"),
+        ({"singleCoreM": 100}, r"singleCoreM = 100 is not a multiple of W_in = 56"),
+        ({"stepM": 2}, r"stepM = 2"),
+        ({"baseM": "x"}, r"baseM = 'x'; allowed: a whole number, 1 or more"),
+        ({"base_m": 16}, r"unknown tiling field base_m; allowed: baseM, baseK"),
+        ({"weightsResident": 1}, r"unknown tiling field weightsResident"),
+        ({"blockDim": 0}, r"blockDim = 0; allowed: a whole number, 1 or more"),
+        ({"stepKb": 0}, r"stepKb = 0; allowed: a whole number, 1 or more"),
+    ],
+)
+def test_refused_grad_input(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(TilingError, match=message):
+        choose_grad_input(INP, fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"baseM": 256, "baseN": 256}, r"L0C: baseM\*baseN\*4\*cl0Pbuffer = 256\*256\*4\*2 = 524288 > 131072"),
+        ({"singleCoreN": 100}, r"singleCoreN = 100 is not a multiple of kh\*kw\*C0 = 3\*3\*16 = 144"),
+        ({"singleCoreK": 100}, r"singleCoreK = 100 is not a multiple of W_out = 56"),
+        ({"singleCoreBatch": 33}, r"singleCoreBatch = 33; allowed 1 to N\*D_out = 32"),
+        ({"stepKa": 64, "stepKb": 64}, r"L1: A1 .* > 524288 bytes"),
+        ({"streamKType": 1}, r"streamKType = 1 needs deterministic mode"),
+        ({"singleCoreM": 24}, r"singleCoreM = 24 is not a multiple of 16"),
+        ({"templateId": 3}, r"unknown tiling field templateId"),
+    ],
+)
+def test_refused_grad_weight(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(TilingError, match=message):
+        choose_grad_weight(INP, fields)
+
+
+def test_l1_message_names_both_operands() -> None:
+    with pytest.raises(
+        TilingError, match=r"L1: A1 8 rows \* Wo\*sw 56 \* 64 channels \* 2 \* al1Pbuffer 2 = 114688; B1 .* > 100000"
+    ):
+        choose_grad_input(
+            on_910b(RESNET).__class__(RESNET, 2, 20, BUFFERS | {"L1": 100000}, 2**27),
+            {"baseM": 336, "baseK": 48, "baseN": 64, "stepKa": 12, "stepKb": 12, "al1Pbuffer": 2, "bl1Pbuffer": 1},
+        )
+
+
+def test_grad_weight_block_dim_and_steps() -> None:
+    tiling = choose_grad_weight(INP, {"blockDim": 4, "stepKa": 2, "stepKb": 2})
+    assert (tiling.block_dim, tiling.step_ka, tiling.step_kb) == (4, 2, 2)
+    small = choose_grad_weight(INP, {"baseK": 32})
+    assert small.base_k == 32
+    assert small.source == "manual"
+
+
+def test_stream_k_cannot_have_more_cores_than_the_chip() -> None:
+    with pytest.raises(TilingError, match=r"usedCoreNum = 40 > 20 cores"):
+        choose_grad_weight(on_910b(RESNET, deterministic=True), {"blockDim": 40})
+
+
+def test_what_load3d_cannot_express_is_refused() -> None:
+    wide_stride = ConvProblem(1, 16, 16, 1, 1, 65, 1, 1, 2, 1, 1, 1, 1, 1, 64)
+    for choose in (choose_grad_input, choose_grad_weight):
+        with pytest.raises(TilingError, match=r"load3d: stride w = 64 > 63"):
+            choose(on_910b(wide_stride))
+    reach = ConvProblem(1, 16, 16, 1, 1, 300, 1, 1, 2, 1, 1, 2, 1, 1, 1, 1, 1, 298)
+    with pytest.raises(TilingError, match=r"load3d: dilation w = 298 > 255"):
+        choose_grad_input(on_910b(reach))

@@ -1,0 +1,215 @@
+"""Whatever the problem: a tiling fits, its L1 rows suffice, and its tasks cover the gradient exactly once."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiling_problems import RESNET, conv2d, inputs, on_910b
+
+from ascend_sim.errors import TilingError
+from ascend_sim.ops.params import ConvProblem
+from ascend_sim.ops.tiling.capacity import (
+    a1_rows,
+    b1_rows,
+    check_grad_input,
+    check_grad_weight,
+    grad_input_l1,
+    grad_weight_l1,
+    n_slice,
+)
+from ascend_sim.ops.tiling.choose import DERIVED, choose_grad_input, choose_grad_weight
+from ascend_sim.ops.tiling.fields import GradInputTiling, GradWeightTiling, TilingInput
+from ascend_sim.ops.tiling.grad_input import sound_grad_input
+from ascend_sim.ops.tiling.grad_weight_sound import sound_grad_weight
+from ascend_sim.ops.tiling.tasks import core_share, grad_input_tasks, grad_weight_tasks
+from ascend_sim.ops.tiling.window import needed_rows
+
+
+def covers_grad_input_once(tiling: GradInputTiling, inp: TilingInput) -> None:
+    p = inp.problem
+    seen = np.zeros((inp.real_groups, p.n, p.d_in, p.h_in * p.w_in, inp.cin1), int)
+    for core in range(tiling.block_dim):
+        for t in grad_input_tasks(tiling, inp, core):
+            channels = slice(t.n_start // inp.c0, (t.n_start + t.n_count) // inp.c0)
+            seen[t.group, t.batch, t.depth, t.m_start : t.m_start + t.m_count, channels] += 1
+            assert t.m_start % p.w_in == 0
+            for start in range(0, t.m_count, tiling.base_m):
+                window = needed_rows(p, t.m_start + start, min(tiling.base_m, t.m_count - start))
+                assert window.rows <= a1_rows(inp, tiling.base_m)
+    assert (seen == 1).all()
+
+
+def covers_grad_weight_once(tiling: GradWeightTiling, inp: TilingInput) -> None:
+    p = inp.problem
+    planes = p.k_d
+    seen = np.zeros((inp.real_groups, planes * inp.cin1, inp.cout_padded // 16, inp.images, p.h_out), int)
+    for core in range(tiling.block_dim):
+        for t in grad_weight_tasks(tiling, inp, core):
+            first = t.n_start // n_slice(inp) + (t.plane or 0) * inp.cin1
+            columns = slice(first, first + t.n_count // n_slice(inp))
+            outputs = slice(t.m_start // 16, (t.m_start + t.m_count) // 16)
+            images, rows = slice(t.image_start, t.image_start + t.images), slice(t.row_start, t.row_start + t.rows)
+            seen[t.group, columns, outputs, images, rows] += 1
+            assert t.n_start % n_slice(inp) == 0
+            step = tiling.step_kb * tiling.base_k
+            for start in range(0, t.rows * p.w_out, step):
+                last = min(start + step, t.rows * p.w_out) - 1
+                out_rows = last // p.w_out - start // p.w_out
+                assert out_rows * p.stride_h + (p.k_h - 1) * p.dilation_h + 1 <= b1_rows(inp, step)
+    assert (seen == 1).all()
+
+
+@given(inputs())
+@settings(max_examples=150, deadline=None)
+def test_grad_input(inp: TilingInput) -> None:
+    for tiling in (choose_grad_input(inp), sound_grad_input(inp)):
+        check_grad_input(tiling, inp)
+        covers_grad_input_once(tiling, inp)
+
+
+@given(inputs())
+@settings(max_examples=150, deadline=None)
+def test_grad_weight(inp: TilingInput) -> None:
+    for tiling in (choose_grad_weight(inp), sound_grad_weight(inp)):
+        check_grad_weight(tiling, inp)
+        covers_grad_weight_once(tiling, inp)
+
+
+@given(inputs(largest=24, channels=(64, 128, 300)))
+@settings(max_examples=60, deadline=None)
+def test_big_channels(inp: TilingInput) -> None:
+    covers_grad_input_once(choose_grad_input(inp), inp)
+    covers_grad_weight_once(choose_grad_weight(inp), inp)
+
+
+@given(st.integers(0, 200), st.integers(1, 30))
+def test_core_share_is_even_and_in_order(total: int, cores: int) -> None:
+    shares = [core_share(total, cores, core) for core in range(cores)]
+    assert list(itertools.chain(*shares)) == list(range(total))
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def fits_somehow_grad_input(inp: TilingInput) -> bool:
+    """Every base block with the least L1 steps: 16 output channels once, no ping-pong."""
+    least = [
+        sum(
+            grad_input_l1(
+                GradInputTiling(m, 16, n, step_ka=inp.taps, step_kb=inp.taps, al1_buffers=1, bl1_buffers=1), inp
+            )
+        )
+        for m, n in itertools.product(range(16, 257, 16), (16, 32))
+    ]
+    return min(least) <= inp.buffers["L1"]
+
+
+def fits_somehow_grad_weight(inp: TilingInput) -> bool:
+    least = [
+        sum(grad_weight_l1(GradWeightTiling(16, k, n, al1_buffers=1, bl1_buffers=1), inp, clipped=True))
+        for k, n in itertools.product(range(16, 513, 16), range(16, 257, 16))
+    ]
+    return min(least) <= inp.buffers["L1"]
+
+
+@given(
+    st.integers(1500, 9000), st.integers(1, 7), st.integers(1, 3), st.sampled_from((1, 2, 5)), st.sampled_from((2, 4))
+)
+@settings(max_examples=80, deadline=None)
+def test_wide_images_are_refused_only_where_nothing_fits(
+    width: int, kernel: int, stride: int, height: int, itemsize: int
+) -> None:
+    h_in, w_in = (height - 1) * stride + kernel, (width - 1) * stride + kernel
+    problem = ConvProblem(1, 16, 16, 1, h_in, w_in, 1, height, width, 1, kernel, kernel, 1, stride, stride)
+    inp = on_910b(problem, itemsize)
+    for sound, possible in ((sound_grad_input, fits_somehow_grad_input), (sound_grad_weight, fits_somehow_grad_weight)):
+        if possible(inp):
+            sound(inp)
+        else:
+            with pytest.raises(TilingError, match=r"L1: .* > 524288 bytes"):
+                sound(inp)
+
+
+@given(inputs())
+@settings(max_examples=60, deadline=None)
+def test_vendor_names_round_trip(inp: TilingInput) -> None:
+    dx, dw = choose_grad_input(inp), choose_grad_weight(inp)
+    assert GradInputTiling.from_vendor(dx.to_vendor()) == dx
+    assert GradWeightTiling.from_vendor(dw.to_vendor()) == dw
+
+
+@pytest.mark.parametrize("itemsize", [2, 4])
+@pytest.mark.parametrize(
+    "problem",
+    [RESNET, conv2d(32, 256, 256, 13, 3, pad=1), conv2d(32, 64, 192, 27, 5, pad=2), conv2d(1, 64, 64, 56, 3, pad=1)],
+)
+def test_stand_ins_use_all_cores_evenly(problem: ConvProblem, itemsize: int) -> None:
+    inp = on_910b(problem, itemsize)
+    dw = sound_grad_weight(inp)
+    work = [
+        sum(t.m_count * t.n_count * t.images * t.rows for t in grad_weight_tasks(dw, inp, core)) for core in range(20)
+    ]
+    assert min(work) > 0
+    assert max(work) <= 1.35 * sum(work) / 20
+    dx = sound_grad_input(inp)
+    assert all(grad_input_tasks(dx, inp, core) for core in range(20))
+
+
+def test_32_bit_grad_input_steps_are_one_transposing_load() -> None:
+    tiling = sound_grad_input(on_910b(conv2d(32, 256, 256, 13, 3, pad=1), itemsize=4))
+    assert tiling.base_k == 16
+    assert tiling.base_m * tiling.base_n * 4 > 65536  # more than half of L0C: it is not ping-pong
+
+
+def test_stand_in_grad_weight_adds_less_often_than_once_per_image() -> None:
+    inp = on_910b(conv2d(32, 256, 256, 13, 3, pad=1), itemsize=4, cores=24)
+    tiling = sound_grad_weight(inp)
+    tasks = [t for core in range(24) for t in grad_weight_tasks(tiling, inp, core)]
+    corner = [t for t in tasks if t.m_start == 0 and t.n_start == 0]
+    assert len(corner) <= 4
+    assert tiling.cl0_buffers == 2
+
+
+def test_merged_groups_fill_blocks() -> None:
+    inp = on_910b(conv2d(1, 320, 320, 8, 2, groups=320))
+    assert (inp.group_extension, inp.real_groups, inp.cin_g, inp.cout_g) == (16, 20, 16, 16)
+    inp = on_910b(conv2d(1, 320, 320, 8, 2, groups=320), itemsize=4)
+    assert (inp.group_extension, inp.cin1, inp.cout_padded) == (16, 2, 16)
+
+
+def fields_of(kind: type[GradInputTiling] | type[GradWeightTiling]) -> st.SearchStrategy[dict[str, int]]:
+    """A few manual fields with values that are often, not always, possible."""
+    sides, steps, counts = st.integers(1, 20).map(lambda x: 16 * x), st.sampled_from((1, 2, 3, 4, 9)), st.integers(1, 2)
+    values = {"base": sides, "step": steps, "single": st.integers(1, 400), "core": st.integers(0, 3)}
+    names = [
+        (vendor, next((v for prefix, v in values.items() if ours.startswith(prefix)), counts))
+        for ours, vendor in kind.VENDOR.items()
+        if ours not in DERIVED
+    ]
+    return st.lists(st.sampled_from(names), max_size=4, unique_by=lambda n: n[0]).flatmap(
+        lambda chosen: st.fixed_dictionaries(dict(chosen))
+    )
+
+
+@given(inputs(largest=20), fields_of(GradInputTiling))
+@settings(max_examples=200, deadline=None)
+def test_manual_grad_input_runs_or_is_refused(inp: TilingInput, fields: dict[str, int]) -> None:
+    try:
+        tiling = choose_grad_input(inp, fields)
+    except TilingError:
+        return
+    assert {name: tiling.to_vendor()[name] for name in fields} == fields
+    covers_grad_input_once(tiling, inp)
+
+
+@given(inputs(largest=20), fields_of(GradWeightTiling))
+@settings(max_examples=300, deadline=None)
+def test_manual_grad_weight_runs_or_is_refused(inp: TilingInput, fields: dict[str, int]) -> None:
+    try:
+        tiling = choose_grad_weight(inp, fields)
+    except TilingError:
+        return
+    assert {name: tiling.to_vendor()[name] for name in fields} == fields
+    covers_grad_weight_once(tiling, inp)

@@ -1,0 +1,88 @@
+"""Our procedures against the vendor's unit-test tilings for the 910B, and the worked ResNet example by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiling_problems import RESNET, on_910b
+
+from ascend_sim.errors import TilingError
+from ascend_sim.ops.params import ConvProblem
+from ascend_sim.ops.tiling.capacity import grad_input_l1
+from ascend_sim.ops.tiling.fields import TilingInput
+from ascend_sim.ops.tiling.grad_input import covers_grad_input, task_count, vendor_grad_input
+from ascend_sim.ops.tiling.grad_weight import covers_grad_weight, vendor_grad_weight
+
+TABLE = json.loads((Path(__file__).parents[2] / "data" / "ut_tilings_arch22.json").read_text())
+COVERS = {"grad_input": covers_grad_input, "grad_weight": covers_grad_weight}
+VENDOR = {"grad_input": vendor_grad_input, "grad_weight": vendor_grad_weight}
+
+
+def given(row: dict[str, Any]) -> TilingInput:
+    return TilingInput(
+        ConvProblem(**row["problem"]),
+        row["itemsize"],
+        row["cores"],
+        TABLE["buffers"],
+        TABLE["l2_bytes"],
+        row["deterministic"],
+    )
+
+
+def rows(**wanted: Any) -> list[Any]:
+    chosen = [r for r in TABLE["rows"] if all(r[k] == v for k, v in wanted.items())]
+    return [pytest.param(r, id=f"{r['kernel']}-{r['name']}") for r in chosen]
+
+
+@pytest.mark.parametrize("row", rows(open_procedure=True, fits=True))
+def test_every_decision_of_the_open_procedures(row: dict[str, Any]) -> None:
+    tiling = VENDOR[row["kernel"]](given(row))
+    got = tiling.to_vendor() | {"key": tiling.tiling_key, "block_dim": tiling.block_dim}
+    expected = row["fields"] | {"key": row["key"], "block_dim": row["block_dim"]}
+    assert {name: got[name] for name in expected} == expected
+    assert tiling.source == "vendor procedure"
+
+
+@pytest.mark.parametrize("row", rows(open_procedure=False))
+def test_closed_rows_are_not_claimed(row: dict[str, Any]) -> None:
+    assert not COVERS[row["kernel"]](given(row))
+    with pytest.raises(TilingError, match="open procedure needs"):
+        VENDOR[row["kernel"]](given(row))
+
+
+@pytest.mark.parametrize("row", rows(open_procedure=True, fits=False))
+def test_what_the_vendor_refuses_is_refused(row: dict[str, Any]) -> None:
+    with pytest.raises(TilingError, match=r"L1: .* > 524288 bytes"):
+        VENDOR[row["kernel"]](given(row))
+
+
+def test_the_table_reaches_every_template() -> None:
+    keys = [r["key"] for r in TABLE["rows"] if r["open_procedure"]]
+    assert len(keys) == 22
+    assert {1, 3, 4, 512, 513, 514} <= set(keys)
+
+
+def test_resnet_grad_input() -> None:
+    inp = on_910b(RESNET)
+    tiling = vendor_grad_input(inp)
+    assert (tiling.base_m, tiling.base_k, tiling.base_n) == (336, 48, 64)
+    assert (tiling.step_ka, tiling.step_kb, tiling.al1_buffers, tiling.bl1_buffers) == (12, 12, 2, 1)
+    assert (tiling.single_core_m, tiling.single_core_cin, tiling.tiling_key, tiling.block_dim) == (336, 64, 512, 20)
+    assert tiling.weights_resident
+    assert grad_input_l1(tiling, inp) == (2 * 57344, 73728)  # 8 rows * 56 * 64 channels; 64 * 576 weights; 2 bytes
+    assert task_count(tiling, inp) == 320
+
+
+def test_resnet_deterministic_grad_weight() -> None:
+    tiling = vendor_grad_weight(on_910b(RESNET, deterministic=True))
+    assert (tiling.template, tiling.base_m, tiling.base_k, tiling.base_n) == (4, 64, 64, 144)
+    assert (tiling.step_ka, tiling.step_kb, tiling.cl0_buffers) == (8, 8, 2)
+    assert (tiling.stream_k_type, tiling.core_stream_k, tiling.block_dim) == (2, 5, 20)
+    assert (tiling.single_core_n, tiling.single_core_k) == (144, 3136)
+
+
+def test_resnet_grad_weight_is_left_to_the_closed_library() -> None:
+    assert not covers_grad_weight(on_910b(RESNET))  # 64 rows of dW do not fill a base block

@@ -1,0 +1,48 @@
+"""Rows of gradOutput against a brute force over every tap of every pixel."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiling_problems import conv2d, problems
+
+from ascend_sim.ops.params import ConvProblem
+from ascend_sim.ops.tiling.window import RowWindow, dilated_height, needed_rows
+
+
+def rows_by_definition(problem: ConvProblem, m_start: int, m_count: int) -> list[int]:
+    """Dilated rows of the tile by the forward formula: tap t of output row o meets input row y = o*s - pad + t*d."""
+    rows = set()
+    for pixel in range(m_start, m_start + m_count):
+        y = pixel // problem.w_in
+        rows |= {y + problem.pad_up - t * problem.dilation_h for t in range(problem.k_h)}
+    return sorted(rows)
+
+
+@given(problems(largest=12), st.data())
+@settings(max_examples=300, deadline=None)
+def test_window_holds_exactly_the_span_of_the_rows(problem: ConvProblem, data: st.DataObject) -> None:
+    pixels = problem.h_in * problem.w_in
+    start = data.draw(st.integers(0, pixels - 1))
+    count = data.draw(st.integers(1, pixels - start))
+    touched = rows_by_definition(problem, start, count)
+    span = range(touched[0], touched[-1] + 1)
+    inside = [r for r in span if 0 <= r < dilated_height(problem)]
+    window = needed_rows(problem, start, count)
+    assert window.rows == len(inside)
+    assert window.pad_top == sum(r < 0 for r in span)
+    assert window.pad_bottom == sum(r >= dilated_height(problem) for r in span)
+    if inside:
+        assert window.first_row == inside[0]
+
+
+def test_resnet_first_and_inner_tile() -> None:
+    problem = conv2d(32, 64, 64, 56, 3, pad=1)
+    assert needed_rows(problem, 0, 336) == RowWindow(0, 7, 1, 0)
+    assert needed_rows(problem, 336, 336) == RowWindow(5, 8, 0, 0)
+    assert needed_rows(problem, 3024, 112) == RowWindow(53, 3, 0, 1)
+
+
+def test_pad_beyond_the_kernel_crops() -> None:
+    problem = conv2d(1, 16, 16, 8, 1, pad=2)  # dx row 0 reads row 2 of gradOutput: its first two rows saw only padding
+    assert needed_rows(problem, 0, 8) == RowWindow(2, 1, 0, 0)
