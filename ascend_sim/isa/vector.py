@@ -173,9 +173,11 @@ class ReduceRows(_Vector):
 class TransposeBlocks(_Vector):
     """Turn between [channels][pixels] and [pixels][C0] (TransDataTo5HD): `to_c0` says which way.
 
-    `channels` <= C0 rows of `pixels` elements lie `row_stride` bytes apart on the plain side; on the C0 side each pixel is
-    a 32-byte block, `block_stride` bytes apart. Missing channels become zero on the way to C0 and are dropped on the way
-    back. Rows that do not start on a 32-byte block go element by element at the rate of a gather.
+    `channels` rows of `pixels` elements lie `row_stride` bytes apart on the plain side; on the C0 side each pixel is a
+    32-byte block, `block_stride` bytes apart, and row 0 is element `first` of the block. Elements of a block that belong to
+    no row become zero on the way to C0 and are dropped on the way back (the unit takes an address per row, so such a row
+    can come from zeros or go to waste). All of it `repeats` times, `plain_step` and `block_step` bytes apart. Rows that do
+    not start on a 32-byte block go element by element at the rate of a gather.
     """
 
     to_c0: bool
@@ -184,21 +186,27 @@ class TransposeBlocks(_Vector):
     pixels: int
     row_stride: int
     block_stride: int = 32
+    first: int = 0
+    repeats: int = 1
+    plain_step: int = 0
+    block_step: int = 0
 
     name = "transpose_blocks"
 
     @property
     def opcode(self) -> str:
-        return "gather" if self.row_stride % 32 else "transpose"
+        aligned = self.row_stride % 32 == 0 and (self.repeats == 1 or self.plain_step % 32 == 0)
+        return "transpose" if aligned else "gather"
 
     def _cost_key(self) -> tuple[str, int]:
-        return ("float16" if self.itemsize == 2 else "float32"), self.pixels * 32
+        return ("float16" if self.itemsize == 2 else "float32"), self.repeats * self.pixels * 32
 
     def _plain(self, operand: str) -> Region:
-        return Region(operand, "UB", self.pixels * self.itemsize, self.row_stride, self.channels)
+        row_bytes = self.pixels * self.itemsize
+        return Region(operand, "UB", row_bytes, self.row_stride, self.channels, self.plain_step, self.repeats)
 
     def _blocks(self, operand: str) -> Region:
-        return Region(operand, "UB", 32, self.block_stride, self.pixels)
+        return Region(operand, "UB", 32, self.block_stride, self.pixels, self.block_step, self.repeats)
 
     def reads(self) -> tuple[Region, ...]:
         return (self._plain("src0") if self.to_c0 else self._blocks("src0"),)
@@ -207,19 +215,22 @@ class TransposeBlocks(_Vector):
         return (self._blocks("dst") if self.to_c0 else self._plain("dst"),)
 
     def _plain_view(self, memory: Memory, address: int) -> Any:
-        strides = (self.row_stride, self.itemsize)
-        return memory.array("UB", address, (self.channels, self.pixels), f"u{self.itemsize}", strides)
+        shape = (self.repeats, self.channels, self.pixels)
+        strides = (self.plain_step, self.row_stride, self.itemsize)
+        return memory.array("UB", address, shape, f"u{self.itemsize}", strides)
 
     def _blocks_view(self, memory: Memory, address: int) -> Any:
-        shape = (self.pixels, 32 // self.itemsize)
-        return memory.array("UB", address, shape, f"u{self.itemsize}", (self.block_stride, self.itemsize))
+        shape = (self.repeats, self.pixels, 32 // self.itemsize)
+        strides = (self.block_step, self.block_stride, self.itemsize)
+        return memory.array("UB", address, shape, f"u{self.itemsize}", strides)
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        taken = slice(self.first, self.first + self.channels)
         if self.to_c0:
-            blocks = np.zeros((self.pixels, 32 // self.itemsize), f"u{self.itemsize}")
-            blocks[:, : self.channels] = self._plain_view(memory, src0).T
+            blocks = np.zeros((self.repeats, self.pixels, 32 // self.itemsize), f"u{self.itemsize}")
+            blocks[:, :, taken] = self._plain_view(memory, src0).transpose(0, 2, 1)
             return blocks
-        return np.ascontiguousarray(self._blocks_view(memory, src0)[:, : self.channels].T)
+        return np.ascontiguousarray(self._blocks_view(memory, src0)[:, :, taken].transpose(0, 2, 1))
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         if self.to_c0:

@@ -218,10 +218,12 @@ class KernelBuilder:
         self._emit((ReduceRows, rows, columns, row_stride), dst, src)
 
     def transpose_blocks(
-        self, dst: int, src: int, to_c0: bool, itemsize: int, channels: int, pixels: int, row_stride: int, block_stride: int = 32
-    ) -> None:
-        """Between [channels][pixels] and [pixels][C0], in UB."""
-        self._emit((TransposeBlocks, to_c0, itemsize, channels, pixels, row_stride, block_stride), dst, src)
+        self, dst: int, src: int, to_c0: bool, itemsize: int, channels: int, pixels: int, row_stride: int, block_stride: int = 32,
+        first: int = 0, repeats: int = 1, plain_step: int = 0, block_step: int = 0,
+    ) -> None:  # fmt: skip
+        """Between [channels][pixels] and [pixels][C0], in UB; see `TransposeBlocks`."""
+        layout = (row_stride, block_stride, first, repeats, plain_step, block_step)
+        self._emit((TransposeBlocks, to_c0, itemsize, channels, pixels, *layout), dst, src)
 
     # -- finish --------------------------------------------------------------------------------------------------------
 

@@ -198,7 +198,7 @@ def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
         raise TilingError(f"singleCoreBatch = {tiling.single_core_batch}; allowed 1 to N*D_out = {inp.images}")
     if tiling.template == SPLIT_STREAM_K and tiling.single_core_batch != inp.images:
         raise TilingError(
-            f"singleCoreBatch = {tiling.single_core_batch}; deterministic tasks reduce all N*D_out = {inp.images} images"
+            f"singleCoreBatch = {tiling.single_core_batch}; deterministic tasks take all N*D_out = {inp.images} images"
         )
     if tiling.template == SPLIT_STREAM_K and tiling.stream_k_type != STREAM_NONE and tiling.block_dim > inp.cores:
         raise TilingError(f"usedCoreNum = {tiling.block_dim} > {inp.cores} cores: StreamK cores meet at a barrier")

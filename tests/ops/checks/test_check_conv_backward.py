@@ -8,6 +8,7 @@ import pytest
 from check_calls import check, conv_call, failed_rule, status, with_dtype
 
 from ascend_sim.ops.arguments import TensorArg
+from ascend_sim.ops.checks import check_conv_backward, load_product
 from ascend_sim.ops.checks.conv_backward import RULES
 
 TWO_D = conv_call((2, 8, 4, 4), (2, 4, 6, 6), (8, 4, 3, 3))
@@ -69,6 +70,15 @@ def test_refusals_by_status_and_rule(call, changes, documented, library):
         assert status(call, "910B", conformance) == 0
         result = check(replace(call, **changes), "910B", conformance)
         assert (result.status, failed_rule(result)) == expected, conformance
+
+
+def test_a_product_that_its_file_calls_unsupported_is_refused():
+    spec = load_product("convolution_backward", "910B")
+    no = spec.documented.supported.model_copy(update={"value": False})
+    spec = spec.model_copy(update={"documented": spec.documented.model_copy(update={"supported": no})})
+    result = check_conv_backward(TWO_D, spec)
+    assert (result.status, failed_rule(result)) == (161002, "product.supported")
+    assert "the current processor does not support convolution backward" in result.failure.message
 
 
 def test_grouped_output_channels_must_divide():

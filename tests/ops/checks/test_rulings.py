@@ -110,6 +110,9 @@ def test_ruling_5_null_pointers():
     assert status(replace(GOOD, grad_bias=None)) == 161001
     for name in ("bias_sizes", "grad_input", "grad_weight", "grad_bias"):
         assert status(replace(nothing, **{name: None}), conformance="library") == 0
+    for position, name in enumerate(("grad_input", "grad_weight", "grad_bias")):
+        wanted = tuple(index == position for index in range(3))
+        assert status(replace(GOOD, output_mask=wanted, **{name: None}), conformance="library") == 161001
     for name in ("self", "input", "weight", "bias", "grad_input", "grad_weight", "grad_bias"):
         for conformance in ("documented", "library"):
             assert status(tbc_call(**{name: None}), conformance=conformance) == 161001

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,3 +87,16 @@ def test_resnet_deterministic_grad_weight() -> None:
 
 def test_resnet_grad_weight_is_left_to_the_closed_library() -> None:
     assert not covers_grad_weight(on_910b(RESNET))  # 64 rows of dW do not fill a base block
+
+
+@pytest.mark.parametrize(
+    ("images", "kind", "parts"),
+    [
+        (32, 2, 5),  # 5 parts of 7 images, the last of 4 (0.57 full), or of 12 rows, the last of 8 (0.67 full)
+        (20, 1, 5),  # 5 full parts of images beat the same number of parts of rows
+        (3, 2, 5),  # at most 3 parts of images
+    ],
+)
+def test_stream_k_by_images_or_rows(images: int, kind: int, parts: int) -> None:
+    tiling = vendor_grad_weight(on_910b(replace(RESNET, n=images), deterministic=True))
+    assert (tiling.stream_k_type, tiling.core_stream_k, tiling.block_dim) == (kind, parts, 20)

@@ -1,0 +1,245 @@
+"""The report of a call: what each kernel did and how long it took, as plain values.
+
+    report = Report.build(chip, timeline, tasks, problem={...}, gradients=check_gradients)
+    report.to_dict()            # the published schema; evaluates `gradients` the first time
+    report.passed               # every gradient correct and nothing found
+
+Deterministic: no wall clock, date, path or core number stands in it, lists are in block order and times have a fixed
+number of decimals, so that two runs give the same bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.engine.task import Task
+from ascend_sim.engine.timeline import CAUSES, ProgramRun, TaskRun, Timeline
+from ascend_sim.engine.values import Finding
+from ascend_sim.isa.base import PIPE_INDEX, PIPES
+from ascend_sim.kernel.program import Program
+from ascend_sim.report.counts import cube_work_cycles, kernel_counts
+from ascend_sim.report.roofline import PIPE_KEYS, gm_lines, roofline
+
+Gradients = Mapping[str, Mapping[str, Any]]
+
+_US_DECIMALS = 4
+_SHARE_DECIMALS = 4
+_UNTIMED: dict[str, Any] = dict.fromkeys(
+    ("task_us", "core_us", "core_us_max", "core_cycles_max", "start_us", "pipes_us", "bottleneck_pipe", "main_stall", "stalls",
+     "held_us", "roofline"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """Outcome of one call on `chip`; times in us, None in `functional` mode.
+
+    `gradients` maps a gradient to its error figures and "correct", or is a function that works them out when somebody
+    looks. `findings` are {"kind", "task", "text"}; `problem` describes the call (see `report.text`).
+    """
+
+    chip: str
+    mode: str
+    status: int
+    total_us: float | None
+    workspace_bytes: int
+    kernels: tuple[Mapping[str, Any], ...]
+    problem: Mapping[str, Any] = field(default_factory=dict)
+    findings: tuple[Mapping[str, str], ...] = ()
+    warnings: tuple[str, ...] = ()
+    gradients: Gradients | Callable[[], Gradients] = field(default_factory=dict)
+
+    @classmethod
+    def build(
+        cls, chip: ChipSpec, run: Timeline | Sequence[tuple[int, Program]], tasks: Sequence[Task], *, mode: str | None = None,
+        problem: Mapping[str, Any] | None = None, gradients: Gradients | Callable[[], Gradients] | None = None,
+        findings: Sequence[Finding] = (), warnings: Sequence[str] = (), workspace_bytes: int = 0, status: int = 0,
+        l2: str = "cold",
+    ) -> Report:  # fmt: skip
+        """From a Timeline, or from (task index, Program) pairs as `FunctionalEngine.programs` keeps them.
+
+        `mode` is "full" or "functional" unless told; `l2` says whether the run began "cold", which sharpens the HBM bound.
+        """
+        if isinstance(run, Timeline):
+            origin = min((task.launch for task in run.tasks), default=0)
+            kernels = _timed_kernels(chip, run, tasks, origin, cold=l2 == "cold")
+            total = _us(chip, run.finish - origin) if tasks else 0.0
+        else:
+            of_task: dict[int, list[Program]] = {index: [] for index in range(len(tasks))}
+            for index, program in run:
+                of_task[index].append(program)
+            kernels = [_kernel(chip, task, of_task[index]) for index, task in enumerate(tasks)]
+            total = None
+        return cls(
+            chip.name, mode or ("functional" if total is None else "full"), status, total, workspace_bytes, tuple(kernels),
+            problem or {}, tuple({"kind": f.kind, "task": f.task, "text": f.text} for f in findings), tuple(warnings),
+            gradients if gradients is not None else {},
+        )  # fmt: skip
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole report as new dicts, lists, strings and numbers; what has no finite value is None."""
+        return {
+            "chip": self.chip,
+            "mode": self.mode,
+            "status": self.status,
+            "problem": plain(self.problem),
+            "total_us": self.total_us,
+            "workspace_bytes": self.workspace_bytes,
+            "kernels": plain(self.kernels),
+            "gradients": plain(self._gradients),
+            "findings": plain(self.findings),
+            "warnings": plain(self.warnings),
+        }
+
+    @property
+    def passed(self) -> bool:
+        """True when every gradient is correct and the run found nothing wrong."""
+        return not self.findings and all(figures.get("correct", True) for figures in self._gradients.values())
+
+    @cached_property
+    def _gradients(self) -> Gradients:
+        return self.gradients() if callable(self.gradients) else self.gradients
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON knows it: numpy numbers and tuples become Python's, NaN and infinity None."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def _kernel(chip: ChipSpec, task: Task, programs: Sequence[Program]) -> dict[str, Any]:
+    """What follows from the programs alone; every time is None."""
+    info = task.info
+    row = {
+        "op_type": task.op_type,
+        "name": task.name,
+        "core_type": task.core_kind,
+        "block_dim": task.block_dim,
+        **_UNTIMED,
+        "cube_work_cycles": cube_work_cycles(programs),
+        "counts": kernel_counts(task, programs),
+        "tiling": info.get("tiling", {}),
+        "tiling_source": info.get("tiling_source"),
+        "dtypes": info.get("dtypes", {}),
+        "formats": info.get("formats", {}),
+    }
+    if info.get("macs") and info.get("compute_dtype"):
+        per_cycle = chip.cube.macs_per_cycle(info["compute_dtype"]) * chip.cores.aic
+        row["macs"], row["ideal_cycles"] = info["macs"], math.ceil(info["macs"] / per_cycle)
+    return row
+
+
+def _timed_kernels(
+    chip: ChipSpec, timeline: Timeline, tasks: Sequence[Task], origin: int, *, cold: bool
+) -> list[dict[str, Any]]:
+    kernels = []
+    touched = np.empty(0, np.int64)
+    for index, task in enumerate(tasks):
+        runs = timeline.of(index)
+        programs = [run.program for run in runs]
+        row = _kernel(chip, task, programs) | _times(chip, timeline.tasks[index], runs, origin)
+        bounds = roofline(chip, task, programs, touched if cold else None)
+        if cold:
+            touched = np.union1d(touched, np.concatenate(gm_lines(chip, task, programs)))
+        row["roofline"] = {"bound_by": max(bounds, key=bounds.__getitem__) if bounds else None, "cycles": bounds}
+        if "ideal_cycles" in row and row["core_cycles_max"]:
+            row["cube_efficiency"] = round(row["ideal_cycles"] / row["core_cycles_max"], _SHARE_DECIMALS)
+        kernels.append(row)
+    return kernels
+
+
+def _times(chip: ChipSpec, span: TaskRun, runs: Sequence[ProgramRun], origin: int) -> dict[str, Any]:
+    """Times of one kernel. A core's time runs from the dispatch of a block to its end, summed over its blocks."""
+    core_cycles: dict[tuple[str, int], int] = {}
+    for run in runs:
+        key = (run.program.core_kind, run.core)
+        core_cycles[key] = core_cycles.get(key, 0) + run.finish - run.launch
+    longest = max(core_cycles.values(), default=0)
+    pipes = {name: _PipeTime.of(chip, name, runs) for name in PIPES}
+    main = max((pipe for pipe in pipes.values() if pipe.cores), key=lambda pipe: pipe.mean_busy, default=None)
+    working = [pipe for pipe in pipes.values() if pipe.works]
+    return {
+        "task_us": _us(chip, span.finish - span.launch),
+        "core_us": _us(chip, sum(core_cycles.values()) / max(len(core_cycles), 1)),
+        "core_us_max": _us(chip, longest),
+        "core_cycles_max": longest,
+        "start_us": _us(chip, span.launch - origin),
+        "pipes_us": {key: _us(chip, pipes[name].mean_busy) for name, key in PIPE_KEYS.items()},
+        "bottleneck_pipe": PIPE_KEYS[main.name] if main else None,
+        "main_stall": main.main_stall() if main else None,
+        "stalls": {PIPE_KEYS[pipe.name]: pipe.mean_us(chip, pipe.stalls) for pipe in working},
+        "held_us": {PIPE_KEYS[pipe.name]: pipe.mean_us(chip, pipe.held) for pipe in working if pipe.held},
+    }
+
+
+@dataclass(frozen=True)
+class _PipeTime:
+    """One pipe of a kernel, in cycles summed over the `cores` that have it.
+
+    Busy and stalls add up to `span`, first instruction to last retirement of each block. `held` is the part of busy in
+    which other transfers slowed down those of this pipe.
+    """
+
+    name: str
+    cores: int
+    works: bool
+    span: int
+    busy: int
+    stalls: dict[str, int]
+    held: dict[str, int]
+
+    @classmethod
+    def of(cls, chip: ChipSpec, name: str, runs: Sequence[ProgramRun]) -> _PipeTime:
+        having = [run for run in runs if name in chip.cores.kinds[run.program.core_kind].pipes]  # type: ignore[index]
+        stalls, held = dict.fromkeys(CAUSES, 0), {"L2 share": 0, "HBM share": 0}
+        works = name == "S"
+        for run in having:
+            rows = run.program.per_row("pipe") == PIPE_INDEX[name]
+            works = works or bool(rows.any())
+            for cause, cycles in run.stalls(name).items():
+                stalls[cause] += cycles
+            held["L2 share"] += int(run.l2_wait[rows].sum())
+            held["HBM share"] += int(run.hbm_wait[rows].sum())
+        return cls(
+            name,
+            len({(run.program.core_kind, run.core) for run in having}),
+            works,
+            sum(run.finish - run.begin for run in having),
+            sum(run.busy()[name] for run in having),
+            {cause: cycles for cause, cycles in stalls.items() if cycles},
+            {cause: cycles for cause, cycles in held.items() if cycles},
+        )
+
+    @property
+    def mean_busy(self) -> float:
+        return self.busy / self.cores if self.cores else 0.0
+
+    def mean_us(self, chip: ChipSpec, cycles: Mapping[str, int]) -> dict[str, float]:
+        """Mean us over the cores, by cause."""
+        return {cause: _us(chip, value / self.cores) for cause, value in cycles.items()}
+
+    def main_stall(self) -> dict[str, Any] | None:
+        """What cost the pipe most time: standing still, or being held back; `share` is of the pipe's span."""
+        lost = {cause: self.stalls.get(cause, 0) + self.held.get(cause, 0) for cause in CAUSES}
+        cause = max(lost, key=lost.__getitem__)
+        return {"cause": cause, "share": round(lost[cause] / self.span, _SHARE_DECIMALS)} if lost[cause] else None
+
+
+def _us(chip: ChipSpec, cycles: float) -> float:
+    return round(chip.us(cycles), _US_DECIMALS)

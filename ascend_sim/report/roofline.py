@@ -1,0 +1,116 @@
+"""Rooflines: cycles that a kernel cannot go below on a chip, whatever its order and synchronisation.
+
+Per core: the work of each pipe without heads, transfers at port speed, and the issue of every instruction. Per chip: the
+bytes through the L2 and those that HBM must deliver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.engine.lines import footprint
+from ascend_sim.engine.task import Task
+from ascend_sim.isa.base import PIPES, TRANSFER
+from ascend_sim.isa.sync import Scalar
+from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
+from ascend_sim.report.counts import occurrences
+
+PIPE_KEYS = {
+    "S": "scalar", "M": "cube", "V": "vec", "MTE1": "mte1", "MTE2": "mte2", "MTE3": "mte3", "FIX": "fixpipe",
+}  # fmt: skip
+"""Pipes under the names of the vendor's profiler columns."""
+
+Lines = NDArray[np.int64]
+_COLUMN = {"dst": 1, "src0": 2, "src1": 3}
+
+
+def roofline(chip: ChipSpec, task: Task, programs: Sequence[Program], touched: Lines | None = None) -> dict[str, int]:
+    """Least cycles between the first instruction of a kernel and its end, by what bounds it; only bounds above zero.
+
+    Keys are "scalar", "cube", "vec", "mte1", "mte2", "mte3", "fixpipe", "L2 read", "L2 write", "HBM". `touched` are the GM
+    lines that the run used before the kernel, when it began with a cold L2: every other line that it reads is a miss. With
+    None the L2 may hold anything, and only reads beyond its capacity are.
+    """
+    bounds = _pipe_bounds(chip, programs)
+    moved = {"read": 0, "write": 0, "atomic": 0}
+    for program in programs:
+        counts = occurrences(program)
+        for argument in np.flatnonzero(counts).tolist():
+            access = program.table.accesses[argument]
+            if access is not None:
+                moved[access.direction] += int(counts[argument]) * access.region.total
+    bounds["L2 read"] = int((moved["read"] + moved["atomic"]) / chip.l2_read_bytes_per_cycle())
+    bounds["L2 write"] = int((moved["write"] + moved["atomic"]) / chip.l2_write_bytes_per_cycle())
+    read, written = gm_lines(chip, task, programs)
+    only_read = np.setdiff1d(read, written, assume_unique=True)
+    line = chip.memory.l2_line_bytes
+    if touched is None:
+        missed = max(len(only_read) - chip.memory.l2_bytes // line, 0)
+    else:
+        missed = len(np.setdiff1d(only_read, touched, assume_unique=True))
+    bounds["HBM"] = int(missed * line / chip.hbm_bytes_per_cycle())
+    return {name: cycles for name, cycles in bounds.items() if cycles}
+
+
+def _pipe_bounds(chip: ChipSpec, programs: Sequence[Program]) -> dict[str, int]:
+    """The busiest program of each pipe, or an even share of all work per core where that is more (waves of blocks)."""
+    most = dict.fromkeys(PIPES, 0.0)
+    total: dict[tuple[str, str], float] = {}
+    least: dict[int, tuple[InstructionTable, NDArray[np.float64], NDArray[np.int64]]] = {}
+    for program in programs:
+        known = least.get(id(program.table))
+        if known is None:
+            known = least[id(program.table)] = (program.table, *_least_cycles(chip, program.table))
+        _, work, issue = known
+        counts, pipe = occurrences(program), program.table.column("pipe")
+        cycles = np.bincount(pipe, weights=counts * work, minlength=len(PIPES))
+        cycles[0] += int((counts * issue).sum())
+        for name, value in zip(PIPES, cycles.tolist(), strict=True):
+            most[name] = max(most[name], value)
+            key = (program.core_kind, name)
+            total[key] = total.get(key, 0.0) + value
+    for (kind, name), value in total.items():
+        cores = chip.cores.aiv if kind == "AIV" else chip.cores.aic
+        most[name] = max(most[name], value / cores)
+    return {PIPE_KEYS[name]: int(most[name]) for name in PIPES}
+
+
+def _least_cycles(chip: ChipSpec, table: InstructionTable) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Per distinct instruction: cycles on its pipe without heads, and on the scalar unit."""
+    work = table.column("work").astype(np.float64)
+    issue = np.full(len(work), chip.scalar.issue_cycles, np.int64)
+    for index, (instruction, access) in enumerate(zip(table.instructions, table.accesses, strict=True)):
+        if access is not None:
+            work[index] += access.region.total / access.rate
+        elif isinstance(instruction, Scalar):
+            work[index] = instruction.cycles
+    return work, issue
+
+
+def gm_lines(chip: ChipSpec, task: Task, programs: Sequence[Program]) -> tuple[Lines, Lines]:
+    """Numbers of the distinct L2 lines that a kernel reads (atomics too) and writes, each sorted."""
+    line = chip.memory.l2_line_bytes
+    bases = np.asarray([tensor.base for tensor in task.tensors] or [0], np.int64)
+    parts: dict[bool, list[Lines]] = {True: [], False: []}
+    shapes: dict[tuple[int, int, int], Lines] = {}
+    for program in programs:
+        table = program.table
+        rows = program.rows[program.per_row("kind") == TRANSFER]
+        for argument in np.unique(rows[:, 0]).tolist():
+            access = table.accesses[argument]
+            assert access is not None
+            operand = rows[rows[:, 0] == argument, _COLUMN[access.region.operand]]
+            address = bases[operand >> SLOT_SHIFT] + (operand & OFFSET_MASK)
+            for phase in np.unique(address % line).tolist():
+                key = (id(table), argument, phase)
+                if key not in shapes:
+                    shapes[key] = footprint(access.region, phase, line).lines
+                first = np.unique(address[address % line == phase] // line)
+                parts[access.direction != "write"].append(np.unique(first[:, None] + shapes[key][None, :]))
+    read, written = (np.unique(np.concatenate([*parts[kind], np.empty(0, np.int64)])) for kind in (True, False))
+    return read, written

@@ -1,0 +1,133 @@
+"""A report as text: the problem, the kernels in launch order, how close they came to their bounds, the gradients.
+
+Rows stay readable without colour and in a log; a console that is too narrow wraps cells, it cuts nothing off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ascend_sim.report.report import Report
+
+_FINDINGS_SHOWN = 5
+
+
+def render(report: Report, console: Console) -> None:
+    """Print a report. `problem` may hold "operator", "tensors" {name: {shape, dtype}}, "macs" {name: n} and arguments."""
+    data = report.to_dict()
+    problem = data["problem"]
+    _line(console, f"{problem.get('operator', 'run')} on {data['chip']}, mode {data['mode']}", style="bold")
+    _problem(console, problem)
+    _kernels(console, data)
+    if any(kernel["roofline"] for kernel in data["kernels"]):
+        console.print(_bounds(data["kernels"]))
+    if data["gradients"]:
+        console.print(_gradients(data["gradients"]))
+    _findings(console, data)
+
+
+def _line(console: Console, text: str, style: str = "") -> None:
+    console.print(Text(text, style=style), highlight=False)
+
+
+def _problem(console: Console, problem: Mapping[str, Any]) -> None:
+    tensors = problem.get("tensors", {})
+    if tensors:
+        table = _grid("", ("", "", ""))
+        table.show_header = False
+        for name, tensor in tensors.items():
+            table.add_row(f"  {name}", Text(str(tensor.get("shape", ""))), str(tensor.get("dtype", "")))
+        console.print(table)
+    rest = {key: value for key, value in problem.items() if key not in ("operator", "tensors", "macs")}
+    if rest:
+        _line(console, "  " + ", ".join(f"{key} {value}" for key, value in rest.items()))
+    macs = problem.get("macs")
+    if macs:
+        each = macs if isinstance(macs, Mapping) else {"": macs}
+        _line(console, "  MACs: " + ", ".join(f"{name} {count:,}".strip() for name, count in each.items()))
+
+
+def _kernels(console: Console, data: Mapping[str, Any]) -> None:
+    columns = ("op_type", "core", ">blocks", ">us", ">share", "bottleneck", "main stall")
+    table = _grid("Kernels in launch order", columns)
+    total = data["total_us"]
+    for kernel in data["kernels"]:
+        cells = [kernel["op_type"], kernel["core_type"], str(kernel["block_dim"])]
+        if total is not None:
+            pipe, stall = kernel["bottleneck_pipe"], kernel["main_stall"]
+            of_core = kernel["pipes_us"][pipe] / kernel["core_us"] if pipe and kernel["core_us"] else 0.0
+            cells += [f"{kernel['task_us']:.2f}", _percent(kernel["task_us"] / total if total else 0.0)]
+            cells += [f"{pipe} {_percent(of_core)}" if pipe else "-"]
+            cells += [f"{stall['cause']} {_percent(stall['share'])}" if stall else "none"]
+        table.add_row(*cells, *["-"] * (len(columns) - len(cells)))
+    console.print()
+    console.print(table)
+    untimed = "no times in functional mode"
+    _line(console, f"Total: {untimed if total is None else f'{total:.2f} us'}", style="bold")
+
+
+def _bounds(kernels: Sequence[Mapping[str, Any]]) -> Table:
+    table = _grid(
+        "\nAgainst the bounds, in cycles", ("op_type", "bound by", ">bound", ">longest core", ">ideal cube", ">cube")
+    )
+    for kernel in kernels:
+        bounds = kernel["roofline"]
+        least = bounds["cycles"].get(bounds["bound_by"], 0)
+        ideal = kernel.get("ideal_cycles")
+        table.add_row(
+            kernel["op_type"],
+            bounds["bound_by"] or "-",
+            f"{least:,}",
+            f"{kernel['core_cycles_max']:,}",
+            "-" if ideal is None else f"{ideal:,}",
+            _percent(kernel["cube_efficiency"]) if "cube_efficiency" in kernel else "-",
+        )
+    return table
+
+
+def _gradients(gradients: Mapping[str, Mapping[str, Any]]) -> Table:
+    columns = ("gradient", "shape", "dtype", "computed in", ">max abs error", ">error/bound", "verdict")
+    table = _grid("\nGradients against float64", columns)
+    for name, figures in gradients.items():
+        correct = figures.get("correct")
+        verdict = Text("not checked") if correct is None else Text("correct" if correct else "WRONG")
+        verdict.stylize("green" if correct else "bold red" if correct is False else "")
+        shape = Text("x".join(str(extent) for extent in figures.get("shape", ())))
+        errors = [_figure(figures.get(key)) for key in ("max_abs_error", "worst_error_over_bound")]
+        dtypes = [str(figures.get(key, "-")) for key in ("dtype", "compute_dtype")]
+        table.add_row(name, shape, *dtypes, *errors, verdict)
+    return table
+
+
+def _findings(console: Console, data: Mapping[str, Any]) -> None:
+    findings = data["findings"]
+    if findings or data["warnings"]:
+        console.print()
+    for warning in data["warnings"]:
+        _line(console, f"warning: {warning}", style="yellow")
+    for finding in findings[:_FINDINGS_SHOWN]:
+        _line(console, f"{finding['kind']} in {finding['task']}: {finding['text']}", style="red")
+    if len(findings) > _FINDINGS_SHOWN:
+        _line(console, f"... and {len(findings) - _FINDINGS_SHOWN} more findings", style="red")
+
+
+def _grid(title: str, columns: Sequence[str]) -> Table:
+    """A table without lines; a column whose name begins with ">" is right-aligned."""
+    table = Table(title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        right = column.startswith(">")
+        table.add_column(column.removeprefix(">"), justify="right" if right else "left", overflow="fold", header_style="")
+    return table
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}%"
+
+
+def _figure(value: Any) -> str:
+    return "-" if value is None else f"{value:.3g}"

@@ -1,0 +1,109 @@
+"""The plan of a call: the kernels it launches, in order, and the tensors between them in one workspace.
+
+The order follows the released library on the split architecture (ops-nn, op_api of convolution_backward: stated): bias
+first, then Cast and TransData of all three inputs, grad_input, grad_weight; each result is turned back and cast once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.engine.task import Task
+from ascend_sim.memory.gm import Allocation
+
+WORKSPACE_ALIGNMENT = 512
+"""Bytes; the operator documents ask for 512-byte aligned workspace (stated), and an L2 line is as long."""
+
+Make = Callable[[ChipSpec, Mapping[str, Allocation]], Task]
+
+
+@dataclass(frozen=True)
+class PlanTensor:
+    """A tensor of the plan: `role` is "input", "output" (both the caller's) or "workspace"; `size` in bytes."""
+
+    name: str
+    dtype: str
+    format: str
+    size: int
+    role: str = "workspace"
+
+
+@dataclass(frozen=True)
+class PlanStep:
+    """One kernel launch. `make` turns it into a Task once its tensors have addresses."""
+
+    op_type: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    make: Make
+    scratch: tuple[str, ...] = ()
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """Every tensor that the kernel touches."""
+        return (*self.inputs, *self.outputs, *self.scratch)
+
+
+@dataclass
+class Plan:
+    """Steps in launch order and their tensors; `place` gives every intermediate its offset in the workspace."""
+
+    tensors: dict[str, PlanTensor] = field(default_factory=dict)
+    steps: list[PlanStep] = field(default_factory=list)
+    offsets: dict[str, int] = field(default_factory=dict)
+    workspace_bytes: int = 0
+
+    def tensor(self, name: str, dtype: str, format: str, size: int, role: str = "workspace") -> str:
+        """Declare a tensor; returns its name."""
+        self.tensors[name] = PlanTensor(name, dtype, format, size, role)
+        return name
+
+    def add(
+        self, op_type: str, name: str, inputs: Sequence[str], outputs: Sequence[str], make: Make, scratch: Sequence[str] = ()
+    ) -> None:
+        """Append a launch."""
+        self.steps.append(PlanStep(op_type, name, tuple(inputs), tuple(outputs), make, tuple(scratch)))
+
+    def place(self) -> None:
+        """First-fit places for the intermediates, each free again after its last use."""
+        last = {name: index for index, step in enumerate(self.steps) for name in step.tensors}
+        live: dict[str, tuple[int, int]] = {}
+        for index, step in enumerate(self.steps):
+            for name in step.tensors:
+                if self.tensors[name].role == "workspace" and name not in self.offsets:
+                    size = max(-(-self.tensors[name].size // WORKSPACE_ALIGNMENT), 1) * WORKSPACE_ALIGNMENT
+                    start = _first_fit(sorted(live.values()), size)
+                    self.offsets[name] = start
+                    live[name] = (start, start + size)
+                    self.workspace_bytes = max(self.workspace_bytes, start + size)
+            for name in [name for name in live if last[name] == index]:
+                del live[name]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The plan as plain data, for the report and for printing."""
+        return [
+            {
+                "op_type": step.op_type,
+                "name": step.name,
+                "inputs": [self._describe(name) for name in step.inputs],
+                "outputs": [self._describe(name) for name in step.outputs],
+            }
+            for step in self.steps
+        ]
+
+    def _describe(self, name: str) -> str:
+        tensor = self.tensors[name]
+        return f"{name} {tensor.dtype} {tensor.format}"
+
+
+def _first_fit(taken: Sequence[tuple[int, int]], size: int) -> int:
+    start = 0
+    for low, high in taken:
+        if low - start >= size:
+            break
+        start = max(start, high)
+    return start

@@ -1,0 +1,88 @@
+"""How good the gradients of a run are: each against float64 of its operands rounded to the compute dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.numerics import cast, check_correct, compare, round_to
+from ascend_sim.ops.call import AcceptedCall
+from ascend_sim.ops.reference import (
+    grad_bias_reference,
+    grad_input_reference,
+    grad_weight_reference,
+    products_per_element,
+)
+
+Array = NDArray[Any]
+
+
+def judge(call: AcceptedCall, chip: ChipSpec, inputs: Mapping[str, Array], gradients: Mapping[str, Array]) -> dict[str, Any]:
+    """Verdict and errors of every gradient; arrays are the caller's, plain and in their own dtypes."""
+    p = call.problem
+    counts = products_per_element(p)
+    rounded = {name: _rounded(array, call, chip) for name, array in inputs.items()}
+    shapes = {
+        "grad_output": (p.n, p.c_out, p.d_out, p.h_out, p.w_out),
+        "input": (p.n, p.c_in, p.d_in, p.h_in, p.w_in),
+        "weight": (p.c_out, p.c_in // p.groups, p.k_d, p.k_h, p.k_w),
+    }
+    volumes = {name: array.reshape(shapes[name]) for name, array in rounded.items()}
+    result = {}
+    for name, gradient in gradients.items():
+        if name == "grad_input":
+            total, squares = grad_input_reference(p, volumes["grad_output"], volumes["weight"])
+        elif name == "grad_weight":
+            total, squares = grad_weight_reference(p, volumes["grad_output"], volumes["input"])
+        else:
+            own = inputs["grad_output"].reshape(shapes["grad_output"])
+            total, squares = grad_bias_reference(own)
+        verdict = check_correct(
+            gradient, total.reshape(gradient.shape), squares.reshape(gradient.shape), counts[name], roundings(call, name)
+        )
+        compute = call.inputs["grad_output"].dtype if name == "grad_bias" else call.compute_dtype
+        metrics = compare(gradient, total.reshape(gradient.shape), dtype=call.outputs[name].dtype, compute_dtype=compute)
+        result[name] = {
+            "shape": list(gradient.shape),
+            "dtype": call.outputs[name].dtype,
+            "compute_dtype": compute,
+            "correct": verdict.correct,
+            "worst_error_over_bound": _finite(verdict.worst_error_over_bound),
+            "max_abs_error": _finite(verdict.max_abs_error),
+            "vendor_matched_ratio": metrics.vendor_matched_ratio,
+        }
+        if not verdict.correct:
+            result[name]["wrong"] = verdict.wrong
+            result[name]["first_wrong"] = verdict.to_dict()["first_wrong"]
+    return result
+
+
+def roundings(call: AcceptedCall, gradient: str) -> list[str]:
+    """The formats that a gradient's fp32 sum is rounded to on its way out, in order."""
+    wanted = call.outputs[gradient].dtype
+    if gradient == "grad_bias":
+        steps = [call.inputs["grad_output"].dtype, wanted]
+    elif gradient == "grad_input":
+        steps = [call.storage_dtype, wanted]
+    else:
+        grouped = call.conformance == "library" and call.problem.groups > 1 and call.storage_dtype != "float32"
+        steps = (["float16"] if grouped and wanted == "float32" else []) + [wanted]
+    return [step for index, step in enumerate(steps) if index == 0 or step != steps[index - 1]]
+
+
+def _rounded(array: Array, call: AcceptedCall, chip: ChipSpec) -> Array:
+    """An operand as the cube sees it."""
+    if call.compute_dtype == "hf32":
+        wide = np.asarray(array, np.float32)
+        return round_to(wide, "hf32", mantissa_bits=chip.cube.hf32_mantissa_bits or 0)
+    if call.compute_dtype == "float32":
+        return np.asarray(array, np.float32)
+    return cast(np.asarray(array, np.float32), call.compute_dtype)
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
