@@ -1,1 +1,47 @@
-"""ascend-sim: convolution backward executed on a model of the Ascend AI Core."""
+"""ascend-sim: convolution backward executed on a model of the Ascend AI Core.
+
+import ascend_sim
+result = ascend_sim.convolution_backward(grad_output, input, weight, None, (1, 1), (1, 1), (1, 1), False, (0, 0), 1,
+                                         (True, True, True), chip="ascend910b3")
+result.grad_input, result.report.to_dict()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ascend_sim.errors import AclnnError, ConfigError, SimError, TilingError
+
+if TYPE_CHECKING:
+    from ascend_sim.api import Result, TensorSpec, convolution_backward
+    from ascend_sim.chip import load_chip
+    from ascend_sim.numerics import compare
+
+__all__ = [
+    "AclnnError",
+    "ConfigError",
+    "Result",
+    "SimError",
+    "TensorSpec",
+    "TilingError",
+    "compare",
+    "convolution_backward",
+    "load_chip",
+]
+
+_HOME = {
+    "Result": "ascend_sim.api",
+    "TensorSpec": "ascend_sim.api",
+    "convolution_backward": "ascend_sim.api",
+    "load_chip": "ascend_sim.chip",
+    "compare": "ascend_sim.numerics",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that the lower floors can be imported without the upper ones."""
+    if name in _HOME:
+        import importlib
+
+        return getattr(importlib.import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'ascend_sim' has no attribute {name!r}")

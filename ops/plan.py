@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.engine.task import Task
 from ascend_sim.memory.gm import Allocation
+from ascend_sim.runtime import Task
 
 WORKSPACE_ALIGNMENT = 512
 """Bytes; the operator documents ask for 512-byte aligned workspace (stated), and an L2 line is as long."""
@@ -63,7 +63,13 @@ class Plan:
         return name
 
     def add(
-        self, op_type: str, name: str, inputs: Sequence[str], outputs: Sequence[str], make: Make, scratch: Sequence[str] = ()
+        self,
+        op_type: str,
+        name: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        make: Make,
+        scratch: Sequence[str] = (),
     ) -> None:
         """Append a launch."""
         self.steps.append(PlanStep(op_type, name, tuple(inputs), tuple(outputs), make, tuple(scratch)))

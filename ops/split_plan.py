@@ -7,6 +7,7 @@ bias gradient is wanted, as the 2-D path of the library does.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.numerics import numpy_dtype
@@ -18,12 +19,8 @@ from ascend_sim.ops.kernels.grad_input import grad_input_task
 from ascend_sim.ops.kernels.grad_weight import grad_weight_task, workspace_bytes
 from ascend_sim.ops.kernels.mem_set import mem_set_task
 from ascend_sim.ops.kernels.reduce_sum import reduce_sum_task
-from ascend_sim.ops.kernels.trans_data import (
-    feature_from_c0_task,
-    feature_to_c0_task,
-    filter_from_fractal_z_task,
-    filter_to_fractal_z_task,
-)
+from ascend_sim.ops.kernels.trans_data_feature import feature_from_c0_task, feature_to_c0_task
+from ascend_sim.ops.kernels.trans_data_filter import filter_from_fractal_z_task, filter_to_fractal_z_task
 from ascend_sim.ops.kernels.view_copy import view_copy_task
 from ascend_sim.ops.plan import Plan
 from ascend_sim.ops.tiling.choose import choose_grad_input, choose_grad_weight
@@ -65,6 +62,10 @@ class _Planner:
         self.result.place()
         return self.result
 
+    def named(self, name: str) -> dict[str, Any]:
+        """Name of a vector kernel's launch and the flags disarmed in it."""
+        return {"name": name, "disarm": self.call.disarm.get(name, ())}
+
     # -- around the kernels --------------------------------------------------------------------------------------------
 
     def contiguous(self, name: str) -> str:
@@ -86,7 +87,7 @@ class _Planner:
         self.result.add(
             "ViewCopy", f"ViewCopy_{target}", [source], [target],
             lambda chip, t: view_copy_task(
-                chip, t[source], t[target], view.shape, src, dst, itemsize, src_offset=offsets[0], dst_offset=offsets[1]
+                chip, t[source], t[target], view.shape, src, dst, itemsize, *offsets, **self.named(f"ViewCopy_{target}")
             ),
         )  # fmt: skip
         return target
@@ -101,7 +102,9 @@ class _Planner:
             self.result.tensor(target, dtype, before.format, count * int(numpy_dtype(dtype).itemsize))
         self.result.add(
             "Cast", f"Cast_{target}", [source], [target],
-            lambda chip, t: cast_task(chip, t[source], t[target], count, before.dtype, dtype),
+            lambda chip, t: cast_task(
+                chip, t[source], t[target], count, before.dtype, dtype, **self.named(f"Cast_{target}")
+            ),
         )  # fmt: skip
         return target
 
@@ -123,7 +126,9 @@ class _Planner:
         sizes = self.feature(name)
         self.result.add(
             "TransData", f"TransData_{name}", [source], [target],
-            lambda chip, t: feature_to_c0_task(chip, t[source], t[target], *sizes, self.itemsize),
+            lambda chip, t: feature_to_c0_task(
+                chip, t[source], t[target], *sizes, self.itemsize, dtype=self.storage, **self.named(f"TransData_{name}")
+            ),
         )  # fmt: skip
         return target
 
@@ -135,7 +140,8 @@ class _Planner:
         self.result.add(
             "TransData", "TransData_weight", [source], [target],
             lambda chip, t: filter_to_fractal_z_task(
-                chip, t[source], t[target], p.c_out, p.c_in // p.groups, p.k_d, p.k_h * p.k_w, p.groups, self.itemsize
+                chip, t[source], t[target], p.c_out, p.c_in // p.groups, p.k_d, p.k_h * p.k_w, p.groups, self.itemsize,
+                dtype=self.storage, **self.named("TransData_weight"),
             ),
         )  # fmt: skip
         return target
@@ -167,7 +173,8 @@ class _Planner:
         self.result.add(
             "ReduceSum", "ReduceSum_grad_bias", [grad_output], [target],
             lambda chip, t: reduce_sum_task(
-                chip, t[grad_output], t[target], p.n, p.c_out, p.d_out * p.h_out * p.w_out, dtype
+                chip, t[grad_output], t[target], p.n, p.c_out, p.d_out * p.h_out * p.w_out, dtype,
+                **self.named("ReduceSum_grad_bias"),
             ),
         )  # fmt: skip
         if target != "grad_bias":
@@ -189,7 +196,9 @@ class _Planner:
         sizes = self.feature("input")
         self.result.add(
             "TransData", "TransData_grad_input", [result], [target],
-            lambda chip, t: feature_from_c0_task(chip, t[result], t[target], *sizes, self.itemsize),
+            lambda chip, t: feature_from_c0_task(
+                chip, t[result], t[target], *sizes, self.itemsize, dtype=self.storage, **self.named("TransData_grad_input")
+            ),
         )  # fmt: skip
         if target != "grad_input":
             self.deliver(target, "grad_input")
@@ -204,13 +213,15 @@ class _Planner:
         size = layout.total_bytes(self.inp.real_groups)
         result = self.result.tensor("grad_weight.FRACTAL_Z", "float32", "FRACTAL_Z", size)
         names = [grad_output, features, result]
+        cleared = result
         scratch = []
         if workspace_bytes(tiling):
             scratch = [self.result.tensor("grad_weight.slots", "float32", "ND", workspace_bytes(tiling))]
         if not deterministic:
             self.result.add(
-                "MemSet", "MemSet_grad_weight", [], [result], lambda chip, t: mem_set_task(chip, t[result], size)
-            )
+                "MemSet", "MemSet_grad_weight", [], [result],
+                lambda chip, t: mem_set_task(chip, t[cleared], size, **self.named("MemSet_grad_weight")),
+            )  # fmt: skip
         op_type = "Conv3DBackpropFilter" if deterministic else "Conv2DBackpropFilter"
         self.result.add(
             op_type, "grad_weight", names[:2], names[2:],
@@ -229,7 +240,8 @@ class _Planner:
         self.result.add(
             "TransData", "TransData_grad_weight", [source], [target],
             lambda chip, t: filter_from_fractal_z_task(
-                chip, t[source], t[target], p.c_out, p.c_in // p.groups, p.k_d, p.k_h * p.k_w, p.groups, itemsize, layout.c0
+                chip, t[source], t[target], p.c_out, p.c_in // p.groups, p.k_d, p.k_h * p.k_w, p.groups, itemsize,
+                c0=layout.c0, dtype=dtype, **self.named("TransData_grad_weight"),
             ),
         )  # fmt: skip
         if target != "grad_weight":

@@ -21,7 +21,9 @@ from ascend_sim.ops.reference import (
 Array = NDArray[Any]
 
 
-def judge(call: AcceptedCall, chip: ChipSpec, inputs: Mapping[str, Array], gradients: Mapping[str, Array]) -> dict[str, Any]:
+def judge(
+    call: AcceptedCall, chip: ChipSpec, inputs: Mapping[str, Array], gradients: Mapping[str, Array]
+) -> dict[str, Any]:
     """Verdict and errors of every gradient; arrays are the caller's, plain and in their own dtypes."""
     p = call.problem
     counts = products_per_element(p)
@@ -42,10 +44,16 @@ def judge(call: AcceptedCall, chip: ChipSpec, inputs: Mapping[str, Array], gradi
             own = inputs["grad_output"].reshape(shapes["grad_output"])
             total, squares = grad_bias_reference(own)
         verdict = check_correct(
-            gradient, total.reshape(gradient.shape), squares.reshape(gradient.shape), counts[name], roundings(call, name)
+            gradient,
+            total.reshape(gradient.shape),
+            squares.reshape(gradient.shape),
+            counts[name],
+            roundings(call, name),
         )
         compute = call.inputs["grad_output"].dtype if name == "grad_bias" else call.compute_dtype
-        metrics = compare(gradient, total.reshape(gradient.shape), dtype=call.outputs[name].dtype, compute_dtype=compute)
+        metrics = compare(
+            gradient, total.reshape(gradient.shape), dtype=call.outputs[name].dtype, compute_dtype=compute
+        )
         result[name] = {
             "shape": list(gradient.shape),
             "dtype": call.outputs[name].dtype,

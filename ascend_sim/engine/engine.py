@@ -100,7 +100,9 @@ class Engine:
         self.env.run(until=None)
         if self._unfinished:
             raise DeadlockError(describe(self._unfinished, self._cross))
-        timeline.programs.sort(key=lambda run: (run.task, run.program.block, run.program.core_kind, run.program.sub_block))
+        timeline.programs.sort(
+            key=lambda run: (run.task, run.program.block, run.program.core_kind, run.program.sub_block)
+        )
         self.device.clock = max(self.device.clock, timeline.finish)
         return timeline
 
@@ -206,5 +208,18 @@ def _columns(task: int, run: CoreRun, core: int, launch: int) -> ProgramRun:
         l2_wait[row], hbm_wait[row] = l2, hbm
     retire = np.asarray(run.retire, np.int64)
     return ProgramRun(
-        task, program, core, run.begin, run.finish, start, end, retire, stall, cause, l2_wait, hbm_wait, run.queue_full, launch
+        task,
+        program,
+        core,
+        run.begin,
+        run.finish,
+        start,
+        end,
+        retire,
+        stall,
+        cause,
+        l2_wait,
+        hbm_wait,
+        run.queue_full,
+        launch,
     )

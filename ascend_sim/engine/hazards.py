@@ -99,12 +99,19 @@ def _collect(
 
 def _rows_by_argument(arguments: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:
     order = np.argsort(arguments, kind="stable")
+    if not len(arguments):
+        return {}
     values, first = np.unique(arguments[order], return_index=True)
     return dict(zip(values.tolist(), np.split(order, first[1:]), strict=True))
 
 
 def _sweep(
-    tasks: Sequence[Task], runs: Sequence[ProgramRun], a: _Accesses, regions: list[Region], findings: list[Finding], space: str
+    tasks: Sequence[Task],
+    runs: Sequence[ProgramRun],
+    a: _Accesses,
+    regions: list[Region],
+    findings: list[Finding],
+    space: str,
 ) -> None:
     """Compare every access with those that start later while it is in flight, one distance in the sorted list at a time."""
     if not a.writes.any():
@@ -132,7 +139,9 @@ def _sweep(
         lag += 1
 
 
-def _describe(tasks: Sequence[Task], runs: Sequence[ProgramRun], s: _Accesses, first: int, second: int, space: str) -> Finding:
+def _describe(
+    tasks: Sequence[Task], runs: Sequence[ProgramRun], s: _Accesses, first: int, second: int, space: str
+) -> Finding:
     early, late = runs[s.run[first]], runs[s.run[second]]
     low, high = max(s.low[first], s.low[second]), min(s.high[first], s.high[second])
     verbs = ["writes" if s.writes[i] else "reads" for i in (first, second)]

@@ -61,4 +61,3 @@ def replay(device: Device, tasks: Sequence[Task], timeline: Timeline, programs: 
                 instruction.commit(program.memory, dst, pending.pop((owner, row)))
                 program.mark_writes(writes, addresses)
     return findings
-

@@ -126,7 +126,12 @@ def stall_columns(
     for row, cycles in limited.items():
         if cycles == stall[row]:
             cause[row] = _CAUSE["outstanding limit"]
-    for waiting, name in ((WAIT, "flag"), (BARRIER, "pipe busy"), (BARRIER_ALL, "pipe busy"), (CROSS_WAIT, "cross-core")):
+    for waiting, name in (
+        (WAIT, "flag"),
+        (BARRIER, "pipe busy"),
+        (BARRIER_ALL, "pipe busy"),
+        (CROSS_WAIT, "cross-core"),
+    ):
         rows = np.flatnonzero(kind == waiting)
         held = end[rows] - start[rows]
         if waiting == BARRIER_ALL:

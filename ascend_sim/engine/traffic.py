@@ -185,7 +185,9 @@ class Traffic:
         kind = self._classes.get(key)
         if kind is None:
             both = access.direction == "atomic"
-            kind = self._classes[key] = _Class(key[0], both or access.direction == "read", both or access.direction == "write", m)
+            kind = self._classes[key] = _Class(
+                key[0], both or access.direction == "read", both or access.direction == "write", m
+            )
         target = kind.served + (shape.touched * self.line << FRACTION)
         member = (target, transfer.number, transfer, kind.cycles[L2_SHARE], kind.cycles[HBM_SHARE])
         heapq.heappush(kind.members, member)

@@ -55,7 +55,9 @@ class BlockShadow:
 class ProgramValues:
     """The memory of one program, with reads checked against what was written."""
 
-    def __init__(self, task: Task, program: Program, chip: ChipSpec, findings: list[Finding], shadow: BlockShadow) -> None:
+    def __init__(
+        self, task: Task, program: Program, chip: ChipSpec, findings: list[Finding], shadow: BlockShadow
+    ) -> None:
         self.task = task
         self.program = program
         buffers = chip.cores.kinds[program.core_kind].buffers  # type: ignore[index]

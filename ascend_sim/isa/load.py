@@ -136,7 +136,16 @@ class LoadData3D(Instruction):
         row = self.width * 32
         # The base operand is channel block 0, row 0; regions are relative to it, so the offset is part of the region.
         return (
-            Region("src0", "L1", (last - first + 1) * row, plane, c1_last - c1_first + 1, 0, 1, c1_first * plane + first * row),
+            Region(
+                "src0",
+                "L1",
+                (last - first + 1) * row,
+                plane,
+                c1_last - c1_first + 1,
+                0,
+                1,
+                c1_first * plane + first * row,
+            ),
         )
 
     def writes(self) -> tuple[Region, ...]:

@@ -174,10 +174,10 @@ class TransposeBlocks(_Vector):
     """Turn between [channels][pixels] and [pixels][C0] (TransDataTo5HD): `to_c0` says which way.
 
     `channels` rows of `pixels` elements lie `row_stride` bytes apart on the plain side; on the C0 side each pixel is a
-    32-byte block, `block_stride` bytes apart, and row 0 is element `first` of the block. Elements of a block that belong to
-    no row become zero on the way to C0 and are dropped on the way back (the unit takes an address per row, so such a row
-    can come from zeros or go to waste). All of it `repeats` times, `plain_step` and `block_step` bytes apart. Rows that do
-    not start on a 32-byte block go element by element at the rate of a gather.
+    32-byte block, `block_stride` bytes apart, and row 0 is element `first` of a block. Elements of a block that belong
+    to no row become zero on the way to C0 and are dropped on the way back (the unit takes one address per row, so such
+    a row comes from zeros or goes to waste). All of it `repeats` times, `plain_step` and `block_step` bytes apart. Rows
+    that do not start on a 32-byte block go element by element at the rate of a gather.
     """
 
     to_c0: bool

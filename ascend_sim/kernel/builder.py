@@ -166,7 +166,15 @@ class KernelBuilder:
         self._emit(key, dst, src)
 
     def data_copy_nd2nz(
-        self, dst: int, src: int, rows: int, cols: int, itemsize: int, src_stride: int, rows_padded: int, operand: str = ""
+        self,
+        dst: int,
+        src: int,
+        rows: int,
+        cols: int,
+        itemsize: int,
+        src_stride: int,
+        rows_padded: int,
+        operand: str = "",
     ) -> None:
         """A row-major matrix in GM to NZ fractals in L1; see `DataCopyNd2Nz`."""
         self._emit((DataCopyNd2Nz, rows, cols, itemsize, src_stride, rows_padded, operand), dst, src)
@@ -178,7 +186,14 @@ class KernelBuilder:
     # -- cube ----------------------------------------------------------------------------------------------------------
 
     def load_data_2d(
-        self, destination: str, dst: int, src: int, itemsize: int, repeat: int, src_stride: int = 1, transpose: bool = False
+        self,
+        destination: str,
+        dst: int,
+        src: int,
+        itemsize: int,
+        repeat: int,
+        src_stride: int = 1,
+        transpose: bool = False,
     ) -> None:
         """Fractals from L1 to L0A or L0B; see `LoadData2D`."""
         self._emit((LoadData2D, destination, itemsize, repeat, src_stride, transpose), dst, src)
@@ -194,7 +209,16 @@ class KernelBuilder:
         self._emit((Mmad, m, k, n, dtype, accumulate, hf32_bits), dst, left, right)
 
     def fixpipe(
-        self, dst: int, src: int, m: int, n: int, m_padded: int, dtype: str, c0: int, dst_stride: int, atomic_add: bool = False
+        self,
+        dst: int,
+        src: int,
+        m: int,
+        n: int,
+        m_padded: int,
+        dtype: str,
+        c0: int,
+        dst_stride: int,
+        atomic_add: bool = False,
     ) -> None:
         """L0C to GM; see `Fixpipe`."""
         self._emit((Fixpipe, m, n, m_padded, dtype, c0, dst_stride, atomic_add), dst, src)
@@ -218,8 +242,8 @@ class KernelBuilder:
         self._emit((ReduceRows, rows, columns, row_stride), dst, src)
 
     def transpose_blocks(
-        self, dst: int, src: int, to_c0: bool, itemsize: int, channels: int, pixels: int, row_stride: int, block_stride: int = 32,
-        first: int = 0, repeats: int = 1, plain_step: int = 0, block_step: int = 0,
+        self, dst: int, src: int, to_c0: bool, itemsize: int, channels: int, pixels: int, row_stride: int,
+        block_stride: int = 32, first: int = 0, repeats: int = 1, plain_step: int = 0, block_step: int = 0,
     ) -> None:  # fmt: skip
         """Between [channels][pixels] and [pixels][C0], in UB; see `TransposeBlocks`."""
         layout = (row_stride, block_stride, first, repeats, plain_step, block_step)
@@ -266,7 +290,9 @@ class KernelBuilder:
                 slot = np.where(in_gm, address >> SLOT_SHIFT, len(self._sizes))
                 limit = np.where(in_gm, sizes[np.minimum(slot, len(self._sizes))], limit)
                 address = np.where(in_gm, address & OFFSET_MASK, address)
-            wrong = (extent[kinds] > 0) & ((address < 0) | (address + extent[kinds] > limit) | (address % unit[kinds] != 0))
+            wrong = (extent[kinds] > 0) & (
+                (address < 0) | (address + extent[kinds] > limit) | (address % unit[kinds] != 0)
+            )
             if wrong.any():
                 row = int(np.flatnonzero(wrong)[0])
                 raise SimError(

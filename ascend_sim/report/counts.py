@@ -17,7 +17,7 @@ from ascend_sim.kernel.program import InstructionTable, Program
 
 
 def kernel_counts(task: Task, programs: Sequence[Program]) -> dict[str, Any]:
-    """`{"tiles": n, "instructions": {name: n}, "bytes": {"GM->L1": n, "GM->L1:A": n, ...}}` over all blocks, sorted by name.
+    """`{"tiles": n, "instructions": {name: n}, "bytes": {"GM->L1": n, "GM->L1:A": n, ...}}` of a kernel, names sorted.
 
     Bytes are useful ones: those of the GM side where a path has one (before padding), else those that arrive. A path is
     counted in whole and, where the kernel names its operands, per operand. Tiles of a mixed kernel are its cube cores'.

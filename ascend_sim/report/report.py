@@ -25,15 +25,15 @@ from ascend_sim.engine.values import Finding
 from ascend_sim.isa.base import PIPE_INDEX, PIPES
 from ascend_sim.kernel.program import Program
 from ascend_sim.report.counts import cube_work_cycles, kernel_counts
-from ascend_sim.report.roofline import PIPE_KEYS, gm_lines, roofline
+from ascend_sim.report.roofline import PIPE_KEYS, Rooflines
 
 Gradients = Mapping[str, Mapping[str, Any]]
 
 _US_DECIMALS = 4
 _SHARE_DECIMALS = 4
-_UNTIMED: dict[str, Any] = dict.fromkeys(
-    ("task_us", "core_us", "core_us_max", "core_cycles_max", "start_us", "pipes_us", "bottleneck_pipe", "main_stall", "stalls",
-     "held_us", "roofline"),
+_TIME_FIELDS = (
+    "task_us", "core_us", "core_us_max", "core_cycles_max", "start_us", "pipes_us", "bottleneck_pipe", "main_stall",
+    "stalls", "held_us", "roofline",
 )  # fmt: skip
 
 
@@ -58,14 +58,14 @@ class Report:
 
     @classmethod
     def build(
-        cls, chip: ChipSpec, run: Timeline | Sequence[tuple[int, Program]], tasks: Sequence[Task], *, mode: str | None = None,
-        problem: Mapping[str, Any] | None = None, gradients: Gradients | Callable[[], Gradients] | None = None,
-        findings: Sequence[Finding] = (), warnings: Sequence[str] = (), workspace_bytes: int = 0, status: int = 0,
-        l2: str = "cold",
+        cls, chip: ChipSpec, run: Timeline | Sequence[tuple[int, Program]], tasks: Sequence[Task], *,
+        mode: str | None = None, problem: Mapping[str, Any] | None = None,
+        gradients: Gradients | Callable[[], Gradients] | None = None, findings: Sequence[Finding] = (),
+        warnings: Sequence[str] = (), workspace_bytes: int = 0, status: int = 0, l2: str = "cold",
     ) -> Report:  # fmt: skip
         """From a Timeline, or from (task index, Program) pairs as `FunctionalEngine.programs` keeps them.
 
-        `mode` is "full" or "functional" unless told; `l2` says whether the run began "cold", which sharpens the HBM bound.
+        `mode` is "full" or "functional" unless told; a run that began with a "cold" `l2` has a sharper HBM bound.
         """
         if isinstance(run, Timeline):
             origin = min((task.launch for task in run.tasks), default=0)
@@ -78,10 +78,17 @@ class Report:
             kernels = [_kernel(chip, task, of_task[index]) for index, task in enumerate(tasks)]
             total = None
         return cls(
-            chip.name, mode or ("functional" if total is None else "full"), status, total, workspace_bytes, tuple(kernels),
-            problem or {}, tuple({"kind": f.kind, "task": f.task, "text": f.text} for f in findings), tuple(warnings),
-            gradients if gradients is not None else {},
-        )  # fmt: skip
+            chip=chip.name,
+            mode=mode or ("functional" if total is None else "full"),
+            status=status,
+            total_us=total,
+            workspace_bytes=workspace_bytes,
+            kernels=tuple(kernels),
+            problem=problem or {},
+            findings=tuple({"kind": one.kind, "task": one.task, "text": one.text} for one in findings),
+            warnings=tuple(warnings),
+            gradients=gradients if gradients is not None else {},
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The whole report as new dicts, lists, strings and numbers; what has no finite value is None."""
@@ -131,7 +138,7 @@ def _kernel(chip: ChipSpec, task: Task, programs: Sequence[Program]) -> dict[str
         "name": task.name,
         "core_type": task.core_kind,
         "block_dim": task.block_dim,
-        **_UNTIMED,
+        **dict.fromkeys(_TIME_FIELDS),
         "cube_work_cycles": cube_work_cycles(programs),
         "counts": kernel_counts(task, programs),
         "tiling": info.get("tiling", {}),
@@ -149,14 +156,12 @@ def _timed_kernels(
     chip: ChipSpec, timeline: Timeline, tasks: Sequence[Task], origin: int, *, cold: bool
 ) -> list[dict[str, Any]]:
     kernels = []
-    touched = np.empty(0, np.int64)
+    rooflines = Rooflines(chip, cold=cold and len({task.stream for task in tasks}) == 1)
     for index, task in enumerate(tasks):
         runs = timeline.of(index)
         programs = [run.program for run in runs]
         row = _kernel(chip, task, programs) | _times(chip, timeline.tasks[index], runs, origin)
-        bounds = roofline(chip, task, programs, touched if cold else None)
-        if cold:
-            touched = np.union1d(touched, np.concatenate(gm_lines(chip, task, programs)))
+        bounds = rooflines.of(task, programs)
         row["roofline"] = {"bound_by": max(bounds, key=bounds.__getitem__) if bounds else None, "cycles": bounds}
         if "ideal_cycles" in row and row["core_cycles_max"]:
             row["cube_efficiency"] = round(row["ideal_cycles"] / row["core_cycles_max"], _SHARE_DECIMALS)

@@ -1,7 +1,7 @@
 """Rooflines: cycles that a kernel cannot go below on a chip, whatever its order and synchronisation.
 
-Per core: the work of each pipe without heads, transfers at port speed, and the issue of every instruction. Per chip: the
-bytes through the L2 and those that HBM must deliver.
+Per core: the work of each pipe without heads, transfers at port speed, and the issue of every instruction. Per chip:
+the bytes through the L2 and those that HBM must deliver.
 """
 
 from __future__ import annotations
@@ -29,14 +29,39 @@ Lines = NDArray[np.int64]
 _COLUMN = {"dst": 1, "src0": 2, "src1": 3}
 
 
-def roofline(chip: ChipSpec, task: Task, programs: Sequence[Program], touched: Lines | None = None) -> dict[str, int]:
-    """Least cycles between the first instruction of a kernel and its end, by what bounds it; only bounds above zero.
+class Rooflines:
+    """Bounds of the kernels of one run; `of` takes them in the order in which they run.
 
-    Keys are "scalar", "cube", "vec", "mte1", "mte2", "mte3", "fixpipe", "L2 read", "L2 write", "HBM". `touched` are the GM
-    lines that the run used before the kernel, when it began with a cold L2: every other line that it reads is a miss. With
-    None the L2 may hold anything, and only reads beyond its capacity are.
+    `cold` says that the L2 was empty when the run began and that the kernels run one after the other: then every line
+    that no earlier kernel used is a miss. Otherwise the L2 may hold anything, and only reads beyond its capacity are.
     """
-    bounds = _pipe_bounds(chip, programs)
+
+    def __init__(self, chip: ChipSpec, *, cold: bool) -> None:
+        self._chip = chip
+        self._used: Lines | None = np.empty(0, np.int64) if cold else None
+
+    def of(self, task: Task, programs: Sequence[Program]) -> dict[str, int]:
+        """Least cycles between the first instruction of a kernel and its end, by what bounds it; only those above zero.
+
+        Keys are "scalar", "cube", "vec", "mte1", "mte2", "mte3", "fixpipe", "L2 read", "L2 write" and "HBM".
+        """
+        bounds = _pipe_bounds(self._chip, programs) | _l2_bounds(self._chip, programs)
+        bounds["HBM"] = int(self._missed(task, programs) / self._chip.hbm_bytes_per_cycle())
+        return {name: cycles for name, cycles in bounds.items() if cycles}
+
+    def _missed(self, task: Task, programs: Sequence[Program]) -> int:
+        """Bytes that HBM must deliver whatever the order; lines that the kernel also writes may be there without."""
+        memory = self._chip.memory
+        read, written = gm_lines(self._chip, task, programs)
+        only_read = np.setdiff1d(read, written, assume_unique=True)
+        if self._used is None:
+            return max(len(only_read) * memory.l2_line_bytes - memory.l2_bytes, 0)
+        missed = np.setdiff1d(only_read, self._used, assume_unique=True)
+        self._used = np.unique(np.concatenate((self._used, read, written)))
+        return len(missed) * memory.l2_line_bytes
+
+
+def _l2_bounds(chip: ChipSpec, programs: Sequence[Program]) -> dict[str, int]:
     moved = {"read": 0, "write": 0, "atomic": 0}
     for program in programs:
         counts = occurrences(program)
@@ -44,17 +69,10 @@ def roofline(chip: ChipSpec, task: Task, programs: Sequence[Program], touched: L
             access = program.table.accesses[argument]
             if access is not None:
                 moved[access.direction] += int(counts[argument]) * access.region.total
-    bounds["L2 read"] = int((moved["read"] + moved["atomic"]) / chip.l2_read_bytes_per_cycle())
-    bounds["L2 write"] = int((moved["write"] + moved["atomic"]) / chip.l2_write_bytes_per_cycle())
-    read, written = gm_lines(chip, task, programs)
-    only_read = np.setdiff1d(read, written, assume_unique=True)
-    line = chip.memory.l2_line_bytes
-    if touched is None:
-        missed = max(len(only_read) - chip.memory.l2_bytes // line, 0)
-    else:
-        missed = len(np.setdiff1d(only_read, touched, assume_unique=True))
-    bounds["HBM"] = int(missed * line / chip.hbm_bytes_per_cycle())
-    return {name: cycles for name, cycles in bounds.items() if cycles}
+    return {
+        "L2 read": int((moved["read"] + moved["atomic"]) / chip.l2_read_bytes_per_cycle()),
+        "L2 write": int((moved["write"] + moved["atomic"]) / chip.l2_write_bytes_per_cycle()),
+    }
 
 
 def _pipe_bounds(chip: ChipSpec, programs: Sequence[Program]) -> dict[str, int]:

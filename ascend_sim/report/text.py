@@ -6,7 +6,7 @@ Rows stay readable without colour and in a log; a console that is too narrow wra
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -18,7 +18,7 @@ _FINDINGS_SHOWN = 5
 
 
 def render(report: Report, console: Console) -> None:
-    """Print a report. `problem` may hold "operator", "tensors" {name: {shape, dtype}}, "macs" {name: n} and arguments."""
+    """Print a report; `problem` may hold "operator", "tensors" {name: {shape, dtype}}, "macs" {name: n}, arguments."""
     data = report.to_dict()
     problem = data["problem"]
     _line(console, f"{problem.get('operator', 'run')} on {data['chip']}, mode {data['mode']}", style="bold")
@@ -118,10 +118,11 @@ def _findings(console: Console, data: Mapping[str, Any]) -> None:
 
 def _grid(title: str, columns: Sequence[str]) -> Table:
     """A table without lines; a column whose name begins with ">" is right-aligned."""
-    table = Table(title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(title=title or None, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
+    table.pad_edge = False
     for column in columns:
-        right = column.startswith(">")
-        table.add_column(column.removeprefix(">"), justify="right" if right else "left", overflow="fold", header_style="")
+        justify: Literal["left", "right"] = "right" if column.startswith(">") else "left"
+        table.add_column(column.removeprefix(">"), justify=justify, overflow="fold", header_style="")
     return table
 
 

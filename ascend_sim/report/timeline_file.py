@@ -31,8 +31,8 @@ class TimelineFile:
 
     `rows`: start, end, retire, stall, cause (index into `engine.timeline.CAUSES`), l2_wait, hbm_wait, pipe (index into
     `isa.base.PIPES`), kind, instruction (index into `instructions`), dst, src0, src1, tile. `programs`: task, block,
-    core_kind, sub_block, core, launch, begin, finish, queue_full, first_row, row_count. `tasks`: name, op_type, core_kind,
-    block_dim, stream, launch, begin, finish. `instructions`: text, name, path, label, bytes.
+    core_kind, sub_block, core, launch, begin, finish, queue_full, first_row, row_count. `tasks`: name, op_type,
+    core_kind, block_dim, stream, launch, begin, finish. `instructions`: text, name, path, label, bytes.
     """
 
     chip: str
@@ -66,12 +66,11 @@ def write_timeline(path: str | Path, timeline: Timeline, tasks: Sequence[Task], 
     for place, name in enumerate(COLUMNS):
         rows[name] = _joined([run.program.rows[:, place] for run in runs], np.int64)
     rows["instruction"] += np.repeat([offsets[id(run.program.table)] for run in runs], counts).astype(np.int64)
-    programs: dict[str, Any] = {name: [getattr(run, name) for run in runs] for name in ("task", "core", "launch", "begin")}
-    programs |= {name: [getattr(run, name) for run in runs] for name in ("finish", "queue_full")}
-    programs |= {name: [getattr(run.program, name) for run in runs] for name in ("block", "core_kind", "sub_block")}
+    programs = _fields(runs, "task", "core", "launch", "begin", "finish", "queue_full")
+    programs |= _fields([run.program for run in runs], "block", "core_kind", "sub_block")
     programs |= {"first_row": np.cumsum([0, *counts])[:-1], "row_count": counts}
-    task_columns = {name: [getattr(t, name) for t in tasks] for name in ("name", "op_type", "core_kind", "block_dim", "stream")}
-    task_columns |= {name: [getattr(run, name) for run in timeline.tasks] for name in ("launch", "begin", "finish")}
+    task_columns = _fields(tasks, "name", "op_type", "core_kind", "block_dim", "stream")
+    task_columns |= _fields(timeline.tasks, "launch", "begin", "finish")
     texts = {
         "text": [str(one) for one in objects],
         "name": [one.name for one in objects],
@@ -84,7 +83,7 @@ def write_timeline(path: str | Path, timeline: Timeline, tasks: Sequence[Task], 
     for group, columns in zip(_GROUPS, (rows, programs, task_columns, texts), strict=True):
         arrays |= {f"{group}.{name}": np.asarray(column) for name, column in columns.items()}
     with atomic_write(path) as file:
-        np.savez_compressed(file, **arrays)
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
 def load_timeline(path: str | Path) -> TimelineFile:
@@ -102,6 +101,10 @@ def load_timeline(path: str | Path) -> TimelineFile:
         if name:
             groups[group][name] = column
     return TimelineFile(str(arrays["chip"]), float(arrays["cube_mhz"]), **groups)
+
+
+def _fields(objects: Sequence[Any], *names: str) -> dict[str, Any]:
+    return {name: [getattr(one, name) for one in objects] for name in names}
 
 
 def _joined(parts: list[NDArray[np.int64]], dtype: Any) -> NDArray[Any]:

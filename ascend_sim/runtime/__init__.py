@@ -1,0 +1,9 @@
+"""The runtime: devices, tasks and running them; what the operators use of the machine besides `kernel`."""
+
+from ascend_sim.engine.device import Device
+from ascend_sim.engine.engine import Progress
+from ascend_sim.engine.task import Task
+from ascend_sim.memory.gm import Allocation
+from ascend_sim.runtime.session import MODES, Outcome, run_tasks
+
+__all__ = ["MODES", "Allocation", "Device", "Outcome", "Progress", "Task", "run_tasks"]

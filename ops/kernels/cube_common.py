@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Any
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.queue import BufferQueue
-from ascend_sim.ops.tiling.fields import FRACTAL, TilingInput, ceil_div, ceil_to
+from ascend_sim.ops.tiling.fields import FRACTAL, GradInputTiling, GradWeightTiling, TilingInput, ceil_div, ceil_to
 
 BLOCK_BYTES = 32
 FRACTAL_BYTES = 512
@@ -30,6 +31,21 @@ class CubeCall:
     def hf32_bits(self) -> int:
         """Mantissa bits that the cube keeps of fp32 operands in HF32 mode, 0 in other modes."""
         return self.chip.cube.hf32_mantissa_bits if self.dtype == "hf32" else 0
+
+    def info(
+        self, tiling: GradInputTiling | GradWeightTiling, dtypes: dict[str, str], formats: dict[str, str]
+    ) -> dict[str, Any]:
+        """What the report says of the launch."""
+        fields = tiling.to_vendor()
+        source = fields.pop("source")
+        return {
+            "dtypes": dtypes,
+            "formats": formats,
+            "tiling": fields,
+            "tiling_source": source,
+            "macs": self.inp.problem.macs,
+            "compute_dtype": self.dtype,
+        }
 
     def group_channels(self, group: int, total: int, per_group: int) -> int:
         """Channels of `total` that fall to a real group of `per_group` (the last one may hold fewer)."""

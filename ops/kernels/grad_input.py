@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ascend_sim.engine.task import Task
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import Allocation, gm_operand
@@ -22,12 +21,18 @@ from ascend_sim.ops.tiling.capacity import grad_input_l1, is_resident
 from ascend_sim.ops.tiling.fields import FRACTAL, GradInputTiling, ceil_div
 from ascend_sim.ops.tiling.tasks import GradInputTask, grad_input_tasks
 from ascend_sim.ops.tiling.window import RowWindow, needed_rows, pad_before
+from ascend_sim.runtime import Task
 
 GRAD_OUTPUT, WEIGHT, GRAD_INPUT = 0, 1, 2
 
 
 def grad_input_task(
-    call: CubeCall, tiling: GradInputTiling, tensors: list[Allocation], name: str, op_type: str, block_dim: int | None = None
+    call: CubeCall,
+    tiling: GradInputTiling,
+    tensors: list[Allocation],
+    name: str,
+    op_type: str,
+    block_dim: int | None = None,
 ) -> Task:
     """The kernel launch; `tensors` are gradOutput, weight and gradInput in the layouts above, in the compute dtype.
 
@@ -41,7 +46,12 @@ def grad_input_task(
     def build(block: int) -> list[Program]:
         return [_Builder(call, tiling, KernelBuilder(table, block, "AIC", sizes, disarm=call.disarm)).program()]
 
-    return Task(name, op_type, "AIC", tiling.block_dim, tensors, build)
+    storage = "float32" if call.inp.itemsize == 4 else call.dtype
+    names = ("grad_output", "weight", "grad_input")
+    info = call.info(
+        tiling, dict.fromkeys(names, storage), dict(zip(names, ("NC1HWC0", "FRACTAL_Z", "NC1HWC0"), strict=True))
+    )
+    return Task(name, op_type, "AIC", tiling.block_dim, tensors, build, info=info)
 
 
 def contributing_planes(problem: ConvProblem, depth: int) -> Iterator[tuple[int, int]]:
@@ -118,7 +128,9 @@ class _Builder:
 
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
 
-    def load_a1(self, task: GradInputTask, plane: int, block: int, blocks: int, window: RowWindow, m: int, n: int) -> None:
+    def load_a1(
+        self, task: GradInputTask, plane: int, block: int, blocks: int, window: RowWindow, m: int, n: int
+    ) -> None:
         """Rows `window` of `blocks` channel blocks of gradOutput, spread out where stride > 1."""
         p, k = self.p, self.k
         address = self.a1.begin((task, plane, block, m, n))  # never resident across tiles
@@ -135,7 +147,11 @@ class _Builder:
         column = ceil_div(self.crop, p.stride_w)
         columns = p.w_out - column
         source += (row * p.w_out + column) * BLOCK_BYTES
-        target = address + (row * p.stride_h - window.first_row) * row_pitch + (column * p.stride_w - self.crop) * BLOCK_BYTES
+        target = (
+            address
+            + (row * p.stride_h - window.first_row) * row_pitch
+            + (column * p.stride_w - self.crop) * BLOCK_BYTES
+        )
         if p.stride_h > 1 or p.stride_w > 1:
             k.fill("L1", address, blocks * block_pitch)
             k.pipe_barrier("MTE2")

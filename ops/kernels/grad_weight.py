@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ascend_sim.engine.task import Task
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
@@ -24,6 +23,7 @@ from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.ops.kernels.cube_common import BLOCK_BYTES, CubeCall, CubePipeline, HeldOperand, WeightLayout
 from ascend_sim.ops.tiling.fields import FRACTAL, SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling, ceil_div, ceil_to
 from ascend_sim.ops.tiling.tasks import GradWeightTask, adds_once_per_task, grad_weight_tasks
+from ascend_sim.runtime import Task
 
 GRAD_OUTPUT, INPUT, GRAD_WEIGHT, WORKSPACE = 0, 1, 2, 3
 _ALL_CUBES, _CUBE_TO_VECTOR = 0, 1
@@ -42,7 +42,12 @@ def _slot_bytes(tiling: GradWeightTiling) -> int:
 
 
 def grad_weight_task(
-    call: CubeCall, tiling: GradWeightTiling, tensors: list[Allocation], name: str, op_type: str, block_dim: int | None = None
+    call: CubeCall,
+    tiling: GradWeightTiling,
+    tensors: list[Allocation],
+    name: str,
+    op_type: str,
+    block_dim: int | None = None,
 ) -> Task:
     """The kernel launch; `tensors` are gradOutput, input, dW (fp32 FRACTAL_Z) and, with StreamK, the workspace.
 
@@ -63,7 +68,10 @@ def grad_weight_task(
         return programs
 
     kind = "MIX" if stream_k else "AIC"
-    return Task(name, op_type, kind, tiling.block_dim, tensors, build, all_cores=stream_k)
+    storage = "float32" if call.inp.itemsize == 4 else call.dtype
+    dtypes = {"grad_output": storage, "input": storage, "grad_weight": "float32"}
+    info = call.info(tiling, dtypes, {"grad_output": "NC1HWC0", "input": "NC1HWC0", "grad_weight": "FRACTAL_Z"})
+    return Task(name, op_type, kind, tiling.block_dim, tensors, build, all_cores=stream_k, info=info)
 
 
 class _CubeBuilder:
@@ -142,7 +150,10 @@ class _CubeBuilder:
             for pixel in range(first, last, tiling.base_k):
                 count = min(tiling.base_k, last - pixel)
                 span_a, span_b = tiling.step_ka * tiling.base_k, tiling.step_kb * tiling.base_k
-                start_a, start_b = first + (pixel - first) // span_a * span_a, first + (pixel - first) // span_b * span_b
+                start_a, start_b = (
+                    first + (pixel - first) // span_a * span_a,
+                    first + (pixel - first) // span_b * span_b,
+                )
                 rows_b = self.input_rows(start_b, min(start_b + span_b, last))
                 rows = self.input_rows(pixel, pixel + count)
                 if rows_b[1] <= 0 or rows[1] <= 0:
@@ -180,7 +191,9 @@ class _CubeBuilder:
         plane_bytes = p.h_out * p.w_out * BLOCK_BYTES
         source = (image * total_blocks + block) * plane_bytes + start * BLOCK_BYTES
         size = (end - start) * BLOCK_BYTES
-        self.k.data_copy("GM", "L1", address, gm_operand(GRAD_OUTPUT, source), size, blocks, plane_bytes, size, operand="A")
+        self.k.data_copy(
+            "GM", "L1", address, gm_operand(GRAD_OUTPUT, source), size, blocks, plane_bytes, size, operand="A"
+        )
         self.a1.loaded()
 
     def channels(self, task: GradWeightTask) -> int:
@@ -188,7 +201,16 @@ class _CubeBuilder:
         return self.call.group_channels(task.group, self.p.c_out, self.inp.cout_g)
 
     def load_b1(
-        self, task: GradWeightTask, batch: int, depth: int, column: int, n_count: int, start: int, row: int, rows: int, _: int
+        self,
+        task: GradWeightTask,
+        batch: int,
+        depth: int,
+        column: int,
+        n_count: int,
+        start: int,
+        row: int,
+        rows: int,
+        _: int,
     ) -> None:
         """Input rows of the channel blocks that columns column .. need: [c1][rows][W][C0] in L1."""
         p = self.p
@@ -338,7 +360,9 @@ class _VectorBuilder:
                 if task.plane is not None:
                     plane = task.plane
                 pitch = self.layout.cout1 * self.layout.fractal_bytes
-                offset = self.layout.offset(task.group, plane, 0, 0, 0) + column // c0 * pitch + task.m_start * row_bytes
+                offset = (
+                    self.layout.offset(task.group, plane, 0, 0, 0) + column // c0 * pitch + task.m_start * row_bytes
+                )
                 k.data_copy("UB", "GM", gm_operand(GRAD_WEIGHT, offset), ready + c * block_bytes, block_bytes)
             sums.release()
         sums.close()

@@ -1,0 +1,223 @@
+"""The operators in Python: arrays in, gradients and a report out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.engine.timeline import Timeline
+from ascend_sim.errors import SimError
+from ascend_sim.numerics import canonical
+from ascend_sim.ops.arguments import ConvBackwardCall, TensorArg
+from ascend_sim.ops.call import GRADIENTS, INPUTS, AcceptedCall
+from ascend_sim.ops.convolution_backward import accept, make_plan
+from ascend_sim.ops.execute import execute, gradient
+from ascend_sim.ops.verdicts import judge
+from ascend_sim.report.report import Report
+from ascend_sim.runtime import Progress
+
+Array = NDArray[Any]
+_FORMATS = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A tensor without values, for `timing` mode: shape and dtype (a name such as "float16", or a numpy dtype)."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", tuple(int(size) for size in self.shape))
+
+
+@dataclass
+class Result:
+    """Gradients in the caller's layout and dtype (None where masked off or in timing mode), and the report.
+
+    `dtypes` names every gradient's format; `timeline` and `tasks` are what the report was made from.
+    """
+
+    grad_input: Array | None
+    grad_weight: Array | None
+    grad_bias: Array | None
+    report: Report
+    dtypes: dict[str, str]
+    timeline: Timeline | None = field(repr=False, default=None)
+    tasks: list[Any] = field(repr=False, default_factory=list)
+
+    @property
+    def gradients(self) -> dict[str, Array]:
+        """The gradients that there are, by name."""
+        found = {name: getattr(self, name) for name in GRADIENTS}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def convolution_backward(
+    grad_output: Any,
+    input: Any,
+    weight: Any,
+    bias_sizes: Sequence[int] | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    output_mask: Sequence[bool],
+    *,
+    cube_math_type: int = 0,
+    chip: str | Path | ChipSpec = "ascend910b3",
+    mode: str = "full",
+    deterministic: bool | None = None,
+    conformance: str = "documented",
+    tiling: Mapping[str, Mapping[str, Any]] | None = None,
+    block_dim: int | Mapping[str, int] | None = None,
+    l2: str = "cold",
+    progress: Progress | None = None,
+    max_cycles: int | None = None,
+    disarm: Mapping[str, Sequence[str]] | None = None,
+) -> Result:
+    """Run convolution backward on a simulated chip; arguments in the order of torch's `convolution_backward`.
+
+    `grad_output` [N, C_out, H_out, W_out], `input` [N, C_in, H, W], `weight` [C_out, C_in / groups, k_h, k_w] are numpy
+    arrays (fp16, fp32, ml_dtypes bfloat16; strided views allowed) or, in timing mode, `TensorSpec`s. `bias_sizes` None
+    means [C_out]. `tiling` and `block_dim` say which kernel they mean ({"grad_input": {"baseM": 336}}); a bare number of
+    blocks means both. `disarm` names flags whose waits hold nothing, per kernel (an experiment).
+
+    Raises AclnnError (with `.status`) where the operator refuses the call, TilingError for a tiling that does not fit, and
+    other SimErrors for arguments that the simulator itself cannot take.
+    """
+    spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
+    given = {"grad_output": grad_output, "input": input, "weight": weight}
+    call = _call(
+        given, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask, cube_math_type
+    )
+    accepted = accept(
+        call,
+        spec,
+        conformance=conformance,
+        deterministic=deterministic,
+        tiling=tiling,
+        block_dim=block_dim,
+        disarm=disarm,
+    )
+    plan = make_plan(accepted, spec)
+    arrays = {name: value for name, value in given.items() if not isinstance(value, TensorSpec)}
+    if mode != "timing" and len(arrays) < len(given):
+        missing = [name for name in given if name not in arrays]
+        raise SimError(
+            f"mode {mode!r} needs values, but {', '.join(missing)} is a TensorSpec; only timing runs without"
+        )
+    storages = {name: None if mode == "timing" else _storage(given[name])[0] for name in INPUTS}
+    run = execute(plan, spec, storages, mode, l2=l2, progress=progress, max_cycles=max_cycles)
+    gradients = {}
+    if mode != "timing":
+        gradients = {name: gradient(accepted, allocation, name) for name, allocation in run.outputs.items()}
+    outcome = run.outcome
+    report = Report.build(
+        spec,
+        outcome.timeline if outcome.timeline is not None else outcome.programs,
+        run.tasks,
+        mode=mode,
+        problem=_describe(accepted, call, l2),
+        gradients=partial(judge, accepted, spec, arrays, gradients) if gradients else None,
+        findings=outcome.findings,
+        warnings=accepted.warnings,
+        workspace_bytes=plan.workspace_bytes,
+        l2=l2,
+    )
+    dtypes = {name: tensor.dtype for name, tensor in accepted.outputs.items()}
+    return Result(*(gradients.get(name) for name in GRADIENTS), report, dtypes, outcome.timeline, run.tasks)
+
+
+def _call(
+    given: Mapping[str, Any], bias_sizes: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any,
+    groups: int, output_mask: Any, cube_math_type: int,
+) -> ConvBackwardCall:  # fmt: skip
+    """The vendor's argument list; outputs have the shapes and dtypes that the documents ask for."""
+    tensors = {name: _argument(name, value) for name, value in given.items()}
+    if not isinstance(groups, int | np.integer) or not isinstance(cube_math_type, int | np.integer):
+        raise SimError(f"groups {groups!r} and cube_math_type {cube_math_type!r} must be integers")
+    dy, weight = tensors["grad_output"], tensors["weight"]
+    channels = dy.shape[1] if len(dy.shape) > 1 else 0
+    lists = {"stride": stride, "padding": padding, "dilation": dilation, "output_padding": output_padding}
+    for name, value in lists.items():
+        if isinstance(value, int | np.integer):
+            lists[name] = (int(value),) * max(len(weight.shape) - 2, 1)
+    mask = None if output_mask is None else tuple(bool(wanted) for wanted in output_mask)
+    wanted = (*(mask or ()), False, False, False)
+    return ConvBackwardCall(
+        **tensors,
+        bias_sizes=(channels,) if bias_sizes is None else bias_sizes,
+        **lists,
+        transposed=bool(transposed),
+        groups=int(groups),
+        output_mask=mask,
+        cube_math_type=int(cube_math_type),
+        grad_input=TensorArg(tensors["input"].shape, tensors["input"].dtype, tensors["input"].format),
+        grad_weight=TensorArg(weight.shape, weight.dtype, weight.format),
+        grad_bias=TensorArg((channels,), dy.dtype, "ND") if wanted[2] else None,
+    )
+
+
+def _argument(name: str, value: Any) -> TensorArg:
+    if isinstance(value, TensorSpec):
+        return TensorArg(value.shape, _dtype_name(value.dtype), _FORMATS.get(len(value.shape), "ND"))
+    if not isinstance(value, np.ndarray):
+        raise SimError(f"{name} must be a numpy array or a TensorSpec, not {type(value).__name__}")
+    dtype = _dtype_name(value.dtype)
+    format = _FORMATS.get(value.ndim, "ND")
+    if value.flags.c_contiguous:
+        return TensorArg(value.shape, dtype, format)
+    storage, strides, offset = _storage(value)
+    return TensorArg(value.shape, dtype, format, strides, offset, storage.shape)
+
+
+def _dtype_name(dtype: Any) -> str:
+    """Our name of a dtype; names that we do not know stay, for the checks to refuse."""
+    try:
+        return canonical(dtype)
+    except SimError:
+        return str(dtype)
+
+
+def _storage(array: Array) -> tuple[Array, tuple[int, ...] | None, int]:
+    """The flat memory under an array, its strides in elements and the offset of its first element."""
+    if array.flags.c_contiguous:
+        return array.reshape(-1), None, 0
+    if array.size == 0 or any(stride % array.itemsize for stride in array.strides):
+        return np.ascontiguousarray(array).reshape(-1), None, 0
+    strides = tuple(stride // array.itemsize for stride in array.strides)
+    steps = [(size - 1) * stride for size, stride in zip(array.shape, strides, strict=True)]
+    offset = -sum(step for step in steps if step < 0)
+    count = offset + sum(step for step in steps if step > 0) + 1
+    first = array[tuple(slice(None, None, -1) if stride < 0 else slice(None) for stride in strides)]
+    return np.lib.stride_tricks.as_strided(first, (count,), (array.itemsize,)).copy(), strides, offset
+
+
+def _describe(call: AcceptedCall, given: ConvBackwardCall, l2: str) -> dict[str, Any]:
+    """The problem in the report."""
+    macs = {name: call.problem.macs for name in ("grad_input", "grad_weight") if name in call.outputs}
+    return {
+        "operator": "convolution_backward",
+        "tensors": {name: {"shape": list(t.shape), "dtype": t.dtype} for name, t in call.inputs.items()},
+        "stride": list(given.stride or ()),
+        "padding": list(given.padding or ()),
+        "dilation": list(given.dilation or ()),
+        "groups": given.groups,
+        "output_mask": list(given.output_mask or ()),
+        "cube_math_type": given.cube_math_type,
+        "compute_dtype": call.compute_dtype,
+        "deterministic": call.deterministic,
+        "conformance": call.conformance,
+        "l2": l2,
+        "macs": macs,
+    }

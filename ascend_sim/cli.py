@@ -1,0 +1,246 @@
+"""The command line: `ascend-sim run CASE`, `ascend-sim chips [NAME]`.
+
+Exit codes: 0 fine; 1 a verdict failed (a gradient that is not correct, or a finding such as a hazard); 2 bad input or a
+refused call, told in one line.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ascend_sim.errors import AclnnError, ConfigError, SimError
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Convolution backward on a simulated Ascend AI Core: gradients, cycles and a timeline of every instruction.",
+    epilog="Examples:  ascend-sim run resnet50_conv2_3x3 --out out/   |   ascend-sim chips ascend910b3",
+)
+
+PROGRESS_AFTER_SECONDS = 2.0
+
+
+class _Progress:
+    """A bar on a terminal for work longer than two seconds; silent in a log."""
+
+    def __init__(self) -> None:
+        self._begin = time.monotonic()
+        self._bar: Progress | None = None
+        self._tasks: dict[str, Any] = {}
+
+    def __call__(self, name: str, done: int, total: int) -> None:
+        if not sys.stderr.isatty() or time.monotonic() - self._begin < PROGRESS_AFTER_SECONDS:
+            return
+        if self._bar is None:
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._bar.start()
+        if name not in self._tasks:
+            self._tasks[name] = self._bar.add_task(f"{name}: blocks", total=total)
+        self._bar.update(self._tasks[name], completed=done)
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+@contextmanager
+def _errors(as_json: bool) -> Iterator[None]:
+    """Turn the errors a user can cause into one line and exit code 2."""
+    try:
+        yield
+    except (SimError, OSError) as error:
+        status = error.status if isinstance(error, AclnnError) else None
+        if as_json:
+            print(json.dumps({"status": status, "error": str(error)}))
+        else:
+            print(f"ascend-sim: {error}", file=sys.stderr)
+        raise typer.Exit(2) from None
+
+
+@app.command(epilog="Example:  ascend-sim run resnet50_conv2_3x3 --chip ascend910b3 --cube-math-type 0 --out out/")
+def run(
+    case: Annotated[str, typer.Argument(help="A case file (.yaml) or the name of a case that ships with the package.")],
+    chip: Annotated[str | None, typer.Option(help="Chip name or chip file; default: the case's.")] = None,
+    cube_math_type: Annotated[int | None, typer.Option(help="0 keep, 1 allow down, 2 fp16, 3 hf32.")] = None,
+    mode: Annotated[str, typer.Option(help="full (values and time), functional (values) or timing (time).")] = "full",
+    input: Annotated[Path | None, typer.Option(help="Tensors (.npz): grad_output, input, weight.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for report.json, trace.json, timeline.npz, gradients.npz.")] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    tiling: Annotated[
+        str | None, typer.Option(help="grad_input.baseM=256,grad_weight.baseK=64,... or a YAML file with the same fields.")
+    ] = None,
+    block_dim: Annotated[
+        str | None, typer.Option(help="Blocks of the cube kernels: 32, or grad_weight=32,grad_input=16.")
+    ] = None,
+    l2: Annotated[str | None, typer.Option(help="cold: nothing is in the L2 at the start; warm: the inputs are.")] = None,
+    deterministic: Annotated[
+        bool | None, typer.Option("--deterministic/--no-deterministic", help="Default: of the chip and profile.")
+    ] = None,
+    conformance: Annotated[
+        str | None, typer.Option(help="documented (the operator documents) or library (the released library).")
+    ] = None,
+    trace_limit: Annotated[int, typer.Option(min=1, help="Events in trace.json at most; beyond, cores are left out.")] = 500_000,
+    max_cycles: Annotated[int | None, typer.Option(min=1, help="Stop a run that gets longer than this.")] = None,
+) -> None:
+    """Run one convolution backward and print what each kernel did."""
+    progress = _Progress()
+    with _errors(json_output):
+        try:
+            code = _run(
+                case, chip, cube_math_type, mode, input, out, json_output, tiling, block_dim, l2, deterministic, conformance,
+                trace_limit, max_cycles, progress,
+            )  # fmt: skip
+        finally:
+            progress.close()
+    raise typer.Exit(code)
+
+
+def _run(
+    name: str, chip: str | None, cube_math_type: int | None, mode: str, tensors: Path | None, out: Path | None, as_json: bool,
+    tiling: str | None, block_dim: str | None, l2: str | None, deterministic: bool | None, conformance: str | None,
+    trace_limit: int, max_cycles: int | None, progress: _Progress,
+) -> int:  # fmt: skip
+    from ascend_sim.api import TensorSpec, convolution_backward
+    from ascend_sim.chip import load_chip
+    from ascend_sim.ops.case import load_case, make_tensors
+    from ascend_sim.report.text import render
+    from ascend_sim.runtime import MODES
+
+    if mode not in MODES:
+        raise SimError(f"--mode {mode}: allowed are {', '.join(MODES)}")
+    case = load_case(name)
+    if case.operator != "convolution_backward":
+        raise SimError(f"{name}: there are no kernels yet for operator {case.operator}; there are for convolution_backward")
+    if tensors is not None:
+        case = case.with_file(tensors)
+    spec = load_chip(chip or case.chip)
+    if out is not None:
+        _make_folder(out)
+    if mode == "timing":
+        values: dict[str, Any] = {key: TensorSpec(shape, dtype) for key, (shape, dtype) in case.tensors.items()}
+    else:
+        values = make_tensors(case)
+    result = convolution_backward(
+        values["grad_output"], values["input"], values["weight"], **case.attributes,
+        cube_math_type=case.cube_math_type if cube_math_type is None else cube_math_type,
+        chip=spec,
+        mode=mode,
+        deterministic=case.deterministic if deterministic is None else deterministic,
+        conformance=conformance or case.conformance,
+        tiling=parse_tiling(tiling) if tiling else case.tiling,
+        block_dim=parse_block_dim(block_dim) if block_dim else case.block_dim or None,
+        l2=l2 or case.l2,
+        progress=progress,
+        max_cycles=max_cycles,
+    )  # fmt: skip
+    written = _write(result, spec, out, trace_limit) if out is not None else []
+    progress.close()
+    if as_json:
+        print(json.dumps(result.report.to_dict(), indent=1))
+    else:
+        console = Console(width=None if sys.stdout.isatty() else 140)
+        render(result.report, console)
+        if written:
+            print(f"wrote {', '.join(str(path) for path in written)}")
+    return 0 if result.report.passed else 1
+
+
+def _make_folder(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise SimError(f"--out {out}: there is a file of that name; give a folder")
+    out.mkdir(parents=True, exist_ok=True)
+
+
+def _write(result: Any, chip: Any, out: Path, trace_limit: int) -> list[Path]:
+    from ascend_sim.ops.tensor_files import save_tensors
+    from ascend_sim.report.files import write_json
+    from ascend_sim.report.timeline_file import write_timeline
+    from ascend_sim.report.trace import write_trace
+
+    written = [out / "report.json"]
+    write_json(written[0], result.report.to_dict())
+    if result.timeline is not None:
+        written += [out / "trace.json", out / "timeline.npz"]
+        write_trace(written[1], result.timeline, result.tasks, chip, trace_limit)
+        write_timeline(written[2], result.timeline, result.tasks, chip)
+    if result.gradients:
+        written.append(out / "gradients.npz")
+        save_tensors(written[-1], {name: (array, result.dtypes[name]) for name, array in result.gradients.items()})
+    return written
+
+
+def parse_tiling(text: str) -> dict[str, dict[str, Any]]:
+    """Tiling fields per cube kernel, from KERNEL.FIELD=VALUE,... or from a YAML file; ConfigError names what is wrong."""
+    if "=" not in text:
+        return _tiling_file(Path(text))
+    fields: dict[str, dict[str, Any]] = {}
+    for part in text.split(","):
+        key, _, value = part.partition("=")
+        kernel, dot, field = key.strip().partition(".")
+        if not dot or not value.strip().lstrip("-").isdigit():
+            raise ConfigError(f"--tiling {part!r}: allowed is KERNEL.FIELD=WHOLE NUMBER, for example grad_input.baseM=256")
+        fields.setdefault(kernel, {})[field] = int(value)
+    return fields
+
+
+def _tiling_file(path: Path) -> dict[str, dict[str, Any]]:
+    import yaml
+
+    if not path.is_file():
+        raise ConfigError(f"--tiling {path}: no such file, and not of the form KERNEL.FIELD=VALUE,...")
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--tiling {path}: not YAML ({' '.join(str(error).split())})") from error
+    if not isinstance(data, dict) or not all(isinstance(fields, dict) for fields in data.values()):
+        raise ConfigError(f"--tiling {path}: must map grad_input and grad_weight to fields, like grad_input: {{baseM: 256}}")
+    return data
+
+
+def parse_block_dim(text: str) -> int | dict[str, int]:
+    """Blocks of the cube kernels: one number for both, or KERNEL=NUMBER,...; ConfigError names what is wrong."""
+    if text.strip().isdigit():
+        return int(text)
+    blocks = {}
+    for part in text.split(","):
+        kernel, _, value = part.partition("=")
+        if not value.strip().isdigit():
+            raise ConfigError(f"--block-dim {part!r}: allowed is a number, or KERNEL=NUMBER, for example grad_weight=32")
+        blocks[kernel.strip()] = int(value)
+    return blocks
+
+
+@app.command(epilog="Example:  ascend-sim chips ascend910b3")
+def chips(
+    name: Annotated[str | None, typer.Argument(help="A chip's name or file; without it, all chips are listed.")] = None,
+) -> None:
+    """List the chips, or print every number of one with its source."""
+    from ascend_sim.chip import load_chip
+    from ascend_sim.report.chips import chip_detail, chips_table
+
+    with _errors(as_json=False):
+        console = Console(width=None if sys.stdout.isatty() else 160)
+        console.print(chips_table() if name is None else chip_detail(load_chip(name)))
+
+
+def main() -> None:
+    """Entry point of `ascend-sim`."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,271 @@
+"""trace.json: every instruction of every core as Chrome trace events, for Perfetto and chrome://tracing.
+
+One process per core, one thread per pipe under the names of the vendor's simulator; threads bear the pipe numbers of
+its per-core files (msopprof simulator: SCALAR 10, VECTOR 30, CUBE 40, MTE1 50, MTE2 60, MTE3 70, FIXP 80).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.engine.task import Task
+from ascend_sim.engine.timeline import ProgramRun, Timeline
+from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT, DISARMED, PIPES, SET, WAIT
+from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, SetFlag, WaitFlag
+from ascend_sim.kernel.program import InstructionTable
+from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
+from ascend_sim.report.counts import bytes_of
+from ascend_sim.report.files import atomic_write
+
+THREADS = {
+    "S": ("SCALAR", 10), "MTE1": ("MTE1", 50), "M": ("CUBE", 40), "FIX": ("FIXP", 80),
+    "MTE2": ("MTE2", 60), "V": ("VECTOR", 30), "MTE3": ("MTE3", 70),
+}  # fmt: skip
+"""Pipe -> name and number of its thread."""
+
+_DECIMALS = 9
+_GAP = 10.0**-_DECIMALS
+"""Taken off every duration: viewers count in whole nanoseconds and floats round, and neither may make boxes overlap."""
+
+_CATEGORY = {
+    SET: "set", WAIT: "wait", DISARMED: "disarmed", BARRIER: "barrier", BARRIER_ALL: "barrier", CROSS_SET: "set",
+    CROSS_WAIT: "wait",
+}  # fmt: skip
+_OPERANDS = ("dst", "src0", "src1")
+_CHUNK = 50_000
+"""Rows whose events are in memory at a time."""
+
+_Arrows = dict[int, list[int]]
+"""Numbers of the arrows that begin or end in a row."""
+
+
+@dataclass
+class _Core:
+    """One process of the trace: `runs` in the order of time."""
+
+    name: str
+    pipes: tuple[str, ...]
+    runs: list[ProgramRun] = field(default_factory=list)
+    events: int = 0
+
+
+def write_trace(
+    path: str | Path, timeline: Timeline, tasks: Sequence[Task], chip: ChipSpec, limit: int = 500_000
+) -> tuple[int, int]:
+    """Write the trace; returns how many cores it shows, and of how many.
+
+    Beyond `limit` events (metadata apart) whole cores are left out, the highest first; the lowest is always shown.
+    """
+    cores = _cores(timeline, chip)
+    shown: dict[int, _Core] = {}
+    events = 0
+    for process, core in cores.items():
+        events += core.events
+        if shown and events > limit:
+            break
+        shown[process] = core
+    header = {
+        "profilingType": "op",
+        "displayTimeUnit": "ns",
+        "otherData": {
+            "chip": chip.name,
+            "clock_mhz": chip.clock.cube_mhz,
+            "cores": f"{len(shown)} of {len(cores)} cores are shown"
+            + (f"; the others are left out, the limit is {limit} events" if len(shown) < len(cores) else ""),
+        },
+    }
+    with atomic_write(path) as file:
+        file.write(json.dumps(header)[:-1].encode() + b', "traceEvents": [\n')
+        _Writer(file, chip, tasks, shown).write()
+        file.write(b"\n]}\n")
+    return len(shown), len(cores)
+
+
+def _cores(timeline: Timeline, chip: ChipSpec) -> dict[int, _Core]:
+    """Cores that ran something by process number, lowest first: the AIVs of a core come right behind its AIC."""
+    per_core = max(chip.cores.aiv_per_aic, 1)
+    found: dict[int, _Core] = {}
+    for run in timeline.programs:
+        kind = run.program.core_kind
+        group, part = divmod(run.core, per_core) if kind == "AIV" else (run.core, -1)
+        process = group * (per_core + 1) + part + 1
+        if process not in found:
+            unit = {"AIC": "cubecore", "AIV": f"veccore{part}"}.get(kind, "aicore")
+            found[process] = _Core(f"core{group}.{unit}", chip.cores.kinds[kind].pipes)  # type: ignore[index]
+        core = found[process]
+        core.runs.append(run)
+        waits = np.isin(run.program.per_row("kind"), (WAIT, CROSS_WAIT))
+        core.events += len(run.program) + 2 * int(np.count_nonzero(waits)) + 2  # arrows have two ends, blocks too
+    for core in found.values():
+        core.runs.sort(key=lambda run: run.begin)
+    return dict(sorted(found.items()))
+
+
+class _Writer:
+    """Streams the events of the shown cores, block by block and pipe by pipe."""
+
+    def __init__(self, file: BinaryIO, chip: ChipSpec, tasks: Sequence[Task], cores: dict[int, _Core]) -> None:
+        self._file = file
+        self._chip = chip
+        self._tasks = tasks
+        self._cores = cores
+        self._first = True
+        self._numbers = itertools.count()
+        self._heads: dict[tuple[int, int], str] = {}
+        self._tables: list[InstructionTable] = []  # an id is only unique while its object lives
+
+    def write(self) -> None:
+        shown = [run for core in self._cores.values() for run in core.runs]
+        self._cross = _cross_arrows(shown, self._numbers)
+        for process, core in self._cores.items():
+            self._emit(json.dumps(event) for event in _metadata(process, core))
+            for run in core.runs:
+                self._emit(json.dumps(event) for event in self._block(process, run))
+                self._program(process, run)
+
+    def _emit(self, events: Iterator[str] | list[str]) -> None:
+        text = ",\n".join(events)
+        if text:
+            self._file.write((text if self._first else ",\n" + text).encode())
+            self._first = False
+
+    def _us(self, cycles: NDArray[np.int64] | int) -> Any:
+        return np.round(np.asarray(cycles) / self._chip.clock.cube_mhz, _DECIMALS).tolist()
+
+    def _block(self, process: int, run: ProgramRun) -> list[dict[str, Any]]:
+        """The block as an asynchronous slice from its dispatch to its end, beside the threads."""
+        task = self._tasks[run.task]
+        same = {
+            "name": f"{task.name} block {run.program.block}", "cat": "block", "id": next(self._numbers), "pid": process,
+            "tid": THREADS["S"][1],
+        }  # fmt: skip
+        cycles = run.finish - run.launch
+        args = {"op_type": task.op_type, "task": run.task, "block": run.program.block, "cycles": cycles}
+        begin = {**same, "ph": "b", "ts": self._us(run.launch), "args": args}
+        return [begin, {**same, "ph": "e", "ts": self._us(run.finish)}]
+
+    def _program(self, process: int, run: ProgramRun) -> None:
+        self._tables.append(run.program.table)
+        arrows = _flag_arrows(run, self._numbers) | self._cross.get(id(run), {})
+        pipes = run.program.per_row("pipe")
+        for number in np.unique(pipes).tolist():
+            place = f'"pid":{process},"tid":{THREADS[PIPES[number]][1]}'
+            rows = np.flatnonzero(pipes == number)
+            for part in np.split(rows, range(_CHUNK, len(rows), _CHUNK)):
+                self._emit(self._rows(run, part, place, arrows))
+
+    def _rows(self, run: ProgramRun, rows: NDArray[np.int64], place: str, arrows: _Arrows) -> Iterator[str]:
+        """The boxes of some rows of one pipe, each with the arrows that begin or end in it."""
+        program = run.program
+        names = [tensor.name for tensor in self._tasks[run.task].tensors]
+        templates = {
+            number: self._template(program.table, number) for number in np.unique(program.rows[rows, 0]).tolist()
+        }
+        starts, cycles = self._us(run.start[rows]), run.end[rows] - run.start[rows]
+        gaps = np.where(cycles > 0, _GAP, 0.0)
+        durations = np.round(np.asarray(self._us(run.end[rows])) - starts - gaps, _DECIMALS).tolist()
+        columns = (rows, program.per_row("kind")[rows], cycles, *program.rows[rows].T)
+        for ts, duration, row, kind, length, argument, *addresses, tile in zip(
+            starts, durations, *(column.tolist() for column in columns), strict=True
+        ):
+            head, operands = templates[argument]
+            where = "".join(_address(operand, addresses, names) for operand in operands)
+            yield (
+                f'{{"ph":"X",{place},"ts":{ts},"dur":{duration},{head}{where},"cycles":{length},'
+                f'"block":{program.block},"tile":{tile},"row":{row}}}}}'
+            )
+            for number in arrows.get(row, ()):
+                end = f'"ph":"f","bp":"e","ts":{round(ts + duration, _DECIMALS)}'
+                side = f'"ph":"s","ts":{ts}' if kind in (SET, CROSS_SET) else end
+                yield f'{{{side},"id":{number},"name":"flag","cat":"flag",{place}}}'
+
+    def _template(self, table: InstructionTable, argument: int) -> tuple[str, list[tuple[str, int, str]]]:
+        """What all events of an instruction share, and its address operands as (name, place, space)."""
+        instruction = table.instructions[argument]
+        key = (id(table), argument)
+        if key not in self._heads:
+            fields = ", ".join(f"{name}={value}" for name, value in vars(instruction).items())
+            text = json.dumps(f"{instruction.name}({fields})")
+            category = _CATEGORY.get(table.kinds[argument], "work")
+            size = bytes_of(table, argument)
+            moved = f',"bytes":{size}' if size else ""
+            self._heads[key] = f'"name":"{instruction.name}","cat":"{category}","args":{{"instruction":{text}{moved}'
+        spaces = {region.operand: region.space for region in (*instruction.reads(), *instruction.writes())}
+        return self._heads[key], [(name, place, spaces[name]) for place, name in enumerate(_OPERANDS) if name in spaces]
+
+
+def _metadata(process: int, core: _Core) -> Iterator[dict[str, Any]]:
+    yield {"name": "process_name", "ph": "M", "pid": process, "args": {"name": core.name}}
+    yield {"name": "process_sort_index", "ph": "M", "pid": process, "args": {"sort_index": process}}
+    for order, (pipe, (name, thread)) in enumerate(THREADS.items()):
+        if pipe in core.pipes:
+            yield {"name": "thread_name", "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}
+            yield {"name": "thread_sort_index", "ph": "M", "pid": process, "tid": thread, "args": {"sort_index": order}}
+
+
+def _address(operand: tuple[str, int, str], addresses: list[int], names: list[str]) -> str:
+    name, place, space = operand
+    value = addresses[place]
+    if space == "GM":
+        return f',"{name}":{json.dumps(f"GM {names[value >> SLOT_SHIFT]}+{value & OFFSET_MASK:#x}")}'
+    return f',"{name}":"{space}+{value:#x}"'
+
+
+def _flag_arrows(run: ProgramRun, numbers: Iterator[int]) -> _Arrows:
+    """Arrows inside a core: from the k-th set of a flag to its k-th wait; a disarmed wait has none."""
+    program = run.program
+    table, arguments = program.table, program.rows[:, 0]
+    flags: dict[tuple[str, str, int], tuple[list[int], list[int]]] = {}
+    for argument in np.unique(arguments).tolist():
+        instruction = table.instructions[argument]
+        if isinstance(instruction, SetFlag | WaitFlag):
+            key = (instruction.source, instruction.destination, instruction.flag)
+            flags.setdefault(key, ([], []))[isinstance(instruction, WaitFlag)].append(argument)
+    arrows: _Arrows = {}
+    armed = program.per_row("kind") == WAIT
+    for sets, waits in flags.values():
+        set_rows, wait_rows = (np.flatnonzero(np.isin(arguments, group)).tolist() for group in (sets, waits))
+        for set_row, wait_row in zip(set_rows, wait_rows, strict=True):
+            if armed[wait_row]:
+                arrows[set_row] = arrows[wait_row] = [next(numbers)]
+    return arrows
+
+
+def _cross_arrows(runs: Sequence[ProgramRun], numbers: Iterator[int]) -> dict[int, _Arrows]:
+    """Arrows of cross-core flags by run and row: to each wait from the part that was raised last."""
+    raised: dict[tuple[int, ...], dict[int, list[tuple[int, int]]]] = {}
+    waiting: list[tuple[tuple[int, ...], int, int, int]] = []
+    for index, run in enumerate(runs):
+        taken: dict[tuple[int, ...], int] = {}
+        program = run.program
+        vector = program.core_kind == "AIV"
+        for row in np.flatnonzero(np.isin(program.per_row("kind"), (CROSS_SET, CROSS_WAIT))).tolist():
+            flag = program.table.instructions[int(program.rows[row, 0])]
+            assert isinstance(flag, CrossCoreSetFlag | CrossCoreWaitFlag)
+            sets = isinstance(flag, CrossCoreSetFlag)
+            by_vector = vector if sets or flag.mode != 2 else not vector
+            block = -1 if flag.mode == 0 else program.block
+            key: tuple[int, ...] = (run.task, flag.flag, flag.mode, int(by_vector), block)
+            if sets:
+                raised.setdefault(key, {}).setdefault(index, []).append((int(run.retire[row]), row))
+            else:
+                waiting.append((key, taken.get(key, 0), index, row))
+                taken[key] = taken.get(key, 0) + 1
+    arrows: dict[int, _Arrows] = {}
+    for key, turn, index, row in waiting:
+        parts = [(*parts[turn], setter) for setter, parts in raised.get(key, {}).items() if turn < len(parts)]
+        if parts:
+            _, set_row, setter = max(parts)
+            number = next(numbers)
+            for owner, place in ((setter, set_row), (index, row)):
+                arrows.setdefault(id(runs[owner]), {}).setdefault(place, []).append(number)
+    return arrows

@@ -1,0 +1,49 @@
+"""Running a list of tasks on a device in one of the three modes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ascend_sim.engine.device import Device
+from ascend_sim.engine.engine import Engine, Progress
+from ascend_sim.engine.functional import FunctionalEngine
+from ascend_sim.engine.hazards import find_hazards
+from ascend_sim.engine.replay import replay
+from ascend_sim.engine.task import Task
+from ascend_sim.engine.timeline import Timeline
+from ascend_sim.engine.values import Finding
+from ascend_sim.errors import SimError
+from ascend_sim.kernel.program import Program
+
+MODES = ("full", "functional", "timing")
+
+
+@dataclass
+class Outcome:
+    """What a run leaves: its Timeline (None in functional mode), its programs by task, and what it found wrong."""
+
+    timeline: Timeline | None
+    programs: list[tuple[int, Program]]
+    findings: list[Finding] = field(default_factory=list)
+
+
+def run_tasks(
+    device: Device, tasks: Sequence[Task], mode: str, *, progress: Progress | None = None, max_cycles: int | None = None
+) -> Outcome:
+    """Run to idle. "full": time and values; "functional": values only; "timing": time only, tensors need no bytes.
+
+    Raises SimError for an unknown mode, DeadlockError when programs wait for each other.
+    """
+    if mode not in MODES:
+        raise SimError(f"mode {mode!r}: allowed are {', '.join(MODES)}")
+    if mode == "functional":
+        functional = FunctionalEngine(device, progress)
+        functional.run(tasks)
+        return Outcome(None, functional.programs, functional.findings)
+    timeline = Engine(device, progress=progress, max_cycles=max_cycles).run(tasks)
+    programs = [(run.task, run.program) for run in timeline.programs]
+    findings = find_hazards(tasks, timeline.programs)
+    if mode == "full":
+        findings += replay(device, tasks, timeline, timeline.programs)
+    return Outcome(timeline, programs, findings)

@@ -1,0 +1,83 @@
+"""Phase one of convolution backward: the checks, what the call comes down to, and its plan on a chip."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import AclnnError, SimError, TilingError
+from ascend_sim.numerics.cube_math import promote
+from ascend_sim.ops.arguments import ConvBackwardCall
+from ascend_sim.ops.call import GRADIENTS, INPUTS, AcceptedCall
+from ascend_sim.ops.checks import check_conv_backward, load_product
+from ascend_sim.ops.normalise import normalise
+from ascend_sim.ops.plan import Plan
+from ascend_sim.ops.split_plan import plan_split
+from ascend_sim.ops.status import Status
+
+
+def accept(
+    call: ConvBackwardCall, chip: ChipSpec, *, conformance: str, deterministic: bool | None,
+    tiling: Mapping[str, Mapping[str, Any]] | None = None, block_dim: int | Mapping[str, int] | None = None,
+    disarm: Mapping[str, Sequence[str]] | None = None,
+) -> AcceptedCall:  # fmt: skip
+    """Phase one's checks; raises AclnnError with the status of the first rule that fails."""
+    product = load_product("convolution_backward", chip.identity.product)
+    profile = product.profile(conformance)
+    if deterministic is None:
+        deterministic = profile.deterministic_default.value
+    result = check_conv_backward(call, product, conformance, deterministic)  # type: ignore[arg-type]
+    if result.failure is not None:
+        raise AclnnError(result.status, result.failure.message)
+    normal = normalise(call)
+    inputs = {name: tensor for name in INPUTS if (tensor := getattr(call, name)) is not None}
+    choice = product.compute_dtype(promote(*(t.dtype for t in inputs.values())), call.cube_math_type, conformance)
+    if choice.compute_dtype is None:
+        raise AclnnError(choice.status, f"cubeMathType = {call.cube_math_type}: {choice.source}")
+    if normal.transposed or normal.rank != 4 or any(0 in tensor.shape for tensor in inputs.values()):
+        raise SimError(
+            "this call passes the operator's checks, but the simulator has kernels only for 2-D convolutions that are not "
+            f"transposed and not empty; given: rank {normal.rank}, transposed {normal.transposed}, "
+            f"shapes {', '.join(str(list(t.shape)) for t in inputs.values())}"
+        )
+    mask = call.output_mask or ()
+    outputs = {
+        name: tensor
+        for name, wanted in zip(GRADIENTS, mask, strict=True)
+        if wanted and (tensor := getattr(call, name)) is not None
+    }
+    return AcceptedCall(
+        normal.problem, inputs, outputs, choice.compute_dtype, deterministic, conformance, tuple(result.warnings),
+        _per_kernel("tiling", tiling or {}), _block_dims(block_dim), disarm or {},
+    )  # fmt: skip
+
+
+def make_plan(call: AcceptedCall, chip: ChipSpec) -> Plan:
+    """The kernels of an accepted call on this chip. Raises TilingError for the user's own tiling, AclnnError 561103 else."""
+    if chip.cores.coupled or chip.fixpipe is None:
+        raise SimError(f"{chip.name} ({chip.identity.arch}): there are no kernels yet for coupled architectures")
+    try:
+        return plan_split(call, chip)
+    except TilingError as error:
+        if call.tiling:
+            raise
+        raise AclnnError(Status.INNER_NULLPTR, f"no tiling fits: {error}") from error
+
+
+def _per_kernel(what: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    known = ("grad_input", "grad_weight")
+    for name in values:
+        if name not in known:
+            raise SimError(f"{what}: no cube kernel {name!r}; allowed are {' and '.join(known)}")
+    return values
+
+
+def _block_dims(block_dim: int | Mapping[str, int] | None) -> Mapping[str, int]:
+    if block_dim is None:
+        return {}
+    each = {"grad_input": block_dim, "grad_weight": block_dim} if isinstance(block_dim, int) else block_dim
+    for name, count in _per_kernel("block_dim", each).items():
+        if not isinstance(count, int) or count < 1:
+            raise SimError(f"block_dim of {name}: {count!r}; allowed is a whole number from 1")
+    return each

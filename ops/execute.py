@@ -1,0 +1,79 @@
+"""Phase two: a plan's tensors get addresses, its steps become tasks, the tasks run, the gradients come back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
+from ascend_sim.memory.gm import Allocation
+from ascend_sim.numerics import numpy_dtype
+from ascend_sim.ops.arguments import TensorArg
+from ascend_sim.ops.call import AcceptedCall
+from ascend_sim.ops.plan import Plan
+from ascend_sim.runtime import Device, Outcome, Progress, Task, run_tasks
+
+Array = NDArray[Any]
+
+
+@dataclass
+class Execution:
+    """A run plan: `outcome`, its `tasks`, and the device tensors of the masked outputs."""
+
+    outcome: Outcome
+    tasks: list[Task]
+    outputs: dict[str, Allocation]
+
+
+def execute(
+    plan: Plan, chip: ChipSpec, inputs: Mapping[str, Array | None], mode: str, *, l2: str = "cold",
+    progress: Progress | None = None, max_cycles: int | None = None,
+) -> Execution:  # fmt: skip
+    """Run a placed plan on a fresh device. `inputs` are flat storages (None in timing mode); `l2` is "cold" or "warm"."""
+    if l2 not in ("cold", "warm"):
+        raise SimError(f"l2 {l2!r}: allowed are cold and warm")
+    device = Device(chip, with_values=mode != "timing")
+    allocations: dict[str, Allocation] = {}
+    for tensor in plan.tensors.values():
+        if tensor.role != "workspace":
+            allocations[tensor.name] = device.allocate(tensor.size, tensor.name)
+    for name, storage in inputs.items():
+        data = allocations[name].data
+        if storage is not None and data is not None:
+            data[:] = storage.view(np.uint8).ravel()
+        if l2 == "warm":
+            device.warm(allocations[name])
+    workspace = device.allocate(plan.workspace_bytes, "workspace")
+    for name, offset in plan.offsets.items():
+        allocations[name] = _part(workspace, offset, plan.tensors[name].size, name)
+    tasks = [step.make(chip, allocations) for step in plan.steps]
+    outcome = run_tasks(device, tasks, mode, progress=progress, max_cycles=max_cycles)
+    outputs = {t.name: allocations[t.name] for t in plan.tensors.values() if t.role == "output"}
+    return Execution(outcome, tasks, outputs)
+
+
+def _part(whole: Allocation, offset: int, size: int, name: str) -> Allocation:
+    data = None if whole.data is None else whole.data[offset : offset + size]
+    return Allocation(whole.base + offset, size, name, data)
+
+
+def gradient(call: AcceptedCall, allocation: Allocation, name: str) -> Array:
+    """An output as the caller sees it: his shape and dtype."""
+    tensor = call.outputs[name]
+    assert allocation.data is not None
+    flat = allocation.data.view(numpy_dtype(tensor.dtype))
+    return view_of(flat, tensor).copy()
+
+
+def view_of(storage: Array, tensor: TensorArg) -> Array:
+    """A tensor's elements in its flat storage."""
+    if tensor.strides is None:
+        count = int(np.prod(tensor.shape, dtype=np.int64))
+        return storage[tensor.offset : tensor.offset + count].reshape(tensor.shape)
+    strides = tuple(stride * storage.itemsize for stride in tensor.strides)
+    return np.lib.stride_tricks.as_strided(storage[tensor.offset :], tensor.shape, strides)

@@ -1,0 +1,106 @@
+"""TransData of feature maps against plain numpy, bit by bit, in both modes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from vector_runs import both_modes, chip, codes, execute, nc1hwc0, useless_waits
+
+from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.engine.task import Task
+from ascend_sim.errors import SimError
+from ascend_sim.memory.gm import Allocation
+from ascend_sim.ops.kernels.trans_data_feature import feature_from_c0_task, feature_to_c0_task
+
+SHAPES = st.tuples(st.integers(1, 3), st.integers(1, 40), st.integers(1, 3), st.integers(1, 50))
+LAYOUTS = st.sampled_from([(2, 16), (4, 8), (4, 16)])  # (bytes, C0); the last is fp32 in blocks of a 16-bit operand
+
+
+class Make:
+    def __init__(self, to_c0: bool, shape: tuple[int, ...], itemsize: int, c0: int) -> None:
+        self.function: Any = feature_to_c0_task if to_c0 else feature_from_c0_task
+        self.arguments, self.c0 = (*shape, itemsize), c0
+
+    def __call__(self, on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str]) -> Task:
+        task: Task = self.function(on, source, target, *self.arguments, c0=self.c0, disarm=disarm)
+        return task
+
+
+def check(shape: tuple[int, int, int, int], itemsize: int, c0: int, seed: int = 0) -> None:
+    plain = codes(np.random.default_rng(seed), shape, itemsize)
+    blocks = nc1hwc0(plain, c0)
+    there = both_modes(Make(True, shape, itemsize, c0), plain, blocks.nbytes)
+    np.testing.assert_array_equal(there.view(plain.dtype), blocks.ravel())
+    # Whatever stands in the padding must not come back.
+    blocks[blocks == 0] = 99
+    back = both_modes(Make(False, shape, itemsize, c0), blocks, plain.nbytes)
+    np.testing.assert_array_equal(back.view(plain.dtype), plain.ravel())
+
+
+@settings(max_examples=25, deadline=None)
+@given(SHAPES, LAYOUTS, st.integers(0, 9))
+def test_both_ways(shape: tuple[int, int, int, int], layout: tuple[int, int], seed: int) -> None:
+    check(shape, *layout, seed)
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 3, 1, 5000), (1, 100, 1, 901), (41, 17, 1, 1), (1, 1, 1, 1), (2, 16, 1, 3 * 1536), (1, 2000, 1, 1)]
+)
+@pytest.mark.parametrize(("itemsize", "c0"), [(2, 16), (4, 8), (4, 16)])
+def test_more_than_one_tile_or_wave(shape: tuple[int, int, int, int], itemsize: int, c0: int) -> None:
+    check(shape, itemsize, c0)
+
+
+@pytest.mark.parametrize("to_c0", [True, False])
+def test_every_wait_matters(to_c0: bool) -> None:
+    # 200 images on 40 cores: five tiles each.
+    shape = (200, 16, 1, 64)
+    plain = codes(np.random.default_rng(0), shape, 2)
+    pair = plain, nc1hwc0(plain, 16)
+    source, target = pair if to_c0 else pair[::-1]
+    make = Make(to_c0, shape, 2, 16)
+    assert useless_waits(make, source, target.nbytes, target.ravel().view(np.uint8)) == []
+
+
+@pytest.mark.parametrize(("images", "blocks"), [(32, 32), (48, 48), (100, 48), (25, 25)])
+def test_one_block_per_image(images: int, blocks: int) -> None:
+    on = load_chip("ascend910b2")
+    device = Allocation(0, 10**9, "x", None)
+    assert feature_to_c0_task(on, device, device, images, 64, 1, 3025, 4).block_dim == blocks
+
+
+def test_a_single_image_is_shared() -> None:
+    shape = (1, 64, 1, 3136)
+    plain = codes(np.random.default_rng(0), shape, 2)
+    _, _, task = execute(Make(True, shape, 2, 16), plain, plain.nbytes, "functional")
+    assert task.block_dim == 12  # 4 channel blocks x 3 pieces of 1536 pixels at most
+
+
+def test_what_a_report_needs() -> None:
+    space = Allocation(0, 10**6, "grad_output", None)
+    task = feature_to_c0_task(chip(), space, space, 2, 20, 1, 9, 2, dtype="float16")
+    assert (task.name, task.op_type, task.core_kind) == ("TransData_grad_output", "TransData", "AIV")
+    assert task.info["formats"] == {"input": "NCHW", "output": "NC1HWC0"}
+    assert task.info["dtypes"] == {"input": "float16", "output": "float16"}
+    assert task.info["shapes"] == {"input": [2, 20, 9], "output": [2, 2, 9, 16]}
+    back = feature_from_c0_task(chip(), space, space, 2, 20, 3, 9, 2)
+    assert back.info["formats"] == {"input": "NDC1HWC0", "output": "NCDHW"}
+
+
+@pytest.mark.parametrize(("itemsize", "c0"), [(2, 8), (1, 32), (4, 32)])
+def test_unknown_blocks_are_refused(itemsize: int, c0: int) -> None:
+    space = Allocation(0, 10**6, "x", None)
+    with pytest.raises(SimError, match="C0 = "):
+        feature_to_c0_task(chip(), space, space, 1, 1, 1, 1, itemsize, c0=c0)
+
+
+def test_a_short_tensor_is_refused() -> None:
+    shape = (1, 16, 1, 64)
+    plain = codes(np.random.default_rng(0), shape, 2)
+    with pytest.raises(SimError, match="covers bytes"):
+        execute(Make(True, shape, 2, 16), plain, plain.nbytes - 2, "functional")

@@ -1,0 +1,55 @@
+"""timeline.npz gives back every column of a Timeline."""
+
+import numpy as np
+import pytest
+from small_kernels import CHIP, run_three
+
+from ascend_sim.engine.timeline import Timeline
+from ascend_sim.errors import SimError
+from ascend_sim.isa.base import PIPES
+from ascend_sim.report.timeline_file import load_timeline, write_timeline
+
+
+@pytest.fixture(scope="module")
+def run():
+    return run_three()
+
+
+def test_round_trip(run, tmp_path):
+    tasks, timeline = run
+    write_timeline(tmp_path / "timeline.npz", timeline, tasks, CHIP)
+    file = load_timeline(tmp_path / "timeline.npz")
+    assert (file.chip, file.cube_mhz) == ("ascend910b3", 1800)
+    assert file.tasks["name"].tolist() == ["cast", "cube loop", "mixed"]
+    assert file.tasks["finish"].tolist() == [one.finish for one in timeline.tasks]
+    assert len(file.programs["task"]) == len(timeline.programs)
+    for index, one in enumerate(timeline.programs):
+        rows = file.program(index)
+        for name in ("start", "end", "retire", "stall", "cause", "l2_wait", "hbm_wait"):
+            assert np.array_equal(rows[name], getattr(one, name))
+        assert file.programs["core"][index] == one.core and file.programs["task"][index] == one.task
+        assert file.programs["core_kind"][index] == one.program.core_kind
+        for row, view in enumerate(one.program):
+            assert file.instructions["text"][rows["instruction"][row]] == str(view.instruction)
+            assert PIPES[rows["pipe"][row]] == view.pipe
+            assert (rows["dst"][row], rows["src0"][row], rows["tile"][row]) == (view.dst, view.src0, view.tile)
+
+
+def test_the_same_run_gives_the_same_bytes(run, tmp_path):
+    for name, (tasks, timeline) in (("a", run), ("b", run_three())):
+        write_timeline(tmp_path / name, timeline, tasks, CHIP)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_nothing_ran(tmp_path):
+    write_timeline(tmp_path / "timeline.npz", Timeline(), [], CHIP)
+    file = load_timeline(tmp_path / "timeline.npz")
+    assert len(file.rows["start"]) == len(file.programs["task"]) == len(file.tasks["name"]) == 0
+
+
+def test_other_files_are_refused(tmp_path):
+    np.savez(tmp_path / "other.npz", a=np.arange(3))
+    (tmp_path / "text.npz").write_text("hello")
+    for name in ("other.npz", "text.npz", "missing.npz"):
+        with pytest.raises(SimError, match=name):
+            load_timeline(tmp_path / name)

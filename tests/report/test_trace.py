@@ -1,0 +1,249 @@
+"""trace.json: valid, ordered, free of overlaps, with every arrow where it belongs."""
+
+import json
+from collections import defaultdict
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_kernels import CHIP, KIB, cast_task, cube_task, mixed_task, run_three
+
+from ascend_sim.engine.device import Device
+from ascend_sim.engine.engine import Engine
+from ascend_sim.isa.sync import SetFlag, WaitFlag
+from ascend_sim.report.trace import write_trace
+
+PIPE_NAMES = {"SCALAR", "MTE1", "CUBE", "FIXP", "MTE2", "VECTOR", "MTE3"}
+NAME_OF = {"S": "SCALAR", "M": "CUBE", "FIX": "FIXP", "V": "VECTOR", "MTE1": "MTE1", "MTE2": "MTE2", "MTE3": "MTE3"}
+MHZ = CHIP.clock.cube_mhz
+
+
+@pytest.fixture(scope="module")
+def run():
+    return run_three()
+
+
+@pytest.fixture(scope="module")
+def trace(run, tmp_path_factory):
+    tasks, timeline = run
+    return load(tasks, timeline, tmp_path_factory.mktemp("trace"))
+
+
+def load(tasks, timeline, folder, **options):
+    path = folder / "trace.json"
+    write_trace(path, timeline, tasks, CHIP, **options)
+    assert [file.name for file in folder.iterdir()] == ["trace.json"]
+    return json.loads(path.read_text())
+
+
+def names(trace, kind):
+    """pid, or (pid, tid) -> its name."""
+    found = {}
+    for event in trace["traceEvents"]:
+        if event["ph"] == "M" and event["name"] == f"{kind}_name":
+            key = event["pid"] if kind == "process" else (event["pid"], event["tid"])
+            assert key not in found
+            found[key] = event["args"]["name"]
+    return found
+
+
+def tracks(trace):
+    found = defaultdict(list)
+    for event in trace["traceEvents"]:
+        if event["ph"] == "X":
+            found[event["pid"], event["tid"]].append(event)
+    return found
+
+
+def check_no_overlap(trace):
+    """In the order of the file, in floats and, as Perfetto reads them, in whole nanoseconds."""
+    for events in tracks(trace).values():
+        assert all(event["dur"] >= 0 for event in events)
+        for early, late in pairwise(events):
+            assert early["ts"] + early["dur"] <= late["ts"]
+            assert int(early["ts"] * 1000) + int(early["dur"] * 1000) <= int(late["ts"] * 1000)
+
+
+def test_header_stands_before_the_first_bracket(run, tmp_path):
+    tasks, timeline = run
+    path = tmp_path / "trace.json"
+    assert write_trace(path, timeline, tasks, CHIP) == (43, 43)
+    head = path.read_text().split("[")[0]
+    assert '"profilingType": "op"' in head and '"displayTimeUnit": "ns"' in head
+    assert "43 of 43 cores are shown" in head and "left out" not in head
+
+
+def test_processes_are_cores_and_threads_are_pipes(run, trace):
+    processes, threads = names(trace, "process"), names(trace, "thread")
+    assert len(set(processes.values())) == len(processes) == 43
+    assert {"core0.cubecore", "core2.cubecore", "core0.veccore0", "core19.veccore1"} <= set(processes.values())
+    assert set(threads.values()) == PIPE_NAMES
+    for (pid, _), name in threads.items():
+        assert (name in ("CUBE", "MTE1", "FIXP")) <= ("cubecore" in processes[pid])
+        assert (name == "VECTOR") <= ("veccore" in processes[pid])
+    assert set(tracks(trace)) <= set(threads)
+
+
+def test_events_of_a_track_never_overlap(trace):
+    check_no_overlap(trace)
+
+
+def test_every_row_is_one_event_with_its_cycles(run, trace):
+    _, timeline = run
+    processes, threads = names(trace, "process"), names(trace, "thread")
+    expected = defaultdict(list)
+    for one in timeline.programs:
+        kind = one.program.core_kind
+        core = f"core{one.core}.cubecore" if kind == "AIC" else f"core{one.core // 2}.veccore{one.core % 2}"
+        for row, view in enumerate(one.program):
+            start, end = int(one.start[row]), int(one.end[row])
+            entry = (start, end - start, view.instruction.name, one.program.block, view.tile, row)
+            expected[core, NAME_OF[view.pipe]].append(entry)
+    shown = {
+        (processes[pid], threads[pid, tid]): [
+            (
+                round(e["ts"] * MHZ), e["args"]["cycles"], e["name"], e["args"]["block"], e["args"]["tile"], e["args"]["row"]
+            )
+            for e in events
+        ]
+        for (pid, tid), events in tracks(trace).items()
+    }  # fmt: skip
+    assert shown == expected
+    for events in tracks(trace).values():
+        assert all(round(event["dur"] * MHZ, 4) == event["args"]["cycles"] for event in events)
+
+
+def test_arguments_say_what_moved(trace):
+    fixpipe = next(e for e in trace["traceEvents"] if e["name"] == "fixpipe")
+    assert fixpipe["args"]["bytes"] == 128 * 128 * 2
+    assert fixpipe["args"]["dst"] == "GM out+0x0" and fixpipe["args"]["src0"] == "L0C+0x0"
+    assert fixpipe["args"]["instruction"].startswith("fixpipe(m=128, n=128")
+
+
+def arrows(trace):
+    """id -> (start event, end event), each with the slice that precedes it on its track."""
+    ends = defaultdict(dict)
+    last = {}
+    for event in trace["traceEvents"]:
+        track = (event["pid"], event.get("tid"))
+        if event["ph"] == "X":
+            last[track] = event
+        elif event["ph"] in "sf":
+            assert event["ph"] not in ends[event["id"]]
+            ends[event["id"]][event["ph"]] = (event, last[track])
+    assert all(set(pair) == {"s", "f"} for pair in ends.values())
+    return [(pair["s"], pair["f"]) for pair in ends.values()]
+
+
+def test_arrows_join_the_kth_set_with_the_kth_wait(run, trace):
+    _, timeline = run
+    expected = set()
+    for one in timeline.programs:
+        sets, waits = defaultdict(list), defaultdict(list)
+        for row, view in enumerate(one.program):
+            flag = view.instruction
+            if isinstance(flag, SetFlag | WaitFlag):
+                side = sets if isinstance(flag, SetFlag) else waits
+                side[flag.source, flag.destination, flag.flag].append(row)
+        for key in sets:
+            pairs = zip(sets[key], waits[key], strict=True)
+            expected |= {(one.program.core_kind, one.program.block, s, w) for s, w in pairs if one.task != 2}
+    threads, processes = names(trace, "thread"), names(trace, "process")
+    found = set()
+    for (start, source), (end, target) in arrows(trace):
+        assert source["name"].endswith("set_flag") and target["name"].endswith("wait_flag")
+        assert start["ts"] == source["ts"] and target["ts"] <= end["ts"] <= target["ts"] + target["dur"] + 1e-12
+        assert start["ts"] <= end["ts"] and end["bp"] == "e"
+        if source["name"] == "set_flag":
+            assert start["pid"] == end["pid"]
+            assert (
+                f"source={threads[start['pid'], start['tid']]}".replace("CUBE", "M")
+                .replace("VECTOR", "V")
+                .replace("FIXP", "FIX")
+                in (source["args"]["instruction"])
+            )
+            kind = "AIC" if "cubecore" in processes[start["pid"]] else "AIV"
+            found.add((kind, source["args"]["block"], source["args"]["row"], target["args"]["row"]))
+    assert found == expected and expected
+
+
+def test_cross_core_arrows_come_from_the_last_part(run, trace):
+    """Mode 2: from the AIC of the block to both AIVs; mode 0: to all four from the AIV that raised last (block 1's)."""
+    processes = names(trace, "process")
+    cross = [pair for pair in arrows(trace) if pair[0][1]["name"] == "cross_core_set_flag"]
+    from_cube = [(s, f) for (_, s), (_, f) in cross if "cubecore" in processes[s["pid"]]]
+    from_vector = [(s, f) for (_, s), (_, f) in cross if "veccore" in processes[s["pid"]]]
+    assert len(from_cube) == 4 and all(s["args"]["block"] == f["args"]["block"] for s, f in from_cube)
+    assert {processes[f["pid"]] for _, f in from_cube} == {f"core{c}.veccore{v}" for c in (0, 1) for v in (0, 1)}
+    assert len(from_vector) == 4 and {s["args"]["block"] for s, _ in from_vector} == {1}
+    assert len({s["pid"] for s, _ in from_vector}) == 1
+
+
+def test_disarmed_waits_have_no_arrow(tmp_path):
+    device = Device(CHIP, with_values=False)
+    task = cube_task(device, blocks=1)
+    whole = Engine(device).run([task])
+    number = len(arrows(load([task], whole, tmp_path)))
+    table = whole.programs[0].program.table
+    for index, one in enumerate(table.instructions):
+        if isinstance(one, WaitFlag) and one.source == "MTE2":
+            table.instructions[index] = WaitFlag(one.source, one.destination, one.flag, False)
+            table.kinds[index] = table.instructions[index].kind
+    table._columns.clear()
+    left = arrows(load([task], whole, tmp_path))
+    assert len(left) == number - 8
+    assert all("source=MTE2" not in s["args"]["instruction"] for (_, s), _ in left)
+
+
+def test_blocks_span_from_dispatch_to_end(run, trace):
+    _, timeline = run
+    spans = defaultdict(dict)
+    for event in trace["traceEvents"]:
+        if event["ph"] in "be":
+            spans[event["id"]][event["ph"]] = event
+    shown = sorted((round(s["b"]["ts"] * MHZ), round(s["e"]["ts"] * MHZ)) for s in spans.values())
+    assert shown == sorted((one.launch, one.finish) for one in timeline.programs)
+
+
+def test_beyond_the_limit_the_lowest_cores_stay_whole(run, trace, tmp_path):
+    tasks, timeline = run
+    counts = defaultdict(int)
+    for event in trace["traceEvents"]:
+        counts[event["pid"]] += event["ph"] != "M"
+    limit = sum(counts.values()) // 2
+    cut = load(tasks, timeline, tmp_path, limit=limit)
+    events = [event for event in cut["traceEvents"] if event["ph"] != "M"]
+    assert 0 < len(events) <= limit
+    kept = list(names(cut, "process"))
+    assert kept == sorted(counts)[: len(kept)] and len(kept) < 43
+    assert (
+        cut["otherData"]["cores"].startswith(f"{len(kept)} of 43 cores are shown")
+        and str(limit) in cut["otherData"]["cores"]
+    )
+    slices = [e for e in events if e["ph"] == "X"]
+    assert len(slices) == sum(e["ph"] == "X" and e["pid"] in kept for e in trace["traceEvents"])
+    assert arrows(cut)
+
+
+def test_one_core_is_always_shown(run, tmp_path):
+    tasks, timeline = run
+    cut = load(tasks, timeline, tmp_path, limit=1)
+    assert list(names(cut, "process").values()) == ["core0.cubecore"]
+
+
+def test_two_traces_are_the_same_bytes(run, trace, tmp_path):
+    assert load(*run_three(), tmp_path) == trace
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(1, 5), st.sampled_from([4, 8, 16]), st.integers(1, 60), st.integers(1, 4))
+def test_no_overlap_in_any_mixture(tmp_path_factory, cube_blocks, steps, blocks, pieces):
+    device = Device(CHIP, with_values=False)
+    wide = device.allocate(blocks * pieces * 8 * KIB, "wide")
+    tasks = [cube_task(device, cube_blocks, 2 * steps), cast_task(device, wide, blocks, pieces), mixed_task(device)]
+    tasks[1].stream = 1
+    folder = tmp_path_factory.mktemp("mixture")
+    trace = load(tasks, Engine(device).run(tasks), folder)
+    check_no_overlap(trace)
+    arrows(trace)
