@@ -81,11 +81,9 @@ def _execute(values: ProgramValues, raised: dict[_Key, int], task: Task) -> Iter
         instruction = instructions[argument]
         if instruction.has_values:
             addresses = (dst, src0, src1)
-            early, late, writes = values.plan(argument, instruction)
-            values.check_reads(row, early, addresses)
-            values.check_reads(row, late, addresses)
+            values.at_start(row, argument, addresses, instruction)
             instruction.commit(memory, dst, instruction.read(memory, dst, src0, src1))
-            values.mark_writes(writes, addresses)
+            values.at_retirement(row, argument, addresses, instruction)
         elif kind == CROSS_SET:
             assert isinstance(instruction, CrossCoreSetFlag)
             raised[_key(instruction.flag, instruction.mode, program, program.core_kind)] += 1

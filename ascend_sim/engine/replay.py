@@ -51,13 +51,11 @@ def replay(device: Device, tasks: Sequence[Task], timeline: Timeline, programs: 
             program = values[owner]
             argument, dst, src0, src1, _ = table_rows[owner][row].tolist()
             instruction = program.program.table.instructions[argument]
-            early, late, writes = program.plan(argument, instruction)
             addresses = (dst, src0, src1)
             if phase[event] == 1:
-                program.check_reads(row, early, addresses)
+                program.at_start(row, argument, addresses, instruction)
                 pending[owner, row] = instruction.read(program.memory, dst, src0, src1)
             else:
-                program.check_reads(row, late, addresses)
+                program.at_retirement(row, argument, addresses, instruction)
                 instruction.commit(program.memory, dst, pending.pop((owner, row)))
-                program.mark_writes(writes, addresses)
     return findings

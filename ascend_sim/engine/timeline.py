@@ -63,7 +63,7 @@ class ProgramRun:
         cycles = np.bincount(pipe, weights=length, minlength=len(PIPES))
         issue = self.program.table.chip.scalar.issue_cycles
         busy = {name: int(cycles[p]) for p, name in enumerate(PIPES)}
-        busy["S"] += issue * int(np.count_nonzero(pipe != 0))
+        busy["S"] += issue * int(np.count_nonzero((pipe != 0) | (kind == BARRIER_ALL)))
         return busy
 
     def stalls(self, pipe: str) -> dict[str, int]:

@@ -16,7 +16,7 @@ from ascend_sim.memory.regions import Region, row_starts
 
 _PLACE = {"dst": 0, "src0": 1, "src1": 2}
 _Regions = list[tuple[int, Region]]
-_Plan = tuple[_Regions, _Regions, _Regions]
+_Plan = tuple[_Regions, _Regions, _Regions, tuple[bool, ...]]
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,8 @@ class ProgramValues:
         self._findings = findings
         self._shadow = shadow
         self._plans: dict[int, _Plan] = {}
+        self._started: set[tuple[int, ...]] = set()
+        self._retired: set[tuple[int, ...]] = set()
 
     def plan(self, argument: int, instruction: Instruction) -> _Plan:
         """Local regions that an instruction reads at its start, reads at its retirement and writes then.
@@ -83,25 +85,42 @@ class ProgramValues:
             early = [(place, region) for place, region in local if place != 0]
             late = [(place, region) for place, region in local if place == 0]
             writes = [(_PLACE[r.operand], r) for r in instruction.writes() if r.space != "GM"]
-            found = self._plans[argument] = (early, late, writes)
+            places = {place for place, _ in (*local, *writes)}
+            found = self._plans[argument] = (early, late, writes, tuple(place in places for place in range(3)))
         return found
 
-    def check_reads(self, row: int, reads: Sequence[tuple[int, Region]], addresses: tuple[int, int, int]) -> None:
-        """Record a finding when a local byte is read that nobody wrote."""
+    def at_start(self, row: int, argument: int, addresses: tuple[int, int, int], instruction: Instruction) -> None:
+        """Check what an instruction reads when it starts. Bytes once written stay written, so each place is checked once."""
+        early, _, _, local = self.plan(argument, instruction)
+        key = (argument, *(a if used else 0 for a, used in zip(addresses, local, strict=True)))
+        if key not in self._started:
+            if self._check(row, early, addresses):
+                self._started.add(key)
+
+    def at_retirement(self, row: int, argument: int, addresses: tuple[int, int, int], instruction: Instruction) -> None:
+        """Check what an instruction accumulates into and remember what it writes."""
+        _, late, writes, local = self.plan(argument, instruction)
+        key = (argument, *(a if used else 0 for a, used in zip(addresses, local, strict=True)))
+        if key not in self._retired:
+            if self._check(row, late, addresses):
+                self._retired.add(key)
+            for place, region in writes:
+                self.local.written[region.space][self._shadow.blocks(region, addresses[place])] = True
+
+    def _check(self, row: int, reads: Sequence[tuple[int, Region]], addresses: tuple[int, int, int]) -> bool:
+        """True when every local byte of `reads` was written; else a finding is recorded."""
+        fine = True
         for place, region in reads:
             written = self.local.written[region.space][self._shadow.blocks(region, addresses[place])]
             if not written.all():
+                fine = False
                 missing = int(written.size - np.count_nonzero(written)) * BLOCK
-                view = self.program[row]
                 self._findings.append(
                     Finding(
                         "uninitialised",
                         self.task.name,
-                        f"{self.program.where}: {view} reads {missing} bytes of {region.space} that were never written",
+                        f"{self.program.where}: {self.program[row]} reads {missing} bytes of {region.space} that were "
+                        f"never written",
                     )
                 )
-
-    def mark_writes(self, writes: Sequence[tuple[int, Region]], addresses: tuple[int, int, int]) -> None:
-        """Remember what is written now."""
-        for place, region in writes:
-            self.local.written[region.space][self._shadow.blocks(region, addresses[place])] = True
+        return fine

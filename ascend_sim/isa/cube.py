@@ -17,6 +17,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Memory, ceil_div
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import cast, numpy_dtype, round_to
+from ascend_sim.numerics.widen import to_float32
 
 SIDE = 16
 """Rows and columns of one L0C fractal."""
@@ -70,10 +71,8 @@ class Mmad(Instruction):
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
         m1, k1, n1, c0 = self._shapes()
         dtype = numpy_dtype("float32" if self.dtype == "hf32" else self.dtype)
-        left = np.empty((m1, SIDE, k1, c0), np.float32)
-        left[...] = memory.array("L0A", src0, (m1, k1, SIDE, c0), dtype).transpose(0, 2, 1, 3)
-        right = np.empty((n1, SIDE, k1, c0), np.float32)
-        right[...] = memory.array("L0B", src1, (k1, n1, SIDE, c0), dtype).transpose(1, 2, 0, 3)
+        left = to_float32(memory.array("L0A", src0, (m1, k1, SIDE, c0), dtype).transpose(0, 2, 1, 3))
+        right = to_float32(memory.array("L0B", src1, (k1, n1, SIDE, c0), dtype).transpose(1, 2, 0, 3))
         a = left.reshape(m1 * SIDE, k1 * c0)[:, : self.k]
         b = right.reshape(n1 * SIDE, k1 * c0)[:, : self.k]
         if self.dtype == "hf32":

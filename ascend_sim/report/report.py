@@ -176,7 +176,8 @@ def _times(chip: ChipSpec, span: TaskRun, runs: Sequence[ProgramRun], origin: in
         key = (run.program.core_kind, run.core)
         core_cycles[key] = core_cycles.get(key, 0) + run.finish - run.launch
     longest = max(core_cycles.values(), default=0)
-    pipes = {name: _PipeTime.of(chip, name, runs) for name in PIPES}
+    busy = [run.busy() for run in runs]
+    pipes = {name: _PipeTime.of(chip, name, runs, busy) for name in PIPES}
     main = max((pipe for pipe in pipes.values() if pipe.cores), key=lambda pipe: pipe.mean_busy, default=None)
     working = [pipe for pipe in pipes.values() if pipe.works]
     return {
@@ -210,26 +211,26 @@ class _PipeTime:
     held: dict[str, int]
 
     @classmethod
-    def of(cls, chip: ChipSpec, name: str, runs: Sequence[ProgramRun]) -> _PipeTime:
-        having = [run for run in runs if name in chip.cores.kinds[run.program.core_kind].pipes]  # type: ignore[index]
+    def of(cls, chip: ChipSpec, name: str, runs: Sequence[ProgramRun], busy: Sequence[Mapping[str, int]]) -> _PipeTime:
         stalls, held = dict.fromkeys(CAUSES, 0), {"L2 share": 0, "HBM share": 0}
+        cores: set[tuple[str, int]] = set()
         works = name == "S"
-        for run in having:
+        span = cycles = 0
+        for run, busy_cycles in zip(runs, busy, strict=True):
+            kind = run.program.core_kind
+            if name not in chip.cores.kinds[kind].pipes:  # type: ignore[index]
+                continue
+            cores.add((kind, run.core))
+            span += run.finish - run.begin
+            cycles += busy_cycles[name]
             rows = run.program.per_row("pipe") == PIPE_INDEX[name]
             works = works or bool(rows.any())
-            for cause, cycles in run.stalls(name).items():
-                stalls[cause] += cycles
+            for cause, stall in run.stalls(name).items():
+                stalls[cause] += stall
             held["L2 share"] += int(run.l2_wait[rows].sum())
             held["HBM share"] += int(run.hbm_wait[rows].sum())
-        return cls(
-            name,
-            len({(run.program.core_kind, run.core) for run in having}),
-            works,
-            sum(run.finish - run.begin for run in having),
-            sum(run.busy()[name] for run in having),
-            {cause: cycles for cause, cycles in stalls.items() if cycles},
-            {cause: cycles for cause, cycles in held.items() if cycles},
-        )
+        happened = [{cause: count for cause, count in found.items() if count} for found in (stalls, held)]
+        return cls(name, len(cores), works, span, cycles, *happened)
 
     @property
     def mean_busy(self) -> float:

@@ -25,7 +25,9 @@ PIPE_KEYS = {
 }  # fmt: skip
 """Pipes under the names of the vendor's profiler columns."""
 
-Lines = NDArray[np.int64]
+Lines = NDArray[np.bool_]
+"""One entry per L2 line of GM, from address 0 on."""
+
 _COLUMN = {"dst": 1, "src0": 2, "src1": 3}
 
 
@@ -38,7 +40,7 @@ class Rooflines:
 
     def __init__(self, chip: ChipSpec, *, cold: bool) -> None:
         self._chip = chip
-        self._used: Lines | None = np.empty(0, np.int64) if cold else None
+        self._used: Lines | None = np.zeros(0, np.bool_) if cold else None
 
     def of(self, task: Task, programs: Sequence[Program]) -> dict[str, int]:
         """Least cycles between the first instruction of a kernel and its end, by what bounds it; only those above zero.
@@ -53,12 +55,13 @@ class Rooflines:
         """Bytes that HBM must deliver whatever the order; lines that the kernel also writes may be there without."""
         memory = self._chip.memory
         read, written = gm_lines(self._chip, task, programs)
-        only_read = np.setdiff1d(read, written, assume_unique=True)
+        only_read = read & ~written
         if self._used is None:
-            return max(len(only_read) * memory.l2_line_bytes - memory.l2_bytes, 0)
-        missed = np.setdiff1d(only_read, self._used, assume_unique=True)
-        self._used = np.unique(np.concatenate((self._used, read, written)))
-        return len(missed) * memory.l2_line_bytes
+            return max(int(np.count_nonzero(only_read)) * memory.l2_line_bytes - memory.l2_bytes, 0)
+        count = max(len(self._used), len(read))
+        used, now = (np.pad(lines, (0, count - len(lines))) for lines in (self._used, read | written))
+        self._used = used | now
+        return int(np.count_nonzero(only_read & ~used[: len(read)])) * memory.l2_line_bytes
 
 
 def _l2_bounds(chip: ChipSpec, programs: Sequence[Program]) -> dict[str, int]:
@@ -111,24 +114,25 @@ def _least_cycles(chip: ChipSpec, table: InstructionTable) -> tuple[NDArray[np.f
 
 
 def gm_lines(chip: ChipSpec, task: Task, programs: Sequence[Program]) -> tuple[Lines, Lines]:
-    """Numbers of the distinct L2 lines that a kernel reads (atomics too) and writes, each sorted."""
+    """The L2 lines that a kernel reads (atomics too) and those that it writes, up to the end of its last tensor."""
     line = chip.memory.l2_line_bytes
     bases = np.asarray([tensor.base for tensor in task.tensors] or [0], np.int64)
-    parts: dict[bool, list[Lines]] = {True: [], False: []}
-    shapes: dict[tuple[int, int, int], Lines] = {}
+    count = -(-max((tensor.base + tensor.size for tensor in task.tensors), default=0) // line)
+    read, written = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+    shapes: dict[tuple[int, int, int], NDArray[np.int64]] = {}
     for program in programs:
         table = program.table
         rows = program.rows[program.per_row("kind") == TRANSFER]
-        for argument in np.unique(rows[:, 0]).tolist():
+        for argument in np.flatnonzero(np.bincount(rows[:, 0])).tolist():
             access = table.accesses[argument]
             assert access is not None
             operand = rows[rows[:, 0] == argument, _COLUMN[access.region.operand]]
             address = bases[operand >> SLOT_SHIFT] + (operand & OFFSET_MASK)
-            for phase in np.unique(address % line).tolist():
-                key = (id(table), argument, phase)
+            first, phase = address // line, address % line
+            for offset in np.flatnonzero(np.bincount(phase)).tolist():
+                key = (id(table), argument, offset)
                 if key not in shapes:
-                    shapes[key] = footprint(access.region, phase, line).lines
-                first = np.unique(address[address % line == phase] // line)
-                parts[access.direction != "write"].append(np.unique(first[:, None] + shapes[key][None, :]))
-    read, written = (np.unique(np.concatenate([*parts[kind], np.empty(0, np.int64)])) for kind in (True, False))
+                    shapes[key] = footprint(access.region, offset, line).lines
+                touched = first[phase == offset, None] + shapes[key]
+                (written if access.direction == "write" else read)[touched] = True
     return read, written

@@ -15,6 +15,8 @@ from rich.text import Text
 from ascend_sim.report.report import Report
 
 _FINDINGS_SHOWN = 5
+_WIDE = 110
+"""Columns from which the kernels' own names are shown too."""
 
 
 def render(report: Report, console: Console) -> None:
@@ -53,11 +55,21 @@ def _problem(console: Console, problem: Mapping[str, Any]) -> None:
 
 
 def _kernels(console: Console, data: Mapping[str, Any]) -> None:
-    columns = ("op_type", "core", ">blocks", ">us", ">share", "bottleneck", "main stall")
+    named = console.width >= _WIDE
+    columns = [
+        "op_type",
+        *(["kernel"] if named else []),
+        "core",
+        ">blocks",
+        ">us",
+        ">share",
+        "bottleneck",
+        "main stall",
+    ]
     table = _grid("Kernels in launch order", columns)
     total = data["total_us"]
     for kernel in data["kernels"]:
-        cells = [kernel["op_type"], kernel["core_type"], str(kernel["block_dim"])]
+        cells = [kernel["op_type"], *([kernel["name"]] if named else []), kernel["core_type"], str(kernel["block_dim"])]
         if total is not None:
             pipe, stall = kernel["bottleneck_pipe"], kernel["main_stall"]
             of_core = kernel["pipes_us"][pipe] / kernel["core_us"] if pipe and kernel["core_us"] else 0.0

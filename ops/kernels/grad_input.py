@@ -84,8 +84,11 @@ class _Builder:
 
     def program(self) -> Program:
         for task in grad_input_tasks(self.tiling, self.inp, self.k.block):
-            for n in range(task.n_start, task.n_start + task.n_count, self.tiling.base_n):
-                n_count = min(self.tiling.base_n, task.n_start + task.n_count - n)
+            # The last real group may lack channels: what it does not have is not computed.
+            channels = self.call.group_channels(task.group, self.p.c_in, self.inp.cin_g)
+            n_end = min(task.n_start + task.n_count, ceil_div(channels, self.c0) * self.c0)
+            for n in range(task.n_start, n_end, self.tiling.base_n):
+                n_count = min(self.tiling.base_n, n_end - n)
                 for m in range(task.m_start, task.m_start + task.m_count, self.tiling.base_m):
                     m_count = min(self.tiling.base_m, task.m_start + task.m_count - m)
                     self.tile(task, m, m_count, n, n_count)
@@ -259,6 +262,5 @@ class _Builder:
         offset = ((task.batch * p.d_in + task.depth) * total_blocks + block) * plane_bytes + m * BLOCK_BYTES
         dtype = "float32" if self.itemsize == 4 else self.call.dtype
         rows = ceil_div(m_count, FRACTAL) * FRACTAL
-        present = min(n_count, total_blocks * self.c0 - block * self.c0)
-        self.k.fixpipe(gm_operand(GRAD_INPUT, offset), tile, m_count, present, rows, dtype, self.c0, plane_bytes)
+        self.k.fixpipe(gm_operand(GRAD_INPUT, offset), tile, m_count, n_count, rows, dtype, self.c0, plane_bytes)
         self.pipeline.tiles.release()

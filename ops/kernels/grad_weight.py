@@ -115,16 +115,19 @@ class _CubeBuilder:
     def tiles(self, task: GradWeightTask) -> Iterator[tuple[int, int, int, int]]:
         """L0C tiles of a task, (m, count, n, count), in the order of the tiling; a tile stays within one kernel plane."""
         per_plane = self.inp.cin1 * self.inp.taps * self.c0
+        present = self.input_blocks(task) * self.inp.taps * self.c0
         columns = []
         n = task.n_start
         while n < task.n_start + task.n_count:
-            count = min(self.tiling.base_n, task.n_start + task.n_count - n, per_plane - n % per_plane)
+            left = task.n_start + task.n_count - n
+            count = min(self.tiling.base_n, left, present - n % per_plane)
+            if count <= 0:
+                n += min(left, per_plane - n % per_plane)  # channels that the last real group does not have
+                continue
             columns.append((n, count))
             n += count
-        rows = [
-            (m, min(self.tiling.base_m, task.m_start + task.m_count - m))
-            for m in range(task.m_start, task.m_start + task.m_count, self.tiling.base_m)
-        ]
+        end = min(task.m_start + task.m_count, self.channels(task))
+        rows = [(m, min(self.tiling.base_m, end - m)) for m in range(task.m_start, end, self.tiling.base_m)]
         if self.tiling.iterate_order:
             yield from ((*row, *column) for column in columns for row in rows)
         else:
@@ -196,6 +199,10 @@ class _CubeBuilder:
         )
         self.a1.loaded()
 
+    def input_blocks(self, task: GradWeightTask) -> int:
+        """Channel blocks of the input that exist in the task's real group."""
+        return ceil_div(self.call.group_channels(task.group, self.p.c_in, self.inp.cin_g), self.c0)
+
     def channels(self, task: GradWeightTask) -> int:
         """gradOutput channels that exist in the task's real group."""
         return self.call.group_channels(task.group, self.p.c_out, self.inp.cout_g)
@@ -221,7 +228,7 @@ class _CubeBuilder:
             return
         total_blocks = ceil_div(p.c_in, self.c0)
         block = task.group * self.inp.cin_g // self.c0 + first
-        blocks = min(last - first + 1, total_blocks - block)
+        blocks = last - first + 1
         plane_bytes = p.h_in * p.w_in * BLOCK_BYTES
         source = ((batch * p.d_in + depth) * total_blocks + block) * plane_bytes + row * p.w_in * BLOCK_BYTES
         size = rows * p.w_in * BLOCK_BYTES

@@ -115,7 +115,9 @@ class _Kernel:
         """Elements from one row of `columns` to the next in a tile."""
         return padded(columns * self.itemsize) // self.itemsize
 
-    def _load(self, dst: int, image: int, channel: int, pixel: int, columns: int, rows: int, stride: int, step: int) -> None:
+    def _load(
+        self, dst: int, image: int, channel: int, pixel: int, columns: int, rows: int, stride: int, step: int
+    ) -> None:
         """`rows` rows of `columns` elements, `stride` elements apart in GM and `step` in UB."""
         offset = ((image * self.c + channel) * self.hw + pixel) * self.itemsize
         size = self.itemsize

@@ -27,7 +27,7 @@ from ascend_sim.ops.kernels.vector_common import (
 from ascend_sim.ops.params import ConvProblem
 from ascend_sim.ops.tiling.fields import FRACTAL, TilingInput, ceil_div
 
-_LEAST_CHANNELS = 8  # output channels of a block: the published 64-channel filter takes 8 blocks (see vector_common)
+_LEAST_BYTES = 28 * 1024  # of FRACTAL_Z per block; 26.5 to 30.2 KB give the published 64-channel filter its 8 blocks
 
 
 @dataclass(frozen=True)
@@ -255,10 +255,12 @@ def _task(
     inp = TilingInput(problem, BLOCK_BYTES // layout.c0, chip.cores.aiv, {}, chip.memory.l2_bytes)
     filters = _Filter(layout, inp, tile_bytes(chip.buffers["UB"]))
     channels = inp.real_groups * inp.cout_padded
-    blocks = ceil_div(channels, max(channels // chip.cores.aiv + 1, _LEAST_CHANNELS))
+    channel_bytes = inp.cin1 * k_d * taps * layout.block_bytes
+    blocks = ceil_div(channels, max(channels // chip.cores.aiv + 1, ceil_div(_LEAST_BYTES, channel_bytes)))
 
     def body(k: KernelBuilder, block: int) -> None:
-        turn_tiles(k, filters.tiles(*share(channels, blocks, block), padding=to_c0), to_c0, itemsize)
+        first, count = share(channels, blocks, block)
+        turn_tiles(k, filters.tiles(first, count, padding=to_c0), to_c0, itemsize)
 
     plain = [c_out, c_in, taps] if k_d == 1 else [c_out, c_in, k_d, taps]
     fractal = [inp.real_groups * k_d * inp.cin1 * taps, inp.cout_padded // FRACTAL, FRACTAL, layout.c0]

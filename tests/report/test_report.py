@@ -56,7 +56,7 @@ def test_schema(report):
 
 
 def test_times_follow_the_timeline(run, report):
-    tasks, timeline = run
+    _, timeline = run
     mhz = CHIP.clock.cube_mhz
     assert report["total_us"] == round(timeline.finish / mhz, 4)
     assert report["kernels"][0]["start_us"] == 0

@@ -26,13 +26,13 @@ TIMED = {
 }
 KERNELS = (
     {
-        "op_type": "Cast", "core_type": "AIV", "block_dim": 40, "task_us": 20.0, "core_us": 14.0, "core_cycles_max": 28000,
-        "bottleneck_pipe": "mte2", "main_stall": {"cause": "HBM share", "share": 0.4321}, **TIMED,
+        "op_type": "Cast", "name": "Cast_grad_weight", "core_type": "AIV", "block_dim": 40, "task_us": 20.0, "core_us": 14.0,
+        "core_cycles_max": 28000, "bottleneck_pipe": "mte2", "main_stall": {"cause": "HBM share", "share": 0.4321}, **TIMED,
     },
     {
-        "op_type": "Conv2DBackpropInput", "core_type": "AIC", "block_dim": 20, "task_us": 60.0, "core_us": 7.0,
-        "core_cycles_max": 9216, "bottleneck_pipe": "cube", "main_stall": None, "macs": 147456, "ideal_cycles": 2304,
-        "cube_efficiency": 0.25, **TIMED,
+        "op_type": "Conv2DBackpropInput", "name": "grad_input", "core_type": "AIC", "block_dim": 20, "task_us": 60.0,
+        "core_us": 7.0, "core_cycles_max": 9216, "bottleneck_pipe": "cube", "main_stall": None, "macs": 147456,
+        "ideal_cycles": 2304, "cube_efficiency": 0.25, **TIMED,
     },
 )  # fmt: skip
 GRADIENTS = {
@@ -99,6 +99,12 @@ def test_narrow_windows_wrap_and_lose_nothing(width):
     assert all(len(line) <= width for line in text.split("\n"))
     letters = sorted(text.replace("\n", "").replace(" ", ""))
     assert letters == sorted(GOLDEN.replace("\n", "").replace(" ", ""))
+
+
+def test_a_wide_console_also_shows_the_names_of_the_kernels():
+    text = printed(small_report(), 120)
+    assert "op_type              kernel            core  blocks" in text
+    assert "\nCast                 Cast_grad_weight  AIV       40" in text
 
 
 def test_a_log_has_no_colour_codes_and_a_terminal_has():

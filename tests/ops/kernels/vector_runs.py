@@ -16,6 +16,8 @@ from ascend_sim.engine.hazards import find_hazards
 from ascend_sim.engine.replay import replay
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.values import Finding
+from ascend_sim.isa.sync import WaitFlag
+from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import Allocation
 
 Make = Callable[[ChipSpec, Allocation, Allocation, Collection[str]], Task]
@@ -27,7 +29,8 @@ def chip() -> ChipSpec:
 
 
 def execute(
-    make: Make, source: NDArray[Any], target: NDArray[Any] | int, mode: str, on: ChipSpec | None = None, disarm: Collection[str] = ()
+    make: Make, source: NDArray[Any], target: NDArray[Any] | int, mode: str, on: ChipSpec | None = None,
+    disarm: Collection[str] = (),
 ) -> tuple[NDArray[np.uint8], list[Finding], Task]:  # fmt: skip
     """Bytes of the target afterwards; `target` gives its size in bytes or what it holds before."""
     on = on or chip()
@@ -104,12 +107,19 @@ def slow(pipe: str) -> ChipSpec:
     return base.model_copy(update={"paths": base.paths | {key: path}})
 
 
+def waited(program: Program) -> set[str]:
+    """Names of the flags that a program waits for."""
+    rows = (row.instruction for row in program)
+    waits = {(i.source, i.destination, i.flag) for i in rows if isinstance(i, WaitFlag)}
+    return {name for name, key in program.flags.items() if key in waits}
+
+
 def useless_waits(make: Make, source: NDArray[Any], target: NDArray[Any] | int, known: NDArray[np.uint8]) -> list[str]:
     """Flags whose waits may be disarmed without a finding or a wrong value on any of the slow chips."""
     probe = Device(chip())
     size = target if isinstance(target, int) else target.nbytes
     task = make(probe.chip, probe.allocate(source.nbytes, "source"), probe.allocate(size, "target"), ())
-    flags = sorted({name for b in range(task.block_dim) for program in task.build(b) for name in program.flags})
+    flags = sorted({name for b in range(task.block_dim) for program in task.build(b) for name in waited(program)})
     assert flags
     useless = []
     for flag in flags:
