@@ -78,22 +78,29 @@ def run(
     cube_math_type: Annotated[int | None, typer.Option(help="0 keep, 1 allow down, 2 fp16, 3 hf32.")] = None,
     mode: Annotated[str, typer.Option(help="full (values and time), functional (values) or timing (time).")] = "full",
     input: Annotated[Path | None, typer.Option(help="Tensors (.npz): grad_output, input, weight.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for report.json, trace.json, timeline.npz, gradients.npz.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for report.json, trace.json, timeline.npz, gradients.npz.")
+    ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     tiling: Annotated[
-        str | None, typer.Option(help="grad_input.baseM=256,grad_weight.baseK=64,... or a YAML file with the same fields.")
+        str | None,
+        typer.Option(help="grad_input.baseM=256,grad_weight.baseK=64,... or a YAML file with the same fields."),
     ] = None,
     block_dim: Annotated[
         str | None, typer.Option(help="Blocks of the cube kernels: 32, or grad_weight=32,grad_input=16.")
     ] = None,
-    l2: Annotated[str | None, typer.Option(help="cold: nothing is in the L2 at the start; warm: the inputs are.")] = None,
+    l2: Annotated[
+        str | None, typer.Option(help="cold: nothing is in the L2 at the start; warm: the inputs are.")
+    ] = None,
     deterministic: Annotated[
         bool | None, typer.Option("--deterministic/--no-deterministic", help="Default: of the chip and profile.")
     ] = None,
     conformance: Annotated[
         str | None, typer.Option(help="documented (the operator documents) or library (the released library).")
     ] = None,
-    trace_limit: Annotated[int, typer.Option(min=1, help="Events in trace.json at most; beyond, cores are left out.")] = 500_000,
+    trace_limit: Annotated[
+        int, typer.Option(min=1, help="Events in trace.json at most; beyond, cores are left out.")
+    ] = 500_000,
     max_cycles: Annotated[int | None, typer.Option(min=1, help="Stop a run that gets longer than this.")] = None,
 ) -> None:
     """Run one convolution backward and print what each kernel did."""
@@ -124,7 +131,9 @@ def _run(
         raise SimError(f"--mode {mode}: allowed are {', '.join(MODES)}")
     case = load_case(name)
     if case.operator != "convolution_backward":
-        raise SimError(f"{name}: there are no kernels yet for operator {case.operator}; there are for convolution_backward")
+        raise SimError(
+            f"{name}: there are no kernels yet for operator {case.operator}; there are for convolution_backward"
+        )
     if tensors is not None:
         case = case.with_file(tensors)
     spec = load_chip(chip or case.chip)
@@ -192,7 +201,9 @@ def parse_tiling(text: str) -> dict[str, dict[str, Any]]:
         key, _, value = part.partition("=")
         kernel, dot, field = key.strip().partition(".")
         if not dot or not value.strip().lstrip("-").isdigit():
-            raise ConfigError(f"--tiling {part!r}: allowed is KERNEL.FIELD=WHOLE NUMBER, for example grad_input.baseM=256")
+            raise ConfigError(
+                f"--tiling {part!r}: allowed is KERNEL.FIELD=WHOLE NUMBER, for example grad_input.baseM=256"
+            )
         fields.setdefault(kernel, {})[field] = int(value)
     return fields
 
@@ -207,7 +218,9 @@ def _tiling_file(path: Path) -> dict[str, dict[str, Any]]:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"--tiling {path}: not YAML ({' '.join(str(error).split())})") from error
     if not isinstance(data, dict) or not all(isinstance(fields, dict) for fields in data.values()):
-        raise ConfigError(f"--tiling {path}: must map grad_input and grad_weight to fields, like grad_input: {{baseM: 256}}")
+        raise ConfigError(
+            f"--tiling {path}: must map grad_input and grad_weight to fields, like grad_input: {{baseM: 256}}"
+        )
     return data
 
 
@@ -219,7 +232,9 @@ def parse_block_dim(text: str) -> int | dict[str, int]:
     for part in text.split(","):
         kernel, _, value = part.partition("=")
         if not value.strip().isdigit():
-            raise ConfigError(f"--block-dim {part!r}: allowed is a number, or KERNEL=NUMBER, for example grad_weight=32")
+            raise ConfigError(
+                f"--block-dim {part!r}: allowed is a number, or KERNEL=NUMBER, for example grad_weight=32"
+            )
         blocks[kernel.strip()] = int(value)
     return blocks
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.numerics import cast, check_correct, compare, round_to
@@ -24,7 +25,17 @@ Array = NDArray[Any]
 def judge(
     call: AcceptedCall, chip: ChipSpec, inputs: Mapping[str, Array], gradients: Mapping[str, Array]
 ) -> dict[str, Any]:
-    """Verdict and errors of every gradient; arrays are the caller's, plain and in their own dtypes."""
+    """Verdict and errors of every gradient; arrays are the caller's, plain and in their own dtypes.
+
+    BLAS on one thread: the same bits on every machine, and no thread waits for a busy core.
+    """
+    with threadpool_limits(limits=1, user_api="blas"):
+        return _judge(call, chip, inputs, gradients)
+
+
+def _judge(
+    call: AcceptedCall, chip: ChipSpec, inputs: Mapping[str, Array], gradients: Mapping[str, Array]
+) -> dict[str, Any]:
     p = call.problem
     counts = products_per_element(p)
     rounded = {name: _rounded(array, call, chip) for name, array in inputs.items()}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ascend_sim.engine.device import Device
@@ -20,6 +21,7 @@ from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag
 from ascend_sim.kernel.program import Program
 
 _Key = tuple[int, int, str, int]
+_CROSS = (CrossCoreSetFlag, CrossCoreWaitFlag)
 
 
 class FunctionalEngine:
@@ -76,14 +78,19 @@ def _execute(values: ProgramValues, raised: dict[_Key, int], task: Task) -> Iter
     taken: dict[_Key, int] = defaultdict(int)
     kinds, instructions = table.kinds, table.instructions
     got_on = True
-    for row, (argument, dst, src0, src1, _) in enumerate(program.rows.tolist()):
+    matters = np.asarray([i.has_values or isinstance(i, _CROSS) for i in instructions], np.bool_)[program.rows[:, 0]]
+    index = np.flatnonzero(matters)
+    for row, (argument, dst, src0, src1, _) in zip(index.tolist(), program.rows[index].tolist(), strict=True):
         kind = kinds[argument]
         instruction = instructions[argument]
         if instruction.has_values:
-            addresses = (dst, src0, src1)
-            values.at_start(row, argument, addresses, instruction)
+            key = values.key(argument, dst, src0, src1)
+            if key in values.retired:
+                instruction.commit(memory, dst, instruction.read(memory, dst, src0, src1))
+                continue
+            values.at_start(row, key)
             instruction.commit(memory, dst, instruction.read(memory, dst, src0, src1))
-            values.at_retirement(row, argument, addresses, instruction)
+            values.at_retirement(row, key)
         elif kind == CROSS_SET:
             assert isinstance(instruction, CrossCoreSetFlag)
             raised[_key(instruction.flag, instruction.mode, program, program.core_kind)] += 1

@@ -51,11 +51,11 @@ def replay(device: Device, tasks: Sequence[Task], timeline: Timeline, programs: 
             program = values[owner]
             argument, dst, src0, src1, _ = table_rows[owner][row].tolist()
             instruction = program.program.table.instructions[argument]
-            addresses = (dst, src0, src1)
+            key = program.key(argument, dst, src0, src1)
             if phase[event] == 1:
-                program.at_start(row, argument, addresses, instruction)
+                program.at_start(row, key)
                 pending[owner, row] = instruction.read(program.memory, dst, src0, src1)
             else:
-                program.at_retirement(row, argument, addresses, instruction)
+                program.at_retirement(row, key)
                 instruction.commit(program.memory, dst, pending.pop((owner, row)))
     return findings

@@ -9,14 +9,14 @@ import numpy as np
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.task import Task
-from ascend_sim.isa.base import Instruction, Memory
+from ascend_sim.isa.base import Memory
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.local import BLOCK, LocalMemory
 from ascend_sim.memory.regions import Region, row_starts
 
 _PLACE = {"dst": 0, "src0": 1, "src1": 2}
 _Regions = list[tuple[int, Region]]
-_Plan = tuple[_Regions, _Regions, _Regions, tuple[bool, ...]]
+_Plan = tuple[_Regions, _Regions, _Regions]
 
 
 @dataclass(frozen=True)
@@ -71,43 +71,46 @@ class ProgramValues:
         self._findings = findings
         self._shadow = shadow
         self._plans: dict[int, _Plan] = {}
-        self._started: set[tuple[int, ...]] = set()
-        self._retired: set[tuple[int, ...]] = set()
+        self._local: dict[int, tuple[int, int, int]] = {}
+        self._started: set[tuple[int, int, int, int]] = set()
+        self.retired: set[tuple[int, int, int, int]] = set()
+        for argument in np.unique(program.rows[:, 0]).tolist():
+            self._prepare(argument)
 
-    def plan(self, argument: int, instruction: Instruction) -> _Plan:
-        """Local regions that an instruction reads at its start, reads at its retirement and writes then.
+    def _prepare(self, argument: int) -> None:
+        """Note the local regions of an instruction: read at its start, read at its retirement, written then.
 
         Read late is what it accumulates into: the cube interlocks its additions to an L0C tile.
         """
-        found = self._plans.get(argument)
-        if found is None:
-            local = [(_PLACE[r.operand], r) for r in instruction.reads() if r.space != "GM"]
-            early = [(place, region) for place, region in local if place != 0]
-            late = [(place, region) for place, region in local if place == 0]
-            writes = [(_PLACE[r.operand], r) for r in instruction.writes() if r.space != "GM"]
-            places = {place for place, _ in (*local, *writes)}
-            found = self._plans[argument] = (early, late, writes, tuple(place in places for place in range(3)))
-        return found
+        instruction = self.program.table.instructions[argument]
+        local = [(_PLACE[r.operand], r) for r in instruction.reads() if r.space != "GM"]
+        early = [(place, region) for place, region in local if place != 0]
+        late = [(place, region) for place, region in local if place == 0]
+        writes = [(_PLACE[r.operand], r) for r in instruction.writes() if r.space != "GM"]
+        places = {place for place, _ in (*local, *writes)}
+        self._plans[argument] = (early, late, writes)
+        self._local[argument] = (int(0 in places), int(1 in places), int(2 in places))
 
-    def at_start(self, row: int, argument: int, addresses: tuple[int, int, int], instruction: Instruction) -> None:
-        """Check what an instruction reads when it starts. Bytes once written stay written, so each place is checked once."""
-        early, _, _, local = self.plan(argument, instruction)
-        key = (argument, *(a if used else 0 for a, used in zip(addresses, local, strict=True)))
-        if key not in self._started:
-            if self._check(row, early, addresses):
-                self._started.add(key)
+    def key(self, argument: int, dst: int, src0: int, src1: int) -> tuple[int, int, int, int]:
+        """The instruction and where it touches local memory. What was written stays written, so a place is checked once."""
+        m0, m1, m2 = self._local[argument]
+        return argument, dst * m0, src0 * m1, src1 * m2
 
-    def at_retirement(self, row: int, argument: int, addresses: tuple[int, int, int], instruction: Instruction) -> None:
+    def at_start(self, row: int, key: tuple[int, int, int, int]) -> None:
+        """Check what an instruction reads when it starts."""
+        if key not in self._started and self._check(row, self._plans[key[0]][0], key[1:]):
+            self._started.add(key)
+
+    def at_retirement(self, row: int, key: tuple[int, int, int, int]) -> None:
         """Check what an instruction accumulates into and remember what it writes."""
-        _, late, writes, local = self.plan(argument, instruction)
-        key = (argument, *(a if used else 0 for a, used in zip(addresses, local, strict=True)))
-        if key not in self._retired:
-            if self._check(row, late, addresses):
-                self._retired.add(key)
+        if key not in self.retired:
+            _, late, writes = self._plans[key[0]]
+            if self._check(row, late, key[1:]):
+                self.retired.add(key)
             for place, region in writes:
-                self.local.written[region.space][self._shadow.blocks(region, addresses[place])] = True
+                self.local.written[region.space][self._shadow.blocks(region, key[1 + place])] = True
 
-    def _check(self, row: int, reads: Sequence[tuple[int, Region]], addresses: tuple[int, int, int]) -> bool:
+    def _check(self, row: int, reads: Sequence[tuple[int, Region]], addresses: Sequence[int]) -> bool:
         """True when every local byte of `reads` was written; else a finding is recorded."""
         fine = True
         for place, region in reads:
