@@ -17,12 +17,15 @@ GRADIENTS = ("grad_input", "grad_weight", "grad_bias")
 class AcceptedCall:
     """A call that passed its checks.
 
-    `inputs` and `outputs` (masked ones only) are the caller's tensors; `compute_dtype` what the cube multiplies in;
+    `problem` is the convolution x -> y with the call's weight: x is input and y gradOutput, or with `transposed` x is
+    gradOutput and y input; `rank` is that of the caller's tensors. `inputs` and `outputs` (masked ones only) are the caller's tensors; `compute_dtype` what the cube multiplies in;
     `tiling` the user's fields per cube kernel in the vendor's spelling; `block_dim` a launch size per cube kernel;
     `disarm` flags whose waits hold nothing, per kernel (an experiment).
     """
 
     problem: ConvProblem
+    transposed: bool
+    rank: int
     inputs: Mapping[str, TensorArg]
     outputs: Mapping[str, TensorArg]
     compute_dtype: str
@@ -32,6 +35,28 @@ class AcceptedCall:
     tiling: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     block_dim: Mapping[str, int] = field(default_factory=dict)
     disarm: Mapping[str, Collection[str]] = field(default_factory=dict)
+
+    @property
+    def x(self) -> str:
+        """The caller's tensor that the convolution reads."""
+        return "grad_output" if self.transposed else "input"
+
+    @property
+    def y(self) -> str:
+        """The caller's tensor that has the shape of the convolution's result."""
+        return "input" if self.transposed else "grad_output"
+
+    def volume(self, name: str) -> tuple[int, int, int, int, int]:
+        """(N, C, D, H, W) of "grad_output" or "input" in the 3-D problem."""
+        p = self.problem
+        if name == self.x:
+            return p.n, p.c_in, p.d_in, p.h_in, p.w_in
+        return p.n, p.c_out, p.d_out, p.h_out, p.w_out
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to convolve."""
+        return any(tensor.is_empty for tensor in self.inputs.values())
 
     @property
     def storage_dtype(self) -> str:

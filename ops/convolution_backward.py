@@ -35,12 +35,6 @@ def accept(
     choice = product.compute_dtype(promote(*(t.dtype for t in inputs.values())), call.cube_math_type, conformance)
     if choice.compute_dtype is None:
         raise AclnnError(choice.status, f"cubeMathType = {call.cube_math_type}: {choice.source}")
-    if normal.transposed or normal.rank != 4 or any(0 in tensor.shape for tensor in inputs.values()):
-        raise SimError(
-            "this call passes the operator's checks, but the simulator has kernels only for 2-D convolutions that are not "
-            f"transposed and not empty; given: rank {normal.rank}, transposed {normal.transposed}, "
-            f"shapes {', '.join(str(list(t.shape)) for t in inputs.values())}"
-        )
     mask = call.output_mask or ()
     outputs = {
         name: tensor
@@ -48,7 +42,7 @@ def accept(
         if wanted and (tensor := getattr(call, name)) is not None
     }
     return AcceptedCall(
-        normal.problem, inputs, outputs, choice.compute_dtype, deterministic, conformance, tuple(result.warnings),
+        normal.problem, normal.transposed, normal.rank, inputs, outputs, choice.compute_dtype, deterministic, conformance, tuple(result.warnings),
         _per_kernel("tiling", tiling or {}), _block_dims(block_dim), disarm or {},
     )  # fmt: skip
 

@@ -1,7 +1,8 @@
-"""The plan of convolution backward on the split architecture (dav-2201): 2-D, not transposed, on NC1HWC0 and FRACTAL_Z.
+"""The plan of convolution backward on the split architecture (dav-2201), on (N)DC1HWC0 and FRACTAL_Z(_3D).
 
-Order and kernels: ops-nn op_api of convolution_backward (stated). All three inputs are cast and turned even when only the
-bias gradient is wanted, as the 2-D path of the library does.
+Order and kernels: ops-nn op_api of convolution_backward (stated). The 2-D path (1-D is turned into it) casts and turns all
+three inputs even when only the bias gradient is wanted; the 3-D path then stops after the bias. A transposed call is the
+forward convolution of gradOutput for grad_input, and the same filter kernel with its two maps exchanged for grad_weight.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.call import INPUTS, AcceptedCall
 from ascend_sim.ops.kernels.cast import cast_task
+from ascend_sim.ops.kernels.conv_forward import conv_forward_task
 from ascend_sim.ops.kernels.cube_common import CubeCall, WeightLayout
 from ascend_sim.ops.kernels.grad_input import grad_input_task
 from ascend_sim.ops.kernels.grad_weight import grad_weight_task, workspace_bytes
@@ -22,11 +24,15 @@ from ascend_sim.ops.kernels.reduce_sum import reduce_sum_task
 from ascend_sim.ops.kernels.trans_data_feature import feature_from_c0_task, feature_to_c0_task
 from ascend_sim.ops.kernels.trans_data_filter import filter_from_fractal_z_task, filter_to_fractal_z_task
 from ascend_sim.ops.kernels.view_copy import view_copy_task
-from ascend_sim.ops.plan import Plan
+from ascend_sim.ops.plan import Make, Plan
+from ascend_sim.ops.tiling.conv_forward import choose_conv_forward
 from ascend_sim.ops.tiling.choose import choose_grad_input, choose_grad_weight
 from ascend_sim.ops.tiling.fields import TilingInput, ceil_div
 
-PLAIN = "NCHW"
+V2_ROW_LIMIT, V2_PIXELS, V2_DEPTH = 4096, 5500, 85
+"""Elements of the rows of a tile, pixels of dx and depth that decide between the two 3-D data kernels (ops-nn: stated)."""
+
+PLAIN = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
 
 
 def plan_split(call: AcceptedCall, chip: ChipSpec) -> Plan:
@@ -43,24 +49,56 @@ class _Planner:
         self.inp = TilingInput(
             self.p, self.itemsize, chip.cores.aic, dict(chip.buffers), chip.memory.l2_bytes, call.deterministic
         )
+        self.plain = PLAIN[call.rank]
+        self.blocks = "NDC1HWC0" if call.rank == 5 else "NC1HWC0"
+        self.fractal_z = "FRACTAL_Z_3D" if call.rank == 5 else "FRACTAL_Z"
         for name, tensor in call.inputs.items():
             self.result.tensor(name, tensor.dtype, tensor.format, _storage_bytes(tensor), "input")
         for name, tensor in call.outputs.items():
             self.result.tensor(name, tensor.dtype, tensor.format, _storage_bytes(tensor), "output")
 
     def plan(self) -> Plan:
-        plain = {name: self.contiguous(name) for name in INPUTS}
-        if "grad_bias" in self.call.outputs:
-            self.bias(plain["grad_output"])
-        cast = {name: self.cast(plain[name], self.storage, f"{name}.cast") for name in INPUTS}
-        features = {name: self.to_c0(cast[name], name) for name in ("grad_output", "input")}
-        weight = self.to_fractal_z(cast["weight"])
-        if "grad_input" in self.call.outputs:
-            self.grad_input(features["grad_output"], weight)
-        if "grad_weight" in self.call.outputs:
-            self.grad_weight(features["grad_output"], features["input"])
+        if self.call.empty:
+            self.zeros()
+        else:
+            self.gradients()
         self.result.place()
         return self.result
+
+    def gradients(self) -> None:
+        """Bias first, then the preparation of the inputs and the cube kernels."""
+        call = self.call
+        plain = {name: self.contiguous(name) for name in INPUTS}
+        if "grad_bias" in call.outputs:
+            self.bias(plain["grad_output"])
+        cube = [name for name in ("grad_input", "grad_weight") if name in call.outputs]
+        if call.rank == 5 and not cube:
+            return
+        needed = INPUTS
+        if call.rank == 5 and call.transposed and cube == ["grad_input"]:
+            needed = ("grad_output", "weight")
+        cast = {name: self.cast(plain[name], self.storage, f"{name}.cast") for name in needed}
+        features = {name: self.to_c0(cast[name], name) for name in ("grad_output", "input") if name in needed}
+        weight = self.to_fractal_z(cast["weight"])
+        if "grad_input" in cube:
+            self.grad_input(features["grad_output"], weight)
+        if "grad_weight" in cube:
+            self.grad_weight(features[call.y], features[call.x])
+
+    def zeros(self) -> None:
+        """An empty problem: the gradients that are not empty become zeros."""
+        for output, tensor in self.call.outputs.items():
+            size = self.result.tensors[output].size
+            if size and not tensor.is_empty:
+                self.zero(output, size)
+
+    def zero(self, output: str, size: int) -> None:
+        """Clear an output."""
+        name = f"ZerosLike_{output}"
+        self.result.add(
+            "ZerosLike", name, [], [output],
+            lambda chip, t: mem_set_task(chip, t[output], size, op_type="ZerosLike", **self.named(name)),
+        )  # fmt: skip
 
     def named(self, name: str) -> dict[str, Any]:
         """Name of a vector kernel's launch and the flags disarmed in it."""
@@ -80,7 +118,7 @@ class _Planner:
         itemsize = int(numpy_dtype(dtype).itemsize)
         contiguous = _contiguous_strides(view.shape)
         if target_view is None:
-            self.result.tensor(target, dtype, PLAIN, math.prod(view.shape) * itemsize)
+            self.result.tensor(target, dtype, self.plain, math.prod(view.shape) * itemsize)
         src = view.strides or contiguous
         dst = contiguous if target_view is None else (target_view.strides or contiguous)
         offsets = (view.offset, 0) if target_view is None else (0, target_view.offset)
@@ -110,19 +148,17 @@ class _Planner:
 
     def feature(self, name: str) -> tuple[int, int, int, int]:
         """(N, C, D, H*W) of a feature map."""
-        p = self.p
-        if name in ("grad_output", "y"):
-            return p.n, p.c_out, p.d_out, p.h_out * p.w_out
-        return p.n, p.c_in, p.d_in, p.h_in * p.w_in
+        n, c, d, h, w = self.call.volume(name)
+        return n, c, d, h * w
 
     def feature_bytes(self, name: str) -> int:
-        """Bytes of a feature map in NC1HWC0."""
+        """Bytes of a feature map in (N)DC1HWC0."""
         n, c, d, hw = self.feature(name)
         return n * d * ceil_div(c, self.inp.c0) * hw * 32
 
     def to_c0(self, source: str, name: str) -> str:
         """TransData of a feature map to NC1HWC0."""
-        target = self.result.tensor(f"{name}.NC1HWC0", self.storage, "NC1HWC0", self.feature_bytes(name))
+        target = self.result.tensor(f"{name}.{self.blocks}", self.storage, self.blocks, self.feature_bytes(name))
         sizes = self.feature(name)
         self.result.add(
             "TransData", f"TransData_{name}", [source], [target],
@@ -136,7 +172,7 @@ class _Planner:
         """TransData of the weights to FRACTAL_Z."""
         p = self.p
         size = WeightLayout.of(self.inp, self.itemsize).total_bytes(self.inp.real_groups)
-        target = self.result.tensor("weight.FRACTAL_Z", self.storage, "FRACTAL_Z", size)
+        target = self.result.tensor(f"weight.{self.fractal_z}", self.storage, self.fractal_z, size)
         self.result.add(
             "TransData", "TransData_weight", [source], [target],
             lambda chip, t: filter_to_fractal_z_task(
@@ -161,37 +197,31 @@ class _Planner:
         if tensor.dtype == dtype and tensor.is_contiguous and not tensor.offset:
             return output
         size = math.prod(tensor.shape) * int(numpy_dtype(dtype).itemsize)
-        return self.result.tensor(f"{output}.{PLAIN}", dtype, PLAIN, size)
+        return self.result.tensor(f"{output}.{self.plain}", dtype, self.plain, size)
 
     # -- the three gradients -------------------------------------------------------------------------------------------
 
     def bias(self, grad_output: str) -> None:
         """ReduceSum over all but the channels, in gradOutput's own dtype."""
-        p = self.p
+        n, c, d, hw = self.feature("grad_output")
         dtype = self.result.tensors[grad_output].dtype
         target = self.landing("grad_bias", dtype)
         self.result.add(
             "ReduceSum", "ReduceSum_grad_bias", [grad_output], [target],
             lambda chip, t: reduce_sum_task(
-                chip, t[grad_output], t[target], p.n, p.c_out, p.d_out * p.h_out * p.w_out, dtype,
-                **self.named("ReduceSum_grad_bias"),
+                chip, t[grad_output], t[target], n, c, d * hw, dtype, **self.named("ReduceSum_grad_bias")
             ),
         )  # fmt: skip
         if target != "grad_bias":
             self.deliver(target, "grad_bias")
 
     def grad_input(self, grad_output: str, weight: str) -> None:
-        """Conv2DBackpropInput, then back to NCHW."""
+        """The data kernel (a forward convolution when transposed), then back to the caller's layout."""
         call = CubeCall(self.chip, self.inp, self.call.compute_dtype, self.call.disarm.get("grad_input", ()))
-        tiling = choose_grad_input(self.inp, self.call.tiling.get("grad_input"), stand_in=True)
-        block_dim = self.call.block_dim.get("grad_input")
-        result = self.result.tensor("grad_input.NC1HWC0", self.storage, "NC1HWC0", self.feature_bytes("input"))
+        result = self.result.tensor(f"grad_input.{self.blocks}", self.storage, self.blocks, self.feature_bytes("input"))
         names = [grad_output, weight, result]
-        op_type = "Conv2DBackpropInput"
-        self.result.add(
-            op_type, "grad_input", names[:2], names[2:],
-            lambda chip, t: grad_input_task(call, tiling, [t[name] for name in names], "grad_input", op_type, block_dim),
-        )  # fmt: skip
+        op_type, make = self.data_kernel(call, names)
+        self.result.add(op_type, "grad_input", names[:2], names[2:], make)
         target = self.landing("grad_input", self.storage)
         sizes = self.feature("input")
         self.result.add(
@@ -203,16 +233,67 @@ class _Planner:
         if target != "grad_input":
             self.deliver(target, "grad_input")
 
-    def grad_weight(self, grad_output: str, features: str) -> None:
+    def data_kernel(self, call: CubeCall, names: list[str]) -> tuple[str, Make]:
+        """op_type and launch of the kernel that makes grad_input from tensors `names`."""
+        if self.call.transposed:
+            op_type = "Conv3D" if self.call.rank == 5 else "Conv2D"
+            forward = choose_conv_forward(self.inp)
+            return op_type, lambda chip, t: conv_forward_task(
+                call, forward, [t[n] for n in names], "grad_input", op_type
+            )
+        op_type = self.data_op_type()
+        stand_in = op_type != "Conv3DBackpropInputV2"
+        tiling = choose_grad_input(self.inp, self.call.tiling.get("grad_input"), stand_in=stand_in)
+        blocks = self.call.block_dim.get("grad_input")
+        return op_type, lambda chip, t: grad_input_task(
+            call, tiling, [t[n] for n in names], "grad_input", op_type, blocks
+        )
+
+    def data_op_type(self) -> str:
+        """Which operator the library takes for grad_input (ops-nn routing: stated; its shape lists are not included)."""
+        p = self.p
+        if self.call.rank != 5:
+            return "Conv2DBackpropInput"
+        sizes_fit = (
+            p.stride_d <= p.k_d
+            and max(p.pad_front, p.pad_up, p.pad_left) < max(p.k_d, p.k_h, p.k_w)
+            and min((p.h_out - 1) * p.stride_h + 1, 2 + (p.k_h - 1) * p.dilation_h) * p.w_out * p.stride_w
+            <= V2_ROW_LIMIT
+        )
+        dilated = max(p.dilation_d, p.dilation_h, p.dilation_w) > 1
+        worth_it = (
+            max(p.stride_d, p.stride_h, p.stride_w) <= 2
+            and max(p.pad_front, p.pad_up, p.pad_left) <= 2
+            and max(p.k_d, p.k_h, p.k_w) <= 4
+            and p.h_in * p.w_in >= V2_PIXELS
+            and p.d_in <= V2_DEPTH
+        )
+        second = p.groups > 1 or self.storage == "float32" or (sizes_fit and (dilated or worth_it))
+        return "Conv3DBackpropInputV2" if second else "Conv3DBackpropInput"
+
+    def filter_op_type(self) -> str:
+        """Which operator the library takes for grad_weight (ops-nn routing: stated; its shape lists are not included)."""
+        p = self.p
+        if self.call.rank != 5:
+            return "Conv3DBackpropFilter" if self.call.deterministic else "Conv2DBackpropFilter"
+        taps = p.k_h * p.k_w
+        channels = self.inp.cout_padded >= 128 and p.k_d * taps * self.inp.cin1 * self.inp.c0 >= 128
+        basic = self.itemsize == 2 and (taps == 1 or (taps in (4, 9, 16) and channels))
+        dilated = max(p.dilation_d, p.dilation_h, p.dilation_w) > 1
+        second = self.storage == "float32" or dilated or p.groups > 1 or self.call.deterministic or basic
+        return "Conv3DBackpropFilterV2" if second else "Conv3DBackpropFilter"
+
+    def grad_weight(self, gradient: str, features: str) -> None:
         """MemSet and Conv2DBackpropFilter, or the deterministic Conv3DBackpropFilter; then back to NCHW."""
         p, deterministic = self.p, self.call.deterministic
         call = CubeCall(self.chip, self.inp, self.call.compute_dtype, self.call.disarm.get("grad_weight", ()))
-        tiling = choose_grad_weight(self.inp, self.call.tiling.get("grad_weight"), stand_in=not deterministic)
+        stand_in = not (deterministic or self.filter_op_type() == "Conv3DBackpropFilterV2")
+        tiling = choose_grad_weight(self.inp, self.call.tiling.get("grad_weight"), stand_in=stand_in)
         block_dim = self.call.block_dim.get("grad_weight")
         layout = WeightLayout.of(self.inp, 4)
         size = layout.total_bytes(self.inp.real_groups)
-        result = self.result.tensor("grad_weight.FRACTAL_Z", "float32", "FRACTAL_Z", size)
-        names = [grad_output, features, result]
+        result = self.result.tensor(f"grad_weight.{self.fractal_z}", "float32", self.fractal_z, size)
+        names = [gradient, features, result]
         cleared = result
         scratch = []
         if workspace_bytes(tiling):
@@ -222,7 +303,7 @@ class _Planner:
                 "MemSet", "MemSet_grad_weight", [], [result],
                 lambda chip, t: mem_set_task(chip, t[cleared], size, **self.named("MemSet_grad_weight")),
             )  # fmt: skip
-        op_type = "Conv3DBackpropFilter" if deterministic else "Conv2DBackpropFilter"
+        op_type = self.filter_op_type()
         self.result.add(
             op_type, "grad_weight", names[:2], names[2:],
             lambda chip, t: grad_weight_task(

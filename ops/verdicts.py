@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from ascend_sim.ops.reference import (
     grad_weight_reference,
     products_per_element,
 )
+from ascend_sim.ops.reference_forward import conv_forward_reference
 
 Array = NDArray[Any]
 
@@ -37,23 +39,27 @@ def _judge(
     call: AcceptedCall, chip: ChipSpec, inputs: Mapping[str, Array], gradients: Mapping[str, Array]
 ) -> dict[str, Any]:
     p = call.problem
-    counts = products_per_element(p)
     rounded = {name: _rounded(array, call, chip) for name, array in inputs.items()}
-    shapes = {
-        "grad_output": (p.n, p.c_out, p.d_out, p.h_out, p.w_out),
-        "input": (p.n, p.c_in, p.d_in, p.h_in, p.w_in),
-        "weight": (p.c_out, p.c_in // p.groups, p.k_d, p.k_h, p.k_w),
+    weight = rounded["weight"].reshape(p.c_out, p.c_in // p.groups, p.k_d, p.k_h, p.k_w)
+    volumes = {name: rounded[name].reshape(call.volume(name)) for name in ("grad_output", "input")}
+    products = products_per_element(p)
+    _, _, *size = call.volume("grad_output")
+    counts = {
+        "grad_input": p.c_in // p.groups * p.k_d * p.k_h * p.k_w if call.transposed else products["grad_input"],
+        "grad_weight": products["grad_weight"],
+        "grad_bias": p.n * math.prod(size),
     }
-    volumes = {name: array.reshape(shapes[name]) for name, array in rounded.items()}
     result = {}
     for name, gradient in gradients.items():
-        if name == "grad_input":
-            total, squares = grad_input_reference(p, volumes["grad_output"], volumes["weight"])
+        if call.empty:
+            total = squares = np.zeros(gradient.shape)
+        elif name == "grad_input":
+            reference = conv_forward_reference if call.transposed else grad_input_reference
+            total, squares = reference(p, volumes["grad_output"], weight)
         elif name == "grad_weight":
-            total, squares = grad_weight_reference(p, volumes["grad_output"], volumes["input"])
+            total, squares = grad_weight_reference(p, volumes[call.y], volumes[call.x])
         else:
-            own = inputs["grad_output"].reshape(shapes["grad_output"])
-            total, squares = grad_bias_reference(own)
+            total, squares = grad_bias_reference(inputs["grad_output"].reshape(call.volume("grad_output")))
         verdict = check_correct(
             gradient,
             total.reshape(gradient.shape),

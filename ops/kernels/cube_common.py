@@ -9,6 +9,7 @@ from typing import Any
 from ascend_sim.chip import ChipSpec
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.queue import BufferQueue
+from ascend_sim.ops.tiling.conv_forward import ConvForwardTiling
 from ascend_sim.ops.tiling.fields import FRACTAL, GradInputTiling, GradWeightTiling, TilingInput, ceil_div, ceil_to
 
 BLOCK_BYTES = 32
@@ -33,7 +34,10 @@ class CubeCall:
         return self.chip.cube.hf32_mantissa_bits if self.dtype == "hf32" else 0
 
     def info(
-        self, tiling: GradInputTiling | GradWeightTiling, dtypes: dict[str, str], formats: dict[str, str]
+        self,
+        tiling: GradInputTiling | GradWeightTiling | ConvForwardTiling,
+        dtypes: dict[str, str],
+        formats: dict[str, str],
     ) -> dict[str, Any]:
         """What the report says of the launch."""
         fields = tiling.to_vendor()
@@ -94,6 +98,16 @@ class CubePipeline:
         self.operands = BufferQueue(k, "L0", "MTE1", "M", list(range(l0_buffers)))
         tiles = [k.allocate("L0C", tile_bytes, f"L0C[{i}]") for i in range(l0c_buffers)]
         self.tiles = BufferQueue(k, "L0C", "M", "FIX", tiles)
+
+    def zero(self, k: KernelBuilder, accumulator: int, m_count: int, n_count: int, c0: int, call: CubeCall) -> None:
+        """A tile that nothing contributes to: zeros times zeros, because only an Mmad writes L0C."""
+        half = self.operands.acquire()
+        k.fill("L0A", self.left[half], ceil_div(m_count, FRACTAL) * FRACTAL_BYTES)
+        k.fill("L0B", self.right[half], ceil_div(n_count, FRACTAL) * FRACTAL_BYTES)
+        self.operands.publish()
+        self.operands.take()
+        k.mmad(accumulator, self.left[half], self.right[half], m_count, c0, n_count, call.dtype, False, call.hf32_bits)
+        self.operands.release()
 
     def close(self) -> None:
         """End of the program."""

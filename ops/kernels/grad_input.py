@@ -121,7 +121,7 @@ class _Builder:
                 self.step(window, m, m_count, n, n_count, k_start, k_count, span_a, slices, accumulator, started)
                 started = True
         if not started:
-            self.zero_tile(m_count, n_count, accumulator)
+            self.pipeline.zero(self.k, accumulator, m_count, n_count, self.c0, self.call)
         self.write(task, m, m_count, n, n_count)
 
     def k_slices(self, k_start: int, k_end: int) -> range:
@@ -237,17 +237,6 @@ class _Builder:
             "L0B", 4, height, FRACTAL, 1, 1, 1, 1, 1, 1, 0, 0, height, FRACTAL, row, self.c0, 0, n_count,
         )  # fmt: skip
         self.k.load_data_3d(load, address, self.b1.address)
-
-    def zero_tile(self, m_count: int, n_count: int, accumulator: int) -> None:
-        """A tile that no gradOutput reaches: zeros times zeros, because only an Mmad writes L0C."""
-        half = self.pipeline.operands.acquire()
-        left, right = self.pipeline.left[half], self.pipeline.right[half]
-        self.k.fill("L0A", left, ceil_div(m_count, FRACTAL) * 512)
-        self.k.fill("L0B", right, ceil_div(n_count, FRACTAL) * 512)
-        self.pipeline.operands.publish()
-        self.pipeline.operands.take()
-        self.k.mmad(accumulator, left, right, m_count, self.c0, n_count, self.call.dtype, False, self.call.hf32_bits)
-        self.pipeline.operands.release()
 
     # -- L0C -> GM -----------------------------------------------------------------------------------------------------
 

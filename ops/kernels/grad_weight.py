@@ -167,7 +167,7 @@ class _CubeBuilder:
                 self.step(task, m, m_count, column, n_count, pixel, count, span, start_b, rows_b, accumulator, started)
                 started = True
         if not started:
-            self.zero_tile(m_count, n_count, accumulator)
+            self.pipeline.zero(self.k, accumulator, m_count, n_count, self.c0, self.call)
         self.write(task, plane, m, m_count, column, n_count)
 
     def input_rows(self, first_pixel: int, end_pixel: int) -> tuple[int, int, int]:
@@ -270,17 +270,6 @@ class _CubeBuilder:
         self.pipeline.operands.publish()
         self.pipeline.operands.take()
         k.mmad(accumulator, left, right, channels, count, n_count, self.call.dtype, accumulate, self.call.hf32_bits)
-        self.pipeline.operands.release()
-
-    def zero_tile(self, m_count: int, n_count: int, accumulator: int) -> None:
-        """A tile to which no pixel contributes: zeros times zeros, because only an Mmad writes L0C."""
-        half = self.pipeline.operands.acquire()
-        left, right = self.pipeline.left[half], self.pipeline.right[half]
-        self.k.fill("L0A", left, ceil_div(m_count, FRACTAL) * 512)
-        self.k.fill("L0B", right, ceil_div(n_count, FRACTAL) * 512)
-        self.pipeline.operands.publish()
-        self.pipeline.operands.take()
-        self.k.mmad(accumulator, left, right, m_count, self.c0, n_count, self.call.dtype, False, self.call.hf32_bits)
         self.pipeline.operands.release()
 
     # -- L0C -> GM -----------------------------------------------------------------------------------------------------

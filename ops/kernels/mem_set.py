@@ -16,7 +16,13 @@ _ITEM = 4
 
 
 def mem_set_task(
-    chip: ChipSpec, target: Allocation, nbytes: int, *, name: str = "", disarm: Collection[str] = ()
+    chip: ChipSpec,
+    target: Allocation,
+    nbytes: int,
+    *,
+    op_type: str = "MemSet",
+    name: str = "",
+    disarm: Collection[str] = (),
 ) -> Task:
     """A launch that clears the first `nbytes` of `target`."""
     name = name or f"MemSet_{target.name}"
@@ -40,4 +46,4 @@ def mem_set_task(
         # Nothing is written to UB after the flag, so the copies need no more of them.
 
     info = {"dtypes": {}, "formats": {"output": "ND"}, "shapes": {"output": [nbytes]}}
-    return vector_task(chip, "MemSet", name, blocks, [target], body, info, disarm)
+    return vector_task(chip, op_type, name, blocks, [target], body, info, disarm)

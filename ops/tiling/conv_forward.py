@@ -1,0 +1,94 @@
+"""Tiling of the forward convolution, which is grad_input of a transposed call: a sound procedure of our own ("stand-in").
+
+M = H_out*W_out pixels, N = C_out, K = (C_in blocks of C0, k_h, k_w, C0). The vendor's Conv2D and Conv3D tilings are not
+documented here, so nothing of theirs is claimed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ascend_sim.errors import TilingError
+from ascend_sim.ops.tiling.capacity import ACCUMULATOR_BYTES, LOAD3D_MAX_BYTE, LOAD3D_MAX_STRIDE
+from ascend_sim.ops.tiling.fields import FRACTAL, TilingInput, ceil_div, ceil_to
+
+BUFFERS = 2  # ping-pong in L0A, L0B and L1
+
+
+@dataclass(frozen=True)
+class ConvForwardTiling:
+    """`base_m` pixels x `base_n` channels per L0C tile, `base_k` of K per Mmad; `slices` C_in blocks per L1 load."""
+
+    base_m: int
+    base_k: int
+    base_n: int
+    slices: int
+    block_dim: int
+    source: str = "stand-in"
+
+    def to_vendor(self) -> dict[str, Any]:
+        """The fields under names like the vendor's."""
+        return {
+            "baseM": self.base_m, "baseK": self.base_k, "baseN": self.base_n, "cin1PerLoad": self.slices,
+            "usedCoreNum": self.block_dim, "source": self.source,
+        }  # fmt: skip
+
+
+def input_rows(inp: TilingInput, pixels: int) -> int:
+    """Input rows that a run of `pixels` output pixels can need at most."""
+    p = inp.problem
+    rows = min(ceil_div(pixels - 1, p.w_out) + 1, p.h_out)
+    return min((rows - 1) * p.stride_h + (p.k_h - 1) * p.dilation_h + 1, p.h_in)
+
+
+def l1_bytes(inp: TilingInput, base_m: int, base_n: int, slices: int) -> tuple[int, int]:
+    """Bytes of input and of weights in L1 with ping-pong."""
+    a1 = input_rows(inp, base_m) * inp.problem.w_in * slices * 32 * BUFFERS
+    b1 = slices * inp.taps * inp.c0 * base_n * inp.itemsize * BUFFERS
+    return a1, b1
+
+
+def choose_conv_forward(inp: TilingInput) -> ConvForwardTiling:
+    """The largest tile that fits L0C twice and L1; TilingError with the numbers when not even one fractal does."""
+    p = inp.problem
+    limits = {"kernel": max(p.k_h, p.k_w), "dilation": max(p.dilation_h, p.dilation_w)}
+    limits["padding"] = max(p.pad_up, p.pad_left)
+    for name, value in limits.items():
+        if value > LOAD3D_MAX_BYTE:
+            raise TilingError(f"{name} {value} > {LOAD3D_MAX_BYTE}: load3d has 8 bits for it")
+    if max(p.stride_h, p.stride_w) > LOAD3D_MAX_STRIDE:
+        raise TilingError(f"stride {max(p.stride_h, p.stride_w)} > {LOAD3D_MAX_STRIDE}: load3d has 6 bits for it")
+    pixels, channels = p.h_out * p.w_out, ceil_to(inp.cout_g, FRACTAL)
+    tile = inp.buffers["L0C"] // BUFFERS // ACCUMULATOR_BYTES
+    base_n = min(channels, 128)
+    base_m = min(ceil_to(pixels, FRACTAL), tile // base_n // FRACTAL * FRACTAL)
+    while base_m >= FRACTAL:
+        slices = _slices(inp, base_m, base_n)
+        if slices:
+            base_k = _base_k(inp, base_m, base_n, slices)
+            tasks = inp.real_groups * ceil_div(channels, base_n) * ceil_div(pixels, base_m) * p.n * p.d_out
+            return ConvForwardTiling(base_m, base_k, base_n, slices, min(tasks, inp.cores))
+        if base_m > FRACTAL:
+            base_m = base_m // 2 // FRACTAL * FRACTAL or FRACTAL
+        elif base_n > FRACTAL:
+            base_n = base_n // 2 // FRACTAL * FRACTAL or FRACTAL
+        else:
+            break
+    a1, b1 = l1_bytes(inp, FRACTAL, FRACTAL, 1)
+    raise TilingError(
+        f"L1: the rows for 16 output pixels and the weights for 16 channels of one C_in block need {a1} + {b1} bytes > "
+        f"{inp.buffers['L1']}; rows are never split"
+    )
+
+
+def _slices(inp: TilingInput, base_m: int, base_n: int) -> int:
+    """Most C_in blocks per load that fit, 0 when not even one does."""
+    a1, b1 = l1_bytes(inp, base_m, base_n, 1)
+    return min(inp.buffers["L1"] // (a1 + b1), inp.cin1)
+
+
+def _base_k(inp: TilingInput, base_m: int, base_n: int, slices: int) -> int:
+    """Most of K that half of L0A and of L0B hold, in whole C0."""
+    half = min(inp.buffers["L0A"] // base_m, inp.buffers["L0B"] // base_n) // BUFFERS // inp.itemsize
+    return max(min(half // inp.c0, slices * inp.taps), 1) * inp.c0
