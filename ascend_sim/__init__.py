@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ascend_sim.errors import AclnnError, ConfigError, SimError, TilingError
 
 if TYPE_CHECKING:
-    from ascend_sim.api import Result, TensorSpec, convolution_backward
+    from ascend_sim.api import Result, TensorSpec, conv_tbc_backward, convolution_backward
     from ascend_sim.chip import load_chip
     from ascend_sim.numerics import compare
 
@@ -25,6 +25,7 @@ __all__ = [
     "TensorSpec",
     "TilingError",
     "compare",
+    "conv_tbc_backward",
     "convolution_backward",
     "load_chip",
 ]
@@ -32,6 +33,7 @@ __all__ = [
 _HOME = {
     "Result": "ascend_sim.api",
     "TensorSpec": "ascend_sim.api",
+    "conv_tbc_backward": "ascend_sim.api",
     "convolution_backward": "ascend_sim.api",
     "load_chip": "ascend_sim.chip",
     "compare": "ascend_sim.numerics",

@@ -15,9 +15,10 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.errors import SimError
 from ascend_sim.numerics import canonical
-from ascend_sim.ops.arguments import ConvBackwardCall, TensorArg
+from ascend_sim.ops.arguments import ConvBackwardCall, ConvTbcCall, TensorArg
 from ascend_sim.ops.call import GRADIENTS, INPUTS, AcceptedCall
 from ascend_sim.ops.convolution_backward import accept, make_plan
+from ascend_sim.ops.conv_tbc_backward import accept_tbc
 from ascend_sim.ops.execute import execute, gradient
 from ascend_sim.ops.verdicts import judge
 from ascend_sim.report.report import Report
@@ -109,6 +110,56 @@ def convolution_backward(
         block_dim=block_dim,
         disarm=disarm,
     )
+    return _run_call(accepted, spec, given, _describe(accepted, call, l2), mode, l2, progress, max_cycles)
+
+
+def conv_tbc_backward(
+    self: Any,
+    input: Any,
+    weight: Any,
+    bias: Any,
+    pad: int,
+    *,
+    grad_weight_dtype: str | None = None,
+    cube_math_type: int = 0,
+    chip: str | Path | ChipSpec = "ascend910b3",
+    mode: str = "full",
+    deterministic: bool | None = None,
+    conformance: str = "documented",
+    tiling: Mapping[str, Mapping[str, Any]] | None = None,
+    block_dim: int | Mapping[str, int] | None = None,
+    l2: str = "cold",
+    progress: Progress | None = None,
+    max_cycles: int | None = None,
+) -> Result:
+    """Run the backward of a convolution over time on a simulated chip.
+
+    `self` is the gradient of the output [T_out, B, C_out], `input` [T_in, B, C_in], `weight` [K, C_in, C_out], `bias`
+    [C_out] (only its shape and dtype matter). `grad_weight_dtype` may name another dtype for gradWeight where the product
+    allows it; 8-bit results are uint8 codes, named in `dtypes`. The rest is as in `convolution_backward`.
+    """
+    spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
+    given = {"grad_output": self, "input": input, "weight": weight}
+    tensors = {name: _argument(name, value, "ND") for name, value in {**given, "bias": bias}.items()}
+    wanted = tensors["weight"].dtype if grad_weight_dtype is None else _dtype_name(grad_weight_dtype)
+    call = ConvTbcCall(
+        tensors["grad_output"], tensors["input"], tensors["weight"], tensors["bias"], int(pad), int(cube_math_type),
+        TensorArg(tensors["input"].shape, tensors["input"].dtype),
+        TensorArg(tensors["weight"].shape, wanted),
+        TensorArg(tensors["bias"].shape, tensors["bias"].dtype),
+    )  # fmt: skip
+    accepted = accept_tbc(
+        call, spec, conformance=conformance, deterministic=deterministic, tiling=tiling, block_dim=block_dim
+    )
+    problem = _describe_tbc(accepted, call, l2)
+    return _run_call(accepted, spec, given, problem, mode, l2, progress, max_cycles)
+
+
+def _run_call(
+    accepted: AcceptedCall, spec: ChipSpec, given: Mapping[str, Any], problem: dict[str, Any], mode: str, l2: str,
+    progress: Progress | None, max_cycles: int | None,
+) -> Result:  # fmt: skip
+    """Plan, run and report an accepted call; `given` are the caller's arrays or TensorSpecs by our names."""
     plan = make_plan(accepted, spec)
     arrays = {name: value for name, value in given.items() if not isinstance(value, TensorSpec)}
     if mode != "timing" and len(arrays) < len(given):
@@ -127,7 +178,7 @@ def convolution_backward(
         outcome.timeline if outcome.timeline is not None else outcome.programs,
         run.tasks,
         mode=mode,
-        problem=_describe(accepted, call, l2),
+        problem=problem,
         gradients=partial(judge, accepted, spec, arrays, gradients) if gradients else None,
         findings=outcome.findings,
         warnings=accepted.warnings,
@@ -168,13 +219,13 @@ def _call(
     )
 
 
-def _argument(name: str, value: Any) -> TensorArg:
+def _argument(name: str, value: Any, format: str | None = None) -> TensorArg:
     if isinstance(value, TensorSpec):
-        return TensorArg(value.shape, _dtype_name(value.dtype), _FORMATS.get(len(value.shape), "ND"))
+        return TensorArg(value.shape, _dtype_name(value.dtype), format or _FORMATS.get(len(value.shape), "ND"))
     if not isinstance(value, np.ndarray):
         raise SimError(f"{name} must be a numpy array or a TensorSpec, not {type(value).__name__}")
     dtype = _dtype_name(value.dtype)
-    format = _FORMATS.get(value.ndim, "ND")
+    format = format or _FORMATS.get(value.ndim, "ND")
     if value.flags.c_contiguous:
         return TensorArg(value.shape, dtype, format)
     storage, strides, offset = _storage(value)
@@ -220,4 +271,20 @@ def _describe(call: AcceptedCall, given: ConvBackwardCall, l2: str) -> dict[str,
         "conformance": call.conformance,
         "l2": l2,
         "macs": macs,
+    }
+
+
+def _describe_tbc(call: AcceptedCall, given: ConvTbcCall, l2: str) -> dict[str, Any]:
+    """The problem in the report."""
+    tensors = {"self": given.self, "input": given.input, "weight": given.weight, "bias": given.bias}
+    return {
+        "operator": "conv_tbc_backward",
+        "tensors": {name: {"shape": list(t.shape), "dtype": t.dtype} for name, t in tensors.items() if t is not None},
+        "pad": given.pad,
+        "cube_math_type": given.cube_math_type,
+        "compute_dtype": call.compute_dtype,
+        "deterministic": call.deterministic,
+        "conformance": call.conformance,
+        "l2": l2,
+        "macs": {} if call.empty else {name: call.problem.macs for name in ("grad_input", "grad_weight")},
     }

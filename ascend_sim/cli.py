@@ -121,7 +121,7 @@ def _run(
     tiling: str | None, block_dim: str | None, l2: str | None, deterministic: bool | None, conformance: str | None,
     trace_limit: int, max_cycles: int | None, progress: _Progress,
 ) -> int:  # fmt: skip
-    from ascend_sim.api import TensorSpec, convolution_backward
+    from ascend_sim.api import TensorSpec, conv_tbc_backward, convolution_backward
     from ascend_sim.chip import load_chip
     from ascend_sim.ops.case import load_case, make_tensors
     from ascend_sim.report.text import render
@@ -130,10 +130,6 @@ def _run(
     if mode not in MODES:
         raise SimError(f"--mode {mode}: allowed are {', '.join(MODES)}")
     case = load_case(name)
-    if case.operator != "convolution_backward":
-        raise SimError(
-            f"{name}: there are no kernels yet for operator {case.operator}; there are for convolution_backward"
-        )
     if tensors is not None:
         case = case.with_file(tensors)
     spec = load_chip(chip or case.chip)
@@ -143,8 +139,9 @@ def _run(
         values: dict[str, Any] = {key: TensorSpec(shape, dtype) for key, (shape, dtype) in case.tensors.items()}
     else:
         values = make_tensors(case)
-    result = convolution_backward(
-        values["grad_output"], values["input"], values["weight"], **case.attributes,
+    operator = conv_tbc_backward if case.operator == "conv_tbc_backward" else convolution_backward
+    result = operator(
+        *values.values(), **case.attributes,
         cube_math_type=case.cube_math_type if cube_math_type is None else cube_math_type,
         chip=spec,
         mode=mode,

@@ -43,7 +43,7 @@ def accept(
     }
     return AcceptedCall(
         normal.problem, normal.transposed, normal.rank, inputs, outputs, choice.compute_dtype, deterministic, conformance, tuple(result.warnings),
-        _per_kernel("tiling", tiling or {}), _block_dims(block_dim), disarm or {},
+        per_kernel("tiling", tiling or {}), launch_sizes(block_dim), disarm or {},
     )  # fmt: skip
 
 
@@ -59,7 +59,8 @@ def make_plan(call: AcceptedCall, chip: ChipSpec) -> Plan:
         raise AclnnError(Status.INNER_NULLPTR, f"no tiling fits: {error}") from error
 
 
-def _per_kernel(what: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
+def per_kernel(what: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The user's values by cube kernel; SimError for a kernel that there is not."""
     known = ("grad_input", "grad_weight")
     for name in values:
         if name not in known:
@@ -67,11 +68,12 @@ def _per_kernel(what: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
     return values
 
 
-def _block_dims(block_dim: int | Mapping[str, int] | None) -> Mapping[str, int]:
+def launch_sizes(block_dim: int | Mapping[str, int] | None) -> Mapping[str, int]:
+    """Blocks to launch by cube kernel; a bare number means every one. SimError for anything but whole numbers from 1."""
     if block_dim is None:
         return {}
     each = {"grad_input": block_dim, "grad_weight": block_dim} if isinstance(block_dim, int) else block_dim
-    for name, count in _per_kernel("block_dim", each).items():
+    for name, count in per_kernel("block_dim", each).items():
         if not isinstance(count, int) or count < 1:
             raise SimError(f"block_dim of {name}: {count!r}; allowed is a whole number from 1")
     return each

@@ -64,7 +64,7 @@ def _part(whole: Allocation, offset: int, size: int, name: str) -> Allocation:
 
 def gradient(call: AcceptedCall, allocation: Allocation, name: str) -> Array:
     """An output as the caller sees it: his shape and dtype."""
-    tensor = call.outputs[name]
+    tensor = call.returned.get(name, call.outputs[name])
     assert allocation.data is not None
     flat = allocation.data.view(numpy_dtype(tensor.dtype))
     return view_of(flat, tensor).copy()

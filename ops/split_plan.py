@@ -86,18 +86,21 @@ class _Planner:
             self.grad_weight(features[call.y], features[call.x])
 
     def zeros(self) -> None:
-        """An empty problem: the gradients that are not empty become zeros."""
+        """An empty problem: the gradients that are not empty become zeros (TBC: the bias gradient B * T_out)."""
         for output, tensor in self.call.outputs.items():
             size = self.result.tensors[output].size
             if size and not tensor.is_empty:
-                self.zero(output, size)
+                self.filled(output, tensor.dtype, size, self.call.bias_when_empty if output == "grad_bias" else 0.0)
 
-    def zero(self, output: str, size: int) -> None:
-        """Clear an output."""
-        name = f"ZerosLike_{output}"
+    def filled(self, output: str, dtype: str, size: int, value: float) -> None:
+        """One value all over an output."""
+        op_type = "Fill" if value else "ZerosLike"
+        name = f"{op_type}_{output}"
         self.result.add(
-            "ZerosLike", name, [], [output],
-            lambda chip, t: mem_set_task(chip, t[output], size, op_type="ZerosLike", **self.named(name)),
+            op_type, name, [], [output],
+            lambda chip, t: mem_set_task(
+                chip, t[output], size, op_type=op_type, dtype=dtype, value=value, **self.named(name)
+            ),
         )  # fmt: skip
 
     def named(self, name: str) -> dict[str, Any]:
@@ -122,10 +125,12 @@ class _Planner:
         src = view.strides or contiguous
         dst = contiguous if target_view is None else (target_view.strides or contiguous)
         offsets = (view.offset, 0) if target_view is None else (0, target_view.offset)
+        op_type = "Transpose" if self.call.axes else "ViewCopy"
+        name = f"{op_type}_{target}"
         self.result.add(
-            "ViewCopy", f"ViewCopy_{target}", [source], [target],
+            op_type, name, [source], [target],
             lambda chip, t: view_copy_task(
-                chip, t[source], t[target], view.shape, src, dst, itemsize, *offsets, **self.named(f"ViewCopy_{target}")
+                chip, t[source], t[target], view.shape, src, dst, itemsize, *offsets, op_type=op_type, **self.named(name)
             ),
         )  # fmt: skip
         return target

@@ -39,6 +39,10 @@ def _judge(
     call: AcceptedCall, chip: ChipSpec, inputs: Mapping[str, Array], gradients: Mapping[str, Array]
 ) -> dict[str, Any]:
     p = call.problem
+    shapes = {name: gradient.shape for name, gradient in gradients.items()}
+    if call.axes is not None:  # TBC: see the caller's arrays in the order of the problem
+        inputs = {name: _reordered(name, array, call.axes) for name, array in inputs.items()}
+        gradients = {name: _reordered(name, array, call.axes) for name, array in gradients.items()}
     rounded = {name: _rounded(array, call, chip) for name, array in inputs.items()}
     weight = rounded["weight"].reshape(p.c_out, p.c_in // p.groups, p.k_d, p.k_h, p.k_w)
     volumes = {name: rounded[name].reshape(call.volume(name)) for name in ("grad_output", "input")}
@@ -52,7 +56,8 @@ def _judge(
     result = {}
     for name, gradient in gradients.items():
         if call.empty:
-            total = squares = np.zeros(gradient.shape)
+            value = call.bias_when_empty if name == "grad_bias" else 0.0
+            total, squares = np.full(gradient.shape, value), np.zeros(gradient.shape)
         elif name == "grad_input":
             reference = conv_forward_reference if call.transposed else grad_input_reference
             total, squares = reference(p, volumes["grad_output"], weight)
@@ -72,7 +77,7 @@ def _judge(
             gradient, total.reshape(gradient.shape), dtype=call.outputs[name].dtype, compute_dtype=compute
         )
         result[name] = {
-            "shape": list(gradient.shape),
+            "shape": list(shapes[name]),
             "dtype": call.outputs[name].dtype,
             "compute_dtype": compute,
             "correct": verdict.correct,
@@ -107,6 +112,13 @@ def _rounded(array: Array, call: AcceptedCall, chip: ChipSpec) -> Array:
     if call.compute_dtype == "float32":
         return np.asarray(array, np.float32)
     return cast(np.asarray(array, np.float32), call.compute_dtype)
+
+
+def _reordered(name: str, array: Array, axes: tuple[int, ...]) -> Array:
+    """A feature map [T, B, C] as [B, C, T], a weight [K, C_in, C_out] as [C_out, C_in, K], a bias as it is."""
+    if array.ndim == 1:
+        return array
+    return array.transpose() if name in ("weight", "grad_weight") else array.transpose(axes)
 
 
 def _finite(value: float) -> float | None:

@@ -16,7 +16,8 @@ import numpy as np
 import simpy
 
 from ascend_sim.engine.cross import CrossFlags
-from ascend_sim.engine.traffic import Traffic
+from ascend_sim.engine.lines import footprint
+from ascend_sim.engine.traffic import FRACTION, Traffic, scaled
 from ascend_sim.isa.base import (
     BARRIER,
     BARRIER_ALL,
@@ -54,7 +55,7 @@ class CoreRun:
         self.finish = begin
         self._order = order * len(PIPES)
         self._traffic = traffic
-        self._cross = cross
+        self.cross = cross
         self._bases = gm_bases
         chip = program.table.chip
         self._flag_latency = chip.sync.flag_latency
@@ -122,8 +123,6 @@ class CoreRun:
 
     def _add_port_time(self, first: Any, stream: Any) -> None:
         """Without shared GM a transfer takes the lines it touches at the speed of its port."""
-        from ascend_sim.engine.lines import footprint
-
         table, rows = self.program.table, self.program.rows
         line = table.chip.memory.l2_line_bytes
         known: dict[tuple[int, int], int] = {}
@@ -134,7 +133,7 @@ class CoreRun:
             phase = self._address(access.region.operand, row) % line
             if (argument, phase) not in known:
                 touched = footprint(access.region, phase, line).touched
-                known[argument, phase] = int(-(-touched * line // access.rate))
+                known[argument, phase] = -(-(touched * line << FRACTION) // scaled(access.rate))
             first[row] += known[argument, phase]
             stream[row] += known[argument, phase]
 
@@ -168,9 +167,9 @@ class CoreRun:
                     self._wake_pipes()
                     if not self._all_drained(counts):
                         self._drain = self.env.event()
-                        self._drain_counts = counts
+                        self._drain_counts, self._drain_row = counts, i
                         yield self._drain
-                    t = max(t, *self._drained)
+                    t = max(t, *self._drained) + self._barrier_latency
                 else:
                     t += issue + self._scalar_cycles(i, first)
                 self.end[i] = self.retire[i] = t
@@ -204,10 +203,7 @@ class CoreRun:
                 sleeper.succeed()
 
     def _all_drained(self, counts: list[int]) -> bool:
-        return all(
-            self._position[p] == counts[p] and (self._sleeping[p] is not None or counts[p] == self._lengths[p])
-            for p in range(1, len(PIPES))
-        )
+        return all(self._position[p] == counts[p] for p in range(1, len(PIPES)))
 
     def _before_sleep(self, p: int) -> None:
         """A pipe is about to sleep: let the scalar unit go on if this pipe has freed the slot that it waits for."""
@@ -215,10 +211,10 @@ class CoreRun:
             want, self._want = self._want, None
             want.succeed()
 
-    def _idle(self, p: int, position: int, last_retire: int) -> None:
-        """A pipe has worked off all that was issued to it."""
+    def _idle(self, p: int, position: int, over: int) -> None:
+        """A pipe has worked off all that was issued to it, waits included, by cycle `over`."""
         self._position[p] = position
-        self._drained[p] = last_retire
+        self._drained[p] = over
         self._before_sleep(p)
         if self._drain is not None and self._all_drained(self._drain_counts):
             drain, self._drain = self._drain, None
@@ -242,7 +238,7 @@ class CoreRun:
                 available = len(issued)
                 while position == available:
                     sleeper = self._sleeping[p] = env.event()
-                    self._idle(p, position, last_retire)
+                    self._idle(p, position, max(last_retire, free))
                     yield sleeper
                     available = len(issued)
             t = issued[position]
@@ -275,7 +271,6 @@ class CoreRun:
                 sets, taken = flag_sets[first], flag_taken[first]
                 start_of[i] = t
                 while len(sets) <= len(taken):
-                    self._position[p] = position
                     self._before_sleep(p)
                     waiter = flag_sleeper[first] = env.event()
                     yield waiter
@@ -299,13 +294,12 @@ class CoreRun:
                     assert access is not None
                     address = self._address(access.region.operand, i)
                     transfer = self._traffic.request(t + cycles, self._order + p, access, address)
-                    self._position[p] = position
                     self._before_sleep(p)
                     yield transfer.done
                     free = int(env.now)
                     self.shared[i] = (transfer.wait_l2, transfer.wait_hbm)
-                    if transfer.misses:
-                        latency += self._traffic.miss_latency
+                    if transfer.ready > free:
+                        latency += transfer.ready - free
                 busy_until = free
                 if free + latency > last_retire:
                     last_retire = free + latency
@@ -331,32 +325,37 @@ class CoreRun:
                 raised = retire_of[i] = max(last_retire, t)
                 instruction = self.program.table.instructions[argument]
                 assert isinstance(instruction, CrossCoreSetFlag)
-                self._cross.set(self.program, instruction, raised)
+                self.cross.set(self.program, instruction, raised)
             elif kind == CROSS_WAIT:
                 start_of[i] = t
                 waiting = self.program.table.instructions[argument]
                 assert isinstance(waiting, CrossCoreWaitFlag)
-                while (release := self._cross.take(self.program, waiting)) is None:
-                    self._position[p] = position
+                while (over := self.cross.take(self.program, waiting, t)) is None:
                     self._before_sleep(p)
-                    yield self._cross.sleep(env, self.program, waiting)
-                if release > t:
-                    t = release
+                    yield self.cross.sleep(env, self.program, waiting)
+                t = over
                 left.append(t)
                 free = end_of[i] = retire_of[i] = t
-        self._position[p] = position
-        self._idle(p, position, last_retire)
+        self._idle(p, position, max(last_retire, free))
         self.finish = max(self.finish, last_retire, free)
 
     # -- after the run -------------------------------------------------------------------------------------------------
 
-    def stuck(self) -> list[tuple[str, int]]:
-        """For every pipe that did not come to its end: its name and the row at its head."""
+    def stuck(self) -> list[tuple[str, int, bool]]:
+        """For every pipe that did not come to its end: its name, the row at its head, and whether that is issued."""
         heads = []
         for p in range(1, len(PIPES)):
-            if len(self._left[p]) < self._lengths[p]:
-                heads.append((PIPES[p], self._queues[p][0][len(self._left[p])]))
+            done = len(self._left[p])
+            if done < self._lengths[p]:
+                heads.append((PIPES[p], self._queues[p][0][done], done < len(self._issued[p])))
         return heads
+
+    def scalar_stuck(self) -> tuple[int, str] | None:
+        """The row before which the scalar unit stands, and the pipe whose queue is full ("ALL" at a barrier)."""
+        if self._want is not None:
+            p = self._want_pipe
+            return self._queues[p][0][self._want_slot + self._depth[p]], PIPES[p]
+        return (self._drain_row, "ALL") if self._drain is not None else None
 
     def flag_overflow(self) -> str | None:
         """A flag that was raised more often than it can count, in words."""

@@ -26,7 +26,7 @@ class CrossFlags:
         self._maximum = maximum
         self._raised: dict[_Group, dict[_Core, list[int]]] = {}
         self._released: dict[_Group, list[int]] = defaultdict(list)
-        self._taken: dict[tuple[_Group, _Core], int] = defaultdict(int)
+        self._taken: dict[tuple[_Group, _Core], list[int]] = defaultdict(list)
         self._sleepers: dict[_Group, list[simpy.Event]] = defaultdict(list)
 
     @staticmethod
@@ -60,21 +60,38 @@ class CrossFlags:
             kind = "AIV" if kind == "AIC" else "AIC"
         return self._group(flag.flag, flag.mode, program.block, kind)
 
-    def take(self, program: Program, flag: CrossCoreWaitFlag) -> int | None:
-        """The cycle at which this core's next wait is over, or None while nobody knows."""
+    def take(self, program: Program, flag: CrossCoreWaitFlag, time: int) -> int | None:
+        """The cycle at which a wait that this core begins at `time` is over, or None while nobody knows."""
         group = self._awaited(program, flag)
-        key = (group, self._core(program))
-        released = self._released[group]
-        if self._taken[key] >= len(released):
+        taken, released = self._taken[group, self._core(program)], self._released[group]
+        if len(taken) >= len(released):
             return None
-        self._taken[key] += 1
-        return released[self._taken[key] - 1]
+        taken.append(max(time, released[len(taken)]))
+        return taken[-1]
 
     def sleep(self, env: simpy.Environment, program: Program, flag: CrossCoreWaitFlag) -> simpy.Event:
         """An event for the next time that the counter goes up."""
         event = env.event()
         self._sleepers[self._awaited(program, flag)].append(event)
         return event
+
+    def overflow(self) -> str | None:
+        """A counter that was raised beyond its maximum before the core took it down, in words."""
+        for group, released in self._released.items():
+            flag, mode, kind, block = group
+            waiter = ("AIV" if kind == "AIC" else "AIC") if mode == 2 else kind
+            for core in self._members:
+                if core[1] != waiter or block not in (-1, core[0]):
+                    continue
+                taken = self._taken.get((group, core), [])
+                for k in range(self._maximum, len(released)):
+                    before = k - self._maximum
+                    if before >= len(taken) or taken[before] > released[k] - self._latency:
+                        return (
+                            f"block {core[0]} {core[1]}{core[2]}: cross-core flag {flag} (mode {mode}) is raised more than "
+                            f"{self._maximum} times without a wait"
+                        )
+        return None
 
     def expected(self, program: Program, flag: CrossCoreWaitFlag) -> list[_Core]:
         """Who has not yet raised its part of what this core waits for (for a deadlock report)."""

@@ -2,41 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ascend_sim.engine.task import Task
 from ascend_sim.errors import SimError
 from ascend_sim.isa.sync import CrossCoreWaitFlag, WaitFlag
 
 if TYPE_CHECKING:
     from ascend_sim.engine.core import CoreRun
-    from ascend_sim.engine.cross import CrossFlags
 
 
 class DeadlockError(SimError):
     """No event is left and a block is unfinished; the message lists every pipe that stands still."""
 
 
-def describe(runs: list[CoreRun], cross: dict[int, CrossFlags]) -> str:
-    """Per pipe: its head instruction, what it waits for and who would provide it; then the cycle of waiting, if any."""
-    lines = [f"deadlock: nothing can happen any more and {len(runs)} programs have not finished"]
+def describe(runs: Sequence[CoreRun], events: Sequence[tuple[Task, str]], tasks: Sequence[Task]) -> str:
+    """Per pipe: its head instruction, what it waits for and who would provide it; then the cycle of waiting, if any.
+
+    `events` are the tasks that wait for an event of another stream, and its name.
+    """
+    lines = [
+        f"deadlock: nothing can happen any more and {len(runs)} programs have not finished"
+        + (f", {len(events)} tasks not begun" if events else "")
+    ]
     for run in runs:
         edges: dict[str, str] = {}
-        for pipe, row in run.stuck():
+        for pipe, row, issued in run.stuck():
             view = run.program[row]
             instruction = view.instruction
-            if isinstance(instruction, WaitFlag):
+            if not issued:
+                reason = "its issue: the scalar unit stands before it"
+                edges[pipe] = "S"
+            elif isinstance(instruction, WaitFlag):
                 reason = f"flag {instruction.flag} from {instruction.source}, which has not set it"
                 edges[pipe] = instruction.source
-            elif isinstance(instruction, CrossCoreWaitFlag):
-                missing = [core for flags in cross.values() for core in flags.expected(run.program, instruction)]
-                names = ", ".join(f"block {b} {k}{s}" for b, k, s in missing[:4])
-                reason = f"cross-core flag {instruction.flag} (mode {instruction.mode}) from {names or 'nobody'}"
             else:
-                reason = "its issue: the scalar unit stands before it"
+                assert isinstance(instruction, CrossCoreWaitFlag)
+                missing = run.cross.expected(run.program, instruction)
+                names = ", ".join(f"block {b} {k}{s}" for b, k, s in missing[:4])
+                more = f" and {len(missing) - 4} more" if len(missing) > 4 else ""
+                reason = f"cross-core flag {instruction.flag} (mode {instruction.mode}) from {names or 'nobody'}{more}"
             lines.append(f"  {run.program.where} {pipe}: at {view} waits for {reason}")
+        scalar = run.scalar_stuck()
+        if scalar is not None:
+            row, pipe = scalar
+            reason = "every pipe to be idle" if pipe == "ALL" else f"a place in the queue of {pipe}"
+            lines.append(f"  {run.program.where} S: before {run.program[row]} waits for {reason}")
+            held = [stuck for stuck, source in edges.items() if source != "S"]
+            edges["S"] = pipe if pipe != "ALL" else next(iter(held), "S")
         circle = _circle(edges)
         if circle:
             lines.append(f"  {run.program.where}: they wait in a circle: {' -> '.join(circle)}")
+    for task, event in events:
+        recorders = ", ".join(other.name for other in tasks if event in other.record_events)
+        lines.append(f"  stream {task.stream}: {task.name} waits for event {event!r} from {recorders or 'nobody'}")
     return "\n".join(lines)
 
 

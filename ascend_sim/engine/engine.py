@@ -16,7 +16,7 @@ Lifecycle:
 
 from __future__ import annotations
 
-import heapq
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -50,11 +50,27 @@ class _Cores:
 
     free: list[int]
     rank: dict[int, int]
-    waiting: list[tuple[int, int, simpy.Event]]
+    waiting: deque[tuple[int, simpy.Event]]
 
     @classmethod
     def dealt(cls, order: list[int]) -> _Cores:
-        return cls(order, {core: place for place, core in enumerate(order)}, [])
+        return cls(order, {core: place for place, core in enumerate(order)}, deque())
+
+    def acquire(self, count: int, event: simpy.Event) -> simpy.Event:
+        """`event` fires with `count` cores."""
+        self.waiting.append((count, event))
+        self._serve()
+        return event
+
+    def release(self, numbers: list[int]) -> None:
+        self.free = sorted(self.free + numbers, key=self.rank.__getitem__)
+        self._serve()
+
+    def _serve(self) -> None:
+        while self.waiting and len(self.free) >= self.waiting[0][0]:
+            count, event = self.waiting.popleft()
+            taken, self.free = self.free[:count], self.free[count:]
+            event.succeed(taken)
 
 
 class Engine:
@@ -86,8 +102,7 @@ class Engine:
         }
         self._events: dict[str, simpy.Event] = {}
         self._unfinished: list[CoreRun] = []
-        self._order = 0
-        self._cross: dict[int, CrossFlags] = {}
+        self._held_up: dict[int, tuple[Task, str]] = {}
         timeline = Timeline([TaskRun(task, 0) for task in tasks], [])
         streams: dict[int, list[int]] = {}
         for index, task in enumerate(tasks):
@@ -98,8 +113,8 @@ class Engine:
         for stream in streams.values():
             self.env.process(self._stream(stream, timeline))
         self.env.run(until=None)
-        if self._unfinished:
-            raise DeadlockError(describe(self._unfinished, self._cross))
+        if self._unfinished or self._held_up:
+            raise DeadlockError(describe(self._unfinished, list(self._held_up.values()), tasks))
         timeline.programs.sort(
             key=lambda run: (run.task, run.program.block, run.program.core_kind, run.program.sub_block)
         )
@@ -120,7 +135,9 @@ class Engine:
         for index in indices:
             run = timeline.tasks[index]
             for name in run.task.wait_events:
+                self._held_up[index] = (run.task, name)
                 yield self._events[name]
+            self._held_up.pop(index, None)
             run.launch = int(self.env.now)
             kind = "AIV" if run.task.core_kind == "AIV" else "AIC"
             overhead_us = launch.task_overhead_us[kind]
@@ -140,37 +157,26 @@ class Engine:
         per_block = {"AIC": 1, "AIV": self.chip.cores.aiv_per_aic if task.core_kind == "MIX" else 1}
         members = [(b, kind, s) for b in range(task.block_dim) for kind in kinds for s in range(per_block[kind])]
         sync = self.chip.sync
-        self._cross[index] = CrossFlags(members, sync.cross_latency, sync.cross_flag_max)
+        cross = CrossFlags(members, sync.cross_latency, sync.cross_flag_max)
         blocks = []
-        for block in range(task.block_dim):
-            wanted = {kind: per_block[kind] for kind in kinds}
-            held = {kind: [] for kind in kinds}  # type: dict[str, list[int]]
-            for kind, count in wanted.items():
-                held[kind] = yield from self._acquire(kind, count)
-            blocks.append(self.env.process(self._block(index, task, block, held, timeline)))
+        at_once = task.block_dim if task.all_cores else 1  # all blocks of a gang begin together
+        for first in range(0, task.block_dim, at_once):
+            dealt: dict[str, list[int]] = {}
+            for kind in kinds:
+                dealt[kind] = yield self._cores[kind].acquire(per_block[kind] * at_once, self.env.event())
+            for place in range(at_once):
+                held = {kind: dealt[kind][place * per_block[kind] :][: per_block[kind]] for kind in kinds}
+                blocks.append(self.env.process(self._block(index, task, first + place, held, cross, timeline)))
         for done, process in enumerate(blocks):
             yield process
             if self._progress:
                 self._progress(task.name, done + 1, task.block_dim)
-
-    def _acquire(self, kind: str, count: int) -> Generator[simpy.Event, Any, list[int]]:
-        """Take `count` cores of a kind, in turn with other tasks that wait for them."""
-        cores = self._cores[kind]
-        if cores.waiting or len(cores.free) < count:
-            self._order += 1
-            event = self.env.event()
-            heapq.heappush(cores.waiting, (self._order, count, event))
-            yield event
-        return [cores.free.pop(0) for _ in range(count)]
-
-    def _release(self, kind: str, numbers: list[int]) -> None:
-        cores = self._cores[kind]
-        cores.free = sorted(cores.free + numbers, key=cores.rank.__getitem__)
-        if cores.waiting and len(cores.free) >= cores.waiting[0][1]:
-            heapq.heappop(cores.waiting)[2].succeed()
+        overflow = cross.overflow()
+        if overflow:
+            raise SimError(f"{task.name}: {overflow} (chip file, sync.cross_flag_max)")
 
     def _block(
-        self, index: int, task: Task, block: int, held: dict[str, list[int]], timeline: Timeline
+        self, index: int, task: Task, block: int, held: dict[str, list[int]], cross: CrossFlags, timeline: Timeline
     ) -> Generator[simpy.Event, Any, None]:
         now = int(self.env.now)
         bases = [tensor.base for tensor in task.tensors]
@@ -180,7 +186,7 @@ class Engine:
             core = held[program.core_kind][program.sub_block]
             begin = now + self.chip.cycles(self.chip.launch.core_start_us[program.core_kind])  # type: ignore[index]
             order = (index << 24) + (block << 3) + (program.sub_block + 1 if program.core_kind == "AIV" else 0)
-            core_run = CoreRun(self.env, program, begin, order, self.traffic, self._cross[index], bases)
+            core_run = CoreRun(self.env, program, begin, order, self.traffic, cross, bases)
             self._unfinished.append(core_run)
             runs.append((core_run, core))
             processes.append(self.env.process(core_run.run()))
@@ -192,10 +198,11 @@ class Engine:
             if overflow:
                 raise SimError(f"{task.name}: {core_run.program.where}: {overflow} (chip file, sync.flag_max)")
             timeline.programs.append(_columns(index, core_run, core, now))
-        if self._max_cycles is not None and self.env.now > self._max_cycles:
-            raise SimError(f"{task.name}: cycle {int(self.env.now)} is beyond the limit of {self._max_cycles} cycles")
+        cycles = int(self.env.now) - self.device.clock
+        if self._max_cycles is not None and cycles > self._max_cycles:
+            raise SimError(f"{task.name}: cycle {cycles} is beyond the limit of {self._max_cycles} cycles")
         for kind, numbers in held.items():
-            self._release(kind, numbers)
+            self._cores[kind].release(numbers)
 
 
 def _columns(task: int, run: CoreRun, core: int, launch: int) -> ProgramRun:

@@ -44,35 +44,42 @@ class L2Cache:
         self._clock += count
         places = stamps[-self.capacity :] % self.capacity
         victims = int(np.count_nonzero(self._dirty[places]))
+        if dirty:
+            victims += max(count - self.capacity, 0)  # the first of them leave at once
         self._dirty[places] = dirty
         self._stamp[lines] = stamps
         self._filler[lines] = transfer
         return victims
 
     def resident(self, lines: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which lines are in the cache now."""
-        self._reach(int(lines.max(initial=0)))
+        """Which of `lines` (ascending) are in the cache now."""
+        if len(lines):
+            self._reach(int(lines[-1]))
         return self._stamp[lines] >= self._clock - self.capacity
 
-    def read(self, lines: NDArray[np.int64], bypass: NDArray[np.int64], transfer: int) -> tuple[int, int, int]:
-        """Read distinct `lines`, of which those at positions `bypass` are fetched without being kept.
+    def read(
+        self, lines: NDArray[np.int64], bypass: NDArray[np.int64], transfer: int
+    ) -> tuple[int, int, NDArray[np.int64]]:
+        """Read distinct ascending `lines`, of which those at positions `bypass` are fetched without being kept.
 
-        Returns (lines from HBM, dirty lines written back, the latest transfer that a hit line came with or -1).
+        Returns (lines from HBM, dirty lines written back, for every hit line the transfer that it came with).
         """
         present = self.resident(lines)
-        if present.all() and not len(bypass):
-            return 0, 0, int(self._filler[lines].max())
-        latest = int(self._filler[lines[present]].max(initial=-1))
+        hits = int(np.count_nonzero(present))
+        fetched = len(lines) - hits
+        fillers = self._filler[lines[present]] if hits else lines[:0]
+        if not len(bypass):
+            if not fetched:
+                return 0, 0, fillers
+            return fetched, self._allocate(lines[~present] if hits else lines, transfer, False), fillers
         missing = ~present
-        fetched = int(np.count_nonzero(missing))
-        if len(bypass):
-            fetched += int(np.count_nonzero(present[bypass]))
-            missing[bypass] = False
+        fetched += int(np.count_nonzero(present[bypass]))
+        missing[bypass] = False
         absent = lines[missing]
-        return fetched, (self._allocate(absent, transfer, False) if len(absent) else 0), latest
+        return fetched, (self._allocate(absent, transfer, False) if len(absent) else 0), fillers
 
     def write(self, lines: NDArray[np.int64], partial: NDArray[np.int64], transfer: int) -> tuple[int, int]:
-        """Write distinct `lines`; those at positions `partial` are not covered whole, so an absent one is fetched first.
+        """Write distinct ascending `lines`; those at positions `partial` are not covered whole, so an absent one is fetched first.
 
         Returns (lines from HBM, dirty lines written back).
         """

@@ -12,7 +12,9 @@ import heapq
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import simpy
+from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.l2 import L2Cache
@@ -23,6 +25,7 @@ FRACTION = 16
 """Rates are integers in 2**-16 byte per cycle, amounts in 2**-16 byte."""
 
 PORT, L2_SHARE, HBM_SHARE = "port", "L2 share", "HBM share"
+_NONE = 1 << 62
 SETTLE = 2
 """SimPy priority behind all ordinary events of an instant."""
 
@@ -34,7 +37,11 @@ def scaled(rate: float) -> int:
 
 @dataclass(eq=False, slots=True)
 class Transfer:
-    """One GM transfer in flight; `done` fires with the transfer at its last cycle."""
+    """One GM transfer in flight; `done` fires with the transfer at its last cycle.
+
+    `open` counts what is still to come: its own bytes and the fills of other transfers that it hits. `ready` is the cycle
+    at which the last of its lines has come out of HBM.
+    """
 
     order: int
     access: GmAccess
@@ -42,9 +49,9 @@ class Transfer:
     done: simpy.Event
     start: int = 0
     number: int = -1
-    awaits: Transfer | None = None
+    open: int = 1
+    ready: int = 0
     followers: list[Transfer] = field(default_factory=list)
-    finished: bool = False
     lines: int = 0
     misses: int = 0
     hbm_bytes: int = 0
@@ -83,6 +90,7 @@ class Traffic:
         self._pending: list[tuple[int, int, int, Transfer]] = []
         self._sequence = 0
         self._active: dict[int, Transfer] = {}
+        self._arriving: dict[int, int] = {}
         self._advanced = 0
         self._timer = -1
         self._footprints: dict[tuple[int, int], Footprint] = {}
@@ -127,15 +135,37 @@ class Traffic:
         self.env.schedule(event, priority=SETTLE)
 
     def _complete(self, transfer: Transfer) -> None:
-        awaited = transfer.awaits
-        if awaited is not None and not awaited.finished:
-            awaited.followers.append(transfer)
+        """Its own bytes, or those of a fill that it waits for, are through."""
+        transfer.open -= 1
+        if transfer.open:
             return
-        transfer.finished = True
         del self._active[transfer.number]
+        if transfer.misses:
+            transfer.ready = max(transfer.ready, int(self.env.now) + self.miss_latency)
+        if transfer.ready > self.env.now:
+            self._arriving[transfer.number] = transfer.ready
         transfer.done.succeed(transfer)
         for follower in transfer.followers:
+            follower.ready = max(follower.ready, transfer.ready)
             self._complete(follower)
+
+    def _oldest(self, now: int) -> int:
+        """The first transfer whose lines are still on their way."""
+        arriving = self._arriving
+        while arriving and arriving[first := next(iter(arriving))] <= now:
+            del arriving[first]
+        return min(next(iter(self._active), _NONE), min(arriving, default=_NONE))
+
+    def _await_fills(self, transfer: Transfer, fillers: NDArray[np.int64]) -> None:
+        """A reader that hits lines which are still on their way cannot be done before they are there."""
+        recent = fillers[fillers >= self._oldest(int(self.env.now))]
+        for number in np.unique(recent).tolist() if len(recent) else ():
+            filler = self._active.get(number)
+            if filler is not None:
+                filler.followers.append(transfer)
+                transfer.open += 1
+            else:
+                transfer.ready = max(transfer.ready, self._arriving.get(number, 0))
 
     def _settle(self, _: Any) -> None:
         now = int(self.env.now)
@@ -168,8 +198,9 @@ class Traffic:
         transfer.number = self.l2.next_number()
         if access.direction == "read":
             tails = shape.tails if self.refetch_tail else shape.tails[:0]
-            fetched, victims, latest = self.l2.read(lines, tails, transfer.number)
-            transfer.awaits = self._active.get(latest)
+            fetched, victims, fillers = self.l2.read(lines, tails, transfer.number)
+            if len(fillers):
+                self._await_fills(transfer, fillers)
         elif access.direction == "write":
             fetched, victims = self.l2.write(lines, shape.partial, transfer.number)
         else:

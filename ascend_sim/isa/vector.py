@@ -114,10 +114,11 @@ class VectorCast(_Vector):
 
 @dataclass(frozen=True)
 class Duplicate(_Vector):
-    """`count` elements of dst become zero."""
+    """`count` elements of dst become `value`."""
 
     dtype: str
     count: int
+    value: float = 0.0
 
     name = "duplicate"
 
@@ -132,7 +133,7 @@ class Duplicate(_Vector):
         return (Region("dst", "UB", self.count * _size(self.dtype)),)
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        memory.array("UB", dst, (self.count * _size(self.dtype),), np.uint8)[...] = 0
+        memory.array("UB", dst, (self.count,), numpy_dtype(self.dtype))[...] = self.value
 
 
 @dataclass(frozen=True)

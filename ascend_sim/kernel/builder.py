@@ -233,9 +233,9 @@ class KernelBuilder:
         """Another number format, in UB."""
         self._emit((VectorCast, source, target, count, rounding), dst, src)
 
-    def duplicate(self, dst: int, dtype: str, count: int) -> None:
-        """Zeros in UB."""
-        self._emit((Duplicate, dtype, count), dst)
+    def duplicate(self, dst: int, dtype: str, count: int, value: float = 0.0) -> None:
+        """One value, zero unless given, all over a piece of UB."""
+        self._emit((Duplicate, dtype, count, value), dst)
 
     def reduce_rows(self, dst: int, src: int, rows: int, columns: int, row_stride: int) -> None:
         """Sum of each row of fp32, in UB."""

@@ -7,12 +7,12 @@ from collections.abc import Collection
 from ascend_sim.chip import ChipSpec
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import Allocation, gm_operand
+from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.vector_common import require_positive, share, vector_task
 from ascend_sim.ops.tiling.fields import ceil_div
 from ascend_sim.runtime import Task
 
 _TILES = 4  # a quarter of UB is zeroed once and written as often as needed
-_ITEM = 4
 
 
 def mem_set_task(
@@ -21,10 +21,12 @@ def mem_set_task(
     nbytes: int,
     *,
     op_type: str = "MemSet",
+    dtype: str = "float32",
+    value: float = 0.0,
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """A launch that clears the first `nbytes` of `target`."""
+    """A launch that fills the first `nbytes` of `target` with `value` in `dtype`, zero unless given."""
     name = name or f"MemSet_{target.name}"
     require_positive(name, nbytes=nbytes)
     line = chip.memory.l2_line_bytes
@@ -37,7 +39,7 @@ def mem_set_task(
         tile = min(chip.buffers["UB"] // _TILES, count * line)
         zeros = k.allocate("UB", tile, "zeros")
         ready = k.flag("V", "MTE3", "zeros ready")
-        k.duplicate(zeros, "float32", tile // _ITEM)
+        k.duplicate(zeros, dtype, tile // int(numpy_dtype(dtype).itemsize), value)
         k.set_flag(ready)
         k.wait_flag(ready)
         for start in range(begin, end, tile):

@@ -92,6 +92,7 @@ def view_copy_task(
     src_offset: int = 0,
     dst_offset: int = 0,
     *,
+    op_type: str = "ViewCopy",
     dtype: str = "",
     name: str = "",
     disarm: Collection[str] = (),
@@ -141,4 +142,4 @@ def view_copy_task(
     element = dtype or f"{8 * itemsize}-bit"
     info = call_info((element, element), ("ND", "ND"), (shape, shape))
     info["strides"] = {"input": list(src_strides), "output": list(dst_strides)}
-    return vector_task(chip, "ViewCopy", name, blocks, [source, target], body, info, disarm)
+    return vector_task(chip, op_type, name, blocks, [source, target], body, info, disarm)

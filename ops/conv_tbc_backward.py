@@ -1,0 +1,85 @@
+"""Phase one of TBC convolution backward: the checks, and the call as a 1-D convolution on views of the caller's tensors.
+
+[T, B, C] is read as [B, C, T] and [K, C_in, C_out] as [C_out, C_in, K]; the plan makes contiguous copies of such views and
+writes results back through them, which is what the library's Permutes do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import AclnnError
+from ascend_sim.numerics.cube_math import promote
+from ascend_sim.ops.arguments import ConvTbcCall, TensorArg
+from ascend_sim.ops.call import AcceptedCall
+from ascend_sim.ops.checks import check_conv_tbc, load_product
+from ascend_sim.ops.convolution_backward import launch_sizes, per_kernel
+from ascend_sim.ops.normalise import normalise
+
+FEATURE_AXES = (1, 2, 0)
+WEIGHT_AXES = (2, 1, 0)
+
+
+def accept_tbc(
+    call: ConvTbcCall, chip: ChipSpec, *, conformance: str, deterministic: bool | None,
+    tiling: Mapping[str, Mapping[str, Any]] | None = None, block_dim: int | Mapping[str, int] | None = None,
+) -> AcceptedCall:  # fmt: skip
+    """Phase one's checks; raises AclnnError with the status of the first rule that fails."""
+    product = load_product("conv_tbc_backward", chip.identity.product)
+    if deterministic is None:
+        deterministic = product.profile(conformance).deterministic_default.value
+    result = check_conv_tbc(call, product, conformance, deterministic)  # type: ignore[arg-type]
+    if result.failure is not None:
+        raise AclnnError(result.status, result.failure.message)
+    assert call.self is not None and call.input is not None and call.weight is not None and call.bias is not None
+    assert call.grad_input is not None and call.grad_weight is not None and call.grad_bias is not None
+    promoted = promote(call.self.dtype, call.input.dtype, call.weight.dtype)
+    choice = product.compute_dtype(promoted, call.cube_math_type, conformance)
+    if choice.compute_dtype is None:
+        raise AclnnError(choice.status, f"cubeMathType = {call.cube_math_type}: {choice.source}")
+    steps, batch, channels = call.self.shape
+    empty = 0 in (*call.self.shape, *call.input.shape, *call.weight.shape, *call.bias.shape)
+    return AcceptedCall(
+        normalise(call).problem,
+        False,
+        3,
+        {
+            "grad_output": permuted(call.self, FEATURE_AXES),
+            "input": permuted(call.input, FEATURE_AXES),
+            "weight": permuted(call.weight, WEIGHT_AXES),
+        },
+        {
+            "grad_input": permuted(call.grad_input, FEATURE_AXES),
+            "grad_weight": permuted(call.grad_weight, WEIGHT_AXES),
+            "grad_bias": call.grad_bias,
+        },
+        choice.compute_dtype,
+        deterministic,
+        conformance,
+        tuple(result.warnings),
+        per_kernel("tiling", tiling or {}),
+        launch_sizes(block_dim),
+        operator="conv_tbc_backward",
+        axes=FEATURE_AXES,
+        returned={"grad_input": call.grad_input, "grad_weight": call.grad_weight},
+        # The released library adds ones instead of self when there is nothing to convolve (op_api of conv_tbc: stated).
+        bias_when_empty=float(steps * batch) if empty else 0.0,
+    )
+
+
+def permuted(tensor: TensorArg, axes: tuple[int, ...]) -> TensorArg:
+    """The same memory with its axes in another order."""
+    strides = tensor.strides
+    if strides is None:
+        steps = [1]
+        for size in reversed(tensor.shape[1:]):
+            steps.append(steps[-1] * size)
+        strides = tuple(reversed(steps))
+    storage = tensor.shape if tensor.storage_shape is None else tensor.storage_shape
+    shape = tuple(tensor.shape[axis] for axis in axes)
+    return replace(
+        tensor, shape=shape, strides=tuple(strides[axis] for axis in axes), storage_shape=storage, format="NCL"
+    )
