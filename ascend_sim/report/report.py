@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.engine.occupancy import occupancy
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import CAUSES, ProgramRun, TaskRun, Timeline
 from ascend_sim.engine.values import Finding
@@ -163,10 +164,29 @@ def _timed_kernels(
         row = _kernel(chip, task, programs) | _times(chip, timeline.tasks[index], runs, origin)
         bounds = rooflines.of(task, programs)
         row["roofline"] = {"bound_by": max(bounds, key=bounds.__getitem__) if bounds else None, "cycles": bounds}
+        row["buffers"] = _buffers(chip, runs)
         if "ideal_cycles" in row and row["core_cycles_max"]:
             row["cube_efficiency"] = round(row["ideal_cycles"] / row["core_cycles_max"], _SHARE_DECIMALS)
         kernels.append(row)
     return kernels
+
+
+def _buffers(chip: ChipSpec, runs: Sequence[ProgramRun]) -> dict[str, dict[str, Any]]:
+    """How full the local buffers are: capacity, the most that any core held, and the mean over cores and time."""
+    curves: dict[str, list[tuple[int, float]]] = {}
+    for run in runs:
+        for name in chip.cores.kinds[run.program.core_kind].buffers:  # type: ignore[index]
+            curve = occupancy(run, name)
+            curves.setdefault(name, []).append((curve.peak, curve.mean(run.begin, run.finish)))
+    return {
+        name: {
+            "capacity": chip.buffers[name],  # type: ignore[index]
+            "peak_bytes": max(peak for peak, _ in found),
+            "mean_bytes": round(sum(mean for _, mean in found) / len(found)),
+        }
+        for name, found in curves.items()
+        if any(peak for peak, _ in found)
+    }
 
 
 def _times(chip: ChipSpec, span: TaskRun, runs: Sequence[ProgramRun], origin: int) -> dict[str, Any]:

@@ -1,0 +1,160 @@
+"""What one process of the C interface knows: settings, whether it is initialised, its device, its last error."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import wraps
+from inspect import signature
+from threading import RLock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ascend_sim.acl.codes import ASSUMED_CODES, Refused
+from ascend_sim.acl.enums import ACL_SUCCESS, CODE_NAMES
+from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.errors import SimError
+from ascend_sim.ops.checks import CONFORMANCES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ascend_sim.acl.contexts import Context
+    from ascend_sim.acl.device import AclDevice
+
+__all__ = ["PROCESS", "aclGetRecentErrMsg", "call", "use"]
+
+_MODES = ("full", "functional")
+_DEFAULT_CHIP = "ascend910b3"
+
+
+@dataclass
+class Settings:
+    """What `use` said; None falls back to the environment and then to the default."""
+
+    chip: ChipSpec | None = None
+    conformance: str | None = None
+    mode: str | None = None
+
+
+@dataclass
+class Process:
+    """The state of the C interface. One lock: calls of several threads follow each other."""
+
+    settings: Settings = field(default_factory=Settings)
+    initialised: bool = False
+    was_finalised: bool = False
+    options: dict[int, int] = field(default_factory=dict)
+    device: AclDevice | None = None
+    device_users: int = 0
+    context: Context | None = None
+    message: str | None = None
+    lock: Any = field(default_factory=RLock)
+
+    def chip(self) -> ChipSpec:
+        """The chip that the process sees. Raises ConfigError."""
+        return self.settings.chip or load_chip(os.environ.get("ASCEND_SIM_CHIP") or _DEFAULT_CHIP)
+
+    def conformance(self) -> str:
+        """The profile of the operators' checks. Raises SimError for an unknown name in the environment."""
+        name = self.settings.conformance or os.environ.get("ASCEND_SIM_CONFORMANCE") or CONFORMANCES[0]
+        return _one_of("ASCEND_SIM_CONFORMANCE", name, CONFORMANCES)
+
+    def mode(self) -> str:
+        """"full" or "functional"."""
+        return self.settings.mode or _MODES[0]
+
+
+PROCESS = Process()
+
+
+def use(
+    *, chip: str | Path | ChipSpec | None = None, conformance: str | None = None, mode: str | None = None
+) -> None:
+    """Say what `ascend_sim.acl` simulates; what is left out stays as it is.
+
+    `chip` is a name or YAML file (else ASCEND_SIM_CHIP, else ascend910b3), `conformance` "documented" or "library" (else
+    ASCEND_SIM_CONFORMANCE, else documented), `mode` "full" or "functional" (values without time). Raises SimError for
+    unknown names, and for another chip or mode while a device is open.
+    """
+    with PROCESS.lock:
+        if PROCESS.device is not None and (chip is not None or mode is not None):
+            raise SimError("use: the process has a device open; call aclrtResetDevice or aclFinalize before changing it")
+        if conformance is not None:
+            PROCESS.settings.conformance = _one_of("conformance", conformance, CONFORMANCES)
+        if mode is not None:
+            PROCESS.settings.mode = _one_of("mode", mode, _MODES)
+        if chip is not None:
+            PROCESS.settings.chip = chip if isinstance(chip, ChipSpec) else load_chip(chip)
+
+
+def _one_of(what: str, name: str, allowed: tuple[str, ...]) -> str:
+    if name not in allowed:
+        raise SimError(f"{what} {name!r}: allowed are {' and '.join(allowed)}")
+    return name
+
+
+def aclGetRecentErrMsg() -> str | None:
+    """The message of the last call that failed; None when none has."""
+    return PROCESS.message
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_FAMILIES = {"acl": ("not initialised", "no device", "simulator"), "aclnn": ("aclnn runtime", "aclnn runtime", "aclnn simulator")}  # fmt: skip
+
+
+def call(*outputs: Any, family: str = "acl", needs: str = "device", handle: bool = False) -> Callable[[_Function], _Function]:
+    """Decorator of a C function: nothing that a caller passes makes it raise; it ends in a code and a message.
+
+    `outputs` are the out-parameters of a call that fails; `needs` is "nothing", "init" or "device"; `family` chooses the
+    codes; `handle` marks a function that returns a pointer (None on failure) instead of a status. The function itself
+    returns its out-parameters (nothing, one, or a tuple), or raises Refused.
+    """
+
+    def decorate(function: _Function) -> _Function:
+        uninitialised, no_device, defect = _FAMILIES[family]
+        parameters = signature(function)
+
+        @wraps(function)
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            bound = parameters.bind(*args, **kwargs)
+            with PROCESS.lock:
+                try:
+                    if needs != "nothing" and not PROCESS.initialised:
+                        raise Refused(uninitialised, "aclInit was not called")
+                    if needs == "device" and PROCESS.device is None:
+                        raise Refused(no_device, "no device is set; call aclrtSetDevice first")
+                    result = function(*bound.args, **bound.kwargs)
+                except Refused as refusal:
+                    code = _note(function.__name__, refusal)
+                except MemoryError as error:
+                    code = _note(function.__name__, Refused("out of memory", f"the host has no memory left: {error}"))
+                except Exception as error:
+                    text = f"{type(error).__name__}: {error}"
+                    code = _note(function.__name__, Refused(defect, text))
+                else:
+                    if handle:
+                        return result
+                    return _returned(ACL_SUCCESS, result)
+            if handle:
+                return None
+            return (code, *outputs) if outputs else code
+
+        return guarded  # type: ignore[return-value]
+
+    return decorate
+
+
+def _returned(code: int, result: Any) -> Any:
+    if result is None:
+        return code
+    return (code, *result) if isinstance(result, tuple) else (code, result)
+
+
+def _note(function: str, refusal: Refused) -> int:
+    name = CODE_NAMES.get(refusal.code, "ACLNN_ERR")
+    PROCESS.message = f"{function}: {refusal.code} {name}: {refusal}"
+    return refusal.code
+
+
+assert all(reason in ASSUMED_CODES for family in _FAMILIES.values() for reason in family)

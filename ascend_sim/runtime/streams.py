@@ -1,0 +1,136 @@
+"""Queued work of several streams: kernels, copies and events, run to idle in simulated time.
+
+run = run_streams(device, tasks, "full")     # tasks in the order in which they were queued
+run.timeline.tasks[0].finish                 # cycles; copies and events have rows of their own
+
+Time comes first, as in every engine here: the Timeline of all streams together, bandwidth and cores shared. Values follow
+one task at a time, in the order in which tasks finish. Tasks that overlap in time must not share memory that one of them
+writes; such a pair is a race, and who queues the tasks reports it (`overlapping`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+import simpy
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.engine.device import Device
+from ascend_sim.engine.engine import Engine
+from ascend_sim.engine.functional import FunctionalEngine
+from ascend_sim.engine.hazards import find_hazards
+from ascend_sim.engine.replay import replay
+from ascend_sim.engine.task import Task
+from ascend_sim.engine.timeline import TaskRun, Timeline
+from ascend_sim.engine.values import Finding
+
+__all__ = ["StreamRun", "StreamStep", "copy_cycles", "overlapping", "run_streams"]
+
+
+@dataclass(eq=False)
+class StreamStep(Task):
+    """A task without a kernel: a copy, a memset, an event. It lasts `cycles`, then `action(finish cycle)` happens.
+
+    The cycle is None in functional mode.
+    """
+
+    cycles: int = 0
+    action: Callable[[int | None], None] | None = None
+
+    @classmethod
+    def of(
+        cls, name: str, op_type: str, stream: int, cycles: int = 0, action: Callable[[int | None], None] | None = None
+    ) -> StreamStep:
+        """A step that touches no core."""
+        return cls(name, op_type, "HOST", 0, (), lambda block: (), stream, cycles=cycles, action=action)
+
+    def happen(self, finish: int | None) -> None:
+        """Do what the step does to values or events."""
+        if self.action is not None:
+            self.action(finish)
+
+
+@dataclass
+class StreamRun:
+    """What a synchronise ran: `tasks` as queued, their Timeline (None in functional mode) and the findings."""
+
+    tasks: list[Task]
+    timeline: Timeline | None
+    findings: list[Finding] = field(default_factory=list)
+
+
+def copy_cycles(chip: ChipSpec, moved: int) -> int:
+    """How long a copy or memset lasts that reads and writes `moved` bytes of HBM.
+
+    Assumed: the launch overhead of a vector task, then HBM's full bandwidth; the link to the host is not modelled.
+    """
+    return chip.cycles(chip.launch.task_overhead_us["AIV"]) + int(-(-moved // chip.hbm_bytes_per_cycle))
+
+
+class _StreamEngine(Engine):
+    """The engine, with tasks that occupy no core."""
+
+    def _stream(self, indices: list[int], timeline: Timeline) -> Generator[simpy.Event, Any, None]:
+        for host, group in groupby(indices, key=lambda i: isinstance(timeline.tasks[i].task, StreamStep)):
+            if not host:
+                yield from super()._stream(list(group), timeline)
+                continue
+            for index in group:
+                yield from self._step(timeline.tasks[index])
+
+    def _step(self, run: TaskRun) -> Generator[simpy.Event, Any, None]:
+        step = run.task
+        assert isinstance(step, StreamStep)
+        for name in step.wait_events:
+            yield self._events[name]
+        run.launch = run.begin = int(self.env.now)
+        if step.cycles:
+            yield self.env.timeout(step.cycles)
+        run.finish = int(self.env.now)
+        for name in step.record_events:
+            if not self._events[name].triggered:
+                self._events[name].succeed()
+
+
+def run_streams(device: Device, tasks: Sequence[Task], mode: str) -> StreamRun:
+    """Run all streams to idle, in mode "full" or "functional". Raises DeadlockError and other SimErrors."""
+    if mode == "functional":
+        return StreamRun(list(tasks), None, _values_in_order(device, tasks))
+    timeline = _StreamEngine(device).run(tasks)
+    findings = find_hazards(tasks, timeline.programs)
+    programs = {index: list(group) for index, group in groupby(timeline.programs, key=lambda run: run.task)}
+    # What waits for another task was queued after it, so that the queue's order settles equal instants.
+    for index in sorted(range(len(tasks)), key=lambda i: (timeline.tasks[i].finish, i)):
+        task = tasks[index]
+        if isinstance(task, StreamStep):
+            task.happen(timeline.tasks[index].finish)
+        else:
+            findings += replay(device, tasks, timeline, programs.get(index, []))
+    return StreamRun(list(tasks), timeline, findings)
+
+
+def _values_in_order(device: Device, tasks: Sequence[Task]) -> list[Finding]:
+    """Values in the order of the queue, in which every event stands before who waits for it."""
+    engine = FunctionalEngine(device)
+    for task in tasks:
+        if isinstance(task, StreamStep):
+            task.happen(None)
+        else:
+            engine.run([task])
+    return engine.findings
+
+
+def overlapping(timeline: Timeline) -> list[tuple[int, int]]:
+    """Pairs of tasks of different streams that ran at the same time, by their place in the Timeline."""
+    order = sorted(range(len(timeline.tasks)), key=lambda i: timeline.tasks[i].launch)
+    pairs = []
+    active: list[int] = []
+    for later in order:
+        run = timeline.tasks[later]
+        active = [earlier for earlier in active if timeline.tasks[earlier].finish > run.launch]
+        pairs += [(e, later) for e in active if timeline.tasks[e].task.stream != run.task.stream and run.finish > run.launch]
+        active.append(later)
+    return pairs
