@@ -186,7 +186,8 @@ def _run_call(
         l2=l2,
     )
     dtypes = {name: tensor.dtype for name, tensor in accepted.outputs.items()}
-    return Result(*(gradients.get(name) for name in GRADIENTS), report, dtypes, outcome.timeline, run.tasks)
+    found: dict[str, Any] = {name: gradients.get(name) for name in GRADIENTS}
+    return Result(**found, report=report, dtypes=dtypes, timeline=outcome.timeline, tasks=run.tasks)
 
 
 def _call(
@@ -194,7 +195,7 @@ def _call(
     groups: int, output_mask: Any, cube_math_type: int,
 ) -> ConvBackwardCall:  # fmt: skip
     """The vendor's argument list; outputs have the shapes and dtypes that the documents ask for."""
-    tensors = {name: _argument(name, value) for name, value in given.items()}
+    tensors: dict[str, Any] = {name: _argument(name, value) for name, value in given.items()}
     if not isinstance(groups, int | np.integer) or not isinstance(cube_math_type, int | np.integer):
         raise SimError(f"groups {groups!r} and cube_math_type {cube_math_type!r} must be integers")
     dy, weight = tensors["grad_output"], tensors["weight"]

@@ -1,4 +1,4 @@
-"""The command line: `ascend-sim run CASE`, `ascend-sim chips [NAME]`.
+"""The command line: `ascend-sim run CASE`, `ascend-sim chips [NAME]`, `ascend-sim chips --compare A B ...`.
 
 Exit codes: 0 fine; 1 a verdict failed (a gradient that is not correct, or a finding such as a hazard); 2 bad input or a
 refused call, told in one line.
@@ -139,7 +139,7 @@ def _run(
         values: dict[str, Any] = {key: TensorSpec(shape, dtype) for key, (shape, dtype) in case.tensors.items()}
     else:
         values = make_tensors(case)
-    operator = conv_tbc_backward if case.operator == "conv_tbc_backward" else convolution_backward
+    operator: Any = conv_tbc_backward if case.operator == "conv_tbc_backward" else convolution_backward
     result = operator(
         *values.values(), **case.attributes,
         cube_math_type=case.cube_math_type if cube_math_type is None else cube_math_type,
@@ -236,17 +236,26 @@ def parse_block_dim(text: str) -> int | dict[str, int]:
     return blocks
 
 
-@app.command(epilog="Example:  ascend-sim chips ascend910b3")
+@app.command(epilog="Examples:  ascend-sim chips ascend910b3   |   ascend-sim chips --compare ascend910a ascend910b3")
 def chips(
-    name: Annotated[str | None, typer.Argument(help="A chip's name or file; without it, all chips are listed.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="A chip's name or file; without it, all chips are listed."),
+    ] = None,
+    compare: Annotated[bool, typer.Option("--compare", help="Print the named chips side by side.")] = False,
 ) -> None:
-    """List the chips, or print every number of one with its source."""
+    """List the chips, print every number of one with its source, or compare some."""
     from ascend_sim.chip import load_chip
-    from ascend_sim.report.chips import chip_detail, chips_table
+    from ascend_sim.report.chips import chip_detail, chips_table, compare_table
 
     with _errors(as_json=False):
-        console = Console(width=None if sys.stdout.isatty() else 160)
-        console.print(chips_table() if name is None else chip_detail(load_chip(name)))
+        specs = [load_chip(name) for name in names or []]
+        if compare and len(specs) < 2:
+            raise SimError("chips --compare: give two chips or more, for example --compare ascend910a ascend910b3")
+        if not compare and len(specs) > 1:
+            raise SimError(f"chips: one chip at a time, got {len(specs)}; --compare prints them side by side")
+        table = compare_table(specs) if compare else chip_detail(specs[0]) if specs else chips_table()
+        Console(width=None if sys.stdout.isatty() else 160).print(table)
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.plan import Plan
-from ascend_sim.runtime import Device, Outcome, Progress, Task, run_tasks
+from ascend_sim.runtime import Device, Outcome, Progress, Task, ValueModel, run_tasks
 
 Array = NDArray[Any]
 
@@ -32,7 +32,7 @@ class Execution:
 
 def execute(
     plan: Plan, chip: ChipSpec, inputs: Mapping[str, Array | None], mode: str, *, l2: str = "cold",
-    progress: Progress | None = None, max_cycles: int | None = None,
+    progress: Progress | None = None, max_cycles: int | None = None, model: ValueModel | None = None,
 ) -> Execution:  # fmt: skip
     """Run a placed plan on a fresh device. `inputs` are flat storages (None in timing mode); `l2` is "cold" or "warm"."""
     if l2 not in ("cold", "warm"):
@@ -52,7 +52,7 @@ def execute(
     for name, offset in plan.offsets.items():
         allocations[name] = _part(workspace, offset, plan.tensors[name].size, name)
     tasks = [step.make(chip, allocations) for step in plan.steps]
-    outcome = run_tasks(device, tasks, mode, progress=progress, max_cycles=max_cycles)
+    outcome = run_tasks(device, tasks, mode, progress=progress, max_cycles=max_cycles, model=model)
     outputs = {t.name: allocations[t.name] for t in plan.tensors.values() if t.role == "output"}
     return Execution(outcome, tasks, outputs)
 

@@ -26,7 +26,8 @@ def conv_forward_reference(
     step = max(1, _CHUNK_BYTES // max(image_bytes, 1))
     for start in range(0, p.n, step):
         images = slice(start, start + step)
-        for power, result in zip((np.asarray, np.square), sums, strict=True):
+        powers: tuple[Any, Any] = (np.asarray, np.square)
+        for power, result in zip(powers, sums, strict=True):
             _accumulate(p, power(x[images].astype(np.float64)), power(weight.astype(np.float64)), result[images])
     return sums
 

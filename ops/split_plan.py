@@ -47,7 +47,7 @@ class _Planner:
         self.storage = call.storage_dtype
         self.itemsize = int(numpy_dtype(self.storage).itemsize)
         self.inp = TilingInput(
-            self.p, self.itemsize, chip.cores.aic, dict(chip.buffers), chip.memory.l2_bytes, call.deterministic
+            self.p, self.itemsize, chip.cores.aic, {str(b): size for b, size in chip.buffers.items()}, chip.memory.l2_bytes, call.deterministic
         )
         self.plain = PLAIN[call.rank]
         self.blocks = "NDC1HWC0" if call.rank == 5 else "NC1HWC0"
@@ -74,11 +74,11 @@ class _Planner:
         cube = [name for name in ("grad_input", "grad_weight") if name in call.outputs]
         if call.rank == 5 and not cube:
             return
-        needed = INPUTS
+        needed: tuple[str, ...] = INPUTS
         if call.rank == 5 and call.transposed and cube == ["grad_input"]:
             needed = ("grad_output", "weight")
         cast = {name: self.cast(plain[name], self.storage, f"{name}.cast") for name in needed}
-        features = {name: self.to_c0(cast[name], name) for name in ("grad_output", "input") if name in needed}
+        features: dict[str, str] = {name: self.to_c0(cast[name], name) for name in ("grad_output", "input") if name in needed}
         weight = self.to_fractal_z(cast["weight"])
         if "grad_input" in cube:
             self.grad_input(features["grad_output"], weight)

@@ -21,6 +21,8 @@ CubeDtype = Literal[
     "float16", "bfloat16", "float32", "hf32", "int8", "int4",
     "hifloat8", "float8_e4m3fn", "float8_e5m2", "mxfp8", "mxfp4",
 ]  # fmt: skip
+CastMode = Literal["RINT", "FLOOR", "CEIL", "ROUND", "TRUNC", "ODD", "HYBRID", "NONE"]
+OverflowMode = Literal["inf_nan", "saturate"]
 VectorDtype = Literal["float16", "bfloat16", "float32", "int8", "uint8", "int16", "uint16", "int32", "uint32"]
 
 _positive = Field(strict=True, gt=0, allow_inf_nan=False)
@@ -203,6 +205,19 @@ class VectorOp(Section):
     head: FractionalCycles | None = None
 
 
+class Overflow(Section):
+    """What Cast and Fixpipe make of inf, NaN and too large values: `inf_nan` keeps them (CTRL[48] = 1), `saturate` writes
+    the largest finite value, and 0 for NaN (CTRL[48] = 0).
+
+    `default` is what a process starts with. `fixpipe_16bit_saturates`: 16-bit results of the Fixpipe saturate always.
+    """
+
+    modes: Annotated[tuple[OverflowMode, ...], Field(min_length=1)]
+    default: OverflowMode
+    modes_source: str
+    fixpipe_16bit_saturates: Flag = False
+
+
 class UbBanks(Section):
     """Banks of the Unified Buffer: 32-byte blocks go round the groups, one access per group and cycle."""
 
@@ -212,18 +227,44 @@ class UbBanks(Section):
 
 
 class Vector(Section):
-    """Occupancy: head + repeats x cycles_per_repeat (x `bank_conflict`) + `count_tail` for a partial repeat."""
+    """Occupancy: head + repeats x cycles_per_repeat (x `bank_conflict`) + `count_tail` for a partial repeat.
+
+    Where the unit loops over the rows of a 2-D operand, a row takes at least its repeats + `row_overhead`.
+    `casts` maps "float32->float16" to the cast modes that the unit has for it; the first is what a kernel gets that names
+    none. `casts_source` says where that table is from.
+    """
 
     repeat_bytes: Bytes
     head: FractionalCycles
     latency: Cycles
     bank_conflict: Ratio
     count_tail: Cycles
+    row_overhead: Cycles | None = None
     banks: UbBanks
     ops: dict[str, VectorOp]
+    casts: dict[str, Annotated[tuple[CastMode, ...], Field(min_length=1)]]
+    casts_source: str
 
-    def cycles(self, op: str, dtype: str, nbytes: int, conflict: bool = False) -> tuple[int, int]:
-        """Return (head, work) cycles of one instruction over `nbytes`, each rounded up.
+    def cast_mode(self, source: str, target: str, rounding: str | None = None) -> str:
+        """Return `rounding` in capitals, or the pair's first mode for None; `SimError` for what the unit lacks."""
+        modes = self.casts.get(f"{source}->{target}")
+        if modes is None:
+            known = ", ".join(self.casts)
+            raise SimError(
+                f"the vector unit does not cast {source} to {target}; it casts {known} "
+                f"({self.casts_source}; chip file, vector.casts)"
+            )
+        if rounding is None:
+            return modes[0]
+        if rounding.upper() not in modes:
+            raise SimError(
+                f"the vector unit has no cast mode {rounding} for {source} to {target}; it has {', '.join(modes)} "
+                f"({self.casts_source}; chip file, vector.casts)"
+            )
+        return rounding.upper()
+
+    def cycles(self, op: str, dtype: str, nbytes: int, conflict: bool = False, rows: int = 1) -> tuple[int, int]:
+        """Return (head, work) cycles of one instruction over `rows` rows of `nbytes` each, rounded up.
 
         `conflict`: both sources lie in the same banks. Raises `SimError` for an operation or dtype that is not listed.
         """
@@ -235,9 +276,12 @@ class Vector(Section):
             known = ", ".join(entry.cycles_per_repeat)
             raise SimError(f"vector operation {op} has no {dtype!r}; it has {known} (chip file, vector.ops.{op})")
         repeats, rest = divmod(nbytes, self.repeat_bytes)
-        work = (repeats + (rest > 0)) * slope * (self.bank_conflict if conflict else 1)
+        repeats += rest > 0
+        work = repeats * slope * (self.bank_conflict if conflict else 1)
+        if rows > 1 and self.row_overhead is not None:
+            work = max(work, repeats + self.row_overhead)
         head = self.head if entry.head is None else entry.head
-        return math.ceil(head), math.ceil(work) + (self.count_tail if rest else 0)
+        return math.ceil(head), math.ceil(rows * work) + (self.count_tail if rest else 0)
 
 
 class Memory(Section):
@@ -277,8 +321,9 @@ class Scalar(Section):
 
 
 class Launch(Section):
-    """What a kernel costs around its instructions, by kind of core."""
+    """What a kernel costs around its instructions, by kind of core; each block of the first wave adds `block_us`."""
 
     task_overhead_us: dict[CoreKind, Microseconds]
+    block_us: dict[CoreKind, Microseconds] = {}
     core_start_us: dict[CoreKind, Microseconds]
     hidden_us: Microseconds

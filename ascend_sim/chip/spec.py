@@ -26,6 +26,7 @@ from ascend_sim.chip.sections import (
     Launch,
     Load3d,
     Memory,
+    Overflow,
     Path,
     Scalar,
     Sync,
@@ -59,6 +60,7 @@ class ChipSpec(BaseModel):
     load3d: Load3d
     fixpipe: Fixpipe | None = None
     vector: Vector
+    overflow: Overflow
     memory: Memory
     sync: Sync
     scalar: Scalar
@@ -132,6 +134,10 @@ class ChipSpec(BaseModel):
                     raise ValueError(f"paths.{key}: {end} is neither a buffer of this chip nor {' or '.join(_OUTSIDE)}")
             if path.pipe not in self.pipes:
                 raise ValueError(f"paths.{key}.pipe: no core of this chip has the pipe {path.pipe}")
+        if self.overflow.default not in self.overflow.modes:
+            raise ValueError(
+                f"overflow.default: {self.overflow.default} is not one of overflow.modes: {', '.join(self.overflow.modes)}"
+            )
         for table in ("queue_depth", "outstanding"):
             missing = [pipe for pipe in self.pipes if pipe != "S" and pipe not in getattr(self.sync, table)]
             if missing:

@@ -126,7 +126,7 @@ class CoreRun:
         table, rows = self.program.table, self.program.rows
         line = table.chip.memory.l2_line_bytes
         known: dict[tuple[int, int], int] = {}
-        for row in np.flatnonzero(self.program.per_row("kind") == TRANSFER):
+        for row in np.flatnonzero(self.program.per_row("kind") == TRANSFER).tolist():
             argument = int(rows[row, 0])
             access = table.accesses[argument]
             assert access is not None
@@ -231,7 +231,8 @@ class CoreRun:
         free = self.begin  # when the pipe can take its next instruction
         busy_until = -1  # end of the last work, to know whether the next is the first of a stream
         last_retire = self.begin
-        retired: list[int] = []
+        retired = [self.begin] * limit  # retirements in order; the last `limit` bound what may be in flight
+        left_at, retired_at = left.append, retired.append
         position = available = 0
         for i, kind, first, stream, latency, argument in zip(*self._queues[p], strict=True):
             if position == available:
@@ -246,14 +247,14 @@ class CoreRun:
             if free > t:
                 t = free
             if kind == LOCAL:
-                if len(retired) >= limit and retired[-limit] > t:
+                if retired[-limit] > t:
                     self.limited[i] = retired[-limit] - t
                     t = retired[-limit]
-                left.append(t)
+                left_at(t)
                 busy_until = free = t + (first if t > busy_until else stream)
-                if busy_until + latency > last_retire:
-                    last_retire = busy_until + latency
-                retired.append(last_retire)
+                if free + latency > last_retire:
+                    last_retire = free + latency
+                retired_at(last_retire)
                 start_of[i] = t
                 end_of[i] = free
                 retire_of[i] = last_retire
@@ -281,7 +282,7 @@ class CoreRun:
                 left.append(t)
                 free = end_of[i] = retire_of[i] = t
             elif kind == TRANSFER:
-                if len(retired) >= limit and retired[-limit] > t:
+                if retired[-limit] > t:
                     self.limited[i] = retired[-limit] - t
                     t = retired[-limit]
                 left.append(t)
@@ -359,11 +360,16 @@ class CoreRun:
 
     def flag_overflow(self) -> str | None:
         """A flag that was raised more often than it can count, in words."""
+        most = self._flag_max
         for key, sets, taken in zip(self._flag_names, self._flag_sets, self._flag_taken, strict=True):
-            for k in range(self._flag_max, len(sets)):
-                before = taken[k - self._flag_max] if k - self._flag_max < len(taken) else None
-                if before is None or before > sets[k] - self._flag_latency:
-                    return f"flag {key[2]} {key[0]}->{key[1]} is raised more than {self._flag_max} times without a wait"
+            if len(sets) <= most:
+                continue
+            raised = np.asarray(sets[most:]) - self._flag_latency
+            lowered = np.full(len(raised), np.iinfo(np.int64).max)
+            known = taken[: len(raised)]
+            lowered[: len(known)] = known
+            if (lowered > raised).any():
+                return f"flag {key[2]} {key[0]}->{key[1]} is raised more than {most} times without a wait"
         return None
 
 

@@ -140,7 +140,7 @@ class Engine:
             self._held_up.pop(index, None)
             run.launch = int(self.env.now)
             kind = "AIV" if run.task.core_kind == "AIV" else "AIC"
-            overhead_us = launch.task_overhead_us[kind]
+            overhead_us = launch.task_overhead_us[kind]  # type: ignore[index]
             if previous_end == run.launch:
                 overhead_us = max(overhead_us - launch.hidden_us, 0.0)
             yield self.env.timeout(self.chip.cycles(overhead_us))

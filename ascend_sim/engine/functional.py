@@ -6,7 +6,7 @@ whose sums do not depend on arrival order.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -16,22 +16,30 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.values import BlockShadow, Finding, ProgramValues
 from ascend_sim.errors import SimError
-from ascend_sim.isa.base import CROSS_SET, CROSS_WAIT
+from ascend_sim.isa.base import CROSS_SET, CROSS_WAIT, ValueModel
 from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag
 from ascend_sim.kernel.program import Program
 
 _Key = tuple[int, int, str, int]
+_Raised = dict[_Key, Counter[tuple[int, int]]]
+"""How often each core (block, sub-block) has raised its part of a cross-core flag."""
 _CROSS = (CrossCoreSetFlag, CrossCoreWaitFlag)
 
 
 class FunctionalEngine:
     """Runs tasks in the given order for their values; `findings` lists what went wrong."""
 
-    def __init__(self, device: Device, progress: Callable[[str, int, int], None] | None = None) -> None:
+    def __init__(
+        self,
+        device: Device,
+        progress: Callable[[str, int, int], None] | None = None,
+        model: ValueModel | None = None,
+    ) -> None:
         self.device = device
         self.findings: list[Finding] = []
         self.programs: list[tuple[int, Program]] = []
         self._progress = progress
+        self._model = model
 
     def run(self, tasks: Sequence[Task]) -> None:
         """Execute every task; raises SimError when programs wait for each other for ever."""
@@ -40,13 +48,13 @@ class FunctionalEngine:
                 self._run_task(index, task)
 
     def _run_task(self, index: int, task: Task) -> None:
-        raised: dict[_Key, int] = defaultdict(int)
+        raised: _Raised = defaultdict(Counter)
         shadow = BlockShadow()
         waiting: list[Iterator[bool]] = []
         for block in range(task.block_dim):
             for program in task.build(block):
                 self.programs.append((index, program))
-                values = ProgramValues(task, program, self.device.chip, self.findings, shadow)
+                values = ProgramValues(task, program, self.device.chip, self.findings, shadow, self._model)
                 waiting.append(_execute(values, raised, task))
             waiting, _ = _advance(waiting)
             if self._progress:
@@ -71,7 +79,7 @@ def _advance(programs: list[Iterator[bool]]) -> tuple[list[Iterator[bool]], bool
     return left, progressed
 
 
-def _execute(values: ProgramValues, raised: dict[_Key, int], task: Task) -> Iterator[bool]:
+def _execute(values: ProgramValues, raised: _Raised, task: Task) -> Iterator[bool]:
     """One program as a coroutine: yields whether it got on since the last time, at every flag that is not yet raised."""
     program = values.program
     table, memory = program.table, values.memory
@@ -93,19 +101,20 @@ def _execute(values: ProgramValues, raised: dict[_Key, int], task: Task) -> Iter
             values.at_retirement(row, key)
         elif kind == CROSS_SET:
             assert isinstance(instruction, CrossCoreSetFlag)
-            raised[_key(instruction.flag, instruction.mode, program, program.core_kind)] += 1
+            flag = _key(instruction.flag, instruction.mode, program, program.core_kind)
+            raised[flag][program.block, program.sub_block] += 1
         elif kind == CROSS_WAIT:
             assert isinstance(instruction, CrossCoreWaitFlag)
             setter = program.core_kind
             if instruction.mode == 2:
                 setter = "AIV" if setter == "AIC" else "AIC"
-            key = _key(instruction.flag, instruction.mode, program, setter)
-            needed = (taken[key] + 1) * _parts(instruction.mode, setter, task, table.chip.cores.aiv_per_aic)
-            while raised[key] < needed:
+            flag = _key(instruction.flag, instruction.mode, program, setter)
+            parts = _parts(instruction.mode, setter, task, table.chip.cores.aiv_per_aic)
+            while sum(count > taken[flag] for count in raised[flag].values()) < parts:
                 yield got_on
                 got_on = False
             got_on = True
-            taken[key] += 1
+            taken[flag] += 1
 
 
 def _key(flag: int, mode: int, program: Program, kind: str) -> _Key:

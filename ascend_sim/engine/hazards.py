@@ -84,14 +84,14 @@ def _collect(
     for space, entries in parts.items():
         row = np.concatenate([entry[0] for entry in entries])
         lengths = [len(entry[0]) for entry in entries]
-        region = np.repeat([entry[1] for entry in entries], lengths)
+        numbers = np.repeat([entry[1] for entry in entries], lengths)
         address = np.concatenate([rows[entry[0], _COLUMN[entry[5]]] for entry in entries])
         if space == "GM":
             address = bases[address >> SLOT_SHIFT] + (address & OFFSET_MASK)
         low = address + np.repeat([entry[2].offset for entry in entries], lengths)
         high = address + np.repeat([entry[2].extent for entry in entries], lengths)
         result[space] = _Accesses(
-            np.full(len(row), index), row, pipe[row], region, address, low, high, run.start[row], run.retire[row],
+            np.full(len(row), index), row, pipe[row], numbers, address, low, high, run.start[row], run.retire[row],
             np.repeat([entry[3] for entry in entries], lengths), np.repeat([entry[4] for entry in entries], lengths),
         )  # fmt: skip
     return result

@@ -17,9 +17,16 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun, Timeline
 from ascend_sim.engine.values import BlockShadow, Finding, ProgramValues
+from ascend_sim.isa.base import ValueModel
 
 
-def replay(device: Device, tasks: Sequence[Task], timeline: Timeline, programs: Sequence[ProgramRun]) -> list[Finding]:
+def replay(
+    device: Device,
+    tasks: Sequence[Task],
+    timeline: Timeline,
+    programs: Sequence[ProgramRun],
+    model: ValueModel | None = None,
+) -> list[Finding]:
     """Give the tensors of `tasks` the values that `programs` leave behind; returns the uninitialised reads."""
     findings: list[Finding] = []
     shadow = BlockShadow()

@@ -26,7 +26,7 @@ FRACTION = 16
 
 PORT, L2_SHARE, HBM_SHARE = "port", "L2 share", "HBM share"
 _NONE = 1 << 62
-SETTLE = 2
+SETTLE = simpy.events.EventPriority(2)
 """SimPy priority behind all ordinary events of an instant."""
 
 
@@ -114,7 +114,7 @@ class Traffic:
         event = simpy.Event(self.env)
         event._ok, event._value = True, None
         event.callbacks = [self._instant]
-        self.env.schedule(event, priority=1, delay=when - self.env.now)
+        self.env.schedule(event, priority=simpy.events.NORMAL, delay=when - self.env.now)
 
     def _instant(self, _: Any) -> None:
         now = int(self.env.now)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.task import Task
-from ascend_sim.isa.base import Memory
+from ascend_sim.isa.base import Memory, ValueModel
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.local import BLOCK, LocalMemory
 from ascend_sim.memory.regions import Region, row_starts
@@ -37,8 +37,8 @@ class BlockShadow:
     def blocks(self, region: Region, address: int) -> np.ndarray | slice:
         """Block numbers (or a slice of them) of a region at a byte address."""
         if region.rows == region.planes == 1:
-            first = address + region.offset
-            return slice(first // BLOCK, -(-(first + region.row_bytes) // BLOCK))
+            begin = address + region.offset
+            return slice(begin // BLOCK, -(-(begin + region.row_bytes) // BLOCK))
         phase = address % BLOCK
         key = (region, phase)
         known = self._known.get(key)
@@ -56,7 +56,13 @@ class ProgramValues:
     """The memory of one program, with reads checked against what was written."""
 
     def __init__(
-        self, task: Task, program: Program, chip: ChipSpec, findings: list[Finding], shadow: BlockShadow
+        self,
+        task: Task,
+        program: Program,
+        chip: ChipSpec,
+        findings: list[Finding],
+        shadow: BlockShadow,
+        model: ValueModel | None = None,
     ) -> None:
         self.task = task
         self.program = program
@@ -67,7 +73,7 @@ class ProgramValues:
             if tensor.data is None:
                 raise ValueError(f"{tensor.name} has no bytes: values need a device with values")
             gm.append(tensor.data)
-        self.memory = Memory(self.local, gm)
+        self.memory = Memory(self.local, gm, model or ValueModel.of(chip))
         self._findings = findings
         self._shadow = shadow
         self._plans: dict[int, _Plan] = {}

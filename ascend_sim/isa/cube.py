@@ -16,7 +16,8 @@ from ascend_sim.chip.sections import Fixpipe as FixpipeUnit
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Memory, ceil_div
 from ascend_sim.memory.regions import Region
-from ascend_sim.numerics import cast, numpy_dtype, round_to
+from ascend_sim.numerics import cast, format_of, numpy_dtype, round_to
+from ascend_sim.numerics.accumulate import add_chunks, add_exact_groups
 from ascend_sim.numerics.widen import to_float32
 
 SIDE = 16
@@ -27,7 +28,8 @@ SIDE = 16
 class Mmad(Instruction):
     """L0C[m, n] = (L0C if `accumulate`) + L0A[m, k] x L0B[k, n]; `dtype` is the compute dtype, sums are fp32.
 
-    For "hf32" the fp32 operands are rounded to `hf32_bits` mantissa bits (nearest even) before they are multiplied.
+    For "hf32" the fp32 operands are rounded to `hf32_bits` mantissa bits (nearest even) before they are multiplied. How the
+    products are added is a model (`ValueModel.accumulate`); with saturation nothing infinite stays in L0C.
     """
 
     m: int
@@ -51,7 +53,7 @@ class Mmad(Instruction):
 
     def work_cycles(self, chip: ChipSpec) -> int:
         """Cycles without head: fractals along m, n and k times the cycles of one fractal."""
-        rate = chip.cube.rates[self.dtype]
+        rate = chip.cube.rates[self.dtype]  # type: ignore[index]
         fractals = ceil_div(self.m, SIDE) * ceil_div(self.n, SIDE) * ceil_div(self.k, rate.k0)
         return fractals * ceil_div(rate.k0, rate.k_per_cycle)
 
@@ -78,24 +80,42 @@ class Mmad(Instruction):
         if self.dtype == "hf32":
             a = round_to(a, "hf32", mantissa_bits=self.hf32_bits)
             b = round_to(b, "hf32", mantissa_bits=self.hf32_bits)
-        return a @ b.T
+        if memory.model.accumulate == "blas":
+            return a @ b.T
+        return a.copy(), b.copy()  # the additions go on from what L0C holds at retirement
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         m1, _, n1, _ = self._shapes()
         out = memory.array("L0C", dst, (n1, m1 * SIDE, SIDE), np.float32)
-        blocks = pending.reshape(m1 * SIDE, n1, SIDE).transpose(1, 0, 2)
-        if self.accumulate:
+        blas = memory.model.accumulate == "blas"
+        result = pending if blas else self._added(memory, out, *pending)
+        blocks = result.reshape(m1 * SIDE, n1, SIDE).transpose(1, 0, 2)
+        if self.accumulate and blas:
             out += blocks
         else:
             out[...] = blocks
+        if memory.model.saturate:
+            out[...] = memory.model.settled(out)
+
+    def _added(self, memory: Memory, out: NDArray[Any], a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+        """What L0C holds (or zero) and all products, added as the model says; [m1 * 16, n1 * 16]."""
+        rate = memory.model.chip.cube.rates[self.dtype]  # type: ignore[index]
+        total = np.zeros((len(a), len(b)), np.float32)
+        if self.accumulate:
+            total[...] = out.transpose(1, 0, 2).reshape(total.shape)
+        if memory.model.accumulate == "chunk":
+            return add_chunks(total, a, b, rate.k0)
+        digits = format_of(self.dtype).mantissa_bits + 1
+        return add_exact_groups(total, a, b, rate.k_per_cycle, digits)
 
 
 @dataclass(frozen=True)
 class Fixpipe(Instruction):
     """`m` x `n` of an L0C tile of `m_padded` rows to GM as [n / c0][m][c0], blocks `dst_stride` bytes apart.
 
-    `dtype` is the output format (one rounding, nearest even); `c0` = 8 with fp32 is the channel split; `atomic_add` adds to
-    what GM holds instead of replacing it. A last block with fewer than `c0` columns is written whole.
+    `dtype` is the output format (one rounding, nearest even; overflow as `ValueModel` says); `c0` = 8 with fp32 is the
+    channel split; `atomic_add` adds to what GM holds instead of replacing it. A last block with fewer than `c0` columns is
+    written whole.
     """
 
     m: int
@@ -150,7 +170,9 @@ class Fixpipe(Instruction):
         columns = ceil_div(self.n, SIDE)
         strides = (self.m_padded * SIDE * 4, SIDE * 4, 4)
         tile = memory.array("L0C", src0, (columns, self.m, SIDE), np.float32, strides)
-        result: NDArray[Any] = tile.copy() if self.dtype == "float32" else cast(tile, self.dtype)
+        saturate = memory.model.fixpipe_saturates(self.itemsize)
+        plain = self.dtype == "float32" and not saturate
+        result: NDArray[Any] = tile.copy() if plain else cast(tile, self.dtype, saturate=saturate)
         if self.c0 != SIDE:
             split = result.reshape(columns, self.m, SIDE // self.c0, self.c0).transpose(0, 2, 1, 3)
             result = np.ascontiguousarray(split).reshape(-1, self.m, self.c0)[: self._blocks]
@@ -163,6 +185,8 @@ class Fixpipe(Instruction):
             out += pending
         else:
             out[...] = pending
+        if self.atomic_add and memory.model.saturate:
+            out[...] = memory.model.settled(out)
 
     def path(self) -> str:
         return "L0C->GM"

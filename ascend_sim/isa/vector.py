@@ -14,6 +14,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.isa.base import Cost, Instruction, Memory, ceil_div
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import cast, numpy_dtype
+from ascend_sim.numerics.widen import to_float32
 
 _BINARY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "max": np.maximum}
 _WITH_SCALAR = {"adds": np.add, "muls": np.multiply}
@@ -73,7 +74,7 @@ class VectorBinary(_Vector):
         dtype = numpy_dtype(self.dtype)
         left = memory.array("UB", src0, (self.count,), dtype)
         right = memory.array("UB", src1, (self.count,), dtype)
-        return _BINARY[self.operation](left, right)
+        return memory.model.settled(_BINARY[self.operation](left, right))
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         memory.array("UB", dst, (self.count,), pending.dtype)[...] = pending
@@ -81,14 +82,21 @@ class VectorBinary(_Vector):
 
 @dataclass(frozen=True)
 class VectorCast(_Vector):
-    """dst = src0 in another format; `rounding` is a cast mode of the vector unit (RINT is nearest even)."""
+    """dst = src0 in another format; `rounding` is a cast mode of the vector unit (RINT is nearest even).
+
+    A pair of formats or a mode that the chip lacks is refused when the instruction is made (chip file, vector.casts).
+    """
 
     source: str
     target: str
     count: int
-    rounding: str = "RINT"
+    rounding: str
 
     name = "vector_cast"
+
+    def pipe(self, chip: ChipSpec) -> str:
+        chip.vector.cast_mode(self.source, self.target, self.rounding)
+        return super().pipe(chip)
 
     @property
     def opcode(self) -> str:
@@ -105,8 +113,11 @@ class VectorCast(_Vector):
         return (Region("dst", "UB", self.count * _size(self.target)),)
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        values = memory.array("UB", src0, (self.count,), numpy_dtype(self.source)).astype(np.float32)
-        return values if self.target == "float32" else cast(values, self.target, rounding=self.rounding)
+        values = memory.array("UB", src0, (self.count,), numpy_dtype(self.source))
+        saturate = memory.model.saturate
+        if self.target == "float32" and self.source in ("float16", "bfloat16") and not saturate:
+            return to_float32(values)
+        return cast(values, self.target, self.rounding, saturate, source=self.source)
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         memory.array("UB", dst, (self.count,), pending.dtype)[...] = pending
@@ -164,7 +175,7 @@ class ReduceRows(_Vector):
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
         rows = memory.array("UB", src0, (self.rows, self.columns), np.float32, (self.row_stride, 4))
-        return rows.sum(axis=1, dtype=np.float32)
+        return memory.model.settled(rows.sum(axis=1, dtype=np.float32))
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         memory.array("UB", dst, (self.rows,), np.float32)[...] = pending

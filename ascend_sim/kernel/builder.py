@@ -54,6 +54,12 @@ class KernelBuilder:
         self.chip = table.chip
         self.block = block
         self.core_kind = core_kind
+        parts = self.chip.cores.kinds.get(core_kind)  # type: ignore[call-overload]
+        if parts is None:
+            raise SimError(
+                f"{self.chip.name} has no core {core_kind!r}; it has {', '.join(self.chip.cores.kinds)} (chip file, cores.kinds)"
+            )
+        self._parts = parts
         self.sub_block = sub_block
         self._sizes = tuple(tensor_sizes)
         self._disarm = frozenset(disarm)
@@ -80,9 +86,10 @@ class KernelBuilder:
 
     def allocate(self, buffer: str, size: int, name: str, unit: int = 0) -> int:
         """Address of `size` fresh bytes of a buffer, aligned to `unit`; SimError when the buffer overflows."""
+        self._check_buffer(buffer, name)
         unit = unit or _ADDRESS_UNIT[buffer]
         start = -(-self._used.get(buffer, 0) // unit) * unit
-        capacity = self.chip.buffers[buffer]
+        capacity = self.chip.buffers[buffer]  # type: ignore[index]
         if start + size > capacity:
             raise SimError(
                 f"block {self.block} {self.core_kind}: {name} needs {size} bytes of {buffer} at {start:#x}, "
@@ -91,11 +98,34 @@ class KernelBuilder:
         self._used[buffer] = start + size
         return start
 
+    def _check_buffer(self, buffer: str, what: str) -> None:
+        if buffer not in self._parts.buffers:
+            raise SimError(
+                f"block {self.block} {self.core_kind}: {what} is in {buffer}, but an {self.core_kind} of {self.chip.name} has "
+                f"{', '.join(self._parts.buffers)} (chip file, cores.kinds)"
+            )
+
+    def _check_pipe(self, pipe: str, what: str) -> None:
+        """Flags need a pipe with a queue: the scalar unit takes none here."""
+        if pipe not in self._parts.pipes or pipe == "S":
+            pipes = ", ".join(own for own in self._parts.pipes if own != "S")
+            raise SimError(
+                f"block {self.block} {self.core_kind}: {what} is on pipe {pipe}; an {self.core_kind} of {self.chip.name} has "
+                f"the pipes {pipes} (chip file, cores.kinds)"
+            )
+
     def flag(self, source: str, destination: str, name: str) -> Flag:
         """The flag of that name between two pipes; ids are handed out in order and limited by the chip."""
         known = self._flags.get(name)
         if known is not None:
+            if (known.source, known.destination) != (source, destination):
+                raise SimError(
+                    f"block {self.block} {self.core_kind}: flag {name!r} joins {known.source} and {known.destination}, "
+                    f"not {source} and {destination}"
+                )
             return known
+        self._check_pipe(source, f"flag {name!r}")
+        self._check_pipe(destination, f"flag {name!r}")
         number = self._pairs.get((source, destination), 0)
         if number >= self.chip.sync.flag_ids:
             raise SimError(
@@ -136,15 +166,16 @@ class KernelBuilder:
 
     def cross_core_set(self, flag: int, mode: int, pipe: str) -> None:
         """Raise a cross-core flag from `pipe`."""
-        self._check_cross(flag)
+        self._check_cross(flag, pipe)
         self._emit((CrossCoreSetFlag, flag, mode, pipe))
 
     def cross_core_wait(self, flag: int, mode: int, pipe: str) -> None:
         """Hold `pipe` until a cross-core flag is raised."""
-        self._check_cross(flag)
+        self._check_cross(flag, pipe)
         self._emit((CrossCoreWaitFlag, flag, mode, pipe))
 
-    def _check_cross(self, flag: int) -> None:
+    def _check_cross(self, flag: int, pipe: str) -> None:
+        self._check_pipe(pipe, f"cross-core flag {flag}")
         if not 0 <= flag < self.chip.sync.cross_flag_ids:
             raise SimError(
                 f"cross-core flag {flag}: the chip has 0 to {self.chip.sync.cross_flag_ids - 1} "
@@ -229,9 +260,12 @@ class KernelBuilder:
         """Element-wise add, sub, mul or max in UB."""
         self._emit((VectorBinary, operation, dtype, count), dst, left, right)
 
-    def vector_cast(self, dst: int, src: int, source: str, target: str, count: int, rounding: str = "RINT") -> None:
-        """Another number format, in UB."""
-        self._emit((VectorCast, source, target, count, rounding), dst, src)
+    def vector_cast(
+        self, dst: int, src: int, source: str, target: str, count: int, rounding: str | None = None
+    ) -> None:
+        """Another number format, in UB; None is the chip's own mode for that pair (chip file, vector.casts)."""
+        mode = self.chip.vector.cast_mode(source, target, rounding)
+        self._emit((VectorCast, source, target, count, mode), dst, src)
 
     def duplicate(self, dst: int, dtype: str, count: int, value: float = 0.0) -> None:
         """One value, zero unless given, all over a piece of UB."""
@@ -264,8 +298,24 @@ class KernelBuilder:
                 )
         flags = {f.name: (f.source, f.destination, f.identity) for f in self._flags.values()}
         program = Program(self.block, self.core_kind, self.sub_block, self.table, rows, self._tile + 1, flags)
+        self._check_instructions(program)
         self._check_addresses(program)
         return program
+
+    def _check_instructions(self, program: Program) -> None:
+        """Every instruction runs on a pipe of this core, touches buffers of this core and moves bytes."""
+        for index in np.unique(program.rows[:, 0]).tolist():
+            instruction = self.table.instructions[index]
+            regions = (*instruction.reads(), *instruction.writes())
+            pipe = instruction.pipe(self.chip)
+            foreign = [r.space for r in regions if r.space != "GM" and r.space not in self._parts.buffers]
+            empty = any(min(r.row_bytes, r.rows, r.planes) < 1 or min(r.row_stride, r.plane_stride) < 0 for r in regions)
+            if pipe not in self._parts.pipes or foreign or empty:
+                view = program[int(np.flatnonzero(program.rows[:, 0] == index)[0])]
+                if empty:
+                    raise SimError(f"{program.where}: {view}: moves no bytes, or steps backwards")
+                self._check_pipe(pipe, str(view))
+                self._check_buffer(foreign[0], str(view))
 
     def _check_addresses(self, program: Program) -> None:
         used = np.unique(program.rows[:, 0])
@@ -295,6 +345,11 @@ class KernelBuilder:
             )
             if wrong.any():
                 row = int(np.flatnonzero(wrong)[0])
+                if limit[row] < 0:
+                    raise SimError(
+                        f"{program.where}: {program[row]}: {operand} is in tensor {int(program.rows[row, column]) >> SLOT_SHIFT}, "
+                        f"but the task has {len(self._sizes)} tensors, or it starts before the tensor"
+                    )
                 raise SimError(
                     f"{program.where}: {program[row]}: {operand} covers bytes {address[row]} to "
                     f"{address[row] + extent[kinds[row]]} of {limit[row]} and must start at a multiple of {unit[kinds[row]]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import Flag, KernelBuilder
 
 
@@ -10,11 +11,12 @@ class BufferQueue:
 
     Producer side: `acquire()` (waits until the buffer is free, returns its address) ... writes ... `publish()`.
     Consumer side: `take()` (waits until it is full, returns its address) ... reads ... `release()`.
-    `close()` at the end of the program takes back the releases that nobody waits for, so that all flags end at zero.
+    A publish without an acquire and a release without a take are refused; `close()` at the end of the program takes back the releases that nobody waits for, so that all flags end at zero.
     """
 
     def __init__(self, builder: KernelBuilder, name: str, producer: str, consumer: str, addresses: list[int]) -> None:
         self._builder = builder
+        self._name = name
         self._addresses = addresses
         count = len(addresses)
         self._full = [builder.flag(producer, consumer, f"{name}[{i}] full") for i in range(count)]
@@ -33,6 +35,8 @@ class BufferQueue:
 
     def publish(self) -> None:
         """Producer: the buffer acquired first and not yet published is full."""
+        if self._published == self._acquired:
+            raise SimError(f"queue {self._name!r}: publish without an acquire before it")
         self._builder.set_flag(self._full[self._published % len(self._addresses)])
         self._published += 1
 
@@ -45,6 +49,8 @@ class BufferQueue:
 
     def release(self) -> None:
         """Consumer: the buffer taken first and not yet released is free."""
+        if self._released == self._taken:
+            raise SimError(f"queue {self._name!r}: release without a take before it")
         index = self._released % len(self._addresses)
         row = self._builder.set_flag(self._free[index])
         self._unclaimed[index] = (row, self._free[index])

@@ -1,7 +1,8 @@
-"""Chips as tables: all shipped ones side by side, or one with every number and where it comes from."""
+"""Chips as tables: all shipped ones in a list, some side by side, or one with every number and where it comes from."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -12,11 +13,12 @@ from rich.text import Text
 from ascend_sim.chip import ChipSpec, chip_names, load_chip
 
 _PEAKS = (("fp16", "float16"), ("hf32", "hf32"), ("fp32", "float32"))
+_SHORT = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float8_e4m3fn": "e4m3fn", "float8_e5m2": "e5m2"}
 _NUMBER = ("field", "value", "unit", "source")
 
 
 def chips_table() -> Table:
-    """Return all shipped chips: cores, clock, derived dense cube peaks in TFLOPS, memory."""
+    """Return all shipped chips: cores (a coupled chip's AI Cores as AIC), clock, derived dense cube peaks in TFLOPS, memory."""
     table = Table(title="Chips (peaks derived: 2 x MAC/cycle x AIC x clock)")
     table.add_column("chip", no_wrap=True)
     for column in ("product", "arch"):
@@ -48,6 +50,42 @@ def chip_detail(spec: ChipSpec) -> RenderableType:
     return Group(head, *_cores(spec), *_sections(spec), _derived(spec), _references(spec))
 
 
+def compare_table(specs: Sequence[ChipSpec]) -> Table:
+    """Return chips side by side: what they are, derived figures, then every number in which they differ ("-": has none).
+
+    Numbers that are equal in all of `specs` are left out and counted in the caption.
+    """
+    table = Table(title="Chips side by side", caption_justify="left")
+    table.add_column("field", no_wrap=True)
+    table.add_column("unit", no_wrap=True)
+    for spec in specs:
+        table.add_column(spec.name, justify="right")
+    for name in ("product", "arch", "series"):
+        table.add_row(name, "", *(getattr(spec.identity, name) for spec in specs))
+    table.add_row("cores", "", *("coupled" if spec.cores.coupled else "split" for spec in specs))
+    derived = [{name: (text, unit) for name, text, unit, _ in _derived_rows(spec)} for spec in specs]
+    for name, unit in dict.fromkeys((name, unit) for rows in derived for name, (_, unit) in rows.items()):
+        table.add_row(name, unit, *(rows[name][0] if name in rows else "-" for rows in derived))
+    table.add_section()
+    equal = 0
+    for place in _places(specs):
+        shown = [_number(value_at(spec, place)) if place in spec.sources else "-" for spec in specs]
+        if len(set(shown)) == 1:
+            equal += 1
+            continue
+        unit = next(spec.sources[place].unit for spec in specs if place in spec.sources)
+        table.add_row(place, unit, *shown)
+    table.caption = f"{equal} numbers are equal in all of them; ascend-sim chips NAME shows each with its source"
+    return table
+
+
+def _places(specs: Sequence[ChipSpec]) -> list[str]:
+    """Dotted paths of all numbers that any chip has, section by section."""
+    found = dict.fromkeys(place for spec in specs for place in spec.sources)
+    order = {section: index for index, section in enumerate(ChipSpec.model_fields)}
+    return sorted(found, key=lambda place: order[place.partition(".")[0]])
+
+
 def _cores(spec: ChipSpec) -> list[Text]:
     return [
         Text(f"  {kind}: pipes {' '.join(parts.pipes)}; buffers {' '.join(parts.buffers)}")
@@ -71,17 +109,24 @@ def _sections(spec: ChipSpec) -> list[Table]:
 
 def _derived(spec: ChipSpec) -> Table:
     table = _grid("derived", _NUMBER)
-    for name, dtype in _PEAKS:
-        peak = _peak(spec, dtype)
-        if peak is not None:
-            table.add_row(f"{name} peak", f"{peak:.1f}", "TFLOPS", Text("2 x MAC/cycle x AIC x clock"))
+    for name, text, unit, how in _derived_rows(spec):
+        table.add_row(name, text, unit, Text(how))
+    return table
+
+
+def _derived_rows(spec: ChipSpec) -> list[tuple[str, str, str, str]]:
+    """Name, value, unit and formula of the figures that follow from the numbers."""
+    rows = [
+        (f"{_SHORT.get(dtype, dtype)} peak", f"{spec.peak_tflops(dtype):.1f}", "TFLOPS", "2 x MAC/cycle x AIC x clock")
+        for dtype in spec.cube.rates
+    ]
     for name, rate, how in (
         ("HBM, long linear stream", spec.hbm_bytes_per_cycle(), "hbm_gb_per_s x hbm_efficiency"),
         ("L2 read, all cores", spec.l2_read_bytes_per_cycle(), "per AIC x AIC"),
         ("L2 write, all cores", spec.l2_write_bytes_per_cycle(), "per AIC x AIC"),
     ):
-        table.add_row(name, f"{rate * spec.clock.cube_mhz / 1e3:.0f}", "GB/s", Text(f"{how}; {rate:.1f} bytes/cycle"))
-    return table
+        rows.append((name, f"{rate * spec.clock.cube_mhz / 1e3:.0f}", "GB/s", f"{how}; {rate:.1f} bytes/cycle"))
+    return rows
 
 
 def _references(spec: ChipSpec) -> Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,8 @@ def write_timeline(path: str | Path, timeline: Timeline, tasks: Sequence[Task], 
     }
     arrays: Columns = {"version": np.asarray(VERSION), "chip": np.asarray(chip.name)}
     arrays["cube_mhz"] = np.asarray(chip.clock.cube_mhz, np.float64)
-    for group, columns in zip(_GROUPS, (rows, programs, task_columns, texts), strict=True):
+    groups: tuple[Mapping[str, Any], ...] = (rows, programs, task_columns, texts)
+    for group, columns in zip(_GROUPS, groups, strict=True):
         arrays |= {f"{group}.{name}": np.asarray(column) for name, column in columns.items()}
     with atomic_write(path) as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]

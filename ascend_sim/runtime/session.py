@@ -14,6 +14,7 @@ from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.engine.values import Finding
 from ascend_sim.errors import SimError
+from ascend_sim.isa.base import ValueModel
 from ascend_sim.kernel.program import Program
 
 MODES = ("full", "functional", "timing")
@@ -29,21 +30,23 @@ class Outcome:
 
 
 def run_tasks(
-    device: Device, tasks: Sequence[Task], mode: str, *, progress: Progress | None = None, max_cycles: int | None = None
-) -> Outcome:
+    device: Device, tasks: Sequence[Task], mode: str, *, progress: Progress | None = None, max_cycles: int | None = None,
+    model: ValueModel | None = None,
+) -> Outcome:  # fmt: skip
     """Run to idle. "full": time and values; "functional": values only; "timing": time only, tensors need no bytes.
 
+    `model` says how values come about where there is a choice (default: the chip's).
     Raises SimError for an unknown mode, DeadlockError when programs wait for each other.
     """
     if mode not in MODES:
         raise SimError(f"mode {mode!r}: allowed are {', '.join(MODES)}")
     if mode == "functional":
-        functional = FunctionalEngine(device, progress)
+        functional = FunctionalEngine(device, progress, model)
         functional.run(tasks)
         return Outcome(None, functional.programs, functional.findings)
     timeline = Engine(device, progress=progress, max_cycles=max_cycles).run(tasks)
     programs = [(run.task, run.program) for run in timeline.programs]
     findings = find_hazards(tasks, timeline.programs)
     if mode == "full":
-        findings += replay(device, tasks, timeline, timeline.programs)
+        findings += replay(device, tasks, timeline, timeline.programs, model)
     return Outcome(timeline, programs, findings)

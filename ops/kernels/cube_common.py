@@ -31,7 +31,7 @@ class CubeCall:
     @property
     def hf32_bits(self) -> int:
         """Mantissa bits that the cube keeps of fp32 operands in HF32 mode, 0 in other modes."""
-        return self.chip.cube.hf32_mantissa_bits if self.dtype == "hf32" else 0
+        return self.chip.cube.hf32_mantissa_bits or 0 if self.dtype == "hf32" else 0
 
     def info(
         self,

@@ -1,0 +1,242 @@
+"""Initialising, devices, contexts and system parameters."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from ascend_sim.acl.codes import Refused
+from ascend_sim.acl.device import AclDevice, device
+from ascend_sim.acl.enums import aclrtMemAttr, aclSysParamOpt
+from ascend_sim.acl.memory import integer
+from ascend_sim.acl.state import PROCESS, call
+from ascend_sim.errors import SimError
+
+__all__ = [
+    "Context",
+    "aclFinalize",
+    "aclInit",
+    "aclrtCreateContext",
+    "aclrtCtxGetSysParamOpt",
+    "aclrtCtxSetSysParamOpt",
+    "aclrtDestroyContext",
+    "aclrtGetCurrentContext",
+    "aclrtGetDevice",
+    "aclrtGetDeviceCount",
+    "aclrtGetMemInfo",
+    "aclrtGetSysParamOpt",
+    "aclrtResetDevice",
+    "aclrtSetCurrentContext",
+    "aclrtSetDevice",
+    "aclrtSetSysParamOpt",
+    "aclrtSynchronizeDevice",
+    "deterministic",
+]
+
+_INT32 = (-(1 << 31), (1 << 31) - 1)
+
+
+@dataclass(eq=False)
+class Context:
+    """A context: options of its own, a default stream (the null stream) and the streams created in it."""
+
+    owner: AclDevice
+    implicit: bool = False
+    live: bool = True
+    options: dict[int, int] = field(default_factory=dict)
+    default_stream: Any = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether it and its device are still there."""
+        return self.live and self.owner is PROCESS.device
+
+
+@call(needs="nothing")
+def aclInit(configPath: Any = None) -> None:
+    """Initialise; `configPath` None or a JSON file, whose content changes nothing here."""
+    if PROCESS.initialised:
+        raise Refused("initialised twice", "aclInit was called before; aclFinalize must come between")
+    if configPath is not None:
+        try:
+            with open(configPath, encoding="utf-8") as file:
+                json.load(file)
+        except (OSError, TypeError, ValueError) as error:
+            raise Refused("config file", f"configPath {configPath!r}: {error}") from error
+    PROCESS.initialised = True
+
+
+@call(needs="nothing")
+def aclFinalize() -> None:
+    """Run what is queued, release everything. aclInit may follow (the vendor initialises a process once; ours)."""
+    if not PROCESS.initialised:
+        if PROCESS.was_finalised:
+            raise Refused("finalised twice", "aclFinalize was called before")
+        raise Refused("not initialised", "aclInit was not called")
+    owner = PROCESS.device
+    PROCESS.initialised, PROCESS.was_finalised = False, True
+    PROCESS.options.clear()
+    _close(owner)
+
+
+def _close(owner: AclDevice | None) -> None:
+    """Forget the device; its streams, events, contexts and memory go with it."""
+    try:
+        if owner is not None:
+            owner.run_to_idle()
+            owner.failure()
+    finally:
+        PROCESS.device, PROCESS.device_users, PROCESS.context = None, 0, None
+
+
+@call(needs="init")
+def aclrtSetDevice(deviceId: int) -> None:
+    """Open device 0 (the only one) and make its default context current. Counted: as many resets close it."""
+    _device_number(deviceId)
+    if PROCESS.device is None:
+        try:
+            PROCESS.conformance()
+            PROCESS.device = AclDevice(PROCESS.chip(), PROCESS.mode())
+        except SimError as error:
+            raise Refused("no device", str(error)) from error
+        PROCESS.context = Context(PROCESS.device, implicit=True)
+    PROCESS.device_users += 1
+
+
+@call()
+def aclrtResetDevice(deviceId: int) -> None:
+    """Run what is queued and close the device with everything on it."""
+    _device_number(deviceId)
+    PROCESS.device_users -= 1
+    if PROCESS.device_users == 0:
+        _close(PROCESS.device)
+
+
+@call(None)
+def aclrtGetDevice() -> int:
+    """-> ret, deviceId."""
+    return 0
+
+
+@call(0, needs="init")
+def aclrtGetDeviceCount() -> int:
+    """-> ret, count."""
+    return 1
+
+
+@call()
+def aclrtSynchronizeDevice() -> None:
+    """Run everything that is queued."""
+    device().run_to_idle()
+    device().failure()
+
+
+@call(0, 0)
+def aclrtGetMemInfo(attr: int) -> tuple[int, int]:
+    """-> ret, free, total (bytes of HBM)."""
+    if attr not in (aclrtMemAttr.ACL_HBM_MEM, aclrtMemAttr.ACL_HBM_MEM_HUGE, aclrtMemAttr.ACL_HBM_MEM_NORMAL):
+        raise Refused("argument", f"attr = {attr!r}: {device().chip.name} has HBM alone (ACL_HBM_MEM)")
+    memory = device().memory
+    return memory.capacity - memory.used, memory.capacity
+
+
+def _device_number(number: Any) -> None:
+    if integer("deviceId", number, *_INT32) != 0:
+        raise Refused("no device", f"deviceId = {number}: the simulator has device 0 alone")
+
+
+# -- contexts ---------------------------------------------------------------------------------------------------------
+
+
+@call(None)
+def aclrtCreateContext(deviceId: int) -> Context:
+    """-> ret, context; it becomes current."""
+    _device_number(deviceId)
+    PROCESS.context = Context(device())
+    return PROCESS.context
+
+
+@call()
+def aclrtDestroyContext(context: Any) -> None:
+    """Destroy a context that aclrtCreateContext made, with its streams; queued work is run before."""
+    known = _context(context)
+    if known.implicit:
+        raise Refused("argument", "the default context of a device goes with aclrtResetDevice")
+    device().run_to_idle()
+    known.live = False
+    if PROCESS.context is known:
+        PROCESS.context = None
+    device().failure()
+
+
+@call()
+def aclrtSetCurrentContext(context: Any) -> None:
+    """Make a context current."""
+    PROCESS.context = _context(context)
+
+
+@call(None)
+def aclrtGetCurrentContext() -> Context:
+    """-> ret, context."""
+    return current_context()
+
+
+def current_context() -> Context:
+    """The current context, or Refused."""
+    if PROCESS.context is None or not PROCESS.context.usable:
+        raise Refused("handle gone", "the current context was destroyed; set another one with aclrtSetCurrentContext")
+    return PROCESS.context
+
+
+def _context(context: Any) -> Context:
+    if context is None:
+        raise Refused("null pointer", "context is a null pointer")
+    if not isinstance(context, Context):
+        raise Refused("foreign handle", f"context is {type(context).__name__}, not what aclrtCreateContext returned")
+    if not context.usable:
+        raise Refused("handle gone", "the context was destroyed")
+    return context
+
+
+# -- system parameters ------------------------------------------------------------------------------------------------
+
+
+@call(needs="init")
+def aclrtSetSysParamOpt(opt: int, value: int) -> None:
+    """Set a system parameter of the process, 0 or 1."""
+    _set(PROCESS.options, opt, value)
+
+
+@call()
+def aclrtCtxSetSysParamOpt(opt: int, value: int) -> None:
+    """Set a system parameter of the current context, 0 or 1; it goes before the one of the process."""
+    _set(current_context().options, opt, value)
+
+
+@call(0, needs="init")
+def aclrtGetSysParamOpt(opt: int) -> int:
+    """-> ret, value; 0 where it was never set."""
+    return PROCESS.options.get(_option(opt), 0)
+
+
+@call(0)
+def aclrtCtxGetSysParamOpt(opt: int) -> int:
+    """-> ret, value of the current context, or of the process where the context has none."""
+    number = _option(opt)
+    return current_context().options.get(number, PROCESS.options.get(number, 0))
+
+
+def deterministic() -> bool | None:
+    """What the parameters say about determinism: the context's, else the process's, else None, the operator's default."""
+    opt = int(aclSysParamOpt.ACL_OPT_DETERMINISTIC)
+    value = current_context().options.get(opt, PROCESS.options.get(opt))
+    return None if value is None else bool(value)
+
+
+def _option(opt: Any) -> int:
+    return integer("opt", opt, 0, max(aclSysParamOpt))
+
+
+def _set(options: dict[int, int], opt: Any, value: Any) -> None:
+    options[_option(opt)] = integer("value", value, 0, 1)

@@ -1,0 +1,129 @@
+"""The device of the process: its memory, its queue of work, and running that queue to idle."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ascend_sim.acl.codes import Refused
+from ascend_sim.acl.memory import DeviceMemory, Range
+from ascend_sim.acl.state import PROCESS
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
+from ascend_sim.runtime import Device, Task
+from ascend_sim.runtime.streams import StreamRun, overlapping, run_streams
+
+__all__ = ["AclDevice", "Queued", "Use", "device"]
+
+
+@dataclass(frozen=True)
+class Use:
+    """Memory that queued work touches."""
+
+    range: Range
+    writes: bool
+
+
+@dataclass(eq=False)
+class Queued:
+    """One task in the queue. `label` names the call; `dropped` is told when the task cannot run."""
+
+    task: Task
+    label: str
+    uses: Sequence[Use] = ()
+    dropped: Callable[[], None] | None = None
+
+
+class AclDevice:
+    """The open device. Work waits in `queue`, in the order of the calls, until something synchronises."""
+
+    def __init__(self, chip: ChipSpec, mode: str) -> None:
+        self.simulated = Device(chip)
+        self.chip = chip
+        self.mode = mode
+        self.memory = DeviceMemory(self.simulated)
+        self.queue: list[Queued] = []
+        self.last_run: StreamRun | None = None
+        self._failures: dict[int, str] = {}
+
+    def run_to_idle(self) -> None:
+        """Run everything that is queued. What cannot run is dropped; `failure` tells its stream about it."""
+        queue, self.queue = self.queue, []
+        ready: list[Queued] = []
+        lost_events: set[str] = set()
+        for entry in queue:
+            problem = self._problem(entry, lost_events)
+            if problem is None:
+                ready.append(entry)
+                continue
+            self._failures.setdefault(entry.task.stream, f"{entry.label}: {problem}")
+            lost_events.update(entry.task.record_events)
+            if entry.dropped is not None:
+                entry.dropped()
+        if not ready:
+            return
+        try:
+            self.last_run = run_streams(self.simulated, [entry.task for entry in ready], self.mode)
+        except SimError as error:
+            for entry in ready:
+                self._failures.setdefault(entry.task.stream, f"{entry.label}: {error}")
+                if entry.dropped is not None:
+                    entry.dropped()
+            return
+        self._tell(ready, self.last_run)
+
+    def _problem(self, entry: Queued, lost_events: set[str]) -> str | None:
+        """Why a task cannot run: its stream has failed, it waits for one that has, or its memory is gone."""
+        if entry.task.stream in self._failures:
+            return self._failures[entry.task.stream]
+        if lost_events.intersection(entry.task.wait_events):
+            return "it waits for an event of a stream that failed"
+        gone = next((use.range for use in entry.uses if not use.range.block.live), None)
+        return None if gone is None else f"it uses {gone}, which were freed before it ran"
+
+    def _tell(self, ready: Sequence[Queued], run: StreamRun) -> None:
+        """Warn of races between streams and of what the kernels did wrong."""
+        if run.timeline is not None:
+            told: set[tuple[str, str]] = set()
+            for first, second in overlapping(run.timeline):
+                a, b = ready[first], ready[second]
+                place = _clash(a.uses, b.uses)
+                if place is not None and (a.label, b.label) not in told:
+                    told.add((a.label, b.label))
+                    _warn(f"race: {a.label} and {b.label} run at the same time on two streams, and one of them writes {place}")
+        if run.findings:
+            first_finding = run.findings[0]
+            _warn(f"{len(run.findings)} findings, first: {first_finding.kind} in {first_finding.task}: {first_finding.text}")
+
+    def failure(self, stream: int | None = None) -> None:
+        """Raise Refused if work of a stream (None: of any) could not run; it is told once."""
+        key = next(iter(self._failures), None) if stream is None else stream
+        if key is None or key not in self._failures:
+            return
+        message = self._failures.pop(key)
+        if stream is None:
+            self._failures.clear()
+        raise Refused("work failed", message)
+
+    def warn_if_busy(self, what: str, touched: Range, writes: bool) -> None:
+        """Warn when the host touches memory that queued work has yet to use."""
+        for entry in self.queue:
+            place = _clash([Use(touched, writes)], entry.uses)
+            if place is not None:
+                _warn(f"{what} touches {place} before {entry.label} has run; synchronise its stream first")
+                return
+
+
+def device() -> AclDevice:
+    """The open device; the decorator of C calls has made sure that there is one."""
+    assert PROCESS.device is not None
+    return PROCESS.device
+
+
+def _clash(first: Sequence[Use], second: Sequence[Use]) -> Range | None:
+    return next((a.range for a in first for b in second if (a.writes or b.writes) and a.range.meets(b.range)), None)
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, RuntimeWarning, stacklevel=5)

@@ -1,0 +1,169 @@
+"""Simulated device memory as the host sees it: integer addresses that are never given out twice.
+
+Addresses are virtual, as on the chip. A freed or foreign address is therefore always recognised, also after its place in
+HBM has been given to somebody else; what kernels and the L2 see is that place.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.acl.codes import Refused
+from ascend_sim.errors import SimError
+from ascend_sim.memory.gm import Allocation
+from ascend_sim.memory.local import POISON
+from ascend_sim.runtime import Device
+
+__all__ = ["Block", "DeviceMemory", "Range", "host_bytes", "integer"]
+
+Bytes = NDArray[np.uint8]
+_FIRST_ADDRESS = 0x12C0_0000_0000
+_GUARD = 1 << 21
+"""Distance kept between two blocks, so that running past the end of one does not meet the next (ours)."""
+
+
+@dataclass(eq=False)
+class Block:
+    """What one aclrtMalloc gave out."""
+
+    address: int
+    size: int
+    allocation: Allocation
+    live: bool = True
+
+    @property
+    def data(self) -> Bytes:
+        """Its bytes, poisoned until somebody writes them; taken from the host's memory at the first use."""
+        if self.allocation.data is None:
+            self.allocation.data = np.full(self.size, POISON, np.uint8)
+        return self.allocation.data
+
+
+@dataclass(frozen=True)
+class Range:
+    """`size` bytes of a block from `offset`."""
+
+    block: Block
+    offset: int
+    size: int
+
+    @property
+    def data(self) -> Bytes:
+        """The bytes, as a view."""
+        return self.block.data[self.offset : self.offset + self.size]
+
+    def part(self, offset: int, size: int, name: str) -> Allocation:
+        """`size` bytes from `offset` as kernels see them."""
+        start = self.offset + offset
+        return Allocation(self.block.allocation.base + start, size, name, self.block.data[start : start + size])
+
+    def meets(self, other: Range) -> bool:
+        """Whether two ranges share a byte."""
+        low, high = max(self.offset, other.offset), min(self.offset + self.size, other.offset + other.size)
+        return self.block is other.block and low < high
+
+    def __str__(self) -> str:
+        return f"{self.size} bytes at {self.block.address + self.offset:#x}"
+
+
+class DeviceMemory:
+    """Blocks by address."""
+
+    _next_address = _FIRST_ADDRESS  # of the process: an address stays unique when the device is opened again
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._addresses: list[int] = []
+        self._blocks: list[Block] = []
+
+    @property
+    def capacity(self) -> int:
+        """Bytes of HBM."""
+        return self._device.gm.capacity
+
+    @property
+    def used(self) -> int:
+        """Bytes given out, rounded up to what an allocation takes."""
+        unit = self._device.gm.alignment
+        return sum(-(-block.size // unit) * unit for block in self._blocks if block.live)
+
+    def allocate(self, size: int) -> int:
+        """The address of a new block."""
+        try:
+            allocation = self._device.gm.allocate(size, "aclrtMalloc", with_data=False)
+        except SimError as error:
+            raise Refused("out of memory", str(error)) from error
+        address = DeviceMemory._next_address
+        DeviceMemory._next_address += -(-(size + _GUARD) // _GUARD) * _GUARD
+        self._addresses.append(address)
+        self._blocks.append(Block(address, size, allocation))
+        return address
+
+    def free(self, address: int) -> None:
+        """Give a block back."""
+        block = self._block(address, "freed pointer", "foreign pointer")
+        if address != block.address:
+            raise Refused(
+                "foreign pointer",
+                f"{address:#x} is not what aclrtMalloc returned, but lies {address - block.address} bytes into {block.address:#x}",
+            )
+        self._device.gm.free(block.allocation)
+        block.live = False
+
+    def range(
+        self, name: str, address: Any, size: int, *,
+        gone: str = "freed pointer", foreign: str = "foreign pointer", beyond: str = "beyond", wrong: str = "argument",
+    ) -> Range:  # fmt: skip
+        """The `size` bytes from an address that argument `name` holds; the keywords choose the reasons of a refusal."""
+        if not isinstance(address, int | np.integer) or isinstance(address, bool):
+            raise Refused(wrong, f"{name} must be a device address (an int), not {type(address).__name__}")
+        address = int(address)
+        block = self._block(address, gone, foreign, name)
+        offset = address - block.address
+        if offset + size > block.size:
+            raise Refused(
+                beyond, f"{name} {address:#x} has {block.size - offset} bytes left in its allocation of {block.size}; {size} are wanted"
+            )  # fmt: skip
+        return Range(block, offset, size)
+
+    def _block(self, address: int, gone: str, foreign: str, name: str = "the pointer") -> Block:
+        index = bisect_right(self._addresses, address) - 1
+        block = self._blocks[index] if index >= 0 else None
+        if block is None or address >= block.address + block.size:
+            raise Refused(foreign, f"{name} {address:#x} is no address that aclrtMalloc gave out on this device")
+        if not block.live:
+            raise Refused(gone, f"{name} {address:#x} lies in memory that was freed ({block.size} bytes at {block.address:#x})")
+        return block
+
+
+def host_bytes(name: str, buffer: Any, size: int, *, writable: bool = False) -> Bytes:
+    """The first `size` bytes of host memory: any contiguous buffer (numpy array, bytearray, bytes, memoryview)."""
+    if isinstance(buffer, np.ndarray):
+        if not buffer.flags.c_contiguous:
+            raise Refused("argument", f"{name} is a numpy array with strides {buffer.strides}: host memory must be contiguous")
+        data = buffer.reshape(-1).view(np.uint8)  # not memoryview: it does not know ml_dtypes
+    else:
+        try:
+            data = np.frombuffer(buffer, np.uint8)
+        except (TypeError, ValueError, BufferError, AttributeError) as error:
+            kind = type(buffer).__name__
+            raise Refused("argument", f"{name} must be host memory (a contiguous buffer), not {kind}: {error}") from error
+    if writable and not data.flags.writeable:
+        raise Refused("argument", f"{name} is a read-only buffer ({type(buffer).__name__})")
+    if size > data.size:
+        raise Refused("beyond", f"{name} is a host buffer of {data.size} bytes; {size} are wanted")
+    return data[:size]
+
+
+def integer(name: str, value: Any, low: int, high: int, reason: str = "argument") -> int:
+    """An integer argument within the limits of its C type or its meaning."""
+    if not isinstance(value, int | np.integer):
+        raise Refused(reason, f"{name} must be an integer, not {type(value).__name__}")
+    if not low <= value <= high:
+        raise Refused(reason, f"{name} = {int(value) if abs(int(value)) < 1 << 128 else 'a huge integer'}: allowed is [{low}, {high}]")
+    return int(value)

@@ -1,0 +1,203 @@
+"""Streams and events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from ascend_sim.acl.codes import Refused
+from ascend_sim.acl.contexts import Context, current_context
+from ascend_sim.acl.device import Queued, device
+from ascend_sim.acl.enums import aclrtEventRecordedStatus
+from ascend_sim.acl.state import PROCESS, call
+from ascend_sim.runtime.streams import StreamRun, StreamStep
+
+__all__ = [
+    "aclrtCreateEvent",
+    "aclrtCreateStream",
+    "aclrtDestroyEvent",
+    "aclrtDestroyStream",
+    "aclrtEventElapsedTime",
+    "aclrtQueryEventStatus",
+    "aclrtRecordEvent",
+    "aclrtStreamWaitEvent",
+    "aclrtSynchronizeEvent",
+    "aclrtSynchronizeStream",
+    "last_run",
+    "stream_of",
+]
+
+_numbers = count()
+
+
+@dataclass(eq=False)
+class Stream:
+    """A stream of a context; the default one is what a null stream means."""
+
+    context: Context
+    number: int = field(default_factory=lambda: next(_numbers))
+    live: bool = True
+
+
+@dataclass(eq=False)
+class _Record:
+    """One aclrtRecordEvent: where it stands in time, once it has happened."""
+
+    name: str
+    state: str = "queued"
+    cycle: int | None = None
+
+    def happen(self, cycle: int | None) -> None:
+        self.state, self.cycle = "complete", cycle
+
+    def drop(self) -> None:
+        self.state = "dropped"
+
+
+@dataclass(eq=False)
+class Event:
+    """An event; `record` is its last aclrtRecordEvent."""
+
+    context: Context
+    live: bool = True
+    record: _Record | None = None
+
+
+def stream_of(stream: Any, gone: str = "handle gone", foreign: str = "foreign handle") -> Stream:
+    """The stream that an argument names; None is the default stream of the current context."""
+    if stream is None:
+        context = current_context()
+        if context.default_stream is None:
+            context.default_stream = Stream(context)
+        return context.default_stream
+    if not isinstance(stream, Stream):
+        raise Refused(foreign, f"stream is {type(stream).__name__}, not what aclrtCreateStream returned")
+    if not stream.live or not stream.context.usable:
+        raise Refused(gone, "the stream was destroyed (or its context, or its device was reset)")
+    return stream
+
+
+def _event(event: Any, name: str = "event") -> Event:
+    if event is None:
+        raise Refused("null pointer", f"{name} is a null pointer")
+    if not isinstance(event, Event):
+        raise Refused("foreign handle", f"{name} is {type(event).__name__}, not what aclrtCreateEvent returned")
+    if not event.live or not event.context.usable:
+        raise Refused("handle gone", f"the {name} was destroyed (or its context, or its device was reset)")
+    return event
+
+
+def last_run() -> StreamRun | None:
+    """What the last synchronise on the open device ran: tasks, their Timeline, findings (not a vendor's call)."""
+    return None if PROCESS.device is None else PROCESS.device.last_run
+
+
+# -- streams ----------------------------------------------------------------------------------------------------------
+
+
+@call(None)
+def aclrtCreateStream() -> Stream:
+    """-> ret, stream."""
+    return Stream(current_context())
+
+
+@call()
+def aclrtDestroyStream(stream: Any) -> None:
+    """Destroy a stream; queued work is run before."""
+    if stream is None:
+        raise Refused("null pointer", "stream is a null pointer; the default stream is not destroyed")
+    known = stream_of(stream)
+    if known is known.context.default_stream:
+        raise Refused("argument", "the default stream is not destroyed")
+    device().run_to_idle()
+    known.live = False
+    device().failure(known.number)
+
+
+@call()
+def aclrtSynchronizeStream(stream: Any) -> None:
+    """Run the device to idle: what every stream has queued, so that streams overlap in simulated time."""
+    known = stream_of(stream)
+    device().run_to_idle()
+    device().failure(known.number)
+
+
+# -- events -----------------------------------------------------------------------------------------------------------
+
+
+@call(None)
+def aclrtCreateEvent() -> Event:
+    """-> ret, event."""
+    return Event(current_context())
+
+
+@call()
+def aclrtDestroyEvent(event: Any) -> None:
+    """Destroy an event; what was queued with it keeps its order."""
+    _event(event).live = False
+
+
+@call()
+def aclrtRecordEvent(event: Any, stream: Any) -> None:
+    """Mark the end of what the stream has queued; recording again moves the event."""
+    known, where = _event(event), stream_of(stream)
+    record = _Record(f"event {next(_numbers)}")
+    step = StreamStep.of(record.name, "EventRecord", where.number, action=record.happen)
+    step.record_events = (record.name,)
+    device().queue.append(Queued(step, "aclrtRecordEvent", dropped=record.drop))
+    known.record = record
+
+
+@call()
+def aclrtStreamWaitEvent(stream: Any, event: Any) -> None:
+    """What the stream queues from now on starts after the event's last record."""
+    where, record = stream_of(stream), _recorded(event)
+    step = StreamStep.of(f"wait for {record.name}", "EventWait", where.number)
+    if record.state == "queued":
+        step.wait_events = (record.name,)
+    device().queue.append(Queued(step, "aclrtStreamWaitEvent"))
+
+
+@call()
+def aclrtSynchronizeEvent(event: Any) -> None:
+    """Run the device to idle if the event's last record is still queued."""
+    record = _recorded(event)
+    if record.state == "queued":
+        device().run_to_idle()
+    _refuse_dropped(record)
+
+
+@call(aclrtEventRecordedStatus.ACL_EVENT_RECORDED_STATUS_NOT_READY)
+def aclrtQueryEventStatus(event: Any) -> aclrtEventRecordedStatus:
+    """-> ret, status: complete once something has synchronised (the host's time does not pass on the device)."""
+    record = _recorded(event)
+    _refuse_dropped(record)
+    ready = record.state == "complete"
+    return aclrtEventRecordedStatus(int(ready))
+
+
+@call(None)
+def aclrtEventElapsedTime(startEvent: Any, endEvent: Any) -> float:
+    """-> ret, ms: simulated milliseconds between two complete events."""
+    records = [_recorded(event, name) for name, event in (("startEvent", startEvent), ("endEvent", endEvent))]
+    for name, record in zip(("startEvent", "endEvent"), records, strict=True):
+        _refuse_dropped(record)
+        if record.state != "complete":
+            raise Refused("event not recorded", f"{name} is not complete; synchronise its stream first")
+    start, end = (record.cycle for record in records)
+    if start is None or end is None:
+        raise Refused("no time", "functional mode has no simulated time; ascend_sim.use(mode='full')")
+    return device().chip.us(end - start) / 1e3
+
+
+def _recorded(event: Any, name: str = "event") -> _Record:
+    record = _event(event, name).record
+    if record is None:
+        raise Refused("event not recorded", f"the {name} was never recorded; call aclrtRecordEvent first")
+    return record
+
+
+def _refuse_dropped(record: _Record) -> None:
+    if record.state == "dropped":
+        raise Refused("work failed", f"{record.name} was queued behind work that could not run")

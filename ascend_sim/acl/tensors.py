@@ -1,0 +1,188 @@
+"""aclTensor, aclIntArray and aclBoolArray: descriptions on the host that the operators take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ascend_sim.acl.codes import Refused
+from ascend_sim.acl.enums import aclDataType, aclFormat
+from ascend_sim.acl.memory import integer
+from ascend_sim.acl.state import call
+from ascend_sim.errors import SimError
+from ascend_sim.numerics import canonical
+from ascend_sim.ops.arguments import TensorArg
+
+__all__ = [
+    "aclBoolArray",
+    "aclCreateBoolArray",
+    "aclCreateIntArray",
+    "aclCreateTensor",
+    "aclDestroyBoolArray",
+    "aclDestroyIntArray",
+    "aclDestroyTensor",
+    "aclIntArray",
+    "aclTensor",
+    "known",
+    "storage_extent",
+]
+
+_INT64 = (-(1 << 63), (1 << 63) - 1)
+_DTYPES = {
+    aclDataType.ACL_FLOAT: "float32",
+    aclDataType.ACL_FLOAT16: "float16",
+    aclDataType.ACL_BF16: "bfloat16",
+    aclDataType.ACL_HIFLOAT8: "hifloat8",
+    aclDataType.ACL_FLOAT8_E5M2: "float8_e5m2",
+    aclDataType.ACL_FLOAT8_E4M3FN: "float8_e4m3fn",
+}
+
+
+@dataclass(eq=False)
+class aclTensor:
+    """A view of device memory: what the checks see of it (`arg`) and where it lies (`data`, an address or None)."""
+
+    arg: TensorArg
+    data: Any
+    live: bool = True
+
+
+@dataclass(eq=False)
+class aclIntArray:
+    """A list of int64."""
+
+    values: tuple[int, ...]
+    live: bool = True
+
+
+@dataclass(eq=False)
+class aclBoolArray:
+    """A list of bool."""
+
+    values: tuple[bool, ...]
+    live: bool = True
+
+
+@call(needs="nothing", handle=True)
+def aclCreateTensor(
+    viewDims: Any, viewDimsNum: int, dataType: int, stride: Any, offset: int, format: int, storageDims: Any, storageDimsNum: int,
+    tensorData: Any,
+) -> aclTensor:  # fmt: skip
+    """-> aclTensor, or None (see aclGetRecentErrMsg).
+
+    `stride` and `offset` in elements, `stride` None: contiguous; `storageDims` None: as large as the view needs;
+    `tensorData` an address or None. What the values mean is checked by the operator that gets the tensor.
+    """
+    shape = _integers("viewDims", viewDims, viewDimsNum)
+    strides = None if stride is None else _integers("stride", stride, viewDimsNum)
+    storage = None if storageDims is None else _integers("storageDims", storageDims, storageDimsNum)
+    dtype = _dtype_name(integer("dataType", dataType, -(1 << 31), (1 << 31) - 1))
+    label = _format_name(integer("format", format, -(1 << 31), (1 << 31) - 1))
+    start = integer("offset", offset, *_INT64)
+    if tensorData is not None:
+        integer("tensorData", tensorData, 0, (1 << 64) - 1)
+    return aclTensor(TensorArg(shape, dtype, label, strides, start, storage), tensorData)
+
+
+@call(needs="nothing", handle=True)
+def aclCreateIntArray(value: Any, size: int) -> aclIntArray:
+    """-> aclIntArray of the first `size` values, or None."""
+    return aclIntArray(_integers("value", value, size))
+
+
+@call(needs="nothing", handle=True)
+def aclCreateBoolArray(value: Any, size: int) -> aclBoolArray:
+    """-> aclBoolArray of the first `size` values, or None."""
+    return aclBoolArray(tuple(bool(v) for v in _integers("value", value, size)))
+
+
+@call(needs="nothing", family="aclnn")
+def aclDestroyTensor(tensor: Any) -> None:
+    """Destroy a tensor; its memory stays."""
+    _destroy(tensor, aclTensor)
+
+
+@call(needs="nothing", family="aclnn")
+def aclDestroyIntArray(array: Any) -> None:
+    """Destroy an array."""
+    _destroy(array, aclIntArray)
+
+
+@call(needs="nothing", family="aclnn")
+def aclDestroyBoolArray(array: Any) -> None:
+    """Destroy an array."""
+    _destroy(array, aclBoolArray)
+
+
+def _destroy(handle: Any, kind: type) -> None:
+    if handle is None:
+        raise Refused("aclnn null", f"the {kind.__name__} is a null pointer")
+    known(kind.__name__, handle, kind).live = False
+
+
+def known(name: str, handle: Any, kind: type) -> Any:
+    """A handle of this kind that was not destroyed; None stays None, for the operator to judge."""
+    if handle is None:
+        return None
+    if not isinstance(handle, kind):
+        raise Refused("aclnn argument", f"{name} is {type(handle).__name__}, not an {kind.__name__}")
+    if not handle.live:  # type: ignore[attr-defined]
+        raise Refused("aclnn argument", f"{name} is an {kind.__name__} that was destroyed")
+    return handle
+
+
+def storage_extent(name: str, tensor: TensorArg) -> TensorArg:
+    """The tensor with its storage given; refuses a view that reaches outside it. Sizes in elements."""
+    if tensor.strides is not None and len(tensor.strides) != tensor.rank:
+        raise Refused("aclnn argument", f"{name} has {len(tensor.strides)} strides for {tensor.rank} dimensions")
+    need = tensor.offset + tensor.size
+    if tensor.is_empty:
+        need = 0
+    elif tensor.strides is not None:
+        need = tensor.offset + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.strides, strict=True)) + 1
+    if tensor.offset < 0 or min(tensor.strides or (0,)) < 0:
+        raise Refused("aclnn argument", f"{name} has offset {tensor.offset}, strides {tensor.strides}: none may be negative")
+    storage = (need,) if tensor.storage_shape is None else tensor.storage_shape
+    if min(storage, default=0) < 0 or need > prod(storage):
+        raise Refused(
+            "aclnn argument", f"{name}: the view reaches element {need - 1} of a storage of {list(storage)} ({prod(storage)} elements)"
+        )  # fmt: skip
+    return TensorArg(tensor.shape, tensor.dtype, tensor.format, tensor.strides, tensor.offset, storage)
+
+
+def _integers(name: str, values: Any, count: Any) -> tuple[int, ...]:
+    """The first `count` integers of a host array; any sequence or numpy array."""
+    number = integer(f"number of {name}", count, 0, (1 << 32) - 1)
+    if values is None:
+        if number == 0:
+            return ()
+        raise Refused("null pointer", f"{name} is a null pointer")
+    if isinstance(values, str | bytes) or not hasattr(values, "__len__") or not hasattr(values, "__getitem__"):
+        raise Refused("argument", f"{name} must be a sequence of integers, not {type(values).__name__}")
+    if number > len(values):
+        raise Refused("beyond", f"{name} holds {len(values)} values; {number} are wanted")
+    items = (item.item() if isinstance(item, np.generic) else item for item in values[:number])
+    return tuple(integer(f"{name}[{i}]", item, *_INT64) for i, item in enumerate(items))
+
+
+def _dtype_name(number: int) -> str:
+    """Our name of a data type, or the vendor's where we have none; the checks refuse what they do not know."""
+    try:
+        value = aclDataType(number)
+    except ValueError:
+        return f"aclDataType {number}"
+    name = _DTYPES.get(value, value.name.removeprefix("ACL_").lower())
+    try:
+        return canonical(name)
+    except SimError:
+        return name
+
+
+def _format_name(number: int) -> str:
+    try:
+        return aclFormat(number).name.removeprefix("ACL_").removeprefix("FORMAT_")
+    except ValueError:
+        return f"aclFormat {number}"
