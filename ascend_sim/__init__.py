@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ascend_sim.errors import AclnnError, ConfigError, SimError, TilingError
 
 if TYPE_CHECKING:
+    from ascend_sim.acl.state import use
     from ascend_sim.api import Result, TensorSpec, conv_tbc_backward, convolution_backward
     from ascend_sim.chip import load_chip
     from ascend_sim.numerics import compare
@@ -28,6 +29,7 @@ __all__ = [
     "conv_tbc_backward",
     "convolution_backward",
     "load_chip",
+    "use",
 ]
 
 _HOME = {
@@ -37,6 +39,7 @@ _HOME = {
     "convolution_backward": "ascend_sim.api",
     "load_chip": "ascend_sim.chip",
     "compare": "ascend_sim.numerics",
+    "use": "ascend_sim.acl.state",
 }
 
 

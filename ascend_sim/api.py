@@ -22,7 +22,7 @@ from ascend_sim.ops.conv_tbc_backward import accept_tbc
 from ascend_sim.ops.execute import execute, gradient
 from ascend_sim.ops.verdicts import judge
 from ascend_sim.report.report import Report
-from ascend_sim.runtime import Progress
+from ascend_sim.runtime import Progress, ValueModel
 
 Array = NDArray[Any]
 _FORMATS = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
@@ -43,7 +43,7 @@ class TensorSpec:
 class Result:
     """Gradients in the caller's layout and dtype (None where masked off or in timing mode), and the report.
 
-    `dtypes` names every gradient's format; `timeline` and `tasks` are what the report was made from.
+    `dtypes` names every gradient's format; `timeline`, `call` and `tasks` are what the report was made from.
     """
 
     grad_input: Array | None
@@ -52,6 +52,7 @@ class Result:
     report: Report
     dtypes: dict[str, str]
     timeline: Timeline | None = field(repr=False, default=None)
+    call: AcceptedCall | None = field(repr=False, default=None)
     tasks: list[Any] = field(repr=False, default_factory=list)
 
     @property
@@ -82,6 +83,8 @@ def convolution_backward(
     tiling: Mapping[str, Mapping[str, Any]] | None = None,
     block_dim: int | Mapping[str, int] | None = None,
     l2: str = "cold",
+    accumulate: str = "blas",
+    overflow: str | None = None,
     progress: Progress | None = None,
     max_cycles: int | None = None,
     disarm: Mapping[str, Sequence[str]] | None = None,
@@ -91,7 +94,9 @@ def convolution_backward(
     `grad_output` [N, C_out, H_out, W_out], `input` [N, C_in, H, W], `weight` [C_out, C_in / groups, k_h, k_w] are numpy
     arrays (fp16, fp32, ml_dtypes bfloat16; strided views allowed) or, in timing mode, `TensorSpec`s. `bias_sizes` None
     means [C_out]. `tiling` and `block_dim` say which kernel they mean ({"grad_input": {"baseM": 336}}); a bare number of
-    blocks means both. `disarm` names flags whose waits hold nothing, per kernel (an experiment).
+    blocks means both. `accumulate` names a model of the cube's additions ("blas", "chunk", "exact_group"), `overflow` is
+    "inf_nan" or "saturate" (None: the chip's default). `disarm` names flags whose waits hold nothing, per kernel (an
+    experiment).
 
     Raises AclnnError (with `.status`) where the operator refuses the call, TilingError for a tiling that does not fit, and
     other SimErrors for arguments that the simulator itself cannot take.
@@ -110,7 +115,8 @@ def convolution_backward(
         block_dim=block_dim,
         disarm=disarm,
     )
-    return _run_call(accepted, spec, given, _describe(accepted, call, l2), mode, l2, progress, max_cycles)
+    model = ValueModel.of(spec, accumulate, overflow)
+    return _run_call(accepted, model, given, _describe(accepted, call, l2), mode, l2, progress, max_cycles)
 
 
 def conv_tbc_backward(
@@ -129,6 +135,8 @@ def conv_tbc_backward(
     tiling: Mapping[str, Mapping[str, Any]] | None = None,
     block_dim: int | Mapping[str, int] | None = None,
     l2: str = "cold",
+    accumulate: str = "blas",
+    overflow: str | None = None,
     progress: Progress | None = None,
     max_cycles: int | None = None,
 ) -> Result:
@@ -151,15 +159,17 @@ def conv_tbc_backward(
     accepted = accept_tbc(
         call, spec, conformance=conformance, deterministic=deterministic, tiling=tiling, block_dim=block_dim
     )
-    problem = _describe_tbc(accepted, call, l2)
-    return _run_call(accepted, spec, given, problem, mode, l2, progress, max_cycles)
+    model = ValueModel.of(spec, accumulate, overflow)
+    return _run_call(accepted, model, given, _describe_tbc(accepted, call, l2), mode, l2, progress, max_cycles)
 
 
 def _run_call(
-    accepted: AcceptedCall, spec: ChipSpec, given: Mapping[str, Any], problem: dict[str, Any], mode: str, l2: str,
+    accepted: AcceptedCall, model: ValueModel, given: Mapping[str, Any], problem: dict[str, Any], mode: str, l2: str,
     progress: Progress | None, max_cycles: int | None,
 ) -> Result:  # fmt: skip
     """Plan, run and report an accepted call; `given` are the caller's arrays or TensorSpecs by our names."""
+    spec = model.chip
+    problem |= {"accumulate": model.accumulate, "overflow": model.overflow}
     plan = make_plan(accepted, spec)
     arrays = {name: value for name, value in given.items() if not isinstance(value, TensorSpec)}
     if mode != "timing" and len(arrays) < len(given):
@@ -168,7 +178,7 @@ def _run_call(
             f"mode {mode!r} needs values, but {', '.join(missing)} is a TensorSpec; only timing runs without"
         )
     storages = {name: None if mode == "timing" else _storage(given[name])[0] for name in INPUTS}
-    run = execute(plan, spec, storages, mode, l2=l2, progress=progress, max_cycles=max_cycles)
+    run = execute(plan, spec, storages, mode, l2=l2, progress=progress, max_cycles=max_cycles, model=model)
     gradients = {}
     if mode != "timing":
         gradients = {name: gradient(accepted, allocation, name) for name, allocation in run.outputs.items()}
@@ -179,7 +189,7 @@ def _run_call(
         run.tasks,
         mode=mode,
         problem=problem,
-        gradients=partial(judge, accepted, spec, arrays, gradients) if gradients else None,
+        gradients=partial(judge, accepted, spec, arrays, gradients, model) if gradients else None,
         findings=outcome.findings,
         warnings=accepted.warnings,
         workspace_bytes=plan.workspace_bytes,
@@ -187,7 +197,7 @@ def _run_call(
     )
     dtypes = {name: tensor.dtype for name, tensor in accepted.outputs.items()}
     found: dict[str, Any] = {name: gradients.get(name) for name in GRADIENTS}
-    return Result(**found, report=report, dtypes=dtypes, timeline=outcome.timeline, tasks=run.tasks)
+    return Result(**found, report=report, dtypes=dtypes, timeline=outcome.timeline, call=accepted, tasks=run.tasks)
 
 
 def _call(

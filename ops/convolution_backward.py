@@ -44,6 +44,7 @@ def accept(
     return AcceptedCall(
         normal.problem, normal.transposed, normal.rank, inputs, outputs, choice.compute_dtype, deterministic, conformance, tuple(result.warnings),
         per_kernel("tiling", tiling or {}), launch_sizes(block_dim), disarm or {},
+        routes=frozenset(product.routes),
     )  # fmt: skip
 
 

@@ -48,13 +48,17 @@ def execute(
             data[:] = storage.view(np.uint8).ravel()
         if l2 == "warm":
             device.warm(allocations[name])
-    workspace = device.allocate(plan.workspace_bytes, "workspace")
-    for name, offset in plan.offsets.items():
-        allocations[name] = _part(workspace, offset, plan.tensors[name].size, name)
-    tasks = [step.make(chip, allocations) for step in plan.steps]
+    tasks = bind(plan, chip, allocations, device.allocate(plan.workspace_bytes, "workspace"))
     outcome = run_tasks(device, tasks, mode, progress=progress, max_cycles=max_cycles, model=model)
     outputs = {t.name: allocations[t.name] for t in plan.tensors.values() if t.role == "output"}
     return Execution(outcome, tasks, outputs)
+
+
+def bind(plan: Plan, chip: ChipSpec, tensors: Mapping[str, Allocation], workspace: Allocation) -> list[Task]:
+    """The tasks of a placed plan on the caller's `tensors` (by their names in the plan) and workspace."""
+    parts = {name: _part(workspace, offset, plan.tensors[name].size, name) for name, offset in plan.offsets.items()}
+    allocations = {**tensors, **parts}
+    return [step.make(chip, allocations) for step in plan.steps]
 
 
 def _part(whole: Allocation, offset: int, size: int, name: str) -> Allocation:

@@ -8,6 +8,7 @@ forward convolution of gradOutput for grad_input, and the same filter kernel wit
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
@@ -17,6 +18,7 @@ from ascend_sim.ops.call import INPUTS, AcceptedCall
 from ascend_sim.ops.kernels.cast import cast_task
 from ascend_sim.ops.kernels.conv_forward import conv_forward_task
 from ascend_sim.ops.kernels.cube_common import CubeCall, WeightLayout
+from ascend_sim.ops.kernels.dilation import Spread, dilation_task
 from ascend_sim.ops.kernels.grad_input import grad_input_task
 from ascend_sim.ops.kernels.grad_weight import grad_weight_task, workspace_bytes
 from ascend_sim.ops.kernels.mem_set import mem_set_task
@@ -24,6 +26,7 @@ from ascend_sim.ops.kernels.reduce_sum import reduce_sum_task
 from ascend_sim.ops.kernels.trans_data_feature import feature_from_c0_task, feature_to_c0_task
 from ascend_sim.ops.kernels.trans_data_filter import filter_from_fractal_z_task, filter_to_fractal_z_task
 from ascend_sim.ops.kernels.view_copy import view_copy_task
+from ascend_sim.ops.params import ConvProblem
 from ascend_sim.ops.plan import Make, Plan
 from ascend_sim.ops.tiling.conv_forward import choose_conv_forward
 from ascend_sim.ops.tiling.choose import choose_grad_input, choose_grad_weight
@@ -156,9 +159,10 @@ class _Planner:
         n, c, d, h, w = self.call.volume(name)
         return n, c, d, h * w
 
-    def feature_bytes(self, name: str) -> int:
-        """Bytes of a feature map in (N)DC1HWC0."""
+    def feature_bytes(self, name: str, channels: int | None = None) -> int:
+        """Bytes of a feature map in (N)DC1HWC0, with another number of channels if given."""
         n, c, d, hw = self.feature(name)
+        c = c if channels is None else channels
         return n * d * ceil_div(c, self.inp.c0) * hw * 32
 
     def to_c0(self, source: str, name: str) -> str:
@@ -224,9 +228,20 @@ class _Planner:
         """The data kernel (a forward convolution when transposed), then back to the caller's layout."""
         call = CubeCall(self.chip, self.inp, self.call.compute_dtype, self.call.disarm.get("grad_input", ()))
         result = self.result.tensor(f"grad_input.{self.blocks}", self.storage, self.blocks, self.feature_bytes("input"))
-        names = [grad_output, weight, result]
+        before, after = self.dilations()
+        if before is not None:
+            grad_output = self.dilation("grad_output", grad_output, "grad_output.dilated", before)
+        kernel_result = result
+        if after is not None:
+            kernel_result = self.result.tensor(
+                "grad_input.small", self.storage, self.blocks, self.feature_bytes("grad_output", channels=self.p.c_in)
+            )
+        call = replace(call, inp=replace(self.inp, problem=self.without_stride(before, after)), macs=self.p.macs)
+        names = [grad_output, weight, kernel_result]
         op_type, make = self.data_kernel(call, names)
         self.result.add(op_type, "grad_input", names[:2], names[2:], make)
+        if after is not None:
+            self.dilation("input", kernel_result, result, after)
         target = self.landing("grad_input", self.storage)
         sizes = self.feature("input")
         self.result.add(
@@ -238,6 +253,45 @@ class _Planner:
         if target != "grad_input":
             self.deliver(target, "grad_input")
 
+    def dilations(self) -> tuple[Spread | None, Spread | None]:
+        """What the library's Dilation kernels do before and after the data kernel: strides above 2, and 1x1 kernels."""
+        p, call = self.p, self.call
+        if "dilation_kernel" not in call.routes or call.transposed or call.rank == 5 or self.storage == "bfloat16":
+            return None, None
+        stride = max(p.stride_h, p.stride_w)
+        if p.k_h * p.k_w == 1 and stride > 1:
+            # Without padding the small result has gradOutput's size; padding crops where its pixels would go.
+            return None, Spread(p.h_out, p.w_out, p.h_in, p.w_in, p.stride_h, p.stride_w, -p.pad_up, -p.pad_left)
+        if p.k_h * p.k_w > 1 and stride > 2:
+            height, width = (p.h_out - 1) * p.stride_h + 1, (p.w_out - 1) * p.stride_w + 1
+            return Spread(p.h_out, p.w_out, height, width, p.stride_h, p.stride_w), None
+        return None, None
+
+    def without_stride(self, before: Spread | None, after: Spread | None) -> ConvProblem:
+        """The problem that is left to the data kernel beside the Dilations."""
+        p = self.p
+        if before is not None:
+            return replace(p, h_out=before.target_height, w_out=before.target_width, stride_h=1, stride_w=1)
+        if after is not None:
+            flat = {"pad_up": 0, "pad_down": 0, "pad_left": 0, "pad_right": 0, "stride_h": 1, "stride_w": 1}
+            return replace(p, h_in=p.h_out, w_in=p.w_out, **flat)
+        return p
+
+    def dilation(self, name: str, source: str, target: str, spread: Spread) -> str:
+        """Dilation of feature map `name` (its channels and images) to a new tensor, or to the one named `target`."""
+        n, c, d, _ = self.feature(name)
+        planes = n * d * ceil_div(c, self.inp.c0)
+        if target not in self.result.tensors:
+            size = planes * spread.target_height * spread.target_width * 32
+            self.result.tensor(target, self.storage, self.blocks, size)
+        self.result.add(
+            "Dilation", f"Dilation_{name}", [source], [target],
+            lambda chip, t: dilation_task(
+                chip, t[source], t[target], planes, spread, dtype=self.storage, **self.named(f"Dilation_{name}")
+            ),
+        )  # fmt: skip
+        return target
+
     def data_kernel(self, call: CubeCall, names: list[str]) -> tuple[str, Make]:
         """op_type and launch of the kernel that makes grad_input from tensors `names`."""
         if self.call.transposed:
@@ -248,7 +302,7 @@ class _Planner:
             )
         op_type = self.data_op_type()
         stand_in = op_type != "Conv3DBackpropInputV2"
-        tiling = choose_grad_input(self.inp, self.call.tiling.get("grad_input"), stand_in=stand_in)
+        tiling = choose_grad_input(call.inp, self.call.tiling.get("grad_input"), stand_in=stand_in)
         blocks = self.call.block_dim.get("grad_input")
         return op_type, lambda chip, t: grad_input_task(
             call, tiling, [t[n] for n in names], "grad_input", op_type, blocks

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.numerics import cast, check_correct, compare, round_to
+from ascend_sim.numerics import Verdict, cast, check_correct, compare, numpy_dtype, round_to
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.reference import (
     grad_bias_reference,
@@ -20,59 +20,37 @@ from ascend_sim.ops.reference import (
     products_per_element,
 )
 from ascend_sim.ops.reference_forward import conv_forward_reference
+from ascend_sim.runtime import ValueModel
 
 Array = NDArray[Any]
 
 
 def judge(
-    call: AcceptedCall, chip: ChipSpec, inputs: Mapping[str, Array], gradients: Mapping[str, Array]
+    call: AcceptedCall,
+    chip: ChipSpec,
+    inputs: Mapping[str, Array],
+    gradients: Mapping[str, Array],
+    model: ValueModel | None = None,
 ) -> dict[str, Any]:
     """Verdict and errors of every gradient; arrays are the caller's, plain and in their own dtypes.
 
     BLAS on one thread: the same bits on every machine, and no thread waits for a busy core.
     """
     with threadpool_limits(limits=1, user_api="blas"):
-        return _judge(call, chip, inputs, gradients)
+        return _judge(call, inputs, gradients, model or ValueModel.of(chip))
 
 
 def _judge(
-    call: AcceptedCall, chip: ChipSpec, inputs: Mapping[str, Array], gradients: Mapping[str, Array]
+    call: AcceptedCall, inputs: Mapping[str, Array], gradients: Mapping[str, Array], model: ValueModel
 ) -> dict[str, Any]:
-    p = call.problem
     shapes = {name: gradient.shape for name, gradient in gradients.items()}
-    if call.axes is not None:  # TBC: see the caller's arrays in the order of the problem
-        inputs = {name: _reordered(name, array, call.axes) for name, array in inputs.items()}
-        gradients = {name: _reordered(name, array, call.axes) for name, array in gradients.items()}
-    rounded = {name: _rounded(array, call, chip) for name, array in inputs.items()}
-    weight = rounded["weight"].reshape(p.c_out, p.c_in // p.groups, p.k_d, p.k_h, p.k_w)
-    volumes = {name: rounded[name].reshape(call.volume(name)) for name in ("grad_output", "input")}
-    products = products_per_element(p)
-    _, _, *size = call.volume("grad_output")
-    counts = {
-        "grad_input": p.c_in // p.groups * p.k_d * p.k_h * p.k_w if call.transposed else products["grad_input"],
-        "grad_weight": products["grad_weight"],
-        "grad_bias": p.n * math.prod(size),
-    }
+    inputs, gradients = in_problem_order(call, inputs), in_problem_order(call, gradients)
+    operands = {name: operand(array, call, model) for name, array in inputs.items()}
     result = {}
     for name, gradient in gradients.items():
-        if call.empty:
-            value = call.bias_when_empty if name == "grad_bias" else 0.0
-            total, squares = np.full(gradient.shape, value), np.zeros(gradient.shape)
-        elif name == "grad_input":
-            reference = conv_forward_reference if call.transposed else grad_input_reference
-            total, squares = reference(p, volumes["grad_output"], weight)
-        elif name == "grad_weight":
-            total, squares = grad_weight_reference(p, volumes[call.y], volumes[call.x])
-        else:
-            total, squares = grad_bias_reference(inputs["grad_output"].reshape(call.volume("grad_output")))
-        verdict = check_correct(
-            gradient,
-            total.reshape(gradient.shape),
-            squares.reshape(gradient.shape),
-            counts[name],
-            roundings(call, name),
-        )
-        compute = call.inputs["grad_output"].dtype if name == "grad_bias" else call.compute_dtype
+        total, squares, *_ = sums(call, name, operands, inputs["grad_output"])
+        verdict = verdict_of(call, name, gradient, total, squares, model)
+        compute = computed_in(call, name)
         metrics = compare(
             gradient, total.reshape(gradient.shape), dtype=call.outputs[name].dtype, compute_dtype=compute
         )
@@ -91,6 +69,70 @@ def _judge(
     return result
 
 
+def in_problem_order(call: AcceptedCall, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The caller's arrays with their axes in the order of the problem (TBC has another)."""
+    if call.axes is None:
+        return dict(arrays)
+    return {name: _reordered(name, array, call.axes) for name, array in arrays.items()}
+
+
+def products(call: AcceptedCall) -> dict[str, int]:
+    """Products that the longest sum of each gradient has, by name."""
+    p = call.problem
+    counts = products_per_element(p)
+    _, _, *size = call.volume("grad_output")
+    return {
+        "grad_input": p.c_in // p.groups * p.k_d * p.k_h * p.k_w if call.transposed else counts["grad_input"],
+        "grad_weight": counts["grad_weight"],
+        "grad_bias": p.n * math.prod(size),
+    }
+
+
+def sums(
+    call: AcceptedCall, gradient: str, operands: Mapping[str, Array], grad_output: Array, *, absolute: bool = False
+) -> tuple[Array, ...]:
+    """float64 sum ab and sum (ab)^2 of one gradient, and sum |ab| with `absolute`.
+
+    `operands` are in the order of the problem and as the cube sees them (or unrounded); the bias takes `grad_output`.
+    """
+    p = call.problem
+    if call.empty:
+        value = call.bias_when_empty if gradient == "grad_bias" else 0.0
+        zeros = np.zeros(call.outputs[gradient].shape)
+        return (zeros + value, zeros, zeros)[: 2 + absolute]
+    if gradient == "grad_bias":
+        return grad_bias_reference(grad_output.reshape(call.volume("grad_output")), absolute=absolute)
+    volumes = {name: operands[name].reshape(call.volume(name)) for name in ("grad_output", "input")}
+    if gradient == "grad_weight":
+        return grad_weight_reference(p, volumes[call.y], volumes[call.x], absolute=absolute)
+    weight = operands["weight"].reshape(p.c_out, p.c_in // p.groups, p.k_d, p.k_h, p.k_w)
+    reference = conv_forward_reference if call.transposed else grad_input_reference
+    return reference(p, volumes["grad_output"], weight, absolute=absolute)
+
+
+def verdict_of(
+    call: AcceptedCall, name: str, gradient: Array, total: Array, weights: Array, model: ValueModel, *,
+    absolute: bool = False,
+) -> Verdict:  # fmt: skip
+    """Is one gradient right? `total` and `weights` (sum (ab)^2, or sum |ab| with `absolute`) belong to its operands."""
+    shaped = weights.reshape(gradient.shape)
+    itemsize = int(numpy_dtype(call.storage_dtype).itemsize)
+    return check_correct(
+        gradient,
+        total.reshape(gradient.shape),
+        shaped,
+        products(call)[name],
+        roundings(call, name),
+        sum_abs=shaped if absolute else None,
+        saturate=model.saturate or (name == "grad_input" and model.fixpipe_saturates(itemsize)),
+    )
+
+
+def computed_in(call: AcceptedCall, gradient: str) -> str:
+    """The dtype whose values are multiplied or, for the bias, added."""
+    return call.inputs["grad_output"].dtype if gradient == "grad_bias" else call.compute_dtype
+
+
 def roundings(call: AcceptedCall, gradient: str) -> list[str]:
     """The formats that a gradient's fp32 sum is rounded to on its way out, in order."""
     wanted = call.outputs[gradient].dtype
@@ -104,14 +146,13 @@ def roundings(call: AcceptedCall, gradient: str) -> list[str]:
     return [step for index, step in enumerate(steps) if index == 0 or step != steps[index - 1]]
 
 
-def _rounded(array: Array, call: AcceptedCall, chip: ChipSpec) -> Array:
-    """An operand as the cube sees it."""
+def operand(array: Array, call: AcceptedCall, model: ValueModel) -> Array:
+    """One of the caller's arrays as the cube sees it."""
+    if array.dtype != numpy_dtype(call.storage_dtype):
+        array = cast(array, call.storage_dtype, saturate=model.saturate)
     if call.compute_dtype == "hf32":
-        wide = np.asarray(array, np.float32)
-        return round_to(wide, "hf32", mantissa_bits=chip.cube.hf32_mantissa_bits or 0)
-    if call.compute_dtype == "float32":
-        return np.asarray(array, np.float32)
-    return cast(np.asarray(array, np.float32), call.compute_dtype)
+        return round_to(array, "hf32", mantissa_bits=model.chip.cube.hf32_mantissa_bits or 0)
+    return array
 
 
 def _reordered(name: str, array: Array, axes: tuple[int, ...]) -> Array:

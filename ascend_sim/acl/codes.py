@@ -33,7 +33,10 @@ _ROWS = {
     ),
     "argument": (e.ACL_ERROR_INVALID_PARAM, "a value outside its type or list; a copy whose pointers do not fit its kind"),
     "null pointer": (e.ACL_ERROR_INVALID_PARAM, "None where a pointer is needed"),
-    "foreign pointer": (e.ACL_ERROR_INVALID_PARAM, "an address that aclrtMalloc never gave out, or not the start of what aclrtFree frees"),
+    "foreign pointer": (
+        e.ACL_ERROR_INVALID_PARAM,
+        "an address that aclrtMalloc never gave out, or not the start of what aclrtFree frees",
+    ),
     "freed pointer": (e.ACL_ERROR_INVALID_PARAM, "use after free, double free"),
     "beyond": (
         e.ACL_ERROR_STORAGE_OVER_LIMIT,
@@ -60,7 +63,10 @@ _ROWS = {
         "device, a tensor whose memory is too small, freed or not on the device, a stream that is foreign or gone",
     ),
     "aclnn runtime": (e.ACLNN_ERR_RUNTIME_ERROR, "an operator call before aclInit or before aclrtSetDevice"),
-    "aclnn no kernel": (e.ACLNN_ERR_INNER_FIND_KERNEL_ERROR, "a call that passes its checks, for which the simulator has no kernel"),
+    "aclnn no kernel": (
+        e.ACLNN_ERR_INNER_FIND_KERNEL_ERROR,
+        "a call that passes its checks, for which the simulator has no kernel",
+    ),
     "aclnn simulator": (e.ACLNN_ERR_INNER, "a defect of the simulator, told in the message"),
 }  # fmt: skip
 ASSUMED_CODES = {key: AssumedCode(code, when) for key, (code, when) in _ROWS.items()}

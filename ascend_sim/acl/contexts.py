@@ -14,7 +14,6 @@ from ascend_sim.acl.state import PROCESS, call
 from ascend_sim.errors import SimError
 
 __all__ = [
-    "Context",
     "aclFinalize",
     "aclInit",
     "aclrtCreateContext",
@@ -31,7 +30,6 @@ __all__ = [
     "aclrtSetDevice",
     "aclrtSetSysParamOpt",
     "aclrtSynchronizeDevice",
-    "deterministic",
 ]
 
 _INT32 = (-(1 << 31), (1 << 31) - 1)

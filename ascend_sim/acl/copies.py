@@ -119,7 +119,10 @@ def _sides(dst: Any, src: Any, kind: Any) -> tuple[str, str]:
     known = aclrtMemcpyKind(number)
     wanted = _KINDS[known]
     if actual != wanted:
-        raise Refused("argument", f"{known.name} needs src on the {wanted[0]} and dst on the {wanted[1]}; given: {actual[0]}, {actual[1]}")
+        raise Refused(
+            "argument",
+            f"{known.name} needs src on the {wanted[0]} and dst on the {wanted[1]}; given: {actual[0]}, {actual[1]}",
+        )
     return wanted
 
 

@@ -91,10 +91,14 @@ class AclDevice:
                 place = _clash(a.uses, b.uses)
                 if place is not None and (a.label, b.label) not in told:
                     told.add((a.label, b.label))
-                    _warn(f"race: {a.label} and {b.label} run at the same time on two streams, and one of them writes {place}")
+                    _warn(
+                        f"race: {a.label} and {b.label} run at the same time on two streams, and one of them writes {place}"
+                    )
         if run.findings:
             first_finding = run.findings[0]
-            _warn(f"{len(run.findings)} findings, first: {first_finding.kind} in {first_finding.task}: {first_finding.text}")
+            _warn(
+                f"{len(run.findings)} findings, first: {first_finding.kind} in {first_finding.task}: {first_finding.text}"
+            )
 
     def failure(self, stream: int | None = None) -> None:
         """Raise Refused if work of a stream (None: of any) could not run; it is told once."""

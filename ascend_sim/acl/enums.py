@@ -161,4 +161,4 @@ CODE_NAMES = {
 """The vendor's name of every code."""
 
 __all__ = [name for name in globals() if name.startswith(("ACL", "acl", "CubeMathType"))]
-__all__ += CubeMathType.__members__  # noqa: PLE0605 - names that the decorator put here
+__all__ += CubeMathType.__members__

@@ -110,7 +110,7 @@ class DeviceMemory:
         if address != block.address:
             raise Refused(
                 "foreign pointer",
-                f"{address:#x} is not what aclrtMalloc returned, but lies {address - block.address} bytes into {block.address:#x}",
+                f"{address:#x} was not returned by aclrtMalloc, it lies {address - block.address} bytes into {block.address:#x}",
             )
         self._device.gm.free(block.allocation)
         block.live = False
@@ -126,9 +126,8 @@ class DeviceMemory:
         block = self._block(address, gone, foreign, name)
         offset = address - block.address
         if offset + size > block.size:
-            raise Refused(
-                beyond, f"{name} {address:#x} has {block.size - offset} bytes left in its allocation of {block.size}; {size} are wanted"
-            )  # fmt: skip
+            left = f"{name} {address:#x} has {block.size - offset} bytes left in its allocation of {block.size}"
+            raise Refused(beyond, f"{left}; {size} are wanted")
         return Range(block, offset, size)
 
     def _block(self, address: int, gone: str, foreign: str, name: str = "the pointer") -> Block:
@@ -137,7 +136,9 @@ class DeviceMemory:
         if block is None or address >= block.address + block.size:
             raise Refused(foreign, f"{name} {address:#x} is no address that aclrtMalloc gave out on this device")
         if not block.live:
-            raise Refused(gone, f"{name} {address:#x} lies in memory that was freed ({block.size} bytes at {block.address:#x})")
+            raise Refused(
+                gone, f"{name} {address:#x} lies in memory that was freed ({block.size} bytes at {block.address:#x})"
+            )
         return block
 
 
@@ -145,14 +146,18 @@ def host_bytes(name: str, buffer: Any, size: int, *, writable: bool = False) -> 
     """The first `size` bytes of host memory: any contiguous buffer (numpy array, bytearray, bytes, memoryview)."""
     if isinstance(buffer, np.ndarray):
         if not buffer.flags.c_contiguous:
-            raise Refused("argument", f"{name} is a numpy array with strides {buffer.strides}: host memory must be contiguous")
+            raise Refused(
+                "argument", f"{name} is a numpy array with strides {buffer.strides}: host memory must be contiguous"
+            )
         data = buffer.reshape(-1).view(np.uint8)  # not memoryview: it does not know ml_dtypes
     else:
         try:
             data = np.frombuffer(buffer, np.uint8)
         except (TypeError, ValueError, BufferError, AttributeError) as error:
             kind = type(buffer).__name__
-            raise Refused("argument", f"{name} must be host memory (a contiguous buffer), not {kind}: {error}") from error
+            raise Refused(
+                "argument", f"{name} must be host memory (a contiguous buffer), not {kind}: {error}"
+            ) from error
     if writable and not data.flags.writeable:
         raise Refused("argument", f"{name} is a read-only buffer ({type(buffer).__name__})")
     if size > data.size:
@@ -165,5 +170,8 @@ def integer(name: str, value: Any, low: int, high: int, reason: str = "argument"
     if not isinstance(value, int | np.integer):
         raise Refused(reason, f"{name} must be an integer, not {type(value).__name__}")
     if not low <= value <= high:
-        raise Refused(reason, f"{name} = {int(value) if abs(int(value)) < 1 << 128 else 'a huge integer'}: allowed is [{low}, {high}]")
+        raise Refused(
+            reason,
+            f"{name} = {int(value) if abs(int(value)) < 1 << 128 else 'a huge integer'}: allowed is [{low}, {high}]",
+        )
     return int(value)

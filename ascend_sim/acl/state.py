@@ -10,7 +10,7 @@ from inspect import signature
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ascend_sim.acl.codes import ASSUMED_CODES, Refused
+from ascend_sim.acl.codes import Refused
 from ascend_sim.acl.enums import ACL_SUCCESS, CODE_NAMES
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
@@ -61,16 +61,14 @@ class Process:
         return _one_of("ASCEND_SIM_CONFORMANCE", name, CONFORMANCES)
 
     def mode(self) -> str:
-        """"full" or "functional"."""
+        """ "full" or "functional"."""
         return self.settings.mode or _MODES[0]
 
 
 PROCESS = Process()
 
 
-def use(
-    *, chip: str | Path | ChipSpec | None = None, conformance: str | None = None, mode: str | None = None
-) -> None:
+def use(*, chip: str | Path | ChipSpec | None = None, conformance: str | None = None, mode: str | None = None) -> None:
     """Say what `ascend_sim.acl` simulates; what is left out stays as it is.
 
     `chip` is a name or YAML file (else ASCEND_SIM_CHIP, else ascend910b3), `conformance` "documented" or "library" (else
@@ -79,7 +77,9 @@ def use(
     """
     with PROCESS.lock:
         if PROCESS.device is not None and (chip is not None or mode is not None):
-            raise SimError("use: the process has a device open; call aclrtResetDevice or aclFinalize before changing it")
+            raise SimError(
+                "use: the process has a device open; call aclrtResetDevice or aclFinalize before changing it"
+            )
         if conformance is not None:
             PROCESS.settings.conformance = _one_of("conformance", conformance, CONFORMANCES)
         if mode is not None:
@@ -100,10 +100,16 @@ def aclGetRecentErrMsg() -> str | None:
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-_FAMILIES = {"acl": ("not initialised", "no device", "simulator"), "aclnn": ("aclnn runtime", "aclnn runtime", "aclnn simulator")}  # fmt: skip
+_FAMILIES = {
+    "acl": ("not initialised", "no device", "simulator"),
+    "aclnn": ("aclnn runtime", "aclnn runtime", "aclnn simulator"),
+}
+"""Reasons of a call before aclInit, of one without a device, and of a defect, by the family of its codes."""
 
 
-def call(*outputs: Any, family: str = "acl", needs: str = "device", handle: bool = False) -> Callable[[_Function], _Function]:
+def call(
+    *outputs: Any, family: str = "acl", needs: str = "device", handle: bool = False
+) -> Callable[[_Function], _Function]:
     """Decorator of a C function: nothing that a caller passes makes it raise; it ends in a code and a message.
 
     `outputs` are the out-parameters of a call that fails; `needs` is "nothing", "init" or "device"; `family` chooses the
@@ -155,6 +161,3 @@ def _note(function: str, refusal: Refused) -> int:
     name = CODE_NAMES.get(refusal.code, "ACLNN_ERR")
     PROCESS.message = f"{function}: {refusal.code} {name}: {refusal}"
     return refusal.code
-
-
-assert all(reason in ASSUMED_CODES for family in _FAMILIES.values() for reason in family)

@@ -25,7 +25,6 @@ __all__ = [
     "aclrtSynchronizeEvent",
     "aclrtSynchronizeStream",
     "last_run",
-    "stream_of",
 ]
 
 _numbers = count()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -26,8 +26,6 @@ __all__ = [
     "aclDestroyTensor",
     "aclIntArray",
     "aclTensor",
-    "known",
-    "storage_extent",
 ]
 
 _INT64 = (-(1 << 63), (1 << 63) - 1)
@@ -68,8 +66,8 @@ class aclBoolArray:
 
 @call(needs="nothing", handle=True)
 def aclCreateTensor(
-    viewDims: Any, viewDimsNum: int, dataType: int, stride: Any, offset: int, format: int, storageDims: Any, storageDimsNum: int,
-    tensorData: Any,
+    viewDims: Any, viewDimsNum: int, dataType: int, stride: Any, offset: int, format: int, storageDims: Any,
+    storageDimsNum: int, tensorData: Any,
 ) -> aclTensor:  # fmt: skip
     """-> aclTensor, or None (see aclGetRecentErrMsg).
 
@@ -84,7 +82,10 @@ def aclCreateTensor(
     start = integer("offset", offset, *_INT64)
     if tensorData is not None:
         integer("tensorData", tensorData, 0, (1 << 64) - 1)
-    return aclTensor(TensorArg(shape, dtype, label, strides, start, storage), tensorData)
+    arg = TensorArg(shape, dtype, label, strides, start, storage)
+    if storage is None:
+        arg = replace(arg, storage_shape=(_reach(arg),))
+    return aclTensor(arg, tensorData)
 
 
 @call(needs="nothing", handle=True)
@@ -134,23 +135,26 @@ def known(name: str, handle: Any, kind: type) -> Any:
     return handle
 
 
-def storage_extent(name: str, tensor: TensorArg) -> TensorArg:
-    """The tensor with its storage given; refuses a view that reaches outside it. Sizes in elements."""
-    if tensor.strides is not None and len(tensor.strides) != tensor.rank:
-        raise Refused("aclnn argument", f"{name} has {len(tensor.strides)} strides for {tensor.rank} dimensions")
-    need = tensor.offset + tensor.size
-    if tensor.is_empty:
-        need = 0
-    elif tensor.strides is not None:
-        need = tensor.offset + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.strides, strict=True)) + 1
+def check_storage(name: str, tensor: TensorArg) -> None:
+    """Refuse a view that reaches outside its storage. Offsets and strides in elements."""
     if tensor.offset < 0 or min(tensor.strides or (0,)) < 0:
-        raise Refused("aclnn argument", f"{name} has offset {tensor.offset}, strides {tensor.strides}: none may be negative")
-    storage = (need,) if tensor.storage_shape is None else tensor.storage_shape
-    if min(storage, default=0) < 0 or need > prod(storage):
         raise Refused(
-            "aclnn argument", f"{name}: the view reaches element {need - 1} of a storage of {list(storage)} ({prod(storage)} elements)"
-        )  # fmt: skip
-    return TensorArg(tensor.shape, tensor.dtype, tensor.format, tensor.strides, tensor.offset, storage)
+            "aclnn argument", f"{name} has offset {tensor.offset}, strides {tensor.strides}: none may be negative"
+        )
+    storage = tensor.storage_shape or ()
+    need = _reach(tensor)
+    if min(storage, default=0) < 0 or need > prod(storage):
+        elements = f"{list(storage)} ({prod(storage)} elements)"
+        raise Refused("aclnn argument", f"{name}: the view needs {need} elements, its storage is {elements}")
+
+
+def _reach(tensor: TensorArg) -> int:
+    """How many elements of its storage a view spans."""
+    if tensor.is_empty:
+        return 0
+    if tensor.strides is None:
+        return tensor.offset + tensor.size
+    return tensor.offset + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.strides, strict=True)) + 1
 
 
 def _integers(name: str, values: Any, count: Any) -> tuple[int, ...]:

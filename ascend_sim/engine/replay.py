@@ -30,7 +30,7 @@ def replay(
     """Give the tensors of `tasks` the values that `programs` leave behind; returns the uninitialised reads."""
     findings: list[Finding] = []
     shadow = BlockShadow()
-    values = [ProgramValues(tasks[run.task], run.program, device.chip, findings, shadow) for run in programs]
+    values = [ProgramValues(tasks[run.task], run.program, device.chip, findings, shadow, model) for run in programs]
     times, phases, owners, pipes, rows = [], [], [], [], []
     for owner, run in enumerate(programs):
         table = run.program.table

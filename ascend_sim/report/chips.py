@@ -35,7 +35,7 @@ def chips_table() -> Table:
             str(spec.cores.aiv),
             f"{spec.clock.cube_mhz:g}",
             *("-" if peak is None else f"{peak:.1f}" for peak in peaks),
-            f"{spec.memory.hbm_bytes / 2**30:g}",
+            f"{spec.memory.hbm_bytes / 2**30:.4g}",
             f"{spec.memory.hbm_gb_per_s:g}",
             f"{spec.memory.l2_bytes / 2**20:g}",
         )
@@ -60,11 +60,12 @@ def compare_table(specs: Sequence[ChipSpec]) -> Table:
     table.add_column("unit", no_wrap=True)
     for spec in specs:
         table.add_column(spec.name, justify="right")
-    for name in ("product", "arch", "series"):
+    for name in ("product", "arch"):
         table.add_row(name, "", *(getattr(spec.identity, name) for spec in specs))
     table.add_row("cores", "", *("coupled" if spec.cores.coupled else "split" for spec in specs))
     derived = [{name: (text, unit) for name, text, unit, _ in _derived_rows(spec)} for spec in specs]
-    for name, unit in dict.fromkeys((name, unit) for rows in derived for name, (_, unit) in rows.items()):
+    figures = dict.fromkeys((name, unit) for rows in derived for name, (_, unit) in rows.items())
+    for name, unit in sorted(figures, key=lambda figure: figure[1] == "GB/s"):
         table.add_row(name, unit, *(rows[name][0] if name in rows else "-" for rows in derived))
     table.add_section()
     equal = 0
@@ -117,7 +118,12 @@ def _derived(spec: ChipSpec) -> Table:
 def _derived_rows(spec: ChipSpec) -> list[tuple[str, str, str, str]]:
     """Name, value, unit and formula of the figures that follow from the numbers."""
     rows = [
-        (f"{_SHORT.get(dtype, dtype)} peak", f"{spec.peak_tflops(dtype):.1f}", "TFLOPS", "2 x MAC/cycle x AIC x clock")
+        (
+            f"{_SHORT.get(dtype, dtype)} peak",
+            f"{spec.peak_tflops(dtype):.1f}",
+            "TOPS" if dtype.startswith("int") else "TFLOPS",
+            "2 x MAC/cycle x AIC x clock",
+        )
         for dtype in spec.cube.rates
     ]
     for name, rate, how in (

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from math import ceil
 from typing import Any
 
 import simpy
@@ -65,9 +66,9 @@ class StreamRun:
 def copy_cycles(chip: ChipSpec, moved: int) -> int:
     """How long a copy or memset lasts that reads and writes `moved` bytes of HBM.
 
-    Assumed: the launch overhead of a vector task, then HBM's full bandwidth; the link to the host is not modelled.
+    Assumed: the launch overhead of a task, then HBM's full bandwidth; the link to the host is not modelled.
     """
-    return chip.cycles(chip.launch.task_overhead_us["AIV"]) + int(-(-moved // chip.hbm_bytes_per_cycle))
+    return chip.cycles(max(chip.launch.task_overhead_us.values())) + ceil(moved / chip.hbm_bytes_per_cycle)
 
 
 class _StreamEngine(Engine):
@@ -79,13 +80,15 @@ class _StreamEngine(Engine):
                 yield from super()._stream(list(group), timeline)
                 continue
             for index in group:
-                yield from self._step(timeline.tasks[index])
+                yield from self._step(index, timeline.tasks[index])
 
-    def _step(self, run: TaskRun) -> Generator[simpy.Event, Any, None]:
+    def _step(self, index: int, run: TaskRun) -> Generator[simpy.Event, Any, None]:
         step = run.task
         assert isinstance(step, StreamStep)
         for name in step.wait_events:
+            self._held_up[index] = (step, name)
             yield self._events[name]
+        self._held_up.pop(index, None)
         run.launch = run.begin = int(self.env.now)
         if step.cycles:
             yield self.env.timeout(step.cycles)
@@ -131,6 +134,8 @@ def overlapping(timeline: Timeline) -> list[tuple[int, int]]:
     for later in order:
         run = timeline.tasks[later]
         active = [earlier for earlier in active if timeline.tasks[earlier].finish > run.launch]
-        pairs += [(e, later) for e in active if timeline.tasks[e].task.stream != run.task.stream and run.finish > run.launch]
+        pairs += [
+            (e, later) for e in active if timeline.tasks[e].task.stream != run.task.stream and run.finish > run.launch
+        ]
         active.append(later)
     return pairs

@@ -28,6 +28,7 @@ Trait = Literal[
     "grouped_float32_grad_weight_limited",
     "outputs_follow_input_dtypes",
 ]
+Route = Literal["dilation_kernel"]
 Source = Annotated[str, Field(min_length=1)]
 
 
@@ -102,13 +103,14 @@ class ProductProfile(BaseModel):
 
 
 class ProductSpec(BaseModel):
-    """One operator on one product, under both profiles."""
+    """One operator on one product, under both profiles; `routes` are detours that the plan takes on it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     operator: str
     product: str
     aliases: list[str] = []
+    routes: dict[Route, Source] = {}
     documented: ProductProfile
     library: ProductProfile
 

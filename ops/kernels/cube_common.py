@@ -20,13 +20,15 @@ FRACTAL_BYTES = 512
 class CubeCall:
     """One cube kernel: the problem as its tiling sees it and the compute dtype ("float16", "bfloat16", "float32", "hf32").
 
-    `disarm` names flags whose waits do not hold (an experiment, see `WaitFlag`).
+    `disarm` names flags whose waits do not hold (an experiment, see `WaitFlag`). `macs` are the useful multiplications
+    where the problem of the kernel has more (a gradOutput with zeros in it).
     """
 
     chip: ChipSpec
     inp: TilingInput
     dtype: str
     disarm: Collection[str] = field(default=(), hash=False)
+    macs: int | None = None
 
     @property
     def hf32_bits(self) -> int:
@@ -47,7 +49,7 @@ class CubeCall:
             "formats": formats,
             "tiling": fields,
             "tiling_source": source,
-            "macs": self.inp.problem.macs,
+            "macs": self.inp.problem.macs if self.macs is None else self.macs,
             "compute_dtype": self.dtype,
         }
 

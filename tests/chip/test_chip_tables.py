@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from rich.console import Console, RenderableType
+from typer.testing import CliRunner
 
 from ascend_sim.chip import chip_names, load_chip
-from ascend_sim.report.chips import chip_detail, chips_table
+from ascend_sim.cli import app
+from ascend_sim.report.chips import chip_detail, chips_table, compare_table, value_at
 
 
 def printed(what: RenderableType) -> list[list[str]]:
@@ -21,6 +24,7 @@ def test_the_table_has_a_row_for_every_chip() -> None:
     assert list(rows) == chip_names()
     assert rows["ascend910b3"] == "910B dav-2201 20 40 1800 294.9 147.5 73.7 64 1750 192".split()  # noqa: SIM905
     assert rows["ascend910b4"] == "910B dav-2201 20 40 1650 270.3 135.2 67.6 32 800 96".split()  # noqa: SIM905
+    assert rows["ascend310p3"] == "310P dav-2002 8 7 1060 69.5 - - 22.35 207.2 16".split()  # noqa: SIM905
 
 
 def test_the_detail_shows_value_unit_and_source_of_every_number() -> None:
@@ -40,3 +44,54 @@ def test_the_detail_derives_peaks_and_spells_out_short_names() -> None:
     assert ["fp16", "peak", "363.7", "TFLOPS"] in [words[:4] for words in lines]
     assert ["HBM,", "long", "linear", "stream", "1494", "GB/s"] in [words[:6] for words in lines]
     assert any(words[:2] == ["msKPP", "MindStudio"] for words in lines)
+
+
+COMPARED = ("ascend910a", "ascend310p3", "ascend910b3", "ascend950pr_9589")
+
+
+def test_comparing_shows_what_differs_and_counts_what_does_not() -> None:
+    specs = [load_chip(name) for name in COMPARED]
+    lines = printed(compare_table(specs))
+    shown = {words[0]: words[2:] for words in lines if words and "." in words[0]}
+    places = dict.fromkeys(place for spec in specs for place in spec.sources)
+    for place in places:
+        values = [value_at(spec, place) if place in spec.sources else None for spec in specs]
+        assert (place in shown) == (len(set(values)) > 1), place
+        if place in shown:
+            assert [None if word == "-" else word for word in shown[place]] == [
+                value if value is None else str(value).lower() if isinstance(value, bool) else f"{value:.12g}"
+                for value in values
+            ], place
+    assert any(words[:6] == [str(len(places) - len(shown)), "numbers", "are", "equal", "in", "all"] for words in lines)
+
+
+def test_comparing_derives_peaks_and_bandwidth() -> None:
+    lines = printed(compare_table([load_chip(name) for name in COMPARED]))
+    assert ["fp16", "peak", "TFLOPS", "262.1", "69.5", "294.9", "432.5"] in lines
+    assert ["int8", "peak", "TOPS", "524.3", "138.9", "589.8", "865.1"] in lines
+    assert ["fp32", "peak", "TFLOPS", "-", "-", "73.7", "27.0"] in lines
+    assert ["cores", "coupled", "coupled", "split", "split"] in lines
+
+
+def test_the_command_compares_two_chips_or_more() -> None:
+    result = CliRunner().invoke(app, ["chips", "--compare", "ascend910a", "Ascend910B3"])
+    assert result.exit_code == 0
+    assert "ascend910a" in result.stdout
+    assert "ascend910b3" in result.stdout
+    assert "clock.cube_mhz" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--compare", "ascend910a"], "give two chips or more"),
+        (["ascend910a", "ascend910b3"], "one chip at a time, got 2; --compare"),
+        (["--compare", "ascend910a", "nochip"], "'nochip' is not a known chip"),
+    ],
+)
+def test_the_command_refuses_in_one_line(arguments: list[str], said: str) -> None:
+    result = CliRunner().invoke(app, ["chips", *arguments])
+    assert result.exit_code == 2
+    assert result.stderr.startswith("ascend-sim: ")
+    assert said in result.stderr
+    assert result.stderr.count("\n") == 1

@@ -27,10 +27,13 @@ SLOW = 20_000
 
 @cache
 def slow(part: str) -> ChipSpec:
-    """A chip of four cube cores with one slow part: a pipe, "latency" (what comes from GM comes late), or nothing."""
+    """A small chip with one slow part: a pipe, "latency" (what comes from GM comes late), or nothing."""
     chip = load_chip("ascend910b3")
-    chip = chip.model_copy(update={"cores": chip.cores.model_copy(update={"aic": 4, "aiv": 8})})
-    changes: dict[str, Any] = {"paths": _slow_paths(chip, part)}
+    changes: dict[str, Any] = {
+        "cores": chip.cores.model_copy(update={"aic": 2, "aiv": 4}),
+        "buffers": chip.buffers | {"UB": 32768},  # so that the vector cores need several rounds
+        "paths": _slow_paths(chip, part),
+    }
     if part == "M":
         changes["cube"] = chip.cube.model_copy(update={"head_first": SLOW, "head_stream": SLOW})
     if part == "V":
@@ -139,7 +142,7 @@ CASES = {
         "single buffers, B more often": Case(LAYER, **BLOCK, **SINGLE, stepKa=6, stepKb=3),
         "stride 2": Case(replace(LAYER, c_out=32, stride=(2, 2)), **BLOCK),
         "fp32": Case(replace(LAYER, c_out=32), "float32", baseM=32, baseN=16),
-        "vendor tiling": Case(replace(LAYER, size=(14, 14)), block_dim=None),
+        "vendor tiling": Case(replace(LAYER, n=4), block_dim=None),
     },
     "grad_weight": {
         "A more often": Case(LAYER, **PIXELS, **DOUBLE, stepKa=1, stepKb=2),
@@ -147,7 +150,8 @@ CASES = {
         "single buffers": Case(LAYER, **PIXELS, **SINGLE, stepKa=1, stepKb=2),
         "single buffers, B more often": Case(LAYER, **PIXELS, **SINGLE, stepKa=2, stepKb=1),
         "vendor tiling": Case(replace(LAYER, n=4), block_dim=None),
-        "StreamK": Case(Problem(2, 16, 48, (12, 12)), deterministic=True, block_dim=None, baseM=16, baseN=144),
+        "StreamK": Case(Problem(1, 32, 128, (8, 8)), deterministic=True, block_dim=None, singleCoreN=288),
+        "StreamK after a round": Case(Problem(1, 48, 16, (8, 8)), deterministic=True, block_dim=None, baseN=144),
     },
 }
 EACH = [(kernel, name) for kernel, cases in CASES.items() for name in cases]

@@ -1,0 +1,226 @@
+"""The operators in two phases: GetWorkspaceSize checks and plans, the second call queues the plan's kernels on a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ascend_sim.acl.codes import Refused
+from ascend_sim.acl.contexts import deterministic
+from ascend_sim.acl.device import AclDevice, Queued, Use, device
+from ascend_sim.acl.memory import Range, integer
+from ascend_sim.acl.state import PROCESS, call
+from ascend_sim.acl.streams import stream_of
+from ascend_sim.acl.tensors import aclBoolArray, aclIntArray, aclTensor, check_storage, known
+from ascend_sim.errors import AclnnError, SimError
+from ascend_sim.ops.arguments import ConvBackwardCall, ConvTbcCall
+from ascend_sim.ops.call import AcceptedCall
+from ascend_sim.ops.conv_tbc_backward import accept_tbc
+from ascend_sim.ops.convolution_backward import accept, make_plan
+from ascend_sim.ops.execute import bind
+from ascend_sim.ops.plan import WORKSPACE_ALIGNMENT, Plan
+from ascend_sim.runtime import Allocation
+
+__all__ = [
+    "aclOpExecutor",
+    "aclnnConvTbcBackward",
+    "aclnnConvTbcBackwardGetWorkspaceSize",
+    "aclnnConvolutionBackward",
+    "aclnnConvolutionBackwardGetWorkspaceSize",
+]
+
+_INT8, _INT32, _INT64 = ((-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 32, 64))
+_WRONG = "aclnn argument"
+
+
+@dataclass(eq=False)
+class aclOpExecutor:
+    """What phase one leaves for phase two: the plan and the caller's tensors by their names in it. Good for one call."""
+
+    operator: str
+    owner: AclDevice
+    accepted: AcceptedCall
+    plan: Plan
+    tensors: Mapping[str, aclTensor]
+    used: bool = False
+
+
+@call(0, None, family="aclnn")
+def aclnnConvolutionBackwardGetWorkspaceSize(
+    gradOutput: Any, input: Any, weight: Any, biasSizes: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    outputPadding: Any, groups: int, outputMask: Any, cubeMathType: int, gradInput: Any, gradWeight: Any, gradBias: Any,
+) -> tuple[int, aclOpExecutor]:  # fmt: skip
+    """-> ret, workspaceSize (bytes), executor. Tensors are aclTensors, lists aclIntArrays, outputMask an aclBoolArray."""
+    tensors = _tensors(
+        grad_output=("gradOutput", gradOutput), input=("input", input), weight=("weight", weight),
+        grad_input=("gradInput", gradInput), grad_weight=("gradWeight", gradWeight), grad_bias=("gradBias", gradBias),
+    )  # fmt: skip
+    lists = (
+        ("biasSizes", biasSizes), ("stride", stride), ("padding", padding), ("dilation", dilation),
+        ("outputPadding", outputPadding),
+    )  # fmt: skip
+    bias_sizes, strides, pads, dilations, output_pads = (_values(name, array, aclIntArray) for name, array in lists)
+    conv = ConvBackwardCall(
+        **{name: _arg(tensors[name]) for name in ("grad_output", "input", "weight")},
+        bias_sizes=bias_sizes, stride=strides, padding=pads, dilation=dilations,
+        transposed=bool(integer("transposed", transposed, 0, 1, _WRONG)),
+        output_padding=output_pads,
+        groups=integer("groups", groups, *_INT32, _WRONG),
+        output_mask=_values("outputMask", outputMask, aclBoolArray),
+        cube_math_type=integer("cubeMathType", cubeMathType, *_INT8, _WRONG),
+        **{name: _arg(tensors[name]) for name in ("grad_input", "grad_weight", "grad_bias")},
+    )  # fmt: skip
+    return _phase_one("aclnnConvolutionBackward", tensors, accept, conv)
+
+
+@call(0, None, family="aclnn")
+def aclnnConvTbcBackwardGetWorkspaceSize(
+    self: Any,
+    input: Any,
+    weight: Any,
+    bias: Any,
+    pad: int,
+    cubeMathType: int,
+    gradInput: Any,
+    gradWeight: Any,
+    gradBias: Any,
+) -> tuple[int, aclOpExecutor]:
+    """-> ret, workspaceSize (bytes), executor. `self` is the gradient of the output; all tensors are aclTensors."""
+    tensors = _tensors(
+        grad_output=("self", self), input=("input", input), weight=("weight", weight), bias=("bias", bias),
+        grad_input=("gradInput", gradInput), grad_weight=("gradWeight", gradWeight), grad_bias=("gradBias", gradBias),
+    )  # fmt: skip
+    tbc = ConvTbcCall(
+        *(_arg(tensors[name]) for name in ("grad_output", "input", "weight", "bias")),
+        integer("pad", pad, *_INT64, _WRONG),
+        integer("cubeMathType", cubeMathType, *_INT8, _WRONG),
+        *(_arg(tensors[name]) for name in ("grad_input", "grad_weight", "grad_bias")),
+    )  # fmt: skip
+    return _phase_one("aclnnConvTbcBackward", tensors, accept_tbc, tbc)
+
+
+@call(family="aclnn")
+def aclnnConvolutionBackward(workspace: Any, workspaceSize: int, executor: Any, stream: Any) -> None:
+    """Queue the call on a stream; its gradients are in device memory once that is synchronised."""
+    _phase_two("aclnnConvolutionBackward", workspace, workspaceSize, executor, stream)
+
+
+@call(family="aclnn")
+def aclnnConvTbcBackward(workspace: Any, workspaceSize: int, executor: Any, stream: Any) -> None:
+    """Queue the call on a stream; its gradients are in device memory once that is synchronised."""
+    _phase_two("aclnnConvTbcBackward", workspace, workspaceSize, executor, stream)
+
+
+# -- phase one --------------------------------------------------------------------------------------------------------
+
+
+def _tensors(**given: tuple[str, Any]) -> dict[str, aclTensor | None]:
+    return {name: known(vendor_name, handle, aclTensor) for name, (vendor_name, handle) in given.items()}
+
+
+def _arg(tensor: aclTensor | None) -> Any:
+    return None if tensor is None else tensor.arg
+
+
+def _values(name: str, array: Any, kind: type) -> Any:
+    handle = known(name, array, kind)
+    return None if handle is None else handle.values
+
+
+def _phase_one(
+    operator: str, tensors: Mapping[str, aclTensor | None], accept_call: Callable[..., AcceptedCall], arguments: Any
+) -> tuple[int, aclOpExecutor]:
+    try:
+        accepted = accept_call(
+            arguments, device().chip, conformance=PROCESS.conformance(), deterministic=deterministic()
+        )
+        for name in (*accepted.inputs, *accepted.outputs):
+            tensor = tensors[name]
+            assert tensor is not None  # the checks have seen to that
+            check_storage(name, tensor.arg)
+        plan = make_plan(accepted, device().chip)
+    except AclnnError as error:
+        raise Refused(_WRONG, error.message, error.status) from error
+    except SimError as error:
+        raise Refused("aclnn no kernel", str(error)) from error
+    used = {name: tensor for name in (*accepted.inputs, *accepted.outputs) if (tensor := tensors[name]) is not None}
+    return plan.workspace_bytes, aclOpExecutor(operator, device(), accepted, plan, used)
+
+
+# -- phase two --------------------------------------------------------------------------------------------------------
+
+
+def _phase_two(operator: str, workspace: Any, workspace_size: Any, executor: Any, stream: Any) -> None:
+    ready = _executor(operator, executor)
+    where = stream_of(stream, gone=_WRONG, foreign=_WRONG)
+    space = _workspace(ready.plan, workspace, workspace_size)
+    ranges = {name: _memory(name, ready.plan.tensors[name].size, tensor) for name, tensor in ready.tensors.items()}
+    for name, place in ranges.items():
+        if space is not None and place is not None and space.meets(place):
+            raise Refused(_WRONG, f"the workspace ({space}) and {name} ({place}) share memory")
+    tensors = {name: _allocation(name, place) for name, place in ranges.items()}
+    tasks = bind(ready.plan, device().chip, tensors, _allocation("workspace", space))
+    uses = [Use(place, name in ready.accepted.outputs) for name, place in ranges.items() if place is not None]
+    if space is not None:
+        uses.append(Use(space, True))
+    for task in tasks:
+        task.stream = where.number
+        device().queue.append(Queued(task, operator, uses))
+    ready.used = True
+
+
+def _executor(operator: str, executor: Any) -> aclOpExecutor:
+    if executor is None:
+        raise Refused("aclnn null", "executor is a null pointer")
+    if not isinstance(executor, aclOpExecutor):
+        raise Refused(_WRONG, f"executor is {type(executor).__name__}, not what {operator}GetWorkspaceSize returned")
+    if executor.operator != operator:
+        raise Refused(_WRONG, f"the executor was made for {executor.operator}")
+    if executor.used:
+        raise Refused(_WRONG, "the executor was used before; it is good for one call")
+    if executor.owner is not PROCESS.device:
+        raise Refused(_WRONG, "the executor was made before the device was reset")
+    for name, tensor in executor.tensors.items():
+        if not tensor.live:
+            raise Refused(_WRONG, f"{name}: its aclTensor was destroyed between the two phases")
+    return executor
+
+
+def _workspace(plan: Plan, workspace: Any, size: Any) -> Range | None:
+    """The workspace as far as the plan needs it; None where it needs none."""
+    given = integer("workspaceSize", size, 0, (1 << 64) - 1, _WRONG)
+    if not plan.workspace_bytes:
+        return None
+    if workspace is None:
+        raise Refused("aclnn null", f"workspace is a null pointer; the call needs {plan.workspace_bytes} bytes")
+    if given < plan.workspace_bytes:
+        raise Refused(
+            _WRONG, f"workspaceSize = {given}: the call needs {plan.workspace_bytes} bytes (phase one said so)"
+        )
+    space = _range("workspace", workspace, plan.workspace_bytes)
+    if space.offset % WORKSPACE_ALIGNMENT:
+        address = space.block.address + space.offset
+        raise Refused(_WRONG, f"workspace {address:#x} must be aligned to {WORKSPACE_ALIGNMENT} bytes")
+    return space
+
+
+def _memory(name: str, size: int, tensor: aclTensor) -> Range | None:
+    """Where a tensor's storage lies; None for an empty one."""
+    if not prod(tensor.arg.shape):
+        return None
+    if tensor.data is None:
+        raise Refused("aclnn null", f"{name} has no memory (its data is a null pointer)")
+    return _range(name, tensor.data, size)
+
+
+def _allocation(name: str, place: Range | None) -> Allocation:
+    """What kernels see of a place; an empty tensor has no bytes."""
+    return Allocation(0, 0, name, np.zeros(0, np.uint8)) if place is None else place.part(0, place.size, name)
+
+
+def _range(name: str, address: Any, size: int) -> Range:
+    return device().memory.range(name, address, size, gone=_WRONG, foreign=_WRONG, beyond=_WRONG, wrong=_WRONG)
