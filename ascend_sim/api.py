@@ -17,8 +17,11 @@ from ascend_sim.errors import SimError
 from ascend_sim.numerics import canonical
 from ascend_sim.ops.arguments import ConvBackwardCall, ConvTbcCall, TensorArg
 from ascend_sim.ops.call import GRADIENTS, INPUTS, AcceptedCall
-from ascend_sim.ops.convolution_backward import accept, make_plan
+from ascend_sim.ops.case import Case
+from ascend_sim.ops.checks import check_conv_backward, check_conv_tbc, conv_backward, conv_tbc, load_product
+from ascend_sim.ops.checks.rules import CheckResult, Rule
 from ascend_sim.ops.conv_tbc_backward import accept_tbc
+from ascend_sim.ops.convolution_backward import accept, make_plan
 from ascend_sim.ops.execute import execute, gradient
 from ascend_sim.ops.verdicts import judge
 from ascend_sim.report.report import Report
@@ -148,14 +151,9 @@ def conv_tbc_backward(
     """
     spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
     given = {"grad_output": self, "input": input, "weight": weight}
-    tensors = {name: _argument(name, value, "ND") for name, value in {**given, "bias": bias}.items()}
-    wanted = tensors["weight"].dtype if grad_weight_dtype is None else _dtype_name(grad_weight_dtype)
-    call = ConvTbcCall(
-        tensors["grad_output"], tensors["input"], tensors["weight"], tensors["bias"], int(pad), int(cube_math_type),
-        TensorArg(tensors["input"].shape, tensors["input"].dtype),
-        TensorArg(tensors["weight"].shape, wanted),
-        TensorArg(tensors["bias"].shape, tensors["bias"].dtype),
-    )  # fmt: skip
+    call = _tbc_call(
+        {"self": self, "input": input, "weight": weight, "bias": bias}, pad, grad_weight_dtype, cube_math_type
+    )
     accepted = accept_tbc(
         call, spec, conformance=conformance, deterministic=deterministic, tiling=tiling, block_dim=block_dim
     )
@@ -194,10 +192,37 @@ def _run_call(
         warnings=accepted.warnings,
         workspace_bytes=plan.workspace_bytes,
         l2=l2,
+        plan=plan.rows(),
     )
     dtypes = {name: tensor.dtype for name, tensor in accepted.outputs.items()}
     found: dict[str, Any] = {name: gradients.get(name) for name in GRADIENTS}
     return Result(**found, report=report, dtypes=dtypes, timeline=outcome.timeline, call=accepted, tasks=run.tasks)
+
+
+def _tbc_call(given: Mapping[str, Any], pad: int, grad_weight_dtype: str | None, cube_math_type: int) -> ConvTbcCall:
+    """The vendor's argument list; outputs have the shapes and dtypes that the documents ask for."""
+    tensors = {name: _argument(name, value, "ND") for name, value in given.items()}
+    wanted = tensors["weight"].dtype if grad_weight_dtype is None else _dtype_name(grad_weight_dtype)
+    return ConvTbcCall(
+        *tensors.values(), int(pad), int(cube_math_type),
+        TensorArg(tensors["input"].shape, tensors["input"].dtype),
+        TensorArg(tensors["weight"].shape, wanted),
+        TensorArg(tensors["bias"].shape, tensors["bias"].dtype),
+    )  # fmt: skip
+
+
+def check_case(case: Case, spec: ChipSpec, cube_math_type: int, conformance: str) -> tuple[CheckResult, list[Rule]]:
+    """What the checks of the case's operator say of it, and all their rules in order."""
+    product = load_product(case.operator, spec.identity.product)
+    deterministic = bool(case.deterministic)
+    specs = {name: TensorSpec(shape, dtype) for name, (shape, dtype) in case.tensors.items()}
+    if case.operator == "conv_tbc_backward":
+        call = _tbc_call(specs, case.attributes["pad"], case.attributes["grad_weight_dtype"], cube_math_type)
+        return check_conv_tbc(call, product, conformance, deterministic), list(conv_tbc.RULES)  # type: ignore[arg-type]
+    attributes = case.attributes
+    order = ("bias_sizes", "stride", "padding", "dilation", "transposed", "output_padding", "groups", "output_mask")
+    arguments = _call(specs, *(attributes[name] for name in order), cube_math_type)
+    return check_conv_backward(arguments, product, conformance, deterministic), list(conv_backward.RULES)  # type: ignore[arg-type]
 
 
 def _call(
@@ -297,5 +322,5 @@ def _describe_tbc(call: AcceptedCall, given: ConvTbcCall, l2: str) -> dict[str, 
         "deterministic": call.deterministic,
         "conformance": call.conformance,
         "l2": l2,
-        "macs": {} if call.empty else {name: call.problem.macs for name in ("grad_input", "grad_weight")},
+        "macs": {} if call.empty else dict.fromkeys(("grad_input", "grad_weight"), call.problem.macs),
     }

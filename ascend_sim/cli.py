@@ -82,6 +82,9 @@ def run(
         Path | None, typer.Option(help="Folder for report.json, trace.json, timeline.npz, gradients.npz.")
     ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Print the plan too: kernels, tensors between them, workspace.")
+    ] = False,
     tiling: Annotated[
         str | None,
         typer.Option(help="grad_input.baseM=256,grad_weight.baseK=64,... or a YAML file with the same fields."),
@@ -109,7 +112,7 @@ def run(
         try:
             code = _run(
                 case, chip, cube_math_type, mode, input, out, json_output, tiling, block_dim, l2, deterministic, conformance,
-                trace_limit, max_cycles, progress,
+                trace_limit, max_cycles, progress, plan,
             )  # fmt: skip
         finally:
             progress.close()
@@ -119,11 +122,12 @@ def run(
 def _run(
     name: str, chip: str | None, cube_math_type: int | None, mode: str, tensors: Path | None, out: Path | None, as_json: bool,
     tiling: str | None, block_dim: str | None, l2: str | None, deterministic: bool | None, conformance: str | None,
-    trace_limit: int, max_cycles: int | None, progress: _Progress,
+    trace_limit: int, max_cycles: int | None, progress: _Progress, plan: bool,
 ) -> int:  # fmt: skip
     from ascend_sim.api import TensorSpec, conv_tbc_backward, convolution_backward
     from ascend_sim.chip import load_chip
     from ascend_sim.ops.case import load_case, make_tensors
+    from ascend_sim.report.pages import plan_table
     from ascend_sim.report.text import render
     from ascend_sim.runtime import MODES
 
@@ -160,6 +164,8 @@ def _run(
     else:
         console = Console(width=None if sys.stdout.isatty() else 140)
         render(result.report, console)
+        if plan:
+            console.print(plan_table(result.report.plan, result.report.workspace_bytes))
         if written:
             print(f"wrote {', '.join(str(path) for path in written)}")
     return 0 if result.report.passed else 1
@@ -234,6 +240,29 @@ def parse_block_dim(text: str) -> int | dict[str, int]:
             )
         blocks[kernel.strip()] = int(value)
     return blocks
+
+
+@app.command("explain-status", epilog="Example:  ascend-sim explain-status document_example_2d --conformance library")
+def explain_status(
+    case: Annotated[str, typer.Argument(help="A case file (.yaml) or the name of a case that ships with the package.")],
+    chip: Annotated[str | None, typer.Option(help="Chip name or chip file; default: the case's.")] = None,
+    cube_math_type: Annotated[int | None, typer.Option(help="0 keep, 1 allow down, 2 fp16, 3 hf32.")] = None,
+    conformance: Annotated[str | None, typer.Option(help="documented or library.")] = None,
+) -> None:
+    """Show every rule that the operator checks for a case: pass, fail, skipped or not reached."""
+    from ascend_sim.api import check_case
+    from ascend_sim.chip import load_chip
+    from ascend_sim.ops.case import load_case
+    from ascend_sim.report.pages import status_table
+
+    with _errors(as_json=False):
+        loaded = load_case(case)
+        number = loaded.cube_math_type if cube_math_type is None else cube_math_type
+        result, rules = check_case(loaded, load_chip(chip or loaded.chip), number, conformance or loaded.conformance)
+        Console(width=None if sys.stdout.isatty() else 160).print(status_table(result, rules))
+        if result.failure is not None:
+            print(f"status {result.status}: {result.failure.message}")
+    raise typer.Exit(0 if result.status == 0 else 1)
 
 
 @app.command(epilog="Examples:  ascend-sim chips ascend910b3   |   ascend-sim chips --compare ascend910a ascend910b3")

@@ -18,11 +18,14 @@ class AcceptedCall:
     """A call that passed its checks.
 
     `problem` is the convolution x -> y with the call's weight: x is input and y gradOutput, or with `transposed` x is
-    gradOutput and y input; `rank` is that of the caller's tensors. `inputs` and `outputs` (masked ones only) are the caller's tensors; `compute_dtype` what the cube multiplies in;
-    `tiling` the user's fields per cube kernel in the vendor's spelling; `block_dim` a launch size per cube kernel;
-    `disarm` flags whose waits hold nothing, per kernel (an experiment). `routes` names the product's detours in the plan. `axes` is the order in which the caller's axes of
-    feature maps stand in N, C, ... (TBC: (1, 2, 0)), with `inputs` and `outputs` seen in that order; `returned` how the
-    caller sees the outputs where that differs. `bias_when_empty` is the bias gradient of an empty problem.
+    gradOutput and y input; `rank` is that of the caller's tensors. `inputs` and `outputs` (masked ones only) are the
+    caller's tensors; `compute_dtype` what the cube multiplies in; `tiling` the user's fields per cube kernel in the
+    vendor's spelling; `block_dim` a launch size per cube kernel; `disarm` flags whose waits hold nothing, per kernel (an
+    experiment). `routes` names the product's detours in the plan.
+
+    `axes` is the order in which the caller's axes of feature maps stand in N, C, ... (TBC: (1, 2, 0)), with `inputs` and
+    `outputs` seen in that order; `returned` how the caller sees the outputs where that differs. `bias_when_empty` is the
+    bias gradient of an empty problem.
     """
 
     problem: ConvProblem

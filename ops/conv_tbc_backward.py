@@ -40,7 +40,7 @@ def accept_tbc(
     choice = product.compute_dtype(promoted, call.cube_math_type, conformance)
     if choice.compute_dtype is None:
         raise AclnnError(choice.status, f"cubeMathType = {call.cube_math_type}: {choice.source}")
-    steps, batch, channels = call.self.shape
+    steps, batch, _ = call.self.shape
     empty = 0 in (*call.self.shape, *call.input.shape, *call.weight.shape, *call.bias.shape)
     return AcceptedCall(
         normalise(call).problem,

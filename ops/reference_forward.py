@@ -14,19 +14,19 @@ _CHUNK_BYTES = 64 << 20
 
 
 def conv_forward_reference(
-    problem: ConvProblem, x: Array, weight: Array
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(sum ab, sum (ab)^2) of y = x * weight, tap by tap and some images at a time.
+    problem: ConvProblem, x: Array, weight: Array, *, absolute: bool = False
+) -> tuple[NDArray[np.float64], ...]:
+    """(sum ab, sum (ab)^2) of y = x * weight, tap by tap and some images at a time; sum |ab| too with `absolute`.
 
     `x` [N, C_in, D, H, W], `weight` [C_out, C_in/groups, kD, kH, kW]; results float64 [N, C_out, D_out, H_out, W_out].
     """
     p = problem
-    sums = (np.zeros((p.n, p.c_out, p.d_out, p.h_out, p.w_out)), np.zeros((p.n, p.c_out, p.d_out, p.h_out, p.w_out)))
+    powers: list[Any] = [np.asarray, np.square, *([np.abs] if absolute else [])]
+    sums = tuple(np.zeros((p.n, p.c_out, p.d_out, p.h_out, p.w_out)) for _ in powers)
     image_bytes = 8 * p.c_in * p.d_out * p.h_out * p.w_out
     step = max(1, _CHUNK_BYTES // max(image_bytes, 1))
     for start in range(0, p.n, step):
         images = slice(start, start + step)
-        powers: tuple[Any, Any] = (np.asarray, np.square)
         for power, result in zip(powers, sums, strict=True):
             _accumulate(p, power(x[images].astype(np.float64)), power(weight.astype(np.float64)), result[images])
     return sums

@@ -28,8 +28,8 @@ from ascend_sim.ops.kernels.trans_data_filter import filter_from_fractal_z_task,
 from ascend_sim.ops.kernels.view_copy import view_copy_task
 from ascend_sim.ops.params import ConvProblem
 from ascend_sim.ops.plan import Make, Plan
-from ascend_sim.ops.tiling.conv_forward import choose_conv_forward
 from ascend_sim.ops.tiling.choose import choose_grad_input, choose_grad_weight
+from ascend_sim.ops.tiling.conv_forward import choose_conv_forward
 from ascend_sim.ops.tiling.fields import TilingInput, ceil_div
 
 V2_ROW_LIMIT, V2_PIXELS, V2_DEPTH = 4096, 5500, 85
@@ -50,7 +50,12 @@ class _Planner:
         self.storage = call.storage_dtype
         self.itemsize = int(numpy_dtype(self.storage).itemsize)
         self.inp = TilingInput(
-            self.p, self.itemsize, chip.cores.aic, {str(b): size for b, size in chip.buffers.items()}, chip.memory.l2_bytes, call.deterministic
+            self.p,
+            self.itemsize,
+            chip.cores.aic,
+            {str(b): size for b, size in chip.buffers.items()},
+            chip.memory.l2_bytes,
+            call.deterministic,
         )
         self.plain = PLAIN[call.rank]
         self.blocks = "NDC1HWC0" if call.rank == 5 else "NC1HWC0"
@@ -81,7 +86,9 @@ class _Planner:
         if call.rank == 5 and call.transposed and cube == ["grad_input"]:
             needed = ("grad_output", "weight")
         cast = {name: self.cast(plain[name], self.storage, f"{name}.cast") for name in needed}
-        features: dict[str, str] = {name: self.to_c0(cast[name], name) for name in ("grad_output", "input") if name in needed}
+        features: dict[str, str] = {
+            name: self.to_c0(cast[name], name) for name in ("grad_output", "input") if name in needed
+        }
         weight = self.to_fractal_z(cast["weight"])
         if "grad_input" in cube:
             self.grad_input(features["grad_output"], weight)

@@ -108,9 +108,10 @@ class DeviceMemory:
         """Give a block back."""
         block = self._block(address, "freed pointer", "foreign pointer")
         if address != block.address:
+            inside = address - block.address
             raise Refused(
                 "foreign pointer",
-                f"{address:#x} was not returned by aclrtMalloc, it lies {address - block.address} bytes into {block.address:#x}",
+                f"{address:#x} lies {inside} bytes into {block.address:#x}; aclrtMalloc gave out the latter",
             )
         self._device.gm.free(block.allocation)
         block.live = False

@@ -79,7 +79,7 @@ class L2Cache:
         return fetched, (self._allocate(absent, transfer, False) if len(absent) else 0), fillers
 
     def write(self, lines: NDArray[np.int64], partial: NDArray[np.int64], transfer: int) -> tuple[int, int]:
-        """Write distinct ascending `lines`; those at positions `partial` are not covered whole, so an absent one is fetched first.
+        """Write distinct ascending `lines`; those at positions `partial` are not covered whole: an absent one is fetched.
 
         Returns (lines from HBM, dirty lines written back).
         """

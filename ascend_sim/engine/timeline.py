@@ -24,7 +24,8 @@ from ascend_sim.isa.base import (
 from ascend_sim.kernel.program import Program
 
 CAUSES = (
-    "none", "queue full", "flag", "pipe busy", "port", "L2 share", "HBM share", "cross-core", "outstanding limit", "nothing to do",
+    "none", "queue full", "flag", "pipe busy", "port", "L2 share", "HBM share", "cross-core", "outstanding limit",
+    "nothing to do",
 )  # fmt: skip
 """Why a pipe stands still; the order is the code in the `cause` column."""
 _CAUSE = {name: code for code, name in enumerate(CAUSES)}

@@ -57,7 +57,8 @@ class KernelBuilder:
         parts = self.chip.cores.kinds.get(core_kind)  # type: ignore[call-overload]
         if parts is None:
             raise SimError(
-                f"{self.chip.name} has no core {core_kind!r}; it has {', '.join(self.chip.cores.kinds)} (chip file, cores.kinds)"
+                f"{self.chip.name} has no core {core_kind!r}; it has {', '.join(self.chip.cores.kinds)} "
+                f"(chip file, cores.kinds)"
             )
         self._parts = parts
         self.sub_block = sub_block
@@ -309,7 +310,9 @@ class KernelBuilder:
             regions = (*instruction.reads(), *instruction.writes())
             pipe = instruction.pipe(self.chip)
             foreign = [r.space for r in regions if r.space != "GM" and r.space not in self._parts.buffers]
-            empty = any(min(r.row_bytes, r.rows, r.planes) < 1 or min(r.row_stride, r.plane_stride) < 0 for r in regions)
+            empty = any(
+                min(r.row_bytes, r.rows, r.planes) < 1 or min(r.row_stride, r.plane_stride) < 0 for r in regions
+            )
             if pipe not in self._parts.pipes or foreign or empty:
                 view = program[int(np.flatnonzero(program.rows[:, 0] == index)[0])]
                 if empty:
@@ -346,8 +349,9 @@ class KernelBuilder:
             if wrong.any():
                 row = int(np.flatnonzero(wrong)[0])
                 if limit[row] < 0:
+                    slot = int(program.rows[row, column]) >> SLOT_SHIFT
                     raise SimError(
-                        f"{program.where}: {program[row]}: {operand} is in tensor {int(program.rows[row, column]) >> SLOT_SHIFT}, "
+                        f"{program.where}: {program[row]}: {operand} is in tensor {slot}, "
                         f"but the task has {len(self._sizes)} tensors, or it starts before the tensor"
                     )
                 raise SimError(

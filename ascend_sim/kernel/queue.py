@@ -11,7 +11,8 @@ class BufferQueue:
 
     Producer side: `acquire()` (waits until the buffer is free, returns its address) ... writes ... `publish()`.
     Consumer side: `take()` (waits until it is full, returns its address) ... reads ... `release()`.
-    A publish without an acquire and a release without a take are refused; `close()` at the end of the program takes back the releases that nobody waits for, so that all flags end at zero.
+    A publish without an acquire and a release without a take are refused. `close()` at the end of the program takes back
+    the releases that nobody waits for, so that all flags end at zero.
     """
 
     def __init__(self, builder: KernelBuilder, name: str, producer: str, consumer: str, addresses: list[int]) -> None:

@@ -26,7 +26,9 @@ Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
 
 _DIGITS = 53  # binary digits of a float64
+_SHORT = 12  # digits of an operand whose products with 24-digit ones leave room for a spread of binades
 _NEVER = 1 << 12  # a span that never fits: rows with inf or NaN
+_BLOCK = 1 << 13  # sums worked on at a time: the temporaries stay in the cache
 
 
 def add_chunks(total: Float32, left: Float32, right: Float32, width: int) -> Float32:
@@ -41,20 +43,36 @@ def add_exact_groups(total: Float32, left: Float32, right: Float32, width: int, 
     """`total` + `left` x `right`^T; every `width` products and the sum so far are added exactly, then rounded once.
 
     `digits` is the significand of the operands' format (float16: 11). Where float64 provably holds the sum of a group
-    exactly it is one float64 matrix product; elsewhere the rounding errors of float64 are carried along exactly.
+    exactly it is a float64 matrix product; elsewhere the rounding errors of float64 are carried along exactly.
     """
+    result = np.empty_like(total)
     wide_left, wide_right = left.astype(np.float64), right.astype(np.float64)
-    for start in range(0, left.shape[1], width):
-        part = slice(start, start + width)
-        a, b = wide_left[:, part], wide_right[:, part]
-        fits = _spans(a, digits)[:, None] + _spans(b, digits) + (a.shape[1] - 1).bit_length() <= _DIGITS
-        with np.errstate(invalid="ignore", over="ignore"):
-            result = _round_once(*_two_sum(total.astype(np.float64), a @ b.T))
-            rows, columns = np.nonzero(~fits)
-            if rows.size:
-                result[rows, columns] = _add_products(total[rows, columns], a[rows] * b[columns])
-        total = result
-    return total
+    step = max(_BLOCK // max(len(right), 1), 1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for row in range(0, len(left), step):
+            rows = slice(row, row + step)
+            result[rows] = total[rows]
+            for start in range(0, left.shape[1], width):
+                part = slice(start, start + width)
+                result[rows] = _add_group(result[rows], wide_left[rows, part], wide_right[:, part], digits)
+    return result
+
+
+def _add_group(total: Float32, a: Float64, b: Float64, digits: int) -> Float32:
+    """`total` [m, n] + the products of a [m, k] and b [n, k], added exactly and rounded once."""
+    short = digits <= _SHORT
+    fits = _spans(a, min(digits, _SHORT))[:, None] + _spans(b, digits) + (a.shape[1] - 1).bit_length() <= _DIGITS
+    if short:
+        high, low = _two_sum(total.astype(np.float64), a @ b.T)
+    else:
+        # Two words: the left operand's upper digits and the rest give sums that are exact each; three terms to add.
+        upper = np.ldexp(np.trunc(np.ldexp(np.frexp(a)[0], _SHORT)), np.frexp(a)[1] - _SHORT)
+        high, low = _add_three(total.astype(np.float64), upper @ b.T, (a - upper) @ b.T)
+    result = _round_once(high, low)
+    if not fits.all():
+        rows, columns = np.nonzero(~fits)
+        result[rows, columns] = _add_products(total[rows, columns], a[rows] * b[columns])
+    return result
 
 
 def _spans(rows: Float64, digits: int) -> npt.NDArray[np.int64]:
@@ -79,14 +97,26 @@ def _two_sum(a: Float64, b: Float64) -> tuple[Float64, Float64]:
     return total, (a - (total - virtual)) + (b - virtual)
 
 
-def _round_once(high: Float64, low: Float64) -> Float32:
-    """high + low, with |low| at most half an ULP of high, rounded to float32 as if exact.
+def _add_three(a: Float64, b: Float64, c: Float64) -> tuple[Float64, Float64]:
+    """(high, low): a + b + c rounded to one of the two float64 around it, and what tells on which side of it the sum lies."""
+    partial, error = _two_sum(b, c)
+    high, rest = _two_sum(a, partial)
+    rest, last = _two_sum(rest, error)
+    high, rest = _two_sum(high, rest)
+    return high, rest + last  # `last` is smaller than the last digit of `rest`: the sign is right
 
-    `high` is moved to the neighbour with an odd last bit where `low` says that it is inexact: such a float64 can neither
-    look like a tie of float32 nor cross one (Boldo and Melquiond, round to odd).
+
+def _round_once(high: Float64, low: Float64) -> Float32:
+    """The sum that lies at `high`, or beside it on the side of `low`'s sign, rounded to float32 as if it were exact.
+
+    `high` is moved to the neighbour with an odd last bit where it is inexact: such a float64 can neither look like a tie
+    of float32 nor cross one (Boldo and Melquiond, round to odd).
     """
+    inexact = (low > 0) | (low < 0)  # not where it is NaN, beside an infinite `high`
+    if not inexact.any():
+        return high.astype(np.float32)
     patterns = high.view(np.int64)
-    inexact = ((low > 0) | (low < 0)) & (patterns & 1 == 0)
+    inexact &= (patterns & 1) == 0
     outward = (low > 0) == (high > 0)
     return (patterns + np.where(inexact, np.where(outward, 1, -1), 0)).view(np.float64).astype(np.float32)
 

@@ -56,6 +56,7 @@ class Report:
     findings: tuple[Mapping[str, str], ...] = ()
     warnings: tuple[str, ...] = ()
     gradients: Gradients | Callable[[], Gradients] = field(default_factory=dict)
+    plan: tuple[Mapping[str, Any], ...] = ()
 
     @classmethod
     def build(
@@ -63,6 +64,7 @@ class Report:
         mode: str | None = None, problem: Mapping[str, Any] | None = None,
         gradients: Gradients | Callable[[], Gradients] | None = None, findings: Sequence[Finding] = (),
         warnings: Sequence[str] = (), workspace_bytes: int = 0, status: int = 0, l2: str = "cold",
+        plan: Sequence[Mapping[str, Any]] = (),
     ) -> Report:  # fmt: skip
         """From a Timeline, or from (task index, Program) pairs as `FunctionalEngine.programs` keeps them.
 
@@ -89,6 +91,7 @@ class Report:
             findings=tuple({"kind": one.kind, "task": one.task, "text": one.text} for one in findings),
             warnings=tuple(warnings),
             gradients=gradients if gradients is not None else {},
+            plan=tuple(plan),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,6 +103,7 @@ class Report:
             "problem": plain(self.problem),
             "total_us": self.total_us,
             "workspace_bytes": self.workspace_bytes,
+            "plan": plain(self.plan),
             "kernels": plain(self.kernels),
             "gradients": plain(self._gradients),
             "findings": plain(self.findings),

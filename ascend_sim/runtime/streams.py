@@ -68,7 +68,7 @@ def copy_cycles(chip: ChipSpec, moved: int) -> int:
 
     Assumed: the launch overhead of a task, then HBM's full bandwidth; the link to the host is not modelled.
     """
-    return chip.cycles(max(chip.launch.task_overhead_us.values())) + ceil(moved / chip.hbm_bytes_per_cycle)
+    return chip.cycles(max(chip.launch.task_overhead_us.values())) + ceil(moved / chip.hbm_bytes_per_cycle())
 
 
 class _StreamEngine(Engine):

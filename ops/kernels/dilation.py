@@ -88,9 +88,7 @@ def dilation_task(
             k.set_flag(filled[i])
             k.wait_flag(filled[i])
             pixel = (plane * spread.target_height + row) * spread.target_width + column
-            k.data_copy(
-                "UB", "GM", gm_operand(TARGET, pixel * BLOCK_BYTES), buffers[i], height * width * BLOCK_BYTES
-            )
+            k.data_copy("UB", "GM", gm_operand(TARGET, pixel * BLOCK_BYTES), buffers[i], height * width * BLOCK_BYTES)
             unclaimed[i] = k.set_flag(free[i])
         for i, place in unclaimed.items():
             k.drop_set(place, free[i])
@@ -104,4 +102,6 @@ def dilation_task(
             "output": [planes, spread.target_height, spread.target_width, BLOCK_BYTES],
         },
     }
-    return vector_task(chip, "Dilation", name or f"Dilation_{target.name}", blocks, [source, target], body, info, disarm)
+    return vector_task(
+        chip, "Dilation", name or f"Dilation_{target.name}", blocks, [source, target], body, info, disarm
+    )

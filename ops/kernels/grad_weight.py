@@ -80,7 +80,7 @@ class _CubeBuilder:
     def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder) -> None:
         self.call, self.tiling, self.k = call, tiling, k
         inp = self.inp = call.inp
-        p = self.p = inp.problem
+        self.p = inp.problem
         self.c0, self.itemsize = inp.c0, inp.itemsize
         self.layout = WeightLayout.of(inp, 4)
         self.atomic = tiling.template != SPLIT_STREAM_K

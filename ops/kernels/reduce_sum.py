@@ -12,7 +12,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.engine.task import Task
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import Allocation, gm_operand
@@ -29,6 +28,7 @@ from ascend_sim.ops.kernels.vector_common import (
     vector_task,
 )
 from ascend_sim.ops.tiling.fields import ceil_div, ceil_to
+from ascend_sim.runtime import Task
 
 DTYPES = ("float16", "bfloat16", "float32")
 _WIDE = "float32"

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.engine.task import Task
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.trans_data import BlockLayout, Move, Turn, TurnTile, tile_bytes, turn_tiles
@@ -26,6 +25,7 @@ from ascend_sim.ops.kernels.vector_common import (
 )
 from ascend_sim.ops.params import ConvProblem
 from ascend_sim.ops.tiling.fields import FRACTAL, TilingInput, ceil_div
+from ascend_sim.runtime import Task
 
 _LEAST_BYTES = 28 * 1024  # of FRACTAL_Z per block; 26.5 to 30.2 KB give the published 64-channel filter its 8 blocks
 

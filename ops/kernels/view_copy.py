@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.engine.task import Task
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import Allocation, gm_operand
@@ -26,6 +25,7 @@ from ascend_sim.ops.kernels.vector_common import (
     share,
     vector_task,
 )
+from ascend_sim.runtime import Task
 
 _TILES = 4  # a quarter of UB each; two are in use at a time
 

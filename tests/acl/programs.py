@@ -3,13 +3,14 @@
 The C++ macros CHECK_RET and CHECK_FREE_RET become an exception; unique_ptr becomes an ExitStack, which destroys and frees in
 the same order at the end of the function.
 """
+# ruff: noqa: F403, F405 - the programs say "using" by including a header
 
 from contextlib import ExitStack
 from math import prod
 
 import numpy as np
 
-from ascend_sim.acl import *  # noqa: F403 - as the programs do
+from ascend_sim.acl import *
 
 
 class Failed(Exception):
@@ -41,10 +42,8 @@ def CreateAclTensor(hostData, shape, dataType, formatOf4, keep):
     strides = [1] * len(shape)
     for i in range(len(shape) - 2, -1, -1):
         strides[i] = shape[i + 1] * strides[i + 1]
-    if len(shape) == 4:
-        tensor = aclCreateTensor(shape, len(shape), dataType, strides, 0, formatOf4, shape, len(shape), deviceAddr)
-    else:
-        tensor = aclCreateTensor(shape, len(shape), dataType, strides, 0, aclFormat.ACL_FORMAT_ND, shape, len(shape), deviceAddr)  # fmt: skip
+    format = formatOf4 if len(shape) == 4 else aclFormat.ACL_FORMAT_ND
+    tensor = aclCreateTensor(shape, len(shape), dataType, strides, 0, format, shape, len(shape), deviceAddr)
     keep.callback(aclDestroyTensor, tensor)
     return tensor, deviceAddr
 

@@ -18,6 +18,7 @@ from conv_problems import Array, Problem, operands, same_bits
 from ascend_sim import Result
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.deadlock import DeadlockError
+from ascend_sim.errors import SimError
 from ascend_sim.isa.sync import WaitFlag
 from ascend_sim.kernel.builder import KernelBuilder
 
@@ -27,7 +28,7 @@ SLOW = 20_000
 
 @cache
 def slow(part: str) -> ChipSpec:
-    """A small chip with one slow part: a pipe, "latency" (what comes from GM comes late), or nothing."""
+    """A small chip with one slow part: a pipe, "latency" (what GM and fills write comes late), or nothing."""
     chip = load_chip("ascend910b3")
     changes: dict[str, Any] = {
         "cores": chip.cores.model_copy(update={"aic": 2, "aiv": 4}),
@@ -48,7 +49,7 @@ def slow(part: str) -> ChipSpec:
 def _slow_paths(chip: ChipSpec, part: str) -> dict[str, Any]:
     paths = dict(chip.paths)
     for key, path in chip.paths.items():
-        if part == "latency" and key.startswith("GM->"):
+        if part == "latency" and key.startswith(("GM->", "FILL->")):
             paths[key] = path.model_copy(update={"latency": SLOW})
         elif path.pipe == part:
             paths[key] = path.model_copy(update={"head": SLOW})
@@ -121,10 +122,10 @@ class Case:
                 return True
         return False
 
-    def shows(self, flag: str) -> bool:
-        """Whether disarming a flag's waits shows; most likely where the pipe is slow that sets it."""
-        likely = {"MTE2": ("latency", "MTE2")}.get(self.waits[flag], (self.waits[flag],))
-        return self.goes_wrong([flag], (*likely, *(part for part in self.parts if part not in likely)))
+    def shows(self, flag: str, anywhere: bool) -> bool:
+        """Whether disarming a flag's waits shows, on the chip whose slow pipe sets it or anywhere."""
+        likely = {"MTE2": ("latency",)}.get(self.waits[flag], (self.waits[flag],))
+        return self.goes_wrong([flag], self.parts if anywhere else likely)
 
 
 CUBE = ("nothing", "M", "latency", "MTE1", "MTE2", "FIX")
@@ -150,8 +151,8 @@ CASES = {
         "single buffers": Case(LAYER, **PIXELS, **SINGLE, stepKa=1, stepKb=2),
         "single buffers, B more often": Case(LAYER, **PIXELS, **SINGLE, stepKa=2, stepKb=1),
         "vendor tiling": Case(replace(LAYER, n=4), block_dim=None),
-        "StreamK": Case(Problem(1, 32, 128, (8, 8)), deterministic=True, block_dim=None, singleCoreN=288),
-        "StreamK after a round": Case(Problem(1, 48, 16, (8, 8)), deterministic=True, block_dim=None, baseN=144),
+        "StreamK by rows": Case(Problem(1, 32, 128, (9, 16)), deterministic=True, block_dim=None, singleCoreN=288),
+        "StreamK by images": Case(Problem(3, 48, 16, (8, 8)), deterministic=True, block_dim=None, baseN=144),
     },
 }
 EACH = [(kernel, name) for kernel, cases in CASES.items() for name in cases]
@@ -164,8 +165,53 @@ def test_nothing_goes_wrong_with_every_wait_armed(kernel: str, name: str) -> Non
 
 @pytest.mark.parametrize("kernel", CASES)
 def test_every_wait_matters(kernel: str) -> None:
-    """Of every flag of a kernel under some tiling."""
+    """Under some tiling: where A and B are loaded together, the wait for one of them covers the other."""
     cases = [case.of(kernel) for case in CASES[kernel].values()]
     names = sorted({name for case in cases for name in case.waits})
-    assert names
-    assert [name for name in names if not any(case.shows(name) for case in cases if name in case.waits)] == []
+    assert len(names) > 15
+    useless = [
+        name
+        for name in names
+        if not any(case.shows(name, anywhere) for anywhere in (False, True) for case in cases if name in case.waits)
+    ]
+    assert useless == []
+
+
+@pytest.mark.parametrize(
+    ("flag", "waiting"), [(0, "every cube for all others"), (1, "the vector cores for their cube")]
+)
+@pytest.mark.parametrize("name", ["StreamK by rows", "StreamK by images"])
+def test_every_cross_core_wait_matters(name: str, flag: int, waiting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = CASES["grad_weight"][name].of("grad_weight")
+    assert case.known.size
+    original = KernelBuilder.cross_core_wait
+    dropped = []
+
+    def wait(self: KernelBuilder, identity: int, mode: int, pipe: str) -> None:
+        if identity == flag:
+            dropped.append(pipe)
+        else:
+            original(self, identity, mode, pipe)
+
+    monkeypatch.setattr(KernelBuilder, "cross_core_wait", wait)
+    assert case.goes_wrong(), waiting
+    assert dropped
+
+
+def test_the_barrier_behind_the_zeros_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stride 2: MTE2 writes zeros, then gradOutput between them."""
+    case = CASES["grad_input"]["stride 2"].of("grad_input")
+    assert case.known.size
+    monkeypatch.setattr(KernelBuilder, "pipe_barrier", lambda self, pipe: None)
+    assert case.goes_wrong()
+
+
+def test_a_lost_set_is_refused_when_the_program_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other half of a pair: without its set a wait could never end."""
+    case = CASES["grad_input"]["A more often"].of("grad_input")
+    original = KernelBuilder.set_flag
+    monkeypatch.setattr(
+        KernelBuilder, "set_flag", lambda self, flag: 0 if flag.name == "L0C[1] full" else original(self, flag)
+    )
+    with pytest.raises(SimError, match=r"wait on flag 'L0C\[1\] full' .* stands before its set"):
+        case.run(slow("nothing"))
