@@ -8,6 +8,7 @@ forward convolution of gradOutput for grad_input, and the same filter kernel wit
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,12 +26,14 @@ from ascend_sim.ops.kernels.mem_set import mem_set_task
 from ascend_sim.ops.kernels.reduce_sum import reduce_sum_task
 from ascend_sim.ops.kernels.trans_data_feature import feature_from_c0_task, feature_to_c0_task
 from ascend_sim.ops.kernels.trans_data_filter import filter_from_fractal_z_task, filter_to_fractal_z_task
+from ascend_sim.ops.kernels.transpose import as_turn, transpose_task
 from ascend_sim.ops.kernels.view_copy import view_copy_task
 from ascend_sim.ops.params import ConvProblem
 from ascend_sim.ops.plan import Make, Plan
 from ascend_sim.ops.tiling.choose import choose_grad_input, choose_grad_weight
 from ascend_sim.ops.tiling.conv_forward import choose_conv_forward
 from ascend_sim.ops.tiling.fields import TilingInput, ceil_div
+from ascend_sim.runtime import Allocation, Task
 
 V2_ROW_LIMIT, V2_PIXELS, V2_DEPTH = 4096, 5500, 85
 """Elements of the rows of a tile, pixels of dx and depth that decide between the two 3-D data kernels (ops-nn: stated)."""
@@ -137,12 +140,15 @@ class _Planner:
         offsets = (view.offset, 0) if target_view is None else (0, target_view.offset)
         op_type = "Transpose" if self.call.axes else "ViewCopy"
         name = f"{op_type}_{target}"
-        self.result.add(
-            op_type, name, [source], [target],
-            lambda chip, t: view_copy_task(
-                chip, t[source], t[target], view.shape, src, dst, itemsize, *offsets, op_type=op_type, **self.named(name)
-            ),
-        )  # fmt: skip
+        turn = as_turn(view.shape, src, dst, *offsets) if itemsize > 1 else None
+
+        def make(chip: ChipSpec, t: Mapping[str, Allocation]) -> Task:
+            shared = {"op_type": op_type, **self.named(name)}
+            if turn is not None:
+                return transpose_task(chip, t[source], t[target], turn, itemsize, **shared)
+            return view_copy_task(chip, t[source], t[target], view.shape, src, dst, itemsize, *offsets, **shared)
+
+        self.result.add(op_type, name, [source], [target], make)
         return target
 
     def cast(self, source: str, dtype: str, target: str, count: int | None = None) -> str:

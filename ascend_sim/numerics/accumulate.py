@@ -94,7 +94,11 @@ def _two_sum(a: Float64, b: Float64) -> tuple[Float64, Float64]:
     """(a + b rounded, its rounding error), together exactly a + b (Knuth)."""
     total = a + b
     virtual = total - a
-    return total, (a - (total - virtual)) + (b - virtual)
+    error = total - virtual
+    np.subtract(a, error, out=error)
+    np.subtract(b, virtual, out=virtual)
+    error += virtual
+    return total, error
 
 
 def _add_three(a: Float64, b: Float64, c: Float64) -> tuple[Float64, Float64]:

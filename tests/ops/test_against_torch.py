@@ -107,6 +107,24 @@ def check_mixed(
     check_in_both_modes(problem, operands(problem, dtypes, seed), ALL, conformance, kind, deterministic)
 
 
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Problem(2, 20, 24, (9, 11), stride=(3, 4)),  # gradOutput is spread out by a kernel of its own
+        Problem(2, 20, 24, (9, 11), (1, 1), (2, 3), (0, 0, 0, 0)),  # so is gradInput behind a 1x1 kernel
+        Problem(2, 20, 24, (9, 11), (1, 1), (2, 2), (3, 1, 0, 2)),
+        Problem(1, 16, 16, (5, 40), (1, 5), (1, 2), (0, 0, 5, 9)),  # outputs that see padding only
+        Problem(1, 3, 5, (1, 1), (4, 4), (4, 4), (3, 3, 3, 3), (2, 2)),
+        Problem(1, 18, 18, (6, 6), groups=18),
+        Problem(1, 51, 34, (6, 6), groups=17, stride=(2, 1)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_known_corners(problem: Problem, dtype: str) -> None:
+    check_in_both_modes(problem, operands(problem, dtype), ALL, "documented", 0, True)
+
+
 @QUICK
 @given(*CALLS)
 def test_any_problem(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "engine"))
 
-from streams import (  # noqa: E402
+from streams import (
     CURVES,
     HITS,
     ROWS,
@@ -23,7 +23,7 @@ from streams import (  # noqa: E402
     single_transfer,
 )
 
-from ascend_sim.chip import ChipSpec, load_chip  # noqa: E402
+from ascend_sim.chip import ChipSpec, load_chip
 
 
 def print_streams(chip: ChipSpec, spread_us: float) -> None:

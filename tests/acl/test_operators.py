@@ -1,0 +1,284 @@
+"""The two phases: what they refuse, what they leave alone, and results in strided and shared memory."""
+
+import numpy as np
+import pytest
+from acl_calls import Convolution, download, int_array, ok, open_device, refused, tensor_at, upload
+
+from ascend_sim import acl, use
+from ascend_sim.acl import operators
+from ascend_sim.errors import SimError
+
+
+@pytest.fixture
+def stream():
+    use(mode="functional")
+    return open_device()
+
+
+# -- phase one --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changed", "status", "word"),
+    [
+        ({"gradOutput": None}, acl.ACLNN_ERR_PARAM_NULLPTR, "gradOutput"),
+        ({"biasSizes": None}, acl.ACLNN_ERR_PARAM_NULLPTR, "biasSizes"),
+        ({"outputMask": None}, acl.ACLNN_ERR_PARAM_NULLPTR, "outputMask"),
+        ({"gradBias": None}, acl.ACLNN_ERR_PARAM_NULLPTR, "gradBias"),
+        ({"cubeMathType": 4}, acl.ACLNN_ERR_PARAM_INVALID, "cubeMathType"),
+        ({"groups": 0}, acl.ACLNN_ERR_PARAM_INVALID, "groups"),
+        ({"groups": 1 << 40}, acl.ACLNN_ERR_PARAM_INVALID, "groups"),
+        ({"groups": "1"}, acl.ACLNN_ERR_PARAM_INVALID, "groups"),
+        ({"transposed": 2}, acl.ACLNN_ERR_PARAM_INVALID, "transposed"),
+    ],
+)
+def test_statuses_of_the_checks(stream, changed, status, word):
+    result = Convolution().size_call(**changed)
+    assert result == (status, 0, None)
+    assert word in acl.aclGetRecentErrMsg()
+
+
+def test_handles_of_the_wrong_kind(stream):
+    conv = Convolution()
+    refused(conv.size_call(gradOutput=conv.addresses["gradOutput"]), "aclnn argument", "gradOutput", "aclTensor")
+    refused(conv.size_call(stride=[1, 1]), "aclnn argument", "stride", "aclIntArray")
+    refused(conv.size_call(outputMask=int_array(1, 1, 1)), "aclnn argument", "outputMask", "aclBoolArray")
+
+
+@pytest.mark.parametrize("name", ["input", "gradInput"])
+def test_a_destroyed_tensor_in_phase_one(stream, name):
+    conv = Convolution()
+    ok(acl.aclDestroyTensor(conv.tensors[name]))
+    refused(conv.size_call(), "aclnn argument", name, "destroyed")
+
+
+def test_a_destroyed_array_in_phase_one(stream):
+    stride = int_array(1, 1)
+    ok(acl.aclDestroyIntArray(stride))
+    refused(Convolution().size_call(stride=stride), "aclnn argument", "stride", "destroyed")
+
+
+def test_destroying_twice_and_destroying_nothing(stream):
+    conv = Convolution()
+    array, mask = int_array(1), acl.aclCreateBoolArray([True], 1)
+    for destroy, handle in (
+        (acl.aclDestroyTensor, conv.tensors["input"]),
+        (acl.aclDestroyIntArray, array),
+        (acl.aclDestroyBoolArray, mask),
+    ):
+        refused(destroy(None), "aclnn null", "null pointer")
+        refused(destroy(5), "aclnn argument", "int")
+        ok(destroy(handle))
+        refused(destroy(handle), "aclnn argument", "destroyed")
+
+
+def test_a_view_that_leaves_its_storage(stream):
+    conv = Convolution()
+    shape = conv.shapes["input"]
+    for wrong in ({"offset": 1}, {"strides": [98, 49, 7, 2]}, {"storage": [2, 2, 7, 6]}, {"offset": -1}):
+        tensor = tensor_at(conv.addresses["input"], shape, **wrong)
+        refused(conv.size_call(input=tensor), "aclnn argument", "input")
+
+
+def test_creating_descriptions_of_nothing():
+    assert acl.aclCreateTensor(None, 4, acl.ACL_FLOAT, None, 0, acl.ACL_FORMAT_ND, None, 0, None) is None
+    assert "viewDims is a null pointer" in acl.aclGetRecentErrMsg()
+    assert acl.aclCreateIntArray([1, 2], 3) is None
+    assert "holds 2 values; 3 are wanted" in acl.aclGetRecentErrMsg()
+    assert acl.aclCreateIntArray("12", 2) is None
+    assert acl.aclCreateIntArray([1 << 63], 1) is None
+    assert acl.aclCreateBoolArray(None, 1) is None
+    assert acl.aclCreateIntArray([1, 2, 3], 2).values == (1, 2)
+    assert acl.aclCreateIntArray(np.array([4, 5]), 2).values == (4, 5)
+    assert acl.aclCreateTensor([2], 1, 999, None, 0, 999, [2], 1, None).arg.dtype == "aclDataType 999"
+
+
+def test_a_call_without_a_kernel_says_so(stream, monkeypatch):
+    conv = Convolution()
+
+    def no_kernel(*_):
+        raise SimError("no kernel for this")
+
+    monkeypatch.setattr(operators, "make_plan", no_kernel)
+    refused(conv.size_call(), "aclnn no kernel", "no kernel for this")
+
+
+def test_a_defect_becomes_a_code(stream, monkeypatch):
+    conv = Convolution()
+    monkeypatch.setattr(operators, "make_plan", lambda *_: 1 / 0)
+    refused(conv.size_call(), "aclnn simulator", "ZeroDivisionError")
+
+
+# -- phase two --------------------------------------------------------------------------------------------------------
+
+
+def call(conv, stream, **changed):
+    given = {
+        "workspace": conv.workspace,
+        "workspaceSize": conv.workspace_size,
+        "executor": conv.executor,
+        "stream": stream,
+    }
+    return acl.aclnnConvolutionBackward(**{**given, **changed})
+
+
+def test_an_executor_is_good_for_one_call(stream):
+    conv = Convolution().prepare()
+    ok(conv.launch(stream))
+    refused(conv.launch(stream), "aclnn argument", "used before")
+    ok(acl.aclrtSynchronizeStream(stream))
+    refused(conv.launch(stream), "aclnn argument", "used before")
+
+
+def test_executors_that_are_none(stream):
+    conv = Convolution().prepare()
+    refused(call(conv, stream, executor=None), "aclnn null", "executor")
+    refused(call(conv, stream, executor=3), "aclnn argument", "executor")
+    other = acl.aclnnConvTbcBackward(conv.workspace, conv.workspace_size, conv.executor, stream)
+    refused(other, "aclnn argument", "aclnnConvolutionBackward")
+    ok(acl.aclrtResetDevice(0))
+    ok(acl.aclrtSetDevice(0))
+    refused(call(conv, None), "aclnn argument", "reset")
+
+
+def test_workspaces_that_do_not_do(stream):
+    conv = Convolution().prepare()
+    size = conv.workspace_size
+    assert size > 0
+    assert size % 512 == 0
+    refused(call(conv, stream, workspace=None), "aclnn null", str(size))
+    refused(call(conv, stream, workspaceSize=size - 1), "aclnn argument", str(size), str(size - 1))
+    refused(call(conv, stream, workspaceSize=-1), "aclnn argument", "workspaceSize")
+    small = ok(acl.aclrtMalloc(size - 512, 0))
+    refused(call(conv, stream, workspace=small), "aclnn argument", f"{size - 512} bytes left")
+    large = ok(acl.aclrtMalloc(size + 1024, 0))
+    refused(call(conv, stream, workspace=large + 32), "aclnn argument", "aligned to 512")
+    refused(call(conv, stream, workspace=4096), "aclnn argument", "workspace 0x1000")
+    refused(call(conv, stream, workspace=bytearray(size)), "aclnn argument", "device address")
+    ok(acl.aclrtFree(small))
+    refused(call(conv, stream, workspace=small), "aclnn argument", "freed")
+    ok(call(conv, stream, workspace=large + 512, workspaceSize=size + 512))  # nothing of the above spent the executor
+    ok(acl.aclrtSynchronizeStream(stream))
+    np.testing.assert_array_equal(conv.result("gradWeight"), conv.expected("gradWeight"))
+
+
+def test_a_workspace_that_is_also_a_tensor(stream):
+    conv = Convolution()
+    need = conv.size_call()[1]
+    whole = ok(acl.aclrtMalloc(need + 4096, 0))
+    conv.tensors["input"] = tensor_at(whole + need - 4, conv.shapes["input"])
+    size, executor = ok(conv.size_call())
+    refused(acl.aclnnConvolutionBackward(whole, size, executor, stream), "aclnn argument", "share memory", "input")
+
+
+def test_a_tensor_destroyed_between_the_phases(stream):
+    conv = Convolution().prepare()
+    ok(acl.aclDestroyTensor(conv.tensors["weight"]))
+    refused(conv.launch(stream), "aclnn argument", "weight", "destroyed")
+
+
+def test_a_tensor_destroyed_after_the_launch_does_not_matter(stream):
+    conv = Convolution().prepare()
+    ok(conv.launch(stream))
+    for tensor in conv.tensors.values():
+        ok(acl.aclDestroyTensor(tensor))
+    ok(acl.aclrtSynchronizeStream(stream))
+    np.testing.assert_array_equal(conv.result("gradInput"), conv.expected("gradInput"))
+
+
+def test_tensors_whose_memory_does_not_do(stream):
+    shape = [2, 2, 7, 7]
+    small = ok(acl.aclrtMalloc(8, 0))
+    freed = ok(acl.aclrtMalloc(8192, 0))
+    ok(acl.aclrtFree(freed))
+    for address, reason, word in (
+        (None, "aclnn null", "no memory"),
+        (small, "aclnn argument", "8 bytes left"),
+        (freed, "aclnn argument", "freed"),
+        (77, "aclnn argument", "0x4d"),
+    ):
+        conv = Convolution()
+        conv.tensors["gradInput"] = tensor_at(address, shape)
+        refused(conv.prepare().launch(stream), reason, word)
+
+
+def test_streams_that_are_none(stream):
+    conv = Convolution().prepare()
+    refused(call(conv, 5), "aclnn argument", "stream")
+    ok(acl.aclrtDestroyStream(stream))
+    refused(conv.launch(stream), "aclnn argument", "stream", "destroyed")
+    ok(conv.launch(None))  # the default stream
+
+
+def test_memory_freed_between_launch_and_synchronise(stream):
+    conv = Convolution().prepare()
+    ok(conv.launch(stream))
+    ok(acl.aclrtFree(conv.workspace))
+    refused(acl.aclrtSynchronizeStream(stream), "work failed", "aclnnConvolutionBackward", "freed")
+    assert (conv.result("gradInput") == -1).all()
+
+
+# -- what comes out ---------------------------------------------------------------------------------------------------
+
+
+def test_a_masked_gradient_is_not_touched(stream):
+    conv = Convolution(mask=(False, True, False)).prepare()
+    ok(conv.launch(stream))
+    ok(acl.aclrtSynchronizeStream(stream))
+    assert (conv.result("gradInput") == -1).all()
+    assert (conv.result("gradBias") == -1).all()
+    np.testing.assert_array_equal(conv.result("gradWeight"), conv.expected("gradWeight"))
+
+
+def test_strided_input_and_output_with_offsets(stream):
+    """input is every second column of a wider map, gradInput goes into the middle of one; what lies around stays."""
+    conv = Convolution(cube_math_type=0)
+    n, c, h, w = conv.shapes["input"]
+    values = np.arange(n * c * h * w, dtype=np.float32).reshape(n, c, h, w) % 5
+    wide = np.full((n, c, h, 2 * w + 3), 1e9, np.float32)
+    wide[..., 3::2] = values
+    strides = [c * h * (2 * w + 3), h * (2 * w + 3), 2 * w + 3, 2]
+    conv.tensors["input"] = tensor_at(upload(wide), [n, c, h, w], strides=strides, offset=3, storage=wide.shape)
+    target = np.full((n, c, h, w + 4), -7, np.float32)
+    address = upload(target)
+    strides = [c * h * (w + 4), h * (w + 4), w + 4, 1]
+    conv.tensors["gradInput"] = tensor_at(address, [n, c, h, w], strides=strides, offset=2, storage=[target.size])
+    conv.prepare()
+    ok(conv.launch(stream))
+    ok(acl.aclrtSynchronizeStream(stream))
+    target[..., 2:-2] = c
+    np.testing.assert_array_equal(download(address, target.shape), target)
+    dw = np.broadcast_to(values.sum((0, 2, 3)), (c, c)).reshape(c, c, 1, 1)
+    np.testing.assert_array_equal(conv.result("gradWeight"), dw)
+
+
+def test_a_tensor_inside_a_larger_block(stream):
+    conv = Convolution()
+    block = np.concatenate([np.zeros(3, np.float32), np.ones(196, np.float32), np.zeros(5, np.float32)])
+    conv.tensors["gradOutput"] = tensor_at(upload(block) + 12, conv.shapes["gradOutput"])
+    conv.prepare()
+    ok(conv.launch(stream))
+    ok(acl.aclrtSynchronizeStream(stream))
+    np.testing.assert_array_equal(conv.result("gradWeight"), conv.expected("gradWeight"))
+
+
+def test_a_call_without_kernels_needs_neither_workspace_nor_time(stream):
+    conv = Convolution(mask=(False, False, False))
+    size, executor = ok(conv.size_call())
+    workspace = ok(acl.aclrtMalloc(size, 0)) if size else None
+    ok(acl.aclnnConvolutionBackward(workspace, size, executor, stream))
+    ok(acl.aclrtSynchronizeStream(stream))
+    assert (conv.result("gradInput") == -1).all()
+
+
+def test_a_batch_of_nothing(stream):
+    """Ruling on empty tensors: gradInput is empty, gradWeight and gradBias are zeros; empty tensors need no memory."""
+    conv = Convolution()
+    for name in ("gradOutput", "input", "gradInput"):
+        conv.tensors[name] = tensor_at(None, [0, 2, 7, 7])
+    size, executor = ok(conv.size_call())
+    workspace = ok(acl.aclrtMalloc(size, 0)) if size else None
+    ok(acl.aclnnConvolutionBackward(workspace, size, executor, stream))
+    ok(acl.aclrtSynchronizeStream(stream))
+    assert not conv.result("gradWeight").any()
+    assert not conv.result("gradBias").any()

@@ -1,0 +1,189 @@
+"""The timeline of programs as a max-plus recurrence: one pass over the rows in issue order, no event queue.
+
+Written from the contract of programs and time, not from the engine: a set stands before its wait in issue order, so every
+time of a row is a max or a sum of times of earlier rows. Transfers run at the speed of their port.
+
+- The scalar unit issues in order. A row costs the issue time, then waits for a place in its pipe's queue: the row `depth`
+  places before it on that pipe must have left the queue. A row leaves when the pipe takes it up, a wait when it is over.
+- The pipe takes a row up when it is issued, when the row before it no longer occupies the pipe, and, if it does work, when
+  the row `outstanding` working rows before it has retired. It occupies the pipe for head + work; the head is the first one
+  of a stream when the pipe did not come straight from other work.
+- It retires `latency` after its occupancy, but never before the row before it on the pipe.
+- A set raises its flag when everything before it on its pipe has retired; `flag_latency` later its wait is over. A
+  disarmed wait counts but holds nothing.
+- A barrier ends `barrier_latency` after everything before it (on its pipe, or on every pipe) is over.
+- Cross-core flags go up when the last core that its mode names has raised its part, and wake `cross_latency` later.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ascend_sim.isa.base import Instruction
+from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, PipeBarrier, Scalar, SetFlag, WaitFlag
+from ascend_sim.kernel.program import Program
+from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
+from ascend_sim.memory.regions import Region
+
+
+@dataclass
+class Pipe:
+    """What a pipe has behind it."""
+
+    free: int
+    worked_until: int | None = None
+    retired: int = 0
+    left: list[int] = field(default_factory=list)
+    retirements: list[int] = field(default_factory=list)
+
+
+class CrossCounters:
+    """Cross-core flags: times at which each core raised its part."""
+
+    def __init__(self, programs: Sequence[Program]) -> None:
+        self.cores = [(p.block, p.core_kind, p.sub_block) for p in programs]
+        self.raised: dict[tuple[int, int, tuple[int, str, int]], list[int]] = defaultdict(list)
+
+    def parts(self, program: Program, mode: int) -> list[tuple[int, str, int]]:
+        """The cores that a wait of `program` hears."""
+        kind = program.core_kind if mode != 2 else {"AIC": "AIV", "AIV": "AIC"}[program.core_kind]
+        return [c for c in self.cores if c[1] == kind and (mode == 0 or c[0] == program.block)]
+
+    def time(self, program: Program, flag: int, mode: int, number: int) -> int | None:
+        """When every part was raised `number` + 1 times."""
+        times = [self.raised[flag, mode, core] for core in self.parts(program, mode)]
+        if any(len(t) <= number for t in times):
+            return None
+        return max(t[number] for t in times)
+
+
+@dataclass
+class Times:
+    """Start, end of occupancy and retirement of every row, and the end of the program, from cycle 0."""
+
+    start: list[int]
+    end: list[int]
+    retire: list[int]
+    finish: int
+
+
+def lines_touched(region: Region, address: int, line: int) -> int:
+    """L2 lines, counted row by row, where rows that adjoin count as one."""
+    runs: list[list[int]] = []
+    for plane in range(region.planes):
+        for row in range(region.rows):
+            first = address + region.offset + plane * region.plane_stride + row * region.row_stride
+            if runs and runs[-1][1] == first:
+                runs[-1][1] = first + region.row_bytes
+            else:
+                runs.append([first, first + region.row_bytes])
+    return sum((end - 1) // line - first // line + 1 for first, end in runs)
+
+
+def port_cycles(program: Program, row: int, bases: Sequence[int]) -> int:
+    """Cycles of a GM transfer that has its port to itself, in units of 2**-16 byte."""
+    chip = program.table.chip
+    access = program.table.instructions[int(program.rows[row, 0])].gm_access(chip)
+    if access is None:
+        return 0
+    value = int(program.rows[row, {"dst": 1, "src0": 2, "src1": 3}[access.region.operand]])
+    address = bases[value >> SLOT_SHIFT] + (value & OFFSET_MASK)
+    size = lines_touched(access.region, address, chip.memory.l2_line_bytes) * chip.memory.l2_line_bytes
+    return -(-size * 65536 // int(access.rate * 65536))
+
+
+def schedule(programs: Sequence[Program], bases: Sequence[int]) -> list[Times]:
+    """The times of programs that begin together; programs of one task, all of its blocks at once."""
+    cross = CrossCounters(programs)
+    times = [Times([], [], [], 0) for _ in programs]
+    waiting = [_run(program, bases, cross, result) for program, result in zip(programs, times, strict=True)]
+    while waiting:
+        left = [run for run in waiting if next(run, None) is not None]
+        if len(left) == len(waiting) and not any(next(run) for run in left):
+            raise RuntimeError("the programs wait for each other")
+        waiting = left
+    return times
+
+
+def _run(program: Program, bases: Sequence[int], cross: CrossCounters, times: Times) -> Iterator[bool]:
+    """One pass; yields at a cross-core wait whose end is not known yet, and whether it got on since it last did."""
+    chip = program.table.chip
+    sync = chip.sync
+    pipes: dict[str, Pipe] = defaultdict(lambda: Pipe(0))
+    raised: dict[tuple[str, str, int], list[int]] = defaultdict(list)
+    taken: dict[tuple[str, str, int], int] = defaultdict(int)
+    heard: dict[tuple[int, int], int] = defaultdict(int)
+    scalar = 0
+    for row, view in enumerate(program):
+        instruction: Instruction = view.instruction
+        if view.pipe == "S":
+            begin = scalar
+            scalar += chip.scalar.issue_cycles
+            if isinstance(instruction, Scalar):
+                scalar += instruction.cycles
+            elif isinstance(instruction, PipeBarrier):
+                over = max((max(p.retired, p.free) for p in pipes.values()), default=0)
+                scalar = max(scalar, over) + sync.barrier_latency
+            _note(times, begin, scalar, scalar)
+            continue
+        pipe = pipes[view.pipe]
+        scalar += chip.scalar.issue_cycles
+        depth = sync.queue_depth[view.pipe]  # type: ignore[index]
+        if len(pipe.left) >= depth:
+            scalar = max(scalar, pipe.left[-depth])
+        begin = max(scalar, pipe.free)
+        if isinstance(instruction, SetFlag):
+            pipe.left.append(begin)
+            pipe.free = begin
+            up = max(begin, pipe.retired)
+            raised[instruction.source, instruction.destination, instruction.flag].append(up + sync.flag_latency)
+            _note(times, begin, begin, up)
+        elif isinstance(instruction, WaitFlag):
+            key = instruction.source, instruction.destination, instruction.flag
+            over = max(begin, raised[key][taken[key]]) if instruction.armed else begin
+            taken[key] += 1
+            pipe.left.append(over)
+            pipe.free = over
+            _note(times, begin, over, over)
+        elif isinstance(instruction, PipeBarrier):
+            pipe.left.append(begin)
+            pipe.free = max(begin, pipe.retired) + sync.barrier_latency
+            _note(times, begin, pipe.free, pipe.free)
+        elif isinstance(instruction, CrossCoreSetFlag):
+            pipe.left.append(begin)
+            pipe.free = begin
+            up = max(begin, pipe.retired)
+            cross.raised[instruction.flag, instruction.mode, (program.block, program.core_kind, program.sub_block)].append(up)
+            _note(times, begin, begin, up)
+        elif isinstance(instruction, CrossCoreWaitFlag):
+            number = heard[instruction.flag, instruction.mode]
+            heard[instruction.flag, instruction.mode] += 1
+            got_on = True
+            while (up_at := cross.time(program, instruction.flag, instruction.mode, number)) is None:
+                yield got_on
+                got_on = False
+            over = max(begin, up_at + sync.cross_latency)
+            pipe.left.append(over)
+            pipe.free = over
+            _note(times, begin, over, over)
+        else:
+            limit = sync.outstanding[view.pipe]  # type: ignore[index]
+            if len(pipe.retirements) >= limit:
+                begin = max(begin, pipe.retirements[-limit])
+            cost = instruction.cost(chip)
+            head = cost.head_stream if pipe.worked_until == begin else cost.head_first
+            pipe.left.append(begin)
+            pipe.free = begin + head + cost.work + port_cycles(program, row, bases)
+            pipe.worked_until = pipe.free
+            pipe.retired = max(pipe.retired, pipe.free + cost.latency)
+            pipe.retirements.append(pipe.retired)
+            _note(times, begin, pipe.free, pipe.retired)
+    times.finish = max([scalar, *(max(p.retired, p.free) for p in pipes.values())])
+
+
+def _note(times: Times, start: int, end: int, retire: int) -> None:
+    times.start.append(start)
+    times.end.append(end)
+    times.retire.append(retire)

@@ -1,0 +1,147 @@
+"""Which kernels a call launches, in order, and where its intermediates lie in the workspace."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+from typing import Any
+
+import pytest
+from conv_problems import ALL, DTYPES, NAMES, Mask, Problem, laid_out, operands, problems
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ascend_sim.api import _call
+from ascend_sim.chip import load_chip
+from ascend_sim.ops.convolution_backward import accept, make_plan
+from ascend_sim.ops.plan import Plan
+
+SMALL = Problem(2, 32, 16, (6, 6))
+TURNED = ["TransData_grad_output", "TransData_input", "TransData_weight"]
+BIAS = ["ReduceSum_grad_bias"]
+INPUT = ["grad_input", "TransData_grad_input"]
+WEIGHT = ["MemSet_grad_weight", "grad_weight", "TransData_grad_weight"]
+
+
+def plan_of(problem: Problem, tensors: Any, mask: Mask = ALL, kind: int = 0, **options: Any) -> Plan:
+    named = dict(zip(NAMES, tensors, strict=True))
+    call = _call(named, *problem.attributes(mask), kind)
+    chip = load_chip("ascend910b3")
+    return make_plan(accept(call, chip, **({"conformance": "documented", "deterministic": False} | options)), chip)
+
+
+def names(plan: Plan) -> list[str]:
+    return [step.name for step in plan.steps]
+
+
+@pytest.mark.parametrize("mask", list(product([False, True], repeat=3)))
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_kernels_by_mask(mask: Mask, deterministic: bool) -> None:
+    """fp16: the bias first, all three inputs turned even where nothing needs them, one cast of the fp32 dW."""
+    plan = plan_of(SMALL, SMALL.specs(), mask, deterministic=deterministic)
+    weight = [*WEIGHT[deterministic:], "Cast_grad_weight"]  # only atomic sums need a cleared dW
+    expected = BIAS * mask[2] + TURNED + INPUT * mask[0] + weight * mask[1]
+    assert names(plan) == expected
+    kinds = {step.name: step.op_type for step in plan.steps}
+    assert kinds.get("grad_input", "Conv2DBackpropInput") == "Conv2DBackpropInput"
+    filter_kernel = "Conv3DBackpropFilter" if deterministic else "Conv2DBackpropFilter"
+    assert kinds.get("grad_weight", filter_kernel) == filter_kernel
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kind", "casts"),
+    [
+        ("float32", 0, []),
+        ("float32", 1, []),
+        ("float32", 3, []),
+        ("bfloat16", 0, ["Cast_grad_weight"]),
+        ("float32", 2, ["Cast_grad_output.cast", "Cast_input.cast", "Cast_weight.cast", "Cast_grad_input"]),
+    ],
+)
+def test_casts_by_dtype(dtype: str, kind: int, casts: list[str]) -> None:
+    """Inputs are cast to the compute dtype only where they have another; so is each result on its way out."""
+    plan = plan_of(SMALL, SMALL.specs(dtype), kind=kind)
+    assert [name for name in names(plan) if name.startswith("Cast")] == casts
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "dtype", "around"),
+    [
+        ((3, 3), (2, 2), "float16", ["grad_input"]),
+        ((3, 3), (1, 3), "float16", ["Dilation_grad_output", "grad_input"]),
+        ((3, 3), (3, 3), "bfloat16", ["grad_input"]),
+        ((1, 1), (2, 1), "float16", ["grad_input", "Dilation_input"]),
+        ((1, 1), (1, 1), "float16", ["grad_input"]),
+    ],
+)
+def test_long_strides_take_a_dilation_kernel(
+    kernel: tuple[int, int], stride: tuple[int, int], dtype: str, around: list[str]
+) -> None:
+    """Before grad_input for strides above 2, behind it for 1x1 kernels; bf16 has none."""
+    problem = Problem(1, 16, 16, (9, 9), kernel, stride, (0, 0, 0, 0))
+    plan = plan_of(problem, problem.specs(dtype), (True, False, False))
+    turned_and_cast = names(plan)[3:]
+    assert turned_and_cast == [*around, "TransData_grad_input"]
+
+
+def test_mixed_dtypes_are_cast_up_and_the_bias_is_not() -> None:
+    own = operands(SMALL, ("float16", "bfloat16", "float32"))
+    plan = plan_of(SMALL, [own[name] for name in NAMES])
+    assert names(plan) == [
+        *BIAS, "Cast_grad_output.cast", "Cast_input.cast", *TURNED, *INPUT, "Cast_grad_input", *WEIGHT
+    ]  # fmt: skip
+    assert plan.tensors["grad_output"].dtype == "float16"  # which is what ReduceSum reads
+    assert plan.steps[0].inputs == ("grad_output",)
+
+
+def test_a_strided_input_is_copied_first() -> None:
+    own = operands(SMALL)
+    own["input"] = laid_out(own["input"], "reversed")
+    assert names(plan_of(SMALL, [own[name] for name in NAMES]))[:2] == ["ViewCopy_input.contiguous", *BIAS]
+
+
+def test_the_library_narrows_a_grouped_grad_weight_before_it_is_turned() -> None:
+    grouped = Problem(1, 32, 32, (6, 6), groups=2)
+    tensors, only_weight = grouped.specs("float32"), (False, True, False)
+    documented = plan_of(grouped, tensors, only_weight, 2)
+    library = plan_of(grouped, tensors, only_weight, 2, conformance="library")
+    assert names(documented)[-3:] == WEIGHT
+    assert names(library)[-4:] == [*WEIGHT[1:2], "Cast_grad_weight.narrow", WEIGHT[2], "Cast_grad_weight"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems(), st.sampled_from(sorted(DTYPES)), st.tuples(*[st.booleans()] * 3), st.booleans())
+def test_intermediates_that_live_together_do_not_overlap(
+    problem: Problem, dtype: str, mask: Mask, deterministic: bool
+) -> None:
+    plan = plan_of(problem, problem.specs(dtype), mask, deterministic=deterministic)
+    uses: dict[str, list[int]] = {}
+    for index, step in enumerate(plan.steps):
+        for name in step.tensors:
+            uses.setdefault(name, []).append(index)
+    inner = [name for name in uses if plan.tensors[name].role == "workspace"]
+    assert set(inner) == set(plan.offsets)
+    for name in inner:
+        offset = plan.offsets[name]
+        assert offset % 512 == 0 and offset + plan.tensors[name].size <= plan.workspace_bytes
+        first = uses[name][0]
+        assert name in plan.steps[first].outputs + plan.steps[first].scratch, f"{name} is read before it is written"
+    for one, other in combinations(inner, 2):
+        together = uses[one][0] <= uses[other][-1] and uses[other][0] <= uses[one][-1]
+        left, right = sorted((one, other), key=plan.offsets.__getitem__)
+        if together:
+            assert plan.offsets[left] + plan.tensors[left].size <= plan.offsets[right], (one, other)
+
+
+def test_the_workspace_is_used_again() -> None:
+    """Less than all intermediates side by side."""
+    plan = plan_of(SMALL, SMALL.specs())
+    assert 0 < plan.workspace_bytes < sum(plan.tensors[name].size for name in plan.offsets)
+
+
+def test_every_tensor_is_written_before_it_is_read_and_every_output_is_written() -> None:
+    plan = plan_of(SMALL, SMALL.specs("float32"), kind=2)
+    written = set(NAMES)
+    for step in plan.steps:
+        assert written.issuperset(step.inputs), step.name
+        written |= set(step.outputs)
+    assert {"grad_input", "grad_weight", "grad_bias"} <= written
