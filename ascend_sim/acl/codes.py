@@ -79,4 +79,4 @@ class Refused(Exception):
     def __init__(self, reason: str, message: str, code: int | None = None) -> None:
         super().__init__(message)
         self.reason = reason
-        self.code = ASSUMED_CODES[reason].code if code is None else code
+        self.code = ASSUMED_CODES[reason].code if code is None else int(code)

@@ -130,4 +130,4 @@ def _clash(first: Sequence[Use], second: Sequence[Use]) -> Range | None:
 
 
 def _warn(text: str) -> None:
-    warnings.warn(text, RuntimeWarning, stacklevel=5)
+    warnings.warn(text, RuntimeWarning, stacklevel=6)

@@ -321,7 +321,7 @@ class Scalar(Section):
 
 
 class Launch(Section):
-    """What a kernel costs around its instructions, by kind of core; each block of the first wave adds `block_us`."""
+    """What a kernel costs around its instructions, by kind of core; blocks are dispatched `block_us` after each other."""
 
     task_overhead_us: dict[CoreKind, Microseconds]
     block_us: dict[CoreKind, Microseconds] = {}

@@ -9,7 +9,7 @@ Lifecycle:
 
 1. Every stream is a SimPy process that launches its tasks in order.
 2. A task pays its launch overhead, then a block goes to each free core, in block order; more blocks than cores run in
-   waves. A block's programs are built when it is dispatched.
+   waves; between two dispatches lie `launch.block_us`. A block's programs are built when it is dispatched.
 3. `CoreRun` computes the block's timeline; GM transfers meet in `Traffic`.
 4. When nothing is left to happen the run is over; whoever has not finished then is deadlocked.
 """
@@ -96,10 +96,7 @@ class Engine:
         """Launch `tasks` (each stream in the given order) and run until the device is idle."""
         self.env = simpy.Environment(initial_time=self.device.clock)
         self.traffic = Traffic(self.env, self.chip, self.device.l2) if self._shared_gm else None
-        self._cores = {
-            "AIC": _Cores.dealt(self._core_order(self.chip.cores.aic)),
-            "AIV": _Cores.dealt(self._core_order(self.chip.cores.aiv)),
-        }
+        self._cores = {kind: _Cores.dealt(self._core_order(count)) for kind, count in self._core_counts().items()}
         self._events: dict[str, simpy.Event] = {}
         self._unfinished: list[CoreRun] = []
         self._held_up: dict[int, tuple[Task, str]] = {}
@@ -121,8 +118,19 @@ class Engine:
         self.device.clock = max(self.device.clock, timeline.finish)
         return timeline
 
+    def _core_counts(self) -> dict[str, int]:
+        """Cores of each kind; those of a coupled chip have cube and vector unit in one."""
+        cores = self.chip.cores
+        return {"AI_CORE" if cores.coupled else "AIC": cores.aic, "AIV": cores.aiv}
+
     def _check(self, task: Task) -> None:
-        limit = self.chip.cores.aiv if task.core_kind == "AIV" else self.chip.cores.aic
+        if not task.block_dim:
+            return
+        limit = self._core_counts().get(_main_kind(task), 0)
+        if not limit:
+            raise SimError(
+                f"{task.name} runs on {task.core_kind} cores, which {self.chip.name} does not have (chip file, cores)"
+            )
         if task.all_cores and task.block_dim > limit:
             raise SimError(
                 f"{task.name} has an all-core barrier and {task.block_dim} blocks, but {self.chip.name} has {limit} cores of "
@@ -139,8 +147,10 @@ class Engine:
                 yield self._events[name]
             self._held_up.pop(index, None)
             run.launch = int(self.env.now)
-            kind = "AIV" if run.task.core_kind == "AIV" else "AIC"
+            kind = _main_kind(run.task)
             overhead_us = launch.task_overhead_us[kind]  # type: ignore[index]
+            first_wave = min(run.task.block_dim, self._core_counts()[kind])
+            overhead_us += first_wave * launch.block_us.get(kind, 0.0)  # type: ignore[call-overload]
             if previous_end == run.launch:
                 overhead_us = max(overhead_us - launch.hidden_us, 0.0)
             yield self.env.timeout(self.chip.cycles(overhead_us))
@@ -154,17 +164,22 @@ class Engine:
         task = run.task
         run.begin = int(self.env.now)
         kinds = ["AIC", "AIV"] if task.core_kind == "MIX" else [task.core_kind]
-        per_block = {"AIC": 1, "AIV": self.chip.cores.aiv_per_aic if task.core_kind == "MIX" else 1}
+        per_block = dict.fromkeys(kinds, 1)
+        if task.core_kind == "MIX":
+            per_block["AIV"] = self.chip.cores.aiv_per_aic
         members = [(b, kind, s) for b in range(task.block_dim) for kind in kinds for s in range(per_block[kind])]
         sync = self.chip.sync
         cross = CrossFlags(members, sync.cross_latency, sync.cross_flag_max)
         blocks = []
-        at_once = task.block_dim if task.all_cores else 1  # all blocks of a gang begin together
+        at_once = task.block_dim if task.all_cores else 1  # a gang gets all its cores before its first block begins
+        interval = self.chip.cycles(self.chip.launch.block_us.get(kinds[0], 0.0))  # type: ignore[call-overload]
         for first in range(0, task.block_dim, at_once):
             dealt: dict[str, list[int]] = {}
             for kind in kinds:
                 dealt[kind] = yield self._cores[kind].acquire(per_block[kind] * at_once, self.env.event())
             for place in range(at_once):
+                if blocks:
+                    yield self.env.timeout(interval)
                 held = {kind: dealt[kind][place * per_block[kind] :][: per_block[kind]] for kind in kinds}
                 blocks.append(self.env.process(self._block(index, task, first + place, held, cross, timeline)))
         for done, process in enumerate(blocks):
@@ -203,6 +218,11 @@ class Engine:
             raise SimError(f"{task.name}: cycle {cycles} is beyond the limit of {self._max_cycles} cycles")
         for kind, numbers in held.items():
             self._cores[kind].release(numbers)
+
+
+def _main_kind(task: Task) -> str:
+    """The kind of core whose number and launch figures count."""
+    return "AIC" if task.core_kind == "MIX" else task.core_kind
 
 
 def _columns(task: int, run: CoreRun, core: int, launch: int) -> ProgramRun:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ascend_sim.errors import SimError
 from ascend_sim.isa.cube import Fixpipe, Mmad
+from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, PipeBarrier, Scalar, SetFlag, WaitFlag
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, Fill
@@ -177,11 +178,10 @@ class KernelBuilder:
 
     def _check_cross(self, flag: int, pipe: str) -> None:
         self._check_pipe(pipe, f"cross-core flag {flag}")
-        if not 0 <= flag < self.chip.sync.cross_flag_ids:
-            raise SimError(
-                f"cross-core flag {flag}: the chip has 0 to {self.chip.sync.cross_flag_ids - 1} "
-                f"(chip {self.chip.name}, sync.cross_flag_ids)"
-            )
+        ids = self.chip.sync.cross_flag_ids
+        if not 0 <= flag < ids:
+            there = f"0 to {ids - 1}" if ids else "none"
+            raise SimError(f"cross-core flag {flag}: the chip has {there} (chip {self.chip.name}, sync.cross_flag_ids)")
 
     def scalar(self, cycles: int) -> None:
         """Loop control and address work on the scalar unit."""
@@ -254,6 +254,10 @@ class KernelBuilder:
     ) -> None:
         """L0C to GM; see `Fixpipe`."""
         self._emit((Fixpipe, m, n, m_padded, dtype, c0, dst_stride, atomic_add), dst, src)
+
+    def l0c_to_ub(self, dst: int, src: int, rows: int, columns: int, m_padded: int, dtype: str) -> None:
+        """L0C to UB; see `L0cToUb`."""
+        self._emit((L0cToUb, rows, columns, m_padded, dtype), dst, src)
 
     # -- vector --------------------------------------------------------------------------------------------------------
 

@@ -12,16 +12,19 @@ class BufferQueue:
     Producer side: `acquire()` (waits until the buffer is free, returns its address) ... writes ... `publish()`.
     Consumer side: `take()` (waits until it is full, returns its address) ... reads ... `release()`.
     A publish without an acquire and a release without a take are refused. `close()` at the end of the program takes back
-    the releases that nobody waits for, so that all flags end at zero.
+    the releases that nobody waits for, so that all flags end at zero. `opener` is the pipe that waits for a free buffer
+    where another than the producer touches it first.
     """
 
-    def __init__(self, builder: KernelBuilder, name: str, producer: str, consumer: str, addresses: list[int]) -> None:
+    def __init__(
+        self, builder: KernelBuilder, name: str, producer: str, consumer: str, addresses: list[int], opener: str = ""
+    ) -> None:
         self._builder = builder
         self._name = name
         self._addresses = addresses
         count = len(addresses)
         self._full = [builder.flag(producer, consumer, f"{name}[{i}] full") for i in range(count)]
-        self._free = [builder.flag(consumer, producer, f"{name}[{i}] free") for i in range(count)]
+        self._free = [builder.flag(consumer, opener or producer, f"{name}[{i}] free") for i in range(count)]
         self._acquired = self._published = self._taken = self._released = 0
         self._unclaimed: dict[int, tuple[int, Flag]] = {}
 

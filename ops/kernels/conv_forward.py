@@ -1,10 +1,10 @@
-"""The forward convolution on the split architecture: grad_input of a transposed call.
+"""The forward convolution: grad_input of a transposed call.
 
     y[M, N] = sum over kernel planes of im2col(x)[M, K] x weight[K, N]
     M = H_out*W_out pixels, N = C_out, K = (C_in blocks of C0, k_h, k_w, C0)
 
 x (NDC1HWC0) GM -> L1 -> load_data_3d with the forward stride -> L0A. FRACTAL_Z has the order of L0B already, so weights go
-GM -> L1 -> L0B without a turn. Fixpipe casts to NDC1HWC0.
+GM -> L1 -> L0B without a turn. Results leave L0C cast, in NDC1HWC0.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def conv_forward_task(
     sizes = [tensor.size for tensor in tensors]
 
     def build(block: int) -> list[Program]:
-        return [_Builder(call, tiling, KernelBuilder(table, block, "AIC", sizes, disarm=call.disarm)).program()]
+        return [_Builder(call, tiling, KernelBuilder(table, block, call.core_kind, sizes, disarm=call.disarm)).program()]
 
     storage = "float32" if call.inp.itemsize == 4 else call.dtype
     names = ("x", "weight", "y")
     info = call.info(
         tiling, dict.fromkeys(names, storage), dict(zip(names, ("NC1HWC0", "FRACTAL_Z", "NC1HWC0"), strict=True))
     )
-    return Task(name, op_type, "AIC", tiling.block_dim, tensors, build, info=info)
+    return Task(name, op_type, call.core_kind, tiling.block_dim, tensors, build, info=info)
 
 
 class _Builder:
@@ -158,12 +158,8 @@ class _Builder:
     def write(self, group: int, image: int, m: int, m_count: int, n: int, n_count: int) -> None:
         """The finished tile to y."""
         p = self.p
-        self.pipeline.tiles.publish()
-        tile = self.pipeline.tiles.take()
         block = (group * self.inp.cout_g + n) // self.c0
         plane = p.h_out * p.w_out * BLOCK_BYTES
         offset = (image * ceil_div(p.c_out, self.c0) + block) * plane + m * BLOCK_BYTES
         dtype = "float32" if self.itemsize == 4 else self.call.dtype
-        rows = ceil_div(m_count, FRACTAL) * FRACTAL
-        self.k.fixpipe(gm_operand(Y, offset), tile, m_count, n_count, rows, dtype, self.c0, plane)
-        self.pipeline.tiles.release()
+        self.pipeline.drain(gm_operand(Y, offset), m_count, n_count, dtype, self.c0, plane)

@@ -9,6 +9,9 @@ from typing import Any
 from ascend_sim.chip import ChipSpec
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.queue import BufferQueue
+from ascend_sim.numerics import numpy_dtype
+from ascend_sim.ops.kernels.vector_common import cut
+from ascend_sim.ops.tiling.capacity import ACCUMULATOR_BYTES
 from ascend_sim.ops.tiling.conv_forward import ConvForwardTiling
 from ascend_sim.ops.tiling.fields import FRACTAL, GradInputTiling, GradWeightTiling, TilingInput, ceil_div, ceil_to
 
@@ -29,6 +32,11 @@ class CubeCall:
     dtype: str
     disarm: Collection[str] = field(default=(), hash=False)
     macs: int | None = None
+
+    @property
+    def core_kind(self) -> str:
+        """The cores that have a cube: "AIC", or "AI_CORE" where cube and vector unit share a core."""
+        return "AI_CORE" if self.chip.cores.coupled else "AIC"
 
     @property
     def hf32_bits(self) -> int:
@@ -90,16 +98,25 @@ class WeightLayout:
 
 
 class CubePipeline:
-    """The L0 side of both kernels: halves of L0A and L0B in turn between MTE1 and M, L0C tiles between M and FIX."""
+    """The L0 side of the kernels: halves of L0A and L0B in turn between MTE1 and M, L0C tiles between M and their way out.
+
+    That way is the Fixpipe, or on coupled chips the vector unit: L0C -> UB -> GM in pieces of a quarter of UB.
+    """
 
     def __init__(self, k: KernelBuilder, l0_buffers: int, l0c_buffers: int, tile_bytes: int) -> None:
+        self._k = k
+        self._staged: BufferQueue | None = None
         sizes = {name: k.chip.buffers[name] // l0_buffers for name in ("L0A", "L0B")}
         unit = k.chip.alignment.fractal
         self.left = [k.allocate("L0A", sizes["L0A"] // unit * unit, f"L0A[{i}]") for i in range(l0_buffers)]
         self.right = [k.allocate("L0B", sizes["L0B"] // unit * unit, f"L0B[{i}]") for i in range(l0_buffers)]
         self.operands = BufferQueue(k, "L0", "MTE1", "M", list(range(l0_buffers)))
         tiles = [k.allocate("L0C", tile_bytes, f"L0C[{i}]") for i in range(l0c_buffers)]
-        self.tiles = BufferQueue(k, "L0C", "M", "FIX", tiles)
+        if k.chip.cores.coupled:
+            self.tiles = BufferQueue(k, "L0C", "M", "V", tiles)
+            self._staged = BufferQueue(k, "result", "V", "MTE3", [k.allocate("UB", ub_share(k), f"result[{i}]") for i in range(2)])
+        else:
+            self.tiles = BufferQueue(k, "L0C", "M", "FIX", tiles)
 
     def zero(self, k: KernelBuilder, accumulator: int, m_count: int, n_count: int, c0: int, call: CubeCall) -> None:
         """A tile that nothing contributes to: zeros times zeros, because only an Mmad writes L0C."""
@@ -111,19 +128,78 @@ class CubePipeline:
         k.mmad(accumulator, self.left[half], self.right[half], m_count, c0, n_count, call.dtype, False, call.hf32_bits)
         self.operands.release()
 
+    def drain(
+        self, target: int, m: int, n: int, dtype: str, c0: int, dst_stride: int, atomic_add: bool = False
+    ) -> None:
+        """The finished tile, `m` x `n`, to GM as [n / c0][m][c0] of `dtype`, blocks `dst_stride` bytes apart.
+
+        `atomic_add` adds to what GM holds. Through UB a block is always 16 columns, which is C0 of what leaves there.
+        """
+        k, m_padded = self._k, ceil_to(m, FRACTAL)
+        self.tiles.publish()
+        tile = self.tiles.take()
+        if self._staged is None:
+            k.fixpipe(target, tile, m, n, m_padded, dtype, c0, dst_stride, atomic_add)
+        else:
+            self._through_ub(self._staged, target, tile, m, n, dtype, dst_stride, dtype if atomic_add else "")
+        self.tiles.release()
+
+    def _through_ub(
+        self, staged: BufferQueue, target: int, tile: int, m: int, n: int, dtype: str, dst_stride: int, atomic_add: str
+    ) -> None:
+        k, m_padded = self._k, ceil_to(m, FRACTAL)
+        row_bytes = FRACTAL * int(numpy_dtype(dtype).itemsize)
+        most_rows = ub_share(k) // row_bytes // FRACTAL * FRACTAL
+        for column, columns in cut(ceil_div(n, FRACTAL), max(most_rows // m_padded, 1)):
+            for row, rows in cut(m_padded, most_rows, FRACTAL):
+                source = tile + (column * m_padded + row) * FRACTAL * ACCUMULATOR_BYTES
+                k.l0c_to_ub(staged.acquire(), source, rows, columns, m_padded, dtype)
+                staged.publish()
+                k.data_copy(
+                    "UB", "GM", target + column * dst_stride + row * row_bytes, staged.take(),
+                    min(rows, m - row) * row_bytes, columns, rows * row_bytes, dst_stride, atomic_add,
+                )  # fmt: skip
+                staged.release()
+
     def close(self) -> None:
         """End of the program."""
         self.operands.close()
         self.tiles.close()
+        if self._staged is not None:
+            self._staged.close()
+
+
+def ub_share(k: KernelBuilder) -> int:
+    """Bytes of one UB buffer of a cube kernel: results and what is built for L1 have two each."""
+    return k.chip.buffers["UB"] // 4 // BLOCK_BYTES * BLOCK_BYTES
+
+
+class ZeroedQueue(BufferQueue):
+    """UB buffers that V clears, MTE2 fills in part and MTE3 empties."""
+
+    def __init__(self, k: KernelBuilder, name: str, addresses: list[int]) -> None:
+        super().__init__(k, name, "MTE2", "MTE3", addresses, opener="V")
+        self._k = k
+        self._zeroed = [k.flag("V", "MTE2", f"{name}[{i}] zeroed") for i in range(len(addresses))]
+        self._turn = 0
+
+    def acquire_zeroed(self, size: int) -> int:
+        """The next buffer with zeros in its first `size` bytes, for MTE2 to write to."""
+        address, zeroed = self.acquire(), self._zeroed[self._turn % len(self._zeroed)]
+        self._turn += 1
+        self._k.duplicate(address, "float32", size // 4)
+        self._k.set_flag(zeroed)
+        self._k.wait_flag(zeroed)
+        return address
 
 
 class HeldOperand:
-    """One operand's L1 buffers, filled by MTE2 and read by MTE1; what is there already is not loaded again."""
+    """One operand's L1 buffers, filled by `producer` and read by MTE1; what is there already is not loaded again."""
 
-    def __init__(self, k: KernelBuilder, name: str, buffers: int, size: int) -> None:
+    def __init__(self, k: KernelBuilder, name: str, buffers: int, size: int, producer: str = "MTE2") -> None:
         size = ceil_to(size, BLOCK_BYTES)
         addresses = [k.allocate("L1", size, f"{name}[{i}]") for i in range(buffers)]
-        self.queue = BufferQueue(k, name, "MTE2", "MTE1", addresses)
+        self.queue = BufferQueue(k, name, producer, "MTE1", addresses)
         self._held: object = None
         self._address = 0
 

@@ -1,4 +1,4 @@
-"""grad_weight on the split architecture: gradOutput turned x img2col of the input, K (pixels) innermost.
+"""grad_weight: gradOutput turned x img2col of the input, K (pixels) innermost.
 
     dW[M, N] = sum over images of gradOutput[K, M]^T x im2col(input)[K, N]
     M = C_out, N = (C_in blocks of C0, k_h, k_w, C0), K = H_out*W_out pixels
@@ -6,9 +6,10 @@
 Dataflow: gradOutput (NDC1HWC0) GM -> L1 -> L0A by a transposing load_data_3d with a 1x1 kernel; input rows GM -> L1 -> L0B by
 load_data_3d with the forward kernel, stride, padding and dilation, so no zeros are inserted. dW is fp32 in FRACTAL_Z.
 
-Without determinism a task adds its part to dW with an atomic Fixpipe; dW was cleared by a MemSet kernel. Deterministic: a
-core reduces all images of its tile and stores it; only the tasks of the last round are shared by cores (StreamK), each of
-which writes its part to a slot of the workspace, and after an all-core barrier the vector cores add the slots in order.
+Without determinism a task adds its part to dW atomically, from L0C or from UB; dW was cleared by a MemSet kernel.
+Deterministic: a core reduces all images of its tile and stores it; only the tasks of the last round are shared by cores
+(StreamK, where cores have flags between them), each of which writes its part to a slot of the workspace, and after an
+all-core barrier the vector cores add the slots in order.
 """
 
 from __future__ import annotations
@@ -60,14 +61,14 @@ def grad_weight_task(
     stream_k = tiling.stream_k_type != STREAM_NONE
 
     def build(block: int) -> list[Program]:
-        programs = [_CubeBuilder(call, tiling, KernelBuilder(table, block, "AIC", sizes, disarm=call.disarm)).program()]
+        programs = [_CubeBuilder(call, tiling, KernelBuilder(table, block, call.core_kind, sizes, disarm=call.disarm)).program()]
         if stream_k:
             for sub_block in range(call.chip.cores.aiv_per_aic):
                 k = KernelBuilder(table, block, "AIV", sizes, sub_block=sub_block, disarm=call.disarm)
                 programs.append(_VectorBuilder(call, tiling, k).program())
         return programs
 
-    kind = "MIX" if stream_k else "AIC"
+    kind = "MIX" if stream_k else call.core_kind
     storage = "float32" if call.inp.itemsize == 4 else call.dtype
     dtypes = {"grad_output": storage, "input": storage, "grad_weight": "float32"}
     info = call.info(tiling, dtypes, {"grad_output": "NC1HWC0", "input": "NC1HWC0", "grad_weight": "FRACTAL_Z"})
@@ -276,8 +277,6 @@ class _CubeBuilder:
 
     def write(self, task: GradWeightTask, plane: int, m: int, m_count: int, column: int, n_count: int) -> None:
         """The tile to dW (added or stored), or to this core's slot."""
-        self.pipeline.tiles.publish()
-        tile = self.pipeline.tiles.take()
         row_bytes = self.c0 * 4
         rows = ceil_to(min(m_count, self.channels(task) - m), FRACTAL)
         if task.slot is not None:
@@ -290,8 +289,7 @@ class _CubeBuilder:
             offset = self.layout.offset(task.group, plane, 0, 0, 0) + column // self.c0 * pitch + m * row_bytes
             target = gm_operand(GRAD_WEIGHT, offset)
         atomic = self.atomic and task.slot is None
-        self.k.fixpipe(target, tile, rows, n_count, rows, "float32", self.c0, pitch, atomic)
-        self.pipeline.tiles.release()
+        self.pipeline.drain(target, rows, n_count, "float32", self.c0, pitch, atomic)
 
 
 class _VectorBuilder:

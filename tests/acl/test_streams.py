@@ -1,6 +1,7 @@
 """Asynchronous work in simulated time: nothing before a synchronise, overlap of streams, order by events, elapsed time."""
 
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -79,7 +80,7 @@ def test_two_streams_overlap_when_cores_are_free(stream):
 
     one_after_the_other = cycles([stream, stream])
     begins = spans(CUBE)
-    assert all(end <= begin for (_, _, end), (_, begin, _) in zip(begins, begins[1:], strict=False))
+    assert all(end <= begin for (_, _, end), (_, begin, _) in pairwise(begins))
     together = cycles([stream, other])
     assert one_after_the_other / 2 <= together < 0.6 * one_after_the_other
     first, second = ([s for s in spans(CUBE) if s[0] == number] for number in {s[0] for s in spans(CUBE)})

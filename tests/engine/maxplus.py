@@ -100,10 +100,10 @@ def schedule(programs: Sequence[Program], bases: Sequence[int]) -> list[Times]:
     times = [Times([], [], [], 0) for _ in programs]
     waiting = [_run(program, bases, cross, result) for program, result in zip(programs, times, strict=True)]
     while waiting:
-        left = [run for run in waiting if next(run, None) is not None]
-        if len(left) == len(waiting) and not any(next(run) for run in left):
+        answers = [(run, next(run, None)) for run in waiting]
+        if all(got_on is False for _, got_on in answers):
             raise RuntimeError("the programs wait for each other")
-        waiting = left
+        waiting = [run for run, got_on in answers if got_on is not None]
     return times
 
 
@@ -155,7 +155,9 @@ def _run(program: Program, bases: Sequence[int], cross: CrossCounters, times: Ti
             pipe.left.append(begin)
             pipe.free = begin
             up = max(begin, pipe.retired)
-            cross.raised[instruction.flag, instruction.mode, (program.block, program.core_kind, program.sub_block)].append(up)
+            cross.raised[
+                instruction.flag, instruction.mode, (program.block, program.core_kind, program.sub_block)
+            ].append(up)
             _note(times, begin, begin, up)
         elif isinstance(instruction, CrossCoreWaitFlag):
             number = heard[instruction.flag, instruction.mode]

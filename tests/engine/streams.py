@@ -26,10 +26,6 @@ from ascend_sim.memory.gm import gm_operand
 SIDE = 12288
 ITEM = 2
 KIB = 1024
-START_SPREAD_US = 0.5
-"""Between the first and the last core's first instruction [assumed: nothing is published; the sample's task time less its
-core time leaves room for up to 3.8 us]. Chosen with the rows in view: with 0 the cores run in lockstep for ever and three
-rows fail, with 1 or more the derived UB hits do; see `docs/measured-bandwidth.md`."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +75,8 @@ class Measured:
         return 1 - self.hbm_bytes / self.useful_bytes
 
 
-def _program(
-    table: InstructionTable, stream: Stream, block: int, share: int, size: int, wait: int
-) -> tuple[Program, int]:
-    """The program of one block, which begins `wait` cycles late, and the bytes that it asks for."""
+def _program(table: InstructionTable, stream: Stream, block: int, share: int, size: int) -> tuple[Program, int]:
+    """The program of one block, and the bytes that it asks for."""
     k = KernelBuilder(table, block, stream.core_kind, [size])
     tile_rows, tile_columns = stream.tile
     room = k.allocate(stream.destination, tile_rows * tile_columns * ITEM, "tile")
@@ -90,8 +84,6 @@ def _program(
     part = stream.columns // stream.splits
     first_row = block * share
     useful = 0
-    if wait:
-        k.scalar(wait)
     for split in range(stream.splits):
         end = (split + 1) * part
         for _ in range(stream.repeats):
@@ -107,14 +99,20 @@ def _program(
     return k.finish(), useful
 
 
-def measure(chip: ChipSpec, stream: Stream, spread_us: float = START_SPREAD_US) -> Measured:
-    """Run `stream` on all cores of its kind from a cold L2; the cores begin evenly within `spread_us`."""
+def measure(chip: ChipSpec, stream: Stream, spread_us: float | None = None) -> Measured:
+    """Run `stream` on all cores of its kind from a cold L2.
+
+    `spread_us` is the time in which all blocks are dispatched, instead of what the chip's `launch.block_us` makes of it.
+    """
+    if spread_us is not None:
+        count = chip.cores.aiv if stream.core_kind == "AIV" else chip.cores.aic
+        launch = chip.launch.model_copy(update={"block_us": {stream.core_kind: spread_us / count}})
+        chip = chip.model_copy(update={"launch": launch})
     device = Device(chip, with_values=False)
     cores = chip.cores.aiv if stream.core_kind == "AIV" else chip.cores.aic
     matrix = device.allocate(SIDE * stream.columns * ITEM, "matrix")
     table = InstructionTable(chip)
-    spread = chip.cycles(spread_us)
-    built = [_program(table, stream, b, SIDE // cores, matrix.size, spread * b // cores) for b in range(cores)]
+    built = [_program(table, stream, b, SIDE // cores, matrix.size) for b in range(cores)]
     task = Task("stream", "Stream", stream.core_kind, cores, [matrix], lambda block: [built[block][0]])
     engine = Engine(device)
     runs = engine.run([task]).of(0)
@@ -139,7 +137,7 @@ class Row:
     by: str = "mte2"
     sets: str = ""
 
-    def simulated(self, chip: ChipSpec, spread_us: float = START_SPREAD_US) -> float:
+    def simulated(self, chip: ChipSpec, spread_us: float | None = None) -> float:
         """TB/s of the same kind in the simulator."""
         run = measure(chip, self.stream, spread_us)
         return run.by_mte2 if self.by == "mte2" else run.by_core

@@ -1,8 +1,8 @@
 """Streams on all cores of a 910B1 against the asc-devkit data_copy sample; single transfers; the matmul sample's loop.
 
 The rows of `streams.ROWS` with `sets` decided a cost in the chip file, which was frozen before the others were compared.
-Not blind either: `partial_line_refetch`, a yes or no that the unaligned rows made a yes; the L2 read rate and the start
-spread, which were picked with the rows in view. Everything is compared at 15 % unless said.
+Not blind either: `partial_line_refetch`, a yes or no that the unaligned rows made a yes; the L2 read rate and the dispatch
+interval, which were picked with the rows in view. Everything is compared at 15 % unless said.
 """
 
 import functools

@@ -1,0 +1,70 @@
+"""L0C to UB through the vector unit: the way out of the cube on chips without a Fixpipe.
+
+L0C holds [N1][M1*16][16] fp32 (NZ fractals); whole fractals leave it, as [N1][rows][16] in UB.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.isa.base import Cost, Instruction, Memory, ceil_div
+from ascend_sim.isa.cube import SIDE
+from ascend_sim.memory.regions import Region
+from ascend_sim.numerics import cast, numpy_dtype
+
+_ACCUMULATOR = 4
+"""Bytes of an element of L0C."""
+
+
+@dataclass(frozen=True)
+class L0cToUb(Instruction):
+    """`rows` rows (rounded up to whole fractals) of `columns` blocks of 16 columns, from an L0C tile of `m_padded` rows.
+
+    `dtype` is the format in UB: fp32 is kept, a narrower one is rounded once to nearest even (overflow as `ValueModel`
+    says). The path's rate counts fp32 bytes out of L0C (assumed: msopprof calls it the width at which L0C is read).
+    """
+
+    rows: int
+    columns: int
+    m_padded: int
+    dtype: str
+
+    name = "l0c_to_ub"
+
+    @property
+    def _rows(self) -> int:
+        return ceil_div(self.rows, SIDE) * SIDE
+
+    def pipe(self, chip: ChipSpec) -> str:
+        if self.dtype != "float32":
+            chip.vector.cast_mode("float32", self.dtype)
+        return chip.path("L0C", "UB").pipe
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        path = chip.path("L0C", "UB")
+        moved = self.columns * self._rows * SIDE * _ACCUMULATOR
+        return Cost(path.head, path.head, ceil_div(moved, int(path.bytes_per_cycle)), path.latency)
+
+    def reads(self) -> tuple[Region, ...]:
+        row = SIDE * _ACCUMULATOR
+        return (Region("src0", "L0C", self._rows * row, self.m_padded * row, self.columns),)
+
+    def writes(self) -> tuple[Region, ...]:
+        return (Region("dst", "UB", self.columns * self._rows * SIDE * int(numpy_dtype(self.dtype).itemsize)),)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        row = SIDE * _ACCUMULATOR
+        strides = (self.m_padded * row, row, _ACCUMULATOR)
+        tile = memory.array("L0C", src0, (self.columns, self._rows, SIDE), np.float32, strides)
+        saturate = memory.model.fixpipe_saturates(int(numpy_dtype(self.dtype).itemsize))
+        return tile.copy() if self.dtype == "float32" and not saturate else cast(tile, self.dtype, saturate=saturate)
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        memory.array("UB", dst, pending.shape, pending.dtype)[...] = pending
+
+    def path(self) -> str:
+        return "L0C->UB"

@@ -1,0 +1,129 @@
+"""Which chip and profile the process sees, and how the system parameters reach the operators."""
+
+import pytest
+from acl_calls import Convolution, int_array, ok, open_device, refused
+
+import ascend_sim
+from ascend_sim import ConfigError, SimError, acl, load_chip
+
+
+def total_memory():
+    return ok(acl.aclrtGetMemInfo(acl.ACL_HBM_MEM))[1]
+
+
+def test_the_chip_is_910b3_unless_said_otherwise(monkeypatch):
+    sizes = []
+    for name, said in (("ASCEND_SIM_CHIP", None), ("ASCEND_SIM_CHIP", "ascend910b4"), (None, "ascend910_9391")):
+        if name and said:
+            monkeypatch.setenv(name, said)
+        elif said:
+            ascend_sim.use(chip=said)  # goes before the environment
+        open_device()
+        sizes.append(total_memory())
+        ok(acl.aclFinalize())
+    assert sizes == [load_chip(n).memory.hbm_bytes for n in ("ascend910b3", "ascend910b4", "ascend910_9391")]
+    assert len(set(sizes)) > 1
+
+
+def test_a_chip_of_ones_own(tmp_path):
+    file = tmp_path / "half.yaml"
+    file.write_text(
+        "extends: ascend910b3\n"
+        "identity: {soc: Half}\n"
+        "memory: {hbm_bytes: {value: 1048576, unit: bytes, source: 'assumed: a test'}}\n"
+    )
+    ascend_sim.use(chip=file)
+    open_device()
+    assert total_memory() == 1 << 20
+    refused(acl.aclrtMalloc((1 << 20) + 1, 0), "out of memory")
+
+
+def test_the_chip_stays_while_a_device_is_open():
+    open_device()
+    with pytest.raises(SimError, match="aclrtResetDevice"):
+        ascend_sim.use(chip="ascend910b1")
+    ascend_sim.use(conformance="library")
+    ok(acl.aclrtResetDevice(0))
+    ascend_sim.use(chip="ascend910b1")
+
+
+def test_names_that_there_are_not():
+    with pytest.raises(ConfigError):
+        ascend_sim.use(chip="ascend000")
+    with pytest.raises(SimError, match="documented and library"):
+        ascend_sim.use(conformance="strict")
+    with pytest.raises(SimError, match="full and functional"):
+        ascend_sim.use(mode="timing")
+
+
+@pytest.mark.parametrize("said_by", ["use", "environment"])
+def test_the_profile_decides_on_bias_sizes(monkeypatch, said_by):
+    """A null biasSizes is 161001 in the documents; the released library does not look at it."""
+    open_device()
+    conv = Convolution()
+    assert conv.size_call(biasSizes=None)[0] == acl.ACLNN_ERR_PARAM_NULLPTR
+    if said_by == "use":
+        ascend_sim.use(conformance="library")
+    else:
+        monkeypatch.setenv("ASCEND_SIM_CONFORMANCE", "library")
+    assert conv.size_call(biasSizes=None)[0] == acl.ACLNN_SUCCESS
+
+
+def test_a_profile_in_the_environment_that_there_is_not(monkeypatch):
+    monkeypatch.setenv("ASCEND_SIM_CONFORMANCE", "strict")
+    ok(acl.aclInit(None))
+    refused(acl.aclrtSetDevice(0), "no device", "ASCEND_SIM_CONFORMANCE", "strict")
+
+
+# -- determinism ------------------------------------------------------------------------------------------------------
+
+
+def filter_kernel():
+    """The op type of the gradWeight kernel: deterministic calls go to another one on the 910B."""
+    executor = ok(Convolution(cube_math_type=0).size_call())[1]
+    return next(step.op_type for step in executor.plan.steps if step.name == "grad_weight")
+
+
+def test_the_parameter_of_the_process_reaches_the_operators():
+    open_device()
+    assert filter_kernel() == "Conv2DBackpropFilter"
+    ok(acl.aclrtSetSysParamOpt(acl.ACL_OPT_DETERMINISTIC, 1))
+    assert ok(acl.aclrtGetSysParamOpt(acl.ACL_OPT_DETERMINISTIC)) == 1
+    assert ok(acl.aclrtCtxGetSysParamOpt(acl.ACL_OPT_DETERMINISTIC)) == 1
+    assert filter_kernel().startswith("Conv3DBackpropFilter")
+    ok(acl.aclFinalize())
+    open_device()
+    assert ok(acl.aclrtGetSysParamOpt(acl.ACL_OPT_DETERMINISTIC)) == 0
+
+
+def test_the_parameter_of_the_context_goes_before_it_and_stays_in_the_context():
+    open_device()
+    first = ok(acl.aclrtGetCurrentContext())
+    ok(acl.aclrtSetSysParamOpt(acl.ACL_OPT_DETERMINISTIC, 1))
+    ok(acl.aclrtCtxSetSysParamOpt(acl.ACL_OPT_DETERMINISTIC, 0))
+    assert ok(acl.aclrtCtxGetSysParamOpt(acl.ACL_OPT_DETERMINISTIC)) == 0
+    assert filter_kernel() == "Conv2DBackpropFilter"
+    ok(acl.aclrtCreateContext(0))
+    assert filter_kernel().startswith("Conv3DBackpropFilter")
+    ok(acl.aclrtSetCurrentContext(first))
+    assert filter_kernel() == "Conv2DBackpropFilter"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "word"), [(2, 1, "opt = 2"), (0, 2, "value = 2"), ("0", 1, "opt"), (0, None, "value")]
+)
+def test_parameters_that_there_are_not(option, value, word):
+    open_device()
+    refused(acl.aclrtSetSysParamOpt(option, value), "argument", word)
+    refused(acl.aclrtCtxSetSysParamOpt(option, value), "argument", word)
+
+
+def test_small_questions():
+    stream = open_device()
+    assert ok(acl.aclrtGetDevice()) == 0
+    assert ok(acl.aclrtGetDeviceCount()) == 1
+    ok(acl.aclrtSetSysParamOpt(acl.ACL_OPT_ENABLE_DEBUG_KERNEL, 1))
+    assert int_array(1, 2).values == (1, 2)
+    assert acl.last_run() is None
+    ok(acl.aclrtSynchronizeStream(stream))
+    assert acl.last_run() is None  # nothing was queued

@@ -1,0 +1,146 @@
+"""Well-formed random programs for hypothesis: several pipes, flags, barriers, scalar time, disarmed waits, short queues."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+from machine import CHIP, KIB, Writer, changed, quiet
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.kernel.builder import Flag, KernelBuilder
+from ascend_sim.memory.gm import gm_operand
+
+SIZES = (64 * KIB, 64 * KIB)
+"""The tensors of one program: it reads the first and writes the second."""
+PIPES = {"AIC": ("MTE1", "MTE2", "MTE3", "M", "FIX"), "AIV": ("MTE2", "MTE3", "V")}
+MOST_SETS = 15
+"""Per flag, so that its counter cannot overflow however late the waits are."""
+
+Step = tuple[str, int, int, int]
+
+
+_TIMED = ("MTE1", "MTE2", "MTE3", "M", "V", "FIX")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A 910B3 with short queues and small, often equal or zero times; `chip` is the whole of it."""
+
+    queue_depth: tuple[int, ...]
+    outstanding: tuple[int, ...]
+    issue: int
+    flag: int
+    barrier: int
+    cross: int
+    cube: tuple[int, int, int]
+    path: tuple[int, int]
+    vector: tuple[int, int]
+    fixpipe: tuple[int, int]
+
+    @property
+    def chip(self) -> ChipSpec:
+        chip = changed(
+            quiet(CHIP),
+            sync={
+                "queue_depth": dict(zip(_TIMED, self.queue_depth, strict=True)),
+                "outstanding": dict(zip(_TIMED, self.outstanding, strict=True)),
+                "flag_latency": self.flag,
+                "barrier_latency": self.barrier,
+                "cross_latency": self.cross,
+            },
+            scalar={"issue_cycles": self.issue},
+            cube=dict(zip(("head_first", "head_stream", "latency"), self.cube, strict=True)),
+            paths=dict(zip(("head", "latency"), self.path, strict=True)),
+            vector=dict(zip(("head", "latency"), self.vector, strict=True)),
+        )
+        assert chip.fixpipe is not None
+        unit = dict(zip(("head", "latency"), self.fixpipe, strict=True))
+        return chip.model_copy(update={"fixpipe": chip.fixpipe.model_copy(update=unit)})
+
+
+def variants() -> st.SearchStrategy[Variant]:
+    """Chips for hypothesis."""
+    few, short, long = st.tuples(*[st.integers(1, 4)] * 6), st.integers(0, 5), st.integers(0, 60)
+    pair = st.tuples(short, short)
+    return st.builds(
+        Variant,
+        few,
+        few,
+        short,
+        short,
+        short,
+        short,
+        st.tuples(short, short, short),
+        st.tuples(short, long),
+        pair,
+        pair,
+    )
+
+
+def steps(most: int = 60) -> st.SearchStrategy[list[Step]]:
+    """What a program does, as numbers that `writer` makes well-formed."""
+    verb = st.sampled_from(["work", "work", "work", "set", "wait", "wait", "barrier", "all", "scalar"])
+    number = st.integers(0, 11)
+    return st.lists(st.tuples(verb, number, number, number), max_size=most)
+
+
+def writer(kind: str, actions: list[Step], slot: int = 0) -> Writer:
+    """Writes `actions` for a core of `kind`, on tensors `slot` and `slot` + 1: waits without a set before them are left out, sets left over are waited for."""
+
+    def write(k: KernelBuilder) -> None:
+        flags: dict[str, Flag] = {}
+        sets: dict[str, int] = {}
+        open_sets: dict[str, int] = {}
+        pipes = PIPES[kind]
+        for verb, a, b, c in actions:
+            pipe = pipes[a % len(pipes)]
+            if verb == "work":
+                _work(k, pipe, b, c, slot)
+            elif verb == "scalar":
+                k.scalar(a + b)
+            elif verb == "all":
+                k.pipe_barrier("ALL")
+            elif verb == "barrier":
+                k.pipe_barrier(pipe)
+            else:
+                other = pipes[(a + 1 + b % (len(pipes) - 1)) % len(pipes)]
+                name = f"{pipe}->{other} {c % 2}"
+                if verb == "set" and sets.get(name, 0) < MOST_SETS:
+                    flags[name] = k.flag(pipe, other, name)
+                    sets[name] = sets.get(name, 0) + 1
+                    open_sets[name] = open_sets.get(name, 0) + 1
+                    k.set_flag(flags[name])
+                elif verb == "wait" and open_sets:
+                    name = sorted(open_sets)[(a + b + c) % len(open_sets)]
+                    k.wait_flag(flags[name])
+                    open_sets[name] -= 1
+                    if not open_sets[name]:
+                        del open_sets[name]
+        for name, count in open_sets.items():
+            for _ in range(count):
+                k.wait_flag(flags[name])
+
+    return write
+
+
+def _work(k: KernelBuilder, pipe: str, size: int, place: int, slot: int) -> None:
+    """One instruction of `pipe`, longer with `size`."""
+    source, target = gm_operand(slot, place * 100), gm_operand(slot + 1, place * 100)
+    if pipe == "MTE1":
+        k.load_data_2d("L0A" if place % 2 else "L0B", 0, 0, 2, 1 + size)
+    elif pipe == "MTE2" and k.core_kind == "AIV":
+        k.data_copy("GM", "UB", 0, source, 32 + 32 * size, 1 + place % 3, 700, 512)
+    elif pipe == "MTE2":
+        if place == 5:
+            k.fill("L1", 0, 32 + 512 * size)
+        else:
+            k.data_copy("GM", "L1", 0, source, 32 + 256 * size, 1 + place % 3, 4096, 4096)
+    elif pipe == "MTE3":
+        k.data_copy("L1" if k.core_kind == "AIC" else "UB", "GM", target, 0, 32 + 64 * size)
+    elif pipe == "M":
+        k.mmad(0, 0, 0, 16 * (1 + size % 3), 16, 16 * (1 + place % 3), "float16", bool(place % 2))
+    elif pipe == "FIX":
+        k.fixpipe(target, 0, 16, 16 * (1 + size % 3), 16, "float16", 16, 512)
+    else:
+        k.duplicate(0, "float16", 16 + 100 * size)
