@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ascend_sim.api import Result, TensorSpec, conv_tbc_backward, convolution_backward
     from ascend_sim.chip import load_chip
     from ascend_sim.numerics import compare
+    from ascend_sim.precision_bench import precision
 
 __all__ = [
     "AclnnError",
@@ -29,6 +30,7 @@ __all__ = [
     "conv_tbc_backward",
     "convolution_backward",
     "load_chip",
+    "precision",
     "use",
 ]
 
@@ -39,6 +41,7 @@ _HOME = {
     "convolution_backward": "ascend_sim.api",
     "load_chip": "ascend_sim.chip",
     "compare": "ascend_sim.numerics",
+    "precision": "ascend_sim.precision_bench",
     "use": "ascend_sim.acl.state",
 }
 

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from typer.core import TyperCommand
 
 from ascend_sim.errors import AclnnError, ConfigError, SimError
 
@@ -105,6 +106,8 @@ def run(
         int, typer.Option(min=1, help="Events in trace.json at most; beyond, cores are left out.")
     ] = 500_000,
     max_cycles: Annotated[int | None, typer.Option(min=1, help="Stop a run that gets longer than this.")] = None,
+    accumulate: Annotated[str, typer.Option(help="Model of the cube's sums: blas, chunk or exact_group.")] = "blas",
+    overflow: Annotated[str | None, typer.Option(help="inf_nan or saturate; default: the chip's.")] = None,
 ) -> None:
     """Run one convolution backward and print what each kernel did."""
     progress = _Progress()
@@ -112,7 +115,7 @@ def run(
         try:
             code = _run(
                 case, chip, cube_math_type, mode, input, out, json_output, tiling, block_dim, l2, deterministic, conformance,
-                trace_limit, max_cycles, progress, plan,
+                trace_limit, max_cycles, progress, plan, accumulate, overflow,
             )  # fmt: skip
         finally:
             progress.close()
@@ -122,7 +125,7 @@ def run(
 def _run(
     name: str, chip: str | None, cube_math_type: int | None, mode: str, tensors: Path | None, out: Path | None, as_json: bool,
     tiling: str | None, block_dim: str | None, l2: str | None, deterministic: bool | None, conformance: str | None,
-    trace_limit: int, max_cycles: int | None, progress: _Progress, plan: bool,
+    trace_limit: int, max_cycles: int | None, progress: _Progress, plan: bool, accumulate: str, overflow: str | None,
 ) -> int:  # fmt: skip
     from ascend_sim.api import TensorSpec, conv_tbc_backward, convolution_backward
     from ascend_sim.chip import load_chip
@@ -156,6 +159,8 @@ def _run(
         l2=l2 or case.l2,
         progress=progress,
         max_cycles=max_cycles,
+        accumulate=accumulate,
+        overflow=overflow,
     )  # fmt: skip
     written = _write(result, spec, out, trace_limit) if out is not None else []
     progress.close()
@@ -285,6 +290,86 @@ def chips(
             raise SimError(f"chips: one chip at a time, got {len(specs)}; --compare prints them side by side")
         table = compare_table(specs) if compare else chip_detail(specs[0]) if specs else chips_table()
         Console(width=None if sys.stdout.isatty() else 160).print(table)
+
+
+class _OptionalValues(TyperCommand):
+    """Options that may stand without a value, and the value that they then have."""
+
+    alone = {"--accumulate": "all", "--plot": "precision.png"}  # noqa: RUF012 - a constant
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        filled = []
+        for argument, following in zip(args, [*args[1:], "--"], strict=True):
+            filled.append(argument)
+            if argument in self.alone and following.startswith("--"):
+                filled.append(self.alone[argument])
+        return super().parse_args(ctx, filled)
+
+
+@app.command(
+    cls=_OptionalValues,
+    epilog="Example:  ascend-sim precision fp32_keep --chips ascend910b3,ascend910_9391 --inputs normal --accumulate all",
+)
+def precision(
+    case: Annotated[str, typer.Argument(help="A case file (.yaml) or the name of a case that ships with the package.")],
+    chips: Annotated[str | None, typer.Option(help="Chips side by side, with commas; default: the case's.")] = None,
+    inputs: Annotated[
+        str | None, typer.Option(help="uniform, normal, relu, wide, ones, adversarial or a .npz file.")
+    ] = None,
+    accumulate: Annotated[
+        str, typer.Option(help="Models of the cube's sums: blas, chunk, exact_group, several with commas, or all.")
+    ] = "blas",
+    overflow: Annotated[str | None, typer.Option(help="inf_nan or saturate; default: the chip's.")] = None,
+    conformance: Annotated[str | None, typer.Option(help="documented or library; default: the case's.")] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
+    csv_output: Annotated[bool, typer.Option("--csv", help="Print all figures as CSV.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Write the error distributions to this PNG file.")] = None,
+) -> None:
+    """Run a case in every precision that the product offers and compare the errors of its gradients."""
+    from ascend_sim import precision_bench
+    from ascend_sim.report import precision as pages
+
+    progress = _Progress()
+    with _errors(json_output):
+        if json_output and csv_output:
+            raise SimError("--json and --csv: give one of them")
+        try:
+            table = precision_bench.precision(
+                case,
+                chips=chips.split(",") if chips else None,
+                inputs=inputs,
+                accumulate=accumulate if accumulate == "all" else accumulate.split(","),
+                overflow=overflow,
+                conformance=conformance,
+                progress=progress,
+            )
+        finally:
+            progress.close()
+        if plot is not None:
+            pages.plot(table, plot)
+        if json_output:
+            print(json.dumps({**table.to_dict(), "notes": pages.notes(table)}, indent=1))
+        elif csv_output:
+            print(pages.csv_text(table), end="")
+        else:
+            pages.render(table, Console(width=None if sys.stdout.isatty() else 170))
+            if plot is not None:
+                print(f"wrote {plot}")
+    raise typer.Exit(0 if table.passed else 1)
+
+
+@app.command("format", epilog="Example:  ascend-sim format hifloat8 --value 0.1 --rounding hybrid")
+def format_command(
+    name: Annotated[str, typer.Argument(help="A number format: float16, bf16, hf32, hifloat8, float8_e4m3fn, ...")],
+    value: Annotated[str | None, typer.Option(help="A number to round step by step, such as 0.1, inf or nan.")] = None,
+    rounding: Annotated[str | None, typer.Option(help="A cast mode of the format; default: its first.")] = None,
+    mantissa_bits: Annotated[int | None, typer.Option(help="For hf32: 11 (910B, 910_93) or 10 (950).")] = None,
+) -> None:
+    """Explain a number format: layout, range, special codes, spacing, and how a number is rounded to it."""
+    from ascend_sim.report.format_page import format_page
+
+    with _errors(as_json=False):
+        print(format_page(name, value, rounding=rounding, mantissa_bits=mantissa_bits), end="")
 
 
 def main() -> None:

@@ -1,8 +1,7 @@
 """One case in every precision that a product offers: what each costs, and what it does to each gradient.
 
     table = ascend_sim.precision("fp32_keep", chips=["ascend910b3"], accumulate="all")
-    table.rows, table.to_dict()
-    print(ascend_sim.report.precision.csv_text(table))
+    table.rows, table.to_dict(), table.passed
 
 A row is an input dtype with a cubeMathType (and a model of the cube's additions). The same values are rounded to each input
 dtype; errors are measured against float64 of those inputs, unrounded by the cube; `correct` is the verdict of the report,
@@ -24,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from ascend_sim.api import Result, check_case, conv_tbc_backward, convolution_backward
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import AclnnError, SimError
-from ascend_sim.numerics import FORMATS, cast, compare, decode, numpy_dtype
+from ascend_sim.numerics import FORMATS, cast, compare, decode
 from ascend_sim.numerics.accumulate import ACCUMULATIONS
 from ascend_sim.numerics.cube_math import CUBE_MATH_TYPES
 from ascend_sim.ops.call import AcceptedCall
@@ -151,9 +150,7 @@ def with_inputs(case: Case, inputs: str | Path | None) -> Case:
 def typed(case: Case, dtype: str) -> Case:
     """The case with every tensor in one dtype."""
     entries = ("grad_output", "self_", "input", "weight", "bias")
-    changed = {
-        name: getattr(case, name).model_copy(update={"dtype": dtype}) for name in entries if hasattr(case, name)
-    }
+    changed = {name: getattr(case, name).model_copy(update={"dtype": dtype}) for name in entries if hasattr(case, name)}
     return case.model_copy(update=changed)
 
 
@@ -225,10 +222,7 @@ class _Bench:
         # Nothing behind the checks sees the cubeMathType, only the compute dtype that the table gives for it.
         same = known.get((choice.compute_dtype, model.accumulate))
         if same is not None:
-            return replace(
-                same, cube_math_type=number, warning=row.warning,
-                same_as=same.cube_math_type if same.same_as is None else same.same_as,
-            )  # fmt: skip
+            return replace(same, cube_math_type=number, warning=row.warning, same_as=same.cube_math_type)
         try:
             result = self._run(case, tensors, number, model)
         except AclnnError as error:
@@ -359,5 +353,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value
-
-

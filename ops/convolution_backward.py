@@ -50,8 +50,6 @@ def accept(
 
 def make_plan(call: AcceptedCall, chip: ChipSpec) -> Plan:
     """The kernels of an accepted call on this chip. Raises TilingError for the user's own tiling, AclnnError 561103 else."""
-    if chip.cores.coupled or chip.fixpipe is None:
-        raise SimError(f"{chip.name} ({chip.identity.arch}): there are no kernels yet for coupled architectures")
     try:
         return plan_split(call, chip)
     except TilingError as error:

@@ -94,12 +94,13 @@ def aclnnConvTbcBackwardGetWorkspaceSize(
         grad_output=("self", self), input=("input", input), weight=("weight", weight), bias=("bias", bias),
         grad_input=("gradInput", gradInput), grad_weight=("gradWeight", gradWeight), grad_bias=("gradBias", gradBias),
     )  # fmt: skip
+    args = {name: _arg(tensor) for name, tensor in tensors.items() if name != "grad_output"}
     tbc = ConvTbcCall(
-        *(_arg(tensors[name]) for name in ("grad_output", "input", "weight", "bias")),
-        integer("pad", pad, *_INT64, _WRONG),
-        integer("cubeMathType", cubeMathType, *_INT8, _WRONG),
-        *(_arg(tensors[name]) for name in ("grad_input", "grad_weight", "grad_bias")),
-    )  # fmt: skip
+        self=_arg(tensors["grad_output"]),
+        pad=integer("pad", pad, *_INT64, _WRONG),
+        cube_math_type=integer("cubeMathType", cubeMathType, *_INT8, _WRONG),
+        **args,
+    )
     return _phase_one("aclnnConvTbcBackward", tensors, accept_tbc, tbc)
 
 

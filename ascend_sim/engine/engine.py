@@ -173,13 +173,15 @@ class Engine:
         blocks = []
         at_once = task.block_dim if task.all_cores else 1  # a gang gets all its cores before its first block begins
         interval = self.chip.cycles(self.chip.launch.block_us.get(kinds[0], 0.0))  # type: ignore[call-overload]
+        earliest = run.begin  # of the next dispatch
         for first in range(0, task.block_dim, at_once):
             dealt: dict[str, list[int]] = {}
             for kind in kinds:
                 dealt[kind] = yield self._cores[kind].acquire(per_block[kind] * at_once, self.env.event())
             for place in range(at_once):
-                if blocks:
-                    yield self.env.timeout(interval)
+                if earliest > self.env.now:
+                    yield self.env.timeout(earliest - self.env.now)
+                earliest = int(self.env.now) + interval
                 held = {kind: dealt[kind][place * per_block[kind] :][: per_block[kind]] for kind in kinds}
                 blocks.append(self.env.process(self._block(index, task, first + place, held, cross, timeline)))
         for done, process in enumerate(blocks):

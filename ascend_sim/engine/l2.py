@@ -67,7 +67,7 @@ class L2Cache:
         present = self.resident(lines)
         hits = int(np.count_nonzero(present))
         fetched = len(lines) - hits
-        fillers = self._filler[lines[present]] if hits else lines[:0]
+        fillers = self._filler[lines if not fetched else lines[present]]
         if not len(bypass):
             if not fetched:
                 return 0, 0, fillers
@@ -85,10 +85,11 @@ class L2Cache:
         """
         present = self.resident(lines)
         fetched = int(np.count_nonzero(~present[partial])) if len(partial) else 0
-        victims = 0
-        if not present.all():
-            victims = self._allocate(lines[~present], transfer, True)
-            present = self._stamp[lines] >= self._clock - self.capacity
+        if present.all():
+            self._dirty[self._stamp[lines] % self.capacity] = True
+            return fetched, 0
+        victims = self._allocate(lines[~present], transfer, True)
+        present = self._stamp[lines] >= self._clock - self.capacity
         self._dirty[self._stamp[lines[present]] % self.capacity] = True
         return fetched, victims
 

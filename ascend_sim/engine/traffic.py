@@ -93,6 +93,7 @@ class Traffic:
         self._arriving: dict[int, int] = {}
         self._advanced = 0
         self._timer = -1
+        self._armed: set[int] = set()
         self._footprints: dict[tuple[int, int], Footprint] = {}
         self._keep: list[GmAccess] = []
         self.hbm_bytes = 0
@@ -111,6 +112,9 @@ class Traffic:
         if 0 <= self._timer <= when:
             return
         self._timer = when
+        if when in self._armed:
+            return
+        self._armed.add(when)
         event = simpy.Event(self.env)
         event._ok, event._value = True, None
         event.callbacks = [self._instant]
@@ -118,6 +122,7 @@ class Traffic:
 
     def _instant(self, _: Any) -> None:
         now = int(self.env.now)
+        self._armed.discard(now)
         if now != self._timer:
             return
         self._timer = -1
@@ -129,6 +134,9 @@ class Traffic:
                 transfer.wait_l2 = kind.cycles[L2_SHARE] - l2
                 transfer.wait_hbm = kind.cycles[HBM_SHARE] - hbm
                 self._complete(transfer)
+        if self.env.peek() > now:  # nobody else has anything to do at this instant
+            self._settle(None)
+            return
         event = simpy.Event(self.env)
         event._ok, event._value = True, None
         event.callbacks = [self._settle]
@@ -158,8 +166,10 @@ class Traffic:
 
     def _await_fills(self, transfer: Transfer, fillers: NDArray[np.int64]) -> None:
         """A reader that hits lines which are still on their way cannot be done before they are there."""
-        recent = fillers[fillers >= self._oldest(int(self.env.now))]
-        for number in np.unique(recent).tolist() if len(recent) else ():
+        oldest = self._oldest(int(self.env.now))
+        if fillers.max() < oldest:
+            return
+        for number in np.unique(fillers[fillers >= oldest]).tolist():
             filler = self._active.get(number)
             if filler is not None:
                 filler.followers.append(transfer)

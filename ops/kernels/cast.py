@@ -21,6 +21,7 @@ from ascend_sim.ops.kernels.vector_common import (
     cut,
     require_positive,
     share,
+    vector_cores,
     vector_task,
 )
 from ascend_sim.ops.tiling.fields import ceil_div
@@ -52,7 +53,7 @@ def cast_task(
     bytes_per_element = 2 * sum(sizes) + (4 if two_steps else 0)
     tile = chip.buffers["UB"] // bytes_per_element // _LINE_ELEMENTS * _LINE_ELEMENTS
     lines = ceil_div(count, _LINE_ELEMENTS)
-    blocks = min(ceil_div(count, tile), chip.cores.aiv)
+    blocks = min(ceil_div(count, tile), vector_cores(chip))
 
     def body(k: KernelBuilder, block: int) -> None:
         incoming = buffer_queue(k, "in", "MTE2", "V", tile * sizes[0])

@@ -36,7 +36,9 @@ def conv_forward_task(
     sizes = [tensor.size for tensor in tensors]
 
     def build(block: int) -> list[Program]:
-        return [_Builder(call, tiling, KernelBuilder(table, block, call.core_kind, sizes, disarm=call.disarm)).program()]
+        return [
+            _Builder(call, tiling, KernelBuilder(table, block, call.core_kind, sizes, disarm=call.disarm)).program()
+        ]
 
     storage = "float32" if call.inp.itemsize == 4 else call.dtype
     names = ("x", "weight", "y")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ascend_sim.chip import ChipSpec
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import Allocation, gm_operand
-from ascend_sim.ops.kernels.vector_common import BLOCK_BYTES, SOURCE, TARGET, share, vector_task
+from ascend_sim.ops.kernels.vector_common import BLOCK_BYTES, SOURCE, TARGET, share, vector_cores, vector_task
 from ascend_sim.ops.tiling.fields import ceil_div
 from ascend_sim.runtime import Task
 
@@ -49,7 +49,7 @@ def dilation_task(
     rows = max(room // spread.target_width, 1) if columns == spread.target_width else 1
     row_parts, column_parts = ceil_div(spread.target_height, rows), ceil_div(spread.target_width, columns)
     total = planes * row_parts * column_parts
-    blocks = min(total, chip.cores.aiv)
+    blocks = min(total, vector_cores(chip))
 
     def tiles(block: int) -> Iterator[tuple[int, int, int, int, int]]:
         """(plane, first row, rows, first column, columns) of each tile of a block."""

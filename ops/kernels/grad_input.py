@@ -1,21 +1,32 @@
-"""grad_input on the split architecture: img2col of the zero-inserted gradOutput x the turned weights, one L0C tile at a time.
+"""grad_input: img2col of the zero-inserted gradOutput x the turned weights, one L0C tile at a time.
 
     dx[M, N] = sum over kernel planes of im2col(gradOutput)[M, K] x rot180(weight)[K, N]
     M = H_in*W_in pixels, N = C_in, K = (C_out blocks of C0, k_h, k_w, C0)
 
-Dataflow: gradOutput (NDC1HWC0) GM -> L1, with zeros between the pixels where stride > 1; load_data_3d -> L0A, always at
-stride 1. Weights (FRACTAL_Z) GM -> L1; to L0B transposed and with the taps in reverse. Fixpipe casts to NDC1HWC0.
+Dataflow: gradOutput (NDC1HWC0) GM -> L1, with zeros between the pixels where stride > 1 (a coupled core builds them in UB);
+load_data_3d -> L0A, always at stride 1. Weights (FRACTAL_Z) GM -> L1; to L0B transposed and with the taps in reverse.
+Results leave L0C cast, in NDC1HWC0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import Allocation, gm_operand
-from ascend_sim.ops.kernels.cube_common import BLOCK_BYTES, CubeCall, CubePipeline, HeldOperand, WeightLayout
+from ascend_sim.ops.kernels.cube_common import (
+    BLOCK_BYTES,
+    CubeCall,
+    CubePipeline,
+    HeldOperand,
+    WeightLayout,
+    ZeroedQueue,
+    ub_share,
+)
+from ascend_sim.ops.kernels.vector_common import cut
 from ascend_sim.ops.params import ConvProblem
 from ascend_sim.ops.tiling.capacity import grad_input_l1, is_resident
 from ascend_sim.ops.tiling.fields import FRACTAL, GradInputTiling, ceil_div
@@ -44,14 +55,16 @@ def grad_input_task(
     sizes = [tensor.size for tensor in tensors]
 
     def build(block: int) -> list[Program]:
-        return [_Builder(call, tiling, KernelBuilder(table, block, "AIC", sizes, disarm=call.disarm)).program()]
+        return [
+            _Builder(call, tiling, KernelBuilder(table, block, call.core_kind, sizes, disarm=call.disarm)).program()
+        ]
 
     storage = "float32" if call.inp.itemsize == 4 else call.dtype
     names = ("grad_output", "weight", "grad_input")
     info = call.info(
         tiling, dict.fromkeys(names, storage), dict(zip(names, ("NC1HWC0", "FRACTAL_Z", "NC1HWC0"), strict=True))
     )
-    return Task(name, op_type, "AIC", tiling.block_dim, tensors, build, info=info)
+    return Task(name, op_type, call.core_kind, tiling.block_dim, tensors, build, info=info)
 
 
 def contributing_planes(problem: ConvProblem, depth: int) -> Iterator[tuple[int, int]]:
@@ -60,6 +73,39 @@ def contributing_planes(problem: ConvProblem, depth: int) -> Iterator[tuple[int,
         position = depth + problem.pad_front - plane * problem.dilation_d
         if position % problem.stride_d == 0 and 0 <= position // problem.stride_d < problem.d_out:
             yield plane, position // problem.stride_d
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of the zero-inserted map in L1, which is [blocks][rows][columns] of 32 bytes: `row` counts from the map's top,
+    `column` from the first one that L1 holds.
+    """
+
+    block: int
+    blocks: int
+    row: int
+    rows: int
+    column: int
+    columns: int
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.blocks * self.rows * self.columns * BLOCK_BYTES
+
+
+def spread_pieces(blocks: int, rows: tuple[int, int], columns: int, room: int) -> Iterator[Piece]:
+    """Pieces of at most `room` pixels that adjoin in L1: whole blocks, else rows of a block, else a part of a row.
+
+    `rows` is the first row and their number.
+    """
+    first, count = rows
+    at_once = max(room // (count * columns), 1)
+    most_rows, most_columns = max(room // columns, 1), min(columns, room)
+    for block, block_count in cut(blocks, at_once):
+        for row, row_count in cut(count, most_rows):
+            for column, column_count in cut(columns, most_columns):
+                yield Piece(block, block_count, first + row, row_count, column, column_count)
 
 
 class _Builder:
@@ -77,7 +123,12 @@ class _Builder:
         self.channel_blocks = ceil_div(p.c_out, self.c0)
         self.resident = is_resident(tiling, inp)
         a1, b1 = grad_input_l1(tiling, inp)
-        self.a1 = HeldOperand(k, "A1", tiling.al1_buffers, a1 // tiling.al1_buffers)
+        self.strided = p.stride_h > 1 or p.stride_w > 1
+        self.spread: ZeroedQueue | None = None
+        if self.strided and k.chip.cores.coupled:
+            self.spread = ZeroedQueue(k, "spread", [k.allocate("UB", ub_share(k), f"spread[{i}]") for i in range(2)])
+        producer = "MTE3" if self.spread is not None else "MTE2"
+        self.a1 = HeldOperand(k, "A1", tiling.al1_buffers, a1 // tiling.al1_buffers, producer)
         self.b1 = HeldOperand(k, "B1", tiling.bl1_buffers, b1 // tiling.bl1_buffers)
         tile_bytes = ceil_div(tiling.base_m, FRACTAL) * ceil_div(tiling.base_n, FRACTAL) * FRACTAL * FRACTAL * 4
         self.pipeline = CubePipeline(k, tiling.al0_buffers, tiling.cl0_buffers, tile_bytes)
@@ -94,6 +145,8 @@ class _Builder:
                     self.tile(task, m, m_count, n, n_count)
         self.a1.close()
         self.b1.close()
+        if self.spread is not None:
+            self.spread.close()
         self.pipeline.close()
         return self.k.finish()
 
@@ -140,45 +193,59 @@ class _Builder:
         if address is None:
             return
         first_block = task.group * self.inp.cout_g // self.c0 + block
-        width = self.width - self.crop
-        row_pitch, block_pitch = width * BLOCK_BYTES, window.rows * width * BLOCK_BYTES
-        plane_bytes = p.h_out * p.w_out * BLOCK_BYTES
-        source = ((task.batch * p.d_out + plane) * self.channel_blocks + first_block) * plane_bytes
-        # Real rows and columns are those at multiples of the stride; the first ones that are inside the window.
-        row = ceil_div(window.first_row, p.stride_h)
-        rows = (window.first_row + window.rows - 1) // p.stride_h - row + 1
-        column = ceil_div(self.crop, p.stride_w)
-        columns = p.w_out - column
-        source += (row * p.w_out + column) * BLOCK_BYTES
-        target = (
-            address
-            + (row * p.stride_h - window.first_row) * row_pitch
-            + (column * p.stride_w - self.crop) * BLOCK_BYTES
-        )
-        if p.stride_h > 1 or p.stride_w > 1:
-            k.fill("L1", address, blocks * block_pitch)
-            k.pipe_barrier("MTE2")
-        if rows > 0 and columns > 0:
-            if p.stride_w > 1:
-                for b in range(blocks):
-                    for r in range(rows):
-                        k.data_copy(
-                            "GM", "L1", target + b * block_pitch + r * p.stride_h * row_pitch,
-                            gm_operand(GRAD_OUTPUT, source + b * plane_bytes + r * p.w_out * BLOCK_BYTES),
-                            BLOCK_BYTES, columns, BLOCK_BYTES, p.stride_w * BLOCK_BYTES, operand="A",
-                        )  # fmt: skip
-            elif p.stride_h > 1 or columns < p.w_out:
-                for b in range(blocks):
-                    k.data_copy(
-                        "GM", "L1", target + b * block_pitch, gm_operand(GRAD_OUTPUT, source + b * plane_bytes),
-                        columns * BLOCK_BYTES, rows, p.w_out * BLOCK_BYTES, p.stride_h * row_pitch, operand="A",
-                    )  # fmt: skip
-            else:
-                k.data_copy(
-                    "GM", "L1", target, gm_operand(GRAD_OUTPUT, source), rows * row_pitch, blocks, plane_bytes, block_pitch,
-                    operand="A",
-                )  # fmt: skip
+        line = (task.batch * p.d_out + plane) * self.channel_blocks + first_block
+        source = line * p.h_out * p.w_out * BLOCK_BYTES
+        rows, width = (window.first_row, window.rows), self.width - self.crop
+        if self.spread is not None:
+            for piece in spread_pieces(blocks, rows, width, ub_share(k) // BLOCK_BYTES):
+                buffer = self.spread.acquire_zeroed(piece.size)
+                self.copy_pixels("UB", buffer, source, piece)
+                self.spread.publish()
+                offset = ((piece.block * rows[1] + piece.row - rows[0]) * width + piece.column) * BLOCK_BYTES
+                k.data_copy("UB", "L1", address + offset, self.spread.take(), piece.size, operand="A")
+                self.spread.release()
+        else:
+            whole = Piece(0, blocks, *rows, 0, width)
+            if self.strided:
+                k.fill("L1", address, whole.size)
+                k.pipe_barrier("MTE2")
+            self.copy_pixels("L1", address, source, whole)
         self.a1.loaded()
+
+    def copy_pixels(self, space: str, address: int, source: int, piece: Piece) -> None:
+        """The real pixels of a piece of the zero-inserted map to their places in a buffer; block 0 starts at `source` in GM."""
+        p, k = self.p, self.k
+        row_pitch = piece.columns * BLOCK_BYTES
+        block_pitch, plane_bytes = piece.rows * row_pitch, p.h_out * p.w_out * BLOCK_BYTES
+        # Real rows and columns are those at multiples of the stride; the first ones that are inside the piece.
+        row = ceil_div(piece.row, p.stride_h)
+        rows = (piece.row + piece.rows - 1) // p.stride_h - row + 1
+        left = self.crop + piece.column
+        column = ceil_div(left, p.stride_w)
+        columns = (left + piece.columns - 1) // p.stride_w - column + 1
+        if rows <= 0 or columns <= 0:
+            return
+        source += piece.block * plane_bytes + (row * p.w_out + column) * BLOCK_BYTES
+        target = address + (row * p.stride_h - piece.row) * row_pitch + (column * p.stride_w - left) * BLOCK_BYTES
+        if p.stride_w > 1:
+            for b in range(piece.blocks):
+                for r in range(rows):
+                    k.data_copy(
+                        "GM", space, target + b * block_pitch + r * p.stride_h * row_pitch,
+                        gm_operand(GRAD_OUTPUT, source + b * plane_bytes + r * p.w_out * BLOCK_BYTES),
+                        BLOCK_BYTES, columns, BLOCK_BYTES, p.stride_w * BLOCK_BYTES, operand="A",
+                    )  # fmt: skip
+        elif p.stride_h > 1 or columns < p.w_out:
+            for b in range(piece.blocks):
+                k.data_copy(
+                    "GM", space, target + b * block_pitch, gm_operand(GRAD_OUTPUT, source + b * plane_bytes),
+                    columns * BLOCK_BYTES, rows, p.w_out * BLOCK_BYTES, p.stride_h * row_pitch, operand="A",
+                )  # fmt: skip
+        else:
+            k.data_copy(
+                "GM", space, target, gm_operand(GRAD_OUTPUT, source), rows * row_pitch, piece.blocks, plane_bytes,
+                block_pitch, operand="A",
+            )  # fmt: skip
 
     def load_b1(self, task: GradInputTask, plane: int, slices: range, m: int, n: int, n_count: int) -> None:
         """Weights of output-channel blocks `slices` for input channels n ..: [cin1][tap][slices][16][C0] in L1."""
@@ -243,13 +310,9 @@ class _Builder:
     def write(self, task: GradInputTask, m: int, m_count: int, n: int, n_count: int) -> None:
         """The finished tile to gradInput."""
         p = self.p
-        self.pipeline.tiles.publish()
-        tile = self.pipeline.tiles.take()
         total_blocks = ceil_div(p.c_in, self.c0)
         block = (task.group * self.inp.cin_g + n) // self.c0
         plane_bytes = p.h_in * p.w_in * BLOCK_BYTES
         offset = ((task.batch * p.d_in + task.depth) * total_blocks + block) * plane_bytes + m * BLOCK_BYTES
         dtype = "float32" if self.itemsize == 4 else self.call.dtype
-        rows = ceil_div(m_count, FRACTAL) * FRACTAL
-        self.k.fixpipe(gm_operand(GRAD_INPUT, offset), tile, m_count, n_count, rows, dtype, self.c0, plane_bytes)
-        self.pipeline.tiles.release()
+        self.pipeline.drain(gm_operand(GRAD_INPUT, offset), m_count, n_count, dtype, self.c0, plane_bytes)

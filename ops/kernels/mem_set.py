@@ -8,7 +8,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.numerics import numpy_dtype
-from ascend_sim.ops.kernels.vector_common import require_positive, share, vector_task
+from ascend_sim.ops.kernels.vector_common import require_positive, share, vector_cores, vector_task
 from ascend_sim.ops.tiling.fields import ceil_div
 from ascend_sim.runtime import Task
 
@@ -31,7 +31,7 @@ def mem_set_task(
     require_positive(name, nbytes=nbytes)
     line = chip.memory.l2_line_bytes
     lines = ceil_div(nbytes, line)
-    blocks = min(lines, chip.cores.aiv)
+    blocks = min(lines, vector_cores(chip))
 
     def body(k: KernelBuilder, block: int) -> None:
         first, count = share(lines, blocks, block)

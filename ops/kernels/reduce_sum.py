@@ -25,6 +25,7 @@ from ascend_sim.ops.kernels.vector_common import (
     cut,
     padded,
     require_positive,
+    vector_cores,
     vector_task,
 )
 from ascend_sim.ops.tiling.fields import ceil_div, ceil_to
@@ -55,7 +56,7 @@ def reduce_sum_task(
         raise SimError(f"{name}: dtype is {dtype}; it sums {', '.join(DTYPES)}")
     itemsize = int(numpy_dtype(dtype).itemsize)
     unit = BLOCK_BYTES // itemsize if hw == 1 else 1
-    per_block = ceil_div(ceil_div(c, unit), chip.cores.aiv) * unit
+    per_block = ceil_div(ceil_div(c, unit), vector_cores(chip)) * unit
     blocks = ceil_div(c, per_block)
 
     def body(k: KernelBuilder, block: int) -> None:

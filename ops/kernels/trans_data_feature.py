@@ -9,7 +9,15 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.trans_data import BlockLayout, Move, Turn, TurnTile, tile_bytes, turn_tiles
-from ascend_sim.ops.kernels.vector_common import BLOCK_BYTES, call_info, cut, require_positive, share, vector_task
+from ascend_sim.ops.kernels.vector_common import (
+    BLOCK_BYTES,
+    call_info,
+    cut,
+    require_positive,
+    share,
+    vector_cores,
+    vector_task,
+)
 from ascend_sim.ops.tiling.fields import ceil_div
 from ascend_sim.runtime import Task
 
@@ -122,8 +130,8 @@ def _task(
     layout = BlockLayout(c0 or BLOCK_BYTES // itemsize, itemsize)
     feature = _Feature(layout, n, c, d, hw, tile_bytes(chip.buffers["UB"]))
     pieces = feature.pieces()
-    parts = min(max(chip.cores.aiv // n, 1), len(pieces))
-    blocks = min(n, chip.cores.aiv) * parts
+    parts = min(max(vector_cores(chip) // n, 1), len(pieces))
+    blocks = min(n, vector_cores(chip)) * parts
 
     def tiles(block: int) -> Iterator[TurnTile]:
         group, part = divmod(block, parts)

@@ -21,6 +21,7 @@ from ascend_sim.ops.kernels.vector_common import (
     padded,
     require_positive,
     share,
+    vector_cores,
     vector_task,
 )
 from ascend_sim.ops.params import ConvProblem
@@ -252,11 +253,11 @@ def _task(
         1, c_in * groups, c_out, d_in=1, h_in=1, w_in=1, d_out=1, h_out=1, w_out=1, k_d=k_d, k_h=1, k_w=taps, groups=groups
     )  # fmt: skip
     # The merge of groups depends on C0, which `TilingInput` takes from the compute dtype.
-    inp = TilingInput(problem, BLOCK_BYTES // layout.c0, chip.cores.aiv, {}, chip.memory.l2_bytes)
+    inp = TilingInput(problem, BLOCK_BYTES // layout.c0, vector_cores(chip), {}, chip.memory.l2_bytes)
     filters = _Filter(layout, inp, tile_bytes(chip.buffers["UB"]))
     channels = inp.real_groups * inp.cout_padded
     channel_bytes = inp.cin1 * k_d * taps * layout.block_bytes
-    blocks = ceil_div(channels, max(channels // chip.cores.aiv + 1, ceil_div(_LEAST_BYTES, channel_bytes)))
+    blocks = ceil_div(channels, max(channels // vector_cores(chip) + 1, ceil_div(_LEAST_BYTES, channel_bytes)))
 
     def body(k: KernelBuilder, block: int) -> None:
         first, count = share(channels, blocks, block)

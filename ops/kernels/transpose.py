@@ -22,6 +22,7 @@ from ascend_sim.ops.kernels.vector_common import (
     cut,
     padded,
     share,
+    vector_cores,
     vector_task,
 )
 from ascend_sim.ops.tiling.fields import ceil_div
@@ -74,7 +75,7 @@ def transpose_task(
     column_parts = cut(turn.columns, max(most, c0), c0)
     matrices = prod(size for size, _, _ in turn.outer)
     total = matrices * len(row_parts) * len(column_parts)
-    blocks = min(total, chip.cores.aiv)
+    blocks = min(total, vector_cores(chip))
 
     def tiles(block: int) -> Iterator[tuple[int, int, int, int]]:
         """(source, target, rows, columns) of each tile of a block; places in elements."""

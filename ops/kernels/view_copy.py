@@ -23,6 +23,7 @@ from ascend_sim.ops.kernels.vector_common import (
     padded,
     require_positive,
     share,
+    vector_cores,
     vector_task,
 )
 from ascend_sim.runtime import Task
@@ -110,7 +111,7 @@ def view_copy_task(
     rows = cut(plan.rows.size, max(tile // padded(runs[0][1] * itemsize), 1))
     counts = [dim.size for dim in plan.outer] + [len(rows), len(runs)]
     tiles = math.prod(counts)
-    blocks = min(tiles, chip.cores.aiv)
+    blocks = min(tiles, vector_cores(chip))
 
     def places(first: int, count: int) -> Iterator[tuple[int, int, int, int]]:
         """(source, target, rows, run) of each tile, in elements."""

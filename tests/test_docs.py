@@ -1,0 +1,208 @@
+"""The documentation against the program: its examples run and print what it says, and what it names exists."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+Block = tuple[str, str]
+
+
+def blocks(page: Path) -> list[Block]:
+    """Language (nothing where it has no name) and text of every fenced block."""
+    return BLOCK.findall(page.read_text(encoding="utf-8"))
+
+
+def run_command(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """`ascend-sim ...` as the documentation writes it, in `folder`."""
+    program, *arguments = shlex.split(line, comments=True)
+    assert program == "ascend-sim", line
+    command = [sys.executable, "-m", "ascend_sim", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def commands(language: str) -> list[tuple[str, str]]:
+    """Every `ascend-sim` command in blocks of a language, with the text that follows it."""
+    found = []
+    for page in PAGES:
+        for kind, text in blocks(page):
+            if kind == language:
+                parts = re.split(r"^(?:\$ )?(ascend-sim .*)\n", text, flags=re.MULTILINE)
+                found += zip(parts[1::2], parts[2::2], strict=True)
+    return found
+
+
+@pytest.mark.parametrize(("command", "expected"), commands("console"), ids=lambda text: text[:40])
+def test_a_console_example_prints_what_the_page_shows(command: str, expected: str, tmp_path: Path) -> None:
+    done = run_command(command, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert without_trailing_blanks(done.stdout) == without_trailing_blanks(expected)
+
+
+@pytest.mark.parametrize("command", [command for command, _ in commands("sh")])
+def test_a_command_of_the_documentation_runs(command: str, tmp_path: Path) -> None:
+    done = run_command(command, tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_readme_shows_a_command_for_each_use_and_one_whole_example() -> None:
+    assert len(commands("console")) == 1
+    assert len(commands("sh")) >= 3
+
+
+def without_trailing_blanks(text: str) -> list[str]:
+    """Lines; tables are padded to equal length on a terminal and not on a page."""
+    return [line.rstrip() for line in text.strip().splitlines()]
+
+
+def python_examples(*, printing: bool) -> list[tuple[str, str]]:
+    """(page, code) of Python blocks that print, or of those that show values in comments."""
+    found = [(page, text) for page in PAGES for kind, text in blocks(page) if kind == "python"]
+    return [(page.name, code) for page, code in found if ("print(" in code) == printing]
+
+
+@pytest.mark.parametrize(("page", "code"), python_examples(printing=True), ids=lambda text: text[:16])
+def test_a_python_example_prints_what_the_page_shows(page: str, code: str, tmp_path: Path) -> None:
+    every = blocks(next(path for path in PAGES if path.name == page))
+    kind, expected = every[every.index(("python", code)) + 1]
+    assert kind in ("", "text"), f"{page}: the output must follow the example"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert without_trailing_blanks(done.stdout) == without_trailing_blanks(expected)
+
+
+@pytest.mark.parametrize(("page", "code"), python_examples(printing=False), ids=lambda text: text[:16])
+def test_a_python_example_has_the_values_beside_it(
+    page: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for kind, text in blocks(next(path for path in PAGES if path.name == page)):
+        named = re.match(r"# ([\w-]+\.yaml)\n", text)
+        if kind == "yaml" and named:
+            Path(named[1]).write_text(text, encoding="utf-8")
+    assert values_beside_comments(code), f"{page}: an example that shows nothing"
+
+
+def values_beside_comments(code: str) -> int:
+    """Run code; every expression with a comment behind it must have the value that the comment ends in. How many had."""
+    names: dict[str, object] = {}
+    lines, compared = code.splitlines(), 0
+    for statement in ast.parse(code).body:
+        comment = lines[statement.end_lineno - 1][statement.end_col_offset :].partition("#")[2].strip()
+        source = ast.unparse(statement)
+        if isinstance(statement, ast.Expr) and comment:
+            value = eval(source, names)
+            shown = repr(round(value, 1) if isinstance(value, float) else value)
+            assert comment.endswith(shown), f"{source} is {value!r}, the page says {comment!r}"
+            compared += 1
+        else:
+            exec(source, names)
+    return compared
+
+
+def test_a_case_of_the_readme_is_a_case(tmp_path: Path) -> None:
+    from ascend_sim.ops.case import load_case
+
+    (text,) = (text for kind, text in blocks(ROOT / "README.md") if kind == "yaml")
+    (tmp_path / "my_case.yaml").write_text(text, encoding="utf-8")
+    assert load_case(str(tmp_path / "my_case.yaml")).tensors["grad_output"][0] == (32, 64, 56, 56)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_names_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    links = [link.partition("#")[0] for link in re.findall(r"\]\((?!https?:)([^)]+)\)", text)]
+    missing = [link for link in links if link and not (page.parent / link).exists()]
+    paths = re.findall(r"`(?:\./)?([\w.-]+/[\w./*-]*)`", text)
+    for path in paths:
+        named = "." in path or path.endswith("/")
+        if not named or path.startswith("out/") or "NNNN" in path:  # a ratio, what a run writes, a placeholder
+            continue
+        if not any(any(base.glob(path.rstrip("/"))) for base in (ROOT, ROOT / "ascend_sim")):
+            missing.append(path)
+    assert not missing
+
+
+def tracked_files() -> list[Path]:
+    """The files of the repository; skips where there is no checkout."""
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        pytest.skip("no git checkout")
+    listed = subprocess.run([git, "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [path for name in listed.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def test_no_file_names_a_folder_of_somebodys_machine() -> None:
+    folders = "|".join(("work", "tmp", "root", "home", "Users", "mnt"))
+    somewhere = re.compile(rf"(?<![\w.*/>)\]-])/(?:{folders})/\w")
+    elsewhere = re.compile("|".join(("shared" + "/facts", "shared" + "/design", "shared" + "/spec")))
+    found = []
+    for path in tracked_files():
+        text = path.read_text(encoding="utf-8")
+        for number, line in enumerate(text.splitlines(), 1):
+            if somewhere.search(line) or elsewhere.search(line):
+                found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()[:80]}")
+    assert not found
+
+
+def rooms() -> dict[str, int]:
+    """Floor of every room, by its name inside the package, from the table of the design page."""
+    table = re.findall(
+        r"^\| (\d+) \| (.*?) \|", (ROOT / "docs" / "design.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    found = {}
+    for floor, names in table:
+        for name in re.findall(r"`([\w./]+/?)`", names):
+            if name != "ascend_sim.ops":
+                found[name.removeprefix("ascend_sim/").rstrip("/").removesuffix(".py")] = int(floor)
+    return found
+
+
+def imports(file: Path) -> set[str]:
+    """Rooms of the package that a module imports from."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        found |= {name.split(".")[1] for name in names if name.startswith("ascend_sim.")}
+    return found
+
+
+def modules() -> list[tuple[str, Path]]:
+    """(room, file) of every module but the package's own `__init__` and `__main__`."""
+    found = [("ops", file) for file in (ROOT / "ops").rglob("*.py")]
+    for file in (ROOT / "ascend_sim").rglob("*.py"):
+        room = file.relative_to(ROOT / "ascend_sim").parts[0].removesuffix(".py")
+        if not room.startswith("__"):
+            found.append((room, file))
+    return found
+
+
+def test_a_room_imports_only_from_floors_below_it() -> None:
+    floors = rooms()
+    top = max(floors.values())
+    wrong = []
+    for room, file in modules():
+        assert room in floors, f"{room} has no floor in the table of docs/design.md"
+        for other in imports(file) - {room}:
+            if floors[other] > floors[room] or (floors[other] == floors[room] != top):
+                wrong.append(f"{file.relative_to(ROOT)} imports from {other}")
+    assert not wrong
+
+
+def test_the_operators_reach_the_machine_through_kernel_and_runtime() -> None:
+    wrong = [file.name for room, file in modules() if room == "ops" and imports(file) & {"engine", "isa"}]
+    assert not wrong
