@@ -201,7 +201,7 @@ def _run_call(
 
 def _tbc_call(given: Mapping[str, Any], pad: int, grad_weight_dtype: str | None, cube_math_type: int) -> ConvTbcCall:
     """The vendor's argument list; outputs have the shapes and dtypes that the documents ask for."""
-    tensors = {name: _argument(name, value, "ND") for name, value in given.items()}
+    tensors: dict[str, Any] = {name: _argument(name, value, "ND") for name, value in given.items()}
     wanted = tensors["weight"].dtype if grad_weight_dtype is None else _dtype_name(grad_weight_dtype)
     return ConvTbcCall(
         *tensors.values(), int(pad), int(cube_math_type),
@@ -221,7 +221,8 @@ def check_case(case: Case, spec: ChipSpec, cube_math_type: int, conformance: str
         return check_conv_tbc(call, product, conformance, deterministic), list(conv_tbc.RULES)  # type: ignore[arg-type]
     attributes = case.attributes
     order = ("bias_sizes", "stride", "padding", "dilation", "transposed", "output_padding", "groups", "output_mask")
-    arguments = _call(specs, *(attributes[name] for name in order), cube_math_type)
+    named: dict[str, Any] = {name: attributes[name] for name in order}
+    arguments = _call(specs, **named, cube_math_type=cube_math_type)
     return check_conv_backward(arguments, product, conformance, deterministic), list(conv_backward.RULES)  # type: ignore[arg-type]
 
 

@@ -42,7 +42,8 @@ def accept(
         if wanted and (tensor := getattr(call, name)) is not None
     }
     return AcceptedCall(
-        normal.problem, normal.transposed, normal.rank, inputs, outputs, choice.compute_dtype, deterministic, conformance, tuple(result.warnings),
+        normal.problem, normal.transposed, normal.rank, inputs, outputs, choice.compute_dtype, deterministic, conformance,
+        tuple(result.warnings),
         per_kernel("tiling", tiling or {}), launch_sizes(block_dim), disarm or {},
         routes=frozenset(product.routes),
     )  # fmt: skip

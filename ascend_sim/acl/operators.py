@@ -164,7 +164,10 @@ def _phase_two(operator: str, workspace: Any, workspace_size: Any, executor: Any
         if space is not None and place is not None and space.meets(place):
             raise Refused(_WRONG, f"the workspace ({space}) and {name} ({place}) share memory")
     tensors = {name: _allocation(name, place) for name, place in ranges.items()}
-    tasks = bind(ready.plan, device().chip, tensors, _allocation("workspace", space))
+    try:
+        tasks = bind(ready.plan, device().chip, tensors, _allocation("workspace", space))
+    except SimError as error:
+        raise Refused("aclnn no kernel", str(error)) from error
     uses = [Use(place, name in ready.accepted.outputs) for name, place in ranges.items() if place is not None]
     if space is not None:
         uses.append(Use(space, True))

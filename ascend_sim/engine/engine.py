@@ -149,8 +149,6 @@ class Engine:
             run.launch = int(self.env.now)
             kind = _main_kind(run.task)
             overhead_us = launch.task_overhead_us[kind]  # type: ignore[index]
-            first_wave = min(run.task.block_dim, self._core_counts()[kind])
-            overhead_us += first_wave * launch.block_us.get(kind, 0.0)  # type: ignore[call-overload]
             if previous_end == run.launch:
                 overhead_us = max(overhead_us - launch.hidden_us, 0.0)
             yield self.env.timeout(self.chip.cycles(overhead_us))

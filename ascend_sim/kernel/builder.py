@@ -353,9 +353,9 @@ class KernelBuilder:
             if wrong.any():
                 row = int(np.flatnonzero(wrong)[0])
                 if limit[row] < 0:
-                    slot = int(program.rows[row, column]) >> SLOT_SHIFT
+                    tensor = int(program.rows[row, column]) >> SLOT_SHIFT
                     raise SimError(
-                        f"{program.where}: {program[row]}: {operand} is in tensor {slot}, "
+                        f"{program.where}: {program[row]}: {operand} is in tensor {tensor}, "
                         f"but the task has {len(self._sizes)} tensors, or it starts before the tensor"
                     )
                 raise SimError(

@@ -49,16 +49,20 @@ def _detail(table: PrecisionTable) -> Table:
         ">bit-equal", ">inf/NaN",
     ]  # fmt: skip
     grid = _grid([*head, "status", "compute", ">us", *figures])
+    first = table.rows[0].accumulate if table.rows else ""
     for row in table.rows:
+        own = bool(row.gradients) and row.same_as is None
+        if not own and row.accumulate != first:
+            continue  # the same line for every model
         lead = [*([row.chip] if several_chips else []), _SHORT[row.dtype], str(row.cube_math_type)]
-        lead += [row.accumulate] if several_models else []
+        lead += [row.accumulate if own else "-"] if several_models else []
         status = "no kernels" if row.status is None else str(row.status)
         lead += [status, _short(row.compute_dtype), "-" if row.total_us is None else f"{row.total_us:.2f}"]
         if row.same_as is not None:
             grid.add_row(*lead, Text(f"as type {row.same_as}", style="dim"))
         elif not row.gradients:
             grid.add_row(*lead, "-")
-        for name, of in row.gradients.items() if row.same_as is None else ():
+        for name, of in row.gradients.items() if own else ():
             grid.add_row(*lead, *_cells(name, of))
             lead = [""] * len(lead)
     return grid
@@ -87,7 +91,10 @@ def _side_by_side(table: PrecisionTable) -> Table:
     by_key: dict[tuple[str, int, str], dict[str, PrecisionRow]] = {}
     for row in table.rows:
         by_key.setdefault((row.dtype, row.cube_math_type, row.accumulate), {})[row.chip] = row
+    first = table.rows[0].accumulate if table.rows else ""
     for (dtype, number, model), rows in by_key.items():
+        if model != first and not any(row.gradients for row in rows.values()):
+            continue
         cells = [_SHORT[dtype], str(number), model]
         for chip in chips:
             row = rows[chip]
@@ -147,6 +154,9 @@ def notes(table: PrecisionTable) -> list[str]:
         lines += [f"  {_gradient(name, of)}" for name, of in row.gradients.items()]
         lines += [f"  warning: {text}" for text in dict.fromkeys(one.warning for one in rows) if text]
     lines += _refusals(table, several)
+    found = sum(row.findings for row in table.rows if row.same_as is None)
+    if found:
+        lines.append(f"{found} findings (hazards, uninitialised reads): `ascend-sim run` names them.")
     if any(row.gradients for row in table.rows):
         lines.append(
             f"Sums are a model ({', '.join(models)}): the order in which the cube adds is not published, so no last bit here "

@@ -114,9 +114,8 @@ class CubePipeline:
         tiles = [k.allocate("L0C", tile_bytes, f"L0C[{i}]") for i in range(l0c_buffers)]
         if k.chip.cores.coupled:
             self.tiles = BufferQueue(k, "L0C", "M", "V", tiles)
-            self._staged = BufferQueue(
-                k, "result", "V", "MTE3", [k.allocate("UB", ub_share(k), f"result[{i}]") for i in range(2)]
-            )
+            results = [k.allocate("UB", ub_share(k), f"result[{i}]") for i in range(2)]
+            self._staged = BufferQueue(k, "result", "V", "MTE3", results)
         else:
             self.tiles = BufferQueue(k, "L0C", "M", "FIX", tiles)
 

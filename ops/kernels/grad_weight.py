@@ -61,9 +61,8 @@ def grad_weight_task(
     stream_k = tiling.stream_k_type != STREAM_NONE
 
     def build(block: int) -> list[Program]:
-        programs = [
-            _CubeBuilder(call, tiling, KernelBuilder(table, block, call.core_kind, sizes, disarm=call.disarm)).program()
-        ]
+        k = KernelBuilder(table, block, call.core_kind, sizes, disarm=call.disarm)
+        programs = [_CubeBuilder(call, tiling, k).program()]
         if stream_k:
             for sub_block in range(call.chip.cores.aiv_per_aic):
                 k = KernelBuilder(table, block, "AIV", sizes, sub_block=sub_block, disarm=call.disarm)

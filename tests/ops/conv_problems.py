@@ -97,10 +97,9 @@ def problems(draw: st.DrawFn) -> Problem:
         draw(pair(st.integers(1, 5), st.integers(1, 5))), draw(pair(st.integers(1, 4), st.integers(1, 4))), pads,
         draw(pair(st.integers(1, 3), st.integers(1, 3))), groups, draw(st.booleans()),
     )  # fmt: skip
-    grown = tuple(max(size, size + 1 - out) for size, out in zip(problem.size, problem.out_size, strict=True))
     while min(problem.out_size) < 1:  # the kernel does not fit: a larger map
-        grown = tuple(size + (out < 1) for size, out in zip(problem.size, problem.out_size, strict=True))
-        problem = replace(problem, size=grown)
+        height, width = (size + (out < 1) for size, out in zip(problem.size, problem.out_size, strict=True))
+        problem = replace(problem, size=(height, width))
     return problem
 
 
@@ -142,10 +141,11 @@ def compute_dtype(dtypes: tuple[str, ...], cube_math_type: int, conformance: str
 
 
 def rounded(array: Array, dtype: str) -> Array:
-    """An operand as the cube multiplies it, in float64. HF32 keeps 11 bits of the fraction, halves away from zero."""
+    """An operand as the cube multiplies it, in float64. HF32 keeps 11 bits of the fraction, ties to even."""
     wide = np.asarray(array, np.float32)
     if dtype == "hf32":
-        wide = ((wide.view(np.uint32) + np.uint32(1 << 11)) & np.uint32(0xFFFFF000)).view(np.float32)
+        bits = wide.view(np.uint32)
+        wide = ((bits + np.uint32(0x7FF) + (bits >> 12 & 1)) & np.uint32(0xFFFFF000)).view(np.float32)
     elif dtype != "float32":
         wide = wide.astype(DTYPES[dtype]).astype(np.float32)
     return wide.astype(np.float64)

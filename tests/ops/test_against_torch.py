@@ -22,7 +22,7 @@ from conv_problems import (
     same_bits,
     worst_error_over_bound,
 )
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from ascend_sim import AclnnError, Result
@@ -86,8 +86,14 @@ CALLS = (problems(), st.sampled_from(sorted(DTYPES)), MASKS, st.booleans(), NUMB
 MIXED_CALLS = (
     problems(), st.tuples(*[st.sampled_from(MIXED)] * 3), st.integers(0, 3), st.booleans(), st.booleans(), NUMBERS,
 )  # fmt: skip
-QUICK = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-LONG = settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Problems are small and a run takes half a second: shrinking would cost minutes and gain little.
+QUICK = settings(
+    max_examples=15,
+    deadline=None,
+    phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+LONG = settings(QUICK, max_examples=250)
 
 
 def check_layouts(
