@@ -203,8 +203,9 @@ def _tbc_call(given: Mapping[str, Any], pad: int, grad_weight_dtype: str | None,
     """The vendor's argument list; outputs have the shapes and dtypes that the documents ask for."""
     tensors: dict[str, Any] = {name: _argument(name, value, "ND") for name, value in given.items()}
     wanted = tensors["weight"].dtype if grad_weight_dtype is None else _dtype_name(grad_weight_dtype)
+    grad_output, features, weight, bias = tensors.values()
     return ConvTbcCall(
-        *tensors.values(), int(pad), int(cube_math_type),
+        grad_output, features, weight, bias, int(pad), int(cube_math_type),
         TensorArg(tensors["input"].shape, tensors["input"].dtype),
         TensorArg(tensors["weight"].shape, wanted),
         TensorArg(tensors["bias"].shape, tensors["bias"].dtype),

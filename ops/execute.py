@@ -67,10 +67,11 @@ def _part(whole: Allocation, offset: int, size: int, name: str) -> Allocation:
 
 
 def gradient(call: AcceptedCall, allocation: Allocation, name: str) -> Array:
-    """An output as the caller sees it: his shape and dtype."""
+    """An output as the caller sees it: his shape and dtype; 8-bit formats as uint8 codes."""
     tensor = call.returned.get(name, call.outputs[name])
     assert allocation.data is not None
-    flat = allocation.data.view(numpy_dtype(tensor.dtype))
+    dtype = numpy_dtype(tensor.dtype)
+    flat = allocation.data.view(dtype if dtype.itemsize > 1 else np.uint8)
     return view_of(flat, tensor).copy()
 
 

@@ -315,7 +315,7 @@ class _Planner:
             )
         op_type = self.data_op_type()
         stand_in = op_type != "Conv3DBackpropInputV2"
-        tiling = choose_grad_input(call.inp, self.call.tiling.get("grad_input"), stand_in=stand_in)
+        tiling = choose_grad_input(call.inp, self.call.tiling.get("grad_input"), stand_in=stand_in, chip=self.chip)
         blocks = self.call.block_dim.get("grad_input")
         return op_type, lambda chip, t: grad_input_task(
             call, tiling, [t[n] for n in names], "grad_input", op_type, blocks
@@ -347,7 +347,9 @@ class _Planner:
         """Which operator the library takes for grad_weight (ops-nn routing: stated; its shape lists are not included)."""
         p = self.p
         if self.call.rank != 5:
-            return "Conv3DBackpropFilter" if self.call.deterministic else "Conv2DBackpropFilter"
+            # A 2-D call never goes to a 3-D kernel on coupled chips, which have none.
+            deterministic_3d = self.call.deterministic and not self.chip.cores.coupled
+            return "Conv3DBackpropFilter" if deterministic_3d else "Conv2DBackpropFilter"
         taps = p.k_h * p.k_w
         channels = self.inp.cout_padded >= 128 and p.k_d * taps * self.inp.cin1 * self.inp.c0 >= 128
         basic = self.itemsize == 2 and (taps == 1 or (taps in (4, 9, 16) and channels))
@@ -360,7 +362,7 @@ class _Planner:
         p, deterministic = self.p, self.call.deterministic
         call = CubeCall(self.chip, self.inp, self.call.compute_dtype, self.call.disarm.get("grad_weight", ()))
         stand_in = not (deterministic or self.filter_op_type() == "Conv3DBackpropFilterV2")
-        tiling = choose_grad_weight(self.inp, self.call.tiling.get("grad_weight"), stand_in=stand_in)
+        tiling = choose_grad_weight(self.inp, self.call.tiling.get("grad_weight"), stand_in=stand_in, chip=self.chip)
         block_dim = self.call.block_dim.get("grad_weight")
         layout = WeightLayout.of(self.inp, 4)
         size = layout.total_bytes(self.inp.real_groups)

@@ -47,7 +47,8 @@ def _judge(
     inputs, gradients = in_problem_order(call, inputs), in_problem_order(call, gradients)
     operands = {name: operand(array, call, model) for name, array in inputs.items()}
     result = {}
-    for name, gradient in gradients.items():
+    for name, codes in gradients.items():
+        gradient = typed(codes, call.outputs[name].dtype)
         total, squares, *_ = sums(call, name, operands, inputs["grad_output"])
         verdict = verdict_of(call, name, gradient, total, squares, model)
         compute = computed_in(call, name)
@@ -67,6 +68,11 @@ def _judge(
             result[name]["wrong"] = verdict.wrong
             result[name]["first_wrong"] = verdict.to_dict()["first_wrong"]
     return result
+
+
+def typed(array: Array, dtype: str) -> Array:
+    """uint8 codes of an ml_dtypes format as that format (hifloat8 has no numpy dtype and stays codes)."""
+    return array.view(numpy_dtype(dtype)) if array.dtype == np.uint8 else array
 
 
 def in_problem_order(call: AcceptedCall, arrays: Mapping[str, Array]) -> dict[str, Array]:

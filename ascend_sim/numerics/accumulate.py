@@ -106,8 +106,10 @@ def _add_three(a: Float64, b: Float64, c: Float64) -> tuple[Float64, Float64]:
     partial, error = _two_sum(b, c)
     high, rest = _two_sum(a, partial)
     rest, last = _two_sum(rest, error)
-    high, rest = _two_sum(high, rest)
-    return high, rest + last  # `last` is smaller than the last digit of `rest`: the sign is right
+    total, rest = _two_sum(high, rest)
+    if not np.isfinite(high).all():
+        total = np.where(np.isfinite(high), total, high)
+    return total, rest + last  # `last` is smaller than the last digit of `rest`: the sign is right
 
 
 def _round_once(high: Float64, low: Float64) -> Float32:

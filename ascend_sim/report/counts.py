@@ -41,12 +41,16 @@ def kernel_counts(task: Task, programs: Sequence[Program]) -> dict[str, Any]:
 
 
 def cube_work_cycles(programs: Sequence[Program]) -> list[int]:
-    """Mmad cycles without heads of every block that has a cube, in block order; empty for a vector kernel."""
+    """Mmad cycles without heads of every block that has a cube, in block order; empty for a vector kernel.
+
+    Where cube and vector unit share a core, a kernel that never multiplies is a vector kernel.
+    """
     cycles: dict[int, int] = {}
     for program in programs:
-        if program.core_kind != "AIV":
-            table = program.table
-            work = table.column("work") * [isinstance(one, Mmad) for one in table.instructions]
+        table = program.table
+        multiplies = [isinstance(one, Mmad) for one in table.instructions]
+        if program.core_kind == "AIC" or (program.core_kind == "AI_CORE" and any(multiplies)):
+            work = table.column("work") * multiplies
             cycles[program.block] = cycles.get(program.block, 0) + int(work[program.rows[:, 0]].sum())
     return [cycles[block] for block in sorted(cycles)]
 

@@ -1,4 +1,4 @@
-"""Cast: a contiguous tensor in another floating-point format, rounded to nearest even once.
+"""Cast: a contiguous tensor in another floating-point format, rounded once (nearest even; hifloat8: half away).
 
 The vector unit converts between fp32 and the 16-bit formats only (asc-devkit, Vector instruction performance page), so fp16
 to bf16 and back are two instructions through an exact fp32 copy in UB.
@@ -28,8 +28,9 @@ from ascend_sim.ops.tiling.fields import ceil_div
 from ascend_sim.runtime import Task
 
 DTYPES = ("float16", "bfloat16", "float32")
+TARGETS = (*DTYPES, "hifloat8", "float8_e4m3fn")
 WIDE = "float32"
-_LINE_ELEMENTS = 256  # blocks begin on a 512-byte L2 line of the 16-bit side
+_LINE_ELEMENTS = 512  # blocks begin on a 512-byte L2 line of an 8-bit side, so of a wider one too
 
 
 def cast_task(
@@ -46,8 +47,10 @@ def cast_task(
     """A launch that writes `count` elements of `source` to `target` in `to_dtype`. Raises SimError for other dtypes."""
     name = name or f"Cast_{source.name}"
     require_positive(name, count=count)
-    if from_dtype == to_dtype or from_dtype not in DTYPES or to_dtype not in DTYPES:
-        raise SimError(f"{name}: cast from {from_dtype} to {to_dtype}; it converts between {', '.join(DTYPES)}")
+    if from_dtype == to_dtype or from_dtype not in DTYPES or to_dtype not in TARGETS:
+        raise SimError(
+            f"{name}: cast from {from_dtype} to {to_dtype}; it converts from {', '.join(DTYPES)} to {', '.join(TARGETS)}"
+        )
     sizes = numpy_dtype(from_dtype).itemsize, numpy_dtype(to_dtype).itemsize
     two_steps = WIDE not in (from_dtype, to_dtype)
     bytes_per_element = 2 * sum(sizes) + (4 if two_steps else 0)

@@ -346,6 +346,8 @@ class _VectorBuilder:
                 source = block * _slot_bytes(self.tiling) + start * block_bytes
                 k.data_copy("GM", "UB", slots.acquire(), gm_operand(WORKSPACE, source), count * block_bytes)
                 slots.publish()
+                if k.chip.vector.latency:  # else a result is there when the next instruction starts
+                    k.pipe_barrier("V")
                 k.vector_binary("add", total, total, slots.take(), "float32", count * block_bytes // 4)
                 slots.release()
             sums.publish()

@@ -1,10 +1,18 @@
-"""The tiling a kernel gets: the vendor's where its open procedure applies, else a stand-in, or the user's fields."""
+"""The tiling a kernel gets: the vendor's where its open procedure applies, else a stand-in, or the user's fields.
+
+`configs/tilings.yaml` says which architectures have an open procedure here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import resources
 from typing import Any, TypeVar
 
+import yaml
+
+from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.tiling.capacity import (
     ACCUMULATOR_BYTES,
@@ -21,6 +29,7 @@ from ascend_sim.ops.tiling.fields import (
     FRACTAL,
     SPLIT_GRID,
     SPLIT_STREAM_K,
+    STREAM_NONE,
     GradInputTiling,
     GradWeightTiling,
     TilingInput,
@@ -57,15 +66,32 @@ DERIVED = {
 }
 
 
+@cache
+def open_procedures() -> Mapping[str, Mapping[str, str]]:
+    """Architecture -> kernel -> source of the vendor's open procedure."""
+    text = resources.files("ascend_sim.configs").joinpath("tilings.yaml").read_text()
+    found: Mapping[str, Mapping[str, str]] = yaml.safe_load(text)
+    return found
+
+
+def _has_procedure(chip: ChipSpec | None, kernel: str) -> bool:
+    return chip is None or kernel in open_procedures().get(chip.identity.arch, {})
+
+
 def choose_grad_input(
-    inp: TilingInput, overrides: Mapping[str, Any] | None = None, *, stand_in: bool = False
+    inp: TilingInput,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    stand_in: bool = False,
+    chip: ChipSpec | None = None,
 ) -> GradInputTiling:
     """Tiling of grad_input; `overrides` are the user's fields in the vendor's spelling.
 
     Fields that are left out are derived again where they depend on those given. `stand_in` says that the real kernel is
-    a closed library, not the V2 kernel. Raises TilingError with the formula and the limit for what cannot run.
+    a closed library, not the V2 kernel. `chip` says which open procedures apply (None: every one). Raises TilingError
+    with the formula and the limit for what cannot run.
     """
-    tiling = _automatic_grad_input(inp)
+    tiling = _automatic_grad_input(inp) if _has_procedure(chip, "grad_input") else _roomy_grad_input(inp)
     if stand_in:
         tiling = tiling.but(source="stand-in")
     if not overrides:
@@ -80,10 +106,17 @@ def choose_grad_input(
 
 
 def choose_grad_weight(
-    inp: TilingInput, overrides: Mapping[str, Any] | None = None, *, stand_in: bool = False
+    inp: TilingInput,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    stand_in: bool = False,
+    chip: ChipSpec | None = None,
 ) -> GradWeightTiling:
-    """Tiling of grad_weight; arguments as for `choose_grad_input`."""
-    tiling = _automatic_grad_weight(inp)
+    """Tiling of grad_weight; arguments as for `choose_grad_input`. Without flags between cores there is no StreamK."""
+    together = chip is None or chip.sync.cross_flag_ids > 0
+    tiling = _automatic_grad_weight(inp) if _has_procedure(chip, "grad_weight") else sound_grad_weight(inp)
+    if not together:
+        tiling = _alone(tiling, inp)
     if stand_in:
         tiling = tiling.but(source="stand-in")
     if not overrides:
@@ -99,10 +132,15 @@ def choose_grad_weight(
     tasks = task_count(tiling, inp)
     shared = (
         stream_k(tiling, tasks, inp)
-        if tiling.template == SPLIT_STREAM_K
+        if tiling.template == SPLIT_STREAM_K and together
         else tiling.but(block_dim=min(tasks, inp.cores))
     )
     tiling = shared.but(**given)
+    if chip is not None and not together and tiling.stream_k_type != STREAM_NONE:
+        raise TilingError(
+            f"streamKType = {tiling.stream_k_type}: cores that share a task meet at a flag between cores, and {chip.name} "
+            "has none (chip file, sync.cross_flag_ids)"
+        )
     tiling = tiling.but(bl1_bound=bl1_bound(tiling, inp, clipped=True), source="manual")
     _check_stream_k(tiling, tasks)
     check_grad_weight(tiling, inp)
@@ -116,6 +154,19 @@ def _automatic_grad_input(inp: TilingInput) -> GradInputTiling:
         except TilingError:
             pass  # the vendor refuses; a smaller block may still do
     return sound_grad_input(inp)
+
+
+def _roomy_grad_input(inp: TilingInput) -> GradInputTiling:
+    """The sound tiling, with two L0C buffers where they fit: a tile leaves while the next one is multiplied."""
+    tiling = sound_grad_input(inp)
+    double = tiling.but(cl0_buffers=2)
+    return double if fits_l0(double, inp) else tiling
+
+
+def _alone(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
+    """The same tiling with every task on one core."""
+    cores = min(task_count(tiling, inp), inp.cores)
+    return tiling.but(stream_k_type=STREAM_NONE, core_stream_k=0, block_dim=cores)
 
 
 def _automatic_grad_weight(inp: TilingInput) -> GradWeightTiling:

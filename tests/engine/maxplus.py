@@ -1,7 +1,8 @@
 """The timeline of programs as a max-plus recurrence: one pass over the rows in issue order, no event queue.
 
 Written from the contract of programs and time, not from the engine: a set stands before its wait in issue order, so every
-time of a row is a max or a sum of times of earlier rows. Transfers run at the speed of their port.
+time of a row is a max or a sum of times of earlier rows. Transfers run at the speed of their port,
+unless somebody says how long each one took.
 
 - The scalar unit issues in order. A row costs the issue time, then waits for a place in its pipe's queue: the row `depth`
   places before it on that pipe must have left the queue. A row leaves when the pipe takes it up, a wait when it is over.
@@ -18,7 +19,7 @@ time of a row is a max or a sum of times of earlier rows. Transfers run at the s
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ascend_sim.isa.base import Instruction
@@ -94,11 +95,19 @@ def port_cycles(program: Program, row: int, bases: Sequence[int]) -> int:
     return -(-size * 65536 // int(access.rate * 65536))
 
 
-def schedule(programs: Sequence[Program], bases: Sequence[int]) -> list[Times]:
+Moved = Mapping[tuple[int, int], tuple[int, int]]
+"""(program, row) of a transfer -> the cycles that it took beyond its head, and how much later than usual it retires."""
+
+
+def schedule(programs: Sequence[Program], bases: Sequence[int], moved: Moved | None = None) -> list[Times]:
     """The times of programs that begin together; programs of one task, all of its blocks at once."""
     cross = CrossCounters(programs)
     times = [Times([], [], [], 0) for _ in programs]
-    waiting = [_run(program, bases, cross, result) for program, result in zip(programs, times, strict=True)]
+    known = moved or {}
+    waiting = [
+        _run(program, bases, cross, result, {row: took for (p, row), took in known.items() if p == index})
+        for index, (program, result) in enumerate(zip(programs, times, strict=True))
+    ]
     while waiting:
         answers = [(run, next(run, None)) for run in waiting]
         if all(got_on is False for _, got_on in answers):
@@ -107,7 +116,9 @@ def schedule(programs: Sequence[Program], bases: Sequence[int]) -> list[Times]:
     return times
 
 
-def _run(program: Program, bases: Sequence[int], cross: CrossCounters, times: Times) -> Iterator[bool]:
+def _run(
+    program: Program, bases: Sequence[int], cross: CrossCounters, times: Times, moved: Mapping[int, tuple[int, int]]
+) -> Iterator[bool]:
     """One pass; yields at a cross-core wait whose end is not known yet, and whether it got on since it last did."""
     chip = program.table.chip
     sync = chip.sync
@@ -177,9 +188,10 @@ def _run(program: Program, bases: Sequence[int], cross: CrossCounters, times: Ti
             cost = instruction.cost(chip)
             head = cost.head_stream if pipe.worked_until == begin else cost.head_first
             pipe.left.append(begin)
-            pipe.free = begin + head + cost.work + port_cycles(program, row, bases)
+            took, late = moved[row] if row in moved else (port_cycles(program, row, bases), 0)
+            pipe.free = begin + head + cost.work + took
             pipe.worked_until = pipe.free
-            pipe.retired = max(pipe.retired, pipe.free + cost.latency)
+            pipe.retired = max(pipe.retired, pipe.free + cost.latency + late)
             pipe.retirements.append(pipe.retired)
             _note(times, begin, pipe.free, pipe.retired)
     times.finish = max([scalar, *(max(p.retired, p.free) for p in pipes.values())])

@@ -87,7 +87,10 @@ def steps(most: int = 60) -> st.SearchStrategy[list[Step]]:
 
 
 def writer(kind: str, actions: list[Step], slot: int = 0) -> Writer:
-    """Writes `actions` for a core of `kind`, on tensors `slot` and `slot` + 1: waits without a set before them are left out, sets left over are waited for."""
+    """Writes `actions` for a core of `kind`, on tensors `slot` and `slot` + 1.
+
+    Waits without a set before them are left out, sets left over are waited for.
+    """
 
     def write(k: KernelBuilder) -> None:
         flags: dict[str, Flag] = {}

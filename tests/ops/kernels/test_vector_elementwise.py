@@ -69,7 +69,7 @@ def test_cast_blocks(count: int, blocks: int) -> None:
 @pytest.mark.parametrize("pair", [("float16", "float16"), ("float32", "int8")])
 def test_cast_refuses(pair: tuple[str, str]) -> None:
     space = Allocation(0, 100, "x", None)
-    with pytest.raises(SimError, match="converts between"):
+    with pytest.raises(SimError, match="it converts from"):
         cast_task(chip(), space, space, 4, *pair)
 
 

@@ -1,0 +1,198 @@
+"""The cube kernels under any tiling and launch size: the same values, nothing found, and no more work than is needed.
+
+Operands are small whole numbers: fp32 sums of them are exact in any order, so every tiling has one right answer.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from conv_problems import Array, Mask, Problem, operands, problems, same_bits, torch_gradients
+from hypothesis import HealthCheck, Phase, assume, event, given, settings
+from hypothesis import strategies as st
+
+from ascend_sim import Result
+from ascend_sim.errors import SimError, TilingError
+from ascend_sim.ops.kernels.cube_common import WeightLayout
+from ascend_sim.ops.params import ConvProblem
+from ascend_sim.ops.tiling.fields import TilingInput
+
+ONLY: dict[str, Mask] = {"grad_input": (True, False, False), "grad_weight": (False, True, False)}
+KERNELS = list(ONLY)
+SETTINGS = settings(
+    max_examples=20,
+    deadline=None,
+    phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+LAYER = Problem(2, 32, 48, (12, 10))
+
+
+def whole_numbers(problem: Problem, dtype: str = "float16", seed: int = 0) -> dict[str, Array]:
+    return {
+        name: np.rint(2 * array.astype(np.float32)).astype(array.dtype)
+        for name, array in operands(problem, dtype, seed).items()
+    }
+
+
+@cache
+def known(problem: Problem, kernel: str, dtype: str = "float16") -> Array:
+    result = problem.run(whole_numbers(problem, dtype), ONLY[kernel], mode="functional")
+    assert result.report.passed
+    return result.gradients[kernel]
+
+
+def kernel_of(result: Result, name: str) -> dict[str, Any]:
+    return next(kernel for kernel in result.report.to_dict()["kernels"] if kernel["name"] == name)
+
+
+def sixteens(most: int) -> st.SearchStrategy[int]:
+    return st.integers(1, most).map(lambda fractals: 16 * fractals)
+
+
+COMMON: dict[str, st.SearchStrategy[int]] = {
+    "baseM": sixteens(8), "baseN": sixteens(12), "baseK": sixteens(9), "stepKa": st.integers(1, 9),
+    "stepKb": st.integers(1, 9),
+} | dict.fromkeys(("al0Pbuffer", "bl0Pbuffer", "cl0Pbuffer", "al1Pbuffer", "bl1Pbuffer"), st.integers(1, 2))  # fmt: skip
+FIELDS: dict[str, dict[str, st.SearchStrategy[int]]] = {
+    "grad_input": COMMON | {"singleCoreM": st.integers(1, 200), "singleCoreCin": sixteens(4), "coreNum": st.integers(1, 30)},
+    "grad_weight": COMMON
+    | {"stepM": st.integers(1, 3), "stepN": st.integers(1, 3), "singleCoreM": sixteens(4), "singleCoreBatch": st.integers(1, 3),
+       "iterateOrder": st.integers(0, 1), "usedCoreNum": st.integers(1, 20)},
+}  # fmt: skip
+
+
+@st.composite
+def tilings(draw: st.DrawFn, kernel: str) -> dict[str, int]:
+    """Some fields of a kernel's tiling; many of them fit."""
+    fields = draw(st.lists(st.sampled_from(sorted(FIELDS[kernel])), max_size=6, unique=True))
+    return {field: draw(FIELDS[kernel][field], field) for field in fields}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@SETTINGS
+@given(data=st.data(), problem=st.one_of(st.just(LAYER), problems()), deterministic=st.booleans(), fp32=st.booleans())
+def test_any_tiling_gives_the_same_values_or_is_refused(
+    kernel: str, data: st.DataObject, problem: Problem, deterministic: bool, fp32: bool
+) -> None:
+    assume(problem.n * problem.c_in * problem.c_out < 10_000)
+    dtype = "float32" if fp32 else "float16"
+    fields = data.draw(tilings(kernel))
+    own = whole_numbers(problem, dtype)
+    try:
+        result = problem.run(own, ONLY[kernel], tiling={kernel: fields}, deterministic=deterministic)
+    except TilingError as refused:
+        event("refused")
+        assert any(char.isdigit() for char in str(refused)), "the message has no numbers"
+        return
+    event("runs")
+    row = kernel_of(result, kernel)
+    if fields:
+        assert row["tiling_source"] == "manual"
+        assert {name: row["tiling"][name] for name in fields} == fields
+    assert result.report.to_dict()["findings"] == []
+    assert same_bits(result.gradients[kernel], known(problem, kernel, dtype))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("blocks", [1, 3, 20, 21, 47])
+def test_any_number_of_blocks_gives_the_same_values(kernel: str, blocks: int) -> None:
+    """More blocks than cores run in waves; blocks without work end at once."""
+    result = LAYER.run(whole_numbers(LAYER), ONLY[kernel], block_dim={kernel: blocks}, deterministic=False)
+    assert result.report.passed
+    row = kernel_of(result, kernel)
+    assert row["block_dim"] == len(row["cube_work_cycles"]) == blocks
+    assert same_bits(result.gradients[kernel], known(LAYER, kernel))
+    assert result.timeline is not None
+    runs = [run for run in result.timeline.programs if result.tasks[run.task].name == kernel]
+    assert sorted({run.core for run in runs}) == list(range(min(blocks, 20)))
+    assert {run.core for run in runs[20:]} <= set(range(20))
+    for core in range(20):
+        spans = sorted((run.launch, run.finish) for run in runs if run.core == core)
+        assert all(end <= start for (_, end), (start, _) in pairwise(spans))
+
+
+def test_a_bare_number_of_blocks_means_both_kernels() -> None:
+    result = LAYER.timing(block_dim=7)
+    assert {kernel: kernel_of(result, kernel)["block_dim"] for kernel in KERNELS} == dict.fromkeys(KERNELS, 7)
+
+
+def test_one_block_takes_longer_than_twenty() -> None:
+    problem = Problem(4, 64, 64, (28, 28))
+    times = [kernel_of(problem.timing(block_dim=blocks), "grad_input")["task_us"] for blocks in (1, 4, 20)]
+    assert times[0] > 2.5 * times[1] > 5 * times[2]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize(
+    "problem",
+    [LAYER, Problem(1, 16, 16, (9, 9), (5, 5), (2, 2), (2, 2, 2, 2)), Problem(2, 64, 64, (7, 7), groups=4)],
+    ids=str,
+)
+def test_the_cube_does_every_product(problem: Problem, dtype: str) -> None:
+    """No kernel does fewer multiplications than the gradient has, those with padding left out."""
+    pytest.importorskip("torch")
+    values = {name: np.ones(shape) for name, shape in problem.shapes.items()}
+    products = torch_gradients(problem, values, ONLY["grad_weight"])["grad_weight"].sum()
+    per_cycle = 4096 if dtype == "float16" else 1024
+    result = problem.timing((True, True, False), dtype)
+    for kernel in KERNELS:
+        assert sum(kernel_of(result, kernel)["cube_work_cycles"]) * per_cycle >= products
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_what_no_product_reaches_is_zero(deterministic: bool) -> None:
+    """Stride 4 with a 1x1 kernel leaves most of gradInput untouched; dilation 3 puts taps of the weight into padding."""
+    sparse = Problem(1, 16, 16, (9, 9), (1, 1), (4, 4), (0, 0, 0, 0))
+    result = sparse.run(whole_numbers(sparse), deterministic=deterministic)
+    reached = np.zeros((9, 9), bool)
+    reached[::4, ::4] = True
+    assert result.report.passed and result.grad_input is not None
+    assert not result.grad_input[:, :, ~reached].any() and result.grad_input[:, :, reached].any()
+    outside = Problem(1, 16, 16, (2, 2), (3, 3), (1, 1), (3, 3, 3, 3), (3, 3))
+    result = outside.run(whole_numbers(outside), deterministic=deterministic)
+    assert result.report.passed and result.grad_weight is not None
+    seen = np.zeros((3, 3), bool)
+    seen[1, 1] = True
+    assert not result.grad_weight[:, :, ~seen].any() and result.grad_weight[:, :, seen].any()
+
+
+def test_stream_k_refuses_more_blocks_than_cores() -> None:
+    with pytest.raises(SimError, match="usedCoreNum = 40 > 20 cores"):
+        Problem(1, 32, 16, (24, 24)).timing(
+            ONLY["grad_weight"], deterministic=True, tiling={"grad_weight": {"usedCoreNum": 40}}
+        )
+
+
+# -- the layout of the weights -----------------------------------------------------------------------------------------
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.integers(1, 40),
+    st.integers(1, 40),
+    st.integers(1, 3),
+    st.sampled_from([2, 4]),
+)
+def test_fractal_z_places_are_distinct_and_dense(
+    groups: int, k_d: int, cin: int, cout: int, taps: int, itemsize: int
+) -> None:
+    problem = ConvProblem(1, cin * groups, cout * groups, k_d, 1, taps, 1, 1, 1, k_d, 1, taps, groups=groups)
+    buffers = {"L1": 524288, "L0A": 65536, "L0B": 65536, "L0C": 131072}
+    inp = TilingInput(problem, itemsize, 20, buffers, 1 << 27)
+    layout = WeightLayout.of(inp, itemsize)
+    offsets = [
+        layout.offset(g, d, i, t, o)
+        for g in range(inp.real_groups)
+        for d in range(k_d)
+        for i in range(layout.cin1)
+        for t in range(taps)
+        for o in range(layout.cout1)
+    ]
+    assert offsets == list(range(0, layout.total_bytes(inp.real_groups), 16 * layout.c0 * itemsize))
