@@ -262,6 +262,8 @@ def _argument(name: str, value: Any, format: str | None = None) -> TensorArg:
         return TensorArg(value.shape, _dtype_name(value.dtype), format or _FORMATS.get(len(value.shape), "ND"))
     if not isinstance(value, np.ndarray):
         raise SimError(f"{name} must be a numpy array or a TensorSpec, not {type(value).__name__}")
+    if not value.dtype.isnative:
+        raise SimError(f"{name} has byte order {value.dtype.str!r}; allowed is the machine's own, {value.dtype.name}")
     dtype = _dtype_name(value.dtype)
     format = format or _FORMATS.get(value.ndim, "ND")
     if value.flags.c_contiguous:

@@ -7,6 +7,7 @@ refused call, told in one line.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -30,12 +31,14 @@ app = typer.Typer(
 )
 
 PROGRESS_AFTER_SECONDS = 2.0
+_WHOLE_NUMBER = re.compile("-?[0-9]{1,18}")
 
 
 class _Progress:
     """A bar on a terminal for work longer than two seconds; silent in a log."""
 
-    def __init__(self) -> None:
+    def __init__(self, unit: str = "blocks") -> None:
+        self._unit = unit
         self._begin = time.monotonic()
         self._bar: Progress | None = None
         self._tasks: dict[str, Any] = {}
@@ -48,7 +51,7 @@ class _Progress:
             self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
             self._bar.start()
         if name not in self._tasks:
-            self._tasks[name] = self._bar.add_task(f"{name}: blocks", total=total)
+            self._tasks[name] = self._bar.add_task(f"{name}: {self._unit}", total=total)
         self._bar.update(self._tasks[name], completed=done)
 
     def close(self) -> None:
@@ -142,7 +145,7 @@ def _run(
     spec = load_chip(chip or case.chip)
     if out is not None:
         _make_folder(out)
-    if mode == "timing":
+    if mode == "timing" and tensors is None:
         values: dict[str, Any] = {key: TensorSpec(shape, dtype) for key, (shape, dtype) in case.tensors.items()}
     else:
         values = make_tensors(case)
@@ -188,6 +191,8 @@ def _write(result: Any, chip: Any, out: Path, trace_limit: int) -> list[Path]:
     from ascend_sim.report.timeline_file import write_timeline
     from ascend_sim.report.trace import write_trace
 
+    for name in ("trace.json", "timeline.npz", "gradients.npz"):  # of an older run, which this one may not replace
+        (out / name).unlink(missing_ok=True)
     written = [out / "report.json"]
     write_json(written[0], result.report.to_dict())
     if result.timeline is not None:
@@ -208,7 +213,7 @@ def parse_tiling(text: str) -> dict[str, dict[str, Any]]:
     for part in text.split(","):
         key, _, value = part.partition("=")
         kernel, dot, field = key.strip().partition(".")
-        if not dot or not value.strip().lstrip("-").isdigit():
+        if not dot or not _WHOLE_NUMBER.fullmatch(value.strip()):
             raise ConfigError(
                 f"--tiling {part!r}: allowed is KERNEL.FIELD=WHOLE NUMBER, for example grad_input.baseM=256"
             )
@@ -234,12 +239,12 @@ def _tiling_file(path: Path) -> dict[str, dict[str, Any]]:
 
 def parse_block_dim(text: str) -> int | dict[str, int]:
     """Blocks of the cube kernels: one number for both, or KERNEL=NUMBER,...; ConfigError names what is wrong."""
-    if text.strip().isdigit():
+    if _WHOLE_NUMBER.fullmatch(text.strip()):
         return int(text)
     blocks = {}
     for part in text.split(","):
         kernel, _, value = part.partition("=")
-        if not value.strip().isdigit():
+        if not _WHOLE_NUMBER.fullmatch(value.strip()):
             raise ConfigError(
                 f"--block-dim {part!r}: allowed is a number, or KERNEL=NUMBER, for example grad_weight=32"
             )
@@ -329,7 +334,7 @@ def precision(
     from ascend_sim import precision_bench
     from ascend_sim.report import precision as pages
 
-    progress = _Progress()
+    progress = _Progress("rows")
     with _errors(json_output):
         if json_output and csv_output:
             raise SimError("--json and --csv: give one of them")
@@ -352,7 +357,7 @@ def precision(
         elif csv_output:
             print(pages.csv_text(table), end="")
         else:
-            pages.render(table, Console(width=None if sys.stdout.isatty() else 170))
+            pages.render(table, Console(width=max(Console().width, 170)))  # wider than most terminals; nothing is cut
             if plot is not None:
                 print(f"wrote {plot}")
     raise typer.Exit(0 if table.passed else 1)
@@ -370,6 +375,92 @@ def format_command(
 
     with _errors(as_json=False):
         print(format_page(name, value, rounding=rounding, mantissa_bits=mantissa_bits), end="")
+
+
+@app.command("run-network", epilog="Example:  ascend-sim run-network resnet50 --batch 64 --chip ascend910b3 --out out/")
+def run_network(
+    network: Annotated[str, typer.Argument(help="A network file (.yaml) or the name of one that ships: resnet50.")],
+    batch: Annotated[int, typer.Option(min=1, help="Images in a batch.")] = 64,
+    chip: Annotated[str, typer.Option(help="Chip name or chip file.")] = "ascend910b3",
+    conformance: Annotated[str, typer.Option(help="documented or library.")] = "documented",
+    l2: Annotated[str, typer.Option(help="cold: each layer starts with an empty L2; warm: with its inputs.")] = "cold",
+    out: Annotated[Path | None, typer.Option(help="Folder for network.json and layers.csv.")] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one for each CPU.")] = None,
+) -> None:
+    """Time the backward pass of every convolution of a network: one line a layer and the totals."""
+    from ascend_sim import network as networks
+    from ascend_sim.report import network as pages
+    from ascend_sim.report.files import atomic_write, write_json
+    from ascend_sim.workers import usable_cores
+
+    progress = _Progress("layers")
+    begin = time.monotonic()
+    with _errors(json_output):
+        loaded = networks.load_network(network)
+        if out is not None:
+            _make_folder(out)
+        jobs = jobs or usable_cores()
+        try:
+            run = networks.run_network(
+                loaded, chip=chip, batch=batch, conformance=conformance, l2=l2, jobs=jobs, progress=progress
+            )
+        finally:
+            progress.close()
+        if json_output:
+            print(json.dumps(run.to_dict(), indent=1))
+        else:
+            pages.render(run, Console(width=None if sys.stdout.isatty() else 140))
+        if out is not None:
+            write_json(out / "network.json", run.to_dict())
+            with atomic_write(out / "layers.csv") as file:
+                file.write(pages.csv_text(run).encode())
+        print(pages.cost_line(run, time.monotonic() - begin, jobs), file=sys.stderr)
+    raise typer.Exit(1 if run.findings else 0)
+
+
+@app.command(epilog="Example:  ascend-sim validate --chip ascend910b2 --csv rows.csv --plot accuracy.png")
+def validate(
+    chip: Annotated[str | None, typer.Option(help="Only rows of these chips, with commas.")] = None,
+    rows: Annotated[Path | None, typer.Option(help="Your own measured rows (CSV); default: those that ship.")] = None,
+    csv_output: Annotated[
+        Path | None, typer.Option("--csv", help="Write all rows with predictions to this file.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write predicted against measured to this PNG file.")] = None,
+    l2: Annotated[
+        str, typer.Option(help="warm: a kernel finds its inputs in the L2, as far as they fit; cold.")
+    ] = "warm",
+    json_output: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one for each CPU.")] = None,
+) -> None:
+    """Compare simulated with measured kernels: errors of task, core and pipe times by chip and operator."""
+    from ascend_sim import validate as validation
+    from ascend_sim.report import accuracy as pages
+    from ascend_sim.report.files import atomic_write
+    from ascend_sim.workers import usable_cores
+
+    progress = _Progress("kernels")
+    begin = time.monotonic()
+    with _errors(json_output):
+        if plot is not None:
+            pages.check_plot(plot)
+        measured = validation.read_rows(rows, l2) if rows is not None else validation.shipped_rows(l2)
+        if chip is not None:
+            measured = validation.of_chips(measured, chip.split(","))
+        try:
+            compared = validation.compare(measured, jobs=jobs or usable_cores(), progress=progress)
+        finally:
+            progress.close()
+        if csv_output is not None:
+            with atomic_write(csv_output) as file:
+                file.write(pages.csv_text(compared).encode())
+        if plot is not None:
+            pages.plot(compared, plot)
+        if json_output:
+            print(json.dumps(pages.to_dict(compared), indent=1))
+        else:
+            pages.render(compared, Console(width=None if sys.stdout.isatty() else 170))
+        print(f"took {time.monotonic() - begin:.1f} s", file=sys.stderr)
 
 
 def main() -> None:

@@ -200,7 +200,7 @@ class _Bench:
                 found.append(self._row(case, tensors, dtype, number, model, known))
                 self._done += 1
                 if self._progress:
-                    self._progress("precision runs", self._done, self._steps)
+                    self._progress("precision", self._done, self._steps)
         return found
 
     def _row(

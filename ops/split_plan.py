@@ -1,8 +1,13 @@
-"""The plan of convolution backward on the split architecture (dav-2201), on (N)DC1HWC0 and FRACTAL_Z(_3D).
+"""The plan of convolution backward, on (N)DC1HWC0 and FRACTAL_Z(_3D).
 
 Order and kernels: ops-nn op_api of convolution_backward (stated). The 2-D path (1-D is turned into it) casts and turns all
 three inputs even when only the bias gradient is wanted; the 3-D path then stops after the bias. A transposed call is the
 forward convolution of gradOutput for grad_input, and the same filter kernel with its two maps exchanged for grad_weight.
+
+That is the plan of dav-2201, and the 2-D path that of dav-1001 and dav-2002 (TransData of all inputs, TBE kernels: stated;
+their 1x1 grad_input at low resolution is not written). On dav-3510 it stands in: the library keeps NCDHW without TransData
+there, lifts every call to 3-D and its V2 kernels, splits the kernel where others insert zeros, and takes more MatMul short
+cuts.
 """
 
 from __future__ import annotations

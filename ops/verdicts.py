@@ -36,7 +36,7 @@ def judge(
 
     BLAS on one thread: the same bits on every machine, and no thread waits for a busy core.
     """
-    with threadpool_limits(limits=1, user_api="blas"):
+    with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
         return _judge(call, inputs, gradients, model or ValueModel.of(chip))
 
 

@@ -16,9 +16,8 @@ Lifecycle:
 
 from __future__ import annotations
 
-from collections import deque
+import heapq
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -37,6 +36,9 @@ from ascend_sim.kernel.program import Program
 Progress = Callable[[str, int, int], None]
 """Called with a task's name, its finished blocks and all its blocks."""
 
+_LAST = 3
+"""SimPy priority behind everything else of an instant, the bandwidth shares included."""
+
 
 class TimingEngine(Protocol):
     """What stands behind `run`: anything that turns tasks into a Timeline."""
@@ -44,33 +46,48 @@ class TimingEngine(Protocol):
     def run(self, tasks: Sequence[Task]) -> Timeline: ...
 
 
-@dataclass
 class _Cores:
-    """Free cores of one kind, in the order in which blocks get them; whoever waits is served in turn."""
+    """Free cores of one kind, in the order in which blocks get them.
 
-    free: list[int]
-    rank: dict[int, int]
-    waiting: deque[tuple[int, simpy.Event]]
+    At the end of an instant, when every core is back and every request made, they go to whoever waits, the task that
+    began first before the others; so no order of events within the instant matters.
+    """
 
-    @classmethod
-    def dealt(cls, order: list[int]) -> _Cores:
-        return cls(order, {core: place for place, core in enumerate(order)}, deque())
+    def __init__(self, env: simpy.Environment, order: list[int]) -> None:
+        self._env = env
+        self._free = order
+        self._rank = {core: place for place, core in enumerate(order)}
+        self._waiting: list[tuple[int, int, simpy.Event]] = []
+        self._woken = False
 
-    def acquire(self, count: int, event: simpy.Event) -> simpy.Event:
-        """`event` fires with `count` cores."""
-        self.waiting.append((count, event))
-        self._serve()
+    def acquire(self, ticket: int, count: int) -> simpy.Event:
+        """An event that fires with `count` cores; `ticket` is the turn of the task, which has one request at a time."""
+        event = self._env.event()
+        heapq.heappush(self._waiting, (ticket, count, event))
+        self._wake()
         return event
 
     def release(self, numbers: list[int]) -> None:
-        self.free = sorted(self.free + numbers, key=self.rank.__getitem__)
-        self._serve()
+        """Give cores back."""
+        self._free = sorted(self._free + numbers, key=self._rank.__getitem__)
+        self._wake()
 
-    def _serve(self) -> None:
-        while self.waiting and len(self.free) >= self.waiting[0][0]:
-            count, event = self.waiting.popleft()
-            taken, self.free = self.free[:count], self.free[count:]
+    def _wake(self) -> None:
+        if not self._woken:
+            self._woken = True
+            event = self._env.event()
+            event._ok, event._value = True, None
+            event.callbacks = [self._deal]
+            self._env.schedule(event, priority=_LAST)  # type: ignore[arg-type]
+
+    def _deal(self, _: Any) -> None:
+        """Serve the first in turn; he may ask again at this instant, before the next one is served."""
+        self._woken = False
+        if self._waiting and len(self._free) >= self._waiting[0][1]:
+            _, count, event = heapq.heappop(self._waiting)
+            taken, self._free = self._free[:count], self._free[count:]
             event.succeed(taken)
+            self._wake()
 
 
 class Engine:
@@ -96,9 +113,10 @@ class Engine:
         """Launch `tasks` (each stream in the given order) and run until the device is idle."""
         self.env = simpy.Environment(initial_time=self.device.clock)
         self.traffic = Traffic(self.env, self.chip, self.device.l2) if self._shared_gm else None
-        self._cores = {kind: _Cores.dealt(self._core_order(count)) for kind, count in self._core_counts().items()}
+        self._cores = {kind: _Cores(self.env, self._core_order(count)) for kind, count in self._core_counts().items()}
         self._events: dict[str, simpy.Event] = {}
         self._unfinished: list[CoreRun] = []
+        self._tickets = 0
         self._held_up: dict[int, tuple[Task, str]] = {}
         timeline = Timeline([TaskRun(task, 0) for task in tasks], [])
         streams: dict[int, list[int]] = {}
@@ -168,6 +186,7 @@ class Engine:
         members = [(b, kind, s) for b in range(task.block_dim) for kind in kinds for s in range(per_block[kind])]
         sync = self.chip.sync
         cross = CrossFlags(members, sync.cross_latency, sync.cross_flag_max)
+        ticket, self._tickets = self._tickets, self._tickets + 1
         blocks = []
         at_once = task.block_dim if task.all_cores else 1  # a gang gets all its cores before its first block begins
         interval = self.chip.cycles(self.chip.launch.block_us.get(kinds[0], 0.0))  # type: ignore[call-overload]
@@ -175,7 +194,7 @@ class Engine:
         for first in range(0, task.block_dim, at_once):
             dealt: dict[str, list[int]] = {}
             for kind in kinds:
-                dealt[kind] = yield self._cores[kind].acquire(per_block[kind] * at_once, self.env.event())
+                dealt[kind] = yield self._cores[kind].acquire(ticket, per_block[kind] * at_once)
             for place in range(at_once):
                 if earliest > self.env.now:
                     yield self.env.timeout(earliest - self.env.now)

@@ -7,7 +7,7 @@ sums arrive in the order of simulated time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,17 +26,24 @@ def replay(
     timeline: Timeline,
     programs: Sequence[ProgramRun],
     model: ValueModel | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Finding]:
-    """Give the tensors of `tasks` the values that `programs` leave behind; returns the uninitialised reads."""
+    """Give the tensors of `tasks` the values that `programs` leave behind; returns the uninitialised reads.
+
+    A program has memory from its first event to its last. `progress` is told of the programs that are through.
+    """
     findings: list[Finding] = []
     shadow = BlockShadow()
-    values = [ProgramValues(tasks[run.task], run.program, device.chip, findings, shadow, model) for run in programs]
+    values: dict[int, ProgramValues] = {}
+    events = [0] * len(programs)
+    finished = 0
     times, phases, owners, pipes, rows = [], [], [], [], []
     for owner, run in enumerate(programs):
         table = run.program.table
         matters = np.asarray([i.has_values for i in table.instructions], np.bool_)[run.program.rows[:, 0]]
         index = np.flatnonzero(matters)
         pipe = run.program.per_row("pipe")[index]
+        events[owner] = 2 * len(index)
         # An instruction that starts and retires at one instant still reads before it commits, hence phase 2.
         retire, start = run.retire[index], run.start[index]
         for phase, column in ((np.where(retire == start, 2, 0), retire), (np.full(len(index), 1), start)):
@@ -52,10 +59,15 @@ def replay(
     order = np.lexsort((row_column, pipe_column, owner_column, phase, time))
     pending: dict[tuple[int, int], Any] = {}
     table_rows = [run.program.rows for run in programs]
-    with threadpool_limits(limits=1, user_api="blas"):
+    # Infinities and NaN are ordinary values of a machine.
+    with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
         for event in order.tolist():
             owner, row = int(owner_column[event]), int(row_column[event])
-            program = values[owner]
+            program = values.get(owner)
+            if program is None:
+                run = programs[owner]
+                program = ProgramValues(tasks[run.task], run.program, device.chip, findings, shadow, model)
+                values[owner] = program
             argument, dst, src0, src1, _ = table_rows[owner][row].tolist()
             instruction = program.program.table.instructions[argument]
             key = program.key(argument, dst, src0, src1)
@@ -65,4 +77,10 @@ def replay(
             else:
                 program.at_retirement(row, key)
                 instruction.commit(program.memory, dst, pending.pop((owner, row)))
+            events[owner] -= 1
+            if not events[owner]:
+                del values[owner]
+                finished += 1
+                if progress is not None:
+                    progress("values", finished, len(programs))
     return findings

@@ -29,6 +29,8 @@ CAUSES = (
 )  # fmt: skip
 """Why a pipe stands still; the order is the code in the `cause` column."""
 _CAUSE = {name: code for code, name in enumerate(CAUSES)}
+_HELD = {WAIT: "flag", BARRIER: "pipe busy", CROSS_WAIT: "cross-core"}
+"""What holds a pipe while it is at such a row."""
 _ZERO_KINDS = (SET, WAIT, DISARMED, BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT)
 
 
@@ -75,7 +77,13 @@ class ProgramRun:
             causes = {"queue full": self.queue_full, "pipe busy": waiting, "nothing to do": rest}
         else:
             rows = self.program.per_row("pipe") == PIPES.index(pipe)
-            cycles = np.bincount(self.cause[rows], weights=self.stall[rows], minlength=len(CAUSES))
+            kind = self.program.per_row("kind")[rows]
+            held = np.where(np.isin(kind, tuple(_HELD)), (self.end - self.start)[rows], 0)
+            gap = self.stall[rows] - held
+            before = np.where(held > 0, _CAUSE["nothing to do"], self.cause[rows])
+            cycles = np.bincount(before, weights=gap, minlength=len(CAUSES))
+            for waiting, name in _HELD.items():
+                cycles[_CAUSE[name]] += held[kind == waiting].sum()
             causes = {name: int(cycles[code]) for code, name in enumerate(CAUSES)}
             last = int(self.end[rows].max(initial=self.begin))
             causes["nothing to do"] += self.finish - last
@@ -137,7 +145,7 @@ def stall_columns(
         held = end[rows] - start[rows]
         if waiting == BARRIER_ALL:
             held = held - program.table.chip.scalar.issue_cycles
-        # A wait that also has a gap before it is split by the report: the longer part names the cause.
+        # A wait that also has a gap before it: the longer part names the cause of the row; `stalls` keeps them apart.
         cause[rows] = np.where(held >= stall[rows], np.where(held > 0, _CAUSE[name], cause[rows]), cause[rows])
         stall[rows] += held
     return stall, cause

@@ -268,6 +268,7 @@ class Traffic:
                 level, limit = left_write // writers, L2_SHARE
             if misses and left_hbm // misses < level:
                 level, limit = left_hbm // misses, HBM_SHARE
+            read_bound = limit == L2_SHARE and bool(readers) and left_read // readers <= level
             level = max(level, 1)
             remaining = []
             for kind in unfrozen:
@@ -276,8 +277,7 @@ class Traffic:
                 elif limit == HBM_SHARE:
                     frozen = kind.m > 0
                 else:
-                    read_bound = readers and left_read // readers <= level
-                    frozen = (kind.reads and bool(read_bound)) or (kind.writes and not read_bound)
+                    frozen = kind.reads if read_bound else kind.writes
                 if frozen:
                     kind.rate, kind.limit = level, limit
                     used = level * len(kind.members)

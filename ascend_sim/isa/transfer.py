@@ -71,6 +71,8 @@ class DataCopy(Instruction):
             typed = (self.rows, self.row_bytes // dtype.itemsize)
             out = memory.array(self.destination, dst, typed, dtype, (self.dst_stride, dtype.itemsize))
             out += pending.view(dtype)
+            if memory.model.saturate:
+                out[...] = memory.model.settled(out)
         else:
             memory.array(self.destination, dst, shape, np.uint8, (self.dst_stride, 1))[...] = pending
 

@@ -33,6 +33,7 @@ def format_page(
     for an unknown format or mode and for a value that is not a number.
     """
     fmt = format_of(name, mantissa_bits)
+    rounding_mode(fmt, rounding)  # refuses a wrong one also where there is nothing to round
     lines = [
         f"{fmt.name}  ({', '.join(fmt.aliases)})",
         f"  layout   {fmt.layout}",

@@ -48,5 +48,5 @@ def run_tasks(
     programs = [(run.task, run.program) for run in timeline.programs]
     findings = find_hazards(tasks, timeline.programs)
     if mode == "full":
-        findings += replay(device, tasks, timeline, timeline.programs, model)
+        findings += replay(device, tasks, timeline, timeline.programs, model, progress)
     return Outcome(timeline, programs, findings)

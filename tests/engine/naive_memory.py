@@ -1,16 +1,16 @@
-"""The shared memory system, slowly: exact fractions, one transfer at a time, the cache as a plain list of lines.
+"""The shared memory system, slowly: fractions, one transfer at a time, the cache as a plain list of lines.
 
 A transfer pays the lines that it touches at its port and in the L2, and what the L2 misses and has to write back at HBM,
 in the proportion m of the two that is fixed when it starts. Rates are max-min fair: raise all together, stop those that
-meet a limit. A transfer is over at the first whole cycle at which all its bytes are through and every other transfer whose
-fill it hits is over.
+meet a limit; a rate, and m, is a whole number of 2**-16 (bytes per cycle), rounded down. A transfer is over at the first
+whole cycle at which all its bytes are through and every other transfer whose fill it hits is over.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import ceil
+from math import ceil, floor
 
 from ascend_sim.memory.regions import Region
 
@@ -95,8 +95,13 @@ def begin(move: Move, cache: Cache, size: int, refetch: bool) -> None:
         for line in order:
             if line in cache.lines:
                 cache.lines[line] = (True, cache.lines[line][1])
-    move.m = Fraction(move.fetched + move.victims, move.touched)
+    move.m = whole(Fraction(move.fetched + move.victims, move.touched))
     move.left = Fraction(move.touched * size)
+
+
+def whole(value: Fraction) -> Fraction:
+    """Rounded down to a multiple of 2**-16."""
+    return Fraction(floor(value * 65536), 65536)
 
 
 def share(moves: list[Move], read: Fraction, write: Fraction, hbm: Fraction) -> None:
@@ -110,7 +115,7 @@ def share(moves: list[Move], read: Fraction, write: Fraction, hbm: Fraction) -> 
         for room, counts, weight in limits:
             used = sum((weight(x) * x.rate for x in moves if counts(x) and x not in rising), Fraction(0))
             pull = sum((weight(x) for x in rising if counts(x)), Fraction(0))
-            levels.append((room - used) / pull if pull else Fraction(10**9))
+            levels.append(whole((room - used) / pull) if pull else Fraction(10**9))
         level = min(levels)
         for move in rising:
             move.rate = level
@@ -125,7 +130,14 @@ def share(moves: list[Move], read: Fraction, write: Fraction, hbm: Fraction) -> 
 
 
 def simulate(
-    moves: list[Move], cache: Cache, line: int, refetch: bool, latency: int, read: Fraction, write: Fraction, hbm: Fraction
+    moves: list[Move],
+    cache: Cache,
+    line: int,
+    refetch: bool,
+    latency: int,
+    read: Fraction,
+    write: Fraction,
+    hbm: Fraction,
 ) -> None:
     """Fill in `done` and `ready` (when the last of its lines is out of HBM) of every move."""
     waiting = sorted(moves, key=lambda move: (move.start, move.order))

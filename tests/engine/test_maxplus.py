@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -146,7 +147,7 @@ def test_long_random_programs(seed: int) -> None:
         assert_same(timeline, [made], bases)
 
 
-CALLS = {
+CALLS: dict[str, dict[str, Any]] = {
     "plain": {"input": (2, 32, 14, 14), "weight": (32, 32, 3, 3), "padding": [1, 1]},
     "strided": {"input": (1, 16, 15, 15), "weight": (48, 16, 3, 3), "padding": [1, 1], "stride": [2, 2]},
     "grouped": {"input": (1, 64, 9, 9), "weight": (64, 32, 3, 3), "groups": 2},

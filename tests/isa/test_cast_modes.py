@@ -104,7 +104,7 @@ def every_pair():
                 yield pytest.param(chip, *pair.split("->"), mode, id=f"{chip.name}-{pair}-{mode}")
 
 
-@pytest.mark.parametrize(("chip", "source", "target", "mode"), every_pair())
+@pytest.mark.parametrize(("chip", "source", "target", "mode"), list(every_pair()))
 @pytest.mark.parametrize("overflow", ["inf_nan", "saturate"])
 def test_every_mode_of_every_chip_rounds_as_the_scalar_truth(chip, source, target, mode, overflow):
     """Ties, neighbours of ties, small, large and special values, one at a time in exact arithmetic."""
@@ -142,7 +142,7 @@ def test_a_chip_of_the_users_may_lose_or_gain_modes(tmp_path: Path):
     with pytest.raises(SimError, match="does not cast float32 to bfloat16"):
         chip.vector.cast_mode("float32", "bfloat16")
     file.write_text('extends: ascend910b3\nvector: {casts: {"float32->float16": [NEAREST]}}\n')
-    with pytest.raises(ConfigError, match="vector.casts.*NEAREST"):
+    with pytest.raises(ConfigError, match=r"vector\.casts.*NEAREST"):
         load_chip(file)
 
 
@@ -160,18 +160,16 @@ def test_modes_and_defaults_are_those_of_the_documents():
 
 
 def test_a_mode_that_the_chip_lacks_is_one_clear_line():
-    with pytest.raises(
-        SimError, match=r"overflow 'inf_nan': ascend910a \(dav-1001\) has saturate \(.*Mmad.*overflow.modes"
-    ):
+    with pytest.raises(SimError, match=r"overflow 'inf_nan': ascend910a \(dav-1001\) has saturate \(.*overflow\.modes"):
         ValueModel.of(A910, "blas", "inf_nan")
-    with pytest.raises(SimError, match="overflow 'wrap': ascend910b3 .* has inf_nan and saturate"):
+    with pytest.raises(SimError, match=r"overflow 'wrap': ascend910b3 .* has inf_nan and saturate"):
         ValueModel.of(B3, "blas", "wrap")
 
 
 def test_the_default_must_be_one_of_the_modes(tmp_path: Path):
     file = tmp_path / "mine.yaml"
     file.write_text("extends: ascend910b3\noverflow: {modes: [saturate]}\n")
-    with pytest.raises(ConfigError, match="overflow.default: inf_nan is not one of overflow.modes: saturate"):
+    with pytest.raises(ConfigError, match=r"overflow\.default: inf_nan is not one of overflow\.modes: saturate"):
         load_chip(file)
 
 
@@ -221,7 +219,7 @@ def test_sums_saturate_too():
     place.array("UB", 0, (4,), np.float32)[...] = large
     add = VectorBinary("add", "float32", 4)
     reduce = ReduceRows(1, 2, 16)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         np.testing.assert_array_equal(
             add.read(place, 64, 0, 0), np.float32([1, -1, 1, 0]) * np.finfo(np.float32).max + np.float32([0, 0, 0, 2])
         )
@@ -240,7 +238,8 @@ def test_sums_saturate_too():
 def backward(chip, scale, dtype=np.float32, **options):
     rng = np.random.default_rng(0)
     values = [rng.standard_normal(shape).astype(dtype) for shape in ((1, 16, 4, 4), (1, 16, 4, 4), (16, 16, 3, 3))]
-    values[0] = (values[0].astype(np.float32) * np.float32(scale)).astype(dtype)
+    with np.errstate(over="ignore"):
+        values[0] = (values[0].astype(np.float32) * np.float32(scale)).astype(dtype)
     return convolution_backward(*values, None, 1, 1, 1, False, 0, 1, (True, True, True), chip=chip, **options)
 
 
@@ -264,7 +263,8 @@ def test_the_verdict_of_the_other_mode_is_wrong():
     assert np.isinf(kept.grad_input).any()
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal(shape).astype(np.float16) for shape in ((1, 16, 4, 4), (1, 16, 4, 4), (16, 16, 3, 3))]
-    inputs[0] = (inputs[0].astype(np.float32) * np.float32(3e4)).astype(np.float16)
+    with np.errstate(over="ignore"):
+        inputs[0] = (inputs[0].astype(np.float32) * np.float32(3e4)).astype(np.float16)
     given = dict(zip(("grad_output", "input", "weight"), inputs, strict=True))
     for result, own, other in ((kept, "inf_nan", "saturate"), (settled, "saturate", "inf_nan")):
         gradients = {"grad_input": result.grad_input}
@@ -275,7 +275,7 @@ def test_the_verdict_of_the_other_mode_is_wrong():
 def test_the_first_910_saturates_and_refuses_the_other_mode():
     result = backward(A910, 3e4, np.float16)
     assert np.isfinite(result.grad_input).all() and (np.abs(result.grad_input) == 65504).any() and result.report.passed
-    with pytest.raises(SimError, match="ascend910a .* has saturate"):
+    with pytest.raises(SimError, match=r"ascend910a .* has saturate"):
         backward(A910, 1.0, np.float16, overflow="inf_nan")
 
 

@@ -119,6 +119,6 @@ def mixed_task(device, blocks=2):
 def run_three(core_order=None):
     """(tasks, timeline) of the three kernels one after the other; the cast has more blocks than its pieces need cores."""
     device = Device(CHIP, with_values=False)
-    wide = device.allocate(45 * 3 * 8 * KIB, "wide")
-    tasks = [cast_task(device, wide, blocks=45), cube_task(device), mixed_task(device)]
+    wide = device.allocate(45 * 12 * 8 * KIB, "wide")
+    tasks = [cast_task(device, wide, blocks=45, pieces=12), cube_task(device), mixed_task(device)]
     return tasks, Engine(device, core_order=core_order).run(tasks)

@@ -10,15 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from vector_runs import chip, execute, nc1hwc0
 
-from ascend_sim.chip import ChipSpec
+from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.task import Task
-from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.cast import cast_task
 from ascend_sim.ops.kernels.reduce_sum import reduce_sum_task
 from ascend_sim.ops.kernels.trans_data_feature import feature_to_c0_task
-from ascend_sim.ops.kernels.vector_common import cut, share, vector_task
+from ascend_sim.ops.kernels.vector_common import cut, share, vector_cores, vector_task
 
 
 @given(st.integers(0, 500), st.integers(1, 60))
@@ -84,8 +83,9 @@ def test_barriers_hold_back_what_depends_on_a_late_result(
     assert findings
 
 
-def test_a_chip_without_vector_cores_is_refused() -> None:
-    base = chip()
-    coupled = base.model_copy(update={"cores": base.cores.model_copy(update={"coupled": True})})
-    with pytest.raises(SimError, match="no separate vector cores"):
-        vector_task(coupled, "Cast", "Cast_x", 1, [], lambda k, block: None, {})
+def test_on_a_coupled_chip_vector_kernels_run_on_its_ai_cores() -> None:
+    coupled = load_chip("ascend310p3")  # 8 AI Cores, and 7 vector-only cores that stay idle
+    task = vector_task(coupled, "Cast", "Cast_x", 1, [], lambda k, block: None, {})
+    assert (task.core_kind, task.build(0)[0].core_kind) == ("AI_CORE", "AI_CORE")
+    assert vector_cores(coupled) == 8
+    assert vector_cores(load_chip("ascend910b3")) == 40

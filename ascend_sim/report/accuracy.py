@@ -1,0 +1,243 @@
+"""How far predictions are from measurements: the table, all rows as CSV, a scatter plot."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from ascend_sim.errors import SimError
+from ascend_sim.report.files import atomic_write
+from ascend_sim.validate import PIPES, Comparison
+
+FEW = 3
+"""Distinct measured kernels below which a rank correlation says nothing."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Relative errors of one quantity over `rows` rows, in percent: mean and median of their size, and their mean (bias)."""
+
+    rows: int
+    mean: float
+    median: float
+    bias: float
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[float, float]]) -> Errors | None:
+        """From (predicted, measured) pairs; a measured 0 has no relative error and is left out. None without pairs."""
+        errors = [100 * (predicted - measured) / measured for predicted, measured in pairs if measured > 0]
+        if not errors:
+            return None
+        sizes = [abs(error) for error in errors]
+        return cls(len(errors), fmean(sizes), median(sizes), fmean(errors))
+
+
+@dataclass(frozen=True)
+class Group:
+    """The rows of one chip, operator and series: `kernels` distinct ones, errors of task and core time and of each pipe.
+
+    `rank` is Spearman's rank correlation of task times, None with fewer than FEW distinct kernels. `skipped` counts the
+    reasons why rows were not simulated.
+    """
+
+    chip: str
+    op_type: str
+    series: str
+    kernels: int
+    task: Errors | None
+    rank: float | None
+    core: Errors | None
+    pipes: Mapping[str, Errors]
+    skipped: Mapping[str, int]
+
+
+def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Rank correlation, equal values sharing their mean rank; None where one side is constant."""
+    a, b = _ranks(first), _ranks(second)
+    if len(a) < 2 or a.std() == 0 or b.std() == 0:
+        return None
+    return float(np.corrcoef(a, b)[0, 1])
+
+
+def _ranks(values: Sequence[float]) -> np.ndarray[Any, Any]:
+    _, inverse, counts = np.unique(np.asarray(values, float), return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2)[inverse]
+
+
+def group_by(
+    compared: Sequence[Comparison], label: Callable[[Comparison], str] = lambda one: one.row.series
+) -> list[Group]:
+    """One Group for every chip, op_type and `label`, in the order of the rows' chips and operators."""
+    parts: dict[tuple[str, str, str], list[Comparison]] = {}
+    for one in compared:
+        kernel = one.row.kernel
+        parts.setdefault((kernel.chip, kernel.op_type, label(one)), []).append(one)
+    return [_group(*key, rows) for key, rows in sorted(parts.items())]
+
+
+def _group(chip: str, op_type: str, series: str, rows: Sequence[Comparison]) -> Group:
+    shown = [one for one in rows if not one.prediction.skipped]
+    pairs = [(one.prediction.task_us, one.row.duration_us) for one in shown]
+    cores = [(one.prediction.core_us, one.row.core_us) for one in shown if one.row.core_us]
+    pipes = {}
+    for pipe in PIPES:
+        errors = Errors.of(
+            [(one.prediction.pipes[pipe], one.row.pipes[pipe]) for one in shown if pipe in one.row.pipes]
+        )
+        if errors is not None:
+            pipes[pipe] = errors
+    kernels = len({one.row.kernel for one in shown})
+    rank = spearman(*zip(*pairs, strict=True)) if kernels >= FEW else None
+    skipped = Counter(one.prediction.skipped for one in rows if one.prediction.skipped)
+    return Group(chip, op_type, series, kernels, Errors.of(pairs), rank, Errors.of(cores), pipes, skipped)
+
+
+_HEADS = (
+    "chip",
+    "op_type",
+    "rows",
+    "kernels",
+    "mean %",
+    "median %",
+    "bias %",
+    "rank",
+    "core mean %",
+    "pipes: mean % (bias %)",
+)
+
+
+def table_rows(groups: Sequence[Group]) -> list[tuple[str, ...]]:
+    """The figures of every group that has any, as text under `_HEADS`."""
+    rows: list[tuple[str, ...]] = []
+    for group in groups:
+        if group.task is None:
+            continue
+        name = f"{group.op_type}, {group.series}" if group.series else group.op_type
+        pipes = ", ".join(f"{pipe} {e.mean:.0f} ({e.bias:+.0f})" for pipe, e in group.pipes.items())
+        rows.append((
+            group.chip, name, str(group.task.rows), str(group.kernels), f"{group.task.mean:.1f}", f"{group.task.median:.1f}",
+            f"{group.task.bias:+.1f}", "-" if group.rank is None else f"{group.rank:.3f}",
+            "-" if group.core is None else f"{group.core.mean:.1f}", pipes or "-",
+        ))  # fmt: skip
+    return rows
+
+
+def skipped_lines(groups: Sequence[Group]) -> list[str]:
+    """One line for every reason why rows were not simulated, with their number."""
+    return [
+        f"{count} rows of {group.chip} {group.op_type} skipped: {reason}"
+        for group in groups
+        for reason, count in sorted(group.skipped.items())
+    ]
+
+
+def render(compared: Sequence[Comparison], console: Console) -> None:
+    """Print the figures of every chip and operator, and what was skipped."""
+    groups = group_by(compared)
+    table = Table(title="Task time, predicted against measured", title_justify="left")
+    for number, head in enumerate(_HEADS):
+        table.add_column(head, justify="right" if 2 <= number <= 8 else "left")
+    for row in table_rows(groups):
+        table.add_row(*row)
+    console.print(table)
+    for line in skipped_lines(groups):
+        console.print(line, highlight=False)
+
+
+def markdown(groups: Sequence[Group]) -> str:
+    """The same table for a page."""
+    lines = ["| " + " | ".join(_HEADS) + " |", "|" + "---|" * len(_HEADS)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in table_rows(groups))])
+
+
+def to_dict(compared: Sequence[Comparison]) -> dict[str, Any]:
+    """The groups as plain data."""
+    return {"groups": [_plain(group) for group in group_by(compared)]}
+
+
+def _plain(group: Group) -> dict[str, Any]:
+    def errors(of: Errors | None) -> dict[str, Any] | None:
+        if of is None:
+            return None
+        return {"rows": of.rows, "mean_pct": of.mean, "median_pct": of.median, "bias_pct": of.bias}
+
+    return {
+        "chip": group.chip, "op_type": group.op_type, "series": group.series, "kernels": group.kernels,
+        "task": errors(group.task), "rank_correlation": group.rank, "core": errors(group.core),
+        "pipes": {pipe: errors(of) for pipe, of in group.pipes.items()}, "skipped": dict(group.skipped),
+    }  # fmt: skip
+
+
+def csv_text(compared: Sequence[Comparison]) -> str:
+    """Every row with all its own columns, then what was predicted; `skipped` says why nothing was."""
+    heads = list(dict.fromkeys(name for one in compared for name in one.row.cells))
+    added = ["predicted_us", "error_pct", "predicted_core_us", *(f"predicted_{pipe}_us" for pipe in PIPES), "skipped"]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [*heads, *added], lineterminator="\n", restval="", extrasaction="ignore")
+    writer.writeheader()
+    for one in compared:
+        line: dict[str, Any] = {**one.row.cells, "skipped": one.prediction.skipped}
+        if not one.prediction.skipped:
+            line |= {
+                "predicted_us": one.prediction.task_us,
+                "error_pct": round(100 * one.error, 2),
+                "predicted_core_us": one.prediction.core_us,
+                **{f"predicted_{pipe}_us": value for pipe, value in one.prediction.pipes.items()},
+            }
+        writer.writerow(line)
+    return text.getvalue()
+
+
+def check_plot(path: str | Path) -> None:
+    """Raise SimError when no PNG can be written at `path`: before a long run, not after it."""
+    if Path(path).suffix.lower() != ".png":
+        raise SimError(f"--plot {path}: give a file that ends in .png")
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError:
+        raise SimError("--plot needs matplotlib, which is not installed: pip install 'ascend-sim[plot]'") from None
+
+
+def plot(compared: Sequence[Comparison], path: str | Path) -> None:
+    """Write a PNG of predicted against measured task times, one colour for every chip and operator; errors as `check_plot`."""
+    check_plot(path)
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 6), layout="constrained")
+    axis = figure.subplots()
+    shown = [one for one in compared if not one.prediction.skipped]
+    groups: dict[str, list[Comparison]] = {}
+    for one in shown:
+        name = " ".join(filter(None, (one.row.kernel.chip, one.row.kernel.op_type, one.row.series)))
+        groups.setdefault(name, []).append(one)
+    for name, rows in sorted(groups.items()):
+        axis.scatter([one.row.duration_us for one in rows], [one.prediction.task_us for one in rows], s=14, label=name)
+    if shown:
+        times = [time for one in shown for time in (one.row.duration_us, one.prediction.task_us)]
+        ends = (min(times) / math.sqrt(2), max(times) * math.sqrt(2))
+        axis.plot(ends, ends, color="black", linewidth=0.8)
+        for factor in (0.8, 1.25):
+            axis.plot(ends, [end * factor for end in ends], color="grey", linewidth=0.6, linestyle="--")
+        axis.legend(fontsize="small")
+    axis.set(
+        xscale="log",
+        yscale="log",
+        xlabel="measured us",
+        ylabel="predicted us",
+        title="Task time (dashed: +25 %, -20 %)",
+    )
+    axis.grid(alpha=0.3)
+    with atomic_write(path) as file:
+        figure.savefig(file, format="png", dpi=120)

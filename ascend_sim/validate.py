@@ -1,0 +1,380 @@
+"""Measured kernels against simulated ones: rows of a profiler, each run alone in `timing` mode.
+
+    rows = read_rows("my_rows.csv")            # or shipped_rows()
+    compared = compare(rows)
+    compared[0].prediction.task_us, compared[0].row.duration_us
+
+A row is one launch. Columns: chip, op_type, dtype, duration_us, what the kernel's size needs (`SIZES`), `block_dim` for the
+cube kernels, and where counters exist aicore_time_us and mac_ratio, mte1_ratio, ... (parts of it). Lines that begin with # are
+comments, other columns are carried along. Nothing of a row but its sizes reaches the simulator.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.engine.engine import Engine, Progress
+from ascend_sim.errors import ConfigError, SimError
+from ascend_sim.memory.gm import Allocation
+from ascend_sim.numerics import canonical, numpy_dtype
+from ascend_sim.ops.arguments import ConvBackwardCall, TensorArg
+from ascend_sim.ops.convolution_backward import accept, make_plan
+from ascend_sim.ops.kernels.cast import cast_task
+from ascend_sim.ops.kernels.mem_set import mem_set_task
+from ascend_sim.ops.kernels.reduce_sum import reduce_sum_task
+from ascend_sim.ops.kernels.trans_data_feature import feature_from_c0_task, feature_to_c0_task
+from ascend_sim.ops.kernels.trans_data_filter import filter_from_fractal_z_task, filter_to_fractal_z_task
+from ascend_sim.report.report import Report
+from ascend_sim.runtime import Device, Task
+from ascend_sim.workers import spread
+
+__all__ = [
+    "PIPES",
+    "Comparison",
+    "Kernel",
+    "Prediction",
+    "Row",
+    "compare",
+    "of_chips",
+    "read_rows",
+    "shipped_rows",
+    "simulate",
+]
+
+PIPES = {
+    "mac": "cube",
+    "mte1": "mte1",
+    "mte2": "mte2",
+    "mte3": "mte3",
+    "vec": "vec",
+    "fixpipe": "fixpipe",
+    "scalar": "scalar",
+}
+"""Pipes by the profiler's names and by the report's."""
+
+CHIPS = {"ascend910b_gen1": "ascend910b"}
+"""Other names of chips in published tables: the first 910 with 30 cores."""
+
+GRADIENTS = {"Conv2DBackpropInput": "grad_input", "Conv2DBackpropFilter": "grad_weight"}
+_CONV = (
+    "N", "Ci", "Hi", "Wi", "Co", "Ho", "Wo", "kh", "kw", "stride_h", "stride_w", "pad_h_total", "pad_w_total", "block_dim",
+)  # fmt: skip
+_FEATURE, _FILTER = ("N", "Ci", "Hi", "Wi", "C0"), ("Co", "Ci", "kh", "kw", "C0")
+SIZES: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(GRADIENTS, _CONV),
+    "TransData": ("Ci", "C0"),
+    "ReduceSum": ("N", "Ci", "Hi", "Wi"),
+    "Cast": ("N",),
+    "MemSet": ("Co", "Ci", "kh", "kw"),
+}
+"""Operators that can be compared, with the columns that give their size (TransData: of a feature map or of a filter)."""
+
+_LABELS = ("dtype_out", "format_in", "format_out")
+_COLUMNS = tuple(dict.fromkeys((*_CONV, *_FEATURE, *_FILTER)))
+_FROM_ZERO = ("pad_h_total", "pad_w_total")
+_CUBE_DTYPES = {"hf32": ("float32", 3), "fp32": ("float32", 0), "fp16": ("float16", 0), "bf16": ("bfloat16", 0)}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What is simulated: rows of equal kernels share one run. `sizes` are (column, value) pairs of what the row gives."""
+
+    chip: str
+    op_type: str
+    dtype: str
+    sizes: tuple[tuple[str, int], ...]
+    labels: tuple[tuple[str, str], ...] = ()
+    l2: str = "warm"
+
+    def __getitem__(self, column: str) -> int:
+        return dict(self.sizes)[column]
+
+    def label(self, column: str) -> str:
+        """A text column, "" where it is empty."""
+        return dict(self.labels).get(column, "")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured launch; times in us, `core_us` and `pipes` (by `PIPES`) means over the cores where counters exist.
+
+    `unlike` says why no kernel here does the same work; `series` keeps rows apart that must not be averaged with others.
+    """
+
+    kernel: Kernel
+    duration_us: float
+    core_us: float | None
+    pipes: Mapping[str, float]
+    series: str
+    unlike: str
+    cells: Mapping[str, str] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Times of the simulated kernel in us, or why there are none."""
+
+    task_us: float = math.nan
+    core_us: float = math.nan
+    pipes: Mapping[str, float] = field(default_factory=dict)
+    skipped: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A row and what the simulator says of it."""
+
+    row: Row
+    prediction: Prediction
+
+    @property
+    def error(self) -> float:
+        """(predicted - measured) / measured of the task time."""
+        return self.prediction.task_us / self.row.duration_us - 1
+
+
+def shipped_rows(l2: str = "warm") -> list[Row]:
+    """The measured rows that ship with the package."""
+    folder = Path(str(files("ascend_sim.configs"))) / "measurements"
+    return [row for path in sorted(folder.glob("*.csv")) for row in read_rows(path, l2)]
+
+
+def read_rows(path: str | Path, l2: str = "warm") -> list[Row]:
+    """The rows of a CSV file. `l2` is "warm" or "cold" for rows without a column of that name.
+
+    Raises ConfigError with file, line and column for a value that cannot be.
+    """
+    path = Path(path)
+    if l2 not in ("cold", "warm"):
+        raise SimError(f"l2 {l2!r}: allowed are cold and warm")
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read as CSV text: {error}") from None
+    numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
+    if len(numbered) < 2:
+        raise ConfigError(f"{path}: no rows; a first line names the columns, every other line is a measured launch")
+    heads = next(csv.reader([numbered[0][1]]))
+    missing = [name for name in ("chip", "op_type", "dtype", "duration_us") if name not in heads]
+    if missing:
+        raise ConfigError(f"{path}: no column {', '.join(missing)} in the first line: {', '.join(heads)}")
+    rows = []
+    for number, line in numbered[1:]:
+        cells = dict(zip(heads, next(csv.reader([line])), strict=False))
+        rows.append(_row(f"{path}, line {number}", cells, l2))
+    return rows
+
+
+def of_chips(rows: Iterable[Row], names: Iterable[str]) -> list[Row]:
+    """The rows of these chips; SimError names the chips that there are when one has none."""
+    rows = list(rows)
+    found = sorted({row.kernel.chip for row in rows})
+    wanted = [CHIPS.get(name.strip().lower(), name.strip().lower()) for name in names]
+    for name in wanted:
+        if name not in found:
+            raise SimError(f"chip {name!r} has no measured rows; there are rows of {', '.join(found)}")
+    return [row for row in rows if row.kernel.chip in wanted]
+
+
+def _row(where: str, cells: Mapping[str, str], l2: str) -> Row:
+    text = {name: value.strip() for name, value in cells.items()}
+    chip = text.get("chip", "").lower()
+    chip = CHIPS.get(chip, chip)
+    try:
+        load_chip(chip)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: chip: {error}") from None
+    op_type = text.get("op_type", "")
+    unlike = _unlike(op_type, text.get("fused", ""))
+    sizes = {name: _whole(where, name, text[name], name in _FROM_ZERO) for name in _COLUMNS if text.get(name)}
+    labels = {name: text[name] for name in _LABELS if text.get(name)}
+    if not unlike:
+        _require_sizes(where, op_type, sizes, labels)
+    residency = text.get("l2") or l2
+    if residency not in ("cold", "warm"):
+        raise ConfigError(f"{where}: l2: {residency!r} given; allowed: cold, warm")
+    kernel = Kernel(
+        chip, op_type, text.get("dtype", "").lower(), tuple(sorted(sizes.items())), tuple(labels.items()), residency
+    )
+    core = _time(where, text, "aicore_time_us")
+    ratios = {pipe: _time(where, text, f"{pipe}_ratio") for pipe in PIPES}
+    pipes = {pipe: ratio * core for pipe, ratio in ratios.items() if ratio is not None and core is not None}
+    duration = _time(where, text, "duration_us")
+    if not duration:
+        raise ConfigError(f"{where}: duration_us: {text.get('duration_us', '')!r} given; must be a time above 0")
+    return Row(kernel, duration, core, pipes, text.get("series", ""), unlike, dict(cells))
+
+
+def _unlike(op_type: str, fused: str) -> str:
+    if op_type.startswith("FusionOp") or "_" in op_type or fused.lower() in ("true", "1", "yes"):
+        return "fused with other operators"
+    return "" if op_type in SIZES else f"no kernel of {op_type or 'an empty op_type'} here"
+
+
+def _require_sizes(where: str, op_type: str, sizes: Mapping[str, int], labels: Mapping[str, str]) -> None:
+    needed = list(SIZES[op_type])
+    if op_type == "TransData":
+        formats = {labels.get("format_in", ""), labels.get("format_out", "")}
+        if formats == {"NCHW", "NC1HWC0"}:
+            needed = list(_FEATURE)
+        elif formats == {"NCHW", "FRACTAL_Z"}:
+            needed = list(_FILTER)
+        else:
+            raise ConfigError(
+                f"{where}: format_in, format_out: {' -> '.join(sorted(formats))!r} given; allowed for TransData: NCHW on one "
+                "side, NC1HWC0 or FRACTAL_Z on the other"
+            )
+    missing = [name for name in needed if name not in sizes]
+    if missing:
+        raise ConfigError(f"{where}: {', '.join(missing)} missing; {op_type} needs {', '.join(needed)}")
+    if op_type == "Cast" and not labels.get("dtype_out"):
+        raise ConfigError(f"{where}: dtype_out missing; Cast needs N, dtype and dtype_out")
+    if op_type in GRADIENTS:
+        for axis in "hw":
+            reach = sizes[f"{'H' if axis == 'h' else 'W'}i"] + sizes[f"pad_{axis}_total"] - sizes[f"k{axis}"]
+            follows = reach // sizes[f"stride_{axis}"] + 1
+            given = sizes["Ho" if axis == "h" else "Wo"]
+            if given != follows:
+                raise ConfigError(
+                    f"{where}: {axis.upper()}o: {given} given; input, kernel, stride and padding give {follows}"
+                )
+
+
+def _whole(where: str, name: str, text: str, zero: bool) -> int:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (value >= (0 if zero else 1) and value == int(value)):
+        raise ConfigError(f"{where}: {name}: {text!r} given; must be a whole number from {0 if zero else 1}")
+    return int(value)
+
+
+def _time(where: str, text: Mapping[str, str], name: str) -> float | None:
+    if not text.get(name):
+        return None
+    try:
+        value = float(text[name])
+    except ValueError:
+        value = math.nan
+    if not (0 <= value < math.inf):
+        raise ConfigError(f"{where}: {name}: {text[name]!r} given; must be a number from 0")
+    return value
+
+
+def compare(rows: Iterable[Row], *, jobs: int = 1, progress: Progress | None = None) -> list[Comparison]:
+    """Every row with its prediction, in order; equal kernels run once, `jobs` processes share the distinct ones."""
+    rows = list(rows)
+    kernels = list(dict.fromkeys(row.kernel for row in rows if not row.unlike))
+    # Long ones first, so that none is left over at the end.
+    ordered = sorted(kernels, key=lambda kernel: -math.prod(size for _, size in kernel.sizes))
+    found = dict(zip(ordered, spread(simulate, ordered, jobs=jobs, name="rows", progress=progress), strict=True))
+    return [Comparison(row, Prediction(skipped=row.unlike) if row.unlike else found[row.kernel]) for row in rows]
+
+
+def simulate(kernel: Kernel) -> Prediction:
+    """One launch on a fresh device; what the simulator refuses is told in `skipped`.
+
+    A "warm" L2 holds the inputs, as far as they fit.
+    """
+    try:
+        chip = load_chip(kernel.chip)
+        device = Device(chip, with_values=False)
+        task, inputs = _launch(kernel, chip, device)
+        if kernel.l2 == "warm":
+            for tensor in inputs:
+                device.warm(tensor)
+        timeline = Engine(device).run([task])
+        figures = Report.build(chip, timeline, [task], mode="timing", l2=kernel.l2).kernels[0]
+    except SimError as error:
+        return Prediction(skipped=str(error))
+    pipes = {pipe: figures["pipes_us"][ours] for pipe, ours in PIPES.items()}
+    return Prediction(figures["task_us"], figures["core_us"], pipes)
+
+
+def _launch(kernel: Kernel, chip: ChipSpec, device: Device) -> tuple[Task, list[Allocation]]:
+    """The task of a row, and its inputs."""
+    if kernel.op_type in GRADIENTS:
+        return _cube_launch(kernel, chip, device)
+    for dtype in filter(None, (kernel.dtype, kernel.label("dtype_out"))):
+        try:
+            canonical(dtype)
+        except SimError:
+            raise SimError(f"{kernel.op_type} of {dtype} is not simulated") from None
+    itemsize = int(numpy_dtype(canonical(kernel.dtype)).itemsize)
+    target_itemsize = itemsize
+    if kernel.op_type == "MemSet":
+        nbytes = _filter_elements(kernel, 32 // itemsize) * itemsize
+        return mem_set_task(chip, device.allocate(nbytes, "output"), nbytes, dtype=canonical(kernel.dtype)), []
+    if kernel.op_type == "Cast":
+        count, to_dtype = kernel["N"], canonical(kernel.label("dtype_out"))
+        target_itemsize = int(numpy_dtype(to_dtype).itemsize)
+        plain = blocked = count
+        make: Any = partial(cast_task, count=count, from_dtype=canonical(kernel.dtype), to_dtype=to_dtype)
+    elif kernel.op_type == "ReduceSum":
+        n, c, hw = kernel["N"], kernel["Ci"], kernel["Hi"] * kernel["Wi"]
+        plain, blocked = n * c * hw, c
+        make = partial(reduce_sum_task, n=n, c=c, hw=hw, dtype=canonical(kernel.dtype))
+    elif "FRACTAL_Z" in (kernel.label("format_in"), kernel.label("format_out")):
+        co, ci, taps, c0 = kernel["Co"], kernel["Ci"], kernel["kh"] * kernel["kw"], kernel["C0"]
+        plain, blocked = co * ci * taps, _filter_elements(kernel, c0)
+        turn = filter_to_fractal_z_task if kernel.label("format_in") == "NCHW" else filter_from_fractal_z_task
+        make = partial(turn, c_out=co, c_in_per_group=ci, k_d=1, taps=taps, groups=1, itemsize=itemsize, c0=c0)
+    else:
+        n, c, hw, c0 = kernel["N"], kernel["Ci"], kernel["Hi"] * kernel["Wi"], kernel["C0"]
+        plain, blocked = n * c * hw, n * -(-c // c0) * c0 * hw
+        move = feature_to_c0_task if kernel.label("format_in") == "NCHW" else feature_from_c0_task
+        make = partial(move, n=n, c=c, d=1, hw=hw, itemsize=itemsize, c0=c0)
+    if kernel.op_type == "TransData" and kernel.label("format_in") != "NCHW":
+        plain, blocked = blocked, plain
+    source = device.allocate(plain * itemsize, "input")
+    return make(chip, source, device.allocate(blocked * target_itemsize, "output")), [source]
+
+
+def _filter_elements(kernel: Kernel, c0: int) -> int:
+    """Elements of a filter in FRACTAL_Z."""
+    return -(-kernel["Ci"] // c0) * c0 * kernel["kh"] * kernel["kw"] * -(-kernel["Co"] // 16) * 16
+
+
+def _cube_launch(kernel: Kernel, chip: ChipSpec, device: Device) -> tuple[Task, list[Allocation]]:
+    """The cube kernel of a convolution backward that wants this gradient alone, with the row's blocks."""
+    if kernel.dtype not in _CUBE_DTYPES:
+        raise SimError(f"dtype {kernel.dtype!r}: allowed for {kernel.op_type}: {', '.join(_CUBE_DTYPES)}")
+    dtype, cube_math_type = _CUBE_DTYPES[kernel.dtype]
+    gradient = GRADIENTS[kernel.op_type]
+    size = dict(kernel.sizes)
+    totals = (size["pad_h_total"], size["pad_w_total"])
+    even = not any(total % 2 for total in totals)
+    padding = [t // 2 for t in totals] if even else [part for t in totals for part in (t // 2, t - t // 2)]
+    shapes = {
+        "grad_output": (size["N"], size["Co"], size["Ho"], size["Wo"]),
+        "input": (size["N"], size["Ci"], size["Hi"], size["Wi"]),
+        "weight": (size["Co"], size["Ci"], size["kh"], size["kw"]),
+    }
+    tensors = {name: TensorArg(shape, dtype, "NCHW") for name, shape in shapes.items()}
+    call = ConvBackwardCall(
+        **tensors, bias_sizes=(size["Co"],), stride=(size["stride_h"], size["stride_w"]), padding=tuple(padding),
+        dilation=(1, 1), transposed=False, output_padding=(0, 0), groups=1,
+        output_mask=(gradient == "grad_input", gradient == "grad_weight", False), cube_math_type=cube_math_type,
+        grad_input=tensors["input"], grad_weight=tensors["weight"], grad_bias=None,
+    )  # fmt: skip
+    accepted = accept(
+        call, chip, conformance="documented", deterministic=False, block_dim={gradient: size["block_dim"]}
+    )
+    if accepted.compute_dtype != canonical(kernel.dtype):
+        raise SimError(f"{chip.name} computes {kernel.dtype} convolutions in {accepted.compute_dtype}")
+    plan = make_plan(accepted, chip)
+    step = next((step for step in plan.steps if step.op_type == kernel.op_type), None)
+    if step is None:
+        launched = ", ".join(step.op_type for step in plan.steps)
+        raise SimError(f"{chip.name} has no {kernel.op_type} for this problem; it launches {launched}")
+    allocations = {name: device.allocate(plan.tensors[name].size, name) for name in step.tensors}
+    return step.make(chip, allocations), [allocations[name] for name in step.inputs]

@@ -1,0 +1,237 @@
+"""Tasks on cores: launch, waves, streams, events, gangs, limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from machine import CHIP, changed, program, quiet, run_one, scalar_task, task_of
+from random_programs import SIZES
+
+from ascend_sim.engine.deadlock import DeadlockError
+from ascend_sim.engine.device import Device
+from ascend_sim.engine.engine import Engine
+from ascend_sim.engine.task import Task
+from ascend_sim.engine.timeline import Timeline
+from ascend_sim.errors import SimError
+from ascend_sim.memory.gm import gm_operand
+
+QUIET = quiet(CHIP)
+ISSUE = CHIP.scalar.issue_cycles
+
+
+def run(tasks: list[Task], chip: Any = QUIET, **options: Any) -> Timeline:
+    return Engine(Device(chip, with_values=False), **options).run(tasks)
+
+
+def spans(timeline: Timeline) -> list[tuple[int, int]]:
+    return [(task.begin, task.finish) for task in timeline.tasks]
+
+
+def barrier_task(kind: str, blocks: int, name: str, **fields: Any) -> Task:
+    """Every block meets all others at a cross-core flag."""
+
+    def write(k: Any) -> None:
+        k.scalar(100)
+        k.cross_core_set(0, 0, "MTE2")
+        k.cross_core_wait(0, 0, "MTE2")
+
+    made = [[program(CHIP, kind, write, block=b)] for b in range(blocks)]
+    return task_of(made, name=name, all_cores=True, **fields)
+
+
+def test_a_launch_costs_its_overhead_and_a_core_its_start() -> None:
+    chip = changed(
+        CHIP,
+        launch={
+            "task_overhead_us": {"AIC": 2.0, "AIV": 1.0},
+            "core_start_us": {"AIC": 0.5, "AIV": 0.25},
+            "block_us": {},
+        },
+    )
+    for kind, launch, start in (("AIC", 3600, 900), ("AIV", 1800, 450)):
+        timeline = run([scalar_task(chip, kind, [100], "a"), scalar_task(chip, kind, [100], "b")], chip)
+        assert timeline.tasks[0].begin == launch
+        assert timeline.programs[0].begin == launch + start
+        assert timeline.tasks[0].finish == launch + start + 100 + ISSUE
+        assert timeline.tasks[1].launch == timeline.tasks[0].finish
+        assert timeline.tasks[1].begin == timeline.tasks[0].finish + launch
+
+
+def test_blocks_are_dispatched_one_after_the_other() -> None:
+    """`block_us` lies between two dispatches; a block that waits for a core longer than that waits no longer."""
+    chip = changed(QUIET, launch={"block_us": {"AIV": 10 / 1800}}, cores={"aiv": 3})
+    timeline = run([scalar_task(chip, "AIV", [995] * 5)], chip)
+    first = timeline.tasks[0].begin
+    assert [r.begin - first for r in timeline.programs] == [0, 10, 20, 1000, 1010]
+
+
+def test_hidden_overhead_only_behind_the_task_before() -> None:
+    launch = {"task_overhead_us": {"AIC": 2.0, "AIV": 2.0}, "hidden_us": 1.5}
+    chip = changed(QUIET, launch=launch)
+    timeline = run([scalar_task(chip, "AIV", [100], name) for name in "abc"], chip)
+    launches = [task.begin - task.launch for task in timeline.tasks]
+    assert launches == [3600, 900, 900]
+
+
+def test_waves() -> None:
+    """More blocks than cores: a block begins as soon as any core is free, in block order."""
+    chip = changed(QUIET, cores={"aiv": 3})
+    lengths = [100, 300, 200, 50, 50, 400, 10]
+    timeline = run([scalar_task(chip, "AIV", lengths)], chip)
+    free, expected = [0, 0, 0], []
+    for length in lengths:
+        core = min(range(3), key=lambda c: (free[c], c))
+        expected.append((free[core], core))
+        free[core] += length + ISSUE
+    assert [(r.begin, r.core) for r in timeline.programs] == expected
+    assert timeline.tasks[0].finish == max(free)
+
+
+def test_a_stream_runs_in_order_and_streams_beside_each_other() -> None:
+    """A cube kernel of one stream overlaps a vector kernel of another."""
+    tasks = [
+        scalar_task(CHIP, "AIC", [1000], "c0", stream=0), scalar_task(CHIP, "AIV", [700], "v0", stream=1),
+        scalar_task(CHIP, "AIV", [1000], "v1", stream=0), scalar_task(CHIP, "AIV", [700], "v2", stream=1),
+    ]  # fmt: skip
+    assert spans(run(tasks)) == [(0, 1005), (0, 705), (1005, 2010), (705, 1410)]
+
+
+def test_the_task_that_began_first_has_the_cores_first() -> None:
+    chip = changed(QUIET, cores={"aiv": 2})
+    tasks = [scalar_task(chip, "AIV", [95] * 4, "a", stream=0), scalar_task(chip, "AIV", [95] * 2, "b", stream=1)]
+    timeline = run(tasks, chip)
+    assert [r.begin for r in timeline.of(0)] == [0, 0, 100, 100]
+    assert [r.begin for r in timeline.of(1)] == [200, 200]
+
+
+def test_events_order_streams() -> None:
+    tasks = [
+        scalar_task(CHIP, "AIC", [1000], "producer", stream=0, record_events=["ready"]),
+        scalar_task(CHIP, "AIC", [500], "more", stream=0),
+        scalar_task(CHIP, "AIV", [100], "before", stream=1),
+        scalar_task(CHIP, "AIV", [100], "consumer", stream=1, wait_events=["ready"]),
+    ]
+    assert spans(run(tasks)) == [(0, 1005), (1005, 1510), (0, 105), (1005, 1110)]
+
+
+def test_an_event_that_nobody_records_is_a_deadlock() -> None:
+    tasks = [
+        scalar_task(CHIP, "AIC", [10], "producer", stream=0),
+        scalar_task(CHIP, "AIV", [10], "consumer", stream=1, wait_events=["never"]),
+    ]
+    with pytest.raises(DeadlockError, match=r"stream 1: consumer waits for event 'never' from nobody"):
+        run(tasks)
+
+
+def test_events_in_a_circle_are_a_deadlock() -> None:
+    tasks = [
+        scalar_task(CHIP, "AIC", [10], "a", stream=0, wait_events=["y"], record_events=["x"]),
+        scalar_task(CHIP, "AIV", [10], "b", stream=1, wait_events=["x"], record_events=["y"]),
+    ]
+    with pytest.raises(DeadlockError, match="2 tasks not begun") as error:
+        run(tasks)
+    assert "a waits for event 'y' from b" in str(error.value)
+    assert "b waits for event 'x' from a" in str(error.value)
+
+
+@pytest.mark.parametrize(("kind", "cores"), [("AIC", 20), ("AIV", 40)])
+def test_a_gang_larger_than_the_chip_is_refused(kind: str, cores: int) -> None:
+    run([barrier_task(kind, cores, "fits")])
+    with pytest.raises(
+        SimError, match=rf"wide has an all-core barrier and {cores + 1} blocks, but ascend910b3 has {cores}"
+    ):
+        run([barrier_task(kind, cores + 1, "wide")])
+
+
+def test_two_gangs_and_a_kernel_that_holds_half_the_cores() -> None:
+    """A gang begins when all its cores are free, never with some of its blocks; so two of them do not lock each other."""
+    holder = scalar_task(CHIP, "AIC", [1000 + 100 * i for i in range(10)], "holder", stream=0)
+    timeline = run([holder, barrier_task("AIC", 20, "first", stream=1), barrier_task("AIC", 20, "second", stream=2)])
+    held, first, second = (timeline.of(i) for i in range(3))
+    assert {r.begin for r in first} == {max(r.finish for r in held)}
+    assert {r.begin for r in second} == {max(r.finish for r in first)}
+
+
+def mixed_task(blocks: int, length: int, name: str, stream: int) -> Task:
+    programs = [
+        [
+            program(CHIP, kind, lambda k: k.scalar(length), block=b, sub_block=s)
+            for kind, s in (("AIC", 0), ("AIV", 0), ("AIV", 1))
+        ]
+        for b in range(blocks)
+    ]
+    return task_of(programs, kind="MIX", name=name, stream=stream)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["AIC", "AIV", "MIX", "gang"]), st.integers(1, 9), st.sampled_from([95, 95, 195, 45]),
+            st.integers(0, 3),
+        ),
+        min_size=1, max_size=8,
+    )
+)  # fmt: skip
+def test_any_tasks_on_few_cores(drawn: list[tuple[str, int, int, int]]) -> None:
+    """Ends at equal instants included: every block runs, no core has two blocks at once, no more cores than there are."""
+    chip = changed(QUIET, cores={"aic": 3, "aiv": 6})
+    tasks = []
+    for i, (kind, blocks, length, stream) in enumerate(drawn):
+        if kind == "MIX":
+            tasks.append(mixed_task(blocks, length, f"t{i}", stream))
+        elif kind == "gang":
+            tasks.append(barrier_task("AIV", min(blocks, 6), f"t{i}", stream=stream))
+        else:
+            tasks.append(scalar_task(chip, kind, [length] * blocks, f"t{i}", stream=stream))
+    timeline = run(tasks, chip)
+    per_block = {"MIX": 3}
+    assert len(timeline.programs) == sum(t.block_dim * per_block.get(t.core_kind, 1) for t in tasks)
+    on_core: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for r in timeline.programs:
+        block_end = max(q.finish for q in timeline.of(r.task) if q.program.block == r.program.block)
+        on_core.setdefault((r.program.core_kind, r.core), []).append((r.begin, block_end))
+    for (kind, core), held in on_core.items():
+        assert 0 <= core < {"AIC": 3, "AIV": 6}[kind]
+        held.sort()
+        assert all(later[0] >= earlier[1] for earlier, later in zip(held, held[1:], strict=False))
+
+
+def test_a_run_longer_than_its_limit_ends() -> None:
+    device = Device(QUIET, with_values=False)
+    Engine(device, max_cycles=1005).run([scalar_task(CHIP, "AIV", [1000])])
+    Engine(device, max_cycles=1005).run([scalar_task(CHIP, "AIV", [1000])])  # the clock goes on, the limit is per run
+    with pytest.raises(SimError, match="task: cycle 1006 is beyond the limit of 1005 cycles"):
+        Engine(device, max_cycles=1005).run([scalar_task(CHIP, "AIV", [1001])])
+
+
+def test_clock_and_l2_live_in_the_device() -> None:
+    def copy() -> Task:
+        return task_of(
+            [[program(CHIP, "AIV", lambda k: k.data_copy("GM", "UB", 0, gm_operand(0, 0), 4096), [4096])]], [a]
+        )
+
+    device = Device(QUIET, with_values=False)
+    a = device.allocate(4096, "a")
+    first = Engine(device).run([copy()])
+    assert device.clock == first.finish
+    second = Engine(device).run([copy()])
+    assert second.programs[0].begin == first.finish
+    assert second.finish - first.finish < first.finish  # now it hits
+    alone = run_one(QUIET, "AIV", lambda k: k.data_copy("GM", "UB", 0, gm_operand(0, 0), 4096), SIZES, shared_gm=False)
+    assert second.finish - first.finish == alone.finish
+
+
+def test_no_tasks_and_empty_programs() -> None:
+    assert run([]).finish == 0
+    timeline = run([task_of([[program(CHIP, "AIV", lambda k: None, block=b)] for b in range(3)])])
+    assert [(r.begin, r.finish, len(r.start)) for r in timeline.programs] == [(0, 0, 0)] * 3
+
+
+def test_progress_counts_blocks() -> None:
+    seen: list[tuple[str, int, int]] = []
+    run([scalar_task(CHIP, "AIV", [30, 20, 10], "p")], progress=lambda *now: seen.append(now))
+    assert seen == [("p", 1, 3), ("p", 2, 3), ("p", 3, 3)]

@@ -1,0 +1,156 @@
+"""The L2: cold, hit, first in first out, warm, dirty lines that leave, partial lines, tails; against a plain list."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from machine import CHIP, changed
+from naive_memory import Cache, Move, begin, bytes_of
+
+from ascend_sim.engine.device import Device
+from ascend_sim.engine.l2 import L2Cache
+from ascend_sim.engine.lines import footprint
+from ascend_sim.memory.regions import Region
+
+NONE = np.empty(0, np.int64)
+
+
+def lines(*numbers: int) -> np.ndarray:
+    return np.array(numbers, np.int64)
+
+
+def read(l2: L2Cache, *numbers: int, bypass: tuple[int, ...] = ()) -> tuple[int, int]:
+    """(lines fetched, dirty lines written back)."""
+    return l2.read(lines(*numbers), lines(*bypass), l2.next_number())[:2]
+
+
+def write(l2: L2Cache, *numbers: int, partial: tuple[int, ...] = ()) -> tuple[int, int]:
+    return l2.write(lines(*numbers), lines(*partial), l2.next_number())
+
+
+def test_cold_then_hit() -> None:
+    l2 = L2Cache(4)
+    assert read(l2, 1, 2) == (2, 0)
+    assert read(l2, 1, 2, 3) == (1, 0)
+    assert l2.resident(lines(0, 1, 2, 3)).tolist() == [False, True, True, True]
+
+
+def test_first_in_first_out_whatever_was_used_last() -> None:
+    l2 = L2Cache(3)
+    read(l2, 1, 2, 3)
+    read(l2, 1)  # a hit does not move line 1 back
+    assert read(l2, 4) == (1, 0)
+    assert l2.resident(lines(1, 2, 3, 4)).tolist() == [False, True, True, True]
+    assert read(l2, 1) == (1, 0)
+    assert l2.resident(lines(1, 2, 3, 4)).tolist() == [True, False, True, True]
+
+
+def test_written_lines_are_written_back_once_when_they_leave() -> None:
+    l2 = L2Cache(3)
+    assert write(l2, 1, 2) == (0, 0)  # whole lines: nothing is fetched
+    assert read(l2, 3) == (1, 0)
+    assert read(l2, 4) == (1, 1)
+    assert read(l2, 5, 6) == (2, 1)
+    assert read(l2, 7, 8, 9) == (3, 0)
+
+
+def test_a_hit_makes_a_clean_line_dirty() -> None:
+    l2 = L2Cache(2)
+    read(l2, 1, 2)
+    assert write(l2, 2) == (0, 0)
+    assert read(l2, 3) == (1, 0)
+    assert read(l2, 4) == (1, 1)
+
+
+def test_an_absent_partial_line_is_fetched_first() -> None:
+    l2 = L2Cache(8)
+    assert write(l2, 1, 2, 3, partial=(0, 2)) == (2, 0)
+    assert write(l2, 1, 2, 3, partial=(0, 2)) == (0, 0)
+
+
+def test_a_tail_is_fetched_every_time_and_not_kept() -> None:
+    l2 = L2Cache(8)
+    assert read(l2, 1, 2, bypass=(1,)) == (2, 0)
+    assert l2.resident(lines(1, 2)).tolist() == [True, False]
+    assert read(l2, 2) == (1, 0)
+    assert read(l2, 1, 2, bypass=(1,)) == (1, 0)  # even when it is there
+
+
+def test_more_lines_than_the_cache_holds() -> None:
+    l2 = L2Cache(3)
+    assert write(l2, 1, 2, 3, 4, 5) == (0, 2)
+    assert l2.resident(lines(1, 2, 3, 4, 5)).tolist() == [False, False, True, True, True]
+
+
+def test_warm_tensor_is_there_and_clean_as_far_as_it_fits() -> None:
+    chip = changed(CHIP, memory={"l2_bytes": 10 * 512})
+    device = Device(chip, with_values=False)
+    first, second = device.allocate(4 * 512, "a"), device.allocate(8 * 512 - 1, "b")
+    device.warm(first)
+    device.warm(second)
+    assert device.l2.resident(np.arange(12)).tolist() == [False] * 2 + [True] * 10
+    assert read(device.l2, *range(2, 12)) == (0, 0)
+    assert read(device.l2, *range(20, 30)) == (10, 0)
+
+
+def test_far_addresses() -> None:
+    l2 = L2Cache(4)
+    assert read(l2, 5, 100_000) == (2, 0)
+    assert l2.resident(lines(5, 4000, 100_000)).tolist() == [True, False, True]
+
+
+regions = st.builds(
+    Region, st.just("src0"), st.just("GM"), st.integers(1, 2000), st.integers(2000, 3000), st.integers(1, 3),
+    st.integers(9000, 12_000), st.integers(1, 2), st.integers(0, 600),
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(regions, st.integers(0, 511))
+def test_footprint_against_sets_of_bytes(region: Region, phase: int) -> None:
+    found = footprint(region, phase, 512)
+    runs = bytes_of(region, phase)
+    covered = [byte for first, end in runs for byte in range(first, end)]
+    wanted = sorted({byte // 512 for byte in covered})
+    assert found.lines.tolist() == wanted
+    assert found.touched == sum(len({byte // 512 for byte in range(first, end)}) for first, end in runs)
+    counts = np.bincount(np.array(covered) // 512, minlength=wanted[-1] + 1)
+    assert [wanted[i] for i in found.partial] == [line for line in wanted if counts[line] < 512]
+    tails = {
+        (end - 1) // 512 for first, end in runs if end - first >= 512 and end % 512 and first // 512 < (end - 1) // 512
+    }
+    assert {wanted[i] for i in found.tails} == tails
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(1, 30), st.booleans(),
+    st.lists(st.tuples(st.sampled_from(["read", "write", "atomic"]), regions, st.integers(0, 12_000)), max_size=15),
+)  # fmt: skip
+def test_against_a_plain_list(capacity: int, refetch: bool, requests: list[tuple[str, Region, int]]) -> None:
+    l2, cache = L2Cache(capacity), Cache(capacity)
+    for direction, region, address in requests:
+        shape = footprint(region, address % 512, 512)
+        touched = shape.lines + address // 512
+        number = l2.next_number()
+        if direction == "read":
+            got = l2.read(touched, shape.tails if refetch else NONE, number)[:2]
+        elif direction == "write":
+            got = l2.write(touched, shape.partial, number)
+        else:
+            fetched, left, _ = l2.read(touched, NONE, number)
+            got = fetched, left + l2.write(touched, NONE, number)[1]
+        move = Move(0, 0, direction, region, address, 1)  # type: ignore[arg-type]
+        begin(move, cache, 512, refetch)
+        assert got == (move.fetched, move.victims)
+        assert [bool(x) for x in l2.resident(np.arange(80))] == [line in cache.lines for line in range(80)]
+
+
+@pytest.mark.parametrize("dirty", [False, True])
+def test_lines_survive_kernels_and_new_readers(dirty: bool) -> None:
+    """The cache belongs to the device: what one run leaves, the next one finds."""
+    device = Device(CHIP, with_values=False)
+    (write if dirty else read)(device.l2, 7)
+    assert read(device.l2, 7) == (0, 0)

@@ -1,0 +1,449 @@
+"""The command line: what it prints and writes, its exit codes, and one line for everything a user can do wrong."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+import ascend_sim
+from ascend_sim import api, cli
+from ascend_sim.kernel.builder import KernelBuilder
+
+SMALL: dict[str, Any] = {
+    "operator": "convolution_backward",
+    "chip": "ascend910b3",
+    "input": {"shape": [1, 16, 6, 6], "dtype": "float16"},
+    "weight": {"shape": [16, 16, 3, 3]},
+    "padding": [1, 1],
+}
+
+
+@dataclass
+class Ran:
+    code: int
+    out: str
+    err: str
+
+
+def run(*arguments: object) -> Ran:
+    """One command in this process; anything but an ordered exit is a failure."""
+    result = CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Ran(result.exit_code, result.stdout, result.stderr)
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Path:
+    return write_case(tmp_path)
+
+
+def write_case(folder: Path, name: str = "case.yaml", **changes: Any) -> Path:
+    path = folder / name
+    path.write_text(yaml.safe_dump(SMALL | changes), encoding="utf-8")
+    return path
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# -- what a user can do ------------------------------------------------------------------------------------------------
+
+
+def test_a_shipped_case_to_a_folder(tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "out"
+    ran = run("run", "document_example_2d", "--chip", "ascend910b3", "--cube-math-type", 0, "--out", out)
+    assert ran.code == 0 and ran.err == ""
+    assert names(out) == ["gradients.npz", "report.json", "timeline.npz", "trace.json"]
+    report = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    assert report["problem"]["compute_dtype"] == "float32" and report["total_us"] > 0
+    for row in report["kernels"]:
+        assert row["op_type"] in ran.out and row["name"] in ran.out
+    assert ran.out.count("correct") == 3 and f"{report['total_us']:.2f} us" in ran.out
+    assert all(name in ran.out.splitlines()[-1] for name in names(out))
+    with np.load(out / "gradients.npz") as gradients:
+        assert (gradients["grad_input"] == 2).all()  # all ones: two channels, and 2 x 7 x 7 pixels
+        assert (gradients["grad_weight"] == 98).all() and (gradients["grad_bias"] == 98).all()
+    events = json.loads((out / "trace.json").read_text(encoding="utf-8"))["traceEvents"]
+    assert any(event["ph"] == "X" for event in events)
+
+
+def test_json_is_the_report_and_nothing_else() -> None:
+    ran = run("run", "document_example_2d", "--json")
+    report = json.loads(ran.out)
+    assert ran.code == 0 and ran.err == ""
+    assert report["chip"] == "ascend910b3" and report["problem"]["compute_dtype"] == "hf32"
+    assert report["kernels"][0]["op_type"] == "ReduceSum"
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32])
+def test_tensors_in_and_gradients_out(tmp_path: Path, dtype: Any) -> None:
+    """The same gradients as the Python call, bit for bit; bfloat16 travels as bit patterns."""
+    name = np.dtype(dtype).name
+    case = write_case(tmp_path, input={"shape": [1, 16, 6, 6], "dtype": name})
+    rng = np.random.default_rng(0)
+    shapes = {"grad_output": (1, 16, 6, 6), "input": (1, 16, 6, 6), "weight": (16, 16, 3, 3)}
+    own = {key: rng.standard_normal(shape).astype(dtype) for key, shape in shapes.items()}
+    if name == "bfloat16":
+        stored = {key: array.view(np.uint16) for key, array in own.items()}
+        np.savez(tmp_path / "in.npz", **stored, **{f"{key}_dtype": "bfloat16" for key in own})
+    else:
+        np.savez(tmp_path / "in.npz", **own)
+    ran = run("run", case, "--input", tmp_path / "in.npz", "--out", tmp_path / "out")
+    assert ran.code == 0, ran.err
+    expected = ascend_sim.convolution_backward(
+        own["grad_output"], own["input"], own["weight"], None, (1, 1), (1, 1), (1, 1), False, (0, 0), 1, (True,) * 3
+    ).gradients
+    with np.load(tmp_path / "out" / "gradients.npz", allow_pickle=False) as found:
+        for key, gradient in expected.items():
+            array = found[key]
+            if name == "bfloat16":
+                assert str(found[f"{key}_dtype"]) == "bfloat16" and array.dtype == np.uint16
+                array = array.view(ml_dtypes.bfloat16)
+            assert array.dtype == gradient.dtype and np.array_equal(array, gradient)
+
+
+def test_timing_with_a_tiling(case: Path, tmp_path: Path) -> None:
+    """On the command line and in a YAML file; then the report says that it is the user's."""
+    (tmp_path / "tiling.yaml").write_text("grad_input: {baseM: 32, baseN: 16}\ngrad_weight: {baseK: 16}\n")
+    for text in ("grad_input.baseM=32,grad_input.baseN=16, grad_weight.baseK=16", tmp_path / "tiling.yaml"):
+        ran = run("run", case, "--mode", "timing", "--tiling", text, "--json", "--out", tmp_path / "out")
+        assert ran.code == 0
+        rows = {row["name"]: row for row in json.loads(ran.out)["kernels"]}
+        assert rows["grad_input"]["tiling"]["baseM"] == 32 and rows["grad_input"]["tiling"]["baseN"] == 16
+        assert rows["grad_weight"]["tiling"]["baseK"] == 16
+        assert {rows[name]["tiling_source"] for name in ("grad_input", "grad_weight")} == {"manual"}
+        assert names(tmp_path / "out") == ["report.json", "timeline.npz", "trace.json"]
+
+
+def test_functional_mode_has_no_timeline(case: Path, tmp_path: Path) -> None:
+    ran = run("run", case, "--mode", "functional", "--out", tmp_path / "out")
+    assert ran.code == 0 and "no times in functional mode" in ran.out
+    assert names(tmp_path / "out") == ["gradients.npz", "report.json"]
+
+
+def test_a_folder_never_mixes_two_runs(case: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert run("run", case, "--out", out).code == 0
+    (out / "notes.txt").write_text("mine")
+    assert run("run", case, "--mode", "timing", "--out", out).code == 0
+    assert names(out) == ["notes.txt", "report.json", "timeline.npz", "trace.json"]
+    assert run("run", case, "--mode", "functional", "--out", out).code == 0
+    assert names(out) == ["gradients.npz", "notes.txt", "report.json"]
+
+
+def test_options_reach_the_call(case: Path) -> None:
+    plain = json.loads(run("run", case, "--mode", "timing", "--json").out)
+    ran = run(
+        "run", case, "--mode", "timing", "--json", "--l2", "warm", "--deterministic", "--conformance", "library", "--chip",
+        "ascend910b1", "--block-dim", "grad_input=3",
+    )  # fmt: skip
+    report = json.loads(ran.out)
+    problem = report["problem"]
+    assert (problem["l2"], problem["deterministic"], problem["conformance"]) == ("warm", True, "library")
+    assert (plain["problem"]["l2"], plain["problem"]["deterministic"]) == ("cold", False)
+    rows = {row["name"]: row for row in report["kernels"]}
+    assert report["chip"] == "ascend910b1" and rows["grad_input"]["block_dim"] == 3
+    assert rows["grad_weight"]["op_type"] == "Conv3DBackpropFilter"
+    both = json.loads(run("run", case, "--mode", "timing", "--json", "--block-dim", 2).out)["kernels"]
+    assert [row["block_dim"] for row in both if row["name"] in ("grad_input", "grad_weight")] == [2, 2]
+
+
+def test_what_the_case_says_holds_until_an_option_says_otherwise(tmp_path: Path) -> None:
+    case = write_case(
+        tmp_path, l2="warm", deterministic=True, block_dim=2, tiling={"grad_input": {"baseM": 32}}, cube_math_type=1
+    )
+    report = json.loads(run("run", case, "--mode", "timing", "--json").out)
+    rows = {row["name"]: row for row in report["kernels"]}
+    assert (report["problem"]["l2"], report["problem"]["deterministic"]) == ("warm", True)
+    assert (rows["grad_input"]["block_dim"], rows["grad_input"]["tiling"]["baseM"]) == (2, 32)
+    options = ("--l2", "cold", "--no-deterministic", "--block-dim", 1, "--tiling", "grad_input.baseM=16")
+    report = json.loads(run("run", case, "--mode", "timing", "--json", *options).out)
+    rows = {row["name"]: row for row in report["kernels"]}
+    assert (report["problem"]["l2"], report["problem"]["deterministic"]) == ("cold", False)
+    assert (rows["grad_input"]["block_dim"], rows["grad_input"]["tiling"]["baseM"]) == (1, 16)
+
+
+def test_the_trace_limit_leaves_cores_out(case: Path, tmp_path: Path) -> None:
+    def events(*options: object) -> list[Any]:
+        assert run("run", case, "--mode", "timing", "--out", tmp_path / "out", *options).code == 0
+        return list(json.loads((tmp_path / "out" / "trace.json").read_text(encoding="utf-8"))["traceEvents"])
+
+    everything = [event for event in events() if event["ph"] == "X"]
+    some = [event for event in events("--trace-limit", 100) if event["ph"] == "X"]
+    assert 0 < len(some) <= 100 < len(everything)
+
+
+def test_chips() -> None:
+    listed = run("chips")
+    assert listed.code == 0 and all(
+        f"ascend910{name}" in listed.out for name in ("b1", "b2", "b2c", "b3", "b4", "b4-1")
+    )
+    one = run("chips", "ascend910b3")
+    assert one.code == 0 and "platform_config/Ascend910B3.ini" in one.out and "1800" in one.out
+
+
+@pytest.mark.parametrize("command", [[], ["run"], ["chips"]])
+def test_help_has_an_example(command: list[str]) -> None:
+    ran = run(*command, "--help")
+    assert ran.code == 0 and "ascend-sim" in ran.out and "Example" in ran.out
+
+
+# -- exit code 1 -------------------------------------------------------------------------------------------------------
+
+
+def test_a_wrong_gradient_is_exit_code_1(case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All results are written, for the user to look at."""
+    original = api.gradient
+
+    def wrong(call: Any, allocation: Any, name: str) -> Any:
+        return original(call, allocation, name) + (name == "grad_weight")
+
+    monkeypatch.setattr(api, "gradient", wrong)
+    ran = run("run", case, "--out", tmp_path / "out")
+    assert ran.code == 1 and "wrong" in ran.out.lower()
+    assert "gradients.npz" in names(tmp_path / "out")
+    report = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
+    assert [report["gradients"][name]["correct"] for name in ("grad_input", "grad_weight", "grad_bias")] == [
+        True, False, True
+    ]  # fmt: skip
+
+
+def test_a_hazard_is_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that forgets to wait for its operands in L1; in timing mode too, where there are no values to be wrong."""
+    original = KernelBuilder.wait_flag
+
+    def forgetful(self: KernelBuilder, flag: Any) -> None:
+        self._disarm = frozenset({"A1[0] full", "B1[0] full"})
+        original(self, flag)
+
+    monkeypatch.setattr(KernelBuilder, "wait_flag", forgetful)
+    ran = run("run", write_case(tmp_path), "--mode", "timing")
+    assert ran.code == 1 and "hazard" in ran.out
+
+
+# -- exit code 2 -------------------------------------------------------------------------------------------------------
+
+
+def refused(*arguments: object) -> str:
+    """The one line that tells the user what is wrong."""
+    ran = run(*arguments)
+    assert ran.code == 2 and ran.out == ""
+    assert ran.err.endswith("\n") and ran.err.count("\n") == 1 and ran.err.startswith("ascend-sim: ")
+    return ran.err
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"pading": [1, 1]}, ["pading: unknown key", "did you mean 'padding'"]),
+        ({"input": {"shape": [1, 16, 6, 6], "dtype": "float64"}}, ["input.dtype", "'float64'", "float32, float16"]),
+        ({"input": {"shape": [1, 16, 6, 6]}}, ["input.dtype: missing"]),
+        ({"input": {"shape": [1, 15, 6, 6], "dtype": "float16"}}, ["15 channels", "16"]),
+        ({"grad_output": {"shape": [1, 16, 7, 6]}}, ["grad_output.shape", "[1, 16, 7, 6]", "= 6"]),
+        ({"weight": {"shape": [16, 16, 9, 9]}}, ["weight.shape", "9", "does not fit"]),
+        ({"padding": [1, 1, 1]}, ["padding", "2 or 4 values"]),
+        ({"operator": "convolution"}, ["operator", "convolution_backward"]),
+        ({"groups": 0}, ["groups: 0"]),
+        ({"chip": "ascend910b33"}, ["ascend910b33", "did you mean ascend910b3"]),
+        ({"tiling": {"grad_bias": {}}}, ["grad_bias", "grad_input"]),
+        ({"data": {"distribution": "gauss"}}, ["data.distribution", "normal"]),
+        ({"data": {"file": "missing.npz"}}, ["missing.npz", "no such file"]),
+        ({"cube_math_type": 7}, ["161002", "cubeMathType = 7"]),
+        ({"stride": [1, 70]}, ["561103", "stride w = 70 > 63"]),
+    ],
+)
+def test_a_bad_case_file(tmp_path: Path, changes: dict[str, Any], words: list[str]) -> None:
+    line = refused("run", write_case(tmp_path, **changes))
+    assert all(word in line for word in words), line
+
+
+def test_a_missing_case_and_broken_yaml(tmp_path: Path) -> None:
+    line = refused("run", "resnet50_conv2")
+    assert "no such file" in line and "resnet50_conv2_3x3" in line
+    assert "is a directory" in refused("run", tmp_path)
+    (tmp_path / "broken.yaml").write_text("operator: convolution_backward\ninput: {shape: [1, 2\n", encoding="utf-8")
+    line = refused("run", tmp_path / "broken.yaml")
+    assert "broken.yaml" in line and "line 3" in line
+    (tmp_path / "twice.yaml").write_text("groups: 1\ngroups: 2\n", encoding="utf-8")
+    assert "'groups' is given twice" in refused("run", tmp_path / "twice.yaml")
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    assert "binary.yaml" in refused("run", tmp_path / "binary.yaml")
+    (tmp_path / "list.yaml").write_text("- 1\n")
+    assert "mapping" in refused("run", tmp_path / "list.yaml")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--chip", "ascend910b33"], ["did you mean ascend910b3?"]),
+        (["--chip", "missing.yaml"], ["missing.yaml", "No such file"]),
+        (["--mode", "fast"], ["--mode fast", "full, functional, timing"]),
+        (["--l2", "lukewarm"], ["lukewarm", "cold and warm"]),
+        (["--conformance", "strict"], ["strict", "documented"]),
+        (["--cube-math-type", "9"], ["161002", "cubeMathType = 9"]),
+        (["--block-dim", "many"], ["--block-dim 'many'", "grad_weight=32"]),
+        (["--block-dim", "²"], ["--block-dim '²'"]),
+        (["--block-dim", "0"], ["block_dim of grad_input: 0"]),
+        (["--block-dim", "grad_bias=3"], ["grad_bias", "grad_input and grad_weight"]),
+        (["--tiling", "grad_input.baseM"], ["no such file", "KERNEL.FIELD=VALUE"]),
+        (["--tiling", "baseM=16"], ["'baseM=16'", "grad_input.baseM=256"]),
+        (["--tiling", "grad_input.baseM=--5"], ["'grad_input.baseM=--5'", "WHOLE NUMBER"]),
+        (["--tiling", "grad_input.baseM=9999999999999999999999"], ["WHOLE NUMBER"]),
+        (["--tiling", "grad_input.baseM=-16"], ["baseM = -16", "1 or more"]),
+        (["--tiling", "grad_input.baseX=16"], ["unknown tiling field baseX", "baseM"]),
+        (["--tiling", "grad_inputs.baseM=16"], ["grad_inputs", "grad_input and grad_weight"]),
+        (["--tiling", "grad_input.baseM=20"], ["baseM = 20 is not a multiple of 16"]),
+        (["--max-cycles", "100"], ["beyond the limit of 100 cycles"]),
+        (["--input", "missing.npz"], ["missing.npz: no such file"]),
+        (["--input", "missing.npz", "--mode", "timing"], ["missing.npz: no such file"]),
+    ],
+)
+def test_a_bad_option(case: Path, options: list[str], words: list[str]) -> None:
+    line = refused("run", case, *options)
+    assert all(word in line for word in words), line
+
+
+def test_a_tiling_that_does_not_fit_shows_the_formula_and_the_numbers() -> None:
+    fields = "grad_input.baseM=1024,grad_input.baseN=64,grad_input.baseK=16,grad_input.cl0Pbuffer=1"
+    line = refused("run", "resnet50_conv2_3x3", "--mode", "timing", "--tiling", fields)
+    assert "L0C: baseM*baseN*4*cl0Pbuffer = 1024*64*4*1 = 262144 > 131072 bytes" in line
+    fields = "grad_weight.stepKa=60,grad_weight.stepKb=60"
+    line = refused("run", "resnet50_conv2_3x3", "--mode", "timing", "--tiling", fields)
+    assert "stepKa*baseK 6720 * stepM*baseM 64 * 2 * al1Pbuffer 2" in line and "> 524288 bytes" in line
+
+
+def test_bad_tiling_files(case: Path, tmp_path: Path) -> None:
+    file = tmp_path / "tiling.yaml"
+    for text, word in {
+        "grad_input: [1\n": "not YAML",
+        "- 1\n": "must map grad_input and grad_weight to fields",
+        "grad_input: 3\n": "must map grad_input and grad_weight to fields",
+        "grad_input: {baseM: 1.5}\n": "baseM = 1.5",
+        "grad_input: {baseM: true}\n": "baseM = True",
+        "conv: {baseM: 16}\n": "no cube kernel 'conv'",
+    }.items():
+        file.write_text(text, encoding="utf-8")
+        assert word in refused("run", case, "--tiling", file)
+
+
+def test_bad_tensor_files(case: Path, tmp_path: Path) -> None:
+    file = tmp_path / "in.npz"
+    good = {"grad_output": (1, 16, 6, 6), "input": (1, 16, 6, 6), "weight": (16, 16, 3, 3)}
+    arrays = {name: np.ones(shape, np.float16) for name, shape in good.items()}
+    for mode in ("full", "timing"):
+        np.savez(file, grad_output=arrays["grad_output"], weight=arrays["weight"], other=np.ones(2))
+        line = refused("run", case, "--input", file, "--mode", mode)
+        assert "missing input" in line and "there: grad_output, weight, other" in line
+        np.savez(file, **(arrays | {"weight": np.ones((16, 16, 3), np.float16)}))
+        assert "weight: shape [16, 16, 3] given, the case needs [16, 16, 3, 3]" in refused("run", case, "--input", file)
+        np.savez(file, **(arrays | {"input": arrays["input"].astype(np.float32)}))
+        assert "input: dtype float32 given, the case needs float16" in refused("run", case, "--input", file)
+        np.savez(file, **(arrays | {"input": np.array([None], object)}))
+        assert "input" in refused("run", case, "--input", file)
+        file.write_text("not a zip file")
+        assert "not an .npz file" in refused("run", case, "--input", file)
+    np.save(tmp_path / "in.npy", arrays["input"])
+    assert "not an .npz file" in refused("run", case, "--input", tmp_path / "in.npy")
+
+
+def test_out_that_is_a_file(case: Path, tmp_path: Path) -> None:
+    file = tmp_path / "out"
+    file.write_text("mine")
+    assert "there is a file of that name; give a folder" in refused("run", case, "--out", file)
+    assert "mine" in file.read_text() and "out" in refused("run", case, "--out", file / "deeper")
+
+
+def test_a_refused_run_leaves_older_results_alone(case: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert run("run", case, "--out", out).code == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    refused("run", case, "--cube-math-type", 9, "--out", out)
+    refused("run", case, "--max-cycles", 100, "--out", out)
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_a_file_that_cannot_be_written_is_not_half_there(
+    case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ascend_sim.ops import tensor_files
+
+    def full(file: Any, **_: Any) -> None:
+        file.write(b"PK")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tensor_files.np, "savez", full)
+    line = refused("run", case, "--mode", "functional", "--out", tmp_path / "out")
+    assert "No space left on device" in line and names(tmp_path / "out") == ["report.json"]
+
+
+def test_errors_as_json(case: Path) -> None:
+    for options, status, words in (
+        (["--cube-math-type", "9"], 161002, "cubeMathType = 9"),
+        (["--chip", "ascend911"], None, "ascend911"),
+    ):
+        ran = run("run", case, "--json", *options)
+        told = json.loads(ran.out)
+        assert ran.code == 2 and ran.err == "" and told["status"] == status and words in told["error"]
+
+
+def test_usage_errors_are_exit_code_2(case: Path) -> None:
+    for arguments in (["run"], ["run", case, "--wrong"], ["fly"], ["run", case, "--trace-limit", "0"]):
+        ran = run(*arguments)
+        assert ran.code == 2 and "Traceback" not in ran.err and ran.out == ""
+
+
+def test_unknown_chips() -> None:
+    assert "did you mean ascend910b3?" in refused("chips", "ascend910b33")
+    assert "is a family, not a chip" in refused("chips", "dav-2201")
+
+
+# -- as a program ------------------------------------------------------------------------------------------------------
+
+
+def program(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ascend_sim", *map(str, arguments)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_as_a_program(case: Path, tmp_path: Path) -> None:
+    fine = program("run", "document_example_2d", "--json", folder=tmp_path)
+    assert fine.returncode == 0 and fine.stderr == "" and json.loads(fine.stdout)["status"] == 0
+    wrong = program("run", case, "--mode", "fast", folder=tmp_path)
+    assert wrong.returncode == 2 and wrong.stdout == ""
+    assert wrong.stderr == "ascend-sim: --mode fast: allowed are full, functional, timing\n"
+    assert names(tmp_path) == ["case.yaml"]
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_progress_is_for_terminals_only(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And only for work that takes long."""
+    stream = _Terminal() if terminal else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    quick = cli._Progress()
+    quick("grad_input", 1, 20)
+    quick.close()
+    assert stream.getvalue() == ""
+    monkeypatch.setattr(cli, "PROGRESS_AFTER_SECONDS", 0.0)
+    progress = cli._Progress()
+    progress("grad_input", 1, 20)
+    progress("grad_input", 20, 20)
+    progress.close()
+    assert ("grad_input" in stream.getvalue()) == terminal

@@ -1,0 +1,282 @@
+"""Measured rows against simulated kernels: reading, what is run, the figures, the outputs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from ascend_sim import TensorSpec, convolution_backward
+from ascend_sim.chip import load_chip
+from ascend_sim.cli import app
+from ascend_sim.errors import ConfigError, SimError
+from ascend_sim.report.accuracy import Errors, csv_text, group_by, plot, spearman
+from ascend_sim.validate import (
+    PIPES,
+    SIZES,
+    Kernel,
+    Prediction,
+    Row,
+    compare,
+    of_chips,
+    read_rows,
+    shipped_rows,
+    simulate,
+)
+
+CONV = "chip,op_type,N,Ci,Hi,Wi,Co,Ho,Wo,kh,kw,stride_h,stride_w,pad_h_total,pad_w_total,dtype,block_dim,duration_us"
+TWO_ROWS = f"""# made up
+{CONV},aicore_time_us,mac_ratio,mte1_ratio
+Ascend910B2,Conv2DBackpropInput,2,16,8,8,32,8,8,3,3,1,1,2,2,fp16,4,10.0,8.0,0.5,0.25
+Ascend910B2,Conv2DBackpropFilter,2,16,8,8,32,4,4,3,3,2,2,1,1,hf32,4,20.0,,,
+"""
+HELPERS = """chip,op_type,N,Ci,Hi,Wi,Co,kh,kw,dtype,dtype_out,format_in,format_out,C0,duration_us
+ascend910b2,TransData,2,20,6,6,,,,fp32,,NCHW,NC1HWC0,8,10
+ascend910b2,TransData,2,20,6,6,,,,fp32,,NC1HWC0,NCHW,16,10
+ascend910b2,TransData,,20,,,40,3,3,fp32,,NCHW,FRACTAL_Z,8,10
+ascend910b2,TransData,,20,,,40,3,3,fp32,,FRACTAL_Z,NCHW,8,10
+ascend910b2,ReduceSum,2,20,36,1,,,,fp32,,,,,10
+ascend910b2,Cast,1000,,,,,,,fp32,fp16,,,,10
+ascend910b2,MemSet,,20,,,40,3,3,fp32,,,,,10
+ascend910b2,Cast,1000,,,,,,,fp32,int64,,,,10
+ascend910b2,Softmax,1000,,,,,,,fp32,,,,,10
+ascend910b2,FusionOp_Conv2DBackpropInput_ReluGradV2,,,,,,,,fp16,,,,,10
+"""
+
+
+@pytest.fixture
+def rows_file(tmp_path: Path) -> Path:
+    path = tmp_path / "rows.csv"
+    path.write_text(TWO_ROWS)
+    return path
+
+
+def test_a_row_is_read_as_it_stands(rows_file: Path) -> None:
+    first, second = read_rows(rows_file)
+    assert first.kernel.chip == "ascend910b2"
+    assert (first.kernel["N"], first.kernel["Co"], first.kernel["block_dim"]) == (2, 32, 4)
+    assert first.duration_us == 10.0
+    assert first.pipes == {"mac": 4.0, "mte1": 2.0}
+    assert second.core_us is None and second.pipes == {}
+
+
+@pytest.mark.parametrize("gradient", ["grad_input", "grad_weight"])
+def test_a_cube_row_runs_the_operators_kernel_alone(rows_file: Path, gradient: str) -> None:
+    """Same instructions as in the whole operator, so the same work of the cube and of the pipes that GM does not delay."""
+    rows = read_rows(rows_file)
+    row = rows[0] if gradient == "grad_input" else rows[1]
+    dtype, math_type, stride, out = ("float16", 0, 1, 8) if gradient == "grad_input" else ("float32", 3, 2, 4)
+    padding = (1, 1) if gradient == "grad_input" else (0, 1, 0, 1)
+    whole = convolution_backward(
+        TensorSpec((2, 32, out, out), dtype), TensorSpec((2, 16, 8, 8), dtype), TensorSpec((32, 16, 3, 3), dtype),
+        None, (stride, stride), padding, (1, 1), False, (0, 0), 1, (True, True, False), cube_math_type=math_type,
+        chip="ascend910b2", mode="timing", deterministic=False, block_dim=4, l2="warm",
+    )  # fmt: skip
+    kernel = next(kernel for kernel in whole.report.kernels if kernel["name"] == gradient)
+    predicted = simulate(row.kernel)
+    assert predicted.skipped == ""
+    for pipe in ("mac", "mte1"):
+        assert predicted.pipes[pipe] == kernel["pipes_us"][PIPES[pipe]] > 0
+    assert 0 < predicted.core_us < predicted.task_us
+
+
+def test_blocks_of_a_row_are_launched(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    line = TWO_ROWS.splitlines()[2]
+    path.write_text("\n".join([CONV + ",a,b,c", line, line.replace("fp16,4,", "fp16,1,")]))
+    four, one = (simulate(row.kernel) for row in read_rows(path))
+    assert one.pipes["mac"] > 1.5 * four.pipes["mac"]
+
+
+def test_helpers_run_and_others_say_why_not(tmp_path: Path) -> None:
+    path = tmp_path / "helpers.csv"
+    path.write_text(HELPERS)
+    compared = compare(read_rows(path))
+    assert [one.prediction.skipped for one in compared] == [""] * 7 + [
+        "Cast of int64 is not simulated", "no kernel of Softmax here", "fused with other operators",
+    ]  # fmt: skip
+    assert all(one.prediction.task_us > one.prediction.core_us > 0 for one in compared[:7])
+
+
+@pytest.mark.parametrize("index", range(7))
+def test_helpers_read_and_write_whole_tensors(tmp_path: Path, index: int) -> None:
+    """The sizes of both tensors by hand, and a kernel that writes all of its output."""
+    from ascend_sim.report.counts import kernel_counts
+    from ascend_sim.runtime import Device
+    from ascend_sim.validate import _launch
+
+    path = tmp_path / "helpers.csv"
+    path.write_text(HELPERS)
+    kernel = read_rows(path)[index].kernel
+    chip = load_chip(kernel.chip)
+    task, inputs = _launch(kernel, chip, Device(chip, with_values=False))
+    programs = [program for block in range(task.block_dim) for program in task.build(block)]
+    moved = kernel_counts(task, programs)["bytes"]
+    plain, blocked8, blocked16 = 2 * 20 * 36 * 4, 2 * 24 * 36 * 4, 2 * 32 * 36 * 4
+    weights, fractal = 40 * 20 * 9 * 4, 48 * 24 * 9 * 4
+    expected = [
+        (plain, blocked8), (blocked16, plain), (weights, fractal), (fractal, weights), (plain, 20 * 4), (4000, 2000),
+        (0, fractal),
+    ][index]  # fmt: skip
+    assert (sum(tensor.size for tensor in inputs), task.tensors[-1].size) == expected
+    assert moved["UB->GM"] == expected[1]
+
+
+def test_shipped_rows_are_complete() -> None:
+    rows = shipped_rows()
+    counts: dict[tuple[str, str], int] = {}
+    for row in rows:
+        counts[row.kernel.chip, row.kernel.op_type] = counts.get((row.kernel.chip, row.kernel.op_type), 0) + 1
+    assert counts["ascend910b2", "Conv2DBackpropInput"] == counts["ascend910b2", "Conv2DBackpropFilter"] == 16
+    assert counts["ascend910b", "Conv2DBackpropFilter"] == 60
+    assert counts["ascend910b", "Conv2DBackpropInput"] == 15
+    apart = [row for row in rows if row.series]
+    assert {row.kernel["N"] for row in apart} == {32}
+    assert len(apart) == 37
+    assert {row.kernel.op_type for row in rows if not row.unlike} == set(SIZES)
+    with_counters = [row for row in rows if row.pipes]
+    assert {row.kernel.chip for row in with_counters} == {"ascend910b2"}
+    assert all(0 < sum(row.pipes.values()) < 6 * (row.core_us or 0) for row in with_counters)
+
+
+def test_of_chips_keeps_only_those_and_names_what_there_is(rows_file: Path) -> None:
+    rows = read_rows(rows_file)
+    assert of_chips(rows, ["Ascend910B2"]) == rows
+    with pytest.raises(SimError, match=r"ascend910b3.* no measured rows; there are rows of ascend910b2"):
+        of_chips(rows, ["ascend910b3"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("duration_us", "time", "no column duration_us"),
+        ("Ascend910B2,Conv2DBackpropInput", "ascend910x,Conv2DBackpropInput", "line 3: chip"),
+        ("fp16,4,10.0", "fp16,4,0", "line 3: duration_us: '0' given"),
+        ("fp16,4,10.0", "fp16,4,nan", "line 3: duration_us: 'nan' given"),
+        ("fp16,4,10.0", "fp16,0,10.0", "line 3: block_dim: '0' given"),
+        ("fp16,4,10.0", "fp16,,10.0", "line 3: block_dim missing"),
+        ("2,16,8,8,32,8,8", "2,16,8,8,32,8,7", "line 3: Wo: 7 given; .* give 8"),
+        ("2,16,8,8,32,8,8", "2.5,16,8,8,32,8,8", "line 3: N: '2.5' given"),
+    ],
+)  # fmt: skip
+def test_errors_name_file_line_and_column(rows_file: Path, old: str, new: str, message: str) -> None:
+    rows_file.write_text(TWO_ROWS.replace(old, new, 1))
+    with pytest.raises(ConfigError, match=message) as caught:
+        read_rows(rows_file)
+    assert "\n" not in str(caught.value)
+
+
+def test_other_errors(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(CONV + "\n")
+    with pytest.raises(ConfigError, match="no rows"):
+        read_rows(path)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_rows(tmp_path)
+    path.write_text(HELPERS.replace("NCHW,NC1HWC0", "NCHW,NHWC"))
+    with pytest.raises(ConfigError, match="line 2: format_in, format_out"):
+        read_rows(path)
+
+
+def test_errors_by_hand() -> None:
+    errors = Errors.of([(11.0, 10.0), (6.0, 10.0), (10.0, 10.0), (1.0, 0.0)])
+    assert errors is not None
+    assert errors.rows == 3
+    assert (errors.mean, errors.median, errors.bias) == pytest.approx((50 / 3, 10.0, -10.0))
+    assert Errors.of([]) is None
+
+
+def test_spearman_by_hand() -> None:
+    assert spearman([1, 2, 3], [10, 20, 15]) == pytest.approx(0.5)
+    # ranks 1, 2.5, 2.5, 4 and 1, 2, 3, 4: 1 - sum of products
+    assert spearman([1, 2, 2, 3], [1, 2, 3, 4]) == pytest.approx(4.5 / (4.5 * 5) ** 0.5)
+    assert spearman([1, 1], [1, 2]) is None
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=2, max_size=20, unique=True))
+def test_spearman_sees_only_the_order(values: list[float]) -> None:
+    assert spearman(values, [sorted(values).index(value) for value in values]) == pytest.approx(1)
+    assert spearman(values, [-sorted(values).index(value) for value in values]) == pytest.approx(-1)
+
+
+def test_groups_and_csv(rows_file: Path) -> None:
+    compared = compare(read_rows(rows_file))
+    filters, inputs = group_by(compared)
+    assert (filters.op_type, inputs.op_type) == ("Conv2DBackpropFilter", "Conv2DBackpropInput")
+    assert inputs.task is not None and filters.core is None and inputs.core is not None
+    predicted = compared[0].prediction
+    assert inputs.task.bias == pytest.approx(100 * (predicted.task_us - 10) / 10)
+    assert inputs.core.bias == pytest.approx(100 * (predicted.core_us - 8) / 8)
+    assert inputs.pipes["mac"].bias == pytest.approx(100 * (predicted.pipes["mac"] - 4) / 4)
+    assert inputs.rank is None  # one kernel has no order
+    table = list(csv.DictReader(io.StringIO(csv_text(compared))))
+    assert [line["op_type"] for line in table] == ["Conv2DBackpropInput", "Conv2DBackpropFilter"]
+    assert float(table[0]["predicted_us"]) == predicted.task_us
+    assert float(table[0]["error_pct"]) == pytest.approx(inputs.task.bias, abs=0.01)
+
+
+def test_equal_kernels_run_once(rows_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ascend_sim.validate as validate
+
+    rows = read_rows(rows_file) * 3
+    ran: list[Kernel] = []
+
+    def counted(kernel: Kernel) -> Prediction:
+        ran.append(kernel)
+        return simulate(kernel)
+
+    monkeypatch.setattr(validate, "simulate", counted)
+    assert len(compare(rows)) == 6
+    assert len(ran) == 2
+
+
+def test_cold_l2_is_slower(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("chip,op_type,N,Ci,Hi,Wi,dtype,duration_us\nascend910b2,ReduceSum,32,256,169,1,fp32,19\n")
+    warm, cold = (simulate(read_rows(path, l2)[0].kernel) for l2 in ("warm", "cold"))
+    assert cold.pipes["mte2"] > warm.pipes["mte2"]
+
+
+def test_command_line(rows_file: Path, tmp_path: Path) -> None:
+    table = tmp_path / "all.csv"
+    arguments = ["validate", "--rows", str(rows_file), "--csv", str(table), "--jobs", "1"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert "Conv2DBackpropInput" in result.stdout and "took" in result.stderr
+    assert len(table.read_text().splitlines()) == 3
+    data = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    assert {group["op_type"] for group in data["groups"]} == {"Conv2DBackpropInput", "Conv2DBackpropFilter"}
+    refused = CliRunner().invoke(app, ["validate", "--rows", str(rows_file), "--chip", "ascend910b3"])
+    assert refused.exit_code == 2
+    assert len(refused.stderr.strip().splitlines()) == 1
+
+
+def test_plot(rows_file: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "scatter.png"
+    plot(compare(read_rows(rows_file)), picture)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_plot_says_what_is_missing_before_the_run(rows_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    result = CliRunner().invoke(app, ["validate", "--rows", str(rows_file), "--plot", "a.png"])
+    assert result.exit_code == 2
+    assert "ascend-sim[plot]" in result.stderr
+    wrong = CliRunner().invoke(app, ["validate", "--rows", str(rows_file), "--plot", "a.jpg"])
+    assert wrong.exit_code == 2 and ".png" in wrong.stderr
+
+
+def test_rows_are_plain_data() -> None:
+    row = shipped_rows()[0]
+    assert isinstance(row, Row)
+    assert hash(row.kernel) == hash(shipped_rows()[0].kernel)

@@ -1,0 +1,111 @@
+"""Speed of one layer, ResNet-50's 3x3 of the second stage at batch 32 with all three gradients, in every mode.
+
+Usage: python tools/bench/layer.py [repeats]
+
+Each mode runs in a process of its own, whose peak memory is its own too; verdicts on the gradients are not part of the
+time. The functional mode and torch's float32 backward, both on one thread, take turns within one process. Beside the wall
+clock stands the processor time, which a busy machine disturbs less.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+SHAPES = ((32, 64, 56, 56), (32, 64, 56, 56), (64, 64, 3, 3))
+"""gradOutput, input, weight."""
+ATTRIBUTES: tuple[Any, ...] = (None, (1, 1), (1, 1), (1, 1), False, (0, 0), 1, (True, True, True))
+LIMITS = {"timing": "4 s", "full": "20 s and 2 GB", "functional": "12 x torch"}
+"""What the project promises, printed beside the figures."""
+
+
+def arrays(dtype: Any) -> list[Any]:
+    """Normal values in the layer's shapes."""
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal(shape, np.float32).astype(dtype) for shape in SHAPES]
+
+
+def call(mode: str) -> Callable[[], object]:
+    """The simulated layer in fp16, ready to run."""
+    from ascend_sim import TensorSpec, convolution_backward
+
+    values = [TensorSpec(shape, "float16") for shape in SHAPES] if mode == "timing" else arrays(np.float16)
+    return lambda: convolution_backward(*values, *ATTRIBUTES, mode=mode)
+
+
+def torch_call() -> Callable[[], object] | None:
+    """torch's backward of the same layer in fp32 on one thread; None without torch."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    torch.set_num_threads(1)
+    tensors = [torch.from_numpy(array) for array in arrays(np.float32)]
+    backward = torch.ops.aten.convolution_backward
+    bias, *rest = ATTRIBUTES
+    return lambda: backward(*tensors, [64] if bias is None else bias, *rest)
+
+
+def seconds(run: Callable[[], object]) -> tuple[float, float]:
+    """Wall clock and processor time of one call."""
+    begin = time.perf_counter(), time.process_time()
+    run()
+    return time.perf_counter() - begin[0], time.process_time() - begin[1]
+
+
+def peak_megabytes() -> float:
+    """The most memory that this process ever held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else 1024**2)
+
+
+def measure(mode: str, repeats: int, results: Connection) -> None:
+    """Times of every repeat, those of torch beside the functional mode, and the process's peak memory without torch."""
+    run = call(mode)
+    own, others = [seconds(run)], []
+    peak = peak_megabytes()
+    rival = torch_call() if mode == "functional" else None
+    if rival is not None:
+        rival()  # torch chooses its algorithm on the first call
+        others.append(seconds(rival))
+    for _ in range(repeats - 1):
+        own.append(seconds(run))
+        if rival is not None:
+            others.append(seconds(rival))
+    results.send((own, others, peak))
+
+
+def main(repeats: int) -> None:
+    """Print one line per mode: median and range of the seconds, peak memory, and the ratio to torch."""
+    print(f"gradOutput, input, weight {SHAPES}, fp16, {repeats} repeats")
+    print("mode       seconds: median (fastest to slowest), processor")
+    context = multiprocessing.get_context("spawn")
+    for mode, limit in LIMITS.items():
+        receive, send = context.Pipe(duplex=False)
+        process = context.Process(target=measure, args=(mode, repeats, send))
+        process.start()
+        send.close()
+        own, others, peak = receive.recv()
+        process.join()
+        print(f"{mode:10} {spread(own)}  peak {peak:5.0f} MB  (limit {limit})")
+        if others:
+            print(f"{'torch fp32':10} {spread(others)}")
+            wall, processor = (statistics.median(a[i] / b[i] for a, b in zip(own, others, strict=True)) for i in (0, 1))
+            print(f"functional / torch: {wall:.2f} by the wall clock, {processor:.2f} by processor time")
+
+
+def spread(times: list[tuple[float, float]]) -> str:
+    """Median and range of the wall clock, median of the processor time."""
+    wall, processor = zip(*times, strict=True)
+    return f"{statistics.median(wall):7.3f} ({min(wall):.3f} to {max(wall):.3f}), {statistics.median(processor):7.3f} processor"
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3)
