@@ -22,7 +22,7 @@ from ascend_sim.ops.checks import check_conv_backward, check_conv_tbc, conv_back
 from ascend_sim.ops.checks.rules import CheckResult, Rule
 from ascend_sim.ops.conv_tbc_backward import accept_tbc
 from ascend_sim.ops.convolution_backward import accept, make_plan
-from ascend_sim.ops.execute import execute, gradient
+from ascend_sim.ops.execute import Execution, execute, gradient
 from ascend_sim.ops.verdicts import judge
 from ascend_sim.report.report import Report
 from ascend_sim.runtime import Progress, ValueModel
@@ -181,6 +181,7 @@ def _run_call(
     if mode != "timing":
         gradients = {name: gradient(accepted, allocation, name) for name, allocation in run.outputs.items()}
     outcome = run.outcome
+    _check_disarmed(accepted, run)
     report = Report.build(
         spec,
         outcome.timeline if outcome.timeline is not None else outcome.programs,
@@ -197,6 +198,19 @@ def _run_call(
     dtypes = {name: tensor.dtype for name, tensor in accepted.outputs.items()}
     found: dict[str, Any] = {name: gradients.get(name) for name in GRADIENTS}
     return Result(**found, report=report, dtypes=dtypes, timeline=outcome.timeline, call=accepted, tasks=run.tasks)
+
+
+def _check_disarmed(call: AcceptedCall, run: Execution) -> None:
+    """Refuse names of kernels and flags that the run did not have: an experiment without effect misleads."""
+    names = [task.name for task in run.tasks]
+    for kernel, wanted in call.disarm.items():
+        if kernel not in names:
+            raise SimError(f"disarm: no kernel {kernel!r}; this call has {', '.join(names)}")
+        flags = {flag for task, program in run.outcome.programs if names[task] == kernel for flag in program.flags}
+        unknown = [flag for flag in wanted if flag not in flags]
+        if unknown:
+            known = ", ".join(sorted(flags)) or "none"
+            raise SimError(f"disarm: no flag {unknown[0]!r} in {kernel}; it has {known}")
 
 
 def _tbc_call(given: Mapping[str, Any], pad: int, grad_weight_dtype: str | None, cube_math_type: int) -> ConvTbcCall:
@@ -241,6 +255,9 @@ def _call(
     for name, value in lists.items():
         if isinstance(value, int | np.integer):
             lists[name] = (int(value),) * max(len(weight.shape) - 2, 1)
+    for name, value in (*lists.items(), ("bias_sizes", bias_sizes)):
+        if value is not None and not _is_whole_numbers(value):
+            raise SimError(f"{name} {value!r} must be a list of integers")
     mask = None if output_mask is None else tuple(bool(wanted) for wanted in output_mask)
     wanted = (*(mask or ()), False, False, False)
     return ConvBackwardCall(
@@ -255,6 +272,10 @@ def _call(
         grad_weight=TensorArg(weight.shape, weight.dtype, weight.format),
         grad_bias=TensorArg((channels,), dy.dtype, "ND") if wanted[2] else None,
     )
+
+
+def _is_whole_numbers(value: Any) -> bool:
+    return isinstance(value, Sequence | np.ndarray) and all(isinstance(number, int | np.integer) for number in value)
 
 
 def _argument(name: str, value: Any, format: str | None = None) -> TensorArg:

@@ -19,10 +19,13 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError
 
-from ascend_sim.api import TensorSpec, convolution_backward
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.engine import Progress
 from ascend_sim.errors import AclnnError, ConfigError, SimError
+from ascend_sim.ops.arguments import ConvBackwardCall, TensorArg
+from ascend_sim.ops.call import INPUTS
+from ascend_sim.ops.convolution_backward import accept, make_plan
+from ascend_sim.ops.execute import execute
 from ascend_sim.workers import spread
 
 __all__ = ["PARTS", "Layer", "LayerTimes", "Network", "NetworkRun", "load_network", "network_names", "run_network"]
@@ -256,24 +259,42 @@ def run_network(
 
 
 def _run_layer(layer: Layer, *, chip: str, batch: int, conformance: str, l2: str) -> LayerTimes:
-    height, width = layer.output
+    """One call of the operator, without the figures of a full report, which would take almost as long as the run."""
+    spec = load_chip(chip)
     try:
-        result = convolution_backward(
-            TensorSpec((batch, layer.Co, height, width), layer.dtype),
-            TensorSpec((batch, layer.Ci, layer.H, layer.W or layer.H), layer.dtype),
-            TensorSpec((layer.Co, layer.Ci // layer.groups, *layer.k), layer.dtype),
-            None, layer.stride, layer.pad, layer.dilation, False, (0, 0), layer.groups, (True, True, layer.bias),
-            cube_math_type=layer.cube_math_type, chip=chip, mode="timing", conformance=conformance, l2=l2,
-        )  # fmt: skip
+        plan = make_plan(accept(_call(layer, batch), spec, conformance=conformance, deterministic=None), spec)
     except AclnnError as error:
         raise AclnnError(error.status, f"layer {layer.name}: {error.message}") from error
-    report = result.report
+    run = execute(plan, spec, dict.fromkeys(INPUTS), "timing", l2=l2)
+    timeline = run.outcome.timeline
+    assert timeline is not None
     times = dict.fromkeys(PARTS, 0.0)
-    for kernel in report.kernels:
-        part = {"ReduceSum_grad_bias": "grad_bias"}.get(kernel["name"], kernel["name"])
-        times[part if part in times else "around"] += kernel["task_us"]
-    times = {part: round(value, 4) for part, value in times.items()} | {"total": report.total_us or 0.0}
-    programs = result.timeline.programs if result.timeline is not None else ()
-    kept = ("op_type", "name", "block_dim", "task_us", "core_us", "pipes_us", "bottleneck_pipe", "tiling_source")
-    kernels = [{key: kernel[key] for key in kept} for kernel in report.kernels]
-    return LayerTimes(times, sum(len(run.program) for run in programs), kernels, report.findings)
+    kernels = []
+    for task, span in zip(run.tasks, timeline.tasks, strict=True):
+        task_us = round(spec.us(span.finish - span.launch), 4)
+        part = {"ReduceSum_grad_bias": "grad_bias"}.get(task.name, task.name)
+        times[part if part in times else "around"] += task_us
+        source = task.info.get("tiling_source")
+        kernels.append({
+            "op_type": task.op_type, "name": task.name, "block_dim": task.block_dim, "task_us": task_us,
+            "tiling_source": source,
+        })  # fmt: skip
+    total = spec.us(timeline.finish - min(span.launch for span in timeline.tasks))
+    times = {part: round(value, 4) for part, value in (times | {"total": total}).items()}
+    findings = [{"kind": one.kind, "task": one.task, "text": one.text} for one in run.outcome.findings]
+    return LayerTimes(times, sum(len(one.program) for one in timeline.programs), kernels, findings)
+
+
+def _call(layer: Layer, batch: int) -> ConvBackwardCall:
+    shapes = {
+        "grad_output": (batch, layer.Co, *layer.output),
+        "input": (batch, layer.Ci, layer.H, layer.W or layer.H),
+        "weight": (layer.Co, layer.Ci // layer.groups, *layer.k),
+    }
+    tensors = {name: TensorArg(shape, layer.dtype, "NCHW") for name, shape in shapes.items()}
+    return ConvBackwardCall(
+        **tensors, bias_sizes=(layer.Co,), stride=layer.stride, padding=layer.pad, dilation=layer.dilation, transposed=False,
+        output_padding=(0, 0), groups=layer.groups, output_mask=(True, True, layer.bias), cube_math_type=layer.cube_math_type,
+        grad_input=tensors["input"], grad_weight=tensors["weight"],
+        grad_bias=TensorArg((layer.Co,), layer.dtype, "ND") if layer.bias else None,
+    )  # fmt: skip

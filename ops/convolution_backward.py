@@ -72,8 +72,8 @@ def launch_sizes(block_dim: int | Mapping[str, int] | None) -> Mapping[str, int]
     """Blocks to launch by cube kernel; a bare number means every one. SimError for anything but whole numbers from 1."""
     if block_dim is None:
         return {}
-    each = {"grad_input": block_dim, "grad_weight": block_dim} if isinstance(block_dim, int) else block_dim
+    each = block_dim if isinstance(block_dim, Mapping) else {"grad_input": block_dim, "grad_weight": block_dim}
     for name, count in per_kernel("block_dim", each).items():
-        if not isinstance(count, int) or count < 1:
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise SimError(f"block_dim of {name}: {count!r}; allowed is a whole number from 1")
     return each

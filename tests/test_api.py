@@ -134,6 +134,19 @@ def test_a_foreign_byte_order_is_refused() -> None:
         (None, {}, {"l2": "hot"}, SimError, "cold and warm"),
         (None, {}, {"chip": "ascend910b33"}, SimError, "did you mean ascend910b3"),
         (None, {}, {"block_dim": 0}, SimError, "whole number from 1"),
+        (None, {}, {"block_dim": True}, SimError, "whole number from 1"),
+        (None, {1: (1.5, 1)}, {}, SimError, r"stride \(1.5, 1\) must be a list of integers"),
+        (None, {2: "11"}, {}, SimError, "padding '11' must be a list of integers"),
+        (None, {0: 16}, {}, SimError, "bias_sizes 16 must be a list of integers"),
+        (None, {6: 1.0}, {}, SimError, "groups 1.0 .* must be integers"),
+        (None, {}, {"disarm": {"grad_inputs": []}}, SimError, "no kernel 'grad_inputs'; this call has .*grad_input"),
+        (
+            None,
+            {},
+            {"disarm": {"grad_input": ["L2 full"]}},
+            SimError,
+            r"no flag 'L2 full' in grad_input; it has .*A1\[0\] full",
+        ),
         (None, {}, {"block_dim": {"grad_bias": 4}}, SimError, "grad_input and grad_weight"),
         (None, {}, {"tiling": {"bias": {"baseM": 16}}}, SimError, "grad_input and grad_weight"),
         (None, {}, {"tiling": {"grad_input": {"baseQ": 16}}}, SimError, "baseQ.*allowed: baseM"),
@@ -242,7 +255,8 @@ def test_full_and_timing_have_the_same_timeline(name: str, deterministic: bool) 
     shapes, attributes = LAYERS[name]
     full = run(arrays(shapes=shapes), attributes, deterministic=deterministic)
     assert same_timeline(full, timing(shapes, attributes, deterministic=deterministic))
-    assert not same_timeline(full, timing(shapes, attributes, deterministic=deterministic, block_dim=3))
+    other = timing(shapes, attributes, deterministic=deterministic, block_dim={"grad_input": 3})
+    assert not same_timeline(full, other)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
@@ -281,7 +295,8 @@ def test_two_runs_and_other_cores_give_the_same_report(
     tensors = arrays(shapes=shapes)
 
     def report() -> tuple[str, list[int]]:
-        result = run(tensors, attributes, deterministic=deterministic, block_dim=block_dim)
+        blocks = {"grad_input": block_dim} if block_dim else None
+        result = run(tensors, attributes, deterministic=deterministic, block_dim=blocks)
         assert result.timeline is not None
         cores = [run.core for run in result.timeline.programs]
         return json.dumps(result.report.to_dict()), cores

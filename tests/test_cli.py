@@ -55,6 +55,10 @@ def write_case(folder: Path, name: str = "case.yaml", **changes: Any) -> Path:
     return path
 
 
+def save(path: Path, arrays: dict[str, Any]) -> None:
+    np.savez(path, **arrays)  # type: ignore[arg-type]  # numpy's own annotation takes any name for `allow_pickle`
+
+
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
@@ -97,10 +101,10 @@ def test_tensors_in_and_gradients_out(tmp_path: Path, dtype: Any) -> None:
     shapes = {"grad_output": (1, 16, 6, 6), "input": (1, 16, 6, 6), "weight": (16, 16, 3, 3)}
     own = {key: rng.standard_normal(shape).astype(dtype) for key, shape in shapes.items()}
     if name == "bfloat16":
-        stored = {key: array.view(np.uint16) for key, array in own.items()}
-        np.savez(tmp_path / "in.npz", **stored, **{f"{key}_dtype": "bfloat16" for key in own})
+        stored: dict[str, Any] = {key: array.view(np.uint16) for key, array in own.items()}
+        save(tmp_path / "in.npz", stored | {f"{key}_dtype": np.array("bfloat16") for key in own})
     else:
-        np.savez(tmp_path / "in.npz", **own)
+        save(tmp_path / "in.npz", own)
     ran = run("run", case, "--input", tmp_path / "in.npz", "--out", tmp_path / "out")
     assert ran.code == 0, ran.err
     expected = ascend_sim.convolution_backward(
@@ -163,7 +167,12 @@ def test_options_reach_the_call(case: Path) -> None:
 
 def test_what_the_case_says_holds_until_an_option_says_otherwise(tmp_path: Path) -> None:
     case = write_case(
-        tmp_path, l2="warm", deterministic=True, block_dim=2, tiling={"grad_input": {"baseM": 32}}, cube_math_type=1
+        tmp_path,
+        l2="warm",
+        deterministic=True,
+        block_dim={"grad_input": 2},
+        tiling={"grad_input": {"baseM": 32}},
+        cube_math_type=1,
     )
     report = json.loads(run("run", case, "--mode", "timing", "--json").out)
     rows = {row["name"]: row for row in report["kernels"]}
@@ -347,11 +356,11 @@ def test_bad_tensor_files(case: Path, tmp_path: Path) -> None:
         np.savez(file, grad_output=arrays["grad_output"], weight=arrays["weight"], other=np.ones(2))
         line = refused("run", case, "--input", file, "--mode", mode)
         assert "missing input" in line and "there: grad_output, weight, other" in line
-        np.savez(file, **(arrays | {"weight": np.ones((16, 16, 3), np.float16)}))
+        save(file, arrays | {"weight": np.ones((16, 16, 3), np.float16)})
         assert "weight: shape [16, 16, 3] given, the case needs [16, 16, 3, 3]" in refused("run", case, "--input", file)
-        np.savez(file, **(arrays | {"input": arrays["input"].astype(np.float32)}))
+        save(file, arrays | {"input": arrays["input"].astype(np.float32)})
         assert "input: dtype float32 given, the case needs float16" in refused("run", case, "--input", file)
-        np.savez(file, **(arrays | {"input": np.array([None], object)}))
+        save(file, arrays | {"input": np.array([None], object)})
         assert "input" in refused("run", case, "--input", file)
         file.write_text("not a zip file")
         assert "not an .npz file" in refused("run", case, "--input", file)

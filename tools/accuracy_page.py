@@ -36,7 +36,7 @@ class Note:
 HEAD = """# Accuracy: measured kernels and what the simulator says of them
 
 `tools/accuracy` writes this page; `ascend-sim validate --csv rows.csv` prints the first table and every single row.
-The numbers are as they come: no cost was changed to make rows fit while this page was made.
+The numbers are as they come.
 
 **Rows.** `configs/measurements/` holds the rows with their sources: AlexNet training steps on a 910B2 (HF32, with counters
 of the pipes; Ascend/msinsight test data) and ResNet-50 training steps on the first 910 with 30 cores (fp16, no counters; Wu et
@@ -66,7 +66,7 @@ def main(page: str) -> None:
     parts = [
         head,
         "## Task time by chip and operator\n\n" + markdown(groups),
-        "Not simulated:\n" + "\n".join(f"- {line}" for line in skipped_lines(groups)),
+        "Not simulated:\n\n" + "\n".join(f"- {line}" for line in skipped_lines(groups)),
         BATCH_32,
         "## Against the aims\n\n" + aims(compared),
         "## Where it is weak, and why\n\n" + notes(groups),

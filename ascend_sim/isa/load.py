@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Cost, Instruction, Memory, ceil_div
 from ascend_sim.memory.regions import Region
 
@@ -42,6 +43,8 @@ class LoadData2D(Instruction):
     name = "load_data_2d"
 
     def pipe(self, chip: ChipSpec) -> str:
+        if self.transpose and self.itemsize != 2:
+            raise SimError(f"load_data_2d: transposes fractals of 2-byte items, not of {self.itemsize}-byte ones")
         return chip.path("L1", self.destination).pipe
 
     def cost(self, chip: ChipSpec) -> Cost:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Cost, Instruction, Memory, ceil_div
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import cast, numpy_dtype
@@ -204,6 +205,12 @@ class TransposeBlocks(_Vector):
     block_step: int = 0
 
     name = "transpose_blocks"
+
+    def pipe(self, chip: ChipSpec) -> str:
+        last, c0 = self.first + self.channels, 32 // self.itemsize
+        if not 0 <= self.first < last <= c0:
+            raise SimError(f"transpose_blocks: rows {self.first} to {last} of a block of {c0}")
+        return super().pipe(chip)
 
     @property
     def opcode(self) -> str:

@@ -124,20 +124,24 @@ def table_rows(groups: Sequence[Group]) -> list[tuple[str, ...]]:
     for group in groups:
         if group.task is None:
             continue
-        name = f"{group.op_type}, {group.series}" if group.series else group.op_type
         pipes = ", ".join(f"{pipe} {e.mean:.0f} ({e.bias:+.0f})" for pipe, e in group.pipes.items())
+        task, core = group.task, group.core
         rows.append((
-            group.chip, name, str(group.task.rows), str(group.kernels), f"{group.task.mean:.1f}", f"{group.task.median:.1f}",
-            f"{group.task.bias:+.1f}", "-" if group.rank is None else f"{group.rank:.3f}",
-            "-" if group.core is None else f"{group.core.mean:.1f}", pipes or "-",
+            group.chip, _name(group), str(task.rows), str(group.kernels),
+            f"{task.mean:.1f}", f"{task.median:.1f}", f"{task.bias:+.1f}", "-" if group.rank is None else f"{group.rank:.3f}",
+            "-" if core is None else f"{core.mean:.1f}", pipes or "-",
         ))  # fmt: skip
     return rows
+
+
+def _name(group: Group) -> str:
+    return f"{group.op_type}, {group.series}" if group.series else group.op_type
 
 
 def skipped_lines(groups: Sequence[Group]) -> list[str]:
     """One line for every reason why rows were not simulated, with their number."""
     return [
-        f"{count} rows of {group.chip} {group.op_type} skipped: {reason}"
+        f"{count} rows of {group.chip} {_name(group)} skipped: {reason}"
         for group in groups
         for reason, count in sorted(group.skipped.items())
     ]

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
@@ -52,9 +53,14 @@ def grad_weight_task(
 ) -> Task:
     """The kernel launch; `tensors` are gradOutput, input, dW (fp32 FRACTAL_Z) and, with StreamK, the workspace.
 
-    `block_dim` launches another number of blocks than the tiling's (not with StreamK, whose split is part of the tiling).
+    `block_dim` launches another number of blocks than the tiling's; SimError with StreamK, whose parts are cut for it.
     """
-    if block_dim is not None and tiling.stream_k_type == STREAM_NONE:
+    if block_dim is not None and tiling.stream_k_type != STREAM_NONE and block_dim != tiling.block_dim:
+        raise SimError(
+            f"block_dim of {name}: {block_dim} given; this deterministic tiling cuts its last round into parts for "
+            f"usedCoreNum = {tiling.block_dim} cores (StreamK), so that many are launched; set usedCoreNum in its tiling"
+        )
+    if block_dim is not None:
         tiling = tiling.but(block_dim=block_dim)
     table = InstructionTable(call.chip)
     sizes = [tensor.size for tensor in tensors]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -197,7 +198,7 @@ def test_any_tasks_on_few_cores(drawn: list[tuple[str, int, int, int]]) -> None:
     for (kind, core), held in on_core.items():
         assert 0 <= core < {"AIC": 3, "AIV": 6}[kind]
         held.sort()
-        assert all(later[0] >= earlier[1] for earlier, later in zip(held, held[1:], strict=False))
+        assert all(later[0] >= earlier[1] for earlier, later in pairwise(held))
 
 
 def test_a_run_longer_than_its_limit_ends() -> None:

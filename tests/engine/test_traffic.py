@@ -63,15 +63,9 @@ def fly(chip: ChipSpec, capacity: int, moves: list[Move]) -> tuple[list[Transfer
 
 def exact(chip: ChipSpec, capacity: int, moves: list[Move]) -> None:
     m = chip.memory
-    bandwidths = (chip.l2_read_bytes_per_cycle(), chip.l2_write_bytes_per_cycle(), chip.hbm_bytes_per_cycle())
-    simulate(
-        moves,
-        cache or Cache(capacity),
-        LINE,
-        m.partial_line_refetch,
-        m.hbm_latency,
-        *(whole(Fraction(b)) for b in bandwidths),
-    )
+    limits = (chip.l2_read_bytes_per_cycle(), chip.l2_write_bytes_per_cycle(), chip.hbm_bytes_per_cycle())
+    read, write, hbm = (whole(Fraction(limit)) for limit in limits)
+    simulate(moves, Cache(capacity), LINE, m.partial_line_refetch, m.hbm_latency, read, write, hbm)
 
 
 regions = st.builds(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,7 +85,7 @@ def test_a_timeline() -> None:
 def test_cycles(name: str) -> None:
     """End of the last kernel, in cycles of the chip's cube clock, of a whole call of a shipped case."""
     case = load_case(name)
-    tensors = [TensorSpec(shape, dtype) for shape, dtype in case.tensors.values()]
+    tensors: list[Any] = [TensorSpec(shape, dtype) for shape, dtype in case.tensors.values()]
     found = {}
     for chip in CHIPS:
         result = convolution_backward(

@@ -218,3 +218,18 @@ def test_models_differ_in_values_and_not_in_time():
 def test_an_unknown_model_is_one_clear_line():
     with pytest.raises(SimError, match=r"^accumulate 'kahan': allowed are blas, chunk, exact_group$"):
         backward(tensors(), accumulate="kahan")
+
+
+def test_split_k_is_added_in_the_order_of_simulated_arrival():
+    """Atomic additions: the same bits in every full run, others in block order (`functional`), both right."""
+    rng = np.random.default_rng(2)
+    values = [rng.standard_normal(shape, np.float32) for shape in ((2, 32, 14, 14), (2, 32, 14, 14), (32, 32, 3, 3))]
+    mask = (False, True, False)
+    runs = [
+        convolution_backward(*values, None, 1, 1, 1, False, 0, 1, mask, deterministic=False, mode=mode)
+        for mode in ("full", "full", "functional")
+    ]
+    first, again, in_block_order = (run.grad_weight for run in runs)
+    np.testing.assert_array_equal(first, again)
+    assert (first != in_block_order).any()
+    assert all(run.report.passed for run in runs)

@@ -73,12 +73,7 @@ def tilings(draw: st.DrawFn, kernel: str) -> dict[str, int]:
     return {field: draw(FIELDS[kernel][field], field) for field in fields}
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-@SETTINGS
-@given(data=st.data(), problem=st.one_of(st.just(LAYER), problems()), deterministic=st.booleans(), fp32=st.booleans())
-def test_any_tiling_gives_the_same_values_or_is_refused(
-    kernel: str, data: st.DataObject, problem: Problem, deterministic: bool, fp32: bool
-) -> None:
+def check_tiling(kernel: str, data: st.DataObject, problem: Problem, deterministic: bool, fp32: bool) -> None:
     assume(problem.n * problem.c_in * problem.c_out < 10_000)
     dtype = "float32" if fp32 else "float16"
     fields = data.draw(tilings(kernel))
@@ -96,6 +91,28 @@ def test_any_tiling_gives_the_same_values_or_is_refused(
         assert {name: row["tiling"][name] for name in fields} == fields
     assert result.report.to_dict()["findings"] == []
     assert same_bits(result.gradients[kernel], known(problem, kernel, dtype))
+
+
+CALLS: dict[str, Any] = {
+    "data": st.data(), "problem": st.one_of(st.just(LAYER), problems()), "deterministic": st.booleans(), "fp32": st.booleans(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@settings(SETTINGS, max_examples=10)
+@given(**CALLS)
+def test_any_tiling_gives_the_same_values_or_is_refused(
+    kernel: str, data: st.DataObject, problem: Problem, deterministic: bool, fp32: bool
+) -> None:
+    check_tiling(kernel, data, problem, deterministic, fp32)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", KERNELS)
+@settings(SETTINGS, max_examples=300)
+@given(**CALLS)
+def test_many_tilings(kernel: str, data: st.DataObject, problem: Problem, deterministic: bool, fp32: bool) -> None:
+    check_tiling(kernel, data, problem, deterministic, fp32)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -124,7 +141,8 @@ def test_a_bare_number_of_blocks_means_both_kernels() -> None:
 def test_fewer_blocks_take_longer() -> None:
     problem = Problem(32, 64, 64, (28, 28))
     one, four, twenty = (
-        kernel_of(problem.timing(ONLY["grad_input"], block_dim=blocks), "grad_input")["task_us"] for blocks in (1, 4, 20)
+        kernel_of(problem.timing(ONLY["grad_input"], block_dim=blocks), "grad_input")["task_us"]
+        for blocks in (1, 4, 20)
     )
     assert one > 2.5 * four > 2.5 * 2.5 * twenty
 
@@ -168,6 +186,16 @@ def test_stream_k_refuses_more_blocks_than_cores() -> None:
         Problem(1, 32, 16, (24, 24)).timing(
             ONLY["grad_weight"], deterministic=True, tiling={"grad_weight": {"usedCoreNum": 40}}
         )
+
+
+def test_stream_k_refuses_another_number_of_blocks_than_its_parts_were_cut_for() -> None:
+    problem = Problem(1, 32, 16, (24, 24))
+    with pytest.raises(SimError, match=r"block_dim of grad_weight: 3 given; .* usedCoreNum = 20 cores"):
+        problem.timing(ONLY["grad_weight"], deterministic=True, block_dim=3)
+    tiling = {"grad_weight": {"usedCoreNum": 4, "coreStreamK": 2}}
+    result = problem.run(whole_numbers(problem), ONLY["grad_weight"], deterministic=True, tiling=tiling)
+    assert kernel_of(result, "grad_weight")["block_dim"] == 4
+    assert same_bits(result.gradients["grad_weight"], known(problem, "grad_weight"))
 
 
 # -- the layout of the weights -----------------------------------------------------------------------------------------

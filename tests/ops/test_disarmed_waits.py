@@ -62,11 +62,11 @@ class Case:
     """
 
     def __init__(
-        self, problem: Problem, dtype: str = "float16", deterministic: bool = False, block_dim: int | None = 1,
-        **tiling: int,
+        self, problem: Problem, tiling: dict[str, int] | None = None, block_dim: int | None = 1, dtype: str = "float16",
+        deterministic: bool = False,
     ) -> None:  # fmt: skip
-        self.problem, self.dtype, self.deterministic = problem, dtype, deterministic
-        self.block_dim, self.tiling = block_dim, tiling
+        self.problem, self.tiling, self.block_dim = problem, tiling or {}, block_dim
+        self.dtype, self.deterministic = dtype, deterministic
         self.parts = (*CUBE, "V", "MTE3") if deterministic else CUBE
 
     def of(self, kernel: str) -> Case:
@@ -103,7 +103,7 @@ class Case:
         """The flags that the kernel's programs wait for: name -> the pipe that sets it."""
         _, _, result = self.run(slow("nothing"))
         assert result.timeline is not None
-        found = {}
+        found: dict[str, str] = {}
         for run in result.timeline.programs:
             if result.tasks[run.task].name == self.kernel:
                 instructions = {run.program.table.instructions[i] for i in np.unique(run.program.rows[:, 0])}
@@ -137,22 +137,22 @@ PIXELS = {"baseM": 32, "baseN": 48, "baseK": 16}
 CASES = {
     "grad_input": {
         # A alone is loaded for some base steps, B alone for others; else the wait for one covers the other.
-        "A more often": Case(LAYER, **BLOCK, **DOUBLE, stepKa=3, stepKb=6),
-        "B more often": Case(LAYER, **BLOCK, **DOUBLE, stepKa=6, stepKb=3),
-        "single buffers": Case(LAYER, **BLOCK, **SINGLE, stepKa=3, stepKb=6),
-        "single buffers, B more often": Case(LAYER, **BLOCK, **SINGLE, stepKa=6, stepKb=3),
-        "stride 2": Case(replace(LAYER, c_out=32, stride=(2, 2)), **BLOCK),
-        "fp32": Case(replace(LAYER, c_out=32), "float32", baseM=32, baseN=16),
+        "A more often": Case(LAYER, BLOCK | DOUBLE | {"stepKa": 3, "stepKb": 6}),
+        "B more often": Case(LAYER, BLOCK | DOUBLE | {"stepKa": 6, "stepKb": 3}),
+        "single buffers": Case(LAYER, BLOCK | SINGLE | {"stepKa": 3, "stepKb": 6}),
+        "single buffers, B more often": Case(LAYER, BLOCK | SINGLE | {"stepKa": 6, "stepKb": 3}),
+        "stride 2": Case(replace(LAYER, c_out=32, stride=(2, 2)), BLOCK),
+        "fp32": Case(replace(LAYER, c_out=32), {"baseM": 32, "baseN": 16}, dtype="float32"),
         "vendor tiling": Case(replace(LAYER, n=4), block_dim=None),
     },
     "grad_weight": {
-        "A more often": Case(LAYER, **PIXELS, **DOUBLE, stepKa=1, stepKb=2),
-        "B more often": Case(LAYER, **PIXELS, **DOUBLE, stepKa=2, stepKb=1),
-        "single buffers": Case(LAYER, **PIXELS, **SINGLE, stepKa=1, stepKb=2),
-        "single buffers, B more often": Case(LAYER, **PIXELS, **SINGLE, stepKa=2, stepKb=1),
+        "A more often": Case(LAYER, PIXELS | DOUBLE | {"stepKa": 1, "stepKb": 2}),
+        "B more often": Case(LAYER, PIXELS | DOUBLE | {"stepKa": 2, "stepKb": 1}),
+        "single buffers": Case(LAYER, PIXELS | SINGLE | {"stepKa": 1, "stepKb": 2}),
+        "single buffers, B more often": Case(LAYER, PIXELS | SINGLE | {"stepKa": 2, "stepKb": 1}),
         "vendor tiling": Case(replace(LAYER, n=4), block_dim=None),
-        "StreamK by rows": Case(Problem(1, 32, 128, (9, 16)), deterministic=True, block_dim=None, singleCoreN=288),
-        "StreamK by images": Case(Problem(3, 48, 16, (8, 8)), deterministic=True, block_dim=None, baseN=144),
+        "StreamK by rows": Case(Problem(1, 32, 128, (9, 16)), {"singleCoreN": 288}, None, deterministic=True),
+        "StreamK by images": Case(Problem(3, 48, 16, (8, 8)), {"baseN": 144}, None, deterministic=True),
     },
 }
 EACH = [(kernel, name) for kernel, cases in CASES.items() for name in cases]

@@ -24,7 +24,8 @@ WEIGHT = ["MemSet_grad_weight", "grad_weight", "TransData_grad_weight"]
 
 def plan_of(problem: Problem, tensors: Any, mask: Mask = ALL, kind: int = 0, **options: Any) -> Plan:
     named = dict(zip(NAMES, tensors, strict=True))
-    call = _call(named, *problem.attributes(mask), kind)
+    arguments: list[Any] = [*problem.attributes(mask), kind]
+    call = _call(named, *arguments)
     chip = load_chip("ascend910b3")
     return make_plan(accept(call, chip, **({"conformance": "documented", "deterministic": False} | options)), chip)
 

@@ -12,10 +12,17 @@ from typing import Any
 import pytest
 from conv_problems import RESNET
 
+from ascend_sim import Result
+
+
+@cache
+def layer(deterministic: bool) -> Result:
+    return RESNET.timing(deterministic=deterministic)
+
 
 @cache
 def kernels(deterministic: bool) -> dict[str, dict[str, Any]]:
-    report = RESNET.timing(deterministic=deterministic).report.to_dict()
+    report = layer(deterministic).report.to_dict()
     assert report["status"] == 0 and report["chip"] == "ascend910b3" and report["findings"] == []
     return {kernel["name"]: kernel for kernel in report["kernels"]}
 
@@ -120,5 +127,5 @@ def test_the_bias_reads_grad_output_once() -> None:
 
 
 def test_timing_keeps_no_values() -> None:
-    result = RESNET.timing()
+    result = layer(False)
     assert result.gradients == {} and result.report.to_dict()["gradients"] == {}

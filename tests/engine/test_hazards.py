@@ -1,0 +1,238 @@
+"""Hazards: found exactly where sets of bytes over time find them; and what the message says."""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from machine import CHIP, KIB, program, task_of
+from random_programs import Variant, variants
+
+from ascend_sim.engine.device import Device
+from ascend_sim.engine.engine import Engine
+from ascend_sim.engine.hazards import LIMIT, find_hazards
+from ascend_sim.engine.timeline import ProgramRun
+from ascend_sim.engine.values import Finding
+from ascend_sim.isa.base import PIPES
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT, gm_operand
+
+SIZES = (8 * KIB, 8 * KIB)
+_COLUMN = {"dst": 1, "src0": 2, "src1": 3}
+
+Pair = tuple[str, tuple[int, int], tuple[int, int]]
+"""Space, and the (block, row) of the two instructions, in order."""
+
+
+def accesses(
+    run: ProgramRun, bases: list[int]
+) -> list[tuple[str, tuple[int, int], str, set[int], bool, bool, int, int]]:
+    """Space, (block, row), pipe, bytes, writes, atomic, start, retirement of everything that a program touches."""
+    found = []
+    for row, view in enumerate(run.program):
+        for writes, regions in ((False, view.instruction.reads()), (True, view.instruction.writes())):
+            for region in regions:
+                address = int(run.program.rows[row, _COLUMN[region.operand]])
+                if region.space == "GM":
+                    address = bases[address >> SLOT_SHIFT] + (address & OFFSET_MASK)
+                touched = {
+                    address + region.offset + p * region.plane_stride + r * region.row_stride + byte
+                    for p in range(region.planes)
+                    for r in range(region.rows)
+                    for byte in range(region.row_bytes)
+                }
+                entry = (region.space, (run.program.block, row), view.pipe, touched, writes, view.instruction.atomic)
+                found.append((*entry, int(run.start[row]), int(run.retire[row])))
+    return found
+
+
+def brute_force(runs: list[ProgramRun], bases: list[int]) -> set[Pair]:
+    pairs: set[Pair] = set()
+    everything = [access for run in runs for access in accesses(run, bases)]
+    for one, other in combinations(everything, 2):
+        (space, a, pipe_a, bytes_a, writes_a, atomic_a, start_a, retire_a) = one
+        (space_b, b, pipe_b, bytes_b, writes_b, atomic_b, start_b, retire_b) = other
+        if space != space_b or a == b or (space != "GM" and a[0] != b[0]):
+            continue
+        if not (writes_a or writes_b) or (atomic_a and atomic_b):
+            continue
+        if not (start_a < retire_b and start_b < retire_a and bytes_a & bytes_b):
+            continue
+        if a[0] == b[0] and pipe_a == pipe_b:
+            first_writes = writes_a if a[1] < b[1] else writes_b
+            if not first_writes or (space == "L0C" and pipe_a == "M"):
+                continue  # a pipe reads before it overwrites; the cube's additions are interlocked
+        pairs.add((space, *sorted((a, b))))  # type: ignore[arg-type]
+    return pairs
+
+
+_TEXT = re.compile(
+    r"block (\d+) \w+: (\w+) (\d+) .* (writes|reads) (\w+) bytes (\d+) to (\d+) from cycle (\d+), "
+    r"while block (\d+) \w+ (\w+) (\d+) .* (writes|reads) them until cycle (\d+)"
+)
+
+
+def said(findings: list[Finding]) -> set[Pair]:
+    pairs = set()
+    for finding in findings:
+        assert finding.kind == "hazard"
+        match = _TEXT.fullmatch(finding.text)
+        assert match is not None, finding.text
+        late, early = (int(match[1]), int(match[3])), (int(match[9]), int(match[11]))
+        assert {match[2], match[10]} <= set(PIPES)
+        pairs.add((match[5], *sorted((late, early))))
+    return pairs  # type: ignore[return-value]
+
+
+Action = tuple[str, int, int, int, int]
+actions = st.lists(
+    st.tuples(
+        st.sampled_from(["in", "in", "out", "add", "zero", "rows", "turn", "atomic", "barrier", "all", "sync"]),
+        st.integers(0, 6), st.integers(0, 6), st.integers(0, 6), st.integers(1, 3),
+    ),
+    min_size=1, max_size=9,
+)  # fmt: skip
+
+
+def vector_writer(todo: list[Action]) -> Any:
+    def write(k: KernelBuilder) -> None:
+        for verb, a, b, c, n in todo:
+            if verb == "in":
+                k.data_copy("GM", "UB", a * 64, gm_operand(0, b * 96), 32 * n, 1 + c % 3, 32 * n + 64, 128)
+            elif verb == "out":
+                k.data_copy("UB", "GM", gm_operand(b % 2, b * 96), a * 64, 48, n, 96, 64 + 16 * c)
+            elif verb == "atomic":
+                k.data_copy("UB", "GM", gm_operand(1, b * 64), a * 64, 64, atomic_add="float32")
+            elif verb == "add":
+                k.vector_binary("add", a * 32, b * 32, c * 32, "float16", 16 * n)
+            elif verb == "zero":
+                k.duplicate(a * 32, "float16", 20 * n)
+            elif verb == "rows":
+                k.reduce_rows(a * 32, b * 32, n, 4, 96)
+            elif verb == "turn":
+                k.transpose_blocks(a * 32, b * 32, bool(c % 2), 2, n, 3, 64, 64)
+            elif verb == "barrier":
+                k.pipe_barrier(("V", "MTE2", "MTE3")[a % 3])
+            elif verb == "all":
+                k.pipe_barrier("ALL")
+            else:
+                pipes = ("MTE2", "V", "MTE3")
+                flag = k.flag(pipes[a % 3], pipes[(a + 1 + b % 2) % 3], f"{a % 3} {b % 2}")
+                k.set_flag(flag)
+                k.wait_flag(flag)
+
+    return write
+
+
+@settings(max_examples=150, deadline=None)
+@given(variants(), st.lists(actions, min_size=1, max_size=2))
+def test_vector_programs_against_sets_of_bytes(variant: Variant, blocks: list[list[Action]]) -> None:
+    device = Device(variant.chip, with_values=False)
+    tensors = [device.allocate(size, "t") for size in SIZES]
+    made = [[program(variant.chip, "AIV", vector_writer(todo), SIZES, block=b)] for b, todo in enumerate(blocks)]
+    task = task_of(made, tensors)
+    timeline = Engine(device).run([task])
+    wanted = brute_force(timeline.programs, [tensor.base for tensor in tensors])
+    findings = find_hazards([task], timeline.programs)
+    if len(findings) < LIMIT:
+        assert said(findings) == wanted
+    else:
+        assert said(findings) <= wanted
+
+
+cube_actions = st.lists(
+    st.tuples(
+        st.sampled_from(["fill", "left", "right", "slide", "mmad", "mmad", "drain", "barrier", "sync"]),
+        st.integers(0, 3), st.integers(0, 3), st.integers(0, 3), st.integers(1, 2),
+    ),
+    min_size=1, max_size=10,
+)  # fmt: skip
+
+
+def cube_writer(todo: list[Action]) -> Any:
+    def write(k: KernelBuilder) -> None:
+        for verb, a, b, c, n in todo:
+            if verb == "fill":
+                k.fill("L1", a * 256, 32 * (1 + b))
+            elif verb == "left":
+                k.load_data_2d("L0A", a * 512, b * 256, 2, n, 2)
+            elif verb == "right":
+                k.load_data_2d("L0B", a * 512, b * 256, 2, n)
+            elif verb == "slide":
+                k.load_data_3d(("L0A", 2, 3, 4, 2, 2, 1, 1, 1, 1, 0, 0, 2, 3, 0, 6, 16 * c, 16 * n), a * 512, b * 32)
+            elif verb == "mmad":
+                k.mmad(a * 1024, b * 512, c * 512, 16, 16 * n, 16, "float16", bool(n % 2))
+            elif verb == "drain":
+                k.fixpipe(gm_operand(1, b * 200), a * 1024, 12, 16 * n, 16, "float16", 16, 600, bool(c % 2))
+            elif verb == "barrier":
+                k.pipe_barrier(("MTE1", "M", "FIX", "ALL")[a])
+            else:
+                pipes = ("MTE2", "MTE1", "M", "FIX")
+                flag = k.flag(pipes[a], pipes[(a + 1) % 4], f"{a}")
+                k.set_flag(flag)
+                k.wait_flag(flag)
+
+    return write
+
+
+@settings(max_examples=150, deadline=None)
+@given(variants(), cube_actions)
+def test_cube_programs_against_sets_of_bytes(variant: Variant, todo: list[Action]) -> None:
+    device = Device(variant.chip, with_values=False)
+    tensors = [device.allocate(size, "t") for size in SIZES]
+    task = task_of([[program(variant.chip, "AIC", cube_writer(todo), SIZES)]], tensors)
+    timeline = Engine(device).run([task])
+    wanted = brute_force(timeline.programs, [tensor.base for tensor in tensors])
+    assert said(find_hazards([task], timeline.programs)) == wanted
+
+
+def hazards(kind: str, write: Any, blocks: int = 1) -> list[Finding]:
+    device = Device(CHIP, with_values=False)
+    tensors = [device.allocate(size, "t") for size in SIZES]
+    task = task_of([[program(CHIP, kind, write, SIZES, block=b)] for b in range(blocks)], tensors, name="kernel")
+    return find_hazards([task], Engine(device).run([task]).programs)
+
+
+def test_the_message_names_cores_instructions_bytes_and_cycles() -> None:
+    def write(k: KernelBuilder) -> None:
+        k.data_copy("GM", "UB", 64, gm_operand(0, 0), 128)
+        k.duplicate(128, "float16", 64)
+
+    (finding,) = hazards("AIV", write)
+    assert finding.task == "kernel"
+    assert re.fullmatch(
+        r"block 0 AIV0: V 1 V duplicate dst=UB\+0x80 .* writes UB bytes 128 to 192 from cycle \d+, while block 0 AIV0 MTE2 "
+        r"0 MTE2 data_copy dst=UB\+0x40 src0=GM\[0\]\+0x0 .* writes them until cycle \d+",
+        finding.text,
+    )
+
+
+def test_two_blocks_that_write_the_same_bytes_of_gm() -> None:
+    def write(k: KernelBuilder) -> None:
+        k.data_copy("UB", "GM", gm_operand(1, 100 * k.block), 0, 128)
+
+    (finding,) = hazards("AIV", write, blocks=2)
+    assert "GM bytes" in finding.text
+    assert "block 1 AIV0" in finding.text
+
+
+@pytest.mark.parametrize("atomic", ["", "float32"])
+def test_atomics_of_many_blocks_are_no_hazard(atomic: str) -> None:
+    def write(k: KernelBuilder) -> None:
+        k.data_copy("UB", "GM", gm_operand(1, 0), 0, 128, atomic_add=atomic)
+
+    found = hazards("AIV", write, blocks=4)
+    assert bool(found) != bool(atomic)
+
+
+def test_the_list_is_limited() -> None:
+    def write(k: KernelBuilder) -> None:
+        for _ in range(30):
+            k.duplicate(0, "float16", 64)
+            k.data_copy("UB", "GM", gm_operand(1, 0), 0, 128)
+
+    assert len(hazards("AIV", write)) == LIMIT

@@ -1,0 +1,272 @@
+"""Values in simulated time: `full` against `functional`, forgotten waits, what was never written, one instant's order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from machine import CHIP, KIB, Writer, changed, program, quiet, random_bytes, task_of
+from random_programs import SIZES, Step, Variant, steps, variants, writer
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.engine.device import Device
+from ascend_sim.engine.engine import Engine
+from ascend_sim.engine.functional import FunctionalEngine
+from ascend_sim.engine.hazards import find_hazards
+from ascend_sim.engine.replay import replay
+from ascend_sim.engine.task import Task
+from ascend_sim.engine.values import Finding
+from ascend_sim.kernel.queue import BufferQueue
+from ascend_sim.memory.gm import gm_operand
+from ascend_sim.memory.local import POISON
+
+QUIET = quiet(CHIP)
+Bytes = np.ndarray[Any, Any]
+
+
+def full(
+    chip: ChipSpec, kind: str, write: Writer, sizes: Any = SIZES, **options: Any
+) -> tuple[list[Bytes], list[Finding]]:
+    """The tensors after a run in time, and everything that was found."""
+    device, task = prepared(chip, kind, write, sizes, **options)
+    timeline = Engine(device).run([task])
+    findings = find_hazards([task], timeline.programs) + replay(device, [task], timeline, timeline.programs)
+    return [tensor.data for tensor in task.tensors], findings  # type: ignore[misc]
+
+
+def functional(
+    chip: ChipSpec, kind: str, write: Writer, sizes: Any = SIZES, **options: Any
+) -> tuple[list[Bytes], list[Finding]]:
+    device, task = prepared(chip, kind, write, sizes, **options)
+    engine = FunctionalEngine(device)
+    engine.run([task])
+    return [tensor.data for tensor in task.tensors], engine.findings  # type: ignore[misc]
+
+
+def prepared(
+    chip: ChipSpec, kind: str, write: Writer, sizes: Any, blocks: int = 1, **options: Any
+) -> tuple[Device, Task]:
+    device = Device(chip)
+    tensors = [random_bytes(device, size, f"t{i}", i) for i, size in enumerate(sizes)]
+    made = [[program(chip, kind, write, sizes, block=b, **options)] for b in range(blocks)]
+    return device, task_of(made, tensors)
+
+
+def copies(k: Any) -> None:
+    """Four kilobytes at a time from tensor 0 through UB to tensor 1, doubled on the way; double buffered."""
+    waiting = BufferQueue(k, "in", "MTE2", "V", [0, 8 * KIB])
+    done = BufferQueue(k, "out", "V", "MTE3", [16 * KIB, 24 * KIB])
+    for i in range(6):
+        k.data_copy("GM", "UB", waiting.acquire(), gm_operand(0, i * 4 * KIB), 4 * KIB)
+        waiting.publish()
+        source, target = waiting.take(), done.acquire()
+        k.vector_binary("add", target, source, source, "float16", 2 * KIB)
+        waiting.release()
+        done.publish()
+        k.data_copy("UB", "GM", gm_operand(1, i * 4 * KIB), done.take(), 4 * KIB)
+        done.release()
+    waiting.close()
+    done.close()
+
+
+def test_full_is_functional_and_right() -> None:
+    (source, target), findings = full(CHIP, "AIV", copies)
+    (_, other), others = functional(CHIP, "AIV", copies)
+    assert findings == others == []
+    wanted = source[: 24 * KIB].view(np.float16) * np.float16(2)
+    assert np.array_equal(target[: 24 * KIB].view(np.float16), wanted)
+    assert np.array_equal(target, other)
+
+
+FLAGS = [f"{queue}[{i}] {state}" for queue in ("in", "out") for i in range(2) for state in ("full", "free")]
+
+
+@pytest.mark.parametrize("name", FLAGS)
+def test_a_forgotten_wait_shows(name: str) -> None:
+    """A producer that is late leaves wrong bytes; a consumer that is late leaves a hazard."""
+    queue, state = name[:-3].split("[")[0], name.split()[-1]
+    late = {("in", "full"): "GM->UB", ("in", "free"): "V", ("out", "full"): "V", ("out", "free"): "UB->GM"}[
+        queue, state
+    ]
+    slow = slow_pipe(late)
+    (_, right), _ = full(slow, "AIV", copies)
+    (_, wrong), findings = full(slow, "AIV", copies, disarm=[name])
+    assert findings
+    assert {finding.kind for finding in findings} <= {"hazard", "uninitialised"}
+    if name.endswith("full"):
+        assert not np.array_equal(right, wrong)
+    assert full(slow, "AIV", copies)[1] == []
+
+
+def slow_pipe(part: str) -> ChipSpec:
+    """The vector unit, or a path, needs 9000 cycles more."""
+    if part == "V":
+        return changed(CHIP, vector={"head": 9000.0})
+    return CHIP.model_copy(update={"paths": CHIP.paths | {part: CHIP.paths[part].model_copy(update={"head": 9000})}})
+
+
+@settings(max_examples=60, deadline=None)
+@given(variants(), st.sampled_from(["AIC", "AIV"]), steps(30))
+def test_runs_without_findings_have_the_functional_values(variant: Variant, kind: str, actions: list[Step]) -> None:
+    """Random programs mostly race; one that is ordered by a barrier after every row does not, and gives equal bytes."""
+
+    def write(k: Any) -> None:
+        for step in actions:
+            writer(kind, [step])(k)
+            k.pipe_barrier("ALL")
+
+    tensors, findings = full(variant.chip, kind, write)
+    others, other_findings = functional(variant.chip, kind, write)
+    assert [f for f in findings if f.kind == "hazard"] == []
+    assert findings == other_findings
+    for one, other in zip(tensors, others, strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_poison_is_found_where_it_is_read() -> None:
+    def write(k: Any) -> None:
+        k.duplicate(0, "float16", 16 * 5)  # 160 bytes
+        k.pipe_barrier("V")
+        k.vector_binary("add", 4096, 0, 1024, "float16", 16 * 7)
+        k.pipe_barrier("V")
+        k.vector_binary("add", 4096, 0, 0, "float16", 16 * 5)
+
+    for run in (full, functional):
+        _, findings = run(CHIP, "AIV", write)
+        assert [f.kind for f in findings] == ["uninitialised", "uninitialised"]
+        assert "block 0 AIV0: 2 V vector_binary" in findings[0].text
+        assert "reads 64 bytes of UB that were never written" in findings[0].text
+        assert "reads 224 bytes of UB that were never written" in findings[1].text
+
+
+def test_accumulating_into_a_fresh_tile_is_found() -> None:
+    def write(k: Any) -> None:
+        k.fill("L0A", 0, 512)
+        k.fill("L0B", 0, 512)
+        k.pipe_barrier("ALL")
+        k.mmad(0, 0, 0, 16, 16, 16, "float16", True)
+
+    for run in (full, functional):
+        _, findings = run(CHIP, "AIC", write)
+        assert len(findings) == 1
+        assert "M mmad" in findings[0].text
+        assert "reads 1024 bytes of L0C that were never written" in findings[0].text
+
+
+def test_every_block_begins_with_fresh_buffers() -> None:
+    def write(k: Any) -> None:
+        if k.block == 0:
+            k.duplicate(0, "float16", 16)
+        k.pipe_barrier("ALL")
+        k.data_copy("UB", "GM", gm_operand(1, k.block * 32), 0, 32)
+
+    chip = changed(CHIP, cores={"aiv": 1})
+    for run in (full, functional):
+        tensors, findings = run(chip, "AIV", write, blocks=2)
+        assert len(findings) == 1
+        assert findings[0].text.startswith("block 1 AIV0: 1 MTE3 data_copy")
+        assert tensors[1][:64].tolist() == [0] * 32 + [POISON] * 32
+
+
+# -- one instant -----------------------------------------------------------------------------------------------------------
+
+
+def copy_chain(flag_latency: int) -> tuple[ChipSpec, Writer]:
+    """V doubles 32 bytes, MTE3 stores them at the very instant at which they retire."""
+    chip = changed(QUIET, sync={"flag_latency": flag_latency, "barrier_latency": 0})
+
+    def write(k: Any) -> None:
+        flag = k.flag("V", "MTE3", "ready")
+        k.duplicate(0, "float16", 16, 1.0)
+        k.pipe_barrier("V")
+        k.vector_binary("add", 32, 0, 0, "float16", 16)
+        k.set_flag(flag)
+        k.wait_flag(flag)
+        k.data_copy("UB", "GM", gm_operand(1, 0), 32, 32)
+
+    return chip, write
+
+
+@pytest.mark.parametrize("flag_latency", [0, 1])
+def test_what_retires_at_an_instant_is_read_at_it(flag_latency: int) -> None:
+    chip, write = copy_chain(flag_latency)
+    tensors, findings = full(chip, "AIV", write)
+    assert findings == []
+    assert tensors[1][:32].view(np.float16).tolist() == [2.0] * 16
+
+
+def test_what_starts_at_an_instant_reads_before_what_retires_later() -> None:
+    """An instruction reads at its start: an overwrite that begins and ends while it works does not reach its values."""
+    chip = changed(QUIET, paths={"latency": 0})
+    slow = {"UB->GM": chip.paths["UB->GM"].model_copy(update={"head": 0, "latency": 5000})}
+    chip = chip.model_copy(update={"paths": chip.paths | slow})
+
+    def write(k: Any) -> None:
+        k.duplicate(0, "float16", 16, 1.0)
+        k.pipe_barrier("ALL")
+        k.data_copy("UB", "GM", gm_operand(1, 0), 0, 32)
+        k.duplicate(0, "float16", 16, 3.0)
+
+    tensors, findings = full(chip, "AIV", write)
+    assert tensors[1][:32].view(np.float16).tolist() == [1.0] * 16
+    assert [f.kind for f in findings] == ["hazard"]
+
+
+def test_one_cycle_of_work_without_latency() -> None:
+    """Each instruction retires at the instant at which the next on its pipe starts and reads what it left behind."""
+    chip = changed(QUIET, vector={"head": 0.0, "latency": 0, "count_tail": 0}, scalar={"issue_cycles": 0})
+
+    def write(k: Any) -> None:
+        k.duplicate(0, "float16", 128, 1.0)
+        for _ in range(3):
+            k.vector_binary("add", 0, 0, 0, "float16", 128)
+        k.pipe_barrier("ALL")
+        k.data_copy("UB", "GM", gm_operand(1, 0), 0, 256)
+
+    tensors, findings = full(chip, "AIV", write)
+    assert tensors[1][:256].view(np.float16).tolist() == [8.0] * 128
+    assert findings == []
+
+
+def test_atomics_add_in_the_order_of_time_and_once_each() -> None:
+    def write(k: Any) -> None:
+        k.duplicate(0, "float32", 8, 2.0**k.block)
+        k.pipe_barrier("ALL")
+        k.data_copy("UB", "GM", gm_operand(0, 0), 0, 32, atomic_add="float32")
+
+    for run in (full, functional):
+        device_sizes = (32, 32)
+        tensors, findings = run(CHIP, "AIV", write, device_sizes, blocks=9)
+        start = random_bytes(Device(CHIP), 32, "t", 0).data.view(np.float32)
+        assert findings == []
+        np.testing.assert_array_equal(tensors[0].view(np.float32), start + np.float32(511))
+
+
+def test_cross_core_flags_order_values_round_by_round() -> None:
+    """Mode 0, twice in a row without a wait: nobody passes the second meeting before everyone has come to it."""
+
+    def write(k: Any) -> None:
+        k.duplicate(0, "float32", 8, float(k.block + 1))
+        k.pipe_barrier("ALL")
+        if k.block == 0:  # raises twice before the others have raised once
+            k.cross_core_set(0, 0, "MTE3")
+            k.data_copy("UB", "GM", gm_operand(0, 0), 0, 32)
+            k.cross_core_set(0, 0, "MTE3")
+        else:
+            k.data_copy("UB", "GM", gm_operand(0, k.block * 32), 0, 32)
+            k.cross_core_set(0, 0, "MTE3")
+            k.cross_core_set(0, 0, "MTE3")
+        for _ in range(2):
+            k.cross_core_wait(0, 0, "MTE2")
+        k.data_copy("GM", "UB", 512, gm_operand(0, 0), 96)
+        k.pipe_barrier("ALL")
+        k.data_copy("UB", "GM", gm_operand(1, k.block * 96), 512, 96)
+
+    wanted = np.repeat(np.float32([1, 2, 3]), 8)
+    for run in (full, functional):
+        tensors, findings = run(CHIP, "AIV", write, (96, 288), blocks=3)
+        assert findings == []
+        np.testing.assert_array_equal(tensors[1].view(np.float32).reshape(3, 24), np.tile(wanted, (3, 1)))

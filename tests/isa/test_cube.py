@@ -1,0 +1,162 @@
+"""Mmad and Fixpipe against plain loops: whole numbers exactly, other numbers within the rounding of fp32."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from workbench import CHIP, Workbench
+
+from ascend_sim.isa.cube import Fixpipe, Mmad
+from ascend_sim.memory.gm import gm_operand
+
+DTYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "hf32": np.float32}
+HF32 = CHIP.cube.hf32_mantissa_bits
+
+
+def up(value: int, unit: int) -> int:
+    return (value + unit - 1) // unit
+
+
+def store(bench: Workbench, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], c: np.ndarray[Any, Any] | None) -> None:
+    """a [m, k] as [M1][K1][16][C0], b [k, n] as [K1][N1][16 n][C0], c [m, n] as [N1][M1*16][16]; the rest is garbage."""
+    (m, k), n = a.shape, b.shape[1]
+    c0 = 32 // a.itemsize
+    left = np.full(up(m, 16) * up(k, c0) * 16 * c0, 77, a.dtype)
+    right = np.full(up(k, c0) * up(n, 16) * 16 * c0, 99, a.dtype)
+    for i in range(m):
+        for x in range(k):
+            left[((i // 16) * up(k, c0) + x // c0) * 16 * c0 + i % 16 * c0 + x % c0] = a[i, x]
+    for x in range(k):
+        for j in range(n):
+            right[((x // c0) * up(n, 16) + j // 16) * 16 * c0 + j % 16 * c0 + x % c0] = b[x, j]
+    bench.put("L0A", 512, left)
+    bench.put("L0B", 1024, right)
+    if c is not None:
+        rows = up(m, 16) * 16
+        tile = np.zeros(up(n, 16) * rows * 16, np.float32)
+        for i in range(m):
+            for j in range(n):
+                tile[(j // 16) * rows * 16 + i * 16 + j % 16] = c[i, j]
+        bench.put("L0C", 1024, tile)
+
+
+def result(bench: Workbench, m: int, n: int) -> np.ndarray[Any, Any]:
+    rows = up(m, 16) * 16
+    tile = bench.get("L0C", 1024, np.float32, up(n, 16) * rows * 16)
+    return np.array([[tile[(j // 16) * rows * 16 + i * 16 + j % 16] for j in range(n)] for i in range(m)])
+
+
+def rounded(value: float, bits: int) -> float:
+    """A float with `bits` of mantissa behind the point, ties to even, by exact arithmetic."""
+    if value == 0:
+        return value
+    exact = Fraction(value)
+    exponent = int(np.floor(np.log2(abs(value))))
+    unit = Fraction(2) ** (exponent - bits)
+    return float(round(exact / unit) * unit)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.sampled_from(sorted(DTYPES)), st.booleans(),
+    st.integers(0, 1000),
+)  # fmt: skip
+def test_whole_numbers_exactly(m: int, k: int, n: int, dtype: str, accumulate: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    a, b, c = (rng.integers(-9, 10, shape).astype(np.int64) for shape in ((m, k), (k, n), (m, n)))
+    bench = Workbench(seed)
+    store(bench, a.astype(DTYPES[dtype]), b.astype(DTYPES[dtype]), c.astype(np.float32) if accumulate else None)
+    bench.do(Mmad(m, k, n, dtype, accumulate, HF32 or 0), 1024, 512, 1024)
+    wanted = [
+        [sum(int(a[i, x]) * int(b[x, j]) for x in range(k)) + (int(c[i, j]) if accumulate else 0) for j in range(n)]
+        for i in range(m)
+    ]
+    np.testing.assert_array_equal(result(bench, m, n), np.array(wanted, np.float32))
+
+
+@pytest.mark.parametrize("dtype", sorted(DTYPES))
+def test_other_numbers_within_fp32(dtype: str) -> None:
+    """Operands keep exactly the digits of their format (hf32: 11), products are summed in fp32."""
+    rng = np.random.default_rng(5)
+    m, k, n = 17, 70, 20
+    if dtype in ("float32", "hf32"):
+        k = 30
+    a, b = rng.standard_normal((m, k)).astype(DTYPES[dtype]), rng.standard_normal((k, n)).astype(DTYPES[dtype])
+    bench = Workbench()
+    store(bench, a, b, None)
+    bench.do(Mmad(m, k, n, dtype, False, HF32 or 0), 1024, 512, 1024)
+    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+    if dtype == "hf32":
+        wide_a, wide_b = (np.vectorize(lambda v: rounded(v, HF32 or 0))(x) for x in (wide_a, wide_b))
+        assert np.abs(wide_a - a).max() > 2**-14
+    exact = wide_a @ wide_b
+    bound = 4 * 2.0**-24 * np.sqrt(k) * (np.abs(exact) + np.sqrt(wide_a**2 @ wide_b**2))
+    assert (np.abs(result(bench, m, n) - exact) <= bound).all()
+
+
+def test_work_on_paper() -> None:
+    """ceil(m/16) ceil(n/16) ceil(k/k0) fractals of k0 / k_per_cycle cycles each (asc-devkit, Cube page)."""
+    shapes = {"float16": 2 * 3 * 4, "bfloat16": 2 * 3 * 4, "hf32": 2 * 3 * 8, "float32": 2 * 3 * 8 * 2}
+    for dtype, cycles in shapes.items():
+        assert Mmad(17, 64, 48, dtype, False).cost(CHIP).work == cycles
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.integers(1, 30), st.integers(1, 50), st.integers(0, 2), st.sampled_from(["float16", "bfloat16", "float32"]),
+    st.booleans(), st.booleans(), st.integers(0, 100),
+)  # fmt: skip
+def test_fixpipe(m: int, n: int, more: int, dtype: str, split: bool, atomic: bool, seed: int) -> None:
+    """[n / c0][m][c0] with one rounding; the last block whole; with `atomic_add` on top of what is there."""
+    c0 = 8 if split and dtype == "float32" else 16
+    rows = (up(m, 16) + more) * 16
+    out = np.dtype({"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32}[dtype])
+    rng = np.random.default_rng(seed)
+    bench = Workbench(seed)
+    tile = (rng.standard_normal(up(n, 16) * rows * 16) * 100).astype(np.float32)
+    bench.memory.buffers["L0C"] = np.zeros(2 * 1024 + tile.nbytes, np.uint8)
+    bench.put("L0C", 1024, tile)
+    pitch = m * c0 * out.itemsize + 32
+    blocks = up(n, c0)
+    held = rng.integers(-4, 5, blocks * pitch // out.itemsize + 1).astype(np.float32).astype(out)
+    bench.memory.gm[1] = np.zeros(64 + held.nbytes, np.uint8)  # type: ignore[index]
+    target = gm_operand(1, 32)
+    bench.put("GM", target, held)
+    bench.do(Fixpipe(m, n, rows, dtype, c0, pitch, atomic), target, 1024)
+    got = bench.get("GM", target, out, len(held))
+    wanted = held.copy()
+    for block in range(blocks):
+        for i in range(m):
+            for c in range(c0):
+                j = block * c0 + c
+                value = tile[(j // 16) * rows * 16 + i * 16 + j % 16].astype(out)
+                place = (block * pitch) // out.itemsize + i * c0 + c
+                wanted[place] = held[place] + value if atomic else value
+    np.testing.assert_array_equal(got.view(np.uint8), wanted.view(np.uint8))
+
+
+def test_fixpipe_rounds_to_even_and_overflows_to_infinity() -> None:
+    bench = Workbench()
+    values = np.zeros(256, np.float32)
+    values[:5] = [1 + 2.0**-11, 1 + 3 * 2.0**-11, 65519.0, 65520.0, -1e9]
+    bench.put("L0C", 0, values)
+    bench.do(Fixpipe(16, 16, 16, "float16", 16, 512), gm_operand(1, 0), 0)
+    got = bench.get("GM", gm_operand(1, 0), np.float16, 5).tolist()
+    assert got == [1.0, 1 + 2.0**-9, 65504.0, np.inf, -np.inf]
+
+
+def test_fixpipe_rates_on_paper() -> None:
+    """The slower of conversion and port: 64 16-bit elements a cycle, a 32-byte block a cycle with the channel split."""
+    port = CHIP.path("L0C", "GM").bytes_per_cycle
+    rates = [
+        Fixpipe(16, 16, 16, dtype, c0, 512, atomic).gm_access(CHIP)
+        for dtype, c0, atomic in (("float16", 16, False), ("float32", 16, False), ("float32", 8, True))
+    ]
+    assert [access.rate for access in rates if access] == [min(128, port), min(128, port), 32]
+    assert [access.direction for access in rates if access] == ["write", "write", "atomic"]

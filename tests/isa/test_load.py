@@ -1,0 +1,165 @@
+"""The MTE1 loads against plain loops: img2col element by element, then the place of each element in its fractal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from workbench import CHIP, Workbench
+
+from ascend_sim.errors import SimError
+from ascend_sim.isa.load import LoadData2D, LoadData3D
+
+SOURCE = 64
+TARGET = 512
+
+
+def element(load: LoadData3D, row: int, column: int, item: Any) -> int:
+    """Row `row`, column `column` of the window of the img2col matrix; `item(block, element)` reads the map."""
+    c0 = 32 // load.itemsize
+    out_y, out_x = divmod(load.m_start + row, load.out_width)
+    block, channel = divmod(load.k_start + column, c0)
+    c1, tap = divmod(block, load.k_h * load.k_w)
+    tap_y, tap_x = divmod(tap, load.k_w)
+    y = out_y * load.stride_h - load.pad_top + tap_y * load.dilation_h
+    x = out_x * load.stride_w - load.pad_left + tap_x * load.dilation_w
+    if out_y >= load.out_height or not (0 <= y < load.height and 0 <= x < load.width):
+        return 0
+    return int(item((c1 * load.height + y) * load.width + x, channel))
+
+
+def up(value: int, unit: int) -> int:
+    return (value + unit - 1) // unit
+
+
+def naive(load: LoadData3D, bench: Workbench) -> np.ndarray[Any, Any]:
+    """All elements of the destination, in order of address."""
+    c0 = 32 // load.itemsize
+    stored = bench.memory.buffers["L1"][SOURCE:].view(f"u{load.itemsize}")
+    matrix = [
+        [element(load, i, j, lambda block, c: stored[block * c0 + c]) for j in range(load.k_extent)]
+        for i in range(load.m_extent)
+    ]
+    rows_are_k = load.transpose or load.destination == "L0B"
+    if rows_are_k:
+        k1, outer = up(load.m_extent, c0), up(load.k_extent, 16)
+    else:
+        k1, outer = up(load.k_extent, c0), up(load.m_extent, 16)
+    result = np.zeros(outer * k1 * 16 * c0, f"u{load.itemsize}")
+    for i, line in enumerate(matrix):
+        for j, value in enumerate(line):
+            k, other = (i, j) if rows_are_k else (j, i)
+            along, across = k // c0, other // 16
+            fractal = along * outer + across if load.destination == "L0B" else across * k1 + along
+            result[fractal * 16 * c0 + other % 16 * c0 + k % c0] = value
+    return result
+
+
+@st.composite
+def loads(draw: Any) -> LoadData3D:
+    itemsize = draw(st.sampled_from([2, 4]))
+    c0 = 32 // itemsize
+    small, one_two = st.integers(1, 3), st.integers(1, 2)
+    destination, transpose = draw(st.sampled_from([("L0A", False), ("L0A", True), ("L0B", False)]))
+    height, width = draw(st.integers(1, 6)), draw(st.integers(1, 6))
+    k_h, k_w = draw(small), draw(small)
+    out_height, out_width = draw(st.integers(1, 6)), draw(st.integers(1, 6))
+    m_start = draw(st.integers(0, out_height * out_width))
+    m_extent = draw(st.integers(1, 40))
+    blocks = 2 * k_h * k_w  # two channel blocks
+    k_start = draw(st.integers(0, blocks - 1))
+    k_extent = draw(st.integers(1, min(blocks - k_start, 6)))
+    return LoadData3D(
+        destination, itemsize, height, width, k_h, k_w, draw(small), draw(small), draw(one_two), draw(one_two),
+        draw(st.integers(0, 2)), draw(st.integers(0, 2)), out_height, out_width, m_start, m_extent,
+        k_start * c0, k_extent * c0, transpose,
+    )  # fmt: skip
+
+
+@settings(max_examples=250, deadline=None)
+@given(loads(), st.integers(0, 5))
+def test_load_data_3d(load: LoadData3D, seed: int) -> None:
+    bench = Workbench(seed)
+    wanted = naive(load, bench)
+    (region,) = load.writes()
+    assert region.row_bytes == wanted.nbytes
+    bench.do(load, TARGET, SOURCE)
+    np.testing.assert_array_equal(bench.get(load.destination, TARGET, wanted.dtype, len(wanted)), wanted)
+
+
+@settings(max_examples=150, deadline=None)
+@given(loads())
+def test_everything_a_load_takes_lies_in_its_region(load: LoadData3D) -> None:
+    """And the region lies in the map."""
+    needed: set[int] = set()
+    for i in range(load.m_extent):
+        for j in range(0, load.k_extent, 32 // load.itemsize):
+            element(load, i, j, lambda block, _: needed.add(block * 32 + SOURCE) or 0)
+    regions = load.reads()
+    declared = {
+        SOURCE + r.offset + row * r.row_stride + byte
+        for r in regions
+        for row in range(r.rows)
+        for byte in range(0, r.row_bytes, 32)
+    }
+    assert needed <= declared
+    for region in regions:
+        assert region.extent + SOURCE <= SOURCE + 2 * load.height * load.width * 32
+
+
+def test_where_one_element_goes() -> None:
+    """A 3 x 3 map of one channel block, 2 x 2 kernel: pixel (1, 1) under tap (1, 0) comes from map pixel (2, 1)."""
+    bench = Workbench()
+    bench.put("L1", 0, np.arange(9 * 16, dtype=np.uint16))
+    bench.do(LoadData3D("L0A", 2, 3, 3, 2, 2, 1, 1, 1, 1, 0, 0, 2, 2, 0, 4, 0, 64), 0, 0)
+    left = bench.get("L0A", 0, np.uint16, 4 * 256).reshape(4, 16, 16)  # [K1][16 m][16 k]
+    assert left[2, 3, 5] == (2 * 3 + 1) * 16 + 5
+    assert (left[:, 4:] == 0).all()  # rows behind the fourth pixel
+
+
+@pytest.mark.parametrize("itemsize", [2, 4])
+@pytest.mark.parametrize("destination", ["L0A", "L0B"])
+@pytest.mark.parametrize("stride", [1, 3])
+def test_load_data_2d(itemsize: int, destination: str, stride: int) -> None:
+    bench = Workbench(3)
+    source = bench.memory.buffers["L1"].copy()
+    bench.do(LoadData2D(destination, itemsize, 4, stride), 512, 64)
+    wanted = b"".join(source[64 + i * stride * 512 :][:512].tobytes() for i in range(4))
+    assert bench.get(destination, 512, np.uint8, 2048).tobytes() == wanted
+
+
+def test_load_data_2d_turns_every_fractal() -> None:
+    bench = Workbench(3)
+    source = bench.memory.buffers["L1"].view(np.uint16).copy()
+    bench.do(LoadData2D("L0B", 2, 3, 2, True), 512, 64)
+    got = bench.get("L0B", 512, np.uint16, 3 * 256)
+    for fractal in range(3):
+        for row in range(16):
+            for column in range(16):
+                assert got[fractal * 256 + column * 16 + row] == source[32 + fractal * 512 + row * 16 + column]
+
+
+def test_only_16_bit_fractals_are_turned() -> None:
+    with pytest.raises(SimError, match="not of 4-byte ones"):
+        LoadData2D("L0B", 4, 3, 2, True).pipe(CHIP)
+
+
+def test_costs_on_paper() -> None:
+    """The data over the rate of the page, after the head: 16 fractals over 256 and 128 bytes a cycle, slides by stride."""
+    assert LoadData2D("L0A", 2, 16).cost(CHIP).work == 32
+    assert LoadData2D("L0B", 2, 16).cost(CHIP).work == 64
+
+    def slide(destination: str, stride: int, itemsize: int = 2) -> int:
+        k_extent = 32 * 16 // itemsize
+        return (
+            LoadData3D(destination, itemsize, 8, 8, 1, 1, 1, stride, 1, 1, 0, 0, 8, 8, 0, 16, 0, k_extent)
+            .cost(CHIP)
+            .work
+        )
+
+    assert [slide("L0A", stride) for stride in (1, 2, 4, 8, 3)] == [32, 64, 128, 256, 256]
+    assert [slide("L0B", stride) for stride in (1, 2, 4)] == [64, 97, 161]
+    assert slide("L0B", 1, 4) == -(-8192 // 45)

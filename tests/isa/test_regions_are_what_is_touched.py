@@ -1,0 +1,138 @@
+"""`reads` and `writes` of every instruction against what it does to the bytes: nothing outside matters or changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from workbench import Workbench, covered
+
+from ascend_sim.isa.base import Instruction
+from ascend_sim.isa.cube import Fixpipe, Mmad
+from ascend_sim.isa.load import LoadData2D, LoadData3D
+from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, Fill
+from ascend_sim.isa.vector import Duplicate, ReduceRows, TransposeBlocks, VectorBinary, VectorCast
+from ascend_sim.memory.gm import gm_operand
+
+GM0, GM1 = gm_operand(0, 96), gm_operand(1, 40)
+
+CASES: list[tuple[Instruction, int, int, int]] = [
+    (DataCopy("GM", "UB", 70, 3, 200, 96), 64, GM0, 0),
+    (DataCopy("GM", "L1", 128), 32, GM0, 0),
+    (DataCopy("UB", "GM", 50, 4, 64, 500), GM1, 96, 0),
+    (DataCopy("L1", "GM", 32, 2, 32, 32), GM1, 96, 0),
+    (DataCopy("UB", "GM", 64, 2, 96, 100, "float32"), GM1, 96, 0),
+    (DataCopyNd2Nz(5, 20, 2, 100, 8), 32, GM0, 0),
+    (DataCopyNd2Nz(5, 20, 4, 100, 5), 32, GM0, 0),
+    (DataCopyNd2Nz(3, 33, 1, 60, 4), 32, GM0, 0),
+    (Fill("L1", 96), 64, 0, 0),
+    (Fill("L0A", 512), 512, 0, 0),
+    (Fill("L0B", 1024), 512, 0, 0),
+    (LoadData2D("L0A", 2, 3, 2), 512, 64, 0),
+    (LoadData2D("L0B", 2, 3, 1, True), 512, 64, 0),
+    (LoadData2D("L0B", 4, 2, 3), 512, 64, 0),
+    (LoadData3D("L0A", 2, 5, 4, 2, 3, 1, 2, 1, 1, 1, 1, 4, 2, 1, 7, 32, 80), 0, 64, 0),
+    (LoadData3D("L0A", 2, 5, 4, 2, 3, 1, 1, 1, 1, 0, 0, 4, 2, 1, 7, 32, 80, True), 0, 64, 0),
+    (LoadData3D("L0B", 2, 5, 4, 2, 2, 2, 1, 2, 1, 1, 0, 3, 3, 2, 6, 16, 64), 0, 64, 0),
+    (LoadData3D("L0B", 4, 5, 4, 2, 2, 2, 1, 2, 1, 1, 0, 3, 3, 2, 6, 16, 40), 0, 64, 0),
+    (LoadData3D("L0A", 4, 5, 4, 1, 1, 1, 1, 1, 1, 0, 0, 5, 4, 3, 9, 8, 16, True), 0, 64, 0),
+    (LoadData3D("L0A", 2, 2, 2, 1, 1, 1, 1, 1, 1, 3, 0, 2, 2, 0, 4, 0, 16), 0, 64, 0),  # padding only
+    (Mmad(20, 24, 33, "float16", False), 1024, 512, 512),
+    (Mmad(20, 24, 33, "bfloat16", True), 1024, 512, 512),
+    (Mmad(16, 12, 17, "float32", True), 1024, 512, 512),
+    (Mmad(16, 12, 17, "hf32", False, 11), 1024, 512, 512),
+    (Fixpipe(10, 40, 16, "float16", 16, 700), GM1, 1024, 0),
+    (Fixpipe(10, 40, 32, "float32", 8, 400), GM1, 1024, 0),
+    (Fixpipe(10, 24, 16, "float32", 8, 400, True), GM1, 1024, 0),
+    (Fixpipe(10, 24, 16, "bfloat16", 16, 400, True), GM1, 1024, 0),
+    (VectorBinary("add", "float16", 37), 512, 64, 1024),
+    (VectorBinary("max", "float32", 9), 512, 64, 1024),
+    (VectorCast("float32", "float16", 21, "RINT"), 512, 64, 0),
+    (VectorCast("bfloat16", "float32", 21, "NONE"), 512, 64, 0),
+    (Duplicate("float16", 21), 512, 0, 0),
+    (Duplicate("float32", 5, 2.5), 512, 0, 0),
+    (ReduceRows(3, 20, 96), 512, 64, 0),
+    (TransposeBlocks(True, 2, 5, 7, 32, 64), 512, 64, 0),
+    (TransposeBlocks(True, 4, 3, 7, 30 * 4, 32, 4, 2, 600, 224), 4096, 64, 0),
+    (TransposeBlocks(False, 2, 5, 7, 32, 64, 3), 512, 64, 0),
+    (TransposeBlocks(False, 4, 8, 5, 20, 32, 0, 2, 200, 160), 512, 64, 0),
+]  # fmt: skip
+IDS = [f"{instruction.name}-{i}" for i, (instruction, *_) in enumerate(CASES)]
+
+MOVES = (DataCopy, DataCopyNd2Nz, LoadData2D, TransposeBlocks)
+"""They move bytes as they are, so every byte that they read shows in what they write."""
+
+
+def spread(places: tuple[int, int, int]) -> dict[str, int]:
+    return dict(zip(("dst", "src0", "src1"), places, strict=True))
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_bytes_outside_the_reads_do_not_matter(case: tuple[Instruction, int, int, int]) -> None:
+    instruction, *places = case
+    read = covered((*instruction.reads(), *(instruction.writes() if instruction.atomic else ())), spread(tuple(places)))  # type: ignore[arg-type]
+    written = covered(instruction.writes(), spread(tuple(places)))  # type: ignore[arg-type]
+    plain, noisy = Workbench(1), Workbench(1)
+    other = Workbench(2).snapshot()
+    for name, bytes_now in {**noisy.memory.buffers, "GM0": noisy.memory.gm[0], "GM1": noisy.memory.gm[1]}.items():
+        keep = np.zeros(len(bytes_now), np.bool_)
+        keep[list(read.get(name, ()))] = True
+        bytes_now[~keep] = other[name][~keep]
+    for bench in (plain, noisy):
+        bench.do(instruction, *places)
+    after, after_noise = plain.snapshot(), noisy.snapshot()
+    for name, touched in written.items():
+        index = sorted(touched)
+        np.testing.assert_array_equal(after[name][index], after_noise[name][index])
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_exactly_the_written_bytes_change(case: tuple[Instruction, int, int, int]) -> None:
+    instruction, *places = case
+    written = covered(instruction.writes(), spread(tuple(places)))  # type: ignore[arg-type]
+    changed: dict[str, set[int]] = {}
+    for seed in range(12):  # a byte that is written now and then gets the value that it had
+        bench = Workbench(seed)
+        before = bench.snapshot()
+        bench.do(instruction, *places)
+        for name, now in bench.snapshot().items():
+            changed.setdefault(name, set()).update(np.flatnonzero(now != before[name]).tolist())
+    for name, bytes_changed in changed.items():
+        assert bytes_changed <= written.get(name, set()), name
+    adds_up = getattr(instruction, "accumulate", False) or instruction.atomic  # the low bytes of a sum may stay
+    if not adds_up:
+        assert {name: b for name, b in changed.items() if b} == written
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if isinstance(c[0], MOVES) and not c[0].atomic])
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_every_byte_that_is_read_shows(case: tuple[Instruction, int, int, int], data: st.DataObject) -> None:
+    instruction, *places = case
+    read = covered(instruction.reads(), spread(tuple(places)))  # type: ignore[arg-type]
+    ((name, touched),) = read.items()
+    index = data.draw(st.sampled_from(sorted(touched)))
+    if isinstance(instruction, TransposeBlocks) and not instruction.to_c0:
+        first = 32 // instruction.itemsize  # elements of a block that belong to no row go to waste
+        within = ((index - places[1]) % instruction.block_stride) // instruction.itemsize
+        if not instruction.first <= within < min(instruction.first + instruction.channels, first):
+            return
+    plain, changed = Workbench(1), Workbench(1)
+    space = changed.memory.gm[int(name[2:])] if name.startswith("GM") else changed.memory.buffers[name]
+    space[index] ^= 0x55
+    before = (changed.snapshot(), plain.snapshot())
+    for bench in (plain, changed):
+        bench.do(instruction, *places)
+    after = (changed.snapshot(), plain.snapshot())
+    written = covered(instruction.writes(), spread(tuple(places)))  # type: ignore[arg-type]
+    assert before[0][name][index] != before[1][name][index]
+    assert any((after[0][n][sorted(b)] != after[1][n][sorted(b)]).any() for n, b in written.items())
+
+
+def test_map_rows_that_a_load_slides_over() -> None:
+    """The rows of the map that two output rows of a 3 x 3 kernel see, and no others; the second channel block alone."""
+    load = LoadData3D("L0A", 2, 9, 6, 3, 3, 2, 2, 1, 1, 1, 1, 5, 3, 3, 6, 9 * 16, 16)
+    (region,) = load.reads()
+    assert region.offset == 9 * 6 * 32 + 1 * 6 * 32  # output rows 1 and 2 see map rows 1 to 5
+    assert (region.row_bytes, region.rows) == (5 * 6 * 32, 1)

@@ -1,0 +1,106 @@
+"""Copies, ND to NZ and fill against plain loops over bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from workbench import CHIP, Workbench
+
+from ascend_sim.errors import SimError
+from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, Fill
+from ascend_sim.memory.gm import gm_operand
+
+ENDS = [("GM", "UB"), ("GM", "L1"), ("UB", "GM"), ("L1", "GM")]
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.sampled_from(ENDS), st.integers(1, 100), st.integers(1, 6), st.integers(0, 300), st.integers(0, 300),
+    st.integers(0, 200), st.integers(0, 60),
+)  # fmt: skip
+def test_strided_copy(
+    ends: tuple[str, str], row_bytes: int, rows: int, src_gap: int, dst_gap: int, src: int, dst: int
+) -> None:
+    source, target = ends
+    bench = Workbench(1)
+    src = gm_operand(1, src) if source == "GM" else src * 32
+    dst = gm_operand(0, dst) if target == "GM" else dst * 32
+    src_stride, dst_stride = row_bytes + src_gap, row_bytes + dst_gap
+    before = bench.space(source, src).copy()
+    wanted = bench.space(target, dst).copy()
+    offset = (1 << 44) - 1
+    for row in range(rows):
+        for byte in range(row_bytes):
+            wanted[(dst & offset) + row * dst_stride + byte] = before[(src & offset) + row * src_stride + byte]
+    bench.do(DataCopy(source, target, row_bytes, rows, src_stride, dst_stride), dst, src)
+    np.testing.assert_array_equal(bench.space(target, dst), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_atomic_copy_adds_elements(dtype: str) -> None:
+    bench = Workbench()
+    items = 64 // np.dtype(dtype).itemsize
+    there, new = np.arange(3 * items).astype(dtype), (np.arange(3 * items)[::-1] * 2).astype(dtype)
+    for row in range(3):
+        bench.put("GM", gm_operand(1, 100 + row * 80), there[row * items :][:items])
+        bench.put("UB", row * 96, new[row * items :][:items])
+    bench.do(DataCopy("UB", "GM", 64, 3, 96, 80, dtype), gm_operand(1, 100), 0)
+    for row in range(3):
+        got = bench.get("GM", gm_operand(1, 100 + row * 80), dtype, items)
+        np.testing.assert_array_equal(got, (there + new)[row * items :][:items])
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.integers(1, 20), st.integers(1, 60), st.sampled_from([1, 2, 4]), st.integers(0, 50), st.integers(0, 5),
+    st.integers(0, 100),
+)  # fmt: skip
+def test_nd_to_nz(rows: int, cols: int, itemsize: int, gap: int, more: int, offset: int) -> None:
+    """[ceil(cols/C0)][rows_padded][C0]: missing columns become zero, missing rows stay what they were."""
+    bench = Workbench(2)
+    stride = cols * itemsize + gap
+    source, before = bench.memory.gm[1].copy(), bench.memory.buffers["L1"].copy()
+    bench.do(DataCopyNd2Nz(rows, cols, itemsize, stride, rows + more), 64, gm_operand(1, offset))
+    wanted = before
+    c0 = 32 // itemsize
+    for block in range(-(-cols // c0)):
+        for row in range(rows):
+            for column in range(c0):
+                for byte in range(itemsize):
+                    place = 64 + (block * (rows + more) + row) * 32 + column * itemsize + byte
+                    x = block * c0 + column
+                    wanted[place] = source[offset + row * stride + x * itemsize + byte] if x < cols else 0
+    np.testing.assert_array_equal(bench.memory.buffers["L1"], wanted)
+
+
+@pytest.mark.parametrize("buffer", ["L1", "L0A", "L0B", "UB"])
+def test_fill(buffer: str) -> None:
+    bench = Workbench()
+    wanted = bench.memory.buffers[buffer].copy()
+    wanted[512:1056] = 0
+    bench.do(Fill(buffer, 544), 512)
+    np.testing.assert_array_equal(bench.memory.buffers[buffer], wanted)
+
+
+def test_a_copy_pays_pipe_and_port_of_its_path() -> None:
+    copy = DataCopy("GM", "UB", 512, 4, 1024, 512)
+    path = CHIP.path("GM", "UB")
+    assert copy.pipe(CHIP) == "MTE2"
+    assert (copy.cost(CHIP).head_first, copy.cost(CHIP).work, copy.cost(CHIP).latency) == (path.head, 0, path.latency)
+    access = copy.gm_access(CHIP)
+    assert access is not None
+    assert (access.direction, access.rate, access.region.operand) == ("read", path.bytes_per_cycle, "src0")
+    back = DataCopy("UB", "GM", 512, 1, 0, 0, "float32").gm_access(CHIP)
+    assert back is not None
+    assert (back.direction, back.region.operand) == ("atomic", "dst")
+
+
+def test_the_paths_of_each_instruction() -> None:
+    assert DataCopyNd2Nz(1, 1, 2, 2, 1).pipe(CHIP) == "MTE2"
+    assert [Fill(buffer, 32).pipe(CHIP) for buffer in ("L1", "L0A", "L0B", "UB")] == ["MTE2", "MTE1", "MTE1", "V"]
+    with pytest.raises(SimError, match="UB"):
+        DataCopy("L1", "UB", 32).pipe(CHIP)
+    with pytest.raises(SimError, match="L0C"):
+        Fill("L0C", 32).pipe(CHIP)

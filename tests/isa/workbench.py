@@ -1,0 +1,71 @@
+"""One instruction at a time on buffers full of known bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ascend_sim.chip import load_chip
+from ascend_sim.isa.base import Instruction, Memory, ValueModel
+from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
+from ascend_sim.memory.local import LocalMemory
+from ascend_sim.memory.regions import Region
+
+CHIP = load_chip("ascend910b3")
+SIZES = {"L1": 16384, "L0A": 8192, "L0B": 8192, "L0C": 16384, "UB": 8192}
+GM_BYTES = 16384
+
+
+class Workbench:
+    """Small buffers and two tensors of random bytes, the same for the same seed."""
+
+    def __init__(self, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        local = LocalMemory(SIZES)
+        for buffer in local.buffers.values():
+            buffer[:] = rng.integers(0, 256, len(buffer), dtype=np.uint8)
+        tensors = [rng.integers(0, 256, GM_BYTES, dtype=np.uint8) for _ in range(2)]
+        self.memory = Memory(local, tensors, ValueModel.of(CHIP))
+
+    def space(self, name: str, address: int = 0) -> np.ndarray[Any, Any]:
+        """The bytes of a buffer, or of the tensor that a GM address names."""
+        return self.memory.gm[address >> SLOT_SHIFT] if name == "GM" else self.memory.buffers[name]
+
+    def put(self, name: str, address: int, values: np.ndarray[Any, Any]) -> None:
+        """Store `values` at a byte address."""
+        raw = np.ascontiguousarray(values).view(np.uint8).ravel()
+        offset = address & OFFSET_MASK if name == "GM" else address
+        self.space(name, address)[offset : offset + len(raw)] = raw
+
+    def get(self, name: str, address: int, dtype: Any, count: int) -> np.ndarray[Any, Any]:
+        """`count` values at a byte address."""
+        offset = address & OFFSET_MASK if name == "GM" else address
+        return self.space(name, address)[offset : offset + count * np.dtype(dtype).itemsize].view(dtype).copy()
+
+    def do(self, instruction: Instruction, dst: int = 0, src0: int = 0, src1: int = 0) -> None:
+        """Start and retire."""
+        with np.errstate(all="ignore"):
+            instruction.commit(self.memory, dst, instruction.read(self.memory, dst, src0, src1))
+
+    def snapshot(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Every byte there is."""
+        spaces = dict(self.memory.buffers)
+        spaces.update({f"GM{i}": tensor for i, tensor in enumerate(self.memory.gm)})
+        return {name: buffer.copy() for name, buffer in spaces.items()}
+
+
+def covered(regions: tuple[Region, ...], addresses: dict[str, int]) -> dict[str, set[int]]:
+    """The bytes of regions, by space ("GM0" for tensor 0)."""
+    found: dict[str, set[int]] = {}
+    for region in regions:
+        address = addresses[region.operand]
+        name = region.space
+        if name == "GM":
+            name, address = f"GM{address >> SLOT_SHIFT}", address & OFFSET_MASK
+        touched = found.setdefault(name, set())
+        for plane in range(region.planes):
+            for row in range(region.rows):
+                first = address + region.offset + plane * region.plane_stride + row * region.row_stride
+                touched.update(range(first, first + region.row_bytes))
+    return found
