@@ -78,6 +78,8 @@ class LoadData3D(Instruction):
     The map lies in L1 as [c1][height][width][C0]; `k_start` and `k_extent` count columns (elements, multiples of C0),
     `m_extent` rows. Pixels outside the map, and rows behind the last output pixel, read as zero. To L0A the matrix is the
     left operand (rows are M) or, with `transpose`, its transpose (rows are K); to L0B its rows are K and its columns N.
+    There `transpose` says only that the chip takes its slow transposing path (32-bit weights of grad_input do, the input of
+    grad_weight does not: measured).
     Extents along K are rounded up to C0, along M and N to 16. `out_width` pixels make one output row.
     """
 
@@ -126,7 +128,7 @@ class LoadData3D(Instruction):
         return chip.path("L1", self.destination).pipe
 
     def cost(self, chip: ChipSpec) -> Cost:
-        turned = self.itemsize == 4 and self.destination == "L0B"
+        turned = self.itemsize == 4 and self.destination == "L0B" and self.transpose
         rate = chip.load3d.rate(self.destination, self.stride_w, self.itemsize, turned)
         work = int(np.ceil(self.rows * self.blocks * 32 / rate))
         return Cost(chip.load3d.head, chip.load3d.head, work, chip.load3d.latency)

@@ -301,7 +301,7 @@ class _Builder:
         height = taps * len(slices)
         row = (tap * len(slices) + cout1 - slices.start) * FRACTAL + half * self.c0
         load: tuple[Any, ...] = (
-            "L0B", 4, height, FRACTAL, 1, 1, 1, 1, 1, 1, 0, 0, height, FRACTAL, row, self.c0, 0, n_count,
+            "L0B", 4, height, FRACTAL, 1, 1, 1, 1, 1, 1, 0, 0, height, FRACTAL, row, self.c0, 0, n_count, True,
         )  # fmt: skip
         self.k.load_data_3d(load, address, self.b1.address)
 

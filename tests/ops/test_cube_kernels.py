@@ -190,7 +190,7 @@ def test_stream_k_refuses_more_blocks_than_cores() -> None:
 
 def test_stream_k_refuses_another_number_of_blocks_than_its_parts_were_cut_for() -> None:
     problem = Problem(1, 32, 16, (24, 24))
-    with pytest.raises(SimError, match=r"block_dim of grad_weight: 3 given; .* usedCoreNum = 20 cores"):
+    with pytest.raises(SimError, match=r"block_dim of grad_weight: 3 given; .* usedCoreNum = 16 cores"):
         problem.timing(ONLY["grad_weight"], deterministic=True, block_dim=3)
     tiling = {"grad_weight": {"usedCoreNum": 4, "coreStreamK": 2}}
     result = problem.run(whole_numbers(problem), ONLY["grad_weight"], deterministic=True, tiling=tiling)

@@ -1,0 +1,124 @@
+"""BufferQueue: the flags of a double buffer, in the order in which both sides must meet."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ascend_sim.chip import load_chip
+from ascend_sim.engine.device import Device
+from ascend_sim.engine.engine import Engine
+from ascend_sim.engine.hazards import find_hazards
+from ascend_sim.engine.task import Task
+from ascend_sim.errors import SimError
+from ascend_sim.isa.sync import SetFlag, WaitFlag
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.program import InstructionTable
+from ascend_sim.kernel.queue import BufferQueue
+from ascend_sim.memory.gm import gm_operand
+
+CHIP = load_chip("ascend910b3")
+
+
+def queue(count: int = 2) -> tuple[KernelBuilder, BufferQueue]:
+    k = KernelBuilder(InstructionTable(CHIP), 0, "AIV", [4096])
+    return k, BufferQueue(k, "q", "MTE2", "V", [1024 * i for i in range(count)])
+
+
+def flags(k: KernelBuilder) -> list[str]:
+    """The program as words: which flag of which pair is set or waited for."""
+    words = []
+    for view in k.finish():
+        i = view.instruction
+        assert isinstance(i, SetFlag | WaitFlag)
+        state = "full" if i.source == "MTE2" else "free"
+        words.append(f"{'set' if isinstance(i, SetFlag) else 'wait'} {state} {i.flag}")
+    return words
+
+
+def test_the_flags_of_three_rounds_through_two_buffers() -> None:
+    k, q = queue()
+    addresses = []
+    for _ in range(3):
+        addresses.append((q.acquire(), q.publish(), q.take(), q.release()))
+    q.close()
+    assert [(a, b) for a, _, b, _ in addresses] == [(0, 0), (1024, 1024), (0, 0)]
+    assert flags(k) == [
+        "set full 0", "wait full 0", "set free 0",
+        "set full 1", "wait full 1",
+        "wait free 0", "set full 0", "wait full 0",
+    ]  # fmt: skip
+
+
+def test_the_producer_may_be_ahead_by_all_buffers() -> None:
+    k, q = queue(3)
+    for _ in range(3):
+        q.acquire()
+        q.publish()
+    assert [q.take() for _ in range(3)] == [0, 1024, 2048]
+    for _ in range(3):
+        q.release()
+    q.close()
+    assert flags(k) == [f"set full {i}" for i in range(3)] + [f"wait full {i}" for i in range(3)]
+
+
+def test_what_the_protocol_refuses() -> None:
+    _, q = queue()
+    with pytest.raises(SimError, match="queue 'q': publish without an acquire"):
+        q.publish()
+    _, q = queue()
+    with pytest.raises(SimError, match=r"'q\[0\] full'.*before its set"):
+        q.take()
+    _, q = queue()
+    with pytest.raises(SimError, match="queue 'q': release without a take"):
+        q.release()
+    _, q = queue()
+    q.acquire(), q.publish(), q.take(), q.release()
+    with pytest.raises(SimError, match="release without a take"):
+        q.release()
+    _, q = queue()
+    q.acquire(), q.acquire()
+    with pytest.raises(SimError, match=r"'q\[0\] free'.*before its set"):
+        q.acquire()
+
+
+def test_a_full_buffer_that_nobody_takes_is_an_error() -> None:
+    k, q = queue()
+    q.acquire()
+    q.publish()
+    q.close()
+    with pytest.raises(SimError, match=r"'q\[0\] full' .* is still raised 1 times"):
+        k.finish()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 4), st.lists(st.booleans(), max_size=40))
+def test_any_interleaving_is_free_of_hazards(count: int, turns: list[bool]) -> None:
+    """The producer copies into a buffer, the consumer adds it to itself; whoever's turn it is goes on if he may."""
+    k = KernelBuilder(InstructionTable(CHIP), 0, "AIV", [4096])
+    q = BufferQueue(k, "q", "MTE2", "V", [1024 * i for i in range(count)])
+    filled = emptied = 0
+    for producer in [*turns, *([False] * len(turns))]:
+        if producer and filled - emptied < count:
+            k.data_copy("GM", "UB", q.acquire(), gm_operand(0, 0), 1024)
+            q.publish()
+            filled += 1
+        elif not producer and emptied < filled:
+            place = q.take()
+            k.vector_binary("add", 8192, place, place, "float16", 512)
+            q.release()
+            emptied += 1
+    q.close()
+    program = k.finish()
+    assert set(program.flags) == {f"q[{i}] {state}" for i in range(count) for state in ("full", "free")}
+    device = Device(CHIP, with_values=False)
+    task = Task("t", "Test", "AIV", 1, [device.allocate(4096, "t")], lambda _: [program])
+    runs = Engine(device).run([task]).programs
+    assert [f for f in find_hazards([task], runs) if "q" in f.text and "data_copy" in f.text] == []
+    fills = [i for i, view in enumerate(program) if view.instruction.name == "data_copy"]
+    uses = [i for i, view in enumerate(program) if view.instruction.name == "vector_binary"]
+    for n, use in enumerate(uses):
+        assert runs[0].start[use] >= runs[0].retire[fills[n]]
+        if n + count < len(fills):
+            assert runs[0].start[fills[n + count]] >= runs[0].retire[use]
