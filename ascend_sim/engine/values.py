@@ -103,26 +103,25 @@ class ProgramValues:
         return argument, dst * m0, src0 * m1, src1 * m2
 
     def at_start(self, row: int, key: tuple[int, int, int, int]) -> None:
-        """Check what an instruction reads when it starts."""
-        if key not in self._started and self._check(row, self._plans[key[0]][0], key[1:]):
+        """Check what an instruction reads when it starts; a place that nobody wrote is found once."""
+        if key not in self._started:
             self._started.add(key)
+            self._check(row, self._plans[key[0]][0], key[1:])
 
     def at_retirement(self, row: int, key: tuple[int, int, int, int]) -> None:
         """Check what an instruction accumulates into and remember what it writes."""
         if key not in self.retired:
+            self.retired.add(key)
             _, late, writes = self._plans[key[0]]
-            if self._check(row, late, key[1:]):
-                self.retired.add(key)
+            self._check(row, late, key[1:])
             for place, region in writes:
                 self.local.written[region.space][self._shadow.blocks(region, key[1 + place])] = True
 
-    def _check(self, row: int, reads: Sequence[tuple[int, Region]], addresses: Sequence[int]) -> bool:
-        """True when every local byte of `reads` was written; else a finding is recorded."""
-        fine = True
+    def _check(self, row: int, reads: Sequence[tuple[int, Region]], addresses: Sequence[int]) -> None:
+        """Record a finding for local bytes of `reads` that nobody wrote."""
         for place, region in reads:
             written = self.local.written[region.space][self._shadow.blocks(region, addresses[place])]
             if not written.all():
-                fine = False
                 missing = int(written.size - np.count_nonzero(written)) * BLOCK
                 self._findings.append(
                     Finding(
@@ -132,4 +131,3 @@ class ProgramValues:
                         f"never written",
                     )
                 )
-        return fine

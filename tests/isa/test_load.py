@@ -63,7 +63,7 @@ def loads(draw: Any) -> LoadData3D:
     itemsize = draw(st.sampled_from([2, 4]))
     c0 = 32 // itemsize
     small, one_two = st.integers(1, 3), st.integers(1, 2)
-    destination, transpose = draw(st.sampled_from([("L0A", False), ("L0A", True), ("L0B", False)]))
+    destination, transpose = draw(st.sampled_from([("L0A", False), ("L0A", True), ("L0B", False), ("L0B", True)]))
     height, width = draw(st.integers(1, 6)), draw(st.integers(1, 6))
     k_h, k_w = draw(small), draw(small)
     out_height, out_width = draw(st.integers(1, 6)), draw(st.integers(1, 6))
@@ -152,14 +152,11 @@ def test_costs_on_paper() -> None:
     assert LoadData2D("L0A", 2, 16).cost(CHIP).work == 32
     assert LoadData2D("L0B", 2, 16).cost(CHIP).work == 64
 
-    def slide(destination: str, stride: int, itemsize: int = 2) -> int:
-        k_extent = 32 * 16 // itemsize
-        return (
-            LoadData3D(destination, itemsize, 8, 8, 1, 1, 1, stride, 1, 1, 0, 0, 8, 8, 0, 16, 0, k_extent)
-            .cost(CHIP)
-            .work
-        )
+    def slide(destination: str, stride: int, itemsize: int = 2, turned: bool = False) -> int:
+        window = (8, 8, 0, 16, 0, 512 // itemsize, turned)  # 16 fractals
+        load = LoadData3D(destination, itemsize, 8, 8, 1, 1, 1, stride, 1, 1, 0, 0, *window)
+        return load.cost(CHIP).work
 
     assert [slide("L0A", stride) for stride in (1, 2, 4, 8, 3)] == [32, 64, 128, 256, 256]
     assert [slide("L0B", stride) for stride in (1, 2, 4)] == [64, 97, 161]
-    assert slide("L0B", 1, 4) == -(-8192 // 45)
+    assert (slide("L0B", 1, 4), slide("L0B", 1, 4, True)) == (64, -(-8192 // 45))
