@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.errors import SimError
-from ascend_sim.numerics import canonical
+from ascend_sim.numerics import canonical, numpy_dtype
 from ascend_sim.ops.arguments import ConvBackwardCall, ConvTbcCall, TensorArg
 from ascend_sim.ops.call import GRADIENTS, INPUTS, AcceptedCall
 from ascend_sim.ops.case import Case
@@ -161,6 +162,16 @@ def conv_tbc_backward(
     return _run_call(accepted, model, given, _describe_tbc(accepted, call, l2), mode, l2, progress, max_cycles)
 
 
+def check_fits(tensors: Mapping[str, tuple[Sequence[int], str]], spec: ChipSpec) -> None:
+    """SimError when tensors (name -> shape, dtype) alone are larger than the chip's memory: no plan is worth making."""
+    total = sum(prod(shape) * int(numpy_dtype(dtype).itemsize) for shape, dtype in tensors.values())
+    if total > spec.memory.hbm_bytes:
+        raise SimError(
+            f"the tensors {', '.join(tensors)} take {total} bytes; {spec.name} has {spec.memory.hbm_bytes} "
+            f"(chip file, memory.hbm_bytes)"
+        )
+
+
 def _run_call(
     accepted: AcceptedCall, model: ValueModel, given: Mapping[str, Any], problem: dict[str, Any], mode: str, l2: str,
     progress: Progress | None, max_cycles: int | None,
@@ -168,6 +179,7 @@ def _run_call(
     """Plan, run and report an accepted call; `given` are the caller's arrays or TensorSpecs by our names."""
     spec = model.chip
     problem |= {"accumulate": model.accumulate, "overflow": model.overflow}
+    check_fits({name: (tensor.shape, tensor.dtype) for name, tensor in accepted.inputs.items()}, spec)
     plan = make_plan(accepted, spec)
     arrays = {name: value for name, value in given.items() if not isinstance(value, TensorSpec)}
     if mode != "timing" and len(arrays) < len(given):

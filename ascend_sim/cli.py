@@ -66,12 +66,13 @@ def _errors(as_json: bool) -> Iterator[None]:
     """Turn the errors a user can cause into one line and exit code 2."""
     try:
         yield
-    except (SimError, OSError) as error:
+    except (SimError, OSError, MemoryError) as error:
         status = error.status if isinstance(error, AclnnError) else None
+        text = f"this machine has not enough memory: {error}" if isinstance(error, MemoryError) else str(error)
         if as_json:
-            print(json.dumps({"status": status, "error": str(error)}))
+            print(json.dumps({"status": status, "error": text}))
         else:
-            print(f"ascend-sim: {error}", file=sys.stderr)
+            print(f"ascend-sim: {text}", file=sys.stderr)
         raise typer.Exit(2) from None
 
 
@@ -130,7 +131,7 @@ def _run(
     tiling: str | None, block_dim: str | None, l2: str | None, deterministic: bool | None, conformance: str | None,
     trace_limit: int, max_cycles: int | None, progress: _Progress, plan: bool, accumulate: str, overflow: str | None,
 ) -> int:  # fmt: skip
-    from ascend_sim.api import TensorSpec, conv_tbc_backward, convolution_backward
+    from ascend_sim.api import TensorSpec, check_fits, conv_tbc_backward, convolution_backward
     from ascend_sim.chip import load_chip
     from ascend_sim.ops.case import load_case, make_tensors
     from ascend_sim.report.pages import plan_table
@@ -139,10 +140,15 @@ def _run(
 
     if mode not in MODES:
         raise SimError(f"--mode {mode}: allowed are {', '.join(MODES)}")
+    options = {"chip": chip, "tiling": tiling, "block-dim": block_dim, "l2": l2, "conformance": conformance}
+    for option, text in options.items():
+        if text is not None and not text.strip():
+            raise SimError(f"--{option}: nothing given; leave the option out for its default")
     case = load_case(name)
     if tensors is not None:
         case = case.with_file(tensors)
     spec = load_chip(chip or case.chip)
+    check_fits(case.tensors, spec)
     if out is not None:
         _make_folder(out)
     if mode == "timing" and tensors is None:
@@ -217,7 +223,9 @@ def parse_tiling(text: str) -> dict[str, dict[str, Any]]:
             raise ConfigError(
                 f"--tiling {part!r}: allowed is KERNEL.FIELD=WHOLE NUMBER, for example grad_input.baseM=256"
             )
-        fields.setdefault(kernel, {})[field] = int(value)
+        if field in fields.setdefault(kernel, {}):
+            raise ConfigError(f"--tiling: {kernel}.{field} is given twice")
+        fields[kernel][field] = int(value)
     return fields
 
 

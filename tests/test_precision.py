@@ -9,7 +9,6 @@ from dataclasses import replace
 import ml_dtypes
 import numpy as np
 import pytest
-import torch
 from typer.testing import CliRunner
 
 import ascend_sim
@@ -153,6 +152,7 @@ def test_the_library_computes_bfloat16_in_float16_with_a_warning(case):
 
 def torch_gradients(tensors):
     """float64 gradients of the inputs as they are, by torch."""
+    torch = pytest.importorskip("torch")
     dy, x, w = (torch.from_numpy(tensors[name].astype(np.float64)) for name in ("grad_output", "input", "weight"))
     return [
         gradient.numpy()

@@ -68,6 +68,7 @@ class KernelBuilder:
         self._index = table.index
         self._rows = array("q")
         self._tile = -1
+        self._tiles = 0
         self._flags: dict[str, Flag] = {}
         self._pairs: dict[tuple[str, str], int] = {}
         self._balance: dict[Flag, int] = {}
@@ -82,9 +83,13 @@ class KernelBuilder:
             index = self.table.add(key)
         self._rows.extend((index, dst, src0, src1, self._tile))
 
-    def next_tile(self) -> None:
-        """The rows that follow belong to the next unit of the kernel's own work split."""
+    def next_tile(self, *, counted: bool = True) -> None:
+        """The rows that follow belong to the next unit of the kernel's own work split.
+
+        A unit that several programs share is `counted` by one of them.
+        """
         self._tile += 1
+        self._tiles += counted
 
     def allocate(self, buffer: str, size: int, name: str, unit: int = 0) -> int:
         """Address of `size` fresh bytes of a buffer, aligned to `unit`; SimError when the buffer overflows."""
@@ -302,7 +307,7 @@ class KernelBuilder:
                     f"raised {balance} times at the end of the block"
                 )
         flags = {f.name: (f.source, f.destination, f.identity) for f in self._flags.values()}
-        program = Program(self.block, self.core_kind, self.sub_block, self.table, rows, self._tile + 1, flags)
+        program = Program(self.block, self.core_kind, self.sub_block, self.table, rows, self._tiles, flags)
         self._check_instructions(program)
         self._check_addresses(program)
         return program

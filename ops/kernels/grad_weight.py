@@ -145,7 +145,7 @@ class _CubeBuilder:
 
     def tile(self, task: GradWeightTask, images: range, m: int, m_count: int, n: int, n_count: int) -> None:
         """dW rows m .. (of the real group) x columns n .., summed over `images` and the task's rows, then written."""
-        self.k.next_tile()
+        self.k.next_tile(counted=not task.slot)  # parts of a StreamK task share its tiles
         p, tiling = self.p, self.tiling
         plane, column = divmod(n, self.inp.cin1 * self.inp.taps * self.c0)
         if task.plane is not None:
