@@ -15,7 +15,7 @@ class Footprint:
     """Lines of a region, relative to the line of its address.
 
     `touched` counts lines row by row (what port and L2 pay); `lines` are the distinct ones in order of first use;
-    `tails` are positions in `lines` that a row longer than a line ends inside; `partial` those not covered whole.
+    `tails` are positions in `lines` that a row at least a line long ends inside; `partial` those not covered whole.
     """
 
     touched: int

@@ -245,24 +245,27 @@ def test_atomics_add_in_the_order_of_time_and_once_each() -> None:
         np.testing.assert_array_equal(tensors[0].view(np.float32), start + np.float32(511))
 
 
+def meeting(k: Any, first: Any, then: Any) -> None:
+    """Do `first`, tell everybody, wait for everybody, do `then`."""
+    first()
+    k.cross_core_set(0, 0, "MTE3")
+    k.cross_core_wait(0, 0, "MTE2")
+    then()
+    k.pipe_barrier("ALL")
+
+
 def test_cross_core_flags_order_values_round_by_round() -> None:
-    """Mode 0, twice in a row without a wait: nobody passes the second meeting before everyone has come to it."""
+    """Nobody passes the second meeting because everyone came to the first."""
 
     def write(k: Any) -> None:
         k.duplicate(0, "float32", 8, float(k.block + 1))
         k.pipe_barrier("ALL")
-        if k.block == 0:  # raises twice before the others have raised once
-            k.cross_core_set(0, 0, "MTE3")
-            k.data_copy("UB", "GM", gm_operand(0, 0), 0, 32)
-            k.cross_core_set(0, 0, "MTE3")
-        else:
-            k.data_copy("UB", "GM", gm_operand(0, k.block * 32), 0, 32)
-            k.cross_core_set(0, 0, "MTE3")
-            k.cross_core_set(0, 0, "MTE3")
-        for _ in range(2):
-            k.cross_core_wait(0, 0, "MTE2")
-        k.data_copy("GM", "UB", 512, gm_operand(0, 0), 96)
-        k.pipe_barrier("ALL")
+        meeting(k, lambda: None, lambda: None)
+        meeting(
+            k,
+            lambda: k.data_copy("UB", "GM", gm_operand(0, k.block * 32), 0, 32),
+            lambda: k.data_copy("GM", "UB", 512, gm_operand(0, 0), 96),
+        )
         k.data_copy("UB", "GM", gm_operand(1, k.block * 96), 512, 96)
 
     wanted = np.repeat(np.float32([1, 2, 3]), 8)
@@ -270,3 +273,25 @@ def test_cross_core_flags_order_values_round_by_round() -> None:
         tensors, findings = run(CHIP, "AIV", write, (96, 288), blocks=3)
         assert findings == []
         np.testing.assert_array_equal(tensors[1].view(np.float32).reshape(3, 24), np.tile(wanted, (3, 1)))
+
+
+def test_one_core_that_raises_twice_does_not_stand_for_two() -> None:
+    def write(k: Any) -> None:
+        k.duplicate(0, "float32", 8, float(k.block + 1))
+        k.pipe_barrier("ALL")
+        if k.block == 1:
+            k.scalar(5000)
+        k.data_copy("UB", "GM", gm_operand(0, k.block * 32), 0, 32)
+        k.cross_core_set(0, 0, "MTE3")
+        k.cross_core_set(0, 0, "MTE3")
+        k.cross_core_wait(0, 0, "MTE2")
+        k.data_copy("GM", "UB", 512, gm_operand(0, 0), 64)
+        k.cross_core_wait(0, 0, "MTE2")
+        k.pipe_barrier("ALL")
+        k.data_copy("UB", "GM", gm_operand(1, k.block * 64), 512, 64)
+
+    wanted = np.repeat(np.float32([1, 2]), 8)
+    for run in (full, functional):
+        tensors, findings = run(CHIP, "AIV", write, (64, 128), blocks=2)
+        assert findings == []
+        np.testing.assert_array_equal(tensors[1].view(np.float32).reshape(2, 16), np.tile(wanted, (2, 1)))
