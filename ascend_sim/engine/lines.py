@@ -14,7 +14,7 @@ from ascend_sim.memory.regions import Region, row_starts
 class Footprint:
     """Lines of a region, relative to the line of its address.
 
-    `touched` counts lines row by row (what port and L2 pay); `lines` are the distinct ones in order of first use;
+    `touched` counts lines row by row (what port and L2 pay); `lines` are the distinct ones, ascending;
     `tails` are positions in `lines` that a row at least a line long ends inside; `partial` those not covered whole.
     """
 
