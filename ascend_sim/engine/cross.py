@@ -75,8 +75,8 @@ class CrossFlags:
         self._sleepers[self._awaited(program, flag)].append(event)
         return event
 
-    def overflow(self) -> str | None:
-        """A counter that was raised beyond its maximum before the core took it down, in words."""
+    def fault(self) -> str | None:
+        """After the task, in words: a counter that was raised beyond its maximum, or that a core never took down."""
         for group, released in self._released.items():
             flag, mode, kind, block = group
             waiter = ("AIV" if kind == "AIC" else "AIC") if mode == 2 else kind
@@ -84,13 +84,13 @@ class CrossFlags:
                 if core[1] != waiter or block not in (-1, core[0]):
                     continue
                 taken = self._taken.get((group, core), [])
+                name = f"block {core[0]} {core[1]}{core[2]}: cross-core flag {flag} (mode {mode})"
                 for k in range(self._maximum, len(released)):
                     before = k - self._maximum
                     if before >= len(taken) or taken[before] > released[k] - self._latency:
-                        return (
-                            f"block {core[0]} {core[1]}{core[2]}: cross-core flag {flag} (mode {mode}) is raised more than "
-                            f"{self._maximum} times without a wait"
-                        )
+                        return f"{name} is raised more than {self._maximum} times without a wait (chip file, sync.cross_flag_max)"
+                if len(taken) < len(released):
+                    return f"{name} is still raised {len(released) - len(taken)} times at the end of the task"
         return None
 
     def expected(self, program: Program, flag: CrossCoreWaitFlag) -> list[_Core]:

@@ -205,9 +205,9 @@ class Engine:
             yield process
             if self._progress:
                 self._progress(task.name, done + 1, task.block_dim)
-        overflow = cross.overflow()
-        if overflow:
-            raise SimError(f"{task.name}: {overflow} (chip file, sync.cross_flag_max)")
+        fault = cross.fault()
+        if fault:
+            raise SimError(f"{task.name}: {fault}")
 
     def _block(
         self, index: int, task: Task, block: int, held: dict[str, list[int]], cross: CrossFlags, timeline: Timeline

@@ -12,6 +12,14 @@ from numpy.typing import NDArray
 _NEVER = -(1 << 62)
 
 
+def _index(lines: NDArray[np.int64]) -> NDArray[np.int64] | slice:
+    """Ascending lines as a slice where none is left out: numpy is faster with it."""
+    if not len(lines):
+        return lines
+    first, last = int(lines[0]), int(lines[-1])
+    return slice(first, last + 1) if last - first + 1 == len(lines) else lines
+
+
 class L2Cache:
     """State of the cache; `capacity` in lines. Survives kernels; a new one is cold."""
 
@@ -39,23 +47,25 @@ class L2Cache:
 
     def _allocate(self, lines: NDArray[np.int64], transfer: int, dirty: bool) -> int:
         """Give distinct absent lines a place; returns how many dirty lines had to leave."""
-        count = len(lines)
-        stamps = self._clock + np.arange(count)
+        count, capacity = len(lines), self.capacity
+        stamps = np.arange(self._clock, self._clock + count)
+        first = self._clock % capacity
         self._clock += count
-        places = stamps[-self.capacity :] % self.capacity
+        places = slice(first, first + count) if first + count <= capacity else stamps[-capacity:] % capacity
         victims = int(np.count_nonzero(self._dirty[places]))
         if dirty:
-            victims += max(count - self.capacity, 0)  # the first of them leave at once
+            victims += max(count - capacity, 0)  # the first of them leave at once
         self._dirty[places] = dirty
-        self._stamp[lines] = stamps
-        self._filler[lines] = transfer
+        where = _index(lines)
+        self._stamp[where] = stamps
+        self._filler[where] = transfer
         return victims
 
     def resident(self, lines: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of `lines` (ascending) are in the cache now."""
         if len(lines):
             self._reach(int(lines[-1]))
-        return self._stamp[lines] >= self._clock - self.capacity
+        return self._stamp[_index(lines)] >= self._clock - self.capacity
 
     def read(
         self, lines: NDArray[np.int64], bypass: NDArray[np.int64], transfer: int

@@ -126,14 +126,17 @@ class Traffic:
         if now != self._timer:
             return
         self._timer = -1
-        self._advance(now)
-        for kind in list(self._classes.values()):
+        elapsed, self._advanced = now - self._advanced, now
+        for kind in self._classes.values():
             members = kind.members
-            while members and members[0][0] <= kind.served:
-                _, _, transfer, l2, hbm = heapq.heappop(members)
-                transfer.wait_l2 = kind.cycles[L2_SHARE] - l2
-                transfer.wait_hbm = kind.cycles[HBM_SHARE] - hbm
-                self._complete(transfer)
+            if members:
+                kind.served += kind.rate * elapsed
+                kind.cycles[kind.limit] += elapsed
+                while members and members[0][0] <= kind.served:
+                    _, _, transfer, l2, hbm = heapq.heappop(members)
+                    transfer.wait_l2 = kind.cycles[L2_SHARE] - l2
+                    transfer.wait_hbm = kind.cycles[HBM_SHARE] - hbm
+                    self._complete(transfer, now)
         if self.env.peek() > now:  # nobody else has anything to do at this instant
             self._settle(None)
             return
@@ -142,20 +145,19 @@ class Traffic:
         event.callbacks = [self._settle]
         self.env.schedule(event, priority=SETTLE)
 
-    def _complete(self, transfer: Transfer) -> None:
+    def _complete(self, transfer: Transfer, now: int) -> None:
         """Its own bytes, or those of a fill that it waits for, are through."""
         transfer.open -= 1
         if transfer.open:
             return
         del self._active[transfer.number]
         if transfer.misses:
-            transfer.ready = max(transfer.ready, int(self.env.now) + self.miss_latency)
-        if transfer.ready > self.env.now:
+            transfer.ready = max(transfer.ready, now + self.miss_latency)
             self._arriving[transfer.number] = transfer.ready
         transfer.done.succeed(transfer)
         for follower in transfer.followers:
             follower.ready = max(follower.ready, transfer.ready)
-            self._complete(follower)
+            self._complete(follower, now)
 
     def _oldest(self, now: int) -> int:
         """The first transfer whose lines are still on their way."""
@@ -232,15 +234,6 @@ class Traffic:
         target = kind.served + (shape.touched * self.line << FRACTION)
         member = (target, transfer.number, transfer, kind.cycles[L2_SHARE], kind.cycles[HBM_SHARE])
         heapq.heappush(kind.members, member)
-
-    def _advance(self, now: int) -> None:
-        elapsed = now - self._advanced
-        self._advanced = now
-        if elapsed:
-            for kind in self._classes.values():
-                if kind.members:
-                    kind.served += kind.rate * elapsed
-                    kind.cycles[kind.limit] += elapsed
 
     def _share(self) -> None:
         """Progressive filling: raise all rates together, freeze whoever meets a limit, go on with the rest."""

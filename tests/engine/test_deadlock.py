@@ -199,3 +199,21 @@ def test_a_cross_core_flag_counts_to_its_maximum(extra: int) -> None:
             run(programs, "MIX")
     else:
         assert run(programs, "MIX").finish > 100_000
+
+
+def test_a_cross_core_flag_left_raised() -> None:
+    """One of the two vector cores that hear their cube does not wait."""
+
+    def cube(k: Any) -> None:
+        k.cross_core_set(4, 2, "FIX")
+
+    def vector(k: Any) -> None:
+        if k.sub_block == 0:
+            k.cross_core_wait(4, 2, "V")
+
+    cores = (("AIC", 0, cube), ("AIV", 0, vector), ("AIV", 1, vector))
+    programs = [[program(QUIET, kind, write, sub_block=s) for kind, s, write in cores]]
+    with pytest.raises(
+        SimError, match=r"block 0 AIV1: cross-core flag 4 \(mode 2\) is still raised 1 times at the end"
+    ):
+        run(programs, "MIX")
