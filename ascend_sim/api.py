@@ -218,7 +218,9 @@ def _check_disarmed(call: AcceptedCall, run: Execution) -> None:
     for kernel, wanted in call.disarm.items():
         if kernel not in names:
             raise SimError(f"disarm: no kernel {kernel!r}; this call has {', '.join(names)}")
-        flags = {flag for task, program in run.outcome.programs if names[task] == kernel for flag in program.flags}
+        flags = {
+            flag for task, program in run.outcome.programs if names[task] == kernel for flag in program.flag_names()
+        }
         unknown = [flag for flag in wanted if flag not in flags]
         if unknown:
             known = ", ".join(sorted(flags)) or "none"

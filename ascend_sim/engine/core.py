@@ -32,7 +32,8 @@ from ascend_sim.isa.base import (
     WAIT,
 )
 from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, SetFlag, WaitFlag
-from ascend_sim.kernel.program import Program
+from ascend_sim.kernel.program import OPERAND_COLUMN, Program
+from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
 Process = Generator[simpy.Event, Any, None]
 NO_WAIT = -1
@@ -68,6 +69,7 @@ class CoreRun:
         self.shared: dict[int, tuple[int, int]] = {}
         self.limited: dict[int, int] = {}
         self.queue_full = 0
+        self._address = self._addresses()
         self._prepare(chip)
 
     def _prepare(self, chip: Any) -> None:
@@ -116,6 +118,7 @@ class CoreRun:
         self._sleeping: list[simpy.Event | None] = [None] * len(PIPES)
         self._position = [0] * len(PIPES)
         self._drained = [self.begin] * len(PIPES)
+        self._hungry = 0
         self._want_pipe = NO_WAIT
         self._want_slot = 0
         self._want: simpy.Event | None = None
@@ -126,20 +129,25 @@ class CoreRun:
         table, rows = self.program.table, self.program.rows
         line = table.chip.memory.l2_line_bytes
         known: dict[tuple[int, int], int] = {}
-        for row in np.flatnonzero(self.program.per_row("kind") == TRANSFER).tolist():
+        for row, address in self._address.items():
             argument = int(rows[row, 0])
             access = table.accesses[argument]
             assert access is not None
-            phase = self._address(access.region.operand, row) % line
+            phase = address % line
             if (argument, phase) not in known:
                 touched = footprint(access.region, phase, line).touched
                 known[argument, phase] = -(-(touched * line << FRACTION) // scaled(access.rate))
             first[row] += known[argument, phase]
             stream[row] += known[argument, phase]
 
-    def _address(self, operand: str, row: int) -> int:
-        value = int(self.program.rows[row, {"dst": 1, "src0": 2, "src1": 3}[operand]])
-        return self._bases[value >> 44] + (value & ((1 << 44) - 1))
+    def _addresses(self) -> dict[int, int]:
+        """The GM address of every row that is a transfer."""
+        program = self.program
+        rows = np.flatnonzero(program.per_row("kind") == TRANSFER)
+        columns = np.asarray([OPERAND_COLUMN[a.region.operand] if a else 0 for a in program.table.accesses], np.int64)
+        values = program.rows[rows, columns[program.rows[rows, 0]]]
+        found = np.asarray(self._bases, np.int64)[values >> SLOT_SHIFT] + (values & OFFSET_MASK)
+        return dict(zip(rows.tolist(), found.tolist(), strict=True))
 
     # -- processes -----------------------------------------------------------------------------------------------------
 
@@ -200,14 +208,18 @@ class CoreRun:
         for p, sleeper in enumerate(self._sleeping):
             if sleeper is not None and len(self._issued[p]) > self._position[p]:
                 self._sleeping[p] = None
+                self._hungry -= 1
                 sleeper.succeed()
 
     def _all_drained(self, counts: list[int]) -> bool:
         return all(self._position[p] == counts[p] for p in range(1, len(PIPES)))
 
-    def _before_sleep(self, p: int) -> None:
-        """A pipe is about to sleep: let the scalar unit go on if this pipe has freed the slot that it waits for."""
-        if self._want is not None and self._want_pipe == p and len(self._left[p]) > self._want_slot:
+    def _wake_scalar(self) -> None:
+        """Before a pipe sleeps: if a pipe has nothing to do, the scalar unit goes on as soon as its slot is known.
+
+        As long as no pipe is hungry that can wait, and many instructions are then issued at one go.
+        """
+        if self._want is not None and self._hungry and len(self._left[self._want_pipe]) > self._want_slot:
             want, self._want = self._want, None
             want.succeed()
 
@@ -215,7 +227,8 @@ class CoreRun:
         """A pipe has worked off all that was issued to it, waits included, by cycle `over`."""
         self._position[p] = position
         self._drained[p] = over
-        self._before_sleep(p)
+        self._hungry += 1
+        self._wake_scalar()
         if self._drain is not None and self._all_drained(self._drain_counts):
             drain, self._drain = self._drain, None
             drain.succeed()
@@ -227,7 +240,7 @@ class CoreRun:
         flag_sets, flag_taken, flag_sleeper, flag_latency = (
             self._flag_sets, self._flag_taken, self._flag_sleeper, self._flag_latency,
         )  # fmt: skip
-        barrier_latency = self._barrier_latency
+        barrier_latency, accesses = self._barrier_latency, self.program.table.accesses
         free = self.begin  # when the pipe can take its next instruction
         busy_until = -1  # end of the last work, to know whether the next is the first of a stream
         last_retire = self.begin
@@ -272,7 +285,7 @@ class CoreRun:
                 sets, taken = flag_sets[first], flag_taken[first]
                 start_of[i] = t
                 while len(sets) <= len(taken):
-                    self._before_sleep(p)
+                    self._wake_scalar()
                     waiter = flag_sleeper[first] = env.event()
                     yield waiter
                 arrived = sets[len(taken)]
@@ -291,11 +304,9 @@ class CoreRun:
                 if self._traffic is None:
                     free = t + cycles
                 else:
-                    access = self.program.table.accesses[argument]
-                    assert access is not None
-                    address = self._address(access.region.operand, i)
-                    transfer = self._traffic.request(t + cycles, self._order + p, access, address)
-                    self._before_sleep(p)
+                    access = accesses[argument]
+                    transfer = self._traffic.request(t + cycles, self._order + p, access, self._address[i])  # type: ignore[arg-type]
+                    self._wake_scalar()
                     yield transfer.done
                     free = int(env.now)
                     self.shared[i] = (transfer.wait_l2, transfer.wait_hbm)
@@ -331,13 +342,17 @@ class CoreRun:
                 start_of[i] = t
                 waiting = self.program.table.instructions[argument]
                 assert isinstance(waiting, CrossCoreWaitFlag)
-                while (over := self.cross.take(self.program, waiting, t)) is None:
-                    self._before_sleep(p)
-                    yield self.cross.sleep(env, self.program, waiting)
-                t = over
+                if waiting.armed:
+                    while (over := self.cross.take(self.program, waiting, t)) is None:
+                        self._wake_scalar()
+                        yield self.cross.sleep(env, self.program, waiting)
+                    t = over
+                else:
+                    self.cross.pass_by(self.program, waiting, t)
                 left.append(t)
                 free = end_of[i] = retire_of[i] = t
         self._idle(p, position, max(last_retire, free))
+        self._hungry -= 1  # it has all that it will ever get
         self.finish = max(self.finish, last_retire, free)
 
     # -- after the run -------------------------------------------------------------------------------------------------
@@ -353,8 +368,8 @@ class CoreRun:
 
     def scalar_stuck(self) -> tuple[int, str] | None:
         """The row before which the scalar unit stands, and the pipe whose queue is full ("ALL" at a barrier)."""
-        if self._want is not None:
-            p = self._want_pipe
+        p = self._want_pipe
+        if self._want is not None and len(self._left[p]) <= self._want_slot:
             return self._queues[p][0][self._want_slot + self._depth[p]], PIPES[p]
         return (self._drain_row, "ALL") if self._drain is not None else None
 

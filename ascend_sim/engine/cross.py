@@ -69,6 +69,10 @@ class CrossFlags:
         taken.append(max(time, released[len(taken)]))
         return taken[-1]
 
+    def pass_by(self, program: Program, flag: CrossCoreWaitFlag, time: int) -> None:
+        """A disarmed wait: it takes the counter down at `time`, raised or not."""
+        self._taken[self._awaited(program, flag), self._core(program)].append(time)
+
     def sleep(self, env: simpy.Environment, program: Program, flag: CrossCoreWaitFlag) -> simpy.Event:
         """An event for the next time that the counter goes up."""
         event = env.event()
@@ -88,7 +92,10 @@ class CrossFlags:
                 for k in range(self._maximum, len(released)):
                     before = k - self._maximum
                     if before >= len(taken) or taken[before] > released[k] - self._latency:
-                        return f"{name} is raised more than {self._maximum} times without a wait (chip file, sync.cross_flag_max)"
+                        most = self._maximum
+                        return (
+                            f"{name} is raised more than {most} times without a wait (chip file, sync.cross_flag_max)"
+                        )
                 if len(taken) < len(released):
                     return f"{name} is still raised {len(released) - len(taken)} times at the end of the task"
         return None

@@ -17,13 +17,12 @@ from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.engine.values import Finding
 from ascend_sim.isa.base import PIPE_INDEX, PIPES
+from ascend_sim.kernel.program import OPERAND_COLUMN
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import Region, overlap
 
 LIMIT = 200
 """Hazards reported per task; one forgotten flag can make hundreds of thousands."""
-
-_COLUMN = {"dst": 1, "src0": 2, "src1": 3}
 
 
 @dataclass
@@ -85,7 +84,7 @@ def _collect(
         row = np.concatenate([entry[0] for entry in entries])
         lengths = [len(entry[0]) for entry in entries]
         numbers = np.repeat([entry[1] for entry in entries], lengths)
-        address = np.concatenate([rows[entry[0], _COLUMN[entry[5]]] for entry in entries])
+        address = np.concatenate([rows[entry[0], OPERAND_COLUMN[entry[5]]] for entry in entries])
         if space == "GM":
             address = bases[address >> SLOT_SHIFT] + (address & OFFSET_MASK)
         low = address + np.repeat([entry[2].offset for entry in entries], lengths)

@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 _NEVER = -(1 << 62)
+_NO_LINES = np.empty(0, np.int64)
+
+Lines = NDArray[np.int64] | slice
+"""Distinct ascending lines; those that follow each other as a slice, which numpy takes several times as fast."""
 
 
-def _index(lines: NDArray[np.int64]) -> NDArray[np.int64] | slice:
-    """Ascending lines as a slice where none is left out: numpy is faster with it."""
-    if not len(lines):
-        return lines
-    first, last = int(lines[0]), int(lines[-1])
-    return slice(first, last + 1) if last - first + 1 == len(lines) else lines
+def as_array(lines: Lines) -> NDArray[np.int64]:
+    """The lines one by one."""
+    return np.arange(lines.start, lines.stop, dtype=np.int64) if isinstance(lines, slice) else lines
 
 
 class L2Cache:
@@ -37,17 +38,17 @@ class L2Cache:
         return self._transfers
 
     def _reach(self, last: int) -> None:
-        if last >= len(self._stamp):
-            size = max(last + 1, 2 * len(self._stamp))
-            for name, value in (("_stamp", _NEVER), ("_filler", -1)):
-                old = getattr(self, name)
-                new = np.full(size, value, np.int64)
-                new[: len(old)] = old
-                setattr(self, name, new)
+        """Remember lines up to `last`."""
+        size = max(last + 1, 2 * len(self._stamp))
+        for name, value in (("_stamp", _NEVER), ("_filler", -1)):
+            old = getattr(self, name)
+            new = np.full(size, value, np.int64)
+            new[: len(old)] = old
+            setattr(self, name, new)
 
-    def _allocate(self, lines: NDArray[np.int64], transfer: int, dirty: bool) -> int:
-        """Give distinct absent lines a place; returns how many dirty lines had to leave."""
-        count, capacity = len(lines), self.capacity
+    def _allocate(self, lines: Lines, count: int, transfer: int, dirty: bool) -> int:
+        """Give `count` absent lines a place; returns how many dirty lines had to leave."""
+        capacity = self.capacity
         stamps = np.arange(self._clock, self._clock + count)
         first = self._clock % capacity
         self._clock += count
@@ -55,52 +56,55 @@ class L2Cache:
         victims = int(np.count_nonzero(self._dirty[places]))
         if dirty:
             victims += max(count - capacity, 0)  # the first of them leave at once
-        self._dirty[places] = dirty
-        where = _index(lines)
-        self._stamp[where] = stamps
-        self._filler[where] = transfer
+        if dirty or victims:
+            self._dirty[places] = dirty
+        self._stamp[lines] = stamps
+        self._filler[lines] = transfer
         return victims
 
-    def resident(self, lines: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of `lines` (ascending) are in the cache now."""
-        if len(lines):
-            self._reach(int(lines[-1]))
-        return self._stamp[_index(lines)] >= self._clock - self.capacity
+    def resident(self, lines: Lines) -> NDArray[np.bool_]:
+        """Which of `lines` are in the cache now."""
+        last = lines.stop - 1 if isinstance(lines, slice) else int(lines[-1]) if len(lines) else 0
+        if last >= len(self._stamp):
+            self._reach(last)
+        return self._stamp[lines] >= self._clock - self.capacity
 
-    def read(
-        self, lines: NDArray[np.int64], bypass: NDArray[np.int64], transfer: int
-    ) -> tuple[int, int, NDArray[np.int64]]:
-        """Read distinct ascending `lines`, of which those at positions `bypass` are fetched without being kept.
+    def read(self, lines: Lines, bypass: NDArray[np.int64], transfer: int) -> tuple[int, int, NDArray[np.int64]]:
+        """Read `lines`, of which those at positions `bypass` are fetched without being kept.
 
         Returns (lines from HBM, dirty lines written back, for every hit line the transfer that it came with).
         """
         present = self.resident(lines)
-        hits = int(np.count_nonzero(present))
-        fetched = len(lines) - hits
-        fillers = self._filler[lines if not fetched else lines[present]]
-        if not len(bypass):
-            if not fetched:
-                return 0, 0, fillers
-            return fetched, self._allocate(lines[~present] if hits else lines, transfer, False), fillers
+        count, hits = len(present), int(np.count_nonzero(present))
+        if not hits and not len(bypass):
+            return count, self._allocate(lines, count, transfer, False), _NO_LINES
+        fillers = self._filler[lines]
+        if hits < count:
+            fillers = fillers[present]
+        fetched = count - hits
         missing = ~present
-        fetched += int(np.count_nonzero(present[bypass]))
-        missing[bypass] = False
-        absent = lines[missing]
-        return fetched, (self._allocate(absent, transfer, False) if len(absent) else 0), fillers
+        if len(bypass):
+            fetched += int(np.count_nonzero(present[bypass]))
+            missing[bypass] = False
+        absent = as_array(lines)[missing]
+        return fetched, (self._allocate(absent, len(absent), transfer, False) if len(absent) else 0), fillers
 
-    def write(self, lines: NDArray[np.int64], partial: NDArray[np.int64], transfer: int) -> tuple[int, int]:
-        """Write distinct ascending `lines`; those at positions `partial` are not covered whole: an absent one is fetched.
+    def write(self, lines: Lines, partial: NDArray[np.int64], transfer: int) -> tuple[int, int]:
+        """Write `lines`; those at positions `partial` are not covered whole: an absent one is fetched.
 
         Returns (lines from HBM, dirty lines written back).
         """
         present = self.resident(lines)
         fetched = int(np.count_nonzero(~present[partial])) if len(partial) else 0
-        if present.all():
-            self._dirty[self._stamp[lines] % self.capacity] = True
-            return fetched, 0
-        victims = self._allocate(lines[~present], transfer, True)
-        present = self._stamp[lines] >= self._clock - self.capacity
-        self._dirty[self._stamp[lines[present]] % self.capacity] = True
+        hits = int(np.count_nonzero(present))
+        if not hits:
+            return fetched, self._allocate(lines, len(present), transfer, True)
+        victims = 0
+        if hits < len(present):
+            absent = as_array(lines)[~present]
+            victims = self._allocate(absent, len(absent), transfer, True)
+            present = self.resident(lines)  # to bring lines in may have driven some of the others out
+        self._dirty[self._stamp[lines][present] % self.capacity] = True
         return fetched, victims
 
     def warm(self, first: int, last: int) -> None:
@@ -108,4 +112,4 @@ class L2Cache:
         lines = np.arange(first, last, dtype=np.int64)
         absent = lines[~self.resident(lines)]
         if len(absent):
-            self._allocate(absent, -1, False)
+            self._allocate(absent, len(absent), -1, False)

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.engine.timeline import ProgramRun
-
-_COLUMN = {"dst": 1, "src0": 2, "src1": 3}
+from ascend_sim.kernel.program import OPERAND_COLUMN
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def _accesses(run: ProgramRun, buffer: str) -> tuple[NDArray[np.int64], ...]:
         for writes, regions in ((0, instruction.reads()), (1, instruction.writes())):
             for region in regions:
                 if region.space == buffer:
-                    base = rows[selected, _COLUMN[region.operand]]
+                    base = rows[selected, OPERAND_COLUMN[region.operand]]
                     kind = np.full(len(selected), writes)
                     parts.append(
                         (base + region.offset, base + region.extent, run.start[selected], run.retire[selected], kind)

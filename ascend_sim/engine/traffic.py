@@ -9,8 +9,8 @@ is done when that count reaches its target. A change of rates then costs the num
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import simpy
@@ -26,6 +26,11 @@ FRACTION = 16
 
 PORT, L2_SHARE, HBM_SHARE = "port", "L2 share", "HBM share"
 _NONE = 1 << 62
+_NO_LINES = np.empty(0, np.int64)
+_REMEMBERED = 10_000
+"""Settings whose shares are kept."""
+_Key = tuple[int, str, int]
+"""Port, direction and m of a class."""
 SETTLE = simpy.events.EventPriority(2)
 """SimPy priority behind all ordinary events of an instant."""
 
@@ -61,16 +66,17 @@ class Transfer:
 
 @dataclass(eq=False, slots=True)
 class _Class:
-    """Transfers with equal port, direction and m."""
+    """Transfers with equal port, direction and m; members are (served at the end, number, transfer, waits at the start).
 
-    port: int
-    reads: bool
-    writes: bool
-    m: int
+    `served` is what each member would have got since the class exists, `l2` and `hbm` the cycles that its rate was held
+    down by the L2 or by HBM.
+    """
+
     rate: int = 0
-    served: int = 0
     limit: str = PORT
-    cycles: dict[str, int] = field(default_factory=lambda: {PORT: 0, L2_SHARE: 0, HBM_SHARE: 0})
+    served: int = 0
+    l2: int = 0
+    hbm: int = 0
     members: list[tuple[int, int, Transfer, int, int]] = field(default_factory=list)
 
 
@@ -86,7 +92,8 @@ class Traffic:
         self.l2_write = scaled(chip.l2_write_bytes_per_cycle())
         self.hbm = scaled(chip.hbm_bytes_per_cycle())
         self.miss_latency = chip.memory.hbm_latency
-        self._classes: dict[tuple[int, str, int], _Class] = {}
+        self._classes: dict[_Key, _Class] = {}
+        self._shares: dict[tuple[tuple[_Key, int], ...], list[tuple[int, str]]] = {}
         self._pending: list[tuple[int, int, int, Transfer]] = []
         self._sequence = 0
         self._active: dict[int, Transfer] = {}
@@ -94,8 +101,7 @@ class Traffic:
         self._advanced = 0
         self._timer = -1
         self._armed: set[int] = set()
-        self._footprints: dict[tuple[int, int], Footprint] = {}
-        self._keep: list[GmAccess] = []
+        self._shapes: dict[tuple[int, int], tuple[GmAccess, Footprint, int]] = {}
         self.hbm_bytes = 0
 
     def request(self, start: int, order: int, access: GmAccess, address: int) -> Transfer:
@@ -106,21 +112,26 @@ class Traffic:
         self._arm(start)
         return transfer
 
-    # -- SimPy side: a timer to the next interesting instant, then completions, then one settle --------------------------
+    # -- SimPy side: a timer to the next interesting instant, then completions, then starts and new shares --------------
 
     def _arm(self, when: int) -> None:
+        """Set the timer to `when`, if it does not go off before."""
         if 0 <= self._timer <= when:
             return
         self._timer = when
-        if when in self._armed:
-            return
-        self._armed.add(when)
+        if when not in self._armed:
+            self._armed.add(when)
+            self._call(self._instant, simpy.events.NORMAL, when - self.env.now)
+
+    def _call(
+        self, what: Callable[[simpy.Event], None], priority: simpy.events.EventPriority, delay: float = 0
+    ) -> None:
         event = simpy.Event(self.env)
         event._ok, event._value = True, None
-        event.callbacks = [self._instant]
-        self.env.schedule(event, priority=simpy.events.NORMAL, delay=when - self.env.now)
+        event.callbacks = [what]
+        self.env.schedule(event, priority, delay)
 
-    def _instant(self, _: Any) -> None:
+    def _instant(self, _: simpy.Event) -> None:
         now = int(self.env.now)
         self._armed.discard(now)
         if now != self._timer:
@@ -128,22 +139,21 @@ class Traffic:
         self._timer = -1
         elapsed, self._advanced = now - self._advanced, now
         for kind in self._classes.values():
+            kind.served = served = kind.served + kind.rate * elapsed
+            if kind.limit == HBM_SHARE:
+                kind.hbm += elapsed
+            elif kind.limit == L2_SHARE:
+                kind.l2 += elapsed
             members = kind.members
-            if members:
-                kind.served += kind.rate * elapsed
-                kind.cycles[kind.limit] += elapsed
-                while members and members[0][0] <= kind.served:
-                    _, _, transfer, l2, hbm = heapq.heappop(members)
-                    transfer.wait_l2 = kind.cycles[L2_SHARE] - l2
-                    transfer.wait_hbm = kind.cycles[HBM_SHARE] - hbm
-                    self._complete(transfer, now)
-        if self.env.peek() > now:  # nobody else has anything to do at this instant
-            self._settle(None)
-            return
-        event = simpy.Event(self.env)
-        event._ok, event._value = True, None
-        event.callbacks = [self._settle]
-        self.env.schedule(event, priority=SETTLE)
+            while members and members[0][0] <= served:
+                _, _, transfer, l2, hbm = heapq.heappop(members)
+                transfer.wait_l2 = kind.l2 - l2
+                transfer.wait_hbm = kind.hbm - hbm
+                self._complete(transfer, now)
+        if self._pending and self._pending[0][0] <= now and self.env.peek() <= now:
+            self._call(self._settle, SETTLE)  # behind all others of this instant, who may ask for a start at it
+        else:  # nothing is due, or nobody else is there; whoever asks for a start at this instant arms it once more
+            self._settle()
 
     def _complete(self, transfer: Transfer, now: int) -> None:
         """Its own bytes, or those of a fill that it waits for, are through."""
@@ -166,9 +176,9 @@ class Traffic:
             del arriving[first]
         return min(next(iter(self._active), _NONE), min(arriving, default=_NONE))
 
-    def _await_fills(self, transfer: Transfer, fillers: NDArray[np.int64]) -> None:
+    def _await_fills(self, transfer: Transfer, fillers: NDArray[np.int64], now: int) -> None:
         """A reader that hits lines which are still on their way cannot be done before they are there."""
-        oldest = self._oldest(int(self.env.now))
+        oldest = self._oldest(now)
         if fillers.max() < oldest:
             return
         for number in np.unique(fillers[fillers >= oldest]).tolist():
@@ -179,82 +189,88 @@ class Traffic:
             else:
                 transfer.ready = max(transfer.ready, self._arriving.get(number, 0))
 
-    def _settle(self, _: Any) -> None:
-        now = int(self.env.now)
+    def _settle(self, _: simpy.Event | None = None) -> None:
+        """Start what is due, share the bandwidth anew, and set the timer to the next start or completion."""
+        now = self._advanced
         pending = self._pending
         while pending and pending[0][0] <= now:
-            self._start(heapq.heappop(pending)[3])
+            self._start(heapq.heappop(pending)[3], now)
         self._share()
-        upcoming = [pending[0][0]] if pending else []
+        upcoming = pending[0][0] if pending else _NONE
         for kind in self._classes.values():
-            if kind.members:
-                upcoming.append(now - (kind.served - kind.members[0][0]) // kind.rate)
-        if upcoming:
-            self._timer = -1
-            self._arm(min(upcoming))
+            over = now - (kind.served - kind.members[0][0]) // kind.rate
+            if over < upcoming:
+                upcoming = over
+        self._timer = -1
+        if upcoming < _NONE:
+            self._arm(upcoming)
 
     # -- the model -----------------------------------------------------------------------------------------------------
 
-    def _footprint(self, access: GmAccess, address: int) -> Footprint:
-        key = (id(access), address % self.line)
-        found = self._footprints.get(key)
-        if found is None:
-            found = self._footprints[key] = footprint(access.region, address % self.line, self.line)
-            self._keep.append(access)  # an id is only unique while its object lives
-        return found
+    def _shape(self, access: GmAccess, phase: int) -> tuple[GmAccess, Footprint, int]:
+        """What `access` comes to at addresses `phase` bytes into a line: its lines, and its port's rate."""
+        shape = access, footprint(access.region, phase, self.line), scaled(access.rate)
+        self._shapes[id(access), phase] = shape  # it holds the access: an id is only unique while its object lives
+        return shape
 
-    def _start(self, transfer: Transfer) -> None:
+    def _start(self, transfer: Transfer, now: int) -> None:
         access = transfer.access
-        shape = self._footprint(access, transfer.address)
-        lines = shape.lines + transfer.address // self.line
-        transfer.number = self.l2.next_number()
+        first, phase = divmod(transfer.address, self.line)
+        _, shape, port = self._shapes.get((id(access), phase)) or self._shape(access, phase)
+        transfer.number = number = self.l2.next_number()
+        lines = shape.at(first)
         if access.direction == "read":
-            tails = shape.tails if self.refetch_tail else shape.tails[:0]
-            fetched, victims, fillers = self.l2.read(lines, tails, transfer.number)
+            tails = shape.tails if self.refetch_tail else _NO_LINES
+            fetched, victims, fillers = self.l2.read(lines, tails, number)
             if len(fillers):
-                self._await_fills(transfer, fillers)
+                self._await_fills(transfer, fillers, now)
         elif access.direction == "write":
-            fetched, victims = self.l2.write(lines, shape.partial, transfer.number)
+            fetched, victims = self.l2.write(lines, shape.partial, number)
         else:
-            fetched, victims, _ = self.l2.read(lines, shape.tails[:0], transfer.number)
-            victims += self.l2.write(lines, shape.partial[:0], transfer.number)[1]
+            fetched, victims, _ = self.l2.read(lines, _NO_LINES, number)
+            victims += self.l2.write(lines, _NO_LINES, number)[1]
         transfer.lines = shape.touched
         transfer.misses = fetched
         transfer.hbm_bytes = (fetched + victims) * self.line
         self.hbm_bytes += transfer.hbm_bytes
-        self._active[transfer.number] = transfer
-        m = ((fetched + victims) << FRACTION) // shape.touched
-        key = (scaled(access.rate), access.direction, m)
+        self._active[number] = transfer
+        key = (port, access.direction, ((fetched + victims) << FRACTION) // shape.touched)
         kind = self._classes.get(key)
         if kind is None:
-            both = access.direction == "atomic"
-            kind = self._classes[key] = _Class(
-                key[0], both or access.direction == "read", both or access.direction == "write", m
-            )
+            kind = self._classes[key] = _Class()
         target = kind.served + (shape.touched * self.line << FRACTION)
-        member = (target, transfer.number, transfer, kind.cycles[L2_SHARE], kind.cycles[HBM_SHARE])
-        heapq.heappush(kind.members, member)
+        heapq.heappush(kind.members, (target, number, transfer, kind.l2, kind.hbm))
 
     def _share(self) -> None:
-        """Progressive filling: raise all rates together, freeze whoever meets a limit, go on with the rest."""
-        empty = [key for key, kind in self._classes.items() if not kind.members]
-        for key in empty:
-            del self._classes[key]
-        unfrozen = list(self._classes.values())
+        """Give every class its rate; the same classes with the same numbers of members always get the same."""
+        setting = tuple([(key, len(kind.members)) for key, kind in self._classes.items() if kind.members])
+        if len(setting) < len(self._classes):
+            self._classes = {key: self._classes[key] for key, _ in setting}
+        shares = self._shares.get(setting)
+        if shares is None:
+            if len(self._shares) >= _REMEMBERED:
+                self._shares.clear()
+            shares = self._shares[setting] = self._fill(setting)
+        for kind, share in zip(self._classes.values(), shares, strict=True):
+            kind.rate, kind.limit = share
+
+    def _fill(self, setting: tuple[tuple[_Key, int], ...]) -> list[tuple[int, str]]:
+        """Progressive filling: raise all rates together, freeze whoever meets a limit, go on with the rest.
+
+        Returns (rate, limit) for every ((port, direction, m), members) of `setting`.
+        """
+        shares = [(0, PORT)] * len(setting)
+        unfrozen = [
+            (place, port, direction != "write", direction != "read", m, count)
+            for place, ((port, direction, m), count) in enumerate(setting)
+        ]
         left_read, left_write, left_hbm = self.l2_read, self.l2_write, self.hbm << FRACTION
         while unfrozen:
-            readers = writers = misses = 0
-            port = unfrozen[0].port
-            for kind in unfrozen:
-                count = len(kind.members)
-                if kind.reads:
-                    readers += count
-                if kind.writes:
-                    writers += count
-                misses += count * kind.m
-                if kind.port < port:
-                    port = kind.port
-            level, limit = port, PORT
+            lowest = min(port for _, port, *_ in unfrozen)
+            readers = sum(count for *_, reads, _, _, count in unfrozen if reads)
+            writers = sum(count for *_, writes, _, count in unfrozen if writes)
+            misses = sum(m * count for *_, m, count in unfrozen)
+            level, limit = lowest, PORT
             if readers and left_read // readers < level:
                 level, limit = left_read // readers, L2_SHARE
             if writers and left_write // writers < level:
@@ -264,21 +280,20 @@ class Traffic:
             read_bound = limit == L2_SHARE and bool(readers) and left_read // readers <= level
             level = max(level, 1)
             remaining = []
-            for kind in unfrozen:
+            for one in unfrozen:
+                place, port, reads, writes, m, count = one
                 if limit == PORT:
-                    frozen = kind.port == port
+                    frozen = port == lowest
                 elif limit == HBM_SHARE:
-                    frozen = kind.m > 0
+                    frozen = m > 0
                 else:
-                    frozen = kind.reads if read_bound else kind.writes
-                if frozen:
-                    kind.rate, kind.limit = level, limit
-                    used = level * len(kind.members)
-                    if kind.reads:
-                        left_read = max(left_read - used, 0)
-                    if kind.writes:
-                        left_write = max(left_write - used, 0)
-                    left_hbm = max(left_hbm - used * kind.m, 0)
-                else:
-                    remaining.append(kind)
+                    frozen = reads if read_bound else writes
+                if not frozen:
+                    remaining.append(one)
+                    continue
+                shares[place] = level, limit
+                left_read = max(left_read - level * count * reads, 0)
+                left_write = max(left_write - level * count * writes, 0)
+                left_hbm = max(left_hbm - level * count * m, 0)
             unfrozen = remaining
+        return shares

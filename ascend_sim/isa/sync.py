@@ -90,13 +90,22 @@ class CrossCoreSetFlag(Instruction):
         return self.on
 
 
+def cross_name(flag: int) -> str:
+    """What a cross-core flag is called where flags have names."""
+    return f"cross-core {flag}"
+
+
 @dataclass(frozen=True)
 class CrossCoreWaitFlag(Instruction):
-    """Hold a pipe until the cross-core flag was raised by everyone that its mode names."""
+    """Hold a pipe until the cross-core flag was raised by everyone that its mode names.
+
+    For experiments it can be disarmed like `WaitFlag`.
+    """
 
     flag: int
     mode: int
     on: str
+    armed: bool = True
 
     name = "cross_core_wait_flag"
     kind = CROSS_WAIT

@@ -13,7 +13,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.cube import Fixpipe, Mmad
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData2D, LoadData3D
-from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, PipeBarrier, Scalar, SetFlag, WaitFlag
+from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, PipeBarrier, Scalar, SetFlag, WaitFlag, cross_name
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, Fill
 from ascend_sim.isa.vector import Duplicate, ReduceRows, TransposeBlocks, VectorBinary, VectorCast
 from ascend_sim.kernel.program import InstructionTable, Program
@@ -177,9 +177,9 @@ class KernelBuilder:
         self._emit((CrossCoreSetFlag, flag, mode, pipe))
 
     def cross_core_wait(self, flag: int, mode: int, pipe: str) -> None:
-        """Hold `pipe` until a cross-core flag is raised."""
+        """Hold `pipe` until a cross-core flag is raised; its name to disarm it is `cross_name(flag)`."""
         self._check_cross(flag, pipe)
-        self._emit((CrossCoreWaitFlag, flag, mode, pipe))
+        self._emit((CrossCoreWaitFlag, flag, mode, pipe, cross_name(flag) not in self._disarm))
 
     def _check_cross(self, flag: int, pipe: str) -> None:
         self._check_pipe(pipe, f"cross-core flag {flag}")

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.isa.base import PIPE_INDEX, Cost, GmAccess, Instruction
+from ascend_sim.isa.sync import CrossCoreWaitFlag, cross_name
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
 COLUMNS = ("instruction", "dst", "src0", "src1", "tile")
-_OPERAND_COLUMN = {"dst": 1, "src0": 2, "src1": 3}
+OPERAND_COLUMN = {"dst": 1, "src0": 2, "src1": 3}
 
 
 class InstructionTable:
@@ -114,6 +115,11 @@ class Program:
     def per_row(self, name: str) -> NDArray[np.int64]:
         """A property of the instruction table for every row."""
         return self.table.column(name)[self.rows[:, 0]]
+
+    def flag_names(self) -> set[str]:
+        """Everything whose waits can be disarmed in its task."""
+        cross = (i.flag for i in self.table.instructions if isinstance(i, CrossCoreWaitFlag))
+        return {*self.flags, *map(cross_name, cross)}
 
     @property
     def where(self) -> str:

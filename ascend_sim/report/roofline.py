@@ -16,7 +16,7 @@ from ascend_sim.engine.lines import footprint
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.base import PIPES, TRANSFER
 from ascend_sim.isa.sync import Scalar
-from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.kernel.program import OPERAND_COLUMN, InstructionTable, Program
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.report.counts import occurrences
 
@@ -27,8 +27,6 @@ PIPE_KEYS = {
 
 Lines = NDArray[np.bool_]
 """One entry per L2 line of GM, from address 0 on."""
-
-_COLUMN = {"dst": 1, "src0": 2, "src1": 3}
 
 
 class Rooflines:
@@ -126,7 +124,7 @@ def gm_lines(chip: ChipSpec, task: Task, programs: Sequence[Program]) -> tuple[L
         for argument in np.flatnonzero(np.bincount(rows[:, 0])).tolist():
             access = table.accesses[argument]
             assert access is not None
-            operand = rows[rows[:, 0] == argument, _COLUMN[access.region.operand]]
+            operand = rows[rows[:, 0] == argument, OPERAND_COLUMN[access.region.operand]]
             address = bases[operand >> SLOT_SHIFT] + (operand & OFFSET_MASK)
             first, phase = address // line, address % line
             for offset in np.flatnonzero(np.bincount(phase)).tolist():
