@@ -31,6 +31,8 @@ _REMEMBERED = 10_000
 """Settings whose shares are kept."""
 _Key = tuple[int, str, int]
 """Port, direction and m of a class."""
+_Shares = list[tuple[int, str]]
+"""Rate and limit of every class."""
 SETTLE = simpy.events.EventPriority(2)
 """SimPy priority behind all ordinary events of an instant."""
 
@@ -56,12 +58,25 @@ class Transfer:
     number: int = -1
     open: int = 1
     ready: int = 0
-    followers: list[Transfer] = field(default_factory=list)
+    followers: list[Transfer] | None = None
     lines: int = 0
     misses: int = 0
     hbm_bytes: int = 0
     wait_l2: int = 0
     wait_hbm: int = 0
+
+
+class _Timer(simpy.Event):
+    """Calls `what` after `delay` cycles; unlike `simpy.Timeout` with a priority."""
+
+    def __init__(
+        self, env: simpy.Environment, what: Callable[[simpy.Event], None], priority: simpy.events.EventPriority,
+        delay: float = 0,
+    ) -> None:  # fmt: skip
+        self.env = env
+        self.callbacks = [what]
+        self._ok, self._value = True, None
+        env.schedule(self, priority, delay)
 
 
 @dataclass(eq=False, slots=True)
@@ -93,7 +108,7 @@ class Traffic:
         self.hbm = scaled(chip.hbm_bytes_per_cycle())
         self.miss_latency = chip.memory.hbm_latency
         self._classes: dict[_Key, _Class] = {}
-        self._shares: dict[tuple[tuple[_Key, int], ...], list[tuple[int, str]]] = {}
+        self._shares: dict[tuple[tuple[_Key, int], ...], _Shares] = {}
         self._pending: list[tuple[int, int, int, Transfer]] = []
         self._sequence = 0
         self._active: dict[int, Transfer] = {}
@@ -121,15 +136,7 @@ class Traffic:
         self._timer = when
         if when not in self._armed:
             self._armed.add(when)
-            self._call(self._instant, simpy.events.NORMAL, when - self.env.now)
-
-    def _call(
-        self, what: Callable[[simpy.Event], None], priority: simpy.events.EventPriority, delay: float = 0
-    ) -> None:
-        event = simpy.Event(self.env)
-        event._ok, event._value = True, None
-        event.callbacks = [what]
-        self.env.schedule(event, priority, delay)
+            _Timer(self.env, self._instant, simpy.events.NORMAL, when - self.env.now)
 
     def _instant(self, _: simpy.Event) -> None:
         now = int(self.env.now)
@@ -146,12 +153,13 @@ class Traffic:
                 kind.l2 += elapsed
             members = kind.members
             while members and members[0][0] <= served:
-                _, _, transfer, l2, hbm = heapq.heappop(members)
+                _target, _number, transfer, l2, hbm = heapq.heappop(members)
                 transfer.wait_l2 = kind.l2 - l2
                 transfer.wait_hbm = kind.hbm - hbm
                 self._complete(transfer, now)
-        if self._pending and self._pending[0][0] <= now and self.env.peek() <= now:
-            self._call(self._settle, SETTLE)  # behind all others of this instant, who may ask for a start at it
+        pending = self._pending
+        if pending and pending[0][0] <= now and self.env.peek() <= now:
+            _Timer(self.env, self._settle, SETTLE)  # behind all others of this instant, who may ask for a start at it
         else:  # nothing is due, or nobody else is there; whoever asks for a start at this instant arms it once more
             self._settle()
 
@@ -162,10 +170,12 @@ class Traffic:
             return
         del self._active[transfer.number]
         if transfer.misses:
-            transfer.ready = max(transfer.ready, now + self.miss_latency)
+            arrival = now + self.miss_latency
+            if arrival > transfer.ready:
+                transfer.ready = arrival
             self._arriving[transfer.number] = transfer.ready
         transfer.done.succeed(transfer)
-        for follower in transfer.followers:
+        for follower in transfer.followers or ():
             follower.ready = max(follower.ready, transfer.ready)
             self._complete(follower, now)
 
@@ -184,6 +194,8 @@ class Traffic:
         for number in np.unique(fillers[fillers >= oldest]).tolist():
             filler = self._active.get(number)
             if filler is not None:
+                if filler.followers is None:
+                    filler.followers = []
                 filler.followers.append(transfer)
                 transfer.open += 1
             else:
@@ -195,10 +207,11 @@ class Traffic:
         pending = self._pending
         while pending and pending[0][0] <= now:
             self._start(heapq.heappop(pending)[3], now)
-        self._share()
         upcoming = pending[0][0] if pending else _NONE
-        for kind in self._classes.values():
-            over = now - (kind.served - kind.members[0][0]) // kind.rate
+        shares = self._share()
+        for kind, (rate, limit) in zip(self._classes.values(), shares, strict=True):
+            kind.rate, kind.limit = rate, limit
+            over = now - (kind.served - kind.members[0][0]) // rate
             if over < upcoming:
                 upcoming = over
         self._timer = -1
@@ -229,20 +242,21 @@ class Traffic:
         else:
             fetched, victims, _ = self.l2.read(lines, _NO_LINES, number)
             victims += self.l2.write(lines, _NO_LINES, number)[1]
-        transfer.lines = shape.touched
+        touched = transfer.lines = shape.touched
         transfer.misses = fetched
-        transfer.hbm_bytes = (fetched + victims) * self.line
+        moved = fetched + victims
+        transfer.hbm_bytes = moved * self.line
         self.hbm_bytes += transfer.hbm_bytes
         self._active[number] = transfer
-        key = (port, access.direction, ((fetched + victims) << FRACTION) // shape.touched)
+        key = (port, access.direction, (moved << FRACTION) // touched)
         kind = self._classes.get(key)
         if kind is None:
             kind = self._classes[key] = _Class()
-        target = kind.served + (shape.touched * self.line << FRACTION)
+        target = kind.served + (touched * self.line << FRACTION)
         heapq.heappush(kind.members, (target, number, transfer, kind.l2, kind.hbm))
 
-    def _share(self) -> None:
-        """Give every class its rate; the same classes with the same numbers of members always get the same."""
+    def _share(self) -> _Shares:
+        """Rate and limit of every class; the same classes with the same numbers of members always get the same."""
         setting = tuple([(key, len(kind.members)) for key, kind in self._classes.items() if kind.members])
         if len(setting) < len(self._classes):
             self._classes = {key: self._classes[key] for key, _ in setting}
@@ -251,10 +265,9 @@ class Traffic:
             if len(self._shares) >= _REMEMBERED:
                 self._shares.clear()
             shares = self._shares[setting] = self._fill(setting)
-        for kind, share in zip(self._classes.values(), shares, strict=True):
-            kind.rate, kind.limit = share
+        return shares
 
-    def _fill(self, setting: tuple[tuple[_Key, int], ...]) -> list[tuple[int, str]]:
+    def _fill(self, setting: tuple[tuple[_Key, int], ...]) -> _Shares:
         """Progressive filling: raise all rates together, freeze whoever meets a limit, go on with the rest.
 
         Returns (rate, limit) for every ((port, direction, m), members) of `setting`.
