@@ -114,7 +114,9 @@ class CoreRun:
         self._depth = [chip.sync.queue_depth.get(name, 0) for name in PIPES]
         self._outstanding = [chip.sync.outstanding.get(name, 0) for name in PIPES]
         self._issued: list[list[int]] = [[] for _ in PIPES]
-        self._left: list[list[int]] = [[] for _ in PIPES]
+        # When the n-th instruction of a pipe finds its place in the queue free: at once for the first ones, then when an
+        # earlier one leaves the queue.
+        self._left: list[list[int]] = [[self.begin] * depth for depth in self._depth]
         self._sleeping: list[simpy.Event | None] = [None] * len(PIPES)
         self._position = [0] * len(PIPES)
         self._drained = [self.begin] * len(PIPES)
@@ -162,8 +164,7 @@ class CoreRun:
 
     def _scalar(self) -> Process:
         """Issue in order; each instruction costs its issue time and a free slot in the queue of its pipe."""
-        issue, depth, issued, lefts = self._issue, self._depth, self._issued, self._left
-        counts = [0] * len(PIPES)
+        issue, issued, lefts = self._issue, self._issued, self._left
         scalar_rows = zip(*self._queues[0], strict=True)
         t = self.begin
         for p in self._issue_pipe:
@@ -173,9 +174,9 @@ class CoreRun:
                 if kind == BARRIER_ALL:
                     t += issue
                     self._wake_pipes()
-                    if not self._all_drained(counts):
+                    if not self._all_drained():
                         self._drain = self.env.event()
-                        self._drain_counts, self._drain_row = counts, i
+                        self._drain_row = i
                         yield self._drain
                     t = max(t, *self._drained) + self._barrier_latency
                 else:
@@ -183,20 +184,17 @@ class CoreRun:
                 self.end[i] = self.retire[i] = t
                 continue
             t += issue
-            n = counts[p]
-            if n >= depth[p]:
-                left = lefts[p]
-                slot = n - depth[p]
-                if len(left) <= slot:
-                    self._want_pipe, self._want_slot = p, slot
-                    self._want = self.env.event()
-                    self._wake_pipes()
-                    yield self._want
-                if left[slot] > t:
-                    self.queue_full += left[slot] - t
-                    t = left[slot]
-            counts[p] = n + 1
-            issued[p].append(t)
+            queue, left = issued[p], lefts[p]
+            n = len(queue)
+            if n >= len(left):
+                self._want_pipe, self._want_slot = p, n
+                self._want = self.env.event()
+                self._wake_pipes()
+                yield self._want
+            if left[n] > t:
+                self.queue_full += left[n] - t
+                t = left[n]
+            queue.append(t)
         self._wake_pipes()
         self.finish = max(self.finish, t)
 
@@ -211,8 +209,8 @@ class CoreRun:
                 self._hungry -= 1
                 sleeper.succeed()
 
-    def _all_drained(self, counts: list[int]) -> bool:
-        return all(self._position[p] == counts[p] for p in range(1, len(PIPES)))
+    def _all_drained(self) -> bool:
+        return all(self._position[p] == len(self._issued[p]) for p in range(1, len(PIPES)))
 
     def _wake_scalar(self) -> None:
         """Before a pipe sleeps: if a pipe has nothing to do, the scalar unit goes on as soon as its slot is known.
@@ -229,7 +227,7 @@ class CoreRun:
         self._drained[p] = over
         self._hungry += 1
         self._wake_scalar()
-        if self._drain is not None and self._all_drained(self._drain_counts):
+        if self._drain is not None and self._all_drained():
             drain, self._drain = self._drain, None
             drain.succeed()
 
@@ -361,7 +359,7 @@ class CoreRun:
         """For every pipe that did not come to its end: its name, the row at its head, and whether that is issued."""
         heads = []
         for p in range(1, len(PIPES)):
-            done = len(self._left[p])
+            done = len(self._left[p]) - self._depth[p]
             if done < self._lengths[p]:
                 heads.append((PIPES[p], self._queues[p][0][done], done < len(self._issued[p])))
         return heads
@@ -370,7 +368,7 @@ class CoreRun:
         """The row before which the scalar unit stands, and the pipe whose queue is full ("ALL" at a barrier)."""
         p = self._want_pipe
         if self._want is not None and len(self._left[p]) <= self._want_slot:
-            return self._queues[p][0][self._want_slot + self._depth[p]], PIPES[p]
+            return self._queues[p][0][self._want_slot], PIPES[p]
         return (self._drain_row, "ALL") if self._drain is not None else None
 
     def flag_overflow(self) -> str | None:
