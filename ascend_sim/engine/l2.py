@@ -27,31 +27,21 @@ class L2Cache:
     def __init__(self, capacity: int) -> None:
         self.capacity = max(capacity, 1)
         self._stamp = np.full(1024, _NEVER, np.int64)
-        self._filler = np.full(1024, -1, np.int64)
         self._dirty = np.zeros(self.capacity, np.bool_)
-        self._clock = 0
-        self._transfers = 0
-
-    def next_number(self) -> int:
-        """A number for the next transfer; never used twice in the life of the cache."""
-        self._transfers += 1
-        return self._transfers
+        self.clock = 0
 
     def _reach(self, last: int) -> None:
         """Remember lines up to `last`."""
-        size = max(last + 1, 2 * len(self._stamp))
-        for name, value in (("_stamp", _NEVER), ("_filler", -1)):
-            old = getattr(self, name)
-            new = np.full(size, value, np.int64)
-            new[: len(old)] = old
-            setattr(self, name, new)
+        stamps = np.full(max(last + 1, 2 * len(self._stamp)), _NEVER, np.int64)
+        stamps[: len(self._stamp)] = self._stamp
+        self._stamp = stamps
 
-    def _allocate(self, lines: Lines, count: int, transfer: int, dirty: bool) -> int:
+    def _allocate(self, lines: Lines, count: int, dirty: bool) -> int:
         """Give `count` absent lines a place; returns how many dirty lines had to leave."""
         capacity = self.capacity
-        stamps = np.arange(self._clock, self._clock + count)
-        first = self._clock % capacity
-        self._clock += count
+        stamps = np.arange(self.clock, self.clock + count)
+        first = self.clock % capacity
+        self.clock += count
         places = slice(first, first + count) if first + count <= capacity else stamps[-capacity:] % capacity
         victims = int(np.count_nonzero(self._dirty[places]))
         if dirty:
@@ -59,37 +49,41 @@ class L2Cache:
         if dirty or victims:
             self._dirty[places] = dirty
         self._stamp[lines] = stamps
-        self._filler[lines] = transfer
         return victims
 
-    def resident(self, lines: Lines) -> NDArray[np.bool_]:
-        """Which of `lines` are in the cache now."""
+    def stamps(self, lines: Lines) -> NDArray[np.int64]:
+        """When each of `lines` was allocated last; those stamped before `clock` - `capacity` are no longer there."""
         last = lines.stop - 1 if isinstance(lines, slice) else int(lines[-1]) if len(lines) else 0
         if last >= len(self._stamp):
             self._reach(last)
-        return self._stamp[lines] >= self._clock - self.capacity
+        return self._stamp[lines]
 
-    def read(self, lines: Lines, bypass: NDArray[np.int64], transfer: int) -> tuple[int, int, NDArray[np.int64]]:
+    def resident(self, lines: Lines) -> NDArray[np.bool_]:
+        """Which of `lines` are in the cache now."""
+        return self.stamps(lines) >= self.clock - self.capacity
+
+    def read(self, lines: Lines, bypass: NDArray[np.int64]) -> tuple[int, int, NDArray[np.int64]]:
         """Read `lines`, of which those at positions `bypass` are fetched without being kept.
 
-        Returns (lines from HBM, dirty lines written back, for every hit line the transfer that it came with).
+        Returns (lines from HBM, dirty lines written back, the stamps of the lines that were there).
         """
-        present = self.resident(lines)
+        stamps = self.stamps(lines)
+        present = stamps >= self.clock - self.capacity
         count, hits = len(present), int(np.count_nonzero(present))
         if not hits and not len(bypass):
-            return count, self._allocate(lines, count, transfer, False), _NO_LINES
-        fillers = self._filler[lines]
-        if hits < count:
-            fillers = fillers[present]
+            return count, self._allocate(lines, count, False), _NO_LINES
+        if hits == count and not len(bypass):
+            return 0, 0, stamps
+        found = stamps[present]
         fetched = count - hits
         missing = ~present
         if len(bypass):
             fetched += int(np.count_nonzero(present[bypass]))
             missing[bypass] = False
         absent = as_array(lines)[missing]
-        return fetched, (self._allocate(absent, len(absent), transfer, False) if len(absent) else 0), fillers
+        return fetched, (self._allocate(absent, len(absent), False) if len(absent) else 0), found
 
-    def write(self, lines: Lines, partial: NDArray[np.int64], transfer: int) -> tuple[int, int]:
+    def write(self, lines: Lines, partial: NDArray[np.int64]) -> tuple[int, int]:
         """Write `lines`; those at positions `partial` are not covered whole: an absent one is fetched.
 
         Returns (lines from HBM, dirty lines written back).
@@ -98,11 +92,11 @@ class L2Cache:
         fetched = int(np.count_nonzero(~present[partial])) if len(partial) else 0
         hits = int(np.count_nonzero(present))
         if not hits:
-            return fetched, self._allocate(lines, len(present), transfer, True)
+            return fetched, self._allocate(lines, len(present), True)
         victims = 0
         if hits < len(present):
             absent = as_array(lines)[~present]
-            victims = self._allocate(absent, len(absent), transfer, True)
+            victims = self._allocate(absent, len(absent), True)
             present = self.resident(lines)  # to bring lines in may have driven some of the others out
         self._dirty[self._stamp[lines][present] % self.capacity] = True
         return fetched, victims
@@ -112,4 +106,4 @@ class L2Cache:
         lines = np.arange(first, last, dtype=np.int64)
         absent = lines[~self.resident(lines)]
         if len(absent):
-            self._allocate(absent, len(absent), -1, False)
+            self._allocate(absent, len(absent), False)

@@ -28,7 +28,7 @@ PORT, L2_SHARE, HBM_SHARE = "port", "L2 share", "HBM share"
 _NONE = 1 << 62
 _NO_LINES = np.empty(0, np.int64)
 _REMEMBERED = 10_000
-"""Settings whose shares are kept."""
+"""Settings whose shares are kept, and fills before those that are through are dropped."""
 _Key = tuple[int, str, int]
 """Port, direction and m of a class."""
 _Shares = list[tuple[int, str]]
@@ -47,7 +47,7 @@ class Transfer:
     """One GM transfer in flight; `done` fires with the transfer at its last cycle.
 
     `open` counts what is still to come: its own bytes and the fills of other transfers that it hits. `ready` is the cycle
-    at which the last of its lines has come out of HBM.
+    at which the last of its lines has come out of HBM, `stamp` the time of the L2 when it began.
     """
 
     order: int
@@ -55,9 +55,9 @@ class Transfer:
     address: int
     done: simpy.Event
     start: int = 0
-    number: int = -1
     open: int = 1
     ready: int = 0
+    stamp: int = 0
     followers: list[Transfer] | None = None
     lines: int = 0
     misses: int = 0
@@ -111,8 +111,8 @@ class Traffic:
         self._shares: dict[tuple[tuple[_Key, int], ...], _Shares] = {}
         self._pending: list[tuple[int, int, int, Transfer]] = []
         self._sequence = 0
-        self._active: dict[int, Transfer] = {}
-        self._arriving: dict[int, int] = {}
+        self._started = 0
+        self._fills: list[Transfer] = []
         self._advanced = 0
         self._timer = -1
         self._armed: set[int] = set()
@@ -168,38 +168,38 @@ class Traffic:
         transfer.open -= 1
         if transfer.open:
             return
-        del self._active[transfer.number]
         if transfer.misses:
             arrival = now + self.miss_latency
             if arrival > transfer.ready:
                 transfer.ready = arrival
-            self._arriving[transfer.number] = transfer.ready
         transfer.done.succeed(transfer)
         for follower in transfer.followers or ():
             follower.ready = max(follower.ready, transfer.ready)
             self._complete(follower, now)
 
-    def _oldest(self, now: int) -> int:
-        """The first transfer whose lines are still on their way."""
-        arriving = self._arriving
-        while arriving and arriving[first := next(iter(arriving))] <= now:
-            del arriving[first]
-        return min(next(iter(self._active), _NONE), min(arriving, default=_NONE))
+    def _forget_fills(self, now: int) -> None:
+        """Drop the transfers at the front whose lines have all arrived."""
+        arrived = 0
+        while arrived < len(self._fills) and not self._fills[arrived].open and self._fills[arrived].ready <= now:
+            arrived += 1
+        del self._fills[:arrived]
 
-    def _await_fills(self, transfer: Transfer, fillers: NDArray[np.int64], now: int) -> None:
-        """A reader that hits lines which are still on their way cannot be done before they are there."""
-        oldest = self._oldest(now)
-        if fillers.max() < oldest:
+    def _await_fills(self, transfer: Transfer, stamps: NDArray[np.int64], now: int) -> None:
+        """A reader that hits lines which are still on their way (`stamps` tell whose) cannot be done before they are there."""
+        self._forget_fills(now)
+        if not self._fills or stamps.max() < self._fills[0].stamp:
             return
-        for number in np.unique(fillers[fillers >= oldest]).tolist():
-            filler = self._active.get(number)
-            if filler is not None:
-                if filler.followers is None:
-                    filler.followers = []
-                filler.followers.append(transfer)
-                transfer.open += 1
-            else:
-                transfer.ready = max(transfer.ready, self._arriving.get(number, 0))
+        begins = np.array([fill.stamp for fill in self._fills])
+        owners = np.searchsorted(begins, stamps[stamps >= begins[0]], "right") - 1
+        for owner in np.unique(owners).tolist():
+            fill = self._fills[owner]
+            if not fill.open:
+                transfer.ready = max(transfer.ready, fill.ready)
+                continue
+            if fill.followers is None:
+                fill.followers = []
+            fill.followers.append(transfer)
+            transfer.open += 1
 
     def _settle(self, _: simpy.Event | None = None) -> None:
         """Start what is due, share the bandwidth anew, and set the timer to the next start or completion."""
@@ -230,30 +230,34 @@ class Traffic:
         access = transfer.access
         first, phase = divmod(transfer.address, self.line)
         _, shape, port = self._shapes.get((id(access), phase)) or self._shape(access, phase)
-        transfer.number = number = self.l2.next_number()
+        self._started += 1
+        transfer.stamp = self.l2.clock
         lines = shape.at(first)
         if access.direction == "read":
             tails = shape.tails if self.refetch_tail else _NO_LINES
-            fetched, victims, fillers = self.l2.read(lines, tails, number)
-            if len(fillers):
-                self._await_fills(transfer, fillers, now)
+            fetched, victims, stamps = self.l2.read(lines, tails)
+            if len(stamps):
+                self._await_fills(transfer, stamps, now)
         elif access.direction == "write":
-            fetched, victims = self.l2.write(lines, shape.partial, number)
+            fetched, victims = self.l2.write(lines, shape.partial)
         else:
-            fetched, victims, _ = self.l2.read(lines, _NO_LINES, number)
-            victims += self.l2.write(lines, _NO_LINES, number)[1]
+            fetched, victims, _ = self.l2.read(lines, _NO_LINES)
+            victims += self.l2.write(lines, _NO_LINES)[1]
+        if self.l2.clock > transfer.stamp:
+            self._fills.append(transfer)
+            if len(self._fills) > _REMEMBERED:
+                self._forget_fills(now)
         touched = transfer.lines = shape.touched
         transfer.misses = fetched
         moved = fetched + victims
         transfer.hbm_bytes = moved * self.line
         self.hbm_bytes += transfer.hbm_bytes
-        self._active[number] = transfer
         key = (port, access.direction, (moved << FRACTION) // touched)
         kind = self._classes.get(key)
         if kind is None:
             kind = self._classes[key] = _Class()
         target = kind.served + (touched * self.line << FRACTION)
-        heapq.heappush(kind.members, (target, number, transfer, kind.l2, kind.hbm))
+        heapq.heappush(kind.members, (target, self._started, transfer, kind.l2, kind.hbm))
 
     def _share(self) -> _Shares:
         """Rate and limit of every class; the same classes with the same numbers of members always get the same."""

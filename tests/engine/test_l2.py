@@ -23,11 +23,11 @@ def lines(*numbers: int) -> np.ndarray:
 
 def read(l2: L2Cache, *numbers: int, bypass: tuple[int, ...] = ()) -> tuple[int, int]:
     """(lines fetched, dirty lines written back)."""
-    return l2.read(lines(*numbers), lines(*bypass), l2.next_number())[:2]
+    return l2.read(lines(*numbers), lines(*bypass))[:2]
 
 
 def write(l2: L2Cache, *numbers: int, partial: tuple[int, ...] = ()) -> tuple[int, int]:
-    return l2.write(lines(*numbers), lines(*partial), l2.next_number())
+    return l2.write(lines(*numbers), lines(*partial))
 
 
 def test_cold_then_hit() -> None:
@@ -134,14 +134,13 @@ def test_against_a_plain_list(capacity: int, refetch: bool, requests: list[tuple
     for direction, region, address in requests:
         shape = footprint(region, address % 512, 512)
         touched = shape.lines + address // 512
-        number = l2.next_number()
         if direction == "read":
-            got = l2.read(touched, shape.tails if refetch else NONE, number)[:2]
+            got = l2.read(touched, shape.tails if refetch else NONE)[:2]
         elif direction == "write":
-            got = l2.write(touched, shape.partial, number)
+            got = l2.write(touched, shape.partial)
         else:
-            fetched, left, _ = l2.read(touched, NONE, number)
-            got = fetched, left + l2.write(touched, NONE, number)[1]
+            fetched, left, _ = l2.read(touched, NONE)
+            got = fetched, left + l2.write(touched, NONE)[1]
         move = Move(0, 0, direction, region, address, 1)  # type: ignore[arg-type]
         begin(move, cache, 512, refetch)
         assert got == (move.fetched, move.victims)
