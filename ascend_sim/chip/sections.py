@@ -88,10 +88,15 @@ class Clock(Section):
 
 
 class Alignment(Section):
-    """Addresses and lengths of local memory come in blocks; cube operands in fractals."""
+    """Addresses and lengths of local memory come in blocks; operands of the cube in fractals, its results in larger ones."""
 
     block: Bytes
     fractal: Bytes
+    accumulator: Bytes
+
+    def unit(self, space: str) -> int:
+        """What an address in `space` must be a multiple of, in bytes."""
+        return {"GM": 1, "L0A": self.fractal, "L0B": self.fractal, "L0C": self.accumulator}.get(space, self.block)
 
 
 class CubeRate(Section):

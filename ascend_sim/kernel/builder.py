@@ -19,7 +19,6 @@ from ascend_sim.isa.vector import Duplicate, ReduceRows, TransposeBlocks, Vector
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
-_ADDRESS_UNIT = {"L1": 32, "UB": 32, "L0A": 512, "L0B": 512, "L0C": 1024, "BT": 32, "FB": 32, "GM": 1}
 """Bytes that an address of each space must be a multiple of: a DMA block, or a fractal."""
 
 
@@ -94,7 +93,7 @@ class KernelBuilder:
     def allocate(self, buffer: str, size: int, name: str, unit: int = 0) -> int:
         """Address of `size` fresh bytes of a buffer, aligned to `unit`; SimError when the buffer overflows."""
         self._check_buffer(buffer, name)
-        unit = unit or _ADDRESS_UNIT[buffer]
+        unit = unit or self.chip.alignment.unit(buffer)
         start = -(-self._used.get(buffer, 0) // unit) * unit
         capacity = self.chip.buffers[buffer]  # type: ignore[index]
         if start + size > capacity:
@@ -340,7 +339,7 @@ class KernelBuilder:
                     if region.operand == operand:
                         extent[index] = max(extent[index], region.extent)
                         capacity[index] = -1 if region.space == "GM" else self.chip.buffers[region.space]
-                        unit[index] = _ADDRESS_UNIT[region.space]
+                        unit[index] = self.chip.alignment.unit(region.space)
             if not extent.any():
                 continue
             kinds = program.rows[:, 0]

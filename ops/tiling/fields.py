@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -228,8 +228,3 @@ class GradWeightTiling(_Tiling):
     def tiling_key(self) -> int:
         """The vendor's kernel key, which is the template."""
         return self.template
-
-
-def field_names(tiling: type[_Tiling]) -> list[str]:
-    """Our names of a tiling's fields."""
-    return [f.name for f in fields(tiling)]
