@@ -1,4 +1,4 @@
-"""The cube: Mmad (L0A x L0B into L0C) and Fixpipe (L0C to GM with cast and optional atomic add).
+"""The cube: Mmad (L0A x L0B into L0C) and Fixpipe (L0C to GM with cast and optional atomic add), FixpipeNd to row-major GM.
 
 L0C holds [N1][M1*16][16] fp32 (NZ fractals).
 """
@@ -145,17 +145,10 @@ class Fixpipe(Instruction):
         return chip.path("L0C", "GM").pipe
 
     def cost(self, chip: ChipSpec) -> Cost:
-        path, unit = chip.path("L0C", "GM"), self._unit(chip)
-        return Cost(unit.head + path.head, unit.head + path.head, 0, unit.latency + path.latency)
-
-    @staticmethod
-    def _unit(chip: ChipSpec) -> FixpipeUnit:
-        if chip.fixpipe is None:
-            raise SimError(f"{chip.name} ({chip.identity.arch}) has no Fixpipe (chip file, fixpipe)")
-        return chip.fixpipe
+        return _fixpipe_cost(chip)
 
     def gm_access(self, chip: ChipSpec) -> GmAccess | None:
-        rate = self._unit(chip).rate(self.itemsize, channel_split=self.itemsize == 4 and self.c0 == 8)
+        rate = _fixpipe(chip).rate(self.itemsize, channel_split=self.itemsize == 4 and self.c0 == 8)
         port = chip.path("L0C", "GM").bytes_per_cycle
         return GmAccess("atomic" if self.atomic_add else "write", self.writes()[0], min(rate, port))
 
@@ -190,3 +183,66 @@ class Fixpipe(Instruction):
 
     def path(self) -> str:
         return "L0C->GM"
+
+
+@dataclass(frozen=True)
+class FixpipeNd(Instruction):
+    """`m` x `n` of an L0C tile of `m_padded` rows to GM row by row (ND), rows `dst_stride` bytes apart, as `dtype`.
+
+    The Fixpipe's rate is that of its other layouts: a separate one for ND is not in the chip files.
+    """
+
+    m: int
+    n: int
+    m_padded: int
+    dtype: str
+    dst_stride: int
+
+    name = "fixpipe_nd"
+    kind = TRANSFER
+
+    @property
+    def itemsize(self) -> int:
+        return int(numpy_dtype(self.dtype).itemsize)
+
+    def pipe(self, chip: ChipSpec) -> str:
+        return chip.path("L0C", "GM").pipe
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        return _fixpipe_cost(chip)
+
+    def gm_access(self, chip: ChipSpec) -> GmAccess | None:
+        rate = min(_fixpipe(chip).rate(self.itemsize), chip.path("L0C", "GM").bytes_per_cycle)
+        return GmAccess("write", self.writes()[0], rate)
+
+    def reads(self) -> tuple[Region, ...]:
+        return (Region("src0", "L0C", self.m * SIDE * 4, self.m_padded * SIDE * 4, ceil_div(self.n, SIDE)),)
+
+    def writes(self) -> tuple[Region, ...]:
+        return (Region("dst", "GM", self.n * self.itemsize, self.dst_stride, self.m),)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        columns = ceil_div(self.n, SIDE)
+        tile = memory.array(
+            "L0C", src0, (columns, self.m, SIDE), np.float32, (self.m_padded * SIDE * 4, SIDE * 4, 4)
+        ).transpose(1, 0, 2)
+        rows = np.ascontiguousarray(tile).reshape(self.m, columns * SIDE)[:, : self.n]
+        saturate = memory.model.fixpipe_saturates(self.itemsize)
+        return rows if self.dtype == "float32" and not saturate else cast(rows, self.dtype, saturate=saturate)
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        memory.array("GM", dst, pending.shape, pending.dtype, (self.dst_stride, self.itemsize))[...] = pending
+
+    def path(self) -> str:
+        return "L0C->GM"
+
+
+def _fixpipe(chip: ChipSpec) -> FixpipeUnit:
+    if chip.fixpipe is None:
+        raise SimError(f"{chip.name} ({chip.identity.arch}) has no Fixpipe (chip file, fixpipe)")
+    return chip.fixpipe
+
+
+def _fixpipe_cost(chip: ChipSpec) -> Cost:
+    path, unit = chip.path("L0C", "GM"), _fixpipe(chip)
+    return Cost(unit.head + path.head, unit.head + path.head, 0, unit.latency + path.latency)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ascend_sim.errors import SimError
-from ascend_sim.isa.cube import Fixpipe, Mmad
+from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, PipeBarrier, Scalar, SetFlag, WaitFlag, cross_name
@@ -258,6 +258,10 @@ class KernelBuilder:
     ) -> None:
         """L0C to GM; see `Fixpipe`."""
         self._emit((Fixpipe, m, n, m_padded, dtype, c0, dst_stride, atomic_add), dst, src)
+
+    def fixpipe_nd(self, dst: int, src: int, m: int, n: int, m_padded: int, dtype: str, dst_stride: int) -> None:
+        """L0C to rows in GM; see `FixpipeNd`."""
+        self._emit((FixpipeNd, m, n, m_padded, dtype, dst_stride), dst, src)
 
     def l0c_to_ub(self, dst: int, src: int, rows: int, columns: int, m_padded: int, dtype: str) -> None:
         """L0C to UB; see `L0cToUb`."""

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from workbench import CHIP, Workbench
 
-from ascend_sim.isa.cube import Fixpipe, Mmad
+from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
 from ascend_sim.memory.gm import gm_operand
 
 DTYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "hf32": np.float32}
@@ -138,6 +138,30 @@ def test_fixpipe(m: int, n: int, more: int, dtype: str, split: bool, atomic: boo
                 value = tile[(j // 16) * rows * 16 + i * 16 + j % 16].astype(out)
                 place = (block * pitch) // out.itemsize + i * c0 + c
                 wanted[place] = held[place] + value if atomic else value
+    np.testing.assert_array_equal(got.view(np.uint8), wanted.view(np.uint8))
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 40), st.integers(1, 40), st.sampled_from(["float16", "bfloat16", "float32"]), st.integers(0, 9))
+def test_fixpipe_nd_writes_rows(m: int, n: int, dtype: str, gap: int) -> None:
+    """Each element to its place in its row; what lies between the rows stays."""
+    bench, out = Workbench(), np.dtype(DTYPES[dtype])
+    rng = np.random.default_rng(m * 41 + n)
+    rows = up(m, 16) * 16
+    tile = rng.integers(-64, 65, up(n, 16) * rows * 16).astype(np.float32)
+    bench.memory.buffers["L0C"] = np.zeros(2 * 1024 + tile.nbytes, np.uint8)
+    bench.put("L0C", 1024, tile)
+    pitch = (n + gap) * out.itemsize
+    held = rng.integers(-4, 5, m * (n + gap)).astype(np.float32).astype(out)
+    bench.memory.gm[1] = np.zeros(64 + held.nbytes, np.uint8)  # type: ignore[index]
+    target = gm_operand(1, 32)
+    bench.put("GM", target, held)
+    bench.do(FixpipeNd(m, n, rows, dtype, pitch), target, 1024)
+    wanted = held.copy()
+    for i in range(m):
+        for j in range(n):
+            wanted[i * (n + gap) + j] = tile[(j // 16) * rows * 16 + i * 16 + j % 16].astype(out)
+    got = bench.get("GM", target, out, len(held))
     np.testing.assert_array_equal(got.view(np.uint8), wanted.view(np.uint8))
 
 

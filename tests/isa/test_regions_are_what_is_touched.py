@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from workbench import Workbench, covered
 
 from ascend_sim.isa.base import Instruction
-from ascend_sim.isa.cube import Fixpipe, Mmad
+from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, Fill
 from ascend_sim.isa.vector import Duplicate, ReduceRows, TransposeBlocks, VectorBinary, VectorCast
@@ -46,6 +46,8 @@ CASES: list[tuple[Instruction, int, int, int]] = [
     (Fixpipe(10, 40, 32, "float32", 8, 400), GM1, 1024, 0),
     (Fixpipe(10, 24, 16, "float32", 8, 400, True), GM1, 1024, 0),
     (Fixpipe(10, 24, 16, "bfloat16", 16, 400, True), GM1, 1024, 0),
+    (FixpipeNd(10, 40, 16, "float16", 92), GM1, 1024, 0),
+    (FixpipeNd(10, 21, 32, "float32", 100), GM1, 1024, 0),
     (VectorBinary("add", "float16", 37), 512, 64, 1024),
     (VectorBinary("max", "float32", 9), 512, 64, 1024),
     (VectorCast("float32", "float16", 21, "RINT"), 512, 64, 0),
