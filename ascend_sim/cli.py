@@ -110,6 +110,9 @@ def run(
         int, typer.Option(min=1, help="Events in trace.json at most; beyond, cores are left out.")
     ] = 500_000,
     max_cycles: Annotated[int | None, typer.Option(min=1, help="Stop a run that gets longer than this.")] = None,
+    msprof: Annotated[
+        bool, typer.Option("--msprof", help="With --out: also the folders of the vendor's msprof op simulator.")
+    ] = False,
     accumulate: Annotated[str, typer.Option(help="Model of the cube's sums: blas, chunk or exact_group.")] = "blas",
     overflow: Annotated[str | None, typer.Option(help="inf_nan or saturate; default: the chip's.")] = None,
 ) -> None:
@@ -119,7 +122,7 @@ def run(
         try:
             code = _run(
                 case, chip, cube_math_type, mode, input, out, json_output, tiling, block_dim, l2, deterministic, conformance,
-                trace_limit, max_cycles, progress, plan, accumulate, overflow,
+                trace_limit, max_cycles, progress, plan, accumulate, overflow, msprof,
             )  # fmt: skip
         finally:
             progress.close()
@@ -130,10 +133,12 @@ def _run(
     name: str, chip: str | None, cube_math_type: int | None, mode: str, tensors: Path | None, out: Path | None, as_json: bool,
     tiling: str | None, block_dim: str | None, l2: str | None, deterministic: bool | None, conformance: str | None,
     trace_limit: int, max_cycles: int | None, progress: _Progress, plan: bool, accumulate: str, overflow: str | None,
+    msprof: bool,
 ) -> int:  # fmt: skip
     from ascend_sim.api import TensorSpec, check_fits, conv_tbc_backward, convolution_backward
     from ascend_sim.chip import load_chip
     from ascend_sim.ops.case import load_case, make_tensors
+    from ascend_sim.report.msprof import check_msprof
     from ascend_sim.report.pages import plan_table
     from ascend_sim.report.text import render
     from ascend_sim.runtime import MODES
@@ -144,6 +149,8 @@ def _run(
     for option, text in options.items():
         if text is not None and not text.strip():
             raise SimError(f"--{option}: nothing given; leave the option out for its default")
+    if msprof and (out is None or mode == "functional"):
+        raise SimError("--msprof: needs a folder (--out DIR) and a mode with time (full or timing)")
     case = load_case(name)
     if tensors is not None:
         case = case.with_file(tensors)
@@ -151,6 +158,8 @@ def _run(
     check_fits(case.tensors, spec)
     if out is not None:
         _make_folder(out)
+        if msprof:
+            check_msprof(out)
     if mode == "timing" and tensors is None:
         values: dict[str, Any] = {key: TensorSpec(shape, dtype) for key, (shape, dtype) in case.tensors.items()}
     else:
@@ -171,7 +180,7 @@ def _run(
         accumulate=accumulate,
         overflow=overflow,
     )  # fmt: skip
-    written = _write(result, spec, out, trace_limit) if out is not None else []
+    written = _write(result, spec, out, trace_limit, msprof) if out is not None else []
     progress.close()
     if as_json:
         print(json.dumps(result.report.to_dict(), indent=1))
@@ -191,14 +200,16 @@ def _make_folder(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
 
 
-def _write(result: Any, chip: Any, out: Path, trace_limit: int) -> list[Path]:
+def _write(result: Any, chip: Any, out: Path, trace_limit: int, msprof: bool) -> list[Path]:
     from ascend_sim.ops.tensor_files import save_tensors
     from ascend_sim.report.files import write_json
+    from ascend_sim.report.msprof import remove_msprof, write_msprof
     from ascend_sim.report.timeline_file import write_timeline
     from ascend_sim.report.trace import write_trace
 
     for name in ("trace.json", "timeline.npz", "gradients.npz"):  # of an older run, which this one may not replace
         (out / name).unlink(missing_ok=True)
+    remove_msprof(out)
     written = [out / "report.json"]
     write_json(written[0], result.report.to_dict())
     if result.timeline is not None:
@@ -208,6 +219,8 @@ def _write(result: Any, chip: Any, out: Path, trace_limit: int) -> list[Path]:
     if result.gradients:
         written.append(out / "gradients.npz")
         save_tensors(written[-1], {name: (array, result.dtypes[name]) for name, array in result.gradients.items()})
+    if msprof:
+        written.append(write_msprof(out, result.timeline, result.tasks, chip, trace_limit))
     return written
 
 

@@ -258,9 +258,10 @@ def _columns(task: int, run: CoreRun, core: int, launch: int) -> ProgramRun:
     count = len(program)
     start, end = np.asarray(run.start, np.int64), np.asarray(run.end, np.int64)
     stall, cause = stall_columns(program, run.begin, start, end, run.limited)
-    l2_wait, hbm_wait = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    for row, (l2, hbm) in run.shared.items():
-        l2_wait[row], hbm_wait[row] = l2, hbm
+    shared = np.zeros((4, count), np.int64)
+    if run.shared:
+        shared[:, list(run.shared)] = np.asarray(list(run.shared.values()), np.int64).T
+    l2_wait, hbm_wait, l2_hits, l2_misses = shared
     retire = np.asarray(run.retire, np.int64)
     return ProgramRun(
         task,
@@ -275,6 +276,8 @@ def _columns(task: int, run: CoreRun, core: int, launch: int) -> ProgramRun:
         cause,
         l2_wait,
         hbm_wait,
+        l2_hits,
+        l2_misses,
         run.queue_full,
         launch,
     )

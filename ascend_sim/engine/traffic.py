@@ -47,7 +47,8 @@ class Transfer:
     """One GM transfer in flight; `done` fires with the transfer at its last cycle.
 
     `open` counts what is still to come: its own bytes and the fills of other transfers that it hits. `ready` is the cycle
-    at which the last of its lines has come out of HBM, `stamp` the time of the L2 when it began.
+    at which the last of its lines has come out of HBM, `stamp` the time of the L2 when it began. Of its distinct lines
+    `hits` were in the L2 and `allocated` got a place there.
     """
 
     order: int
@@ -61,6 +62,8 @@ class Transfer:
     followers: list[Transfer] | None = None
     lines: int = 0
     misses: int = 0
+    hits: int = 0
+    allocated: int = 0
     hbm_bytes: int = 0
     wait_l2: int = 0
     wait_hbm: int = 0
@@ -249,6 +252,8 @@ class Traffic:
                 self._forget_fills(now)
         touched = transfer.lines = shape.touched
         transfer.misses = fetched
+        transfer.allocated = self.l2.clock - transfer.stamp
+        transfer.hits = len(shape.lines) - (fetched if access.direction == "read" else transfer.allocated)
         moved = fetched + victims
         transfer.hbm_bytes = moved * self.line
         self.hbm_bytes += transfer.hbm_bytes

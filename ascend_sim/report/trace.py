@@ -155,7 +155,7 @@ class _Writer:
 
     def _program(self, process: int, run: ProgramRun) -> None:
         self._tables.append(run.program.table)
-        arrows = _flag_arrows(run, self._numbers) | self._cross.get(id(run), {})
+        arrows = flag_arrows(run, self._numbers) | self._cross.get(id(run), {})
         pipes = run.program.per_row("pipe")
         for number in np.unique(pipes).tolist():
             place = f'"pid":{process},"tid":{THREADS[PIPES[number]][1]}'
@@ -220,7 +220,7 @@ def _address(operand: tuple[str, int, str], addresses: list[int], names: list[st
     return f',"{name}":"{space}+{value:#x}"'
 
 
-def _flag_arrows(run: ProgramRun, numbers: Iterator[int]) -> _Arrows:
+def flag_arrows(run: ProgramRun, numbers: Iterator[int]) -> _Arrows:
     """Arrows inside a core: from the k-th set of a flag to its k-th wait; a disarmed wait has none."""
     program = run.program
     table, arguments = program.table, program.rows[:, 0]

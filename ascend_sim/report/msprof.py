@@ -1,0 +1,315 @@
+"""The folders that users of the vendor's `msprof op simulator` know: one OPPROF_* for every kernel of a call.
+
+    msprof/OPPROF_05_grad_input/
+        OpBasicInfo.csv  PipeUtilization.csv  ArithmeticUtilization.csv  Memory.csv  MemoryL0.csv  MemoryUB.csv
+        L2Cache.csv  ResourceConflictRatio.csv
+        simulator/trace.json
+        simulator/core0.cubecore0/core0.cubecore0_instr_exe.csv, core0.cubecore0_code_exe.csv, trace.json
+
+Column names are the vendor's (configs/msprof.yaml), figures the model's; what it does not know is an empty cell
+(docs/msprof.md). No date and no random letters stand in a name: the same run gives the same files.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.engine.task import Task
+from ascend_sim.engine.timeline import ProgramRun, Timeline
+from ascend_sim.errors import SimError
+from ascend_sim.isa.base import CROSS_SET, DISARMED, PIPES, SET, WAIT
+from ascend_sim.report.counts import bytes_of
+from ascend_sim.report.files import atomic_write
+from ascend_sim.report.msprof_figures import Value, Work, figures
+from ascend_sim.report.trace import THREADS, flag_arrows
+
+FOLDER = "msprof"
+MARKER = "README.txt"
+_MARK = "Written by ascend-sim: simulated kernels in the layout of the vendor's operator profiler.\n"
+_HEADS_OF = {"dav-1001": "dav-2002"}  # assumed: no list of its own is published
+_BASIC = "OpBasicInfo"
+_US_DECIMALS = 4
+_TS_DECIMALS = 9
+
+
+@dataclass
+class _Core:
+    """One core of a kernel: its name in the tree and what ran on it, in the order of time."""
+
+    name: str
+    runs: list[ProgramRun] = field(default_factory=list)
+
+
+def write_msprof(
+    out: str | Path, timeline: Timeline, tasks: Sequence[Task], chip: ChipSpec, trace_limit: int = 500_000
+) -> Path:
+    """Write `out`/msprof, in place of an earlier one; returns that folder.
+
+    Beyond `trace_limit` instructions of a kernel, cores are left out of its traces (the highest first), never out of tables.
+    Raises SimError when something is there that this did not write.
+    """
+    folder = Path(out) / FOLDER
+    check_msprof(out)
+    temporary = folder.with_name(f".{FOLDER}.tmp")
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)
+        heads = _heads()
+        width = len(str(max(len(tasks) - 1, 0)))
+        for number, task in enumerate(tasks):
+            kernel = temporary / f"OPPROF_{number:0{width}d}_{task.name}"
+            kernel.mkdir(parents=True)
+            _write_kernel(kernel, timeline, number, task, chip, heads, trace_limit)
+        temporary.mkdir(exist_ok=True)
+        (temporary / MARKER).write_text(_MARK, encoding="utf-8")
+        remove_msprof(out)
+        temporary.rename(folder)
+    except OSError as error:
+        raise SimError(f"cannot write {folder}: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return folder
+
+
+def check_msprof(out: str | Path) -> None:
+    """SimError when `out`/msprof is there and not from here: before a long run, not after it."""
+    folder = Path(out) / FOLDER
+    if (folder.exists() or folder.is_symlink()) and not _is_ours(folder):
+        raise SimError(f"--msprof: {folder} is there already and not from ascend-sim; give another --out, or move it")
+
+
+def remove_msprof(out: str | Path) -> None:
+    """Take away what an earlier run left in `out`/msprof; what somebody else wrote stays."""
+    folder = Path(out) / FOLDER
+    if _is_ours(folder):
+        shutil.rmtree(folder)
+
+
+def _is_ours(folder: Path) -> bool:
+    marker = folder / MARKER
+    return marker.is_file() and marker.read_text(encoding="utf-8", errors="replace") == _MARK
+
+
+def _heads() -> dict[str, Any]:
+    return yaml.safe_load(files("ascend_sim.configs").joinpath("msprof.yaml").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+
+
+def _write_kernel(
+    folder: Path, timeline: Timeline, number: int, task: Task, chip: ChipSpec, heads: Mapping[str, Any], limit: int
+) -> None:
+    runs = timeline.of(number)
+    span = timeline.tasks[number]
+    arch = chip.identity.arch
+    tables = heads["tables"][_HEADS_OF.get(arch, arch)]
+    rows = list(_block_rows(runs, chip, per_block="block_id" in tables["PipeUtilization"]))
+    for name, columns in tables.items():
+        basic = name == _BASIC
+        _write_csv(folder / f"{name}.csv", columns, [_basic(task, span.finish - span.launch, chip)] if basic else rows)
+    simulator = folder / "simulator"
+    simulator.mkdir()
+    shown: list[_Core] = []
+    events = 0
+    for core in _cores(runs, chip):
+        place = simulator / core.name
+        place.mkdir()
+        instructions = _instruction_rows(core, chip)
+        _write_csv(place / f"{core.name}_instr_exe.csv", heads["instr_exe"], instructions)
+        _write_csv(place / f"{core.name}_code_exe.csv", heads["code_exe"], _code_rows(instructions, chip))
+        events += sum(len(run.program) for run in core.runs)
+        if not shown or events <= limit:
+            shown.append(core)
+            _write_trace(place / "trace.json", [core], task, span.launch, chip, heads["colours"], whole=False)
+    _write_trace(simulator / "trace.json", shown, task, span.launch, chip, heads["colours"], whole=True)
+
+
+# -- tables of blocks --------------------------------------------------------------------------------------------------
+
+
+def _block_rows(runs: Sequence[ProgramRun], chip: ChipSpec, per_block: bool) -> Iterator[dict[str, Value]]:
+    """A row for every program of a kernel; where the vendor's tables have no block, one for the kernel."""
+    if not per_block:
+        work = Work()
+        for run in runs:
+            work = work + Work.of(run)
+        if runs:
+            yield figures(work, chip, "aic")
+        return
+    for run in runs:
+        program = run.program
+        vector = program.core_kind == "AIV"
+        name = f"vector{program.sub_block}" if vector else "cube0"
+        place: dict[str, Value] = {"block_id": program.block, "sub_block_id": name}
+        yield place | figures(Work.of(run), chip, "aiv" if vector else "aic")
+
+
+def _basic(task: Task, cycles: int, chip: ChipSpec) -> dict[str, Value]:
+    kinds = {"AIC": "cube", "AIV": "vector", "MIX": "mix"}
+    name = task.name if task.name.startswith(task.op_type) else f"{task.op_type}_{task.name}"
+    mixed = task.core_kind == "MIX"
+    return {
+        "Op Name": name,
+        "Op Type": kinds.get(task.core_kind, task.core_kind),
+        "Task Duration(us)": round(chip.us(cycles), _US_DECIMALS),
+        "Block Dim": task.block_dim,
+        "Mix Block Dim": task.block_dim * chip.cores.aiv_per_aic if mixed else "N/A",
+        "Current Freq": round(chip.clock.cube_mhz),
+        "Rated Freq": round(chip.clock.cube_mhz),
+    }
+
+
+def _write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Value]]) -> None:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, restval="", extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    with atomic_write(path) as file:
+        file.write(text.getvalue().encode())
+
+
+# -- tables of instructions --------------------------------------------------------------------------------------------
+
+
+def _cores(runs: Sequence[ProgramRun], chip: ChipSpec) -> list[_Core]:
+    """The cores that ran something, an AIC before its AIVs."""
+    per_core = max(chip.cores.aiv_per_aic, 1)
+    found: dict[tuple[int, int], _Core] = {}
+    for run in runs:
+        kind = run.program.core_kind
+        group, part = divmod(run.core, per_core) if kind == "AIV" else (run.core, -1)
+        unit = {"AIC": "cubecore0", "AIV": f"veccore{part}"}.get(kind, "aicore0")
+        found.setdefault((group, part), _Core(f"core{group}.{unit}")).runs.append(run)
+    for core in found.values():
+        core.runs.sort(key=lambda run: run.begin)
+    return [found[key] for key in sorted(found)]
+
+
+def _instruction_rows(core: _Core, chip: ChipSpec) -> list[dict[str, Value]]:
+    """A row for every distinct instruction that a core executed, in the order of the instruction table."""
+    table = core.runs[0].program.table
+    size = len(table.instructions)
+    arguments = np.concatenate([run.program.rows[:, 0] for run in core.runs])
+    length = np.concatenate([run.end - run.start for run in core.runs])
+    calls = np.bincount(arguments, minlength=size).tolist()
+    cycles = np.bincount(arguments, weights=length, minlength=size).astype(np.int64).tolist()
+    return [
+        {
+            "instr": table.instructions[index].name.upper(),
+            "addr": hex(index),
+            "pipe": THREADS[PIPES[table.pipes[index]]][0],
+            "call_count": calls[index],
+            "cycles": cycles[index],
+            "running_time(us)": round(chip.us(cycles[index]), _US_DECIMALS),
+            "detail": _fields(table.instructions[index]),
+        }
+        for index in range(size)
+        if calls[index]
+    ]
+
+
+def _fields(instruction: Any) -> str:
+    return " ".join(f"{name}={value}" for name, value in vars(instruction).items())
+
+
+def _code_rows(instructions: Sequence[Mapping[str, Value]], chip: ChipSpec) -> list[dict[str, Value]]:
+    """The same by line of code; a line here is the builder method that made the instruction."""
+    lines: dict[str, dict[str, int]] = {}
+    for row in instructions:
+        line = lines.setdefault(str(row["instr"]).lower(), {"call_count": 0, "cycles": 0})
+        for name in line:
+            line[name] += int(row[name])
+    return [
+        {"code": code, **line, "running_time(us)": round(chip.us(line["cycles"]), _US_DECIMALS)}
+        for code, line in lines.items()
+    ]
+
+
+# -- traces ------------------------------------------------------------------------------------------------------------
+
+
+def _write_trace(
+    path: Path,
+    cores: Sequence[_Core],
+    task: Task,
+    origin: int,
+    chip: ChipSpec,
+    colours: Mapping[str, str],
+    *,
+    whole: bool,
+) -> None:
+    """Chrome trace events of some cores; `whole` names processes by core and threads by pipe, else processes are pipes."""
+    numbers = count()
+    with atomic_write(path) as file:
+        file.write(b'{"profilingType": "op", "displayTimeUnit": "ns", "traceEvents": [\n')
+        first = True
+        for core in cores:
+            for run in core.runs:
+                for event in _events(core.name, run, origin, chip, colours, numbers, whole):
+                    file.write((("" if first else ",\n") + json.dumps(event)).encode())
+                    first = False
+        file.write(b"\n]}\n")
+
+
+def _events(
+    name: str,
+    run: ProgramRun,
+    origin: int,
+    chip: ChipSpec,
+    colours: Mapping[str, str],
+    numbers: Iterator[int],
+    whole: bool,
+) -> Iterator[dict[str, Any]]:
+    program, table = run.program, run.program.table
+    arrows = flag_arrows(run, numbers)
+    shared: dict[int, dict[str, Any]] = {}
+    flag_cycles = 1  # the vendor draws a set one cycle long, at its end
+    for row, (argument, start, end) in enumerate(
+        zip(program.rows[:, 0].tolist(), (run.start - origin).tolist(), (run.end - origin).tolist(), strict=True)
+    ):
+        if argument not in shared:
+            shared[argument] = _shared(table, argument, name, colours, whole)
+        kind = table.kinds[argument]
+        if kind in (SET, CROSS_SET):
+            start = end - flag_cycles
+        ts, duration = _us(chip, start), _us(chip, end - start)
+        yield {**shared[argument], "ts": ts, "dur": duration}
+        for number in arrows.get(row, ()) if kind in (SET, WAIT, DISARMED) else ():
+            place = {key: shared[argument][key] for key in ("pid", "tid")}
+            side = {"ph": "s", "ts": ts} if kind == SET else {"ph": "t", "ts": _us(chip, end)}
+            yield {"name": "flag", "cat": "flag", "id": number, **side, **place}
+
+
+def _shared(table: Any, argument: int, core: str, colours: Mapping[str, str], whole: bool) -> dict[str, Any]:
+    """What all events of an instruction have in common."""
+    instruction = table.instructions[argument]
+    pipe, number = THREADS[PIPES[table.pipes[argument]]]
+    name = instruction.name.upper()
+    size = bytes_of(table, argument) if instruction.path() else 0
+    return {
+        "name": name,
+        "cname": colours.get(name, colours[pipe]),
+        "ph": "X",
+        "pid": core if whole else number,
+        "tid": pipe if whole else number,
+        "args": {
+            "pc_addr": hex(argument),
+            "code": instruction.name,
+            "detail": _fields(instruction),
+            "process_bytes": size,
+        },
+    }
+
+
+def _us(chip: ChipSpec, cycles: int) -> float:
+    return round(chip.us(cycles), _TS_DECIMALS)
