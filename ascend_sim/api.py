@@ -26,7 +26,7 @@ from ascend_sim.ops.convolution_backward import accept, make_plan
 from ascend_sim.ops.execute import Execution, execute, gradient
 from ascend_sim.ops.verdicts import judge
 from ascend_sim.report.report import Report
-from ascend_sim.runtime import Progress, ValueModel
+from ascend_sim.runtime import Progress, Recording, ValueModel
 
 Array = NDArray[Any]
 _FORMATS = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
@@ -47,7 +47,8 @@ class TensorSpec:
 class Result:
     """Gradients in the caller's layout and dtype (None where masked off or in timing mode), and the report.
 
-    `dtypes` names every gradient's format; `timeline`, `call` and `tasks` are what the report was made from.
+    `dtypes` names every gradient's format; `timeline`, `call` and `tasks` are what the report was made from, `recording`
+    (None in functional mode) is what pictures and further runs are made from.
     """
 
     grad_input: Array | None
@@ -58,6 +59,7 @@ class Result:
     timeline: Timeline | None = field(repr=False, default=None)
     call: AcceptedCall | None = field(repr=False, default=None)
     tasks: list[Any] = field(repr=False, default_factory=list)
+    recording: Recording | None = field(repr=False, default=None)
 
     @property
     def gradients(self) -> dict[str, Array]:
@@ -209,7 +211,16 @@ def _run_call(
     )
     dtypes = {name: tensor.dtype for name, tensor in accepted.outputs.items()}
     found: dict[str, Any] = {name: gradients.get(name) for name in GRADIENTS}
-    return Result(**found, report=report, dtypes=dtypes, timeline=outcome.timeline, call=accepted, tasks=run.tasks)
+    timeline = outcome.timeline
+    return Result(
+        **found,
+        report=report,
+        dtypes=dtypes,
+        timeline=timeline,
+        call=accepted,
+        tasks=run.tasks,
+        recording=None if timeline is None else Recording(spec, timeline, run.tasks, run.warm),
+    )
 
 
 def _check_disarmed(call: AcceptedCall, run: Execution) -> None:

@@ -215,7 +215,7 @@ def _write(result: Any, chip: Any, out: Path, trace_limit: int, msprof: bool) ->
     if result.timeline is not None:
         written += [out / "trace.json", out / "timeline.npz"]
         write_trace(written[1], result.timeline, result.tasks, chip, trace_limit)
-        write_timeline(written[2], result.timeline, result.tasks, chip)
+        write_timeline(written[2], result.recording)
     if result.gradients:
         written.append(out / "gradients.npz")
         save_tensors(written[-1], {name: (array, result.dtypes[name]) for name, array in result.gradients.items()})

@@ -23,11 +23,12 @@ Array = NDArray[Any]
 
 @dataclass
 class Execution:
-    """A run plan: `outcome`, its `tasks`, and the device tensors of the masked outputs."""
+    """A run plan: `outcome`, its `tasks`, the device tensors of the masked outputs, and those that the L2 held before."""
 
     outcome: Outcome
     tasks: list[Task]
     outputs: dict[str, Allocation]
+    warm: list[Allocation]
 
 
 def execute(
@@ -42,16 +43,17 @@ def execute(
     for tensor in plan.tensors.values():
         if tensor.role != "workspace":
             allocations[tensor.name] = device.allocate(tensor.size, tensor.name)
+    warm = [allocations[name] for name in inputs] if l2 == "warm" else []
     for name, storage in inputs.items():
         data = allocations[name].data
         if storage is not None and data is not None:
             data[:] = storage.view(np.uint8).ravel()
-        if l2 == "warm":
-            device.warm(allocations[name])
+    for tensor in warm:
+        device.warm(tensor)
     tasks = bind(plan, chip, allocations, device.allocate(plan.workspace_bytes, "workspace"))
     outcome = run_tasks(device, tasks, mode, progress=progress, max_cycles=max_cycles, model=model)
     outputs = {t.name: allocations[t.name] for t in plan.tensors.values() if t.role == "output"}
-    return Execution(outcome, tasks, outputs)
+    return Execution(outcome, tasks, outputs, warm)
 
 
 def bind(plan: Plan, chip: ChipSpec, tensors: Mapping[str, Allocation], workspace: Allocation) -> list[Task]:

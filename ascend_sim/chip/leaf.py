@@ -15,6 +15,10 @@ from pydantic_core import CoreSchema, core_schema
 MARKS = ("assumed", "derived", "fitted", "stated")
 
 
+PLAIN = "plain numbers"
+"""Validation context in which the numbers stand alone: those of a chip that was read before and written by a program."""
+
+
 @dataclass(frozen=True)
 class Source:
     """Unit and origin of one number, as its YAML leaf gives them."""
@@ -44,9 +48,11 @@ class Unit:
     name: str
 
     def __get_pydantic_core_schema__(self, source_type: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(self._number, handler(source_type))
+        return core_schema.with_info_before_validator_function(self._number, handler(source_type))
 
-    def _number(self, given: object) -> object:
+    def _number(self, given: object, info: core_schema.ValidationInfo[Any]) -> object:
+        if info.context == PLAIN:
+            return given
         if not isinstance(given, Leaf):
             raise ValueError(f"must be written {{value: ..., unit: {self.name}, source: ...}}, got {given!r}")
         if given.source.unit != self.name:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import json
 import math
 import re
 import typing
@@ -13,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, model_validator
 
 from ascend_sim.chip.files import dotted, file_of, is_path, leaves, merge, read_layers, shipped_files
-from ascend_sim.chip.leaf import Source
+from ascend_sim.chip.leaf import PLAIN, Source
 from ascend_sim.chip.sections import (
     Alignment,
     Buffer,
@@ -79,6 +80,19 @@ class ChipSpec(BaseModel):
     def pipes(self) -> tuple[str, ...]:
         """Every pipe of the chip, each once."""
         return tuple(dict.fromkeys(pipe for kind in self.cores.kinds.values() for pipe in kind.pipes))
+
+    def to_json(self) -> str:
+        """The whole chip as text, for `from_json`; `load_chip` reads YAML."""
+        sources = {place: [source.unit, source.text] for place, source in self._sources.items()}
+        return json.dumps({"chip": self.model_dump(mode="json"), "sources": sources})
+
+    @classmethod
+    def from_json(cls, text: str) -> ChipSpec:
+        """The chip that `to_json` wrote; ValueError for another text."""
+        data = json.loads(text)
+        spec = cls.model_validate_json(json.dumps(data["chip"]), context=PLAIN)
+        spec._sources.update((place, Source(*source)) for place, source in data["sources"].items())
+        return spec
 
     def us(self, cycles: float) -> float:
         """Return cube-clock cycles as microseconds."""

@@ -66,7 +66,7 @@ class CoreRun:
         self.start = [begin] * count
         self.end = [begin] * count
         self.retire = [begin] * count
-        self.shared: dict[int, tuple[int, int, int, int]] = {}
+        self.shared: dict[int, tuple[int, ...]] = {}
         self.limited: dict[int, int] = {}
         self.queue_full = 0
         self._address = self._addresses()
@@ -307,7 +307,9 @@ class CoreRun:
                     self._wake_scalar()
                     yield transfer.done
                     free = int(env.now)
-                    self.shared[i] = (transfer.wait_l2, transfer.wait_hbm, transfer.hits, transfer.allocated)
+                    self.shared[i] = (
+                        transfer.wait_l2, transfer.wait_hbm, transfer.hits, transfer.allocated, transfer.hbm_bytes,
+                    )  # fmt: skip
                     if transfer.ready > free:
                         latency += transfer.ready - free
                 busy_until = free

@@ -258,10 +258,9 @@ def _columns(task: int, run: CoreRun, core: int, launch: int) -> ProgramRun:
     count = len(program)
     start, end = np.asarray(run.start, np.int64), np.asarray(run.end, np.int64)
     stall, cause = stall_columns(program, run.begin, start, end, run.limited)
-    shared = np.zeros((4, count), np.int64)
+    shared = np.zeros((5, count), np.int64)
     if run.shared:
         shared[:, list(run.shared)] = np.asarray(list(run.shared.values()), np.int64).T
-    l2_wait, hbm_wait, l2_hits, l2_misses = shared
     retire = np.asarray(run.retire, np.int64)
     return ProgramRun(
         task,
@@ -274,10 +273,7 @@ def _columns(task: int, run: CoreRun, core: int, launch: int) -> ProgramRun:
         retire,
         stall,
         cause,
-        l2_wait,
-        hbm_wait,
-        l2_hits,
-        l2_misses,
+        *shared,
         run.queue_full,
         launch,
     )

@@ -40,7 +40,8 @@ class ProgramRun:
 
     `start`, `end` (of occupancy; of waiting for waits), `retire`; `stall` is how long the pipe stood still before the row
     or in it, `cause` why (index into CAUSES); `l2_wait`, `hbm_wait` are cycles in which a transfer was held back by
-    others, `l2_hits` and `l2_misses` its lines that the L2 had and those that it took in. `core` is the core that ran it,
+    others, `l2_hits` and `l2_misses` its lines that the L2 had and those that it took in, `hbm_bytes` what HBM moved for it
+    (write-backs that it caused included). `core` is the core that ran it,
     `begin` and `finish` the block's span on it.
     """
 
@@ -58,6 +59,7 @@ class ProgramRun:
     hbm_wait: NDArray[np.int64]
     l2_hits: NDArray[np.int64]
     l2_misses: NDArray[np.int64]
+    hbm_bytes: NDArray[np.int64]
     queue_full: int
     launch: int = 0
 

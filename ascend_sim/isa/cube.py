@@ -55,7 +55,7 @@ class Mmad(Instruction):
         """Cycles without head: fractals along m, n and k times the cycles of one fractal."""
         rate = chip.cube.rates[self.dtype]  # type: ignore[index]
         fractals = ceil_div(self.m, SIDE) * ceil_div(self.n, SIDE) * ceil_div(self.k, rate.k0)
-        return fractals * ceil_div(rate.k0, rate.k_per_cycle)
+        return ceil_div(fractals * rate.k0, rate.k_per_cycle)
 
     def _shapes(self) -> tuple[int, int, int, int]:
         c0 = 32 // self.itemsize

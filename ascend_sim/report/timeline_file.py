@@ -1,8 +1,9 @@
-"""timeline.npz: a Timeline as plain columns, to be drawn or examined later without the kernels that made it."""
+"""timeline.npz: a run as plain columns, to be drawn, examined or run again later without the kernels that made it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,27 +13,36 @@ from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.task import Task
-from ascend_sim.engine.timeline import Timeline
+from ascend_sim.engine.timeline import ProgramRun, TaskRun, Timeline
 from ascend_sim.errors import SimError
-from ascend_sim.kernel.program import COLUMNS
+from ascend_sim.isa.base import Instruction
+from ascend_sim.kernel.program import COLUMNS, InstructionTable, Program
+from ascend_sim.memory.gm import Allocation
 from ascend_sim.report.counts import bytes_of
 from ascend_sim.report.files import atomic_write
+from ascend_sim.report.report import plain
+from ascend_sim.runtime import Recording
 
-VERSION = 1
-_TIMES = ("start", "end", "retire", "stall", "cause", "l2_wait", "hbm_wait")
-_GROUPS = ("rows", "programs", "tasks", "instructions")
+VERSION = 2
+_TIMES = ("start", "end", "retire", "stall", "cause", "l2_wait", "hbm_wait", "l2_hits", "l2_misses", "hbm_bytes")
+_GROUPS = ("rows", "programs", "tasks", "instructions", "tensors")
+_WARM = -1
 
 Columns = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class TimelineFile:
-    """What timeline.npz holds: columns by name; all times in cycles of `cube_mhz`.
+    """What timeline.npz holds: columns by name; all times in cycles of `cube_mhz`. `chip_file` is the whole chip as JSON.
 
-    `rows`: start, end, retire, stall, cause (index into `engine.timeline.CAUSES`), l2_wait, hbm_wait, pipe (index into
-    `isa.base.PIPES`), kind, instruction (index into `instructions`), dst, src0, src1, tile. `programs`: task, block,
-    core_kind, sub_block, core, launch, begin, finish, queue_full, first_row, row_count. `tasks`: name, op_type,
-    core_kind, block_dim, stream, launch, begin, finish. `instructions`: text, name, path, label, bytes.
+    `rows`: start, end, retire, stall, cause (index into `engine.timeline.CAUSES`), l2_wait, hbm_wait, l2_hits,
+    l2_misses, hbm_bytes, pipe (index into `isa.base.PIPES`), kind, instruction (index into `instructions`), dst,
+    src0, src1, tile. `programs`: task, block, core_kind, sub_block, core, launch, begin, finish, queue_full, tiles,
+    flags (name -> source, destination, number as JSON), table (programs with equal numbers share their instructions),
+    first_row, row_count. `tasks`: name, op_type, core_kind, block_dim, stream, all_cores, launch, begin, finish, and
+    as JSON wait_events, record_events, info. `instructions`: text, name, path, label, bytes, table, key (class and
+    parameters as JSON). `tensors`: task (-1: was in
+    the L2 before), name, base, size; those of a task in the order of its slots.
     """
 
     chip: str
@@ -41,6 +51,8 @@ class TimelineFile:
     programs: Columns
     tasks: Columns
     instructions: Columns
+    tensors: Columns
+    chip_file: str
 
     def program(self, index: int) -> Columns:
         """The rows of one program, in issue order."""
@@ -48,13 +60,14 @@ class TimelineFile:
         return {name: column[first : first + count] for name, column in self.rows.items()}
 
 
-def write_timeline(path: str | Path, timeline: Timeline, tasks: Sequence[Task], chip: ChipSpec) -> None:
+def write_timeline(path: str | Path, recording: Recording) -> None:
     """Write a run; the same run gives the same bytes."""
+    timeline, tasks, chip = recording.timeline, recording.tasks, recording.chip
     runs = timeline.programs
     tables = {id(run.program.table): run.program.table for run in runs}
-    offsets, known = {}, 0
-    for identity, table in tables.items():
-        offsets[identity] = known
+    offsets, numbers, known = {}, {}, 0
+    for number, (identity, table) in enumerate(tables.items()):
+        offsets[identity], numbers[identity] = known, number
         known += len(table.instructions)
     instructions = [(table, i) for table in tables.values() for i in range(len(table.instructions))]
     objects = [table.instructions[i] for table, i in instructions]
@@ -67,20 +80,31 @@ def write_timeline(path: str | Path, timeline: Timeline, tasks: Sequence[Task], 
         rows[name] = _joined([run.program.rows[:, place] for run in runs], np.int64)
     rows["instruction"] += np.repeat([offsets[id(run.program.table)] for run in runs], counts).astype(np.int64)
     programs = _fields(runs, "task", "core", "launch", "begin", "finish", "queue_full")
-    programs |= _fields([run.program for run in runs], "block", "core_kind", "sub_block")
+    programs |= _fields([run.program for run in runs], "block", "core_kind", "sub_block", "tiles")
     programs |= {"first_row": np.cumsum([0, *counts])[:-1], "row_count": counts}
-    task_columns = _fields(tasks, "name", "op_type", "core_kind", "block_dim", "stream")
+    programs["flags"] = [_json(dict(run.program.flags)) for run in runs]
+    programs["table"] = [numbers[id(run.program.table)] for run in runs]
+    task_columns = _fields(tasks, "name", "op_type", "core_kind", "block_dim", "stream", "all_cores")
     task_columns |= _fields(timeline.tasks, "launch", "begin", "finish")
+    task_columns |= {
+        name: [_json(getattr(task, name)) for task in tasks] for name in ("wait_events", "record_events", "info")
+    }
     texts = {
         "text": [str(one) for one in objects],
         "name": [one.name for one in objects],
         "path": [one.path() for one in objects],
         "label": [one.label() for one in objects],
         "bytes": [bytes_of(table, i) for table, i in instructions],
+        "table": [numbers[id(table)] for table, _ in instructions],
+        "key": [_json([key[0].__name__, *key[1:]]) for table in tables.values() for key in table.index],
     }
+    placed = [(_WARM, tensor) for tensor in recording.warm]
+    placed += [(index, tensor) for index, task in enumerate(tasks) for tensor in task.tensors]
+    tensors = {"task": [index for index, _ in placed], **_fields([one for _, one in placed], "name", "base", "size")}
     arrays: Columns = {"version": np.asarray(VERSION), "chip": np.asarray(chip.name)}
+    arrays["chip_file"] = np.asarray(chip.to_json())
     arrays["cube_mhz"] = np.asarray(chip.clock.cube_mhz, np.float64)
-    groups: tuple[Mapping[str, Any], ...] = (rows, programs, task_columns, texts)
+    groups: tuple[Mapping[str, Any], ...] = (rows, programs, task_columns, texts, tensors)
     for group, columns in zip(_GROUPS, groups, strict=True):
         arrays |= {f"{group}.{name}": np.asarray(column) for name, column in columns.items()}
     with atomic_write(path) as file:
@@ -101,7 +125,73 @@ def load_timeline(path: str | Path) -> TimelineFile:
         group, _, name = key.partition(".")
         if name:
             groups[group][name] = column
-    return TimelineFile(str(arrays["chip"]), float(arrays["cube_mhz"]), **groups)
+    return TimelineFile(str(arrays["chip"]), float(arrays["cube_mhz"]), **groups, chip_file=str(arrays["chip_file"]))
+
+
+def load_recording(path: str | Path) -> Recording:
+    """The run that `write_timeline` wrote, ready to be drawn or run again; SimError as in `load_timeline`."""
+    file = load_timeline(path)
+    try:
+        return _recording(file)
+    except (KeyError, IndexError, TypeError, ValueError) as error:  # pydantic's and json's are ValueErrors
+        raise SimError(f"{path}: damaged timeline file: {type(error).__name__} {error}") from None
+
+
+def _recording(file: TimelineFile) -> Recording:
+    chip = ChipSpec.from_json(file.chip_file)
+    classes = {one.__name__: one for one in _subclasses(Instruction)}
+    tables = [InstructionTable(chip) for _ in range(int(file.instructions["table"].max(initial=-1)) + 1)]
+    offsets = np.searchsorted(file.instructions["table"], np.arange(len(tables))).tolist()
+    for number, text in zip(file.instructions["table"].tolist(), file.instructions["key"].tolist(), strict=True):
+        name, *parameters = json.loads(text)
+        tables[number].add((classes[name], *parameters))
+    tensors: dict[int, list[Allocation]] = {}
+    places = (file.tensors[name].tolist() for name in ("task", "base", "size", "name"))
+    for task, base, size, name in zip(*places, strict=True):
+        tensors.setdefault(task, []).append(Allocation(base, size, name, None))
+    timeline = Timeline()
+    tasks = []
+    for index, row in enumerate(_rows_of(file.tasks)):
+        task = Task(
+            row["name"], row["op_type"], row["core_kind"], row["block_dim"], tensors.get(index, []), _not_built,
+            row["stream"], json.loads(row["wait_events"]), json.loads(row["record_events"]), row["all_cores"],
+            json.loads(row["info"]),
+        )  # fmt: skip
+        tasks.append(task)
+        timeline.tasks.append(TaskRun(task, row["launch"], row["begin"], row["finish"]))
+    for index, row in enumerate(_rows_of(file.programs)):
+        columns = file.program(index)
+        table = row["table"]
+        rows = np.stack([columns[name] for name in COLUMNS], axis=1)
+        rows[:, 0] -= offsets[table]
+        flags = {name: tuple(flag) for name, flag in json.loads(row["flags"]).items()}
+        program = Program(
+            row["block"], row["core_kind"], row["sub_block"], tables[table], rows, row["tiles"], flags  # type: ignore[arg-type]
+        )  # fmt: skip
+        times = (columns[name].astype(np.int64) for name in _TIMES)
+        span = (row[name] for name in ("core", "begin", "finish"))
+        timeline.programs.append(ProgramRun(row["task"], program, *span, *times, row["queue_full"], row["launch"]))
+    return Recording(chip, timeline, tasks, tensors.get(_WARM, []))
+
+
+def _subclasses(base: type[Instruction]) -> Iterator[type[Instruction]]:
+    for one in base.__subclasses__():
+        yield one
+        yield from _subclasses(one)
+
+
+def _rows_of(columns: Columns) -> Iterator[dict[str, Any]]:
+    """The columns row by row, as plain values."""
+    lists = [column.tolist() for column in columns.values()]
+    return (dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True))
+
+
+def _not_built(block: int) -> list[Program]:
+    raise SimError("a recorded task has no kernel to build its programs; Recording.rerun runs them again")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(plain(value))
 
 
 def _fields(objects: Sequence[Any], *names: str) -> dict[str, Any]:

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.engine.flags import cross_pairs, flag_pairs
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun, Timeline
 from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT, DISARMED, PIPES, SET, WAIT
-from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, SetFlag, WaitFlag
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.report.counts import bytes_of
@@ -222,50 +222,17 @@ def _address(operand: tuple[str, int, str], addresses: list[int], names: list[st
 
 def flag_arrows(run: ProgramRun, numbers: Iterator[int]) -> _Arrows:
     """Arrows inside a core: from the k-th set of a flag to its k-th wait; a disarmed wait has none."""
-    program = run.program
-    table, arguments = program.table, program.rows[:, 0]
-    flags: dict[tuple[str, str, int], tuple[list[int], list[int]]] = {}
-    for argument in np.unique(arguments).tolist():
-        instruction = table.instructions[argument]
-        if isinstance(instruction, SetFlag | WaitFlag):
-            key = (instruction.source, instruction.destination, instruction.flag)
-            flags.setdefault(key, ([], []))[isinstance(instruction, WaitFlag)].append(argument)
     arrows: _Arrows = {}
-    armed = program.per_row("kind") == WAIT
-    for sets, waits in flags.values():
-        set_rows, wait_rows = (np.flatnonzero(np.isin(arguments, group)).tolist() for group in (sets, waits))
-        for set_row, wait_row in zip(set_rows, wait_rows, strict=True):
-            if armed[wait_row]:
-                arrows[set_row] = arrows[wait_row] = [next(numbers)]
+    for wait_row, set_row in flag_pairs(run).items():
+        arrows[set_row] = arrows[wait_row] = [next(numbers)]
     return arrows
 
 
 def _cross_arrows(runs: Sequence[ProgramRun], numbers: Iterator[int]) -> dict[int, _Arrows]:
     """Arrows of cross-core flags by run and row: to each wait from the part that was raised last."""
-    raised: dict[tuple[int, ...], dict[int, list[tuple[int, int]]]] = {}
-    waiting: list[tuple[tuple[int, ...], int, int, int]] = []
-    for index, run in enumerate(runs):
-        taken: dict[tuple[int, ...], int] = {}
-        program = run.program
-        vector = program.core_kind == "AIV"
-        for row in np.flatnonzero(np.isin(program.per_row("kind"), (CROSS_SET, CROSS_WAIT))).tolist():
-            flag = program.table.instructions[int(program.rows[row, 0])]
-            assert isinstance(flag, CrossCoreSetFlag | CrossCoreWaitFlag)
-            sets = isinstance(flag, CrossCoreSetFlag)
-            by_vector = vector if sets or flag.mode != 2 else not vector
-            block = -1 if flag.mode == 0 else program.block
-            key: tuple[int, ...] = (run.task, flag.flag, flag.mode, int(by_vector), block)
-            if sets:
-                raised.setdefault(key, {}).setdefault(index, []).append((int(run.retire[row]), row))
-            else:
-                waiting.append((key, taken.get(key, 0), index, row))
-                taken[key] = taken.get(key, 0) + 1
     arrows: dict[int, _Arrows] = {}
-    for key, turn, index, row in waiting:
-        parts = [(*parts[turn], setter) for setter, parts in raised.get(key, {}).items() if turn < len(parts)]
-        if parts:
-            _, set_row, setter = max(parts)
-            number = next(numbers)
-            for owner, place in ((setter, set_row), (index, row)):
-                arrows.setdefault(id(runs[owner]), {}).setdefault(place, []).append(number)
+    for wait, raised in cross_pairs(runs).items():
+        number = next(numbers)
+        for index, row in (raised, wait):
+            arrows.setdefault(id(runs[index]), {}).setdefault(row, []).append(number)
     return arrows

@@ -5,6 +5,7 @@ from ascend_sim.engine.engine import Progress
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.base import ValueModel
 from ascend_sim.memory.gm import Allocation
+from ascend_sim.runtime.recording import Recording
 from ascend_sim.runtime.session import MODES, Outcome, run_tasks
 
-__all__ = ["MODES", "Allocation", "Device", "Outcome", "Progress", "Task", "ValueModel", "run_tasks"]
+__all__ = ["MODES", "Allocation", "Device", "Outcome", "Progress", "Recording", "Task", "ValueModel", "run_tasks"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ascend_sim.chip import chip_names, load_chip
+from ascend_sim.chip import ChipSpec, chip_names, load_chip
 from ascend_sim.chip.files import merge, read_layers
 from ascend_sim.errors import ConfigError
 
@@ -219,3 +219,10 @@ def _flat(tree: object, at: str = "") -> list[tuple[str, object]]:
     if isinstance(tree, dict):
         return [item for key, child in tree.items() for item in _flat(child, f"{at}.{key}")]
     return [(at, tree)]
+
+
+@pytest.mark.parametrize("name", chip_names())
+def test_a_chip_comes_back_from_json(name: str) -> None:
+    chip = load_chip(name)
+    back = ChipSpec.from_json(chip.to_json())
+    assert back == chip and back.sources == chip.sources

@@ -1,5 +1,7 @@
 """timeline.npz gives back every column of a Timeline."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from small_kernels import CHIP, run_three
@@ -7,7 +9,8 @@ from small_kernels import CHIP, run_three
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
-from ascend_sim.report.timeline_file import load_timeline, write_timeline
+from ascend_sim.report.timeline_file import load_recording, load_timeline, write_timeline
+from ascend_sim.runtime import Recording
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +20,7 @@ def run():
 
 def test_round_trip(run, tmp_path):
     tasks, timeline = run
-    write_timeline(tmp_path / "timeline.npz", timeline, tasks, CHIP)
+    write_timeline(tmp_path / "timeline.npz", Recording(CHIP, timeline, tasks))
     file = load_timeline(tmp_path / "timeline.npz")
     assert (file.chip, file.cube_mhz) == ("ascend910b3", 1800)
     assert file.tasks["name"].tolist() == ["cast", "cube loop", "mixed"]
@@ -25,7 +28,7 @@ def test_round_trip(run, tmp_path):
     assert len(file.programs["task"]) == len(timeline.programs)
     for index, one in enumerate(timeline.programs):
         rows = file.program(index)
-        for name in ("start", "end", "retire", "stall", "cause", "l2_wait", "hbm_wait"):
+        for name in ("start", "end", "retire", "stall", "cause", "l2_wait", "hbm_wait", "hbm_bytes"):
             assert np.array_equal(rows[name], getattr(one, name))
         assert file.programs["core"][index] == one.core and file.programs["task"][index] == one.task
         assert file.programs["core_kind"][index] == one.program.core_kind
@@ -37,12 +40,44 @@ def test_round_trip(run, tmp_path):
 
 def test_the_same_run_gives_the_same_bytes(run, tmp_path):
     for name, (tasks, timeline) in (("a", run), ("b", run_three())):
-        write_timeline(tmp_path / name, timeline, tasks, CHIP)
+        write_timeline(tmp_path / name, Recording(CHIP, timeline, tasks))
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
+def test_a_recording_comes_back_and_runs_again(run, tmp_path):
+    """The programs of the file, on the chip of the file, give the timeline of the file."""
+    tasks, timeline = run
+    warm = [tasks[0].tensors[0]]
+    write_timeline(tmp_path / "a.npz", Recording(CHIP, timeline, tasks, warm))
+    loaded = load_recording(tmp_path / "a.npz")
+    assert loaded.chip == CHIP
+    assert [(one.base, one.size, one.name) for one in loaded.warm] == [(one.base, one.size, "wide") for one in warm]
+    for before, after in zip(timeline.programs, loaded.timeline.programs, strict=True):
+        assert [str(view) for view in before.program] == [str(view) for view in after.program]
+        assert dict(before.program.flags) == dict(after.program.flags)
+        assert before.busy() == after.busy()
+    again = dataclasses.replace(loaded, warm=()).rerun(loaded.chip)
+    assert columns(again) == columns(loaded.timeline) == columns(timeline)
+    assert loaded.rerun(loaded.chip).finish < timeline.finish  # what is in the L2 need not come from HBM
+    write_timeline(tmp_path / "b.npz", loaded)
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+
+
+def columns(timeline):
+    spans = [(one.launch, one.begin, one.finish) for one in timeline.tasks]
+    return spans, [
+        [
+            one.task,
+            one.core,
+            one.launch,
+            *(getattr(one, name).tolist() for name in ("start", "end", "retire", "hbm_bytes")),
+        ]
+        for one in timeline.programs
+    ]
+
+
 def test_nothing_ran(tmp_path):
-    write_timeline(tmp_path / "timeline.npz", Timeline(), [], CHIP)
+    write_timeline(tmp_path / "timeline.npz", Recording(CHIP, Timeline(), []))
     file = load_timeline(tmp_path / "timeline.npz")
     assert len(file.rows["start"]) == len(file.programs["task"]) == len(file.tasks["name"]) == 0
 

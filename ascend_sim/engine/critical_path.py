@@ -1,0 +1,351 @@
+"""Why a run took as long as it did: the chain of instructions and waits from its first cycle to its last.
+
+    path = critical_path(timeline)
+    path[0].begin, path[-1].end        # launch of the first task, end of the last: the steps lie end to end between them
+    by_what(path)                      # {"MTE1": 41200, "launch": 5760, ...} cycles
+
+It is found backwards, from the last retirement: whatever an instruction waited for longest (its pipe, its flag, its issue,
+a place in a queue, the outstanding limit, a barrier) is followed, until the launch of the first task is reached. Whoever
+makes a step of the path longer by a cycle makes the run longer by a cycle, as long as transfers do not share bandwidth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.engine.flags import cross_pairs, flag_pairs
+from ascend_sim.engine.timeline import ProgramRun, Timeline
+from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_WAIT, LOCAL, PIPES, TRANSFER, WAIT
+from ascend_sim.isa.sync import CrossCoreWaitFlag
+
+LAUNCH, DISPATCH, CORE_START, HOST = "launch", "dispatch", "core start", "host"
+ISSUE, SCALAR_TIME, LATENCY = "issue", "scalar", "latency"
+FLAG, CROSS_FLAG, BARRIER_TIME = "flag", "cross-core flag", "barrier"
+KINDS = (*PIPES[1:], LATENCY, FLAG, BARRIER_TIME, ISSUE, SCALAR_TIME, CROSS_FLAG, CORE_START, DISPATCH, LAUNCH, HOST)
+"""What a step of the path can be: work on a pipe, or the time that something else takes."""
+
+PIPE_BUSY, QUEUE_FULL, LIMIT, ISSUED = "pipe busy", "queue full", "outstanding limit", "issue"
+TASK_BEGAN, TASK_OVER, CORE_FREE, IN_TURN = "task begins", "task before", "core free", "block before"
+DIRECT = ""
+_HELD = {WAIT: FLAG, CROSS_WAIT: CROSS_FLAG, BARRIER: BARRIER_TIME}
+"""What kept a pipe until an instruction could start, where the row before it is no work."""
+
+_START, _END, _RETIRE, _ISSUED, _BEGIN, _DISPATCH, _FINISH = range(7)
+_TASK_END, _TASK_BEGIN, _TASK_LAUNCH = range(7, 10)
+_Node = tuple[int, int, int]
+"""What happened (one of the above), to which program (or task), in which row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One piece of the path, cycles `begin` to `end`: `what` (one of KINDS) took the time.
+
+    `because` says which constraint let it begin no earlier (pipe busy, flag, issue, queue full, outstanding limit, ...);
+    nothing where it simply follows the step before. `program` indexes the Timeline's programs and `row` their rows; -1
+    where a step belongs to none. Steps of issue cover the `rows` rows that end at `row`.
+    """
+
+    begin: int
+    end: int
+    what: str
+    because: str
+    task: int
+    program: int = -1
+    row: int = -1
+    rows: int = 1
+
+    @property
+    def cycles(self) -> int:
+        """Its length."""
+        return self.end - self.begin
+
+
+def critical_path(timeline: Timeline) -> list[Step]:
+    """The steps in the order of time; empty when nothing ran."""
+    return _Walk(timeline).steps() if timeline.tasks else []
+
+
+def by_what(path: Sequence[Step], task: int | None = None) -> dict[str, int]:
+    """Cycles of the path by what took them, longest first; of one task where it is named."""
+    cycles: dict[str, int] = {}
+    for step in path:
+        if task is None or step.task == task:
+            cycles[step.what] = cycles.get(step.what, 0) + step.cycles
+    return dict(sorted(cycles.items(), key=lambda item: -item[1]))
+
+
+class _Rows:
+    """What the walk asks of one program; columns follow from the Timeline alone."""
+
+    def __init__(self, run: ProgramRun) -> None:
+        self.run = run
+        program, chip = run.program, run.program.table.chip
+        self.kind, self.pipe = program.per_row("kind"), program.per_row("pipe")
+        self.issue = chip.scalar.issue_cycles
+        self.before = np.full(len(program), -1)
+        """The row before on the same pipe."""
+        self.done = np.full(len(program), -1)
+        """The last row before that did work on the same pipe."""
+        self.limiting = np.full(len(program), -1)
+        """The row whose retirement the outstanding limit asks for."""
+        self.slot = np.full(len(program), -1)
+        """The row that must have left the queue for this one to get its place."""
+        works = np.isin(self.kind, (LOCAL, TRANSFER))
+        for number in range(1, len(PIPES)):
+            rows = np.flatnonzero(self.pipe == number)
+            depth = chip.sync.queue_depth.get(PIPES[number], 0)  # type: ignore[call-overload]
+            outstanding = chip.sync.outstanding.get(PIPES[number], 0)  # type: ignore[call-overload]
+            working = rows[works[rows]]
+            count = np.cumsum(works[rows]) - works[rows]  # working rows before each
+            self.before[rows[1:]] = rows[:-1]
+            if depth:
+                self.slot[rows[depth:]] = rows[:-depth]
+            if len(working):
+                self.done[rows] = np.where(count > 0, working[count - 1], -1)
+                far = works[rows] & (count >= outstanding)
+                self.limiting[rows[far]] = working[count[far] - outstanding]
+
+    @cached_property
+    def issued(self) -> NDArray[np.int64]:
+        """When each row was in its pipe's queue; for rows of the scalar unit when they were over."""
+        run = self.run
+        held = np.isin(self.kind, (WAIT, CROSS_WAIT))
+        left = np.where(held, run.end, run.start)
+        free = np.where(self.slot >= 0, left[self.slot], run.begin)
+        earliest = np.where(self.pipe == 0, run.end, free)
+        so_far = self.issue * np.arange(1, len(left) + 1)
+        return so_far + np.maximum.accumulate(np.maximum(earliest - so_far, run.begin))
+
+    @cached_property
+    def sets(self) -> dict[int, int]:
+        """Row of a wait -> row of the set that it waits for."""
+        return flag_pairs(self.run)
+
+    def last(self, number: int, row: int) -> int:
+        """The last row of pipe `number` before `row`, or -1."""
+        rows = self.of_pipe[number]
+        place = int(np.searchsorted(rows, row))
+        return int(rows[place - 1]) if place else -1
+
+    @cached_property
+    def of_pipe(self) -> list[NDArray[np.int64]]:
+        """Rows of every pipe."""
+        return [np.flatnonzero(self.pipe == number) for number in range(len(PIPES))]
+
+
+class _Walk:
+    """From the end of a Timeline to its begin, one constraint at a time."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._rows: dict[int, _Rows] = {}
+        self._cross: dict[_Node, tuple[int, int]] | None = None
+        self._origin = min(run.launch for run in timeline.tasks)
+        self._of_task: dict[int, list[int]] = {index: [] for index in range(len(timeline.tasks))}
+        for index, run in enumerate(timeline.programs):
+            self._of_task[run.task].append(index)
+
+    def steps(self) -> list[Step]:
+        tasks = self._timeline.tasks
+        last = max(range(len(tasks)), key=lambda index: tasks[index].finish)
+        node: _Node | None = (_TASK_END, last, -1)
+        time = tasks[last].finish
+        found: list[Step] = []
+        while node is not None:
+            before, at, what, because = self._before(node, time)
+            if at == time and found:
+                if not found[-1].because:
+                    found[-1] = replace(found[-1], because=because)
+            elif at < time:
+                kind, index, row = node
+                program = index if kind < _TASK_END else -1
+                task = self._timeline.programs[index].task if program >= 0 else index
+                step = Step(at, time, what, DIRECT, task, program, row)
+                if found and what == ISSUE == found[-1].what and found[-1].program == program:
+                    later = found.pop()
+                    step = replace(later, begin=at, rows=later.rows + 1, because=DIRECT)
+                found.append(step)
+            node, time = before, at
+        return found[::-1]
+
+    # -- one step back: (what happened before, when, what took the time since, why it began then) ----------------------
+
+    def _before(self, node: _Node, time: int) -> tuple[_Node | None, int, str, str]:
+        kind, index, row = node
+        if kind == _TASK_END:
+            return self._task_end(index)
+        if kind == _TASK_BEGIN:
+            return (_TASK_LAUNCH, index, -1), self._timeline.tasks[index].launch, LAUNCH, DIRECT
+        if kind == _TASK_LAUNCH:
+            return self._task_launch(index)
+        run = self._timeline.programs[index]
+        if kind == _BEGIN:
+            return (_DISPATCH, index, -1), run.launch, CORE_START, DIRECT
+        if kind == _DISPATCH:
+            return self._dispatch(index)
+        rows = self._of(index)
+        if kind == _FINISH:
+            return self._finish(index, rows)
+        if kind == _ISSUED:
+            return self._issued(index, row, rows)
+        if kind == _START:
+            return self._start(index, row, rows)
+        if kind == _RETIRE:
+            return self._retire(index, row, rows)
+        return self._end(index, row, rows)
+
+    def _of(self, index: int) -> _Rows:
+        if index not in self._rows:
+            self._rows[index] = _Rows(self._timeline.programs[index])
+        return self._rows[index]
+
+    def _task_end(self, task: int) -> tuple[_Node, int, str, str]:
+        span = self._timeline.tasks[task]
+        programs = self._of_task[task]
+        last = max(programs, key=lambda index: self._timeline.programs[index].finish, default=None)
+        if last is None or self._timeline.programs[last].finish < span.finish:
+            return (_TASK_BEGIN, task, -1), span.begin, HOST, DIRECT
+        return (_FINISH, last, -1), span.finish, HOST, DIRECT
+
+    def _task_launch(self, task: int) -> tuple[_Node | None, int, str, str]:
+        """A task is taken up when the one before it in its stream is over, or one whose event it waits for."""
+        tasks = self._timeline.tasks
+        launch = tasks[task].launch
+        if launch <= self._origin:
+            return None, launch, HOST, DIRECT
+        over = [i for i, other in enumerate(tasks) if i != task and other.launch < launch >= other.finish]
+        if not over:
+            return None, self._origin, HOST, DIRECT
+        last = max(over, key=lambda i: (tasks[i].finish, tasks[i].task.stream == tasks[task].task.stream, i))
+        return (_TASK_END, last, -1), tasks[last].finish, HOST, TASK_OVER
+
+    def _dispatch(self, index: int) -> tuple[_Node, int, str, str]:
+        """A block begins with its task, some time after the block before it, or when somebody leaves a core."""
+        run = self._timeline.programs[index]
+        chip, launch = run.program.table.chip, run.launch
+        choices: list[tuple[int, int, _Node, int, str]] = []
+        begin = self._timeline.tasks[run.task].begin
+        choices.append((begin, 3, (_TASK_BEGIN, run.task, -1), begin, TASK_BEGAN))
+        kind = "AIC" if self._timeline.tasks[run.task].task.core_kind == "MIX" else run.program.core_kind
+        interval = chip.cycles(chip.launch.block_us.get(kind, 0.0))  # type: ignore[call-overload]
+        for other in self._of_task[run.task]:
+            earlier = self._timeline.programs[other]
+            if earlier.program.block < run.program.block and earlier.launch + interval <= launch:
+                choices.append((earlier.launch + interval, 2, (_DISPATCH, other, -1), earlier.launch, IN_TURN))
+        for other, before in enumerate(self._timeline.programs):
+            if before.finish <= launch and before.launch < launch:
+                same = before.core == run.core and before.program.core_kind == run.program.core_kind
+                choices.append((before.finish, int(same), (_FINISH, other, -1), before.finish, CORE_FREE))
+        _, _, node, at, because = max(choices, key=lambda choice: choice[:2])
+        return node, at, DISPATCH, because
+
+    def _finish(self, index: int, rows: _Rows) -> tuple[_Node, int, str, str]:
+        run = rows.run
+        choices: list[tuple[int, _Node]] = [(run.begin, (_BEGIN, index, -1))]
+        if len(run.start):
+            end = len(run.start) - 1
+            choices.append((int(rows.issued[end]), (_ISSUED, index, end)))
+        choices += self._drained(index, len(run.start), rows)
+        at, node = max(choices, key=lambda choice: choice[0])
+        return node, at, HOST, DIRECT
+
+    def _drained(self, index: int, row: int, rows: _Rows) -> list[tuple[int, _Node]]:
+        """What every pipe had done last of all that was issued before `row`."""
+        found: list[tuple[int, _Node]] = []
+        for number in range(1, len(PIPES)):
+            last = rows.last(number, row)
+            if last >= 0:
+                found.append((int(rows.run.end[last]), (_END, index, last)))
+                done = last if rows.kind[last] in (LOCAL, TRANSFER) else int(rows.done[last])
+                if done >= 0:
+                    found.append((int(rows.run.retire[done]), (_RETIRE, index, done)))
+        return found
+
+    def _issued(self, index: int, row: int, rows: _Rows) -> tuple[_Node, int, str, str]:
+        """In the queue: after the row before it, or when the queue had room; rows of the scalar unit: over."""
+        if rows.pipe[row] == 0:
+            return (_END, index, row), int(rows.run.end[row]), ISSUE, DIRECT
+        earlier, at = self._previous_issue(index, row, rows)
+        time = int(rows.issued[row])
+        if time > at + rows.issue:
+            slot = int(rows.slot[row])
+            over = _END if rows.kind[slot] in (WAIT, CROSS_WAIT) else _START
+            return (over, index, slot), time, ISSUE, QUEUE_FULL
+        return earlier, at, ISSUE, DIRECT
+
+    def _previous_issue(self, index: int, row: int, rows: _Rows) -> tuple[_Node, int]:
+        if row == 0:
+            return (_BEGIN, index, -1), rows.run.begin
+        return (_ISSUED, index, row - 1), int(rows.issued[row - 1])
+
+    def _start(self, index: int, row: int, rows: _Rows) -> tuple[_Node, int, str, str]:
+        """The latest of: its pipe was free, it was issued, few enough were outstanding."""
+        run, at = rows.run, int(rows.run.start[row])
+        if rows.pipe[row] == 0:
+            node, at = self._previous_issue(index, row, rows)
+            return node, at, ISSUE, ISSUED
+        before, limiting = int(rows.before[row]), int(rows.limiting[row])
+        if before >= 0 and run.end[before] == at:
+            return (_END, index, before), at, ISSUE, _HELD.get(int(rows.kind[before]), PIPE_BUSY)
+        if limiting >= 0 and run.retire[limiting] == at:
+            return (_RETIRE, index, limiting), at, ISSUE, LIMIT
+        return (_ISSUED, index, row), at, ISSUE, ISSUED
+
+    def _retire(self, index: int, row: int, rows: _Rows) -> tuple[_Node, int, str, str]:
+        """After its latency, but not before what its pipe did earlier."""
+        run = rows.run
+        at, done = int(run.retire[row]), int(rows.done[row])
+        if at > run.end[row] and done >= 0 and run.retire[done] == at:
+            return (_RETIRE, index, done), at, LATENCY, DIRECT
+        return (_END, index, row), int(run.end[row]), LATENCY, DIRECT
+
+    def _end(self, index: int, row: int, rows: _Rows) -> tuple[_Node, int, str, str]:
+        """After its work, or when what it waited for was over."""
+        run, kind = rows.run, int(rows.kind[row])
+        start, end = int(run.start[row]), int(run.end[row])
+        own: _Node = (_START, index, row)
+        if kind == WAIT and end > start:
+            raised = rows.sets[row]
+            node: _Node = (
+                (_RETIRE, index, raised) if run.retire[raised] > run.start[raised] else (_START, index, raised)
+            )
+            return self._set(node, rows), int(run.retire[raised]), FLAG, DIRECT
+        if kind == CROSS_WAIT and end > start:
+            waiting = run.program.table.instructions[int(run.program.rows[row, 0])]
+            assert isinstance(waiting, CrossCoreWaitFlag)
+            if waiting.armed:
+                setter, raised = self._raised(index, row)
+                other = self._of(setter)
+                at = int(other.run.retire[raised])
+                late = at > other.run.start[raised]
+                node = self._set((_RETIRE if late else _START, setter, raised), other)
+                return node, at, CROSS_FLAG, DIRECT
+        if kind == BARRIER:
+            done = int(rows.done[row])
+            if done >= 0 and run.retire[done] > start:
+                return (_RETIRE, index, done), int(run.retire[done]), BARRIER_TIME, DIRECT
+            return own, start, BARRIER_TIME, DIRECT
+        if kind == BARRIER_ALL:
+            at, node = max(self._drained(index, row, rows), key=lambda choice: choice[0], default=(-1, own))
+            if at > start + rows.issue:
+                return node, at, BARRIER_TIME, DIRECT
+            return own, start, BARRIER_TIME, DIRECT
+        what = SCALAR_TIME if rows.pipe[row] == 0 else PIPES[rows.pipe[row]]
+        return own, start, what, DIRECT
+
+    @staticmethod
+    def _set(node: _Node, rows: _Rows) -> _Node:
+        """A flag goes up when the last work before it on its pipe has retired."""
+        kind, index, row = node
+        return (_RETIRE, index, int(rows.done[row])) if kind == _RETIRE else node
+
+    def _raised(self, index: int, row: int) -> tuple[int, int]:
+        if self._cross is None:
+            pairs = cross_pairs(self._timeline.programs)
+            self._cross = {(_END, *wait): raised for wait, raised in pairs.items()}
+        return self._cross[_END, index, row]

@@ -1,0 +1,63 @@
+"""Which set a wait waited for: inside a core by counting, between cores by the part that was raised last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ascend_sim.engine.timeline import ProgramRun
+from ascend_sim.isa.base import CROSS_SET, CROSS_WAIT, WAIT
+from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, SetFlag, WaitFlag
+
+Place = tuple[int, int]
+"""A row of a run: its index among the runs, and the row."""
+
+
+def flag_pairs(run: ProgramRun) -> dict[int, int]:
+    """Row of every armed wait -> row of its set: the k-th wait for a flag waits for its k-th set."""
+    program = run.program
+    table, arguments = program.table, program.rows[:, 0]
+    flags: dict[tuple[str, str, int], tuple[list[int], list[int]]] = {}
+    for argument in np.unique(arguments).tolist():
+        instruction = table.instructions[argument]
+        if isinstance(instruction, SetFlag | WaitFlag):
+            key = (instruction.source, instruction.destination, instruction.flag)
+            flags.setdefault(key, ([], []))[isinstance(instruction, WaitFlag)].append(argument)
+    pairs: dict[int, int] = {}
+    armed = program.per_row("kind") == WAIT
+    for sets, waits in flags.values():
+        set_rows, wait_rows = (np.flatnonzero(np.isin(arguments, group)).tolist() for group in (sets, waits))
+        for set_row, wait_row in zip(set_rows, wait_rows, strict=True):
+            if armed[wait_row]:
+                pairs[wait_row] = set_row
+    return pairs
+
+
+def cross_pairs(runs: Sequence[ProgramRun]) -> dict[Place, Place]:
+    """Every wait for a cross-core flag -> the part that was raised last of those in `runs`."""
+    raised: dict[tuple[int, ...], dict[int, list[tuple[int, int]]]] = {}
+    waiting: list[tuple[tuple[int, ...], int, Place]] = []
+    for index, run in enumerate(runs):
+        taken: dict[tuple[int, ...], int] = {}
+        program = run.program
+        vector = program.core_kind == "AIV"
+        for row in np.flatnonzero(np.isin(program.per_row("kind"), (CROSS_SET, CROSS_WAIT))).tolist():
+            flag = program.table.instructions[int(program.rows[row, 0])]
+            assert isinstance(flag, CrossCoreSetFlag | CrossCoreWaitFlag)
+            sets = isinstance(flag, CrossCoreSetFlag)
+            by_vector = vector if sets or flag.mode != 2 else not vector
+            block = -1 if flag.mode == 0 else program.block
+            key: tuple[int, ...] = (run.task, flag.flag, flag.mode, int(by_vector), block)
+            if sets:
+                raised.setdefault(key, {}).setdefault(index, []).append((int(run.retire[row]), row))
+            else:
+                waiting.append((key, taken.get(key, 0), (index, row)))
+                taken[key] = taken.get(key, 0) + 1
+    pairs: dict[Place, Place] = {}
+    for key, turn, wait in waiting:
+        parts = [(*parts[turn], setter) for setter, parts in raised.get(key, {}).items() if turn < len(parts)]
+        if parts:
+            _, row, setter = max(parts)
+            pairs[wait] = (setter, row)
+    return pairs

@@ -1,0 +1,54 @@
+"""A run as it was, and the same programs once more on a chip with other numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.engine.device import Device
+from ascend_sim.engine.engine import Engine, Progress
+from ascend_sim.engine.task import Task
+from ascend_sim.engine.timeline import Timeline
+from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.memory.gm import Allocation
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """What ran on `chip`: `tasks` in launch order and their `timeline`; `warm` are tensors that were in the L2 before."""
+
+    chip: ChipSpec
+    timeline: Timeline
+    tasks: Sequence[Task]
+    warm: Sequence[Allocation] = ()
+
+    def rerun(self, chip: ChipSpec, progress: Progress | None = None) -> Timeline:
+        """The timeline of the same programs on `chip`, which must have all paths that they use (SimError otherwise).
+
+        Only time is simulated. Tilings stay as they are, whatever a kernel would choose on `chip`.
+        """
+        tables = {id(run.program.table): run.program.table for run in self.timeline.programs}
+        faster = {identity: _on(chip, table) for identity, table in tables.items()}
+        programs: list[dict[int, list[Program]]] = [{} for _ in self.tasks]
+        for run in self.timeline.programs:
+            again = replace(run.program, table=faster[id(run.program.table)])
+            programs[run.task].setdefault(run.program.block, []).append(again)
+        device = Device(chip, with_values=False)
+        for tensor in self.warm:
+            device.warm(tensor)
+        tasks = [replace(task, build=_builder(made)) for task, made in zip(self.tasks, programs, strict=True)]
+        return Engine(device, progress=progress).run(tasks)
+
+
+def _on(chip: ChipSpec, table: InstructionTable) -> InstructionTable:
+    """The same instructions with the costs of another chip."""
+    other = InstructionTable(chip)
+    for key in table.index:
+        other.add(key)
+    return other
+
+
+def _builder(programs: dict[int, list[Program]]) -> Callable[[int], Sequence[Program]]:
+    """Hands out programs that are there already."""
+    return programs.__getitem__

@@ -1,0 +1,169 @@
+"""The critical path: it fills the run without a gap, and what lies on it is what the run waits for."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from machine import CHIP, changed, program, quiet, scalar_task, task_of
+from random_programs import SIZES, Step, Variant, steps, variants, writer
+
+import ascend_sim
+from ascend_sim import TensorSpec
+from ascend_sim.chip import ChipSpec
+from ascend_sim.engine import critical_path as paths
+from ascend_sim.engine.critical_path import by_what, critical_path
+from ascend_sim.engine.device import Device
+from ascend_sim.engine.engine import Engine
+from ascend_sim.engine.timeline import Timeline
+from ascend_sim.isa.base import PIPES
+
+
+def run(
+    chip: ChipSpec, kind: str, blocks: list[list[Step]], tasks: int = 1, streams: int = 1, **options: Any
+) -> Timeline:
+    """`tasks` launches of the same blocks, dealt to the streams in turn."""
+    device = Device(chip, with_values=False)
+    sizes = SIZES * len(blocks)
+    tensors = [device.allocate(size, f"t{i}") for i, size in enumerate(sizes)]
+    programs = [[program(chip, kind, writer(kind, actions, 2 * b), sizes, block=b)] for b, actions in enumerate(blocks)]
+    launched = [task_of(programs, tensors, name=f"task {i}", stream=i % streams) for i in range(tasks)]
+    return Engine(device, **options).run(launched)
+
+
+def elapsed(timeline: Timeline) -> int:
+    return timeline.finish - min(task.launch for task in timeline.tasks)
+
+
+def assert_whole(timeline: Timeline) -> list[paths.Step]:
+    """The steps lie end to end from the first cycle to the last, and each takes time of the kind that it says."""
+    path = critical_path(timeline)
+    if not elapsed(timeline):
+        assert not path
+        return path
+    assert path[0].begin == min(task.launch for task in timeline.tasks)
+    assert path[-1].end == timeline.finish
+    assert all(before.end == after.begin for before, after in pairwise(path))
+    assert sum(by_what(path).values()) == elapsed(timeline)
+    for step in path:
+        assert step.what in paths.KINDS and step.cycles > 0
+        if step.what in PIPES:
+            one = timeline.programs[step.program]
+            assert (one.start[step.row], one.end[step.row]) == (step.begin, step.end)
+            assert one.program[step.row].pipe == step.what
+            assert step.because, "work that nothing held back would have started earlier"
+        assert step.what != paths.HOST, "no cycle is without an explanation"
+    return path
+
+
+BLOCKS = st.lists(steps(30), min_size=1, max_size=3)
+
+
+@settings(max_examples=80)
+@given(variants(), st.sampled_from(["AIC", "AIV"]), BLOCKS, st.integers(1, 2), st.booleans())
+def test_it_fills_the_run(variant: Variant, kind: str, blocks: list[list[Step]], tasks: int, shared: bool) -> None:
+    assert_whole(run(variant.chip, kind, blocks, tasks, shared_gm=shared))
+
+
+@settings(max_examples=25)
+@given(BLOCKS, st.sampled_from(["AIC", "AIV"]), st.integers(1, 4), st.integers(1, 2))
+def test_launches_dispatches_and_streams(blocks: list[list[Step]], kind: str, tasks: int, streams: int) -> None:
+    assert_whole(run(CHIP, kind, blocks * 2, tasks, streams))
+
+
+@settings(max_examples=50)
+@given(variants(), st.sampled_from(["AIC", "AIV"]), steps())
+def test_issue_times_are_those_of_the_engine(variant: Variant, kind: str, actions: list[Step]) -> None:
+    """Worked out again from the starts: nobody starts before his issue, and full queues cost what the engine counted."""
+    one = run(variant.chip, kind, [actions]).programs[0]
+    rows = paths._Rows(one)
+    on_pipes = rows.pipe != 0
+    assert (one.start >= rows.issued)[on_pipes].all()
+    previous = np.concatenate(([one.begin], rows.issued[:-1]))
+    assert int((rows.issued - previous - rows.issue)[on_pipes].sum()) == one.queue_full
+
+
+SLOWER = {
+    paths.FLAG: lambda chip, d: changed(chip, sync={"flag_latency": chip.sync.flag_latency + d}),
+    paths.BARRIER_TIME: lambda chip, d: changed(chip, sync={"barrier_latency": chip.sync.barrier_latency + d}),
+    paths.ISSUE: lambda chip, d: changed(chip, scalar={"issue_cycles": chip.scalar.issue_cycles + d}),
+    paths.CORE_START: lambda chip, d: changed(chip, launch={"core_start_us": {k: chip.us(d) for k in ("AIC", "AIV")}}),
+    "M": lambda chip, d: changed(
+        chip, cube={"head_first": chip.cube.head_first + d, "head_stream": chip.cube.head_stream + d}
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SLOWER)
+@settings(max_examples=30)
+@given(variant=variants(), actions=steps(), more=st.integers(1, 40))
+def test_what_lies_on_it_costs_what_it_weighs(what: str, variant: Variant, actions: list[Step], more: int) -> None:
+    """Without shared bandwidth times are maxima of sums: `more` on a kind of step costs that for each one on the path."""
+    before = run(variant.chip, "AIC", [actions], shared_gm=False)
+    path = critical_path(before)
+    after = run(SLOWER[what](variant.chip, more), "AIC", [actions], shared_gm=False)
+    count = sum(step.rows for step in path if step.what == what)
+    if what == paths.CORE_START:
+        count = 1
+    assert elapsed(after) >= elapsed(before) + more * count
+
+
+def test_a_path_worked_out_on_paper() -> None:
+    """Two mmads of 9 cycles (heads 21 and 10, latency 2), a flag of 16 and a Fixpipe that waits for it; issue takes 5."""
+
+    def write(k):  # type: ignore[no-untyped-def]
+        done = k.flag("M", "FIX", "done")
+        k.mmad(0, 0, 0, 48, 16, 48, "float16", False)
+        k.mmad(0, 0, 0, 48, 16, 48, "float16", False)
+        k.set_flag(done)
+        k.wait_flag(done)
+
+    chip = quiet(CHIP)
+    timeline = Engine(Device(chip, with_values=False)).run([task_of([[program(chip, "AIC", write)]])])
+    found = [(step.begin, step.end, step.what, step.because) for step in critical_path(timeline)]
+    assert found == [
+        (0, 5, "issue", "task begins"), (5, 35, "M", "issue"),
+        (35, 54, "M", "pipe busy"), (54, 56, "latency", ""), (56, 72, "flag", ""),
+    ]  # fmt: skip
+
+
+def test_waves_wait_for_a_free_core() -> None:
+    """More blocks than cores: the path leads through the block that left its core to a later one."""
+    lengths = [100] * CHIP.cores.aic + [5000, 10]
+    timeline = Engine(Device(quiet(CHIP), with_values=False)).run([scalar_task(quiet(CHIP), "AIC", lengths)])
+    path = assert_whole(timeline)
+    assert [timeline.programs[step.program].program.block for step in path] == [0, CHIP.cores.aic]
+
+
+def test_a_second_stream_waits_for_cores() -> None:
+    chip = quiet(CHIP)
+    tasks = [scalar_task(chip, "AIC", [500] * chip.cores.aic, stream=0), scalar_task(chip, "AIC", [70], stream=1)]
+    path = assert_whole(Engine(Device(chip, with_values=False)).run(tasks))
+    assert [step.task for step in path] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("chip", "deterministic", "weight"),
+    [
+        ("ascend910b3", False, (32, 32, 3, 3)),
+        ("ascend910b3", True, (16, 16, 3, 3)),
+        ("ascend910a", False, (16, 16, 3, 3)),
+    ],
+)
+def test_kernels_of_convolution_backward(chip: str, deterministic: bool, weight: tuple[int, ...]) -> None:
+    """Many cores that share bandwidth, all-core barriers and flags between cube and vector cores."""
+    shape = (4, weight[1], 28, 28)
+    result = ascend_sim.convolution_backward(
+        *(TensorSpec(size, "float16") for size in ((4, weight[0], 28, 28), shape, weight)), None, (1, 1), (1, 1), (1, 1),
+        False, (0, 0), 1, (True, True, True), chip=chip, mode="timing", deterministic=deterministic,
+    )  # fmt: skip
+    assert result.timeline is not None
+    assert {step.task for step in assert_whole(result.timeline)} == set(range(len(result.tasks)))
+
+
+def test_nothing_ran() -> None:
+    assert critical_path(Timeline()) == []
