@@ -48,8 +48,8 @@ def execute(
         data = allocations[name].data
         if storage is not None and data is not None:
             data[:] = storage.view(np.uint8).ravel()
-    for tensor in warm:
-        device.warm(tensor)
+    for allocation in warm:
+        device.warm(allocation)
     tasks = bind(plan, chip, allocations, device.allocate(plan.workspace_bytes, "workspace"))
     outcome = run_tasks(device, tasks, mode, progress=progress, max_cycles=max_cycles, model=model)
     outputs = {t.name: allocations[t.name] for t in plan.tensors.values() if t.role == "output"}

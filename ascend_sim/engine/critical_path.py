@@ -101,7 +101,7 @@ class _Rows:
             depth = chip.sync.queue_depth.get(PIPES[number], 0)  # type: ignore[call-overload]
             outstanding = chip.sync.outstanding.get(PIPES[number], 0)  # type: ignore[call-overload]
             working = rows[works[rows]]
-            count = np.cumsum(works[rows]) - works[rows]  # working rows before each
+            count: NDArray[np.int64] = np.cumsum(works[rows]) - works[rows]  # working rows before each
             self.before[rows[1:]] = rows[:-1]
             if depth:
                 self.slot[rows[depth:]] = rows[:-depth]

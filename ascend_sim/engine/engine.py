@@ -273,7 +273,7 @@ def _columns(task: int, run: CoreRun, core: int, launch: int) -> ProgramRun:
         retire,
         stall,
         cause,
-        *shared,
-        run.queue_full,
-        launch,
+        *shared,  # type: ignore[call-arg]  # five columns
+        queue_full=run.queue_full,
+        launch=launch,
     )

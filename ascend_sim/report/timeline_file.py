@@ -41,8 +41,8 @@ class TimelineFile:
     flags (name -> source, destination, number as JSON), table (programs with equal numbers share their instructions),
     first_row, row_count. `tasks`: name, op_type, core_kind, block_dim, stream, all_cores, launch, begin, finish, and
     as JSON wait_events, record_events, info. `instructions`: text, name, path, label, bytes, table, key (class and
-    parameters as JSON). `tensors`: task (-1: was in
-    the L2 before), name, base, size; those of a task in the order of its slots.
+    parameters as JSON). `tensors`: task (-1: was in the L2 before), name, base, size; those of a task in the order of
+    its slots.
     """
 
     chip: str
@@ -168,9 +168,9 @@ def _recording(file: TimelineFile) -> Recording:
         program = Program(
             row["block"], row["core_kind"], row["sub_block"], tables[table], rows, row["tiles"], flags  # type: ignore[arg-type]
         )  # fmt: skip
-        times = (columns[name].astype(np.int64) for name in _TIMES)
-        span = (row[name] for name in ("core", "begin", "finish"))
-        timeline.programs.append(ProgramRun(row["task"], program, *span, *times, row["queue_full"], row["launch"]))
+        times: dict[str, Any] = {name: columns[name].astype(np.int64) for name in _TIMES}
+        span = {name: row[name] for name in ("task", "core", "begin", "finish", "queue_full", "launch")}
+        timeline.programs.append(ProgramRun(program=program, **span, **times))
     return Recording(chip, timeline, tasks, tensors.get(_WARM, []))
 
 
