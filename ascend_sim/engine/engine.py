@@ -261,6 +261,7 @@ def _columns(task: int, run: CoreRun, core: int, launch: int) -> ProgramRun:
     shared = np.zeros((5, count), np.int64)
     if run.shared:
         shared[:, list(run.shared)] = np.asarray(list(run.shared.values()), np.int64).T
+    l2_wait, hbm_wait, l2_hits, l2_misses, hbm_bytes = shared
     retire = np.asarray(run.retire, np.int64)
     return ProgramRun(
         task,
@@ -273,7 +274,11 @@ def _columns(task: int, run: CoreRun, core: int, launch: int) -> ProgramRun:
         retire,
         stall,
         cause,
-        *shared,  # type: ignore[call-arg]  # five columns
-        queue_full=run.queue_full,
-        launch=launch,
+        l2_wait,
+        hbm_wait,
+        l2_hits,
+        l2_misses,
+        hbm_bytes,
+        run.queue_full,
+        launch,
     )
