@@ -26,7 +26,7 @@ from ascend_sim.ops.convolution_backward import accept, make_plan
 from ascend_sim.ops.execute import Execution, execute, gradient
 from ascend_sim.ops.verdicts import judge
 from ascend_sim.report.report import Report
-from ascend_sim.runtime import Progress, Recording, ValueModel
+from ascend_sim.runtime import Observer, Progress, Recording, ValueModel
 
 Array = NDArray[Any]
 _FORMATS = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
@@ -93,6 +93,7 @@ def convolution_backward(
     overflow: str | None = None,
     progress: Progress | None = None,
     max_cycles: int | None = None,
+    observer: Observer | None = None,
     disarm: Mapping[str, Sequence[str]] | None = None,
 ) -> Result:
     """Run convolution backward on a simulated chip; arguments in the order of torch's `convolution_backward`.
@@ -102,7 +103,7 @@ def convolution_backward(
     means [C_out]. `tiling` and `block_dim` say which kernel they mean ({"grad_input": {"baseM": 336}}); a bare number of
     blocks means both. `accumulate` names a model of the cube's additions ("blas", "chunk", "exact_group"), `overflow` is
     "inf_nan" or "saturate" (None: the chip's default). `disarm` names flags whose waits hold nothing, per kernel (an
-    experiment).
+    experiment), `observer` looks at memory while `full` mode computes values.
 
     Raises AclnnError (with `.status`) where the operator refuses the call, TilingError for a tiling that does not fit, and
     other SimErrors for arguments that the simulator itself cannot take.
@@ -122,7 +123,7 @@ def convolution_backward(
         disarm=disarm,
     )
     model = ValueModel.of(spec, accumulate, overflow)
-    return _run_call(accepted, model, given, _describe(accepted, call, l2), mode, l2, progress, max_cycles)
+    return _run_call(accepted, model, given, _describe(accepted, call, l2), mode, l2, progress, max_cycles, observer)
 
 
 def conv_tbc_backward(
@@ -145,6 +146,7 @@ def conv_tbc_backward(
     overflow: str | None = None,
     progress: Progress | None = None,
     max_cycles: int | None = None,
+    observer: Observer | None = None,
 ) -> Result:
     """Run the backward of a convolution over time on a simulated chip.
 
@@ -161,7 +163,9 @@ def conv_tbc_backward(
         call, spec, conformance=conformance, deterministic=deterministic, tiling=tiling, block_dim=block_dim
     )
     model = ValueModel.of(spec, accumulate, overflow)
-    return _run_call(accepted, model, given, _describe_tbc(accepted, call, l2), mode, l2, progress, max_cycles)
+    return _run_call(
+        accepted, model, given, _describe_tbc(accepted, call, l2), mode, l2, progress, max_cycles, observer
+    )
 
 
 def check_fits(tensors: Mapping[str, tuple[Sequence[int], str]], spec: ChipSpec) -> None:
@@ -176,7 +180,7 @@ def check_fits(tensors: Mapping[str, tuple[Sequence[int], str]], spec: ChipSpec)
 
 def _run_call(
     accepted: AcceptedCall, model: ValueModel, given: Mapping[str, Any], problem: dict[str, Any], mode: str, l2: str,
-    progress: Progress | None, max_cycles: int | None,
+    progress: Progress | None, max_cycles: int | None, observer: Observer | None = None,
 ) -> Result:  # fmt: skip
     """Plan, run and report an accepted call; `given` are the caller's arrays or TensorSpecs by our names."""
     spec = model.chip
@@ -190,7 +194,9 @@ def _run_call(
             f"mode {mode!r} needs values, but {', '.join(missing)} is a TensorSpec; only timing runs without"
         )
     storages = {name: None if mode == "timing" else _storage(given[name])[0] for name in INPUTS}
-    run = execute(plan, spec, storages, mode, l2=l2, progress=progress, max_cycles=max_cycles, model=model)
+    run = execute(
+        plan, spec, storages, mode, l2=l2, progress=progress, max_cycles=max_cycles, model=model, observer=observer
+    )
     gradients = {}
     if mode != "timing":
         gradients = {name: gradient(accepted, allocation, name) for name, allocation in run.outputs.items()}

@@ -16,7 +16,7 @@ from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.plan import Plan
-from ascend_sim.runtime import Device, Outcome, Progress, Task, ValueModel, run_tasks
+from ascend_sim.runtime import Device, Observer, Outcome, Progress, Task, ValueModel, run_tasks
 
 Array = NDArray[Any]
 
@@ -34,6 +34,7 @@ class Execution:
 def execute(
     plan: Plan, chip: ChipSpec, inputs: Mapping[str, Array | None], mode: str, *, l2: str = "cold",
     progress: Progress | None = None, max_cycles: int | None = None, model: ValueModel | None = None,
+    observer: Observer | None = None,
 ) -> Execution:  # fmt: skip
     """Run a placed plan on a fresh device. `inputs` are flat storages (None in timing mode); `l2` is "cold" or "warm"."""
     if l2 not in ("cold", "warm"):
@@ -51,7 +52,7 @@ def execute(
     for allocation in warm:
         device.warm(allocation)
     tasks = bind(plan, chip, allocations, device.allocate(plan.workspace_bytes, "workspace"))
-    outcome = run_tasks(device, tasks, mode, progress=progress, max_cycles=max_cycles, model=model)
+    outcome = run_tasks(device, tasks, mode, progress=progress, max_cycles=max_cycles, model=model, observer=observer)
     outputs = {t.name: allocations[t.name] for t in plan.tensors.values() if t.role == "output"}
     return Execution(outcome, tasks, outputs, warm)
 

@@ -7,8 +7,8 @@ sums arrive in the order of simulated time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -17,7 +17,23 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun, Timeline
 from ascend_sim.engine.values import BlockShadow, Finding, ProgramValues
-from ascend_sim.isa.base import ValueModel
+from ascend_sim.isa.base import Memory, ValueModel
+
+Row = tuple[int, int]
+"""An instruction of a run: the number of its program among all programs, and its row there."""
+
+
+class Observer(Protocol):
+    """Somebody who looks at memory while values come about; it must not change anything."""
+
+    def watch(self, tasks: Sequence[Task], programs: Sequence[ProgramRun]) -> Mapping[Row, object]:
+        """Told of everything that ran before the first value is computed; returns the rows that it wants to see."""
+
+    def started(self, row: Row, memory: Memory) -> None:
+        """A watched instruction has read its operands."""
+
+    def retired(self, row: Row, memory: Memory) -> None:
+        """A watched instruction has written its result."""
 
 
 def replay(
@@ -27,12 +43,15 @@ def replay(
     programs: Sequence[ProgramRun],
     model: ValueModel | None = None,
     progress: Callable[[str, int, int], None] | None = None,
+    observer: Observer | None = None,
 ) -> list[Finding]:
     """Give the tensors of `tasks` the values that `programs` leave behind; returns the uninitialised reads.
 
-    A program has memory from its first event to its last. `progress` is told of the programs that are through.
+    A program has memory from its first event to its last. `progress` is told of the programs that are through, `observer`
+    of the instructions that it asks for.
     """
     findings: list[Finding] = []
+    watched = observer.watch(tasks, programs) if observer is not None else {}
     shadow = BlockShadow()
     values: dict[int, ProgramValues] = {}
     events = [0] * len(programs)
@@ -77,6 +96,8 @@ def replay(
             else:
                 program.at_retirement(row, key)
                 instruction.commit(program.memory, dst, pending.pop((owner, row)))
+            if observer is not None and (owner, row) in watched:
+                (observer.started if phase[event] == 1 else observer.retired)((owner, row), program.memory)
             events[owner] -= 1
             if not events[owner]:
                 del values[owner]

@@ -70,16 +70,27 @@ class Mmad(Instruction):
         m1, _, n1, _ = self._shapes()
         return (Region("dst", "L0C", m1 * n1 * 1024),)
 
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+    def operands(self, memory: Memory, src0: int, src1: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Views of both operands as they lie in L0A and L0B: [M1, 16, K1, C0] and [N1, 16, K1, C0]."""
         m1, k1, n1, c0 = self._shapes()
         dtype = numpy_dtype("float32" if self.dtype == "hf32" else self.dtype)
-        left = to_float32(memory.array("L0A", src0, (m1, k1, SIDE, c0), dtype).transpose(0, 2, 1, 3))
-        right = to_float32(memory.array("L0B", src1, (k1, n1, SIDE, c0), dtype).transpose(1, 2, 0, 3))
-        a = left.reshape(m1 * SIDE, k1 * c0)[:, : self.k]
-        b = right.reshape(n1 * SIDE, k1 * c0)[:, : self.k]
+        left = memory.array("L0A", src0, (m1, k1, SIDE, c0), dtype).transpose(0, 2, 1, 3)
+        right = memory.array("L0B", src1, (k1, n1, SIDE, c0), dtype).transpose(1, 2, 0, 3)
+        return left, right
+
+    def factors(self, memory: Memory, src0: int, src1: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """What is multiplied, in fp32: [M, k] and [N, k], M and N rounded up to 16."""
+        m1, k1, n1, c0 = self._shapes()
+        left, right = self.operands(memory, src0, src1)
+        a = to_float32(left).reshape(m1 * SIDE, k1 * c0)[:, : self.k]
+        b = to_float32(right).reshape(n1 * SIDE, k1 * c0)[:, : self.k]
         if self.dtype == "hf32":
             a = round_to(a, "hf32", mantissa_bits=self.hf32_bits)
             b = round_to(b, "hf32", mantissa_bits=self.hf32_bits)
+        return a, b
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        a, b = self.factors(memory, src0, src1)
         if memory.model.accumulate == "blas":
             return a @ b.T
         return a.copy(), b.copy()  # the additions go on from what L0C holds at retirement

@@ -2,10 +2,22 @@
 
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Progress
+from ascend_sim.engine.replay import Observer
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.base import ValueModel
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.runtime.recording import Recording
 from ascend_sim.runtime.session import MODES, Outcome, run_tasks
 
-__all__ = ["MODES", "Allocation", "Device", "Outcome", "Progress", "Recording", "Task", "ValueModel", "run_tasks"]
+__all__ = [
+    "MODES",
+    "Allocation",
+    "Device",
+    "Observer",
+    "Outcome",
+    "Progress",
+    "Recording",
+    "Task",
+    "ValueModel",
+    "run_tasks",
+]

@@ -9,7 +9,7 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine, Progress
 from ascend_sim.engine.functional import FunctionalEngine
 from ascend_sim.engine.hazards import find_hazards
-from ascend_sim.engine.replay import replay
+from ascend_sim.engine.replay import Observer, replay
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.engine.values import Finding
@@ -31,11 +31,11 @@ class Outcome:
 
 def run_tasks(
     device: Device, tasks: Sequence[Task], mode: str, *, progress: Progress | None = None, max_cycles: int | None = None,
-    model: ValueModel | None = None,
+    model: ValueModel | None = None, observer: Observer | None = None,
 ) -> Outcome:  # fmt: skip
     """Run to idle. "full": time and values; "functional": values only; "timing": time only, tensors need no bytes.
 
-    `model` says how values come about where there is a choice (default: the chip's).
+    `model` says how values come about where there is a choice (default: the chip's). `observer` looks on in "full" mode.
     Raises SimError for an unknown mode, DeadlockError when programs wait for each other.
     """
     if mode not in MODES:
@@ -48,5 +48,5 @@ def run_tasks(
     programs = [(run.task, run.program) for run in timeline.programs]
     findings = find_hazards(tasks, timeline.programs)
     if mode == "full":
-        findings += replay(device, tasks, timeline, timeline.programs, model, progress)
+        findings += replay(device, tasks, timeline, timeline.programs, model, progress, observer)
     return Outcome(timeline, programs, findings)

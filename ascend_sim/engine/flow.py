@@ -1,0 +1,186 @@
+"""Which byte of its source an instruction puts where, found out by running the instruction itself on numbered memory.
+
+There is no second description of any instruction here. A mover runs on memory whose bytes are numbers; an instruction that
+converts runs on zeros and ones, one run for each bit of the numbers; the cube shows where operands lie through the views
+that it multiplies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
+from ascend_sim.isa.base import Instruction, Memory, ValueModel, ceil_div
+from ascend_sim.isa.cube import SIDE, Fixpipe, Mmad
+from ascend_sim.isa.l0c_to_ub import L0cToUb
+from ascend_sim.isa.transfer import DataCopy
+from ascend_sim.isa.vector import VectorBinary, VectorCast
+from ascend_sim.memory.gm import gm_operand
+from ascend_sim.memory.local import BLOCK
+from ascend_sim.memory.regions import Region, row_starts
+from ascend_sim.numerics import numpy_dtype
+
+CONSTANT = -1
+"""The source of a byte that an instruction makes up itself: zeros around a map, of a fill or of a missing channel."""
+
+Bytes = NDArray[np.uint8]
+Offsets = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Where the bytes of one instruction come from; offsets are relative to the operands' addresses.
+
+    `touched` are the destination's bytes in ascending order, `source` the byte of `src0` that each comes from, or CONSTANT.
+    Converted items have other sizes; all bytes of such an item come from the first byte of its source.
+    """
+
+    touched: Offsets
+    source: Offsets
+
+    def find(self, offsets: Offsets) -> tuple[NDArray[np.bool_], Offsets]:
+        """Which destination bytes `offsets` the instruction writes, and the source of each of those."""
+        place = np.minimum(np.searchsorted(self.touched, offsets), len(self.touched) - 1)
+        hit = self.touched[place] == offsets
+        return hit, self.source[place[hit]]
+
+
+def item_dtypes(instruction: Instruction) -> tuple[str, str] | None:
+    """Names of the formats before and after an instruction that converts, None for the others."""
+    if isinstance(instruction, VectorCast):
+        return instruction.source, instruction.target
+    if isinstance(instruction, Fixpipe | L0cToUb):
+        return "float32", instruction.dtype
+    return None
+
+
+@lru_cache(maxsize=256)
+def flow_of(instruction: Instruction, chip: ChipSpec) -> Flow:
+    """The flow from `src0` to `dst`; SimError for an instruction whose result has no such source (the cube, reductions)."""
+    if isinstance(instruction, Mmad) or not instruction.writes():
+        raise SimError(f"{instruction.name} does not move bytes from one place to another")
+    if isinstance(instruction, DataCopy):
+        instruction = replace(instruction, atomic_add="")
+    if isinstance(instruction, Fixpipe):
+        instruction = replace(instruction, atomic_add=False)
+    (target,) = instruction.writes()
+    if isinstance(instruction, VectorBinary):  # element by element, both sources alike
+        touched = _bytes_of(target)
+        return Flow(touched, touched)
+    touched = _bytes_of(target)
+    if not instruction.reads():
+        return Flow(touched, np.full(len(touched), CONSTANT))
+    (source,) = instruction.reads()
+    probe = _Probe(instruction, source, target, chip)
+    converted = item_dtypes(instruction)
+    numbers = probe.moved(touched) if converted is None else probe.converted(touched, *converted)
+    return Flow(touched, numbers - 1)
+
+
+def _bytes_of(region: Region) -> Offsets:
+    starts = np.sort(row_starts(region.simplified()))
+    return (starts[:, None] + np.arange(region.simplified().row_bytes)).ravel()
+
+
+def _rounded(size: int) -> int:
+    return ceil_div(size, BLOCK) * BLOCK
+
+
+def _memory(buffers: dict[str, Bytes], gm: list[Bytes], chip: ChipSpec) -> Memory:
+    local: Any = SimpleNamespace(buffers=buffers)
+    return Memory(local, gm, ValueModel(chip, "blas", False))
+
+
+class _Probe:
+    """Memory just large enough for one instruction: its source at 0, its destination behind it or in a space of its own."""
+
+    def __init__(self, instruction: Instruction, source: Region, target: Region, chip: ChipSpec) -> None:
+        self._instruction = instruction
+        self._size = source.extent
+        room = _rounded(source.extent)
+        shared = source.space == target.space != "GM"
+        self._dst = room if shared else 0
+        first = np.zeros(room + (_rounded(target.extent) if shared else 0), np.uint8)
+        second = first if shared else np.zeros(_rounded(target.extent), np.uint8)
+        buffers = {space: memory for space, memory in ((source.space, first), (target.space, second)) if space != "GM"}
+        self._source, self._target = first, second
+        self._memory = _memory(buffers, [first, second], chip)
+        self._src_operand = gm_operand(0, 0)
+        self._dst_operand = gm_operand(1, 0) if target.space == "GM" else self._dst
+
+    def _run(self, fill: Callable[[Bytes], None]) -> Bytes:
+        fill(self._source[: self._size])
+        pending = self._instruction.read(self._memory, self._dst_operand, self._src_operand, 0)
+        self._instruction.commit(self._memory, self._dst_operand, pending)
+        return self._target[self._dst :]
+
+    def moved(self, touched: Offsets) -> Offsets:
+        """1 + the source of every byte of `touched`, 0 where the instruction writes zeros."""
+        numbers = np.arange(1, self._size + 1, dtype="<u4").view(np.uint8).reshape(-1, 4)
+        result = np.zeros(len(touched), np.int64)
+        for byte in range(4):
+            got = self._run(lambda memory, byte=byte: np.copyto(memory, numbers[:, byte]))  # type: ignore[misc]
+            result |= got[touched].astype(np.int64) << 8 * byte
+        return result
+
+    def converted(self, touched: Offsets, before: str, after: str) -> Offsets:
+        """The same for items that change their format: 0 and 1 are exact in every one."""
+        dtype = numpy_dtype(before)
+        one = np.ones(1, dtype)
+        numbers = np.arange(1, self._size // dtype.itemsize + 1)
+        size = numpy_dtype(after).itemsize
+        items = touched.reshape(-1, size)
+        result = np.zeros(len(items), np.int64)
+        for bit in range(int(numbers[-1]).bit_length()):
+            ones = np.where(numbers >> bit & 1, one, np.zeros(1, dtype)).view(np.uint8)
+            got = self._run(lambda memory, ones=ones: np.copyto(memory[: len(ones)], ones))  # type: ignore[misc]
+            result |= got[items].any(axis=1).astype(np.int64) << bit
+        first = np.where(result > 0, (result - 1) * dtype.itemsize + 1, 0)
+        return np.repeat(first, size)
+
+
+@dataclass(frozen=True)
+class CubeFlow:
+    """Where the elements of one mmad lie, in bytes from its operands' addresses.
+
+    `left` [M, k] in L0A, `right` [N, k] in L0B (k in the order of the products), `place` {byte of L0C: (m, n)} as an array
+    [bytes / 4] of m * columns + n.
+    """
+
+    left: Offsets
+    right: Offsets
+    place: Offsets
+    columns: int
+
+    def element(self, offset: int) -> tuple[int, int]:
+        """(m, n) of the L0C element at a byte offset."""
+        row, column = divmod(int(self.place[offset // 4]), self.columns)
+        return row, column
+
+
+@lru_cache(maxsize=256)
+def cube_flow_of(mmad: Mmad, chip: ChipSpec) -> CubeFlow:
+    """The flow of one mmad."""
+    sizes = {region.space: region.extent for region in (*mmad.reads(), *mmad.writes())}
+    itemsize = mmad.itemsize
+    numbers = {
+        space: np.arange(sizes[space] // itemsize, dtype=f"u{itemsize}").view(np.uint8) for space in ("L0A", "L0B")
+    }
+    memory = _memory({**numbers, "L0C": np.zeros(sizes["L0C"], np.uint8)}, [], chip)
+    left, right = (
+        view.view(f"u{itemsize}").astype(np.int64).reshape(view.shape[0] * SIDE, -1)[:, : mmad.k] * itemsize
+        for view in mmad.operands(memory, 0, 0)
+    )
+    rows, columns = len(left), len(right)
+    elements = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
+    replace(mmad, accumulate=False).commit(memory, 0, elements)
+    place = memory.array("L0C", 0, (rows * columns,), np.float32).astype(np.int64)
+    return CubeFlow(left, right, place, columns)

@@ -1,0 +1,270 @@
+"""One item of a tensor, followed through the run that made it: the way back first, then the values along it.
+
+A `Follower` observes `replay`. Before the first value is computed it follows the item's bytes backwards (`provenance`) to
+the instruction that took them out of L0C, to every mmad that added to them and to what those multiplied. While values are
+computed it looks at memory where the item passes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.engine.flow import CONSTANT, cube_flow_of, flow_of, item_dtypes
+from ascend_sim.engine.provenance import Provenance
+from ascend_sim.engine.replay import Row
+from ascend_sim.engine.task import Task
+from ascend_sim.engine.timeline import ProgramRun
+from ascend_sim.errors import SimError
+from ascend_sim.isa.base import Memory
+from ascend_sim.isa.cube import Mmad
+from ascend_sim.isa.vector import VectorBinary
+from ascend_sim.numerics import decode, numpy_dtype
+
+Array = NDArray[Any]
+_ACCUMULATOR = "float32"
+"""The format of L0C."""
+
+
+@dataclass(eq=False)
+class Step:
+    """One instruction that the item went through; `bits` and `value` are what stood in its destination afterwards.
+
+    `space` and `address` say where that is (GM addresses are absolute), `dtype` in which format. `sources` are the ways that
+    lead to it: none where the instruction made the value up (a zero), several where it added.
+    """
+
+    row: Row
+    space: str
+    address: int
+    dtype: str
+    sources: list[Step | Part] = field(default_factory=list)
+    bits: int = 0
+    value: float = math.nan
+
+
+@dataclass(frozen=True)
+class Load:
+    """One instruction that brought `items` operands of an mmad nearer; they came from `space` (of a fill: from nowhere)."""
+
+    row: Row
+    space: str
+    items: int
+
+
+@dataclass(eq=False)
+class Operand:
+    """One side of the `k` products of an mmad, in the order of L0.
+
+    `addresses` [k] are bytes of L0A or L0B; `origins` [k] the GM bytes of the numbers in tensors that no program wrote,
+    CONSTANT for zeros that the machine put there. `loads` filled L0, `l1_loads` filled L1. `values` [k] are the numbers as
+    they are multiplied.
+    """
+
+    space: str
+    addresses: Array
+    origins: Array
+    loads: list[Load]
+    l1_loads: list[Load]
+    values: Array = field(default_factory=lambda: np.zeros(0, np.float32))
+
+
+@dataclass(eq=False)
+class Multiplication:
+    """One mmad that added to the item: row `m` of its left operand times column `n` of its right one.
+
+    `partial` is the item in L0C when it retired, `tile` [M, N] all of the tile then, where that was asked for.
+    """
+
+    row: Row
+    m: int
+    n: int
+    left: Operand
+    right: Operand
+    partial: np.float32 = field(default_factory=lambda: np.float32(np.nan))
+    tile: Array | None = None
+
+    @property
+    def products(self) -> Array:
+        """The products in float64, [k]; exact, because no operand has more than 24 bits."""
+        return self.left.values.astype(np.float64) * self.right.values
+
+
+@dataclass(eq=False)
+class Part:
+    """One L0C tile that held the sum or, where it is split, a part of it: the item's byte of L0C and the mmads in order."""
+
+    address: int
+    mmads: list[Multiplication]
+
+    @property
+    def owner(self) -> int:
+        """The number of the program."""
+        return self.mmads[0].row[0]
+
+
+class Follower:
+    """Follows the item of format `dtype` at byte `offset` of the tensor called `tensor`.
+
+    After the run: `output` is the step that left the item there, `way` all steps and parts in the order of their
+    instructions, `provenance` the run. `tiles` keeps the whole L0C tile after every mmad.
+    """
+
+    def __init__(self, tensor: str, offset: int, dtype: str, *, tiles: bool = False) -> None:
+        self.output: Step
+        self.provenance: Provenance
+        self.way: list[Step | Part] = []
+        self._target = (tensor, offset, dtype)
+        self._tiles = tiles
+        self._watched: dict[Row, list[Step | Multiplication]] = {}
+        self._parts: dict[tuple[Row, int], Part] = {}
+
+    # -- the way back --------------------------------------------------------------------------------------------------
+
+    def watch(self, tasks: Sequence[Task], programs: Sequence[ProgramRun]) -> Mapping[Row, object]:
+        """The rows that the item passed; see `Observer`."""
+        self.provenance = Provenance(tasks, programs)
+        name, offset, dtype = self._target
+        target = next(tensor for task in tasks for tensor in task.tensors if tensor.name == name)
+        output = self._trace(None, "GM", target.base + offset, dtype)
+        if not isinstance(output, Step):
+            raise SimError(f"{name}: no instruction wrote the byte {offset}")
+        self.output = output
+        return self._watched
+
+    def _trace(self, reader: Row | None, space: str, address: int, dtype: str) -> Step | Part | None:
+        """How the item came to be where `reader` finds it; None in a tensor that no program wrote."""
+        assert reader is None or space != "L0C" or dtype == _ACCUMULATOR
+        if space == "L0C" and reader is not None:
+            return self._part(reader, address)
+        added = []
+        step = None
+        for row in self.provenance.writers(reader, space, address, address + 1):
+            source = self._source(row, space, address)
+            if source is None:
+                continue
+            if not self.provenance.instruction(row).atomic:
+                step = self._step(row, space, address, dtype, source)
+                break
+            added.append((row, source))
+        for row, source in reversed(added):
+            before = [step] if step is not None else []
+            step = self._step(row, space, address, dtype, source, before)
+        return step
+
+    def _source(self, row: Row, space: str, address: int) -> int | None:
+        """Byte of the source that a row put at `address`, CONSTANT for a zero of its own, None when it wrote elsewhere."""
+        flow = flow_of(self.provenance.instruction(row), self.provenance.programs[row[0]].program.table.chip)
+        hit, source = flow.find(np.asarray([address - self.provenance.address(row, "dst", space)]))
+        return int(source[0]) if hit[0] else None
+
+    def _step(
+        self, row: Row, space: str, address: int, dtype: str, source: int, before: Sequence[Step | Part] = ()
+    ) -> Step:
+        instruction = self.provenance.instruction(row)
+        step = Step(row, space, address, dtype, list(before))
+        operands = instruction.reads() if source != CONSTANT else ()
+        if not isinstance(instruction, VectorBinary):
+            operands = operands[:1]
+        came_as = (item_dtypes(instruction) or (dtype, dtype))[0]
+        for region in operands:
+            at = self.provenance.address(row, region.operand, region.space) + source
+            found = self._trace(row, region.space, at, came_as)
+            if found is not None:
+                step.sources.append(found)
+        self.way.append(step)
+        self._watched.setdefault(row, []).append(step)
+        return step
+
+    # -- the sum in L0C ------------------------------------------------------------------------------------------------
+
+    def _part(self, reader: Row, address: int) -> Part:
+        mmads: list[Multiplication] = []
+        for row in self.provenance.writers(reader, "L0C", address, address + 1):
+            instruction = self.provenance.instruction(row)
+            assert isinstance(instruction, Mmad)
+            mmads.append(self._multiplication(row, instruction, address))
+            if not instruction.accumulate:
+                break
+        mmads.reverse()
+        part = Part(address, mmads)
+        self.way.append(part)
+        for mmad in mmads:
+            self._watched.setdefault(mmad.row, []).append(mmad)
+        return part
+
+    def _multiplication(self, row: Row, mmad: Mmad, address: int) -> Multiplication:
+        chip = self.provenance.programs[row[0]].program.table.chip
+        flow = cube_flow_of(mmad, chip)
+        m, n = flow.element(address - self.provenance.address(row, "dst", "L0C"))
+        left = self._operand(row, "L0A", self.provenance.address(row, "src0", "L0A") + flow.left[m])
+        right = self._operand(row, "L0B", self.provenance.address(row, "src1", "L0B") + flow.right[n])
+        return Multiplication(row, m, n, left, right)
+
+    def _operand(self, row: Row, space: str, addresses: Array) -> Operand:
+        """The loads behind one side of the products, and where the numbers come from."""
+        origins = np.full(len(addresses), CONSTANT)
+        loads, l1_loads = [], []
+        for hop in self.provenance.back(row, space, addresses):
+            loads.append(Load(hop.row, hop.space, len(hop.index)))
+            moved = hop.source != CONSTANT
+            inside = hop.index[moved]
+            for deeper in self.provenance.back(hop.row, hop.space, hop.source[moved]):
+                l1_loads.append(Load(deeper.row, deeper.space, len(deeper.index)))
+                known = deeper.source != CONSTANT
+                target = inside[deeper.index[known]]
+                origins[target] = self.provenance.origins(deeper.row, deeper.space, deeper.source[known])
+        return Operand(space, addresses, origins, sorted(loads, key=_row), sorted(l1_loads, key=_row))
+
+    # -- the values ----------------------------------------------------------------------------------------------------
+
+    def started(self, row: Row, memory: Memory) -> None:
+        """Note what an mmad multiplies."""
+        for watched in self._watched[row]:
+            if isinstance(watched, Multiplication):
+                mmad = self.provenance.instruction(row)
+                assert isinstance(mmad, Mmad)
+                address = self.provenance.address
+                left, right = mmad.factors(memory, address(row, "src0", "L0A"), address(row, "src1", "L0B"))
+                watched.left.values = left[watched.m].copy()
+                watched.right.values = right[watched.n].copy()
+
+    def retired(self, row: Row, memory: Memory) -> None:
+        """Note what stands where the item passes."""
+        for watched in self._watched[row]:
+            if isinstance(watched, Multiplication):
+                self._look_at_tile(watched, memory)
+            else:
+                size = numpy_dtype(watched.dtype).itemsize
+                item = self._bytes(watched, memory)[:size]
+                watched.bits = int.from_bytes(item.tobytes(), "little")
+                watched.value = float(decode(watched.bits, watched.dtype))
+
+    def _bytes(self, step: Step, memory: Memory) -> NDArray[np.uint8]:
+        """Memory from the step's item on."""
+        if step.space != "GM":
+            return memory.buffers[step.space][step.address :]
+        operand = int(self.provenance.programs[step.row[0]].program.rows[step.row[1], 1])
+        behind = step.address - self.provenance.address(step.row, "dst", "GM")
+        return memory.array("GM", operand + behind, (numpy_dtype(step.dtype).itemsize,), np.uint8)
+
+    def _look_at_tile(self, watched: Multiplication, memory: Memory) -> None:
+        mmad = self.provenance.instruction(watched.row)
+        assert isinstance(mmad, Mmad)
+        flow = cube_flow_of(mmad, self.provenance.programs[watched.row[0]].program.table.chip)
+        dst = self.provenance.address(watched.row, "dst", "L0C")
+        tile = memory.array("L0C", dst, flow.place.shape, np.float32)
+        watched.partial = tile[flow.place == watched.m * flow.columns + watched.n][0]
+        if self._tiles:
+            kept = np.empty(len(tile), np.float32)
+            kept[flow.place] = tile
+            watched.tile = kept.reshape(-1, flow.columns)[: mmad.m, : mmad.n]
+
+
+def _row(load: Load) -> Row:
+    return load.row

@@ -1,0 +1,147 @@
+"""Where a value comes from: byte regions followed backwards through the programs that ran.
+
+Inside a program the last writer of a byte is the last row before the reader that writes it; in GM it is the last
+instruction of any program that retired before the reader started. What a writer did with the bytes it is asked itself
+(`engine.flow`). GM addresses are absolute here, so a tensor's name plays no part and reused workspace does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.engine.flow import CONSTANT, flow_of
+from ascend_sim.engine.replay import Row
+from ascend_sim.engine.task import Task
+from ascend_sim.engine.timeline import ProgramRun
+from ascend_sim.isa.base import Instruction
+from ascend_sim.kernel.program import OPERAND_COLUMN
+from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
+
+Addresses = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Hop:
+    """One instruction on the way back: `index` says which of the addresses it wrote, `source` is where in `space` each of
+    those comes from (CONSTANT: from nowhere)."""
+
+    row: Row
+    index: Addresses
+    space: str
+    source: Addresses
+
+
+@dataclass(frozen=True)
+class _Writes:
+    """Rows that write one space: hull of the bytes and, for GM, the cycle of retirement; in the order of writing."""
+
+    owner: Addresses
+    row: Addresses
+    low: Addresses
+    high: Addresses
+    retire: Addresses
+
+
+class Provenance:
+    """The programs of a finished run, asked who wrote what; `Row` is (program, row)."""
+
+    def __init__(self, tasks: Sequence[Task], programs: Sequence[ProgramRun]) -> None:
+        self.tasks = tasks
+        self.programs = programs
+        self._local: dict[tuple[int, str], _Writes] = {}
+        self._gm: _Writes | None = None
+
+    def instruction(self, row: Row) -> Instruction:
+        """The instruction of a row."""
+        program = self.programs[row[0]].program
+        return program.table.instructions[int(program.rows[row[1], 0])]
+
+    def address(self, row: Row, operand: str, space: str) -> int:
+        """Where an operand of a row lies: a byte of a buffer, or an absolute byte of GM."""
+        run = self.programs[row[0]]
+        value = int(run.program.rows[row[1], OPERAND_COLUMN[operand]])
+        if space != "GM":
+            return value
+        return self.tasks[run.task].tensors[value >> SLOT_SHIFT].base + (value & OFFSET_MASK)
+
+    def writers(self, before: Row | None, space: str, low: int, high: int, owner: int | None = None) -> Iterator[Row]:
+        """Rows that write near bytes low .. high - 1 of `space`, the last one first.
+
+        `before` is the reader; None stands for the end of the run (GM only). `owner` is whose buffer it is when there is
+        no reader.
+        """
+        writes = self._writes(space, before[0] if before is not None else owner)
+        near = (writes.low < high) & (writes.high > low)
+        if before is not None:
+            if space == "GM":
+                near &= writes.retire <= self.programs[before[0]].start[before[1]]
+            else:
+                near &= writes.row < before[1]
+        for place in np.flatnonzero(near)[::-1].tolist():
+            yield int(writes.owner[place]), int(writes.row[place])
+
+    def back(self, reader: Row | None, space: str, addresses: Addresses) -> Iterator[Hop]:
+        """The last writers of single bytes of `space` as `reader` sees them; what nobody wrote is in no hop."""
+        left = np.arange(len(addresses))
+        if not len(left):
+            return
+        for row in self.writers(reader, space, int(addresses.min()), int(addresses.max()) + 1):
+            instruction = self.instruction(row)
+            flow = flow_of(instruction, self.programs[row[0]].program.table.chip)
+            hit, source = flow.find(addresses[left] - self.address(row, "dst", space))
+            if not hit.any():
+                continue
+            reads = instruction.reads()
+            origin = reads[0].space if reads else space
+            if reads:
+                source = np.where(source == CONSTANT, CONSTANT, source + self.address(row, "src0", origin))
+            yield Hop(row, left[hit], origin, source)
+            left = left[~hit]
+            if not len(left):
+                return
+
+    def origins(self, reader: Row | None, space: str, addresses: Addresses) -> Addresses:
+        """The GM bytes that no program wrote and that moves alone brought to these places; CONSTANT where none did."""
+        result = np.full(len(addresses), CONSTANT)
+        if space == "GM":
+            result[:] = addresses
+        for hop in self.back(reader, space, addresses):
+            moved = hop.source != CONSTANT
+            found = np.full(len(hop.index), CONSTANT)
+            found[moved] = self.origins(hop.row, hop.space, hop.source[moved])
+            result[hop.index] = found
+        return result
+
+    def _writes(self, space: str, owner: int | None) -> _Writes:
+        if space == "GM":
+            if self._gm is None:
+                parts = [self._table(number, "GM") for number in range(len(self.programs))]
+                whole = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
+                order = np.lexsort((whole[1], whole[0], whole[4]))
+                self._gm = _Writes(*(column[order] for column in whole))
+            return self._gm
+        assert owner is not None
+        if (owner, space) not in self._local:
+            self._local[owner, space] = _Writes(*self._table(owner, space))
+        return self._local[owner, space]
+
+    def _table(self, owner: int, space: str) -> tuple[Addresses, ...]:
+        """Columns of `_Writes` for one program."""
+        run = self.programs[owner]
+        table, rows = run.program.table, run.program.rows
+        extents = np.zeros(len(table.instructions), np.int64)
+        for number in np.unique(rows[:, 0]).tolist():
+            for region in table.instructions[number].writes():
+                if region.space == space:
+                    extents[number] = region.extent
+        extent = extents[rows[:, 0]]
+        row = np.flatnonzero(extent)
+        low = rows[row, 1]
+        if space == "GM":
+            bases = np.asarray([tensor.base for tensor in self.tasks[run.task].tensors], np.int64)
+            low = bases[low >> SLOT_SHIFT] + (low & OFFSET_MASK)
+        return np.full(len(row), owner), row, low, low + extent[row], run.retire[row]
