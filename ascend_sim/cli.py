@@ -273,6 +273,57 @@ def parse_block_dim(text: str) -> int | dict[str, int]:
     return blocks
 
 
+@app.command("explain", epilog="Example:  ascend-sim explain strided --element 1,16,14,14")
+def explain_command(
+    case: Annotated[str, typer.Argument(help="A case file (.yaml) or the name of a case that ships with the package.")],
+    element: Annotated[
+        str | None, typer.Option(help="An element of grad_input, n,c,h,w (TBC: t,n,c); default: its middle.")
+    ] = None,
+    weight: Annotated[str | None, typer.Option(help="An element of grad_weight, co,ci,kh,kw (TBC: k,ci,co).")] = None,
+    chip: Annotated[str | None, typer.Option(help="Chip name or chip file; default: the case's.")] = None,
+    cube_math_type: Annotated[int | None, typer.Option(help="0 keep, 1 allow down, 2 fp16, 3 hf32.")] = None,
+    tiling: Annotated[
+        str | None, typer.Option(help="grad_input.baseM=256,grad_weight.baseK=64,... or a YAML file.")
+    ] = None,
+    deterministic: Annotated[
+        bool | None, typer.Option("--deterministic/--no-deterministic", help="Default: of the chip and profile.")
+    ] = None,
+    conformance: Annotated[str | None, typer.Option(help="documented or library; default: the case's.")] = None,
+) -> None:
+    """Follow one number of a gradient from the formula through tiles, loads and mmads to the result."""
+    from ascend_sim.explain import explain
+    from ascend_sim.report.explain import explain_page
+
+    progress = _Progress()
+    with _errors(as_json=False):
+        try:
+            explanation = explain(
+                case,
+                element=parse_index("--element", element),
+                weight=parse_index("--weight", weight),
+                chip=chip,
+                cube_math_type=cube_math_type,
+                tiling=parse_tiling(tiling) if tiling else None,
+                deterministic=deterministic,
+                conformance=conformance,
+                progress=progress,
+            )
+        finally:
+            progress.close()
+        print(explain_page(explanation), end="")
+    raise typer.Exit(0 if explanation.agrees else 1)
+
+
+def parse_index(option: str, text: str | None) -> tuple[int, ...] | None:
+    """The index of an element from whole numbers with commas; ConfigError for anything else."""
+    if text is None:
+        return None
+    parts = text.split(",")
+    if not all(_WHOLE_NUMBER.fullmatch(part.strip()) for part in parts):
+        raise ConfigError(f"{option} {text!r}: allowed are whole numbers with commas, for example {option} 0,3,5,5")
+    return tuple(int(part) for part in parts)
+
+
 @app.command("explain-status", epilog="Example:  ascend-sim explain-status document_example_2d --conformance library")
 def explain_status(
     case: Annotated[str, typer.Argument(help="A case file (.yaml) or the name of a case that ships with the package.")],

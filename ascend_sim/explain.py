@@ -21,14 +21,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.api import Result, conv_tbc_backward, convolution_backward
+from ascend_sim.api import Result, check_fits, conv_tbc_backward, convolution_backward
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.flow import CONSTANT
 from ascend_sim.engine.follow import Follower, Operand, Part, Step
 from ascend_sim.engine.provenance import Provenance
 from ascend_sim.engine.replay import Row
 from ascend_sim.engine.task import Task
+from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.errors import SimError
+from ascend_sim.isa.base import Memory
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.call import INPUTS, AcceptedCall
 from ascend_sim.ops.case import Case, load_case, make_tensors
@@ -114,6 +116,21 @@ def explain(
     *,
     element: Sequence[int] | None = None,
     weight: Sequence[int] | None = None,
+    **options: Any,
+) -> Explanation:
+    """Follow one element of grad_input (`element`) or grad_weight (`weight`), by its index in the caller's order.
+
+    Without either it is the middle of grad_input, or of grad_weight where there is no other. `options` are those of
+    `explain_all`. Raises SimError for an index outside the gradient, and whatever the call itself raises.
+    """
+    loaded = case if isinstance(case, Case) else load_case(case)
+    return explain_all(loaded, [_chosen(loaded, element, weight)], **options)[0]
+
+
+def explain_all(
+    case: Case,
+    elements: Sequence[tuple[str, tuple[int, ...]]],
+    *,
     chip: str | Path | ChipSpec | None = None,
     tiling: Mapping[str, Mapping[str, Any]] | None = None,
     cube_math_type: int | None = None,
@@ -121,46 +138,75 @@ def explain(
     conformance: str | None = None,
     tiles: bool = False,
     progress: Progress | None = None,
-) -> Explanation:
-    """Follow one element of grad_input (`element`) or grad_weight (`weight`), by its index in the caller's order.
+) -> list[Explanation]:
+    """Follow several elements, (gradient, index) each, through one run. `tiles` keeps the L0C tile after every mmad.
 
-    Without either it is the middle of grad_input, or of grad_weight where there is no other. `tiles` keeps also the whole
-    L0C tile after every mmad. The rest is as in `convolution_backward`. Raises SimError for an index outside the gradient
-    and whatever the call itself raises.
+    The other options are those of `convolution_backward`; left out, they are the case's.
     """
-    loaded = case if isinstance(case, Case) else load_case(case)
-    gradient, index = _chosen(loaded, element, weight)
-    spec = chip if isinstance(chip, ChipSpec) else load_chip(chip or loaded.chip)
-    values = make_tensors(loaded)
-    shape, dtype = loaded.tensors["input" if gradient == "grad_input" else "weight"]
-    if gradient == "grad_weight":
-        dtype = loaded.attributes.get("grad_weight_dtype") or dtype
-    offset = int(np.ravel_multi_index(index, shape)) * int(numpy_dtype(dtype).itemsize)
-    follower = Follower(gradient, offset, dtype, tiles=tiles)
-    operator: Any = conv_tbc_backward if loaded.operator == "conv_tbc_backward" else convolution_backward
+    spec = chip if isinstance(chip, ChipSpec) else load_chip(chip or case.chip)
+    check_fits(case.tensors, spec)
+    values = make_tensors(case)
+    followers = [_follower(case, gradient, index, tiles) for gradient, index in elements]
+    operator: Any = conv_tbc_backward if case.operator == "conv_tbc_backward" else convolution_backward
     result: Result = operator(
         *values.values(),
-        **loaded.attributes,
-        cube_math_type=loaded.cube_math_type if cube_math_type is None else cube_math_type,
+        **case.attributes,
+        cube_math_type=case.cube_math_type if cube_math_type is None else cube_math_type,
         chip=spec,
         mode="full",
-        deterministic=loaded.deterministic if deterministic is None else deterministic,
-        conformance=conformance or loaded.conformance,
-        tiling=tiling or loaded.tiling,
-        block_dim=loaded.block_dim or None,
-        l2=loaded.l2,
+        deterministic=case.deterministic if deterministic is None else deterministic,
+        conformance=conformance or case.conformance,
+        tiling=tiling or case.tiling,
+        block_dim=case.block_dim or None,
+        l2=case.l2,
         progress=progress,
-        observer=follower,
+        observer=_Together(followers),
     )
-    assert result.call is not None
+    call = result.call
+    assert call is not None
     plain = {"grad_output" if name == "self" else name: array for name, array in values.items()}
     plain = {name: plain[name] for name in INPUTS}
-    terms = formula(result.call, gradient, {name: array.shape for name, array in plain.items()}, index)
-    seen = {name: operand(array, result.call, ValueModel.of(spec)) for name, array in plain.items()}
-    return Explanation(
-        gradient, index, loaded, spec, result, terms, follower.provenance, follower.output, follower.way, plain,
-        _sum(terms, seen), _sum(terms, plain),
-    )  # fmt: skip
+    seen = {name: operand(array, call, ValueModel.of(spec)) for name, array in plain.items()}
+    found = []
+    for (gradient, index), follower in zip(elements, followers, strict=True):
+        terms = formula(call, gradient, {name: array.shape for name, array in plain.items()}, index)
+        found.append(
+            Explanation(
+                gradient, index, case, spec, result, terms, follower.provenance, follower.output, follower.way, plain,
+                _sum(terms, seen), _sum(terms, plain),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _follower(case: Case, gradient: str, index: tuple[int, ...], tiles: bool) -> Follower:
+    shape, dtype = case.tensors["input" if gradient == "grad_input" else "weight"]
+    if gradient == "grad_weight":
+        dtype = case.attributes.get("grad_weight_dtype") or dtype
+    offset = int(np.ravel_multi_index(index, shape)) * int(numpy_dtype(dtype).itemsize)
+    return Follower(gradient, offset, dtype, tiles=tiles)
+
+
+class _Together:
+    """Several followers of one run."""
+
+    def __init__(self, followers: Sequence[Follower]) -> None:
+        self._followers = followers
+        self._wanted: dict[Row, list[Follower]] = {}
+
+    def watch(self, tasks: Sequence[Task], programs: Sequence[ProgramRun]) -> Mapping[Row, object]:
+        for follower in self._followers:
+            for row in follower.watch(tasks, programs):
+                self._wanted.setdefault(row, []).append(follower)
+        return self._wanted
+
+    def started(self, row: Row, memory: Memory) -> None:
+        for follower in self._wanted[row]:
+            follower.started(row, memory)
+
+    def retired(self, row: Row, memory: Memory) -> None:
+        for follower in self._wanted[row]:
+            follower.retired(row, memory)
 
 
 def _sum(terms: Formula, operands: Mapping[str, Array]) -> float:

@@ -1,0 +1,513 @@
+"""One element of a gradient as text: the formula, the matrix product, the tile, its mmads, and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.engine.flow import CONSTANT, flow_of
+from ascend_sim.engine.follow import Multiplication, Operand, Part, Step
+from ascend_sim.engine.replay import Row
+from ascend_sim.explain import Explanation
+from ascend_sim.isa.base import PIPES
+from ascend_sim.isa.cube import Mmad
+from ascend_sim.isa.load import LoadData3D
+from ascend_sim.isa.vector import VectorBinary
+from ascend_sim.numerics import format_of, ulp
+
+MOST_PRODUCTS = 24
+"""Products that are written out one by one; with more of them the tile is shown instead."""
+_MOST_PARTS, _MOST_MMADS, _MOST_LOADS = 2, 12, 12
+_FRACTAL = 512
+Array = NDArray[Any]
+
+
+def explain_page(explanation: Explanation) -> str:
+    """The text; every number in it comes from the run (steps and parts) or from the formula, as the headings say."""
+    sections = [
+        ("", _head(explanation)),
+        ("1. The formula", formula_lines(explanation)),
+        ("2. As a matrix product", gemm_lines(explanation)),
+    ]
+    parts = explanation.parts
+    shown = parts[:_MOST_PARTS] if len(parts) > _MOST_PARTS + 1 else parts
+    for number, part in enumerate(shown):
+        which = "" if len(parts) == 1 else f", part {number + 1} of {len(parts)}"
+        sections.append((f"{3 + number}. The cube{which}", part_lines(explanation, part)))
+    if len(shown) < len(parts):
+        sections[-1][1].extend(["", *_other_parts(explanation, parts[len(shown) :])])
+    sections.append((f"{3 + len(shown)}. The way out", out_lines(explanation)))
+    sections.append((f"{4 + len(shown)}. The result", result_lines(explanation)))
+    text = []
+    for title, lines in sections:
+        text += [*(["", title] if title else []), *(f"  {line}".rstrip() if title else line for line in lines)]
+    return "\n".join(text) + "\n"
+
+
+def element(explanation: Explanation) -> str:
+    """The element by its name, "grad_input[0, 3, 5, 5]"."""
+    return f"{explanation.gradient}[{', '.join(map(str, explanation.index))}]"
+
+
+def _head(explanation: Explanation) -> list[str]:
+    call = explanation.call
+    return [
+        f"{element(explanation)} of {call.operator} on {explanation.chip.name}, computed in {call.compute_dtype}, "
+        f"returned in {explanation.output.dtype}"
+    ]
+
+
+# -- the formula -------------------------------------------------------------------------------------------------------
+
+
+def formula_lines(explanation: Explanation) -> list[str]:
+    """The formula with this problem's strides and paddings, with the element's own index, and its products."""
+    terms = explanation.formula
+    count = len(terms.left)
+    lines = [*_symbols(explanation), ""]
+    if count:
+        lines.append(_many(count, "product"))
+        if count < _all_terms(explanation):
+            lines[-1] += f"; the other {_all_terms(explanation) - count:,} terms fall into padding or between strides"
+    else:
+        lines.append("no products: every term falls into padding or between strides, so the sum is 0")
+    if 0 < count <= MOST_PRODUCTS:
+        lines += [f"  {line}" for line in _product_lines(explanation, terms.left, terms.right)]
+    return lines
+
+
+def _all_terms(explanation: Explanation) -> int:
+    """Terms of the sum, with those that meet no number of the map."""
+    call = explanation.call
+    p = call.problem
+    if explanation.gradient == "grad_weight":
+        return p.n * p.d_out * p.h_out * p.w_out
+    return (p.c_in if call.transposed else p.c_out) // p.groups * p.k_d * p.k_h * p.k_w
+
+
+def _product_lines(explanation: Explanation, left: Array, right: Array) -> list[str]:
+    """The caller's numbers as they are multiplied, one product a line."""
+    terms, rows = explanation.formula, []
+    for i, j in zip(left.tolist(), right.tolist(), strict=True):
+        a = float(explanation.operands[terms.left_name].reshape(-1)[i])
+        b = float(explanation.operands[terms.right_name].reshape(-1)[j])
+        rows.append(
+            (
+                explanation.subscript(terms.left_name, i),
+                "x",
+                explanation.subscript(terms.right_name, j),
+                "=",
+                f"{a:.6g}",
+                "x",
+                f"{b:.6g}",
+                "=",
+                f"{a * b:.6g}",
+            )
+        )
+    return _columns(rows, ">")
+
+
+def _symbols(explanation: Explanation) -> list[str]:
+    """The formula twice: with letters, and with the element's index put in."""
+    call = explanation.call
+    p = call.problem
+    tbc = call.operator == "conv_tbc_backward"
+    axes = _axes(explanation)
+    dy, w, x = explanation.name("grad_output"), "weight", "input"
+    place = explanation.formula.place
+    strides = (p.stride_d, p.stride_h, p.stride_w)
+    pads, dilations = (p.pad_front, p.pad_up, p.pad_left), (p.dilation_d, p.dilation_h, p.dilation_w)
+    c_in, c_out = p.c_in // p.groups, p.c_out // p.groups
+
+    def feature(name: str, n: object, c: object, positions: Sequence[object]) -> str:
+        order = [*positions, n, c] if tbc else [n, c, *positions]
+        return f"{name}[{', '.join(map(str, order))}]"
+
+    def filters(name: str, co: object, ci: object, taps: Sequence[object]) -> str:
+        order = [*taps, ci, co] if tbc else [co, ci, *taps]
+        return f"{name}[{', '.join(map(str, order))}]"
+
+    taps = [f"k{axis}" for axis, _ in axes]
+    if explanation.gradient == "grad_weight":
+        lines = []
+        for co, ci, at in (("co", "ci", taps), (place[0], place[1], [place[2 + a] for _, a in axes])):
+            wide = [_position(f"{axis}", strides[a], pads[a], k, dilations[a])
+                    for (axis, a), k in zip(axes, at, strict=True)]  # fmt: skip
+            left = feature(dy if call.y == "grad_output" else x, "n", co, [axis for axis, _ in axes])
+            shift = _group_shift(co, ci, c_in, c_out, p.groups)
+            right = feature(x if call.x == "input" else dy, "n", shift, wide)
+            over = ", ".join(["n", *(axis for axis, _ in axes)])
+            lines.append(f"{filters('grad_weight', co, ci, at)} = sum over {over} of {left} x {right}")
+        return lines
+    lines = []
+    letters = ("n", "co" if call.transposed else "ci", [axis for axis, _ in axes])
+    for n, c, at in (letters, (place[0], place[1], [place[2 + a] for _, a in axes])):
+        if call.transposed:
+            where = [_position(str(i), strides[a], pads[a], k, dilations[a])
+                     for (_, a), i, k in zip(axes, at, taps, strict=True)]  # fmt: skip
+            inner, weights = "ci", filters(w, c, "ci", taps)
+            channel = "ci" if p.groups == 1 else f"ci of its group of {c_in}"
+        else:
+            where = [_met(i, strides[a], pads[a], k, dilations[a])
+                     for (_, a), i, k in zip(axes, at, taps, strict=True)]  # fmt: skip
+            inner, channel = "co", "co"
+            local = c if p.groups == 1 else (f"ci mod {c_in}" if isinstance(c, str) else c % c_in)
+            weights = filters(w, "co", local, taps)
+        over = ", ".join([inner, *taps])
+        lines.append(
+            f"{feature('grad_input', n, c, at)} = sum over {over} of {feature(dy, n, channel, where)} x {weights}"
+        )
+    if any(strides[a] > 1 for _, a in axes) and not call.transposed:
+        lines.append("where a quotient is whole and inside the map")
+    if p.groups > 1 and not call.transposed:
+        first = place[1] // c_in * c_out
+        lines.append(f"co runs over the group of this channel, {first} to {first + c_out - 1}")
+    return lines
+
+
+def _group_shift(co: object, ci: object, c_in: int, c_out: int, groups: int) -> object:
+    """The channel of the map that weight channel ci of output channel co reads."""
+    if groups == 1:
+        return ci
+    if isinstance(co, int) and isinstance(ci, int):
+        return co // c_out * c_in + ci
+    return f"co div {c_out} x {c_in} + {ci}"
+
+
+def _axes(explanation: Explanation) -> list[tuple[str, int]]:
+    """The caller's spatial axes: their letters, and which of D, H, W of the problem each is."""
+    p, rank = explanation.call.problem, explanation.call.rank
+    if explanation.call.operator == "conv_tbc_backward" or rank == 3:
+        letter = "t" if explanation.call.operator == "conv_tbc_backward" else "l"
+        return [(letter, 1 if max(p.h_in, p.h_out, p.k_h) > 1 else 2)]
+    return [(letter, 3 - (rank - 2) + i) for i, letter in enumerate("dhw"[5 - rank :])]
+
+
+def _position(o: str, stride: int, pad: int, tap: object, dilation: int) -> str:
+    """o stride - pad + tap dilation; the tap or o may be a number."""
+    scaled = _scaled(o, stride)
+    offset = _scaled(str(tap), dilation)
+    numbers = [int(text) for text in (scaled, offset) if text.lstrip("-").isdigit()]
+    names = [text for text in (scaled, offset) if not text.lstrip("-").isdigit()]
+    total = sum(numbers) - pad
+    text = " + ".join(names)
+    if total or not text:
+        text = f"{text} {'-' if total < 0 else '+'} {abs(total)}" if text else str(total)
+    return text
+
+
+def _met(i: object, stride: int, pad: int, tap: str, dilation: int) -> str:
+    """(i + pad - tap dilation) / stride."""
+    front = str(i + pad) if isinstance(i, int) else (f"{i} + {pad}" if pad > 0 else f"{i} - {-pad}" if pad else str(i))
+    text = f"{front} - {_scaled(tap, dilation)}"
+    return text if stride == 1 else f"({text}) / {stride}"
+
+
+def _scaled(text: str, factor: int) -> str:
+    if text.lstrip("-").isdigit():
+        return str(int(text) * factor)
+    return text if factor == 1 else f"{factor} {text}"
+
+
+# -- the matrix product ------------------------------------------------------------------------------------------------
+
+
+def gemm_lines(explanation: Explanation) -> list[str]:
+    """What M, K and N are, the element's row and column, and the kernel with its tiling."""
+    call, place = explanation.call, explanation.formula.place
+    p = call.problem
+    c_in, c_out = p.c_in // p.groups, p.c_out // p.groups
+    taps, plane = p.k_d * p.k_h * p.k_w, p.k_h * p.k_w
+    group = "" if p.groups == 1 else " of a group"
+    if explanation.gradient == "grad_weight":
+        co, ci, kd, kh, kw = place
+        y, x = explanation.name(call.y), explanation.name(call.x)
+        images = p.n * p.d_out
+        rows = [
+            ("M", f"{c_out:,}", f"channels of {y}{group}"),
+            ("K", f"{images * p.h_out * p.w_out:,}", f"pixels of {y}: {_many(images, 'map')} of {p.h_out} x {p.w_out}"),
+            (
+                "N",
+                f"{c_in * taps:,}",
+                f"columns of im2col({x}): {_many(c_in, 'channel')}{group} x {_many(taps, 'tap')}",
+            ),
+        ]
+        here = f"the element is row {co % c_out}, and column channel {ci}, tap {(kd * p.k_h + kh) * p.k_w + kw}"
+    else:
+        n, c, d, h, w = place
+        height, width = (p.h_out, p.w_out) if call.transposed else (p.h_in, p.w_in)
+        out, inner = (c_out, c_in) if call.transposed else (c_in, c_out)
+        dy = explanation.name("grad_output")
+        rows = [
+            ("M", f"{height * width:,}", f"pixels of grad_input, {height} x {width}, for each image"),
+            (
+                "K",
+                f"{inner * taps:,}",
+                f"columns of im2col({dy}): {_many(inner, 'channel')}{group} x {_many(taps, 'tap')}",
+            ),
+            ("N", f"{out:,}", f"channels of grad_input{group}"),
+        ]
+        if not call.transposed and max(p.stride_h, p.stride_w) > 1:
+            rows[1] = (*rows[1][:2], f"{rows[1][2]}, zeros inserted for the stride")
+        depth = f", depth {d}" if p.d_in * p.d_out > 1 else ""
+        here = f"the element is row {h * width + w} of image {n}{depth}, column {c % out}"
+    if p.k_d > 1:
+        here += f" (K in planes of {plane} taps)"
+    lines = [f"{explanation.gradient}[M, N] = left[M, K] x right[K, N]", *_columns(rows, " >"), here]
+    task = next((explanation.task(part.mmads[0].row) for part in explanation.parts), None)
+    if task is not None:
+        fields = ", ".join(f"{name} {value}" for name, value in task.info["tiling"].items() if name.startswith("base"))
+        lines.append(
+            f"computed by {task.op_type} in {_many(task.block_dim, 'block')}, in tiles of {fields} ({task.info['tiling_source']})"
+        )
+    return lines
+
+
+# -- the cube ----------------------------------------------------------------------------------------------------------
+
+
+def part_lines(explanation: Explanation, part: Part) -> list[str]:
+    """One L0C tile: who owns it, what it brings to L1, and every mmad with the partial sum behind it."""
+    first = part.mmads[0]
+    run = explanation.provenance.programs[part.owner]
+    mmad = explanation.provenance.instruction(first.row)
+    assert isinstance(mmad, Mmad)
+    tile = int(run.program.rows[first.row[1], 4])
+    lines = [
+        f"{run.program.where} on core {run.core}, its tile {tile}: {mmad.m} x {mmad.n} at L0C+"
+        f"{explanation.provenance.address(first.row, 'dst', 'L0C'):#x}; the element is row {first.m}, column {first.n}, "
+        f"L0C+{part.address:#x}",
+        "",
+    ]
+    loads = sorted({load.row for m in part.mmads for side in (m.left, m.right) for load in side.l1_loads})
+    rows = [_load_row(explanation, row) for row in loads]
+    lines += ["to L1", *(f"  {line}" for line in _columns(_middle_out(rows, _MOST_LOADS), ">"))] if rows else []
+    if not rows:
+        lines.append("nothing is brought to L1: this tile meets padding alone, and the cube multiplies zeros by zeros")
+    window = _window(explanation, part)
+    lines += ["", *window] if window else []
+    lines += ["", f"through L0A and L0B into L0C: {_many(len(part.mmads), 'mmad')}, sums in float32"]
+    head = (
+        "mmad",
+        "cycles",
+        "k",
+        "L0A fractals: left row",
+        "L0B fractals: right column",
+        "products",
+        "their sum",
+        "L0C then",
+        "bits",
+    )
+    table = [head, *_middle_out([_mmad_row(explanation, n, m) for n, m in enumerate(part.mmads)], _MOST_MMADS)]
+    lines += [f"  {line}" for line in _columns(table, ">>>  >>>>")]
+    if 0 < sum(len(_real(m)) for m in part.mmads) <= MOST_PRODUCTS:
+        lines += ["", "what they multiply (the zeros left out)"]
+        for number, m in enumerate(part.mmads):
+            lines += [f"  mmad {number}: {text}" for text in _as_multiplied(explanation, m)]
+    return lines
+
+
+def _load_row(explanation: Explanation, row: Row) -> tuple[str, ...]:
+    """When, what, which of the caller's numbers, how many bytes, where to."""
+    instruction = explanation.provenance.instruction(row)
+    (target,) = instruction.writes()
+    address = explanation.provenance.address(row, "dst", target.space)
+    what = "zeros" if not instruction.reads() else box_of_load(explanation, row)
+    return (_cycles(explanation, row), _pipe(explanation, row), instruction.name, what, f"{target.total:,} bytes",
+            f"{target.space}+{address:#x}")  # fmt: skip
+
+
+def box_of_load(explanation: Explanation, row: Row) -> str:
+    """The part of a tensor of the caller that an instruction fetched from GM: "weight[0..15, 0..31, 0..2, 0..2]"."""
+    provenance = explanation.provenance
+    instruction = provenance.instruction(row)
+    flow = flow_of(instruction, explanation.chip)
+    (region,) = instruction.reads()
+    source = flow.source[flow.source != CONSTANT]
+    origins = provenance.origins(row, region.space, source + provenance.address(row, region.operand, region.space))
+    return _box(explanation, origins)
+
+
+def _box(explanation: Explanation, origins: Array) -> str:
+    real = origins[origins != CONSTANT]
+    if not len(real):
+        return "zeros"
+    for name, array in explanation.operands.items():
+        for tensor in {
+            t.base: t for task in explanation.provenance.tasks for t in task.tensors if t.name == name
+        }.values():
+            if tensor.base <= real[0] < tensor.base + tensor.size:
+                places = np.unravel_index((real - tensor.base) // array.itemsize, array.shape)
+                return f"{explanation.name(name)}[{', '.join(_span(axis) for axis in places)}]"
+    return "other tensors"
+
+
+def _span(numbers: Array) -> str:
+    low, high = int(numbers.min()), int(numbers.max())
+    return str(low) if low == high else f"{low}..{high}"
+
+
+def _window(explanation: Explanation, part: Part) -> list[str]:
+    """What load_data_3d takes out of the map in L1 for the element's first mmad."""
+    side = part.mmads[0].right if explanation.gradient == "grad_weight" else part.mmads[0].left
+    for load in side.loads:
+        i = explanation.provenance.instruction(load.row)
+        if isinstance(i, LoadData3D):
+            return [
+                f"load_data_3d to {i.destination} sees {i.height} x {i.width} pixels in L1 and zeros around them "
+                f"({i.pad_top} above, {i.pad_left} to the left),",
+                f"and takes windows of {i.k_h} x {i.k_w} (stride {i.stride_h} x {i.stride_w}, dilation {i.dilation_h} x "
+                f"{i.dilation_w}): rows {i.m_start}..{i.m_start + i.m_extent - 1}, "
+                f"columns {i.k_start}..{i.k_start + i.k_extent - 1} of the matrix, for mmad 0",
+            ]
+    return []
+
+
+def _real(mmad: Multiplication) -> Array:
+    """The products of two numbers of the caller."""
+    return np.flatnonzero((mmad.left.origins != CONSTANT) & (mmad.right.origins != CONSTANT))
+
+
+def _mmad_row(explanation: Explanation, number: int, mmad: Multiplication) -> tuple[str, ...]:
+    real = _real(mmad)
+    return (
+        str(number),
+        _cycles(explanation, mmad.row),
+        str(len(mmad.left.addresses)),
+        _side(explanation, mmad.left, real),
+        _side(explanation, mmad.right, real),
+        f"{len(real):,}",
+        _number(mmad.products.sum()),
+        _number(mmad.partial),
+        f"0x{int(mmad.partial.view(np.uint32)):08X}",
+    )
+
+
+def _side(explanation: Explanation, operand: Operand, real: Array) -> str:
+    """Fractals in L0 and the numbers in them."""
+    fractals = operand.addresses // _FRACTAL
+    return f"{_span(fractals)}: {_box(explanation, operand.origins[real])}"
+
+
+def _as_multiplied(explanation: Explanation, mmad: Multiplication) -> Iterable[str]:
+    terms, real = explanation.formula, _real(mmad)
+    names = [
+        [explanation.subscript(tensor, i) for i in explanation.indices(side, real).tolist()]
+        for tensor, side in ((terms.left_name, mmad.left), (terms.right_name, mmad.right))
+    ]
+    values = zip(*names, mmad.left.values[real].tolist(), mmad.right.values[real].tolist(), strict=True)
+    rows = [(left, f"{a:.6g}", "x", right, f"{b:.6g}", "=", f"{a * b:.6g}") for left, right, a, b in values]
+    return _columns(rows, " >  >")
+
+
+def _other_parts(explanation: Explanation, parts: Sequence[Part]) -> list[str]:
+    lines = [f"the other {len(parts)} parts, in the order in which they were added"]
+    rows = [("core", "cycles", "mmads", "products", "last partial sum")]
+    for part in parts:
+        last = part.mmads[-1]
+        count = sum(len(_real(m)) for m in part.mmads)
+        core = str(explanation.provenance.programs[part.owner].core)
+        rows.append((core, _cycles(explanation, last.row), str(len(part.mmads)), f"{count:,}", _number(last.partial)))
+    return [*lines, *(f"  {line}" for line in _columns(_middle_out(rows, _MOST_MMADS), ">>>>>"))]
+
+
+# -- the way out -------------------------------------------------------------------------------------------------------
+
+
+def out_lines(explanation: Explanation) -> list[str]:
+    """Every instruction behind the cube, and what stood in its destination afterwards."""
+    rows = [("cycles", "pipe", "instruction", "kernel", "to", "format", "value", "bits")]
+    for step in explanation.way:
+        if isinstance(step, Step):
+            rows.append(_step_row(explanation, step))
+    return _columns(_middle_out(rows, 3 * _MOST_MMADS), ">")
+
+
+def _step_row(explanation: Explanation, step: Step) -> tuple[str, ...]:
+    instruction = explanation.provenance.instruction(step.row)
+    where = f"{step.space}+{step.address:#x}"
+    if step.space == "GM":
+        where = next(
+            f"{tensor.name}+{step.address - tensor.base:#x}"
+            for tensor in explanation.task(step.row).tensors
+            if tensor.base <= step.address < tensor.base + tensor.size
+        )
+    what = instruction.name
+    if instruction.atomic:
+        what += ", adds"
+    elif isinstance(instruction, VectorBinary):
+        what += f", {instruction.operation}"
+    digits = format_of(step.dtype).bits // 4
+    return (_cycles(explanation, step.row), _pipe(explanation, step.row), what, explanation.task(step.row).name, where,
+            step.dtype, _number(step.value), f"0x{step.bits:0{digits}X}")  # fmt: skip
+
+
+# -- the result --------------------------------------------------------------------------------------------------------
+
+
+def result_lines(explanation: Explanation) -> list[str]:
+    """The element beside the same sum in float64."""
+    value, reference, unrounded = explanation.value, explanation.reference, explanation.unrounded
+    dtype = explanation.output.dtype
+    rows = [("the call returned", _number(value), "")]
+    rows.append(
+        ("float64, numbers as the cube sees them", f"{reference:.12g}", _error(value - reference, reference, dtype))
+    )
+    if unrounded != reference:
+        rows.append(("float64, the caller's numbers", f"{unrounded:.12g}", _error(value - unrounded, unrounded, dtype)))
+    lines = _columns(rows, " >")
+    same = "the numbers that the cube multiplied are those of the formula, each product once"
+    if not explanation.agrees:
+        same = "the numbers that the cube multiplied are NOT those of the formula"
+    lines += ["", same]
+    return lines
+
+
+def _error(error: float, reference: float, dtype: str) -> str:
+    step = float(ulp(np.asarray(reference), dtype)) if np.isfinite(reference) else np.nan
+    return f"error {error:.3g}, {error / step:.3g} ULP of {dtype}" if error else "equal"
+
+
+# -- small things ------------------------------------------------------------------------------------------------------
+
+
+def _cycles(explanation: Explanation, row: Row) -> str:
+    run = explanation.provenance.programs[row[0]]
+    return f"{run.start[row[1]]:,}-{run.retire[row[1]]:,}"
+
+
+def _pipe(explanation: Explanation, row: Row) -> str:
+    return PIPES[int(explanation.provenance.programs[row[0]].program.per_row("pipe")[row[1]])]
+
+
+def _many(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+def _number(value: float) -> str:
+    return f"{float(value):.9g}"
+
+
+def _middle_out(rows: Sequence[tuple[str, ...]], most: int) -> list[tuple[str, ...]]:
+    """The rows, without the middle where there are too many."""
+    if len(rows) <= most + 1:
+        return list(rows)
+    tail = most // 3
+    return [*rows[: most - tail], (f"... {len(rows) - most} more",), *rows[-tail:]]
+
+
+def _columns(rows: Sequence[tuple[str, ...]], align: str = "") -> list[str]:
+    """Rows as lines of aligned columns, two blanks apart; `align` has ">" at columns that are set to the right."""
+    whole = [row for row in rows if len(row) > 1]
+    widths = [max(len(row[i]) for row in whole) for i in range(len(whole[0]))] if whole else []
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if align[i : i + 1] == ">" else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=False))
+        ]
+        lines.append(("  ".join(cells) if len(row) > 1 else row[0]).rstrip())
+    return lines

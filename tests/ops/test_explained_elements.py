@@ -1,0 +1,182 @@
+"""Elements followed through random problems: the partial sums are the machine's, and they are those of the formula."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import conv_problems
+import numpy as np
+import pytest
+from hypothesis import Phase, given, seed, settings
+from hypothesis import strategies as st
+
+import ascend_sim
+from ascend_sim.errors import SimError
+from ascend_sim.explain import Explanation, explain, explain_all
+from ascend_sim.isa.cube import Mmad
+from ascend_sim.kernel.program import Program
+from ascend_sim.ops.case import Case, ConvolutionBackwardCase, load_case, make_tensors
+from ascend_sim.ops.reference import grad_input_reference, grad_weight_reference
+
+Partials = list[list[bytes]]
+
+
+def case_of(problem: conv_problems.Problem, dtype: str, cube_math_type: int, deterministic: bool, number: int) -> Case:
+    return ConvolutionBackwardCase.model_validate(
+        {
+            "operator": "convolution_backward",
+            "chip": "ascend910b4",
+            "input": {"shape": problem.shapes["input"], "dtype": dtype},
+            "weight": {"shape": problem.shapes["weight"]},
+            "stride": problem.stride,
+            "padding": problem.padding,
+            "dilation": problem.dilation,
+            "groups": problem.groups,
+            "output_mask": [True, True, False],
+            "cube_math_type": cube_math_type,
+            "deterministic": deterministic,
+            "data": {"seed": number},
+        }
+    )
+
+
+def l0c_after_every_mmad(case: Case) -> Partials:
+    """Another run, without time and without an observer: L0C as bytes after each mmad of every cube program, in order."""
+    seen: dict[int, list[bytes]] = {}
+    alive: list[Any] = []
+    original = Mmad.commit
+
+    def commit(self: Mmad, memory: Any, dst: int, pending: Any) -> None:
+        original(self, memory, dst, pending)
+        if id(memory) not in seen:
+            alive.append(memory)  # so that no other memory gets its number
+        seen.setdefault(id(memory), []).append(memory.buffers["L0C"].tobytes())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Mmad, "commit", commit)
+        ascend_sim.convolution_backward(
+            *make_tensors(case).values(), **case.attributes, cube_math_type=case.cube_math_type, chip=case.chip,
+            deterministic=case.deterministic, mode="functional",
+        )  # fmt: skip
+    return list(seen.values())
+
+
+def mmad_rows(program: Program) -> list[int]:
+    kinds = [isinstance(instruction, Mmad) for instruction in program.table.instructions]
+    return [row for row, kind in enumerate(program.rows[:, 0].tolist()) if kinds[kind]]
+
+
+def check_partial_sums(explanation: Explanation, other: Partials) -> None:
+    rows = [mmad_rows(run.program) for run in explanation.provenance.programs]
+    cube = [number for number, found in enumerate(rows) if found]
+    for part in explanation.parts:
+        captured = other[cube.index(part.owner)]
+        for mmad in part.mmads:
+            at = captured[rows[part.owner].index(mmad.row[1])][part.address : part.address + 4]
+            assert mmad.partial.tobytes() == at
+
+
+def check_result(explanation: Explanation) -> None:
+    """The sum of the parts' last partial sums, rounded by numpy, has the bits of the element that the call returned."""
+    returned = explanation.result.gradients[explanation.gradient][explanation.index]
+    total = np.float32(0)
+    for part in explanation.parts:
+        total = total + part.mmads[-1].partial
+    with np.errstate(over="ignore"):
+        if explanation.gradient == "grad_input":  # leaves the cube in the compute dtype
+            total = total.astype(conv_problems.DTYPES[explanation.call.storage_dtype])
+        assert total.astype(returned.dtype).tobytes() == returned.tobytes() or total == returned == 0
+    size = returned.dtype.itemsize
+    assert explanation.output.bits.to_bytes(size, "little") == returned.tobytes()
+
+
+def check_formula(explanation: Explanation) -> None:
+    """The formula's terms are the numbers that the cube multiplied, and sum to what the float64 reference says."""
+    assert explanation.agrees
+    call, operands = explanation.call, explanation.operands
+    volumes = {name: operands[name].reshape(call.volume(name)) for name in ("grad_output", "input")}
+    p = call.problem
+    weight = operands["weight"].reshape(p.c_out, -1, p.k_d, p.k_h, p.k_w)
+    if explanation.gradient == "grad_input":
+        sums, squares = grad_input_reference(p, volumes["grad_output"], weight)
+    else:
+        sums, squares = grad_weight_reference(p, volumes["grad_output"], volumes["input"])
+    expected = sums[explanation.formula.place]
+    assert abs(explanation.unrounded - expected) <= 1e-12 * (1 + np.sqrt(squares[explanation.formula.place]))
+    multiplied = sum(float(mmad.products.sum()) for part in explanation.parts for mmad in part.mmads)
+    assert abs(multiplied - explanation.reference) <= 1e-12 * (1 + np.sqrt(squares[explanation.formula.place]))
+
+
+@seed(0)
+@settings(max_examples=13, phases=[Phase.generate])
+@given(
+    problem=conv_problems.problems(),
+    precision=st.sampled_from([("float16", 0), ("bfloat16", 0), ("float32", 0), ("float32", 1), ("float32", 2)]),
+    deterministic=st.booleans(),
+    data=st.data(),
+)
+def test_partial_sums_are_those_of_the_machine(
+    problem: conv_problems.Problem, precision: tuple[str, int], deterministic: bool, data: st.DataObject
+) -> None:
+    case = case_of(problem, *precision, deterministic, data.draw(st.integers(0, 99)))
+    elements = []
+    for gradient, name in (("grad_input", "input"), ("grad_weight", "weight")) * 2:
+        index = tuple(data.draw(st.integers(0, size - 1)) for size in problem.shapes[name])
+        elements.append((gradient, index))
+    other = l0c_after_every_mmad(case)
+    for explanation in explain_all(case, elements):
+        check_partial_sums(explanation, other)
+        check_result(explanation)
+        check_formula(explanation)
+
+
+@pytest.mark.parametrize("name", ["transposed_2d", "conv_3d", "document_example_tbc", "depthwise"])
+@pytest.mark.parametrize("gradient", ["grad_input", "grad_weight"])
+def test_every_kind_of_call_is_followed_to_its_numbers(name: str, gradient: str) -> None:
+    case = load_case(name)
+    shape = case.tensors["input" if gradient == "grad_input" else "weight"][0]
+    (explanation,) = explain_all(case, [(gradient, tuple(size // 3 for size in shape))])
+    assert explanation.agrees
+    check_result(explanation)
+    assert explanation.value == pytest.approx(explanation.reference, rel=2e-3, abs=2e-3)
+
+
+@pytest.mark.parametrize("chip", ["ascend310p3", "ascend910a"])
+def test_the_way_through_the_vector_unit_is_followed(chip: str) -> None:
+    explanation = explain("strided", chip=chip)
+    names = [explanation.provenance.instruction(step.row).name for step in explanation.way if hasattr(step, "bits")]
+    assert explanation.agrees
+    assert names[0] == "l0c_to_ub"
+
+
+def test_a_split_sum_is_added_in_the_order_in_which_its_parts_arrive() -> None:
+    explanation = explain("document_example_2d", weight=(1, 0, 0, 0))
+    assert len(explanation.parts) > 1
+    arrivals = [
+        (explanation.provenance.programs[step.row[0]].retire[step.row[1]], step.value)
+        for step in explanation.way
+        if hasattr(step, "bits") and explanation.provenance.instruction(step.row).atomic
+    ]
+    assert arrivals == sorted(arrivals)
+    assert arrivals[-1][1] == 98
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"element": (0, 0, 7, 0)}, "no element"),
+        ({"element": (0, 0, 0)}, "4 numbers"),
+        ({"element": (0, 0, 0, -1)}, "no element"),
+        ({"element": (0, 0, 0, 0), "weight": (0, 0, 0, 0)}, "one at a time"),
+    ],
+)
+def test_an_element_that_there_is_not_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(SimError, match=message):
+        explain("document_example_2d", **arguments)
+
+
+def test_a_masked_gradient_is_refused() -> None:
+    masked = load_case("document_example_2d").model_copy(update={"output_mask": (False, True, True)})
+    with pytest.raises(SimError, match="output_mask"):
+        explain(masked, element=(0, 0, 0, 0))
+    assert explain(masked).gradient == "grad_weight"
