@@ -289,6 +289,8 @@ def explain_command(
         bool | None, typer.Option("--deterministic/--no-deterministic", help="Default: of the chip and profile.")
     ] = None,
     conformance: Annotated[str | None, typer.Option(help="documented or library; default: the case's.")] = None,
+    accumulate: Annotated[str, typer.Option(help="Model of the cube's sums: blas, chunk or exact_group.")] = "blas",
+    overflow: Annotated[str | None, typer.Option(help="inf_nan or saturate; default: the chip's.")] = None,
 ) -> None:
     """Follow one number of a gradient from the formula through tiles, loads and mmads to the result."""
     from ascend_sim.explain import explain
@@ -306,6 +308,8 @@ def explain_command(
                 tiling=parse_tiling(tiling) if tiling else None,
                 deterministic=deterministic,
                 conformance=conformance,
+                accumulate=accumulate,
+                overflow=overflow,
                 progress=progress,
             )
         finally:

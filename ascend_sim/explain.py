@@ -136,6 +136,8 @@ def explain_all(
     cube_math_type: int | None = None,
     deterministic: bool | None = None,
     conformance: str | None = None,
+    accumulate: str = "blas",
+    overflow: str | None = None,
     tiles: bool = False,
     progress: Progress | None = None,
 ) -> list[Explanation]:
@@ -159,6 +161,8 @@ def explain_all(
         tiling=tiling or case.tiling,
         block_dim=case.block_dim or None,
         l2=case.l2,
+        accumulate=accumulate,
+        overflow=overflow,
         progress=progress,
         observer=_Together(followers),
     )
@@ -166,7 +170,8 @@ def explain_all(
     assert call is not None
     plain = {"grad_output" if name == "self" else name: array for name, array in values.items()}
     plain = {name: plain[name] for name in INPUTS}
-    seen = {name: operand(array, call, ValueModel.of(spec)) for name, array in plain.items()}
+    model = ValueModel.of(spec, accumulate, overflow)
+    seen = {name: operand(array, call, model) for name, array in plain.items()}
     found = []
     for (gradient, index), follower in zip(elements, followers, strict=True):
         terms = formula(call, gradient, {name: array.shape for name, array in plain.items()}, index)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction, Memory, ValueModel, ceil_div
-from ascend_sim.isa.cube import SIDE, Fixpipe, Mmad
+from ascend_sim.isa.cube import SIDE, Fixpipe, FixpipeNd, Mmad
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.isa.vector import VectorBinary, VectorCast
@@ -57,7 +57,7 @@ def item_dtypes(instruction: Instruction) -> tuple[str, str] | None:
     """Names of the formats before and after an instruction that converts, None for the others."""
     if isinstance(instruction, VectorCast):
         return instruction.source, instruction.target
-    if isinstance(instruction, Fixpipe | L0cToUb):
+    if isinstance(instruction, Fixpipe | FixpipeNd | L0cToUb):
         return "float32", instruction.dtype
     return None
 

@@ -260,9 +260,8 @@ def gemm_lines(explanation: Explanation) -> list[str]:
     task = next((explanation.task(part.mmads[0].row) for part in explanation.parts), None)
     if task is not None:
         fields = ", ".join(f"{name} {value}" for name, value in task.info["tiling"].items() if name.startswith("base"))
-        lines.append(
-            f"computed by {task.op_type} in {_many(task.block_dim, 'block')}, in tiles of {fields} ({task.info['tiling_source']})"
-        )
+        blocks, source = _many(task.block_dim, "block"), task.info["tiling_source"]
+        lines.append(f"computed by {task.op_type} in {blocks}, in tiles of {fields} ({source})")
     return lines
 
 
@@ -289,7 +288,8 @@ def part_lines(explanation: Explanation, part: Part) -> list[str]:
         lines.append("nothing is brought to L1: this tile meets padding alone, and the cube multiplies zeros by zeros")
     window = _window(explanation, part)
     lines += ["", *window] if window else []
-    lines += ["", f"through L0A and L0B into L0C: {_many(len(part.mmads), 'mmad')}, sums in float32"]
+    model = explanation.result.report.problem["accumulate"]
+    lines += ["", f"through L0A and L0B into L0C: {_many(len(part.mmads), 'mmad')}, float32 sums (model {model})"]
     head = (
         "mmad",
         "cycles",
