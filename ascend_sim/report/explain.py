@@ -419,7 +419,7 @@ def _other_parts(explanation: Explanation, parts: Sequence[Part]) -> list[str]:
 
 def out_lines(explanation: Explanation) -> list[str]:
     """Every instruction behind the cube, and what stood in its destination afterwards."""
-    rows = [("cycles", "pipe", "instruction", "kernel", "to", "format", "value", "bits")]
+    rows: list[tuple[str, ...]] = [("cycles", "pipe", "instruction", "kernel", "to", "format", "value", "bits")]
     for step in explanation.way:
         if isinstance(step, Step):
             rows.append(_step_row(explanation, step))
@@ -487,7 +487,7 @@ def _many(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
-def _number(value: float) -> str:
+def _number(value: float | np.floating[Any]) -> str:
     return f"{float(value):.9g}"
 
 
