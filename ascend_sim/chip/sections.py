@@ -131,12 +131,16 @@ class Cube(Section):
 
 
 class Path(Section):
-    """One way for data: its pipe and what a transfer costs; `bytes_per_cycle` is the port of one core."""
+    """One way for data: its pipe and what a transfer costs; `bytes_per_cycle` is the port of one core.
+
+    `unaligned_row` is what the pipe needs for every row of a copy from or to GM whose rows are not whole 32-byte blocks.
+    """
 
     pipe: Pipe
     bytes_per_cycle: ByteRate
     head: Cycles
     latency: Cycles
+    unaligned_row: Cycles | None = None
 
 
 class Load3dRates(Section):
@@ -326,9 +330,16 @@ class Scalar(Section):
 
 
 class Launch(Section):
-    """What a kernel costs around its instructions, by kind of core; blocks are dispatched `block_us` after each other."""
+    """What a kernel costs around its instructions, by kind of core.
+
+    A task pays `task_overhead_us`, and `overhead_per_block_us` for each of its blocks, before the first is dispatched; blocks
+    are dispatched `block_us` after each other and begin `core_start_us` later. `prologue_us` is what a compiled kernel does on
+    every core before its first data move (tiling data, address set-up, instruction cache), by `Task.template`.
+    """
 
     task_overhead_us: dict[CoreKind, Microseconds]
+    overhead_per_block_us: dict[CoreKind, Microseconds] = {}
     block_us: dict[CoreKind, Microseconds] = {}
     core_start_us: dict[CoreKind, Microseconds]
+    prologue_us: dict[str, Microseconds] = {}
     hidden_us: Microseconds

@@ -9,7 +9,7 @@ instant, can always be handed to `Traffic` in time.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from ascend_sim.isa.base import (
     TRANSFER,
     WAIT,
 )
-from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, SetFlag, WaitFlag
+from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, ScalarWait, SetFlag, WaitFlag
 from ascend_sim.kernel.program import OPERAND_COLUMN, Program
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
@@ -125,6 +125,7 @@ class CoreRun:
         self._want_slot = 0
         self._want: simpy.Event | None = None
         self._drain: simpy.Event | None = None
+        self._drain_pipes: Sequence[int] = range(1, len(PIPES))
 
     def _add_port_time(self, first: Any, stream: Any) -> None:
         """Without shared GM a transfer takes the lines it touches at the speed of its port."""
@@ -174,11 +175,12 @@ class CoreRun:
                 if kind == BARRIER_ALL:
                     t += issue
                     self._wake_pipes()
+                    self._drain_pipes = self._waits_for(i)
                     if not self._all_drained():
                         self._drain = self.env.event()
                         self._drain_row = i
                         yield self._drain
-                    t = max(t, *self._drained) + self._barrier_latency
+                    t = max(t, *(self._drained[q] for q in self._drain_pipes)) + self._barrier_latency
                 else:
                     t += issue + self._scalar_cycles(i, first)
                 self.end[i] = self.retire[i] = t
@@ -209,8 +211,13 @@ class CoreRun:
                 self._hungry -= 1
                 sleeper.succeed()
 
+    def _waits_for(self, row: int) -> Sequence[int]:
+        """The pipes that a barrier of the scalar unit waits for."""
+        instruction = self.program.table.instructions[int(self.program.rows[row, 0])]
+        return (PIPES.index(instruction.on),) if isinstance(instruction, ScalarWait) else range(1, len(PIPES))
+
     def _all_drained(self) -> bool:
-        return all(self._position[p] == len(self._issued[p]) for p in range(1, len(PIPES)))
+        return all(self._position[p] == len(self._issued[p]) for p in self._drain_pipes)
 
     def _wake_scalar(self) -> None:
         """Before a pipe sleeps: if a pipe has nothing to do, the scalar unit goes on as soon as its slot is known.

@@ -176,6 +176,7 @@ class Engine:
             run.launch = int(self.env.now)
             kind = _main_kind(run.task)
             overhead_us = launch.task_overhead_us[kind]  # type: ignore[index]
+            overhead_us += run.task.block_dim * launch.overhead_per_block_us.get(kind, 0.0)  # type: ignore[call-overload]
             if previous_end == run.launch:
                 overhead_us = max(overhead_us - launch.hidden_us, 0.0)
             yield self.env.timeout(self.chip.cycles(overhead_us))
@@ -221,13 +222,15 @@ class Engine:
     def _block(
         self, index: int, task: Task, block: int, held: dict[str, list[int]], cross: CrossFlags, timeline: Timeline
     ) -> Generator[simpy.Event, Any, None]:
-        now = int(self.env.now)
+        now, launch = int(self.env.now), self.chip.launch
+        prologue_us = launch.prologue_us.get(task.template or task.op_type, 0.0)
         bases = [tensor.base for tensor in task.tensors]
         runs: list[tuple[CoreRun, int]] = []
         processes = []
         for program in task.build(block):
             core = held[program.core_kind][program.sub_block]
-            begin = now + self.chip.cycles(self.chip.launch.core_start_us[program.core_kind])  # type: ignore[index]
+            start_us = launch.core_start_us[program.core_kind]  # type: ignore[index]
+            begin = now + self.chip.cycles(start_us + prologue_us)
             order = (index << 24) + (block << 3) + (program.sub_block + 1 if program.core_kind == "AIV" else 0)
             core_run = CoreRun(self.env, program, begin, order, self.traffic, cross, bases)
             self._unfinished.append(core_run)

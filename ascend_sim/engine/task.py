@@ -17,6 +17,7 @@ class Task:
     `build(block)` makes the programs of one block: one for "AIC", "AIV" or "AI_CORE" kernels, one AIC and its AIVs for
     "MIX". `stream` orders tasks; `wait_events` must have been recorded before it starts, `record_events` are recorded when
     it ends. `all_cores` marks a kernel with an all-core barrier, which must have all its blocks on cores at once.
+    `template` says which of the operator's compiled kernels it stands for (chip file, launch.prologue_us); "" is op_type.
     """
 
     name: str
@@ -29,4 +30,5 @@ class Task:
     wait_events: Sequence[str] = ()
     record_events: Sequence[str] = ()
     all_cores: bool = False
+    template: str = ""
     info: dict[str, Any] = field(default_factory=dict)

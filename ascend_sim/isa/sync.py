@@ -75,6 +75,20 @@ class PipeBarrier(Instruction):
 
 
 @dataclass(frozen=True)
+class ScalarWait(Instruction):
+    """The scalar unit issues nothing more until everything earlier on the pipe `on` has retired."""
+
+    on: str
+
+    name = "scalar_wait"
+    kind = BARRIER_ALL
+    has_values = False
+
+    def pipe(self, chip: ChipSpec) -> str:
+        return "S"
+
+
+@dataclass(frozen=True)
 class CrossCoreSetFlag(Instruction):
     """Raise a cross-core flag from a pipe: mode 0 all cores of the kind, 1 the vector cores of a block, 2 cube <-> vector."""
 

@@ -43,8 +43,16 @@ class DataCopy(Instruction):
 
     def cost(self, chip: ChipSpec) -> Cost:
         path = chip.path(self.source, self.destination)
-        work = 0 if self.kind == TRANSFER else ceil_div(self.row_bytes * self.rows, int(path.bytes_per_cycle))
+        if self.kind != TRANSFER:
+            work = ceil_div(self.row_bytes * self.rows, int(path.bytes_per_cycle))
+        else:
+            work = self.rows * (path.unaligned_row or 0) if self._unaligned(chip.alignment.block) else 0
         return Cost(path.head, path.head, work, path.latency)
+
+    def _unaligned(self, block: int) -> bool:
+        """Whether rows end inside a block of GM or begin there (as far as strides say)."""
+        stride = self.src_stride if self.source == "GM" else self.dst_stride
+        return self.row_bytes % block > 0 or (self.rows > 1 and stride % block > 0)
 
     def gm_access(self, chip: ChipSpec) -> GmAccess | None:
         rate = chip.path(self.source, self.destination).bytes_per_cycle

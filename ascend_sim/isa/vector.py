@@ -190,7 +190,7 @@ class TransposeBlocks(_Vector):
     32-byte block, `block_stride` bytes apart, and row 0 is element `first` of a block. Elements of a block that belong
     to no row become zero on the way to C0 and are dropped on the way back (the unit takes one address per row, so such
     a row comes from zeros or goes to waste). All of it `repeats` times, `plain_step` and `block_step` bytes apart. Rows
-    that do not start on a 32-byte block go element by element at the rate of a gather.
+    that do not start on a 32-byte block are first copied to such, 32 bytes at a time.
     """
 
     to_c0: bool
@@ -214,11 +214,19 @@ class TransposeBlocks(_Vector):
 
     @property
     def opcode(self) -> str:
-        aligned = self.row_stride % 32 == 0 and (self.repeats == 1 or self.plain_step % 32 == 0)
-        return "transpose" if aligned else "gather"
+        return "transpose"
 
     def _cost_key(self) -> tuple[str, int]:
         return ("float16" if self.itemsize == 2 else "float32"), self.repeats * self.pixels * 32
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        if self.row_stride % 32 == 0 and (self.repeats == 1 or self.plain_step % 32 == 0):
+            return super().cost(chip)
+        # One instruction turns 16 rows of 32 bytes, after one that copies them.
+        times = ceil_div(self.repeats * self.channels * ceil_div(self.pixels * self.itemsize, 32), 16)
+        dtype, _ = self._cost_key()
+        head, work = map(sum, zip(*(chip.vector.cycles(op, dtype, 512) for op in ("copy", "transpose")), strict=True))
+        return Cost(head, head, (times - 1) * head + times * work, chip.vector.latency)
 
     def _plain(self, operand: str) -> Region:
         row_bytes = self.pixels * self.itemsize

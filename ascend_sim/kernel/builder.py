@@ -13,7 +13,16 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData2D, LoadData3D
-from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, PipeBarrier, Scalar, SetFlag, WaitFlag, cross_name
+from ascend_sim.isa.sync import (
+    CrossCoreSetFlag,
+    CrossCoreWaitFlag,
+    PipeBarrier,
+    Scalar,
+    ScalarWait,
+    SetFlag,
+    WaitFlag,
+    cross_name,
+)
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, Fill
 from ascend_sim.isa.vector import Duplicate, ReduceRows, TransposeBlocks, VectorBinary, VectorCast
 from ascend_sim.kernel.program import InstructionTable, Program
@@ -169,6 +178,11 @@ class KernelBuilder:
     def pipe_barrier(self, pipe: str) -> None:
         """Order a pipe behind its own unretired work ("ALL": every pipe)."""
         self._emit((PipeBarrier, pipe))
+
+    def scalar_wait(self, pipe: str) -> None:
+        """Let the scalar unit wait until a pipe's earlier work has retired."""
+        self._check_pipe(pipe, "scalar wait")
+        self._emit((ScalarWait, pipe))
 
     def cross_core_set(self, flag: int, mode: int, pipe: str) -> None:
         """Raise a cross-core flag from `pipe`."""

@@ -65,7 +65,8 @@ def reduce_sum_task(
         kernel.write(first, min(per_block, c - first))
 
     info = call_info((dtype, dtype), ("ND", "ND"), ([n, c, hw], [c]))
-    return vector_task(chip, "ReduceSum", name, blocks, [source, target], body, info, disarm)
+    template = "ReduceSum_columns" if hw == 1 and n > 1 else ""
+    return vector_task(chip, "ReduceSum", name, blocks, [source, target], body, info, disarm, template)
 
 
 @dataclass
@@ -84,7 +85,7 @@ class _Kernel:
         third = k.chip.buffers["UB"] // _TILES // BLOCK_BYTES * BLOCK_BYTES
         self.elements = third // _WIDE_BYTES
         self.narrow = self.dtype != _WIDE
-        self.incoming = buffer_queue(k, "in", "MTE2", "V", self.elements * self.itemsize)
+        self.incoming = buffer_queue(k, "in", "MTE2", "V", self.elements * self.itemsize, 1)
         self.wide = k.allocate("UB", third, "fp32") if self.narrow else 0
         self.channels = third // BLOCK_BYTES  # the most rows of a tile, so of their sums
         self.outgoing = buffer_queue(k, "out", "V", "MTE3", padded(self.channels * _WIDE_BYTES))
@@ -153,6 +154,7 @@ class _Kernel:
                         self._load(to, image + i, channel, pixel, columns, channels, self.hw, images * pitch)
                 self.incoming.publish()
                 rows = channels * images
+                self._issue_repeats(rows, columns)
                 values = self._widened(self.incoming.take(), rows * pitch)
                 part = self.part if started else total
                 per_row = self.sums if images > 1 else part
@@ -166,6 +168,12 @@ class _Kernel:
                     k.vector_binary("add", total, total, part, _WIDE, channels)
                     k.pipe_barrier("V")
                 started = True
+
+    def _issue_repeats(self, rows: int, columns: int) -> None:
+        """Each repeat of the row reduction is issued by itself, behind what the vector unit does (published counters)."""
+        repeat = self.k.chip.vector.repeat_bytes
+        self.k.scalar_wait("V")
+        self.k.scalar(rows * ceil_div(columns * _WIDE_BYTES, repeat) * self.k.chip.scalar.issue_cycles)
 
     def _add_columns(self, total: int, channel: int, channels: int) -> None:
         """HW = 1: sums of `channels` neighbouring channels into `total`; a tile is [image][channel]."""

@@ -13,8 +13,11 @@ from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.vector_common import BLOCK_BYTES, SOURCE, TARGET, buffer_queue, padded
+from ascend_sim.ops.tiling.fields import ceil_div
 
-_TILES = 4  # UB holds a tile's plain side and its C0 side, each twice
+_TILES = 4  # a tile's plain side and its C0 side take a quarter of UB each (assumed)
+_ROWS_AT_ONCE = 16  # rows of one TransDataTo5HD
+_ADDRESSES = 32  # of one TransDataTo5HD: 16 sources and 16 destinations, each put in a register by the scalar unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,15 @@ class TurnTile:
     plain: list[Move] = field(default_factory=list)
     blocks: list[Move] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
+
+    def address_lists(self, itemsize: int) -> int:
+        """TransDataTo5HD address lists of all turns: one walks along aligned rows, others need one for every 32 bytes."""
+        rows = 0
+        for turn in self.turns:
+            aligned = turn.row_stride % BLOCK_BYTES == 0 and (turn.repeats == 1 or turn.plain_step % BLOCK_BYTES == 0)
+            steps = 1 if aligned else ceil_div(turn.pixels * itemsize, BLOCK_BYTES)
+            rows += turn.repeats * turn.channels * steps
+        return ceil_div(rows, _ROWS_AT_ONCE)
 
     @property
     def has_gaps(self) -> bool:
@@ -112,10 +124,14 @@ def tile_bytes(k_buffers: int) -> int:
 
 
 def turn_tiles(k: KernelBuilder, tiles: Iterable[TurnTile], to_c0: bool, itemsize: int) -> None:
-    """Write the rows of a block: every tile from the source's side through UB to the target's."""
+    """Write the rows of a block: every tile from the source's side through UB to the target's.
+
+    Buffers are single: published counters (AlexNet on a 910B2) show that the pipes of the compiled kernels hardly overlap, and
+    that the scalar unit prepares the address lists of a tile while the vector unit waits.
+    """
     tile = tile_bytes(k.chip.buffers["UB"])
-    incoming = buffer_queue(k, "in", "MTE2", "V", tile)
-    outgoing = buffer_queue(k, "out", "V", "MTE3", tile)
+    incoming = buffer_queue(k, "in", "MTE2", "V", tile, 1)
+    outgoing = buffer_queue(k, "out", "V", "MTE3", tile, 1)
     for job in tiles:
         k.next_tile()
         read, written = (job.plain, job.blocks) if to_c0 else (job.blocks, job.plain)
@@ -128,6 +144,9 @@ def turn_tiles(k: KernelBuilder, tiles: Iterable[TurnTile], to_c0: bool, itemsiz
                 )
             incoming.publish()
             source = incoming.take()
+        if job.turns:
+            k.scalar_wait("V")
+            k.scalar(job.address_lists(itemsize) * _ADDRESSES * k.chip.scalar.issue_cycles)
         target = outgoing.acquire()
         if to_c0 and job.has_gaps:
             k.duplicate(target, "float32", job.block_bytes // 4)

@@ -272,4 +272,4 @@ def _task(
         formats, shapes = formats[::-1], shapes[::-1]
     element = dtype or f"{8 * itemsize}-bit"
     info = call_info((element, element), formats, shapes)
-    return vector_task(chip, "TransData", name, blocks, [source, target], body, info, disarm)
+    return vector_task(chip, "TransData", name, blocks, [source, target], body, info, disarm, "TransData_filters")

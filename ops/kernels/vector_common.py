@@ -46,10 +46,11 @@ def vector_task(
     body: Body,
     info: dict[str, Any],
     disarm: Collection[str] = (),
+    template: str = "",
 ) -> Task:
     """A launch of `block_dim` blocks on the cores of `vector_cores`; `body(k, block)` writes the rows of one block.
 
-    `info` takes "dtypes", "formats" and "shapes" of the call.
+    `info` takes "dtypes", "formats" and "shapes" of the call; `template` is `Task.template`.
     """
     kind = "AI_CORE" if chip.cores.coupled else "AIV"
     table = InstructionTable(chip)
@@ -60,7 +61,7 @@ def vector_task(
         body(k, block)
         return [k.finish()]
 
-    return Task(name, op_type, kind, block_dim, tensors, build, info=info)
+    return Task(name, op_type, kind, block_dim, tensors, build, info=info, template=template)
 
 
 def vector_cores(chip: ChipSpec) -> int:
@@ -107,6 +108,8 @@ def cut(total: int, largest: int, unit: int = 1) -> list[tuple[int, int]]:
     return [(start, min(size, total - start)) for start in range(0, total, size)]
 
 
-def buffer_queue(k: KernelBuilder, name: str, producer: str, consumer: str, nbytes: int) -> BufferQueue:
-    """A double buffer of twice `nbytes` in UB."""
-    return BufferQueue(k, name, producer, consumer, [k.allocate("UB", nbytes, f"{name}[{i}]") for i in range(2)])
+def buffer_queue(
+    k: KernelBuilder, name: str, producer: str, consumer: str, nbytes: int, buffers: int = 2
+) -> BufferQueue:
+    """A queue of `buffers` times `nbytes` in UB."""
+    return BufferQueue(k, name, producer, consumer, [k.allocate("UB", nbytes, f"{name}[{i}]") for i in range(buffers)])

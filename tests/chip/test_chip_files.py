@@ -126,7 +126,7 @@ LEAF = 'extends: ascend910b3\nbuffers: {L1: {value: 1, unit: bytes, source: "x"}
         (
             'extends: ascend910b3\npaths: {"GM->UB": {haed: {value: 1, unit: cycles, source: x}}}\n',
             "paths.GM->UB.haed",
-            "unknown key; did you mean head.*Allowed here: pipe, bytes_per_cycle, head, latency$",
+            "unknown key; did you mean head.*Allowed here: pipe, bytes_per_cycle, head, latency, unaligned_row$",
         ),
         ("extends: ascend910b3\nname: mine\n", "name", "unknown key; a chip is called after its file"),
         ("extends: ascend910b3\nsync: {flag_ids: null}\n", "sync.flag_ids", "missing key"),

@@ -34,7 +34,16 @@ def changed(chip: ChipSpec, **sections: dict[str, Any]) -> ChipSpec:
 def quiet(chip: ChipSpec) -> ChipSpec:
     """No launch overhead, so that all blocks of a first wave begin at cycle 0."""
     none = {"AIC": 0.0, "AIV": 0.0}
-    return changed(chip, launch={"task_overhead_us": none, "core_start_us": none, "block_us": {}})
+    return changed(
+        chip,
+        launch={
+            "task_overhead_us": none,
+            "core_start_us": none,
+            "block_us": {},
+            "overhead_per_block_us": {},
+            "prologue_us": {},
+        },
+    )
 
 
 def ideal_memory(chip: ChipSpec) -> ChipSpec:

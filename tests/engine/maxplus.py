@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ascend_sim.isa.base import Instruction
-from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, PipeBarrier, Scalar, SetFlag, WaitFlag
+from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, PipeBarrier, Scalar, ScalarWait, SetFlag, WaitFlag
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import Region
@@ -134,8 +134,9 @@ def _run(
             scalar += chip.scalar.issue_cycles
             if isinstance(instruction, Scalar):
                 scalar += instruction.cycles
-            elif isinstance(instruction, PipeBarrier):
-                over = max((max(p.retired, p.free) for p in pipes.values()), default=0)
+            elif isinstance(instruction, PipeBarrier | ScalarWait):
+                held = [pipes[instruction.on]] if isinstance(instruction, ScalarWait) else list(pipes.values())
+                over = max((max(p.retired, p.free) for p in held), default=0)
                 scalar = max(scalar, over) + sync.barrier_latency
             _note(times, begin, scalar, scalar)
             continue

@@ -17,6 +17,7 @@ from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.errors import SimError
+from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
 
 QUIET = quiet(CHIP)
@@ -49,6 +50,7 @@ def test_a_launch_costs_its_overhead_and_a_core_its_start() -> None:
         launch={
             "task_overhead_us": {"AIC": 2.0, "AIV": 1.0},
             "core_start_us": {"AIC": 0.5, "AIV": 0.25},
+            "overhead_per_block_us": {},
             "block_us": {},
         },
     )
@@ -59,6 +61,31 @@ def test_a_launch_costs_its_overhead_and_a_core_its_start() -> None:
         assert timeline.tasks[0].finish == launch + start + 100 + ISSUE
         assert timeline.tasks[1].launch == timeline.tasks[0].finish
         assert timeline.tasks[1].begin == timeline.tasks[0].finish + launch
+
+
+def test_overhead_grows_with_the_blocks_and_a_template_adds_its_prologue() -> None:
+    launch = {"overhead_per_block_us": {"AIV": 10 / 1800}, "prologue_us": {"Test": 20 / 1800, "Test_rows": 30 / 1800}}
+    chip = changed(QUIET, launch=launch)
+    plain, rows = scalar_task(chip, "AIV", [100] * 3, "plain"), scalar_task(chip, "AIV", [100], "rows")
+    rows.template = "Test_rows"
+    timeline = run([plain, rows], chip)
+    assert [task.begin - task.launch for task in timeline.tasks] == [30, 10]
+    assert [r.begin - timeline.tasks[r.task].begin for r in timeline.programs] == [20, 20, 20, 30]
+
+
+def test_the_scalar_unit_waits_for_one_pipe() -> None:
+    """What follows the wait is issued after the vector unit is done, while the slower MTE2 still works."""
+
+    def write(k: KernelBuilder) -> None:
+        k.data_copy("GM", "UB", 0, gm_operand(0, 0), 65536)
+        k.duplicate(65536, "float32", 64)
+        k.scalar_wait("V")
+        k.scalar(7)
+
+    timeline = run([task_of([[program(QUIET, "AIV", write, [65536])]], [Device(QUIET).allocate(65536, "x")])])
+    (one,) = timeline.programs
+    assert one.end[2] == one.retire[1] + QUIET.sync.barrier_latency < one.end[0]
+    assert one.end[3] == one.end[2] + QUIET.scalar.issue_cycles + 7
 
 
 def test_blocks_are_dispatched_one_after_the_other() -> None:

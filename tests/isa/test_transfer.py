@@ -97,6 +97,22 @@ def test_a_copy_pays_pipe_and_port_of_its_path() -> None:
     assert (back.direction, back.region.operand) == ("atomic", "dst")
 
 
+@pytest.mark.parametrize(
+    ("copy", "pays"),
+    [
+        (DataCopy("GM", "UB", 676, 8, 676, 704), True),  # rows end inside a block
+        (DataCopy("GM", "UB", 64, 8, 100, 64), True),  # rows begin inside a block
+        (DataCopy("GM", "UB", 64, 8, 128, 64), False),
+        (DataCopy("GM", "UB", 64, 8, 128, 100), False),  # only GM counts
+        (DataCopy("UB", "GM", 676, 8, 704, 676), True),
+    ],
+)  # fmt: skip
+def test_rows_that_are_not_whole_blocks_of_gm_cost_the_pipe(copy: DataCopy, pays: bool) -> None:
+    row = CHIP.path(copy.source, copy.destination).unaligned_row
+    assert row
+    assert copy.cost(CHIP).work == (8 * row if pays else 0)
+
+
 def test_the_paths_of_each_instruction() -> None:
     assert DataCopyNd2Nz(1, 1, 2, 2, 1).pipe(CHIP) == "MTE2"
     assert [Fill(buffer, 32).pipe(CHIP) for buffer in ("L1", "L0A", "L0B", "UB")] == ["MTE2", "MTE1", "MTE1", "V"]
