@@ -46,6 +46,7 @@ from ascend_sim.ops.tiling.grad_input import (
     vendor_grad_input,
 )
 from ascend_sim.ops.tiling.grad_weight import covers_grad_weight, task_count, vendor_grad_weight, with_core_shape
+from ascend_sim.ops.tiling.grad_weight_3510 import covers_grad_weight_3510, vendor_grad_weight_3510
 from ascend_sim.ops.tiling.grad_weight_sound import sound_grad_weight
 from ascend_sim.ops.tiling.grad_weight_streamk import stream_k
 
@@ -53,6 +54,11 @@ T = TypeVar("T", GradInputTiling, GradWeightTiling)
 
 BLOCK = ("base_m", "base_k", "base_n")
 MAY_BE_ZERO = ("iterate_order", "stream_k_type", "core_stream_k")
+GRAD_WEIGHT_PROCEDURES = {
+    "basic_block": (covers_grad_weight, vendor_grad_weight),
+    "stream_k": (covers_grad_weight_3510, vendor_grad_weight_3510),
+}
+"""Name in configs/tilings.yaml -> (whether it decides a problem, what it decides)."""
 # Fields that follow from the problem and the other fields, which nobody can set
 DERIVED = {
     "single_core_cout",
@@ -67,15 +73,18 @@ DERIVED = {
 
 
 @cache
-def open_procedures() -> Mapping[str, Mapping[str, str]]:
-    """Architecture -> kernel -> source of the vendor's open procedure."""
+def open_procedures() -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+    """Architecture -> kernel -> name and source of the vendor's open procedure."""
     text = resources.files("ascend_sim.configs").joinpath("tilings.yaml").read_text()
-    found: Mapping[str, Mapping[str, str]] = yaml.safe_load(text)
+    found: Mapping[str, Mapping[str, Mapping[str, str]]] = yaml.safe_load(text)
     return found
 
 
-def _has_procedure(chip: ChipSpec | None, kernel: str) -> bool:
-    return chip is None or kernel in open_procedures().get(chip.identity.arch, {})
+def _procedure(chip: ChipSpec | None, kernel: str) -> str | None:
+    """The name of the open procedure for a kernel; None where there is none."""
+    if chip is None:
+        return "basic_block"
+    return open_procedures().get(chip.identity.arch, {}).get(kernel, {}).get("procedure")
 
 
 def choose_grad_input(
@@ -91,7 +100,7 @@ def choose_grad_input(
     a closed library, not the V2 kernel. `chip` says which open procedures apply (None: every one). Raises TilingError
     with the formula and the limit for what cannot run.
     """
-    tiling = _automatic_grad_input(inp) if _has_procedure(chip, "grad_input") else _roomy_grad_input(inp)
+    tiling = _automatic_grad_input(inp) if _procedure(chip, "grad_input") else _roomy_grad_input(inp)
     if stand_in:
         tiling = tiling.but(source="stand-in")
     if not overrides:
@@ -114,7 +123,7 @@ def choose_grad_weight(
 ) -> GradWeightTiling:
     """Tiling of grad_weight; arguments as for `choose_grad_input`. Without flags between cores there is no StreamK."""
     together = chip is None or chip.sync.cross_flag_ids > 0
-    tiling = _automatic_grad_weight(inp) if _has_procedure(chip, "grad_weight") else sound_grad_weight(inp)
+    tiling = _automatic_grad_weight(inp, _procedure(chip, "grad_weight"))
     if not together:
         tiling = _alone(tiling, inp)
     if stand_in:
@@ -169,10 +178,11 @@ def _alone(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
     return tiling.but(stream_k_type=STREAM_NONE, core_stream_k=0, block_dim=cores)
 
 
-def _automatic_grad_weight(inp: TilingInput) -> GradWeightTiling:
-    if covers_grad_weight(inp):
+def _automatic_grad_weight(inp: TilingInput, procedure: str | None) -> GradWeightTiling:
+    covers, vendor = GRAD_WEIGHT_PROCEDURES.get(procedure or "", (None, None))
+    if covers and vendor and covers(inp):
         try:
-            return vendor_grad_weight(inp)
+            return vendor(inp)
         except TilingError:
             pass
     return sound_grad_weight(inp)

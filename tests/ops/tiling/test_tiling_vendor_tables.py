@@ -16,6 +16,7 @@ from ascend_sim.ops.tiling.capacity import grad_input_l1
 from ascend_sim.ops.tiling.fields import TilingInput
 from ascend_sim.ops.tiling.grad_input import covers_grad_input, task_count, vendor_grad_input
 from ascend_sim.ops.tiling.grad_weight import covers_grad_weight, vendor_grad_weight
+from ascend_sim.ops.tiling.grad_weight_3510 import vendor_grad_weight_3510
 
 TABLE = json.loads((Path(__file__).parents[2] / "data" / "ut_tilings_arch22.json").read_text())
 COVERS = {"grad_input": covers_grad_input, "grad_weight": covers_grad_weight}
@@ -100,3 +101,18 @@ def test_resnet_grad_weight_is_left_to_the_closed_library() -> None:
 def test_stream_k_by_images_or_rows(images: int, kind: int, parts: int) -> None:
     tiling = vendor_grad_weight(on_910b(replace(RESNET, n=images), deterministic=True))
     assert (tiling.stream_k_type, tiling.core_stream_k, tiling.block_dim) == (kind, parts, 20)
+
+
+TABLE_3510 = json.loads((Path(__file__).parents[2] / "data" / "ut_tilings_arch35.json").read_text())
+
+
+@pytest.mark.parametrize("row", TABLE_3510["rows"], ids=lambda row: row["name"])
+def test_grad_weight_of_dav_3510(row: dict[str, Any]) -> None:
+    problem = ConvProblem(**row["problem"])
+    inp = TilingInput(problem, row["itemsize"], row["cores"], TABLE_3510["buffers"], TABLE_3510["l2_bytes"], True)
+    if not row["covered"]:
+        with pytest.raises(TilingError, match=r"open procedure for dav-3510|load3d|L1:"):
+            vendor_grad_weight_3510(inp)
+        return
+    got = vendor_grad_weight_3510(inp).to_vendor()
+    assert {name: got[name] for name in row["fields"]} == row["fields"]
