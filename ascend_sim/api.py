@@ -27,6 +27,7 @@ from ascend_sim.ops.execute import Execution, execute, gradient
 from ascend_sim.ops.verdicts import judge
 from ascend_sim.report.report import Report
 from ascend_sim.runtime import Observer, Progress, Recording, ValueModel
+from ascend_sim.settings import check_kinds, is_whole_number
 
 Array = NDArray[Any]
 _FORMATS = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
@@ -40,6 +41,7 @@ class TensorSpec:
     dtype: Any
 
     def __post_init__(self) -> None:
+        check_kinds({"shape": self.shape})
         object.__setattr__(self, "shape", tuple(int(size) for size in self.shape))
 
 
@@ -108,6 +110,7 @@ def convolution_backward(
     Raises AclnnError (with `.status`) where the operator refuses the call, TilingError for a tiling that does not fit, and
     other SimErrors for arguments that the simulator itself cannot take.
     """
+    check_kinds(locals())
     spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
     given = {"grad_output": grad_output, "input": input, "weight": weight}
     call = _call(
@@ -154,6 +157,7 @@ def conv_tbc_backward(
     [C_out] (only its shape and dtype matter). `grad_weight_dtype` may name another dtype for gradWeight where the product
     allows it; 8-bit results are uint8 codes, named in `dtypes`. The rest is as in `convolution_backward`.
     """
+    check_kinds(locals())
     spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
     given = {"grad_output": self, "input": input, "weight": weight}
     call = _tbc_call(
@@ -278,17 +282,12 @@ def _call(
 ) -> ConvBackwardCall:  # fmt: skip
     """The vendor's argument list; outputs have the shapes and dtypes that the documents ask for."""
     tensors: dict[str, Any] = {name: _argument(name, value) for name, value in given.items()}
-    if not isinstance(groups, int | np.integer) or not isinstance(cube_math_type, int | np.integer):
-        raise SimError(f"groups {groups!r} and cube_math_type {cube_math_type!r} must be integers")
     dy, weight = tensors["grad_output"], tensors["weight"]
     channels = dy.shape[1] if len(dy.shape) > 1 else 0
     lists = {"stride": stride, "padding": padding, "dilation": dilation, "output_padding": output_padding}
     for name, value in lists.items():
-        if isinstance(value, int | np.integer):
+        if is_whole_number(value):
             lists[name] = (int(value),) * max(len(weight.shape) - 2, 1)
-    for name, value in (*lists.items(), ("bias_sizes", bias_sizes)):
-        if value is not None and not _is_whole_numbers(value):
-            raise SimError(f"{name} {value!r} must be a list of integers")
     mask = None if output_mask is None else tuple(bool(wanted) for wanted in output_mask)
     wanted = (*(mask or ()), False, False, False)
     return ConvBackwardCall(
@@ -303,10 +302,6 @@ def _call(
         grad_weight=TensorArg(weight.shape, weight.dtype, weight.format),
         grad_bias=TensorArg((channels,), dy.dtype, "ND") if wanted[2] else None,
     )
-
-
-def _is_whole_numbers(value: Any) -> bool:
-    return isinstance(value, Sequence | np.ndarray) and all(isinstance(number, int | np.integer) for number in value)
 
 
 def _argument(name: str, value: Any, format: str | None = None) -> TensorArg:

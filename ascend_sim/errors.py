@@ -28,3 +28,7 @@ class AclnnError(SimError):
         super().__init__(f"status {status}: {message}")
         self.status = status
         self.message = message
+
+    def __reduce__(self) -> tuple[type[AclnnError], tuple[int, str]]:
+        """Pickling by the arguments of the constructor, so that a worker process can hand the error back."""
+        return type(self), (self.status, self.message)

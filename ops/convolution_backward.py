@@ -11,10 +11,16 @@ from ascend_sim.numerics.cube_math import promote
 from ascend_sim.ops.arguments import ConvBackwardCall
 from ascend_sim.ops.call import GRADIENTS, INPUTS, AcceptedCall
 from ascend_sim.ops.checks import check_conv_backward, load_product
+from ascend_sim.ops.checks.rules import show
 from ascend_sim.ops.normalise import normalise
 from ascend_sim.ops.plan import Plan
 from ascend_sim.ops.split_plan import plan_split
 from ascend_sim.ops.status import Status
+
+MOST_BLOCKS = 65535
+"""Blocks of one launch (assumed: a 16-bit field; no launch on record has more than 64)."""
+MOST_WORKSPACE = (1 << 64) - 1
+"""Bytes that the out-parameter workspaceSize of phase one can hold."""
 
 
 def accept(
@@ -52,11 +58,15 @@ def accept(
 def make_plan(call: AcceptedCall, chip: ChipSpec) -> Plan:
     """The kernels of an accepted call on this chip. Raises TilingError for the user's own tiling, AclnnError 561103 else."""
     try:
-        return plan_split(call, chip)
+        plan = plan_split(call, chip)
     except TilingError as error:
         if call.tiling:
             raise
         raise AclnnError(Status.INNER_NULLPTR, f"no tiling fits: {error}") from error
+    if plan.workspace_bytes > MOST_WORKSPACE:
+        needs = f"the call needs {plan.workspace_bytes} bytes of workspace"
+        raise AclnnError(Status.INNER_NULLPTR, f"{needs}: workspaceSize is a uint64, at most {MOST_WORKSPACE}")
+    return plan
 
 
 def per_kernel(what: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -74,6 +84,6 @@ def launch_sizes(block_dim: int | Mapping[str, int] | None) -> Mapping[str, int]
         return {}
     each = block_dim if isinstance(block_dim, Mapping) else {"grad_input": block_dim, "grad_weight": block_dim}
     for name, count in per_kernel("block_dim", each).items():
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise SimError(f"block_dim of {name}: {count!r}; allowed is a whole number from 1")
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_BLOCKS:
+            raise SimError(f"block_dim of {name}: {show(count)}; allowed is a whole number from 1 to {MOST_BLOCKS}")
     return each

@@ -36,7 +36,7 @@ def floor_to(value: int, unit: int) -> int:
 
 
 def divisors_down(number: int, start: int) -> list[int]:
-    """The divisors of `number` that are not above `start`, largest first."""
+    """The divisors of `number` that are not above `start`, largest first. Takes as many steps as `start` says."""
     return [d for d in range(min(number, start), 0, -1) if number % d == 0]
 
 

@@ -20,6 +20,7 @@ from ascend_sim.ops.tiling.capacity import (
     check_grad_input_problem,
     fits_l0,
     grad_input_fits_l1,
+    grad_input_l1,
     is_resident,
     k_slice,
 )
@@ -123,7 +124,8 @@ def with_steps(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
     iterations = ceil_div(gemm(inp)[1], tiling.base_k)
     if inp.problem.k_d == 1:
         resident = tiling.but(al1_buffers=2, bl1_buffers=1, step_kb=iterations)
-        for step in divisors_down(iterations, iterations):
+        fits = grad_input_l1(resident, inp)[1] <= inp.buffers["L1"]
+        for step in divisors_down(iterations, iterations) if fits else ():
             if grad_input_fits_l1(candidate := resident.but(step_ka=step), inp):
                 return candidate
     both = tiling.but(al1_buffers=2, bl1_buffers=2)
@@ -134,11 +136,16 @@ def with_steps(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
 
 def _ladder(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
     """Equal steps, from one kernel window of base blocks down to the first that fits (1 when none does)."""
-    start = min(ceil_div(gemm(inp)[1], tiling.base_k), inp.taps)
+    start = min(ceil_div(gemm(inp)[1], tiling.base_k), inp.taps, _most_base_blocks(tiling, inp))
     for step in range(start, 1, -1):
         if grad_input_fits_l1(candidate := tiling.but(step_ka=step, step_kb=step), inp):
             return candidate
     return tiling.but(step_ka=1, step_kb=1)
+
+
+def _most_base_blocks(tiling: GradInputTiling, inp: TilingInput) -> int:
+    """Base blocks of the weights that fit L1 at most, even if nothing else were there."""
+    return inp.buffers["L1"] // (tiling.base_k * tiling.base_n * inp.itemsize * tiling.bl1_buffers)
 
 
 def _equal_halves(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
@@ -215,17 +222,23 @@ def task_pixels(tiling: GradInputTiling, inp: TilingInput) -> int:
     tile = tiling.step_m * tiling.base_m
     pixels = max(tile // width, 1) * width
     outer = problem.n * problem.d_in * inp.real_groups
+    columns = tiling.step_n * tiling.base_n
+    most = L2_BUDGET // (columns * inp.itemsize * inp.cores)  # pixels whose dx alone fills the budget
     if width > WIDE_ROW and tile % width and width % tile:
-        columns = ceil_div(inp.cin_g, tiling.step_n * tiling.base_n)
-        for parts in range(1, ceil_div(map_pixels, tile) + 1):
-            merged = ceil_div(problem.h_in, parts) * width
-            tasks = ceil_div(map_pixels, merged) * outer * columns
+        parts, last = max(ceil_div(problem.h_in, max(most // width, 1)), 1), ceil_div(map_pixels, tile)
+        while parts <= last:
+            rows = ceil_div(problem.h_in, parts)
+            merged = rows * width
+            tasks = ceil_div(map_pixels, merged) * outer * ceil_div(inp.cin_g, columns)
             even = tasks % inp.cores == 0 or tasks >= inp.cores**2
             if even and _l2_bytes(merged, tiling, inp) <= L2_BUDGET:
                 return merged
+            if rows == 1:
+                break
+            parts = ceil_div(problem.h_in, rows - 1)  # the next that has fewer rows
     elif outer % inp.cores == 0:
         best, reach = pixels, tile
-        while pixels < map_pixels:
+        while pixels < map_pixels and pixels <= most:
             reach += tile
             pixels = min(max(reach // width, 1) * width, map_pixels)
             if map_pixels % pixels == 0 and _l2_bytes(pixels, tiling, inp) <= L2_BUDGET:
@@ -292,7 +305,8 @@ def step_candidates(
     """
     k, whole = gemm(inp)[1], k_slice(inp)
     blocks = k // whole
-    steps = [ceil_div(count * whole, tiling.base_k) for count in divisors_down(blocks, blocks)]
+    most = max(inp.buffers["L1"] // (whole * FRACTAL * inp.itemsize), 1)  # blocks of weights that fit L1 at most
+    steps = [ceil_div(count * whole, tiling.base_k) for count in divisors_down(blocks, most)]
     a_steps = [tiling.step_ka] if "step_ka" in given else [s for s in steps if s * tiling.base_k <= LOAD3D_MAX_K]
     b_steps = [tiling.step_kb] if "step_kb" in given else steps
     pairs = [(a, b) for a, b in product(a_steps, b_steps) if min(a, b) > 0 and max(a, b) % min(a, b) == 0]
