@@ -12,17 +12,53 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from ascend_sim.errors import AclnnError, ConfigError, SimError
 
+_CLICK_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+"""The base of click's errors, wherever typer has its click from."""
+
+
+class _OneLine(TyperGroup):
+    """A wrong option or command ends as all bad input does: one line (JSON under --json) and exit code 2."""
+
+    def main(self, args: Any = None, prog_name: str | None = None, **settings: Any) -> Any:
+        given = list(sys.argv[1:] if args is None else args)
+        try:
+            for option, value in pairwise([*given, "--"]):
+                if option.startswith("--") and (value == "" or option.endswith("=")):
+                    raise typer.BadParameter(
+                        f"{option.rstrip('=')}: nothing given; leave the option out for its default"
+                    )
+            code = super().main(given, prog_name, **{**settings, "standalone_mode": False})
+        except _CLICK_ERROR as error:
+            if type(error).__name__ == "NoArgsIsHelpError":
+                error.show()
+                sys.exit(error.exit_code)
+            context = getattr(error, "ctx", None)
+            text = " ".join(error.format_message().split()).rstrip(".")
+            if context is not None:
+                text += f"; {context.command_path} --help tells more"
+            if "--json" in given:
+                print(json.dumps({"status": None, "error": text}))
+            else:
+                print(f"ascend-sim: {text}", file=sys.stderr)
+            sys.exit(2)
+        except typer.Abort:
+            sys.exit(1)
+        sys.exit(code or 0)
+
+
 app = typer.Typer(
+    cls=_OneLine,
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -243,15 +279,12 @@ def parse_tiling(text: str) -> dict[str, dict[str, Any]]:
 
 
 def _tiling_file(path: Path) -> dict[str, dict[str, Any]]:
-    import yaml
+    from ascend_sim.ops.case import read_yaml
 
     if not path.is_file():
         raise ConfigError(f"--tiling {path}: no such file, and not of the form KERNEL.FIELD=VALUE,...")
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--tiling {path}: not YAML ({' '.join(str(error).split())})") from error
-    if not isinstance(data, dict) or not all(isinstance(fields, dict) for fields in data.values()):
+    data = read_yaml(path, "must map grad_input and grad_weight to fields, like grad_input: {baseM: 256}")
+    if not all(isinstance(fields, dict) for fields in data.values()):
         raise ConfigError(
             f"--tiling {path}: must map grad_input and grad_weight to fields, like grad_input: {{baseM: 256}}"
         )
@@ -262,13 +295,15 @@ def parse_block_dim(text: str) -> int | dict[str, int]:
     """Blocks of the cube kernels: one number for both, or KERNEL=NUMBER,...; ConfigError names what is wrong."""
     if _WHOLE_NUMBER.fullmatch(text.strip()):
         return int(text)
-    blocks = {}
+    blocks: dict[str, int] = {}
     for part in text.split(","):
         kernel, _, value = part.partition("=")
         if not _WHOLE_NUMBER.fullmatch(value.strip()):
             raise ConfigError(
                 f"--block-dim {part!r}: allowed is a number, or KERNEL=NUMBER, for example grad_weight=32"
             )
+        if kernel.strip() in blocks:
+            raise ConfigError(f"--block-dim: {kernel.strip()} is given twice")
         blocks[kernel.strip()] = int(value)
     return blocks
 
@@ -380,7 +415,7 @@ class _OptionalValues(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         filled = []
-        for argument, following in zip(args, [*args[1:], "--"], strict=True):
+        for argument, following in pairwise([*args, "--"]):
             filled.append(argument)
             if argument in self.alone and following.startswith("--"):
                 filled.append(self.alone[argument])

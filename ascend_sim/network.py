@@ -16,7 +16,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, ValidationError
 
 from ascend_sim.chip import load_chip
@@ -24,6 +23,7 @@ from ascend_sim.engine.engine import Progress
 from ascend_sim.errors import AclnnError, ConfigError, SimError
 from ascend_sim.ops.arguments import ConvBackwardCall, TensorArg
 from ascend_sim.ops.call import INPUTS
+from ascend_sim.ops.case import read_yaml
 from ascend_sim.ops.convolution_backward import accept, make_plan
 from ascend_sim.ops.execute import execute
 from ascend_sim.workers import spread
@@ -178,10 +178,7 @@ def load_network(name_or_path: str | Path) -> Network:
         raise ConfigError(
             f"{name}: {what}, and no network of that name; shipped networks: {', '.join(network_names())}"
         )
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())}") from error
+    data: Any = read_yaml(path, "a network file is a mapping with the key layers")
     data = _mapping(path, "a network file", data, ("name", "defaults", "layers"))
     defaults = _mapping(path, "defaults", data.get("defaults") or {}, tuple(Layer.model_fields))
     entries = data.get("layers")

@@ -99,4 +99,4 @@ def check_kinds(given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         kind, fits = _KINDS.get(name, ("", lambda _: True))
         if not fits(value):
-            raise SimError(f"{name} {' '.join(show(value).split())}: allowed is {kind}")
+            raise SimError(f"{name} {' '.join(show(value).split())} must be {kind}")

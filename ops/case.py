@@ -32,6 +32,7 @@ __all__ = [
     "case_names",
     "load_case",
     "make_tensors",
+    "read_yaml",
 ]
 
 Shape = tuple[int, ...]
@@ -275,11 +276,13 @@ def load_case(name_or_path: str | Path) -> Case:
     unknown key, a value that is not allowed, shapes that do not fit.
     """
     name = str(name_or_path)
+    if not name.strip():
+        raise ConfigError(f"CASE {name!r}: nothing given{_choices(name, case_names(), 'shipped cases')}")
     path = _shipped() / f"{name}.yaml" if name in case_names() else Path(name)
     if not path.is_file():
         what = "is a directory" if path.is_dir() else "no such file"
         raise ConfigError(f"{name}: {what}, and no case of that name{_choices(name, case_names(), 'shipped cases')}")
-    entries = _read_yaml(path)
+    entries = read_yaml(path, "a case file is a mapping of field names to values")
     kinds: dict[str, type[Case]] = {
         "convolution_backward": ConvolutionBackwardCase,
         "conv_tbc_backward": ConvTbcBackwardCase,
@@ -353,7 +356,8 @@ def _shipped() -> Path:
     return Path(str(files("ascend_sim.configs"))) / "cases"
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path, what: str) -> dict[str, Any]:
+    """The mapping in a YAML file, no key twice; ConfigError in one line, with `what` the file should be."""
     try:
         entries = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except yaml.MarkedYAMLError as error:
@@ -363,9 +367,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"{path}: cannot be read as YAML text: {' '.join(str(error).split())}") from error
     if not isinstance(entries, dict):
-        raise ConfigError(
-            f"{path}: a case file is a mapping of field names to values, this one is {type(entries).__name__}"
-        )
+        raise ConfigError(f"{path}: {what}, this one is {type(entries).__name__}")
     return entries
 
 

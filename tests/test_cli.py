@@ -337,7 +337,7 @@ def test_a_tiling_that_does_not_fit_shows_the_formula_and_the_numbers() -> None:
 def test_bad_tiling_files(case: Path, tmp_path: Path) -> None:
     file = tmp_path / "tiling.yaml"
     for text, word in {
-        "grad_input: [1\n": "not YAML",
+        "grad_input: [1\n": "broken YAML",
         "- 1\n": "must map grad_input and grad_weight to fields",
         "grad_input: 3\n": "must map grad_input and grad_weight to fields",
         "grad_input: {baseM: 1.5}\n": "baseM = 1.5",
@@ -456,3 +456,39 @@ def test_progress_is_for_terminals_only(terminal: bool, monkeypatch: pytest.Monk
     progress("grad_input", 20, 20)
     progress.close()
     assert ("grad_input" in stream.getvalue()) == terminal
+
+
+# -- what click would print in a box -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["run", "document_example_2d", "--nonsense"], "--nonsense"),
+        (["run", "document_example_2d", "--max-cycles", "many"], "--max-cycles"),
+        (["run", "document_example_2d", "--trace-limit", "0"], "--trace-limit"),
+        (["run"], "case"),
+        (["run", "one", "two"], "two"),
+        (["precision"], "case"),
+        (["runn", "document_example_2d"], "'run'"),
+        (["run", "document_example_2d", "--out", ""], "--out: nothing given"),
+        (["run", "document_example_2d", "--out="], "--out: nothing given"),
+        (["run", "document_example_2d", "--input", ""], "--input: nothing given"),
+        (["run", ""], "nothing given"),
+        (["run", "document_example_2d", "--block-dim", "grad_input=1,grad_input=2"], "grad_input is given twice"),
+    ],
+)
+def test_a_wrong_option_is_one_line(arguments: list[str], part: str) -> None:
+    ran = run(*arguments)
+    assert ran.code == 2 and ran.out == ""
+    assert part in ran.err and ran.err.startswith("ascend-sim: ") and ran.err.count("\n") == 1
+    if "case" not in part:
+        ran = run(*arguments, "--json")
+        assert ran.code == 2 and ran.err == "" and part in json.loads(ran.out)["error"]
+
+
+def test_a_tiling_file_with_a_field_twice_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "tiling.yaml"
+    file.write_text("grad_input:\n  baseM: 16\n  baseM: 32\n", encoding="utf-8")
+    ran = run("run", "document_example_2d", "--tiling", file)
+    assert ran.code == 2 and "line 3" in ran.err and "'baseM' is given twice" in ran.err

@@ -108,7 +108,7 @@ def test_a_refused_layer_is_named_from_another_process(tmp_path: Path) -> None:
         ("layers: [{name: a, Ci: 16, H: 8, Co: 16, k: 1, pad: [1, 2, 3]}]", "pad: .* 2 or 4 values"),
         ("layers: [{name: a, Ci: 16, H: 8, Co: 10, k: 1, groups: 4}]", "groups: 4 given; must divide"),
         ("layers: [{name: a, Ci: 1, H: 8, Co: 1, k: 1}, {name: a, Ci: 1, H: 8, Co: 1, k: 1}]", "'a' is given twice"),
-        ("layers: {", "cannot be read as YAML"),
+        ("layers: {", "broken YAML"),
     ],
 )
 def test_errors_name_file_layer_and_field(tmp_path: Path, text: str, message: str) -> None:
