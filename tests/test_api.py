@@ -135,7 +135,7 @@ def test_a_foreign_byte_order_is_refused() -> None:
         (None, {}, {"chip": "ascend910b33"}, SimError, "did you mean ascend910b3"),
         (None, {}, {"block_dim": 0}, SimError, "whole number from 1"),
         (None, {}, {"block_dim": True}, SimError, "whole number from 1"),
-        (None, {1: (1.5, 1)}, {}, SimError, r"stride \(1.5, 1\) must be a list of integers"),
+        (None, {1: (1.5, 1)}, {}, SimError, r"stride \[1.5, 1\] must be a list of integers"),
         (None, {2: "11"}, {}, SimError, "padding '11' must be a list of integers"),
         (None, {0: 16}, {}, SimError, "bias_sizes 16 must be a list of integers"),
         (None, {6: 1.0}, {}, SimError, "groups 1.0 must be an integer"),
