@@ -30,7 +30,8 @@ _CLICK_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__n
 class _OneLine(TyperGroup):
     """A wrong option or command ends as all bad input does: one line (JSON under --json) and exit code 2."""
 
-    def main(self, args: Any = None, prog_name: str | None = None, **settings: Any) -> Any:
+    def main(self, *arguments: Any, **settings: Any) -> Any:
+        args = arguments[0] if arguments else settings.pop("args", None)
         given = list(sys.argv[1:] if args is None else args)
         try:
             for option, value in pairwise([*given, "--"]):
@@ -38,7 +39,7 @@ class _OneLine(TyperGroup):
                     raise typer.BadParameter(
                         f"{option.rstrip('=')}: nothing given; leave the option out for its default"
                     )
-            code = super().main(given, prog_name, **{**settings, "standalone_mode": False})
+            code = super().main(given, *arguments[1:], **{**settings, "standalone_mode": False})
         except _CLICK_ERROR as error:
             if type(error).__name__ == "NoArgsIsHelpError":
                 error.show()
