@@ -35,7 +35,7 @@ from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.call import INPUTS, AcceptedCall
 from ascend_sim.ops.case import Case, load_case, make_tensors
 from ascend_sim.ops.formula import Formula, formula
-from ascend_sim.ops.verdicts import operand
+from ascend_sim.ops.verdicts import computed_in, operand
 from ascend_sim.runtime import Progress, ValueModel
 
 Array = NDArray[Any]
@@ -171,9 +171,9 @@ def explain_all(
     plain = {"grad_output" if name == "self" else name: array for name, array in values.items()}
     plain = {name: plain[name] for name in INPUTS}
     model = ValueModel.of(spec, accumulate, overflow)
-    seen = {name: operand(array, call, model) for name, array in plain.items()}
     found = []
     for (gradient, index), follower in zip(elements, followers, strict=True):
+        seen = {name: operand(array, computed_in(call, gradient), model) for name, array in plain.items()}
         terms = formula(call, gradient, {name: array.shape for name, array in plain.items()}, index)
         found.append(
             Explanation(

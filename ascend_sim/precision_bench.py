@@ -252,10 +252,9 @@ class _Bench:
         with threadpool_limits(limits=1, user_api="blas"), np.errstate(invalid="ignore", over="ignore"):
             inputs = in_problem_order(call, given)
             gradients = in_problem_order(call, result.gradients)
-            operands = {name: operand(array, call, model) for name, array in inputs.items()}
-            rounds = any(operands[name] is not array for name, array in inputs.items())
+            operands = {name: operand(array, call.compute_dtype, model) for name, array in inputs.items()}
             figures = {
-                name: self._figures(call, name, gradient, inputs, operands, rounds, model)
+                name: self._figures(call, name, gradient, inputs, operands, model)
                 for name, gradient in gradients.items()
             }
         return replace(
@@ -269,16 +268,19 @@ class _Bench:
 
     def _figures(
         self, call: AcceptedCall, name: str, gradient: Array, inputs: Mapping[str, Array], operands: Mapping[str, Array],
-        rounds: bool, model: ValueModel,
+        model: ValueModel,
     ) -> dict[str, Any]:  # fmt: skip
         truth, weights = self._truth(call, name, inputs, inputs, ())
-        total = truth
+        total, compute = truth, computed_in(call, name)
+        if compute != call.compute_dtype and name != "grad_bias":
+            operands = {other: operand(array, compute, model) for other, array in inputs.items()}
+        rounds = any(operands[other] is not array for other, array in inputs.items())
         if rounds and name != "grad_bias":
-            key = (call.compute_dtype, model.chip.cube.hf32_mantissa_bits, model.saturate)
+            key = (compute, model.chip.cube.hf32_mantissa_bits, model.saturate)
             total, weights = self._truth(call, name, operands, inputs, key)
         verdict = verdict_of(call, name, gradient, total, weights, model, absolute=self.absolute)
         truth, total = truth.reshape(gradient.shape), total.reshape(gradient.shape)
-        dtype, compute = call.outputs[name].dtype, computed_in(call, name)
+        dtype = call.outputs[name].dtype
         values = decode(gradient, dtype) if gradient.dtype == np.uint8 else gradient.astype(np.float64)
         comparison = compare(gradient, truth, dtype=dtype, compute_dtype=compute).to_dict()
         return {

@@ -21,7 +21,8 @@ class AcceptedCall:
     gradOutput and y input; `rank` is that of the caller's tensors. `inputs` and `outputs` (masked ones only) are the
     caller's tensors; `compute_dtype` what the cube multiplies in; `tiling` the user's fields per cube kernel in the
     vendor's spelling; `block_dim` a launch size per cube kernel; `disarm` flags whose waits hold nothing, per kernel (an
-    experiment). `routes` names the product's detours in the plan.
+    experiment). `routes` names the product's detours in the plan; what they depend on are `cube_math_type` as it was given
+    and whether any padding was (`padded`).
 
     `axes` is the order in which the caller's axes of feature maps stand in N, C, ... (TBC: (1, 2, 0)), with `inputs` and
     `outputs` seen in that order; `returned` how the caller sees the outputs where that differs. `bias_when_empty` is the
@@ -42,6 +43,8 @@ class AcceptedCall:
     disarm: Mapping[str, Collection[str]] = field(default_factory=dict)
     operator: str = "convolution_backward"
     routes: frozenset[str] = frozenset()
+    cube_math_type: int = 0
+    padded: bool = False
     axes: tuple[int, ...] | None = None
     returned: Mapping[str, TensorArg] = field(default_factory=dict)
     bias_when_empty: float = 0.0

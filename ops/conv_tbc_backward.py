@@ -63,6 +63,9 @@ def accept_tbc(
         per_kernel("tiling", tiling or {}),
         launch_sizes(block_dim),
         operator="conv_tbc_backward",
+        routes=frozenset(product.routes),
+        cube_math_type=call.cube_math_type,
+        padded=call.pad > 0,
         axes=FEATURE_AXES,
         returned={"grad_input": call.grad_input, "grad_weight": call.grad_weight},
         # The released library adds ones instead of self when there is nothing to convolve (op_api of conv_tbc: stated).

@@ -6,8 +6,10 @@ forward convolution of gradOutput for grad_input, and the same filter kernel wit
 
 That is the plan of dav-2201, and the 2-D path that of dav-1001 and dav-2002 (TransData of all inputs, TBE kernels: stated;
 their 1x1 grad_input at low resolution is not written). On dav-3510 it stands in: the library keeps NCDHW without TransData
-there, lifts every call to 3-D and its V2 kernels, splits the kernel where others insert zeros, and takes more MatMul short
-cuts.
+there, lifts every call to 3-D and its V2 kernels, and splits the kernel where others insert zeros.
+
+Gradients that are matrix products (`matmul_routes`) are made first, from the contiguous inputs; where nothing else is wanted
+of the cube, no input is turned.
 """
 
 from __future__ import annotations
@@ -27,17 +29,20 @@ from ascend_sim.ops.kernels.cube_common import CubeCall, WeightLayout
 from ascend_sim.ops.kernels.dilation import Spread, dilation_task
 from ascend_sim.ops.kernels.grad_input import grad_input_task
 from ascend_sim.ops.kernels.grad_weight import grad_weight_task, workspace_bytes
+from ascend_sim.ops.kernels.matmul import matmul_task
 from ascend_sim.ops.kernels.mem_set import mem_set_task
 from ascend_sim.ops.kernels.reduce_sum import reduce_sum_task
 from ascend_sim.ops.kernels.trans_data_feature import feature_from_c0_task, feature_to_c0_task
 from ascend_sim.ops.kernels.trans_data_filter import filter_from_fractal_z_task, filter_to_fractal_z_task
 from ascend_sim.ops.kernels.transpose import as_turn, transpose_task
 from ascend_sim.ops.kernels.view_copy import view_copy_task
+from ascend_sim.ops.matmul_routes import PATCHES, PIXELS, MatMulRoute, matmul_routes
 from ascend_sim.ops.params import ConvProblem
 from ascend_sim.ops.plan import Make, Plan
 from ascend_sim.ops.tiling.choose import choose_grad_input, choose_grad_weight
 from ascend_sim.ops.tiling.conv_forward import choose_conv_forward
 from ascend_sim.ops.tiling.fields import TilingInput, ceil_div
+from ascend_sim.ops.tiling.matmul import MatMulProblem, choose_matmul
 from ascend_sim.runtime import Allocation, Task
 
 V2_ROW_LIMIT, V2_PIXELS, V2_DEPTH = 4096, 5500, 85
@@ -87,13 +92,16 @@ class _Planner:
         plain = {name: self.contiguous(name) for name in INPUTS}
         if "grad_bias" in call.outputs:
             self.bias(plain["grad_output"])
-        cube = [name for name in ("grad_input", "grad_weight") if name in call.outputs]
-        if call.rank == 5 and not cube:
+        products = matmul_routes(call)
+        for gradient, route in products.items():
+            self.matmul(gradient, route, plain)
+        cube = [name for name in ("grad_input", "grad_weight") if name in call.outputs and name not in products]
+        if (call.rank == 5 or products) and not cube:
             return
         needed: tuple[str, ...] = INPUTS
         if call.rank == 5 and call.transposed and cube == ["grad_input"]:
             needed = ("grad_output", "weight")
-        cast = {name: self.cast(plain[name], self.storage, f"{name}.cast") for name in needed}
+        cast = {name: self.cast_input(plain[name], name, self.storage) for name in needed}
         features: dict[str, str] = {
             name: self.to_c0(cast[name], name) for name in ("grad_output", "input") if name in needed
         }
@@ -144,17 +152,24 @@ class _Planner:
         dst = contiguous if target_view is None else (target_view.strides or contiguous)
         offsets = (view.offset, 0) if target_view is None else (0, target_view.offset)
         op_type = "Transpose" if self.call.axes else "ViewCopy"
+        self.strided_copy(op_type, source, target, view.shape, (src, dst), offsets, itemsize)
+        return target
+
+    def strided_copy(
+        self, op_type: str, source: str, target: str, shape: tuple[int, ...], strides: tuple[tuple[int, ...], tuple[int, ...]],
+        offsets: tuple[int, int], itemsize: int,
+    ) -> None:  # fmt: skip
+        """Elements of `source` to other places of `target`; strides and offsets of both, in elements."""
         name = f"{op_type}_{target}"
-        turn = as_turn(view.shape, src, dst, *offsets) if itemsize > 1 else None
+        turn = as_turn(shape, *strides, *offsets) if itemsize > 1 else None
 
         def make(chip: ChipSpec, t: Mapping[str, Allocation]) -> Task:
             shared = {"op_type": op_type, **self.named(name)}
             if turn is not None:
                 return transpose_task(chip, t[source], t[target], turn, itemsize, **shared)
-            return view_copy_task(chip, t[source], t[target], view.shape, src, dst, itemsize, *offsets, **shared)
+            return view_copy_task(chip, t[source], t[target], shape, *strides, itemsize, *offsets, **shared)
 
         self.result.add(op_type, name, [source], [target], make)
-        return target
 
     def cast(self, source: str, dtype: str, target: str, count: int | None = None) -> str:
         """The tensor in another dtype (the tensor itself when it has it)."""
@@ -171,6 +186,11 @@ class _Planner:
             ),
         )  # fmt: skip
         return target
+
+    def cast_input(self, source: str, name: str, dtype: str) -> str:
+        """Input `name`, which lies contiguous in `source`, in the dtype of a cube kernel; made once for each dtype."""
+        target = f"{name}.cast" if dtype == self.storage else f"{name}.{dtype}"
+        return target if target in self.result.tensors else self.cast(source, dtype, target)
 
     def feature(self, name: str) -> tuple[int, int, int, int]:
         """(N, C, D, H*W) of a feature map."""
@@ -225,6 +245,52 @@ class _Planner:
             return output
         size = math.prod(tensor.shape) * int(numpy_dtype(dtype).itemsize)
         return self.result.tensor(f"{output}.{self.plain}", dtype, self.plain, size)
+
+    # -- gradients as matrix products ----------------------------------------------------------------------------------
+
+    def matmul(self, gradient: str, route: MatMulRoute, plain: Mapping[str, str]) -> None:
+        """MatMul of contiguous inputs, whose layouts are those of the matrices; patches are put into their places after."""
+        p, other = self.p, "weight" if gradient == "grad_input" else "input"
+        row, pixels = p.c_in * p.k_d * p.k_h * p.k_w, p.d_out * p.h_out * p.w_out
+        names = ["grad_output", other]
+        turned = (gradient == "grad_weight", False)
+        if route.kind == PATCHES:
+            sizes, batch, turned = (pixels, row, p.c_out), p.n, (True, False)
+        elif route.kind == PIXELS:
+            batch = 1
+            if gradient == "grad_input":
+                sizes, names, turned = (p.c_in, pixels, p.c_out), ["weight", "grad_output"], (True, False)
+            else:
+                sizes, turned = (p.c_out, p.c_in, pixels), (False, True)
+        else:
+            batch, sizes = 1, (p.n, row, p.c_out) if gradient == "grad_input" else (p.c_out, row, p.n)
+        problem = MatMulProblem(*sizes, route.dtype, route.out_dtype, batch, *turned)
+        operands = [self.cast_input(plain[name], name, problem.storage) for name in names]
+        target = result = self.landing(gradient, route.out_dtype)
+        if route.kind == PATCHES:
+            result = self.result.tensor(f"{gradient}.patches", route.out_dtype, "ND", problem.sizes[2])
+        tiling = choose_matmul(problem, self.chip, self.call.tiling.get(gradient))
+        tiling = replace(tiling, block_dim=self.call.block_dim.get(gradient, tiling.block_dim))
+        op_type = "BatchMatMul" if batch > 1 else "MatMul"
+        self.result.add(
+            op_type, gradient, operands, [result],
+            lambda chip, t: matmul_task(
+                chip, problem, tiling, [t[name] for name in (*operands, result)], gradient, op_type,
+                self.call.disarm.get(gradient, ()),
+            ),
+        )  # fmt: skip
+        if route.kind == PATCHES:
+            self.patches_to_map(result, target, problem.out_itemsize)
+        if target != gradient:
+            self.deliver(target, gradient)
+
+    def patches_to_map(self, source: str, target: str, itemsize: int) -> None:
+        """[N, D_out, H_out, W_out, C, kD, kH, kW] to [N, C, D, H, W]: the library's Transpose of eight axes."""
+        p = self.p
+        shape = (p.n, p.c_in, p.d_out, p.k_d, p.h_out, p.k_h, p.w_out, p.k_w)
+        steps = _contiguous_strides((p.n, p.d_out, p.h_out, p.w_out, p.c_in, p.k_d, p.k_h, p.k_w))
+        strides = tuple(steps[axis] for axis in (0, 4, 1, 5, 2, 6, 3, 7))
+        self.strided_copy("Transpose", source, target, shape, (strides, _contiguous_strides(shape)), (0, 0), itemsize)
 
     # -- the three gradients -------------------------------------------------------------------------------------------
 

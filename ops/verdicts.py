@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.numerics import Verdict, cast, check_correct, compare, numpy_dtype, round_to
+from ascend_sim.ops import matmul_routes
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.reference import (
     grad_bias_reference,
@@ -45,13 +46,15 @@ def _judge(
 ) -> dict[str, Any]:
     shapes = {name: gradient.shape for name, gradient in gradients.items()}
     inputs, gradients = in_problem_order(call, inputs), in_problem_order(call, gradients)
-    operands = {name: operand(array, call, model) for name, array in inputs.items()}
+    seen: dict[str, Mapping[str, Array]] = {}
     result = {}
     for name, codes in gradients.items():
         gradient = typed(codes, call.outputs[name].dtype)
-        total, squares, *_ = sums(call, name, operands, inputs["grad_output"])
-        verdict = verdict_of(call, name, gradient, total, squares, model)
         compute = computed_in(call, name)
+        if name != "grad_bias" and compute not in seen:
+            seen[compute] = {key: operand(array, compute, model) for key, array in inputs.items()}
+        total, squares, *_ = sums(call, name, seen.get(compute, inputs), inputs["grad_output"])
+        verdict = verdict_of(call, name, gradient, total, squares, model)
         metrics = compare(
             gradient, total.reshape(gradient.shape), dtype=call.outputs[name].dtype, compute_dtype=compute
         )
@@ -122,7 +125,7 @@ def verdict_of(
 ) -> Verdict:  # fmt: skip
     """Is one gradient right? `total` and `weights` (sum (ab)^2, or sum |ab| with `absolute`) belong to its operands."""
     shaped = weights.reshape(gradient.shape)
-    itemsize = int(numpy_dtype(call.storage_dtype).itemsize)
+    itemsize = int(numpy_dtype(_stored_as(computed_in(call, name))).itemsize)
     return check_correct(
         gradient,
         total.reshape(gradient.shape),
@@ -136,14 +139,17 @@ def verdict_of(
 
 def computed_in(call: AcceptedCall, gradient: str) -> str:
     """The dtype whose values are multiplied or, for the bias, added."""
-    return call.inputs["grad_output"].dtype if gradient == "grad_bias" else call.compute_dtype
+    return call.inputs["grad_output"].dtype if gradient == "grad_bias" else matmul_routes.computed_in(call, gradient)
 
 
 def roundings(call: AcceptedCall, gradient: str) -> list[str]:
     """The formats that a gradient's fp32 sum is rounded to on its way out, in order."""
     wanted = call.outputs[gradient].dtype
+    route = matmul_routes.matmul_routes(call).get(gradient)
     if gradient == "grad_bias":
         steps = [call.inputs["grad_output"].dtype, wanted]
+    elif route is not None:
+        steps = ([] if gradient == "grad_weight" and route.out_dtype == "float32" else [route.out_dtype]) + [wanted]
     elif gradient == "grad_input":
         steps = [call.storage_dtype, wanted]
     else:
@@ -152,13 +158,18 @@ def roundings(call: AcceptedCall, gradient: str) -> list[str]:
     return [step for index, step in enumerate(steps) if index == 0 or step != steps[index - 1]]
 
 
-def operand(array: Array, call: AcceptedCall, model: ValueModel) -> Array:
-    """One of the caller's arrays as the cube sees it."""
-    if array.dtype != numpy_dtype(call.storage_dtype):
-        array = cast(array, call.storage_dtype, saturate=model.saturate)
-    if call.compute_dtype == "hf32":
+def operand(array: Array, compute_dtype: str, model: ValueModel) -> Array:
+    """One of the caller's arrays as the cube sees it when it multiplies in `compute_dtype`."""
+    storage = _stored_as(compute_dtype)
+    if array.dtype != numpy_dtype(storage):
+        array = cast(array, storage, saturate=model.saturate)
+    if compute_dtype == "hf32":
         return round_to(array, "hf32", mantissa_bits=model.chip.cube.hf32_mantissa_bits or 0)
     return array
+
+
+def _stored_as(compute_dtype: str) -> str:
+    return "float32" if compute_dtype == "hf32" else compute_dtype
 
 
 def _reordered(name: str, array: Array, axes: tuple[int, ...]) -> Array:

@@ -58,6 +58,13 @@ class Problem:
             "weight": (self.c_out, self.c_in // self.groups, *self.kernel),
         }
 
+    @property
+    def is_product(self) -> bool:
+        """Whether a 910B may make a gradient as a matrix product: the kernel covers the map, or is the stride and tiles it."""
+        plain = self.groups == 1 and not any(self.pads) and self.dilation == (1, 1)
+        tiled = self.stride == self.kernel and not any(s % k for s, k in zip(self.size, self.kernel, strict=True))
+        return plain and (self.kernel == self.size or (tiled and max(self.stride) > 1))
+
     def specs(self, dtype: str = "float16") -> list[ascend_sim.TensorSpec]:
         return [ascend_sim.TensorSpec(self.shapes[name], dtype) for name in NAMES]
 

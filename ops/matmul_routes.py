@@ -1,0 +1,102 @@
+"""Which gradients the library computes as matrix products, and of what: the MatMul short cuts of convolution backward.
+
+All of them are for convolutions with groups 1, dilation 1 and no padding that are not transposed (ops-nn op_api: stated):
+
+    whole_map  the kernel covers the map, one output pixel      dx = dY[N, Co] x W[Co, R]         dW = dY^T x X[N, R]
+    patches    stride = kernel, which divides the map           dx = dY[n]^T [P, Co] x W[Co, R], each n, then a transpose
+    pixels     1x1 kernel, stride 1, one image                  dx = W^T x dY[Co, P]              dW = dY x X[Ci, P]^T
+
+R = Ci*kD*kH*kW, P = pixels of gradOutput. Which of them a product has is in `configs/operators` (routes).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ascend_sim.numerics import numpy_dtype
+from ascend_sim.ops.call import AcceptedCall
+
+PIXELS_LIMIT = 128 << 20
+"""Bytes of both operands and the result up to which `pixels` is taken (ops-nn says 128 MB; of what: assumed)."""
+
+WHOLE_MAP, PATCHES, PIXELS = "whole_map", "patches", "pixels"
+
+
+@dataclass(frozen=True)
+class MatMulRoute:
+    """One gradient as a product: `dtype` is what the cube multiplies in, `out_dtype` what the kernel writes."""
+
+    kind: str
+    dtype: str
+    out_dtype: str
+
+
+def matmul_routes(call: AcceptedCall) -> dict[str, MatMulRoute]:
+    """The wanted gradients that are matrix products here, "grad_input" before "grad_weight"."""
+    found: dict[str, MatMulRoute] = {}
+    if call.padded or call.transposed or call.empty or _eight_bit(call):
+        return found
+    p = call.problem
+    if p.groups > 1 or max(p.dilation_d, p.dilation_h, p.dilation_w) > 1:
+        return found
+    for gradient in ("grad_input", "grad_weight"):
+        kind = _kind(call, gradient) if gradient in call.outputs else None
+        if kind is not None:
+            dtype = _multiplied_in(call, gradient)
+            storage = "float32" if dtype == "hf32" else dtype
+            found[gradient] = MatMulRoute(
+                kind, dtype, storage if gradient == "grad_input" else _weight_out(call, dtype)
+            )
+    return found
+
+
+def computed_in(call: AcceptedCall, gradient: str) -> str:
+    """What the cube multiplies in for one of its two gradients."""
+    route = matmul_routes(call).get(gradient)
+    return call.compute_dtype if route is None else route.dtype
+
+
+def _kind(call: AcceptedCall, gradient: str) -> str | None:
+    p, routes = call.problem, call.routes
+    kernel, size, out = (p.k_d, p.k_h, p.k_w), (p.d_in, p.h_in, p.w_in), (p.d_out, p.h_out, p.w_out)
+    stride = (p.stride_d, p.stride_h, p.stride_w)
+    if "matmul_whole_map" in routes and kernel == size and out == (1, 1, 1):
+        return WHOLE_MAP
+    divided = all(s == k * o for s, k, o in zip(size, kernel, out, strict=True))
+    if gradient == "grad_input" and stride == kernel and divided:
+        # A 2-D call goes this way only where nothing else is wanted of the cube; a 3-D call does its dW the usual way.
+        alone = call.rank == 5 or "grad_weight" not in call.outputs
+        if "matmul_patches" in routes and max(stride) > 1 and alone:
+            return PATCHES
+        if "matmul_long_patches" in routes and (p.stride_h != p.stride_w or p.stride_h > 2):
+            return PATCHES
+    if "matmul_pixels" in routes and kernel == stride == (1, 1, 1) and p.n == 1 and size == out:
+        pixels = math.prod(size)
+        moved = p.c_in * p.c_out + pixels * (p.c_in + p.c_out)
+        if moved * int(numpy_dtype(call.storage_dtype).itemsize) <= PIXELS_LIMIT:
+            return PIXELS
+    return None
+
+
+def _multiplied_in(call: AcceptedCall, gradient: str) -> str:
+    """The documents promote all three inputs; the library looks at the two that it multiplies (stated)."""
+    if call.conformance == "documented":
+        return call.compute_dtype
+    other = "weight" if gradient == "grad_input" else "input"
+    left, right = call.inputs["grad_output"].dtype, call.inputs[other].dtype
+    if call.cube_math_type == 2 and "bfloat16" not in (left, right):
+        return "float16"
+    if left != right:
+        return "float32"
+    return "hf32" if left == "float32" and call.cube_math_type in (1, 3) else left
+
+
+def _weight_out(call: AcceptedCall, dtype: str) -> str:
+    """dW is made in fp32 like that of the filter kernels, but the library's USE_FP16 makes it in fp16 (stated)."""
+    narrow = call.conformance == "library" and call.cube_math_type == 2 and dtype == "float16"
+    return "float16" if narrow else "float32"
+
+
+def _eight_bit(call: AcceptedCall) -> bool:
+    return any(numpy_dtype(tensor.dtype).itemsize == 1 for tensor in call.inputs.values())
