@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import fnmatch
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +95,34 @@ def test_a_coupled_kernel_is_one_row(chip: str, tmp_path: Path) -> None:
         for name in ("cube", "vec", "mte2", "scalar"):
             total = float(row[f"aic_{name}_time(us)"]) * kernel["block_dim"]
             assert total == pytest.approx(kernel["pipes_us"][name] * cores, abs=1e-4 * (cores + kernel["block_dim"]))
+
+
+def documented(part: str) -> list[str]:
+    """The column patterns of one of the two tables of docs/msprof.md."""
+    page = (Path(__file__).parents[2] / "docs" / "msprof.md").read_text(encoding="utf-8")
+    page = page.partition("## Tables of blocks")[2].partition("## Files of cores")[0]
+    filled, _, empty = page.partition("Always empty:")
+    first_cells = [line.split(" | ")[0] for line in (filled, empty)[part == "empty"].splitlines() if line[:3] == "| `"]
+    return [name for cell in first_cells for name in re.findall(r"`([^`]+)`", cell)]
+
+
+def matches(column: str, patterns: list[str]) -> bool:
+    plain = column.removeprefix("aic_").removeprefix("aiv_")
+    return any(fnmatch.fnmatchcase(name, pattern) for name in (column, plain) for pattern in patterns)
+
+
+@pytest.mark.parametrize("chip", ["ascend910b3", "ascend310p3", "ascend950pr_9589"])
+def test_every_column_is_on_the_page_and_those_that_stay_empty_do(chip: str, tmp_path: Path) -> None:
+    run_case(chip, tmp_path)
+    filled, empty = documented("filled"), documented("empty")
+    for name, columns in HEADS[ARCH_OF[chip]].items():
+        rows = [row for path in (tmp_path / "msprof").glob(f"OPPROF_*/{name}.csv") for row in table(path)]
+        for column in columns:
+            assert matches(column, filled) != matches(column, empty), f"{name}: {column}"
+            if matches(column, empty):
+                assert all(row[column] == "" for row in rows), f"{name}: {column}"
+            elif "Mix" not in column and not column.startswith(("L1_to", "L0C_to_L1")):
+                assert any(row[column] != "" for row in rows), f"{name}: {column}"
 
 
 def test_pipe_times_are_those_of_the_report(three: tuple[Path, Timeline, list[dict[str, Any]]]) -> None:
