@@ -542,6 +542,9 @@ def validate(
     l2: Annotated[
         str, typer.Option(help="warm: a kernel finds its inputs in the L2, as far as they fit; cold.")
     ] = "warm",
+    long: Annotated[
+        bool, typer.Option("--long", help="Run the rows that take minutes too (MatMul of 8192 and more).")
+    ] = False,
     json_output: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one for each CPU.")] = None,
 ) -> None:
@@ -560,7 +563,7 @@ def validate(
         if chip is not None:
             measured = validation.of_chips(measured, chip.split(","))
         try:
-            compared = validation.compare(measured, jobs=jobs or usable_cores(), progress=progress)
+            compared = validation.compare(measured, jobs=jobs or usable_cores(), progress=progress, long=long)
         finally:
             progress.close()
         if csv_output is not None:

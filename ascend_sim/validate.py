@@ -6,7 +6,8 @@
 
 A row is one launch. Columns: chip, op_type, dtype, duration_us, what the kernel's size needs (`SIZES`), `block_dim` for the
 cube kernels, and where counters exist aicore_time_us and mac_ratio, mte1_ratio, ... (parts of it). Lines that begin with # are
-comments, other columns are carried along. Nothing of a row but its sizes reaches the simulator.
+comments, other columns are carried along. Nothing of a row but its sizes reaches the simulator (of a MatMul also the base
+block and the share of a core where they are known).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -28,10 +29,12 @@ from ascend_sim.numerics import canonical, numpy_dtype
 from ascend_sim.ops.arguments import ConvBackwardCall, TensorArg
 from ascend_sim.ops.convolution_backward import accept, make_plan
 from ascend_sim.ops.kernels.cast import cast_task
+from ascend_sim.ops.kernels.matmul import matmul_task
 from ascend_sim.ops.kernels.mem_set import mem_set_task
 from ascend_sim.ops.kernels.reduce_sum import reduce_sum_task
 from ascend_sim.ops.kernels.trans_data_feature import feature_from_c0_task, feature_to_c0_task
 from ascend_sim.ops.kernels.trans_data_filter import filter_from_fractal_z_task, filter_to_fractal_z_task
+from ascend_sim.ops.tiling.matmul import MatMulProblem, choose_matmul
 from ascend_sim.report.report import Report
 from ascend_sim.runtime import Device, Task
 from ascend_sim.workers import spread
@@ -67,6 +70,14 @@ GRADIENTS = {"Conv2DBackpropInput": "grad_input", "Conv2DBackpropFilter": "grad_
 _CONV = (
     "N", "Ci", "Hi", "Wi", "Co", "Ho", "Wo", "kh", "kw", "stride_h", "stride_w", "pad_h_total", "pad_w_total", "block_dim",
 )  # fmt: skip
+MATMULS = ("MatMul", "MatMulV2", "MatMulV3", "BatchMatMul")
+_TRANSPOSED = ("trans_a", "trans_b")
+_MATMUL_TILING = {"block_dim": "usedCoreNum"} | {
+    name: name for name in ("baseM", "baseN", "baseK", "singleCoreM", "singleCoreN")
+}
+LONG = 2**38
+"""Multiply-accumulates above which a row takes minutes: such rows run only when asked for."""
+
 _FEATURE, _FILTER = ("N", "Ci", "Hi", "Wi", "C0"), ("Co", "Ci", "kh", "kw", "C0")
 SIZES: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(GRADIENTS, _CONV),
@@ -74,12 +85,13 @@ SIZES: Mapping[str, Sequence[str]] = {
     "ReduceSum": ("N", "Ci", "Hi", "Wi"),
     "Cast": ("N",),
     "MemSet": ("Co", "Ci", "kh", "kw"),
+    **dict.fromkeys(MATMULS, ("M", "N", "K")),
 }
 """Operators that can be compared, with the columns that give their size (TransData: of a feature map or of a filter)."""
 
 _LABELS = ("dtype_out", "format_in", "format_out")
-_COLUMNS = tuple(dict.fromkeys((*_CONV, *_FEATURE, *_FILTER)))
-_FROM_ZERO = ("pad_h_total", "pad_w_total")
+_COLUMNS = tuple(dict.fromkeys((*_CONV, *_FEATURE, *_FILTER, "M", "K", "batch", *_TRANSPOSED, *_MATMUL_TILING)))
+_FROM_ZERO = ("pad_h_total", "pad_w_total", *_TRANSPOSED)
 _CUBE_DTYPES = {"hf32": ("float32", 3), "fp32": ("float32", 0), "fp16": ("float16", 0), "bf16": ("bfloat16", 0)}
 
 
@@ -96,6 +108,17 @@ class Kernel:
 
     def __getitem__(self, column: str) -> int:
         return dict(self.sizes)[column]
+
+    def get(self, column: str, default: int) -> int:
+        """A size that may be left out."""
+        return dict(self.sizes).get(column, default)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the run takes minutes."""
+        if self.op_type not in MATMULS:
+            return False
+        return self.get("batch", 1) * self["M"] * self["N"] * self["K"] > LONG
 
     def label(self, column: str) -> str:
         """A text column, "" where it is empty."""
@@ -195,6 +218,9 @@ def _row(where: str, cells: Mapping[str, str], l2: str) -> Row:
     op_type = text.get("op_type", "")
     unlike = _unlike(op_type, text.get("fused", ""))
     sizes = {name: _whole(where, name, text[name], name in _FROM_ZERO) for name in _COLUMNS if text.get(name)}
+    for name in _TRANSPOSED:
+        if sizes.get(name, 0) > 1:
+            raise ConfigError(f"{where}: {name}: {text[name]!r} given; allowed: 0, 1")
     labels = {name: text[name] for name in _LABELS if text.get(name)}
     if not unlike:
         _require_sizes(where, op_type, sizes, labels)
@@ -270,14 +296,34 @@ def _time(where: str, text: Mapping[str, str], name: str) -> float | None:
     return value
 
 
-def compare(rows: Iterable[Row], *, jobs: int = 1, progress: Progress | None = None) -> list[Comparison]:
-    """Every row with its prediction, in order; equal kernels run once, `jobs` processes share the distinct ones."""
-    rows = list(rows)
-    kernels = list(dict.fromkeys(row.kernel for row in rows if not row.unlike))
+def compare(
+    rows: Iterable[Row], *, jobs: int = 1, progress: Progress | None = None, long: bool = True
+) -> list[Comparison]:
+    """Every row with its prediction, in order; equal kernels run once, `jobs` processes share the distinct ones.
+
+    Without `long` rows that take minutes are skipped.
+    """
+    rows = [row if long or not row.kernel.is_long else replace(row, unlike=_TOO_LONG) for row in rows]
+    kernels = list(dict.fromkeys(as_timed(row.kernel) for row in rows if not row.unlike))
     # Long ones first, so that none is left over at the end.
     ordered = sorted(kernels, key=lambda kernel: -math.prod(size for _, size in kernel.sizes))
     found = dict(zip(ordered, spread(simulate, ordered, jobs=jobs, name="rows", progress=progress), strict=True))
-    return [Comparison(row, Prediction(skipped=row.unlike) if row.unlike else found[row.kernel]) for row in rows]
+    return [
+        Comparison(row, Prediction(skipped=row.unlike) if row.unlike else found[as_timed(row.kernel)]) for row in rows
+    ]
+
+
+def as_timed(kernel: Kernel) -> Kernel:
+    """A kernel that takes the same time: no cost depends on values, and a product in bf16 is one in fp16 at the same rate."""
+    rates = load_chip(kernel.chip).cube.rates
+    same = kernel.op_type in MATMULS and kernel.dtype == "bf16" and rates.get("bfloat16") == rates.get("float16")
+    if not same or kernel.label("dtype_out") not in ("", "bf16"):
+        return kernel
+    labels = tuple((name, "fp16" if name == "dtype_out" else value) for name, value in kernel.labels)
+    return replace(kernel, dtype="fp16", labels=labels, op_type="MatMul")
+
+
+_TOO_LONG = "takes minutes; --long runs it"
 
 
 def simulate(kernel: Kernel) -> Prediction:
@@ -304,6 +350,8 @@ def _launch(kernel: Kernel, chip: ChipSpec, device: Device) -> tuple[Task, list[
     """The task of a row, and its inputs."""
     if kernel.op_type in GRADIENTS:
         return _cube_launch(kernel, chip, device)
+    if kernel.op_type in MATMULS:
+        return _matmul_launch(kernel, chip, device)
     for dtype in filter(None, (kernel.dtype, kernel.label("dtype_out"))):
         try:
             canonical(dtype)
@@ -342,6 +390,23 @@ def _launch(kernel: Kernel, chip: ChipSpec, device: Device) -> tuple[Task, list[
 def _filter_elements(kernel: Kernel, c0: int) -> int:
     """Elements of a filter in FRACTAL_Z."""
     return -(-kernel["Ci"] // c0) * c0 * kernel["kh"] * kernel["kw"] * -(-kernel["Co"] // 16) * 16
+
+
+def _matmul_launch(kernel: Kernel, chip: ChipSpec, device: Device) -> tuple[Task, list[Allocation]]:
+    """The product of a row, with its blocks and what else it says of the tiling."""
+    if kernel.dtype not in _CUBE_DTYPES:
+        raise SimError(f"dtype {kernel.dtype!r}: allowed for {kernel.op_type}: {', '.join(_CUBE_DTYPES)}")
+    batch = kernel.get("batch", 1)
+    dtype = canonical(kernel.dtype)
+    problem = MatMulProblem(
+        kernel["M"], kernel["N"], kernel["K"], dtype, canonical(kernel.label("dtype_out") or _CUBE_DTYPES[kernel.dtype][0]),
+        batch, bool(kernel.get("trans_a", 0)), bool(kernel.get("trans_b", 0)), batch > 1,
+    )  # fmt: skip
+    given = dict(kernel.sizes)
+    fields = {field: given[column] for column, field in _MATMUL_TILING.items() if column in given}
+    tiling = choose_matmul(problem, chip, fields)
+    tensors = [device.allocate(size, name) for size, name in zip(problem.sizes, "abc", strict=True)]
+    return matmul_task(chip, problem, tiling, tensors), tensors[:2]
 
 
 def _cube_launch(kernel: Kernel, chip: ChipSpec, device: Device) -> tuple[Task, list[Allocation]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,12 +18,15 @@ from ascend_sim.chip import load_chip
 from ascend_sim.cli import app
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.report.accuracy import Errors, csv_text, group_by, plot, spearman
+from ascend_sim.runtime import Device
 from ascend_sim.validate import (
+    MATMULS,
     PIPES,
     SIZES,
     Kernel,
     Prediction,
     Row,
+    _launch,
     compare,
     of_chips,
     read_rows,
@@ -136,13 +140,59 @@ def test_shipped_rows_are_complete() -> None:
     assert counts["ascend910b2", "Conv2DBackpropInput"] == counts["ascend910b2", "Conv2DBackpropFilter"] == 16
     assert counts["ascend910b", "Conv2DBackpropFilter"] == 60
     assert counts["ascend910b", "Conv2DBackpropInput"] == 15
-    apart = [row for row in rows if row.series]
+    products = [row for row in rows if row.kernel.op_type in MATMULS]
+    assert len(products) == 89 and all(row.series for row in products)
+    apart = [row for row in rows if row.series and row not in products]
     assert {row.kernel["N"] for row in apart} == {32}
     assert len(apart) == 37
     assert {row.kernel.op_type for row in rows if not row.unlike} == set(SIZES)
+    assert {row.kernel.chip for row in rows if row.pipes and row not in products} == {"ascend910b2"}
     with_counters = [row for row in rows if row.pipes]
-    assert {row.kernel.chip for row in with_counters} == {"ascend910b2"}
     assert all(0 < sum(row.pipes.values()) < 6 * (row.core_us or 0) for row in with_counters)
+
+
+PRODUCTS = """chip,op_type,dtype,dtype_out,batch,M,N,K,trans_a,trans_b,block_dim,baseM,baseN,duration_us
+ascend910b2,MatMulV2,fp16,fp32,,64,96,128,0,1,4,32,48,10
+ascend910b2,BatchMatMul,bf16,,3,64,96,128,1,0,,,,10
+ascend950pr_9589,MatMul,fp32,,,64,96,128,,,,,,10
+ascend910a,MatMul,fp16,,,64,96,128,,,,,,10
+ascend910b2,MatMul,fp16,,,64,96,128,,,,100,,10
+ascend910b2,MatMul,int8,,,64,96,128,,,,,,10
+ascend910b2,MatMul,fp16,,,8192,8192,8192,,,,,,10
+"""
+
+
+def test_matmul_rows_give_their_sizes_and_what_is_known_of_their_tiling(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(PRODUCTS)
+    rows = read_rows(path)
+    chip = load_chip("ascend910b2")
+    task, inputs = _launch(rows[0].kernel, chip, Device(chip, with_values=False))
+    assert [t.size for t in task.tensors] == [64 * 128 * 2, 96 * 128 * 2, 64 * 96 * 4] and len(inputs) == 2
+    assert (task.block_dim, task.info["tiling"]["baseM"], task.info["tiling"]["baseN"]) == (4, 32, 48)
+    task, _ = _launch(rows[1].kernel, chip, Device(chip, with_values=False))
+    assert [t.size for t in task.tensors] == [3 * 64 * 128 * 2, 3 * 96 * 128 * 2, 3 * 64 * 96 * 2]
+    both = [simulate(replace(rows[1].kernel, dtype=dtype)) for dtype in ("bf16", "fp16")]
+    assert both[0] == both[1]  # which is why one of them is enough
+    skipped = [one.prediction.skipped for one in compare(rows, long=False)]
+    assert skipped[:3] == ["", "", ""]
+    assert "no kernel for ascend910a" in skipped[3] and "baseM = 100 is not a multiple of 16" in skipped[4]
+    assert "dtype 'int8': allowed for MatMul: hf32, fp32, fp16, bf16" in skipped[5]
+    assert skipped[6] == "takes minutes; --long runs it"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("64,96,128,0,1", "64,,128,0,1", "line 2: N missing; MatMulV2 needs M, N, K"),
+        ("0,1,4", "0,2,4", "trans_b: '2' given"),
+    ],
+)
+def test_wrong_matmul_rows(tmp_path: Path, old: str, new: str, message: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(PRODUCTS.replace(old, new, 1))
+    with pytest.raises(ConfigError, match=message):
+        read_rows(path)
 
 
 def test_of_chips_keeps_only_those_and_names_what_there_is(rows_file: Path) -> None:

@@ -15,7 +15,7 @@ import yaml
 
 from ascend_sim.report.accuracy import Errors, Group, group_by, markdown, skipped_lines
 from ascend_sim.report.files import atomic_write
-from ascend_sim.validate import PIPES, Comparison, compare, of_chips, shipped_rows
+from ascend_sim.validate import MATMULS, PIPES, Comparison, compare, of_chips, shipped_rows
 from ascend_sim.workers import usable_cores
 
 DX, DW = "Conv2DBackpropInput", "Conv2DBackpropFilter"
@@ -40,7 +40,8 @@ The numbers are as they come.
 
 **Rows.** `configs/measurements/` holds the rows with their sources: AlexNet training steps on a 910B2 (HF32, with counters
 of the pipes; Ascend/msinsight test data) and ResNet-50 training steps on the first 910 with 30 cores (fp16, no counters; Wu et
-al., HPCC 2022). A row is one kernel. Its sizes, dtype and, for the cube kernels, `block_dim` go into the simulator; the
+al., HPCC 2022); and matrix products (`matmul.csv`) from samples, microbenchmarks and training steps on A2, A3 and 950PR. A
+row is one kernel. Its sizes, dtype and, for the cube kernels, `block_dim` go into the simulator; the
 kernel runs alone, with its inputs in the L2 as far as they fit (`--l2 cold` for the contrary), and its tiling is the
 simulator's own.
 
@@ -59,9 +60,13 @@ def main(page: str) -> None:
     """Run all rows once, those of the 910B2 also with a cold L2, and write the page."""
     jobs = usable_cores()
     compared = compare(shipped_rows(), jobs=jobs)
-    cold = compare(of_chips(shipped_rows("cold"), [B2]), jobs=jobs)
+    without_products = [row for row in shipped_rows("cold") if row.kernel.op_type not in MATMULS]
+    cold = compare(of_chips(without_products, [B2]), jobs=jobs)
     groups = group_by(compared)
-    on_b2 = [one for one in compared if one.row.kernel.chip == B2 and not one.prediction.skipped]
+    on_b2 = [
+        one for one in compared
+        if one.row.kernel.chip == B2 and one.row.kernel.op_type not in MATMULS and not one.prediction.skipped
+    ]  # fmt: skip
     head = HEAD.format(rows_910b2=len(on_b2), kernels_910b2=len({one.row.kernel for one in on_b2}))
     parts = [
         head,
@@ -73,6 +78,7 @@ def main(page: str) -> None:
         NOT_MODELLED,
         "## The four convolution kernels of the 910B2\n\nMean over repeats, us; measured / predicted.\n\n"
         + kernels(on_b2),
+        "## Matrix products\n\nMean over repeats, us; measured / predicted.\n\n" + products(compared),
         "## TransData of the 910B2 by kind\n\n" + by_label(compared, B2, "TransData", _kind),
         "## The first 910 by batch and kind of convolution\n\n"
         + "\n\n".join(by_label(compared, FIRST, op, _layer) for op in (DW, DX)),
@@ -128,7 +134,23 @@ def aims(compared: Sequence[Comparison]) -> str:
     line(FIRST, f"{name}, mean", "<= 18 %", both.task.mean, both.task.mean <= 18)
     line(FIRST, f"{name}, bias", "within 5 %", both.task.bias, abs(both.task.bias) <= 5)
     line(FIRST, f"{name}, rank", ">= 0.95", both.rank, (both.rank or 0) >= 0.95, "")
+    for chip, series, limit in MATMUL_AIMS:
+        these = [
+            one for one in compared
+            if one.row.kernel.op_type in MATMULS and (one.row.kernel.chip, one.row.series) == (chip, series)
+        ]  # fmt: skip
+        if these:
+            task = _pooled(these).task
+            assert task is not None
+            line(chip, f"MatMul, {series}, task, mean", f"<= {limit} %", task.mean, task.mean <= limit)
     return "\n".join(lines)
+
+
+MATMUL_AIMS = (
+    ("ascend910b1", "8192^3 sample", 10), ("ascend950pr_9589", "8192^3 sample", 10), ("ascend910_9381", "pto-isa", 15),
+    ("ascend910b3", "LLM", 15), ("ascend910b2", "torch", 15), ("ascend910b2", "torch, 1024^3", 25),
+)  # fmt: skip
+"""Chip, series and the mean error of task time that the project aims for, in percent."""
 
 
 def _pooled(rows: Sequence[Comparison]) -> Group:
@@ -190,6 +212,38 @@ def kernels(rows: Sequence[Comparison]) -> str:
             cells.append(f"{measured:.1f} / {ours:.1f}")
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def products(compared: Sequence[Comparison]) -> str:
+    """Measured and predicted times of every distinct matrix product."""
+    quantities = ("task", "core", "mac", "mte1", "mte2", "fixpipe")
+    lines = ["| product | series | " + " | ".join(quantities) + " | task error % |", "|---|---|" + "---|" * 7]
+    of: dict[str, list[Comparison]] = {}
+    for one in compared:
+        kernel = one.row.kernel
+        if kernel.op_type in MATMULS and not one.prediction.skipped:
+            batch = f"{kernel['batch']} x " if kernel.get("batch", 1) > 1 else ""
+            layout = "NT"[kernel.get("trans_a", 0)] + "NT"[kernel.get("trans_b", 0)]
+            sizes = f"{batch}{kernel['M']} x {kernel['N']} x {kernel['K']} {layout} {kernel.dtype}"
+            of.setdefault(f"{kernel.chip} {sizes}, L2 {kernel.l2} | {one.row.series}", []).append(one)
+    for name, same in of.items():
+        ours = same[0].prediction
+        cells = []
+        for quantity in quantities:
+            measured = [_measured(one, quantity) for one in same]
+            predicted = {"task": ours.task_us, "core": ours.core_us, **ours.pipes}[quantity]
+            known = [value for value in measured if value is not None]
+            cells.append(f"{fmean(known):.1f} / {predicted:.1f}" if known else f"- / {predicted:.1f}")
+        error = 100 * fmean(one.error for one in same)
+        lines.append(f"| {name} | " + " | ".join(cells) + f" | {error:+.1f} |")
+    return "\n".join(lines)
+
+
+def _measured(one: Comparison, quantity: str) -> float | None:
+    """A measured time of a row, None where it has none."""
+    if quantity == "task":
+        return one.row.duration_us
+    return one.row.core_us if quantity == "core" else one.row.pipes.get(quantity)
 
 
 def by_label(compared: Sequence[Comparison], chip: str, op_type: str, label: Callable[[Comparison], str]) -> str:
