@@ -316,6 +316,7 @@ def explain_command(
         str | None, typer.Option(help="An element of grad_input, n,c,h,w (TBC: t,n,c); default: its middle.")
     ] = None,
     weight: Annotated[str | None, typer.Option(help="An element of grad_weight, co,ci,kh,kw (TBC: k,ci,co).")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the walk as a page with step, back and slider.")] = None,
     chip: Annotated[str | None, typer.Option(help="Chip name or chip file; default: the case's.")] = None,
     cube_math_type: Annotated[int | None, typer.Option(help="0 keep, 1 allow down, 2 fp16, 3 hf32.")] = None,
     tiling: Annotated[
@@ -331,6 +332,8 @@ def explain_command(
     """Follow one number of a gradient from the formula through tiles, loads and mmads to the result."""
     from ascend_sim.explain import explain
     from ascend_sim.report.explain import explain_page
+    from ascend_sim.report.explain_html import explain_html
+    from ascend_sim.report.files import atomic_write
 
     progress = _Progress()
     with _errors(as_json=False):
@@ -346,11 +349,16 @@ def explain_command(
                 conformance=conformance,
                 accumulate=accumulate,
                 overflow=overflow,
+                tiles=html is not None,
                 progress=progress,
             )
         finally:
             progress.close()
         print(explain_page(explanation), end="")
+        if html is not None:
+            with atomic_write(html) as file:
+                file.write(explain_html(explanation).encode())
+            print(f"\nwrote {html}")
     raise typer.Exit(0 if explanation.agrees else 1)
 
 

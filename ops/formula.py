@@ -53,6 +53,21 @@ def formula(
     return Formula(gradient, place, "grad_output", "weight", left, right)
 
 
+def places(call: AcceptedCall, tensor: str, shape: tuple[int, ...], flat: Array) -> tuple[Array, ...]:
+    """Flat indices into the caller's tensor as places in the problem: (n, c, d, h, w), of a weight (co, ci, kd, kh, kw).
+
+    A gradient has the places of its tensor: "grad_input" those of "input".
+    """
+    name = {"grad_input": "input", "grad_weight": "weight"}.get(tensor, tensor)
+    index: tuple[Array, ...] = np.unravel_index(flat, shape)
+    p = call.problem
+    volume = (p.c_out, p.c_in // p.groups, p.k_d, p.k_h, p.k_w) if name == "weight" else call.volume(name)
+    if call.axes is not None:
+        order = tuple(reversed(range(len(shape)))) if name == "weight" else call.axes
+        index, shape = tuple(index[axis] for axis in order), tuple(shape[axis] for axis in order)
+    return np.unravel_index(np.ravel_multi_index(index, shape), volume)
+
+
 def _numbers(call: AcceptedCall, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
     """Every tensor's flat indices, as 5-D volumes of the problem."""
     p = call.problem

@@ -303,7 +303,7 @@ def part_lines(explanation: Explanation, part: Part) -> list[str]:
     )
     table = [head, *_middle_out([_mmad_row(explanation, n, m) for n, m in enumerate(part.mmads)], _MOST_MMADS)]
     lines += [f"  {line}" for line in _columns(table, ">>>  >>>>")]
-    if 0 < sum(len(_real(m)) for m in part.mmads) <= MOST_PRODUCTS:
+    if 0 < sum(len(real_products(m)) for m in part.mmads) <= MOST_PRODUCTS:
         lines += ["", "what they multiply (the zeros left out)"]
         for number, m in enumerate(part.mmads):
             lines += [f"  mmad {number}: {text}" for text in _as_multiplied(explanation, m)]
@@ -322,27 +322,39 @@ def _load_row(explanation: Explanation, row: Row) -> tuple[str, ...]:
 
 def box_of_load(explanation: Explanation, row: Row) -> str:
     """The part of a tensor of the caller that an instruction fetched from GM: "weight[0..15, 0..31, 0..2, 0..2]"."""
+    return box(explanation, origins_of_load(explanation, row))
+
+
+def origins_of_load(explanation: Explanation, row: Row) -> Array:
+    """The GM bytes of the caller's numbers that a load fetched, CONSTANT for the others."""
     provenance = explanation.provenance
     instruction = provenance.instruction(row)
+    if not instruction.reads():
+        return np.zeros(0, np.int64)
     flow = flow_of(instruction, explanation.chip)
     (region,) = instruction.reads()
     source = flow.source[flow.source != CONSTANT]
-    origins = provenance.origins(row, region.space, source + provenance.address(row, region.operand, region.space))
-    return _box(explanation, origins)
+    return provenance.origins(row, region.space, source + provenance.address(row, region.operand, region.space))
 
 
-def _box(explanation: Explanation, origins: Array) -> str:
+def tensor_of(explanation: Explanation, origin: int) -> tuple[str, int] | None:
+    """The caller's tensor that holds a byte of GM, and where it begins; None for other tensors."""
+    for task in explanation.provenance.tasks:
+        for tensor in task.tensors:
+            if tensor.name in explanation.operands and tensor.base <= origin < tensor.base + tensor.size:
+                return tensor.name, tensor.base
+    return None
+
+
+def box(explanation: Explanation, origins: Array) -> str:
     real = origins[origins != CONSTANT]
-    if not len(real):
+    found = tensor_of(explanation, int(real[0])) if len(real) else None
+    if found is None:
         return "zeros"
-    for name, array in explanation.operands.items():
-        for tensor in {
-            t.base: t for task in explanation.provenance.tasks for t in task.tensors if t.name == name
-        }.values():
-            if tensor.base <= real[0] < tensor.base + tensor.size:
-                places = np.unravel_index((real - tensor.base) // array.itemsize, array.shape)
-                return f"{explanation.name(name)}[{', '.join(_span(axis) for axis in places)}]"
-    return "other tensors"
+    name, base = found
+    array = explanation.operands[name]
+    places = np.unravel_index((real - base) // array.itemsize, array.shape)
+    return f"{explanation.name(name)}[{', '.join(_span(axis) for axis in places)}]"
 
 
 def _span(numbers: Array) -> str:
@@ -366,13 +378,13 @@ def _window(explanation: Explanation, part: Part) -> list[str]:
     return []
 
 
-def _real(mmad: Multiplication) -> Array:
-    """The products of two numbers of the caller."""
+def real_products(mmad: Multiplication) -> Array:
+    """Which of the products are those of two numbers of the caller."""
     return np.flatnonzero((mmad.left.origins != CONSTANT) & (mmad.right.origins != CONSTANT))
 
 
 def _mmad_row(explanation: Explanation, number: int, mmad: Multiplication) -> tuple[str, ...]:
-    real = _real(mmad)
+    real = real_products(mmad)
     return (
         str(number),
         _cycles(explanation, mmad.row),
@@ -389,11 +401,11 @@ def _mmad_row(explanation: Explanation, number: int, mmad: Multiplication) -> tu
 def _side(explanation: Explanation, operand: Operand, real: Array) -> str:
     """Fractals in L0 and the numbers in them."""
     fractals = operand.addresses // _FRACTAL
-    return f"{_span(fractals)}: {_box(explanation, operand.origins[real])}"
+    return f"{_span(fractals)}: {box(explanation, operand.origins[real])}"
 
 
 def _as_multiplied(explanation: Explanation, mmad: Multiplication) -> Iterable[str]:
-    terms, real = explanation.formula, _real(mmad)
+    terms, real = explanation.formula, real_products(mmad)
     names = [
         [explanation.subscript(tensor, i) for i in explanation.indices(side, real).tolist()]
         for tensor, side in ((terms.left_name, mmad.left), (terms.right_name, mmad.right))
@@ -408,7 +420,7 @@ def _other_parts(explanation: Explanation, parts: Sequence[Part]) -> list[str]:
     rows = [("core", "cycles", "mmads", "products", "last partial sum")]
     for part in parts:
         last = part.mmads[-1]
-        count = sum(len(_real(m)) for m in part.mmads)
+        count = sum(len(real_products(m)) for m in part.mmads)
         core = str(explanation.provenance.programs[part.owner].core)
         rows.append((core, _cycles(explanation, last.row), str(len(part.mmads)), f"{count:,}", _number(last.partial)))
     return [*lines, *(f"  {line}" for line in _columns(_middle_out(rows, _MOST_MMADS), ">>>>>"))]
