@@ -337,6 +337,8 @@ def explain_command(
 
     progress = _Progress()
     with _errors(as_json=False):
+        if html is not None and (html.is_dir() or not html.parent.is_dir()):
+            raise SimError(f"--html {html}: give the name of a file in a folder that there is")
         try:
             explanation = explain(
                 case,

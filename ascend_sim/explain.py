@@ -45,7 +45,8 @@ Array = NDArray[Any]
 class Explanation:
     """Everything about element `index` (in the caller's order) of `gradient`.
 
-    `way` holds the steps and parts in the order of their instructions, `operands` the caller's tensors by our names.
+    `way` holds the steps and parts in the order of their instructions, `formula` the products with the tensor on the left that
+    is the left operand of the cube, `operands` the caller's tensors by our names.
     `reference` is the sum in float64 of the numbers as the cube sees them, `unrounded` that of the caller's numbers.
     """
 
@@ -171,10 +172,13 @@ def explain_all(
     plain = {"grad_output" if name == "self" else name: array for name, array in values.items()}
     plain = {name: plain[name] for name in INPUTS}
     model = ValueModel.of(spec, accumulate, overflow)
+    shapes = {name: array.shape for name, array in plain.items()}
     found = []
     for (gradient, index), follower in zip(elements, followers, strict=True):
+        terms = formula(call, gradient, shapes, index)
+        if _left_of(follower) == terms.right_name:
+            terms = terms.turned()
         seen = {name: operand(array, computed_in(call, gradient), model) for name, array in plain.items()}
-        terms = formula(call, gradient, {name: array.shape for name, array in plain.items()}, index)
         found.append(
             Explanation(
                 gradient, index, case, spec, result, terms, follower.provenance, follower.output, follower.way, plain,
@@ -182,6 +186,16 @@ def explain_all(
             )
         )  # fmt: skip
     return found
+
+
+def _left_of(follower: Follower) -> str | None:
+    """Which of the caller's tensors is the left operand of the mmads; None where they multiply zeros alone."""
+    inputs = [t for task in follower.provenance.tasks for t in task.tensors if t.name in INPUTS]
+    for part in follower.way:
+        for mmad in part.mmads if isinstance(part, Part) else ():
+            for origin in mmad.left.origins[mmad.left.origins != CONSTANT][:1]:
+                return next((t.name for t in inputs if t.base <= origin < t.base + t.size), None)
+    return None
 
 
 def _follower(case: Case, gradient: str, index: tuple[int, ...], tiles: bool) -> Follower:

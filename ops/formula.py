@@ -35,6 +35,10 @@ class Formula:
     left: NDArray[np.int64]
     right: NDArray[np.int64]
 
+    def turned(self) -> Formula:
+        """The same with left and right exchanged."""
+        return Formula(self.gradient, self.place, self.right_name, self.left_name, self.right, self.left)
+
 
 def formula(
     call: AcceptedCall, gradient: str, shapes: Mapping[str, tuple[int, ...]], index: tuple[int, ...]

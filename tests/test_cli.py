@@ -492,3 +492,32 @@ def test_a_tiling_file_with_a_field_twice_is_refused(tmp_path: Path) -> None:
     file.write_text("grad_input:\n  baseM: 16\n  baseM: 32\n", encoding="utf-8")
     ran = run("run", "document_example_2d", "--tiling", file)
     assert ran.code == 2 and "line 3" in ran.err and "'baseM' is given twice" in ran.err
+
+
+# -- one number --------------------------------------------------------------------------------------------------------
+
+
+def test_one_number_as_text_and_as_a_page(case: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    ran = run("explain", case, "--weight", "3,4,1,1", "--html", page)
+    assert ran.code == 0 and ran.err == ""
+    assert ran.out.startswith("grad_weight[3, 4, 1, 1] of convolution_backward on ascend910b3")
+    assert f"wrote {page}" in ran.out
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--element", "0,0,6,0"], "no element [0, 0, 6, 0]"),
+        (["--element", "0,0,x,0"], "whole numbers with commas"),
+        (["--weight", "0"], "4 numbers"),
+        (["--weight", "0,0,0,0", "--element", "0,0,0,0"], "one at a time"),
+        (["--html", "."], "name of a file"),
+        (["--html", "no/such/folder.html"], "name of a file"),
+    ],
+)
+def test_a_number_that_cannot_be_followed(case: Path, arguments: list[str], message: str) -> None:
+    ran = run("explain", case, *arguments)
+    assert ran.code == 2 and ran.out == ""
+    assert message in ran.err and ran.err.count("\n") == 1

@@ -17,6 +17,7 @@ from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.load import LoadData3D
 from ascend_sim.isa.vector import VectorBinary
 from ascend_sim.numerics import format_of, ulp
+from ascend_sim.ops.matmul_routes import PATCHES, PIXELS, computed_in, matmul_routes
 
 MOST_PRODUCTS = 24
 """Products that are written out one by one; with more of them the tile is shown instead."""
@@ -53,11 +54,14 @@ def element(explanation: Explanation) -> str:
 
 
 def _head(explanation: Explanation) -> list[str]:
+    return [f"{element(explanation)} of {about(explanation)}"]
+
+
+def about(explanation: Explanation) -> str:
+    """Operator, chip and dtypes."""
     call = explanation.call
-    return [
-        f"{element(explanation)} of {call.operator} on {explanation.chip.name}, computed in {call.compute_dtype}, "
-        f"returned in {explanation.output.dtype}"
-    ]
+    computed = computed_in(call, explanation.gradient)
+    return f"{call.operator} on {explanation.chip.name}, computed in {computed}, returned in {explanation.output.dtype}"
 
 
 # -- the formula -------------------------------------------------------------------------------------------------------
@@ -256,6 +260,9 @@ def gemm_lines(explanation: Explanation) -> list[str]:
         here = f"the element is row {h * width + w} of image {n}{depth}, column {c % out}"
     if p.k_d > 1:
         here += f" (K in planes of {plane} taps)"
+    route = matmul_routes(call).get(explanation.gradient)
+    if route is not None:
+        rows, here = _short_cut(explanation, route.kind)
     lines = [f"{explanation.gradient}[M, N] = left[M, K] x right[K, N]", *_columns(rows, " >"), here]
     task = next((explanation.task(part.mmads[0].row) for part in explanation.parts), None)
     if task is not None:
@@ -263,6 +270,25 @@ def gemm_lines(explanation: Explanation) -> list[str]:
         blocks, source = _many(task.block_dim, "block"), task.info["tiling_source"]
         lines.append(f"computed by {task.op_type} in {blocks}, in tiles of {fields} ({source})")
     return lines
+
+
+def _short_cut(explanation: Explanation, kind: str) -> tuple[list[tuple[str, str, str]], str]:
+    """M, K and N where the gradient is a matrix product without im2col, and why it is one."""
+    p = explanation.call.problem
+    row, pixels = p.c_in * p.k_d * p.k_h * p.k_w, p.d_out * p.h_out * p.w_out
+    images, outputs = ("images", p.n), ("channels of grad_output", p.c_out)
+    inputs, places = ("channels of input", p.c_in), ("pixels of grad_output", pixels)
+    weights = ("weights of an output channel", row)
+    data = explanation.gradient == "grad_input"
+    if kind == PIXELS:
+        why, sides = "a 1x1 kernel on one image", (inputs, outputs, places) if data else (outputs, places, inputs)
+    elif kind == PATCHES:
+        why, sides = "windows that do not overlap, image by image", (places, outputs, weights)
+    else:
+        why = "a kernel that covers the map"
+        sides = (images, outputs, weights) if data else (outputs, images, weights)
+    rows = [(letter, f"{count:,}", what) for letter, (what, count) in zip("MKN", sides, strict=True)]
+    return rows, f"a product of matrices as they lie in memory, without im2col: {why}"
 
 
 # -- the cube ----------------------------------------------------------------------------------------------------------
@@ -364,6 +390,8 @@ def _span(numbers: Array) -> str:
 
 def _window(explanation: Explanation, part: Part) -> list[str]:
     """What load_data_3d takes out of the map in L1 for the element's first mmad."""
+    if explanation.gradient in matmul_routes(explanation.call):
+        return []
     side = part.mmads[0].right if explanation.gradient == "grad_weight" else part.mmads[0].left
     for load in side.loads:
         i = explanation.provenance.instruction(load.row)

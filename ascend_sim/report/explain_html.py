@@ -20,6 +20,7 @@ from ascend_sim.explain import Explanation
 from ascend_sim.isa.base import PIPES
 from ascend_sim.ops.formula import places
 from ascend_sim.report.explain import (
+    about,
     box,
     box_of_load,
     element,
@@ -53,7 +54,6 @@ def explain_html(explanation: Explanation) -> str:
 
 def explain_data(explanation: Explanation) -> dict[str, Any]:
     """Everything that the page shows, as plain values."""
-    call = explanation.call
     shown: list[Part] = []
     for part in explanation.parts:
         if shown and sum(len(p.mmads) for p in (*shown, part)) > _MOST_MMADS:
@@ -63,8 +63,7 @@ def explain_data(explanation: Explanation) -> dict[str, Any]:
     steps = [_step(explanation, step) for step in explanation.way if isinstance(step, Step)]
     return {
         "element": element(explanation),
-        "about": f"{call.operator} on {explanation.chip.name}, computed in {call.compute_dtype}, "
-        f"returned in {explanation.output.dtype}",
+        "about": about(explanation),
         "formula": formula_lines(explanation),
         "gemm": gemm_lines(explanation),
         "result": result_lines(explanation),
@@ -206,7 +205,9 @@ def _load(explanation: Explanation, row: Row, maps: dict[str, _Map]) -> dict[str
         side = next(s for s in ("left", "right") if maps[s].tensor == name)
         area = maps[side].area((real - base) // explanation.operands[name].itemsize)
     what = "zeros" if not instruction.reads() else box_of_load(explanation, row)
-    return {"time": _times(explanation, row), "name": instruction.name, "what": what, "side": side, "area": area,
+    run = explanation.provenance.programs[row[0]]
+    pipe = PIPES[int(run.program.per_row("pipe")[row[1]])]
+    return {"time": _times(explanation, row), "pipe": pipe, "name": instruction.name, "what": what, "side": side, "area": area,
             "bytes": instruction.writes()[0].total, "address": explanation.provenance.address(row, "dst", "L1")}  # fmt: skip
 
 
@@ -234,7 +235,7 @@ def _mmad(explanation: Explanation, mmad: Multiplication, maps: dict[str, _Map],
             "bytes": [int(given.addresses.min()), int(given.addresses.max())],
             "time": _span_of(explanation, given),
             "names": [explanation.subscript(maps[side].tensor, i) for i in flat[:most].tolist()],
-            "values": [f"{v:.6g}" for v in given.values[real[:most]].tolist()],
+            "values": [f"{v:.5g}" for v in given.values[real[:most]].tolist()],
         }
     return {
         "time": _times(explanation, mmad.row),
@@ -242,7 +243,7 @@ def _mmad(explanation: Explanation, mmad: Multiplication, maps: dict[str, _Map],
         "place": [mmad.m, mmad.n],
         "accumulate": getattr(instruction, "accumulate", False),
         "products": len(real),
-        "each": [f"{v:.6g}" for v in mmad.products[real[:most]].tolist()],
+        "each": [f"{v:.5g}" for v in mmad.products[real[:most]].tolist()],
         "sum": f"{float(mmad.products.sum()):.9g}",
         "partial": f"{float(mmad.partial):.9g}",
         "number": _finite(mmad.partial),

@@ -180,3 +180,16 @@ def test_a_masked_gradient_is_refused() -> None:
     with pytest.raises(SimError, match="output_mask"):
         explain(masked, element=(0, 0, 0, 0))
     assert explain(masked).gradient == "grad_weight"
+
+
+@pytest.mark.parametrize(("gradient", "left"), [("grad_input", "weight"), ("grad_weight", "grad_output")])
+def test_a_gradient_that_is_a_matrix_product_is_followed_too(gradient: str, left: str) -> None:
+    problem = conv_problems.Problem(1, 24, 20, (4, 5), (1, 1), pads=(0, 0, 0, 0))
+    case = case_of(problem, "float16", 0, False, 1).model_copy(update={"chip": "ascend950pr_9589"})
+    index = (0, 17, 2, 3) if gradient == "grad_input" else (17, 2, 0, 0)
+    (explanation,) = explain_all(case, [(gradient, index)])
+    assert [explanation.task(part.mmads[0].row).op_type for part in explanation.parts] == ["MatMul"]
+    assert explanation.formula.left_name == left
+    check_partial_sums(explanation, l0c_after_every_mmad(case))
+    check_result(explanation)
+    check_formula(explanation)

@@ -1,0 +1,164 @@
+"""The page of `explain --html`: its data are the run's, it loads nothing, and a browser can step through it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ascend_sim.explain import Explanation, explain
+from ascend_sim.report.explain_html import explain_data, explain_html
+
+TILING = {"grad_input": {"baseK": 48}}
+
+
+@pytest.fixture(scope="module")
+def explanation() -> Explanation:
+    """Three mmads, and few enough numbers to show them all."""
+    return explain("by_hand", element=(0, 0, 1, 2), tiling=TILING, tiles=True)
+
+
+@pytest.fixture(scope="module")
+def split() -> Explanation:
+    """A sum that several cores share, over maps too large to show numbers."""
+    return explain("strided", weight=(3, 4, 1, 1), tiles=True)
+
+
+def test_the_partial_sums_of_the_page_are_those_of_the_run(explanation: Explanation) -> None:
+    (part,) = explanation.parts
+    shown = explain_data(explanation)["parts"][0]["mmads"]["list"]
+    assert [np.float32(m["partial"]) for m in shown] == [m.partial for m in part.mmads]
+    assert [int(m["bits"], 16) for m in shown] == [int(m.partial.view(np.uint32)) for m in part.mmads]
+
+
+def test_the_cells_that_light_up_are_those_of_the_formula(explanation: Explanation, split: Explanation) -> None:
+    for explained in (explanation, split):
+        data = explain_data(explained)
+        cells: dict[str, set[tuple[int, ...]]] = {"left": set(), "right": set()}
+        for part in data["parts"]:
+            for mmad in part["mmads"]["list"]:
+                for side, found in cells.items():
+                    flat = mmad[side]["cells"]
+                    found |= set(zip(flat[::3], flat[1::3], flat[2::3], strict=True))
+        terms = explained.formula
+        for side, tensor, flat in (("left", terms.left_name, terms.left), ("right", terms.right_name, terms.right)):
+            *_, height, width = np.unravel_index(flat, explained.operands[tensor].shape)
+            expected = set(zip(height.tolist(), width.tolist(), strict=True))
+            assert {cell[1:] for cell in cells[side]} == expected
+
+
+def test_the_element_stands_in_its_tile(explanation: Explanation) -> None:
+    mmads = explain_data(explanation)["parts"][0]["mmads"]
+    (part,) = explanation.parts
+    for mmad in part.mmads:
+        assert mmad.tile is not None
+        assert mmad.tile[mmad.m, mmad.n] == mmad.partial
+    assert (mmads["tile"]["row"], mmads["tile"]["column"]) == (part.mmads[0].m, part.mmads[0].n)
+
+
+def test_a_page_loads_nothing(explanation: Explanation) -> None:
+    page = explain_html(explanation)
+    addresses = set(re.findall(r"https?://[^\s\"']+", page))
+    assert addresses == {"http://www.w3.org/2000/svg"}  # a name, not an address
+    assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=\"(?!data:)", page)
+    held = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.DOTALL)
+    assert held and json.loads(held[1])["element"] == "grad_input[0, 0, 1, 2]"
+
+
+# -- in a browser ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed (extra test)")
+    driver, chromium = shutil.which("chromedriver"), shutil.which("chromium") or shutil.which("chromium-browser")
+    if driver is None or chromium is None:
+        pytest.skip("no chromium with chromedriver on this machine")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    found = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield found
+    found.quit()
+
+
+def opened(browser: Any, explanation: Explanation, folder: Path, width: int = 1200) -> Any:
+    path = folder / "page.html"
+    path.write_text(explain_html(explanation), encoding="utf-8")
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    browser.get(path.as_uri())
+    return browser
+
+
+def text(browser: Any, identity: str) -> str:
+    return str(browser.find_element("id", identity).text)
+
+
+def count(browser: Any, selector: str) -> int:
+    return len(browser.find_elements("css selector", selector))
+
+
+def test_stepping_shows_every_partial_sum(browser: Any, explanation: Explanation, tmp_path: Path) -> None:
+    opened(browser, explanation, tmp_path)
+    (part,) = explanation.parts
+    assert "mmad 0" in text(browser, "now")
+    for number, mmad in enumerate(part.mmads):
+        assert f"mmad {number}" in text(browser, "now")
+        assert f"{float(mmad.partial):.9g}" in text(browser, "now")
+        assert count(browser, "#left rect.lit") == 6
+        assert count(browser, "#left rect.summed") == 6 * number
+        assert count(browser, "#timeline [data-box]") > len(part.mmads)
+        browser.find_element("id", "next").click()
+    browser.find_element("id", "back").click()
+    assert "mmad 2" in text(browser, "now")
+    assert browser.get_log("browser") == []
+
+
+def test_the_slider_goes_from_the_first_load_to_the_result(
+    browser: Any, explanation: Explanation, tmp_path: Path
+) -> None:
+    opened(browser, explanation, tmp_path)
+    move = "const s = document.getElementById('slider'); s.value = arguments[0]; s.dispatchEvent(new Event('input'))"
+    browser.execute_script(move, 0)
+    assert "To L1" in text(browser, "now")
+    assert count(browser, "#left rect.loaded") > 0
+    browser.execute_script(move, 999)
+    assert f"{explanation.value:.9g}" in text(browser, "now")
+    assert not browser.find_element("id", "next").is_enabled()
+    assert f"{explanation.value:.3g}" in text(browser, "out")
+
+
+def test_a_row_of_the_sums_a_key_and_a_part_can_be_chosen(browser: Any, split: Explanation, tmp_path: Path) -> None:
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.support.ui import Select
+
+    opened(browser, split, tmp_path)
+    Select(browser.find_element("id", "part")).select_by_index(2)
+    expected = split.parts[2].mmads[0].partial
+    browser.find_element("css selector", "#sums tr.step").click()
+    assert f"{float(expected):.9g}" in text(browser, "now")
+    before = text(browser, "count")
+    browser.find_element("tag name", "body").send_keys(Keys.ARROW_RIGHT)
+    assert text(browser, "count") != before
+    assert browser.get_log("browser") == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_shows_it_without_scrolling_sideways(
+    browser: Any, split: Explanation, tmp_path: Path, scheme: str
+) -> None:
+    feature = {"name": "prefers-color-scheme", "value": scheme}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    opened(browser, split, tmp_path, width=390)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+    ground = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert (ground == "rgb(255, 255, 255)") == (scheme == "light")
