@@ -100,7 +100,7 @@ class _Map:
         if flat is None:
             flat = np.asarray([np.ravel_multi_index(explanation.index, self.shape)])
         first, second, third, *_ = self.places(flat)
-        keys = sorted(set(zip(first.tolist(), second.tolist(), third.tolist(), strict=True)))
+        keys: list[tuple[int, ...]] = sorted(set(zip(first.tolist(), second.tolist(), third.tolist(), strict=True)))
         self.numbers = self.rows * self.columns <= _SMALL and len(keys) <= _FEW_PLANES
         if not self.numbers:  # all channels on top of each other
             keys = sorted({self.key(*key) for key in keys})
