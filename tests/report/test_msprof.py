@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import fnmatch
+import functools
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,8 @@ ARCH_OF = {
     "ascend910a": "dav-2002",
     "ascend950pr_9589": "dav-3510",
 }
+
+Cases = Callable[[str], tuple[Path, list[dict[str, Any]]]]
 
 
 def table(path: Path) -> list[dict[str, str]]:
@@ -69,10 +73,23 @@ def run_case(chip: str, folder: Path) -> dict[str, Any]:
     return report
 
 
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> Cases:
+    """Chip -> folder and kernels of one call that was written there, run once per chip."""
+
+    @functools.cache
+    def of(chip: str) -> tuple[Path, list[dict[str, Any]]]:
+        folder = tmp_path_factory.mktemp(chip)
+        kernels: list[dict[str, Any]] = run_case(chip, folder)["kernels"]
+        return folder / "msprof", kernels
+
+    return of
+
+
 @pytest.mark.parametrize("chip", ARCH_OF)
-def test_the_columns_are_the_vendors_on_every_architecture(chip: str, tmp_path: Path) -> None:
-    kernels = run_case(chip, tmp_path)["kernels"]
-    folders = sorted((tmp_path / "msprof").glob("OPPROF_*"))
+def test_the_columns_are_the_vendors_on_every_architecture(chip: str, cases: Cases) -> None:
+    place, kernels = cases(chip)
+    folders = sorted(place.glob("OPPROF_*"))
     assert len(folders) == len(kernels)
     for folder, kernel in zip(folders, kernels, strict=True):
         assert folder.name.endswith(kernel["name"])
@@ -87,9 +104,9 @@ def test_the_columns_are_the_vendors_on_every_architecture(chip: str, tmp_path: 
 
 
 @pytest.mark.parametrize("chip", ["ascend310p3", "ascend910a"])
-def test_a_coupled_kernel_is_one_row(chip: str, tmp_path: Path) -> None:
-    kernels = run_case(chip, tmp_path)["kernels"]
-    for folder, kernel in zip(sorted((tmp_path / "msprof").glob("OPPROF_*")), kernels, strict=True):
+def test_a_coupled_kernel_is_one_row(chip: str, cases: Cases) -> None:
+    place, kernels = cases(chip)
+    for folder, kernel in zip(sorted(place.glob("OPPROF_*")), kernels, strict=True):
         (row,) = table(folder / "PipeUtilization.csv")
         cores = len(list(folder.glob("simulator/*/*_instr_exe.csv")))
         for name in ("cube", "vec", "mte2", "scalar"):
@@ -112,11 +129,11 @@ def matches(column: str, patterns: list[str]) -> bool:
 
 
 @pytest.mark.parametrize("chip", ["ascend910b3", "ascend310p3", "ascend950pr_9589"])
-def test_every_column_is_on_the_page_and_those_that_stay_empty_do(chip: str, tmp_path: Path) -> None:
-    run_case(chip, tmp_path)
+def test_every_column_is_on_the_page_and_those_that_stay_empty_do(chip: str, cases: Cases) -> None:
+    place, _ = cases(chip)
     filled, empty = documented("filled"), documented("empty")
     for name, columns in HEADS[ARCH_OF[chip]].items():
-        rows = [row for path in (tmp_path / "msprof").glob(f"OPPROF_*/{name}.csv") for row in table(path)]
+        rows = [row for path in place.glob(f"OPPROF_*/{name}.csv") for row in table(path)]
         for column in columns:
             assert matches(column, filled) != matches(column, empty), f"{name}: {column}"
             if matches(column, empty):
