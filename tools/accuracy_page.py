@@ -1,6 +1,7 @@
 """Writes docs/accuracy.md: predicted against measured kernels, the aims, and what is known of the errors.
 
-Usage: python tools/accuracy_page.py PAGE. A note on a weakness stands on the page as long as the error is above its limit.
+Usage: python tools/accuracy_page.py PAGE [--long]. With --long the products that take minutes each run too. A note on a
+weakness stands on the page as long as the error is above its limit.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Note:
     quantity: str
     limit: float
     why: str
+    series: str = ""
 
 
 HEAD = """# Accuracy: measured kernels and what the simulator says of them
@@ -56,10 +58,10 @@ say which. There is no second network with counters, so no leave-one-network-out
 """
 
 
-def main(page: str) -> None:
+def main(page: str, long: bool) -> None:
     """Run all rows once, those of the 910B2 also with a cold L2, and write the page."""
     jobs = usable_cores()
-    compared = compare(shipped_rows(), jobs=jobs)
+    compared = compare(shipped_rows(), jobs=jobs, long=long)
     without_products = [row for row in shipped_rows("cold") if row.kernel.op_type not in MATMULS]
     cold = compare(of_chips(without_products, [B2]), jobs=jobs)
     groups = group_by(compared)
@@ -138,6 +140,7 @@ def aims(compared: Sequence[Comparison]) -> str:
         these = [
             one for one in compared
             if one.row.kernel.op_type in MATMULS and (one.row.kernel.chip, one.row.series) == (chip, series)
+            and not one.prediction.skipped
         ]  # fmt: skip
         if these:
             task = _pooled(these).task
@@ -177,14 +180,15 @@ def load_notes() -> list[Note]:
 
 def notes(groups: Sequence[Group]) -> str:
     """The notes whose error is above their limit, with the error."""
-    found = {(group.chip, group.op_type): group for group in groups if not group.series}
+    found = {(group.chip, group.op_type, group.series): group for group in groups}
     lines = []
     for note in load_notes():
-        group = found.get((note.chip, note.op_type))
+        group = found.get((note.chip, note.op_type, note.series))
         errors = errors_of(group, note.quantity) if group else None
         if errors is not None and errors.mean > note.limit:
             figures = f"mean {errors.mean:.0f} %, bias {errors.bias:+.0f} %"
-            lines.append(f"- **{note.chip} {note.op_type}, {note.quantity}** ({figures}): {note.why}")
+            what = f"{note.op_type}, {note.series}" if note.series else note.op_type
+            lines.append(f"- **{note.chip} {what}, {note.quantity}** ({figures}): {note.why}")
     return "\n".join(lines)
 
 
@@ -264,6 +268,6 @@ def _layer(one: Comparison) -> str:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) != 2 and sys.argv[2:] != ["--long"]:
         sys.exit(__doc__)
-    main(sys.argv[1])
+    main(sys.argv[1], "--long" in sys.argv)
