@@ -269,11 +269,30 @@ def check_case(case: Case, spec: ChipSpec, cube_math_type: int, conformance: str
     if case.operator == "conv_tbc_backward":
         call = _tbc_call(specs, case.attributes["pad"], case.attributes["grad_weight_dtype"], cube_math_type)
         return check_conv_tbc(call, product, conformance, deterministic), list(conv_tbc.RULES)  # type: ignore[arg-type]
-    attributes = case.attributes
-    order = ("bias_sizes", "stride", "padding", "dilation", "transposed", "output_padding", "groups", "output_mask")
-    named: dict[str, Any] = {name: attributes[name] for name in order}
-    arguments = _call(specs, **named, cube_math_type=cube_math_type)
+    arguments = _call(specs, **_in_order(case.attributes), cube_math_type=cube_math_type)
     return check_conv_backward(arguments, product, conformance, deterministic), list(conv_backward.RULES)  # type: ignore[arg-type]
+
+
+def accept_case(
+    case: Case, spec: ChipSpec, *, cube_math_type: int | None = None, deterministic: bool | None = None,
+    conformance: str | None = None,
+) -> AcceptedCall:  # fmt: skip
+    """A case as an accepted call on `spec`, without values; what is None is the case's. Raises AclnnError as the call does."""
+    specs = {name: TensorSpec(shape, dtype) for name, (shape, dtype) in case.tensors.items()}
+    number = case.cube_math_type if cube_math_type is None else cube_math_type
+    profile, fixed = conformance or case.conformance, case.deterministic if deterministic is None else deterministic
+    attributes = case.attributes
+    if case.operator == "conv_tbc_backward":
+        tbc = _tbc_call(specs, attributes["pad"], attributes["grad_weight_dtype"], number)
+        return accept_tbc(tbc, spec, conformance=profile, deterministic=fixed)
+    call = _call(specs, **_in_order(attributes), cube_math_type=number)
+    return accept(call, spec, conformance=profile, deterministic=fixed)
+
+
+def _in_order(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of convolution_backward between its tensors and cubeMathType."""
+    order = ("bias_sizes", "stride", "padding", "dilation", "transposed", "output_padding", "groups", "output_mask")
+    return {name: attributes[name] for name in order}
 
 
 def _call(

@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.call import INPUTS, AcceptedCall
@@ -54,6 +55,22 @@ PLAIN = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
 def plan_split(call: AcceptedCall, chip: ChipSpec) -> Plan:
     """Kernels and intermediates of an accepted call; raises TilingError where no tiling fits."""
     return _Planner(call, chip).plan()
+
+
+def cube_call(call: AcceptedCall, chip: ChipSpec, kernel: str) -> CubeCall:
+    """What the cube kernel "grad_input" or "grad_weight" of an accepted call computes, before it has a tiling.
+
+    Raises SimError where the call has no such kernel, or one whose tiling has no fields.
+    """
+    if kernel not in call.outputs or call.empty:
+        there = ", ".join(name for name in ("grad_input", "grad_weight") if name in call.outputs and not call.empty)
+        raise SimError(f"this call has no cube kernel {kernel!r}; it has {there or 'none'}")
+    planner = _Planner(call, chip)
+    if kernel == "grad_weight":
+        return planner.filter_call()
+    if call.transposed:
+        raise SimError("grad_input of a transposed convolution is a forward convolution, whose tiling has no fields to set")
+    return planner.data_call(*planner.dilations())
 
 
 class _Planner:
@@ -310,7 +327,6 @@ class _Planner:
 
     def grad_input(self, grad_output: str, weight: str) -> None:
         """The data kernel (a forward convolution when transposed), then back to the caller's layout."""
-        call = CubeCall(self.chip, self.inp, self.call.compute_dtype, self.call.disarm.get("grad_input", ()))
         result = self.result.tensor(f"grad_input.{self.blocks}", self.storage, self.blocks, self.feature_bytes("input"))
         before, after = self.dilations()
         if before is not None:
@@ -320,9 +336,8 @@ class _Planner:
             kernel_result = self.result.tensor(
                 "grad_input.small", self.storage, self.blocks, self.feature_bytes("grad_output", channels=self.p.c_in)
             )
-        call = replace(call, inp=replace(self.inp, problem=self.without_stride(before, after)), macs=self.p.macs)
         names = [grad_output, weight, kernel_result]
-        op_type, make = self.data_kernel(call, names)
+        op_type, make = self.data_kernel(self.data_call(before, after), names)
         self.result.add(op_type, "grad_input", names[:2], names[2:], make)
         if after is not None:
             self.dilation("input", kernel_result, result, after)
@@ -375,6 +390,16 @@ class _Planner:
             ),
         )  # fmt: skip
         return target
+
+    def data_call(self, before: Spread | None, after: Spread | None) -> CubeCall:
+        """What the data kernel computes beside the Dilations."""
+        inp = replace(self.inp, problem=self.without_stride(before, after))
+        disarm = self.call.disarm.get("grad_input", ())
+        return CubeCall(self.chip, inp, self.call.compute_dtype, disarm, macs=self.p.macs)
+
+    def filter_call(self) -> CubeCall:
+        """What the filter kernel computes."""
+        return CubeCall(self.chip, self.inp, self.call.compute_dtype, self.call.disarm.get("grad_weight", ()))
 
     def data_kernel(self, call: CubeCall, names: list[str]) -> tuple[str, Make]:
         """op_type and launch of the kernel that makes grad_input from tensors `names`."""
@@ -431,7 +456,7 @@ class _Planner:
     def grad_weight(self, gradient: str, features: str) -> None:
         """MemSet and Conv2DBackpropFilter, or the deterministic Conv3DBackpropFilter; then back to NCHW."""
         p, deterministic = self.p, self.call.deterministic
-        call = CubeCall(self.chip, self.inp, self.call.compute_dtype, self.call.disarm.get("grad_weight", ()))
+        call = self.filter_call()
         stand_in = not (deterministic or self.filter_op_type() == "Conv3DBackpropFilterV2")
         tiling = choose_grad_weight(self.inp, self.call.tiling.get("grad_weight"), stand_in=stand_in, chip=self.chip)
         block_dim = self.call.block_dim.get("grad_weight")

@@ -157,6 +157,13 @@ def _kernel(chip: ChipSpec, task: Task, programs: Sequence[Program]) -> dict[str
     return row
 
 
+def timed_kernel(chip: ChipSpec, timeline: Timeline, tasks: Sequence[Task], index: int = 0) -> dict[str, Any]:
+    """One kernel of a run as in `Report.kernels`, without what takes long to work out: roofline and buffers."""
+    runs = timeline.of(index)
+    row = _kernel(chip, tasks[index], [run.program for run in runs])
+    return row | _times(chip, timeline.tasks[index], runs, min(task.launch for task in timeline.tasks))
+
+
 def _timed_kernels(
     chip: ChipSpec, timeline: Timeline, tasks: Sequence[Task], origin: int, *, cold: bool
 ) -> list[dict[str, Any]]:

@@ -254,15 +254,21 @@ def l0_base_k(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput) -> i
     return floor_to(min(a, b), FRACTAL)
 
 
+_BLOCK_FIELDS = [name for name in GradInputTiling.VENDOR if name.startswith(("base_", "step_")) or name.endswith("_buffers")]
+
+
 def _check_block(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput) -> None:
-    for name, ours in type(tiling).VENDOR.items():
+    names = type(tiling).VENDOR
+    for name in _BLOCK_FIELDS:
         value = getattr(tiling, name)
         if name.endswith("_buffers") and value not in (1, 2):
-            raise TilingError(f"{ours} = {value}; allowed 1 (single) or 2 (ping-pong)")
+            raise TilingError(f"{names[name]} = {value}; allowed 1 (single) or 2 (ping-pong)")
         if name.startswith("step_") and value < 1:
-            raise TilingError(f"{ours} = {value}; allowed 1 or more")
+            raise TilingError(f"{names[name]} = {value}; allowed 1 or more")
         if name.startswith("base_") and (value < 1 or value % FRACTAL):
-            raise TilingError(f"{ours} = {value} is not a positive multiple of {FRACTAL}, the side of a cube fractal")
+            raise TilingError(
+                f"{names[name]} = {value} is not a positive multiple of {FRACTAL}, the side of a cube fractal"
+            )
     if tiling.block_dim < 1:
         raise TilingError(f"{type(tiling).VENDOR['block_dim']} = {tiling.block_dim}; allowed 1 or more")
     sizes = {

@@ -105,7 +105,7 @@ def choose_grad_input(
         tiling = tiling.but(source="stand-in")
     if not overrides:
         return tiling
-    given = _given(GradInputTiling, overrides)
+    given = given_fields(GradInputTiling, overrides)
     tiling = _refit_block(tiling.but(**given), inp, given)
     if not grad_input_fits_l1(tiling, inp) or any(name in given for name in BLOCK):
         tiling = next((t for t in step_candidates(tiling, inp, given) if grad_input_fits_l1(t, inp)), tiling)
@@ -130,15 +130,26 @@ def choose_grad_weight(
         tiling = tiling.but(source="stand-in")
     if not overrides:
         return tiling
-    given = _given(GradWeightTiling, overrides)
+    given = given_fields(GradWeightTiling, overrides)
     tiling = _refit_block(tiling.but(**given), inp, given)
     if not grad_weight_fits_l1(tiling, inp, clipped=True) or any(name in given for name in BLOCK):
         fits = (t for t in _grad_weight_steps(tiling, inp, given) if grad_weight_fits_l1(t, inp, clipped=True))
         tiling = next(fits, tiling)
     if tiling.template != SPLIT_GRID:
         tiling = with_core_shape(tiling, inp).but(**given)
+    return complete_grad_weight(tiling, inp, given, chip)
+
+
+def complete_grad_weight(
+    tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int], chip: ChipSpec | None = None
+) -> GradWeightTiling:
+    """The fields that follow from a block, its steps and the shape of a task; fields in `given` (our names) stay.
+
+    Raises TilingError for what cannot run.
+    """
     check_grad_weight(tiling, inp)  # before anything divides by a task's extent
     tasks = task_count(tiling, inp)
+    together = chip is None or chip.sync.cross_flag_ids > 0
     shared = (
         stream_k(tiling, tasks, inp)
         if tiling.template == SPLIT_STREAM_K and together
@@ -188,7 +199,7 @@ def _automatic_grad_weight(inp: TilingInput, procedure: str | None) -> GradWeigh
     return sound_grad_weight(inp)
 
 
-def _given(kind: type[GradInputTiling] | type[GradWeightTiling], overrides: Mapping[str, Any]) -> dict[str, int]:
+def given_fields(kind: type[GradInputTiling] | type[GradWeightTiling], overrides: Mapping[str, Any]) -> dict[str, int]:
     """The user's fields under our names; refuses names and values that no tiling can have."""
     allowed = {vendor: ours for ours, vendor in kind.VENDOR.items() if ours not in DERIVED} | {"blockDim": "block_dim"}
     unknown = [name for name in overrides if name not in allowed]

@@ -1,0 +1,1 @@
+"""Searching for the tiling of a cube kernel that takes the fewest cycles."""

@@ -1,0 +1,403 @@
+"""Cycles that a tiling cannot go below, from its numbers alone: no program is built.
+
+For the core with the most tasks: the work of each pipe with the shortest heads, transfers at the speed of their port; and
+the cube together with whatever cannot overlap it, where L0 or L0C have one buffer. For the chip: the bytes through the L2,
+and over HBM when the L2 is cold. All of them count from the launch of the kernel to its end, like the simulated cycles.
+
+What the kernels do with a tiling is told here a second time, tile by tile. Tests hold it against their programs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from ascend_sim.isa.cube import Fixpipe, Mmad
+from ascend_sim.isa.l0c_to_ub import L0cToUb
+from ascend_sim.isa.load import LoadData2D, LoadData3D
+from ascend_sim.isa.transfer import DataCopy, Fill
+from ascend_sim.ops.kernels.cube_common import BLOCK_BYTES, CubeCall, WeightLayout
+from ascend_sim.ops.kernels.grad_input import contributing_planes
+from ascend_sim.ops.tiling.capacity import is_resident
+from ascend_sim.ops.tiling.fields import (
+    FRACTAL,
+    SPLIT_GRID,
+    SPLIT_STREAM_K,
+    STREAM_NONE,
+    GradInputTiling,
+    GradWeightTiling,
+    ceil_div,
+    ceil_to,
+)
+from ascend_sim.ops.tiling.grad_weight import gemm
+from ascend_sim.ops.tiling.tasks import GradWeightTask, grad_input_tasks, grad_weight_tasks
+from ascend_sim.ops.tiling.window import needed_rows, pad_before
+
+Tiling = GradInputTiling | GradWeightTiling
+
+
+@dataclass
+class _Work:
+    """Cycles of one core by pipe, and bytes that the whole chip moves."""
+
+    cube: float = 0
+    mte1: float = 0
+    mte2: float = 0
+    out: float = 0
+    tiles: int = 0
+    steps: int = 0
+    read: int = 0
+    written: int = 0
+
+
+def busiest_block(tiling: Tiling, tasks: int) -> int:
+    """The block that is dispatched last among those with the most tasks."""
+    if isinstance(tiling, GradWeightTiling) and tiling.stream_k_type != STREAM_NONE:
+        return max(tasks % tiling.block_dim * tiling.core_stream_k, 1) - 1
+    return (tasks % tiling.block_dim or min(tiling.block_dim, tasks)) - 1
+
+
+_CACHED = (
+    "_mmad", "_copy", "_drain", "_left", "_right", "_image", "_window", "_depth_planes", "_pixel_spans", "_images",
+)  # fmt: skip
+"""What many tilings ask for with the same numbers."""
+
+
+class Bounds:
+    """Bounds for all tilings of one kernel; `cold` says that nothing is in the L2 when it starts."""
+
+    def __init__(self, call: CubeCall, *, cold: bool) -> None:
+        self._call, self._cold = call, cold
+        self.inp, self.chip = call.inp, call.chip
+        self._p = call.inp.problem
+        for name in _CACHED:
+            setattr(self, name, cache(getattr(self, name)))
+
+    def of(self, tiling: Tiling) -> dict[str, int]:
+        """Least cycles by what bounds the tiling: "cube", "mte1", "mte2", the way out of L0C, "L2 read", "L2 write", "HBM"."""
+        if isinstance(tiling, GradInputTiling):
+            work, block, missed = self._grad_input(tiling)
+        else:
+            work, block, missed = self._grad_weight(tiling)
+        chip, launch = self.chip, self.chip.launch
+        kind: Any = self._call.core_kind
+        start = chip.cycles(launch.task_overhead_us[kind]) + chip.cycles(launch.core_start_us[kind])
+        late = start + block % chip.cores.aic * chip.cycles(launch.block_us.get(kind, 0.0))
+        found = {"cube": work.cube + self._serial(tiling, work), "mte1": work.mte1, "mte2": work.mte2, "out": work.out}
+        bounds = {name: late + int(cycles) for name, cycles in found.items()}
+        bounds["L2 read"] = start + int(work.read / chip.l2_read_bytes_per_cycle())
+        bounds["L2 write"] = start + int(work.written / chip.l2_write_bytes_per_cycle())
+        if self._cold:
+            bounds["HBM"] = start + int(missed / chip.hbm_bytes_per_cycle())
+        return bounds
+
+    def _serial(self, tiling: Tiling, work: _Work) -> float:
+        """What the cube waits for: the way out of every tile with one buffer of L0C, the loads of each step with one of L0."""
+        flag, cycles = self.chip.sync.flag_latency, 0.0
+        if tiling.cl0_buffers == 1:
+            cycles = work.out + 2 * flag * max(work.tiles - 1, 0)
+        if tiling.al0_buffers == 1:
+            cycles = max(cycles, work.mte1 + 2 * flag * max(work.steps - 1, 0))
+        return cycles
+
+    # -- instructions --------------------------------------------------------------------------------------------------
+
+    def _cycles(self, instruction: Any) -> float:
+        """Occupancy of its pipe with the shorter head."""
+        cost, access = instruction.cost(self.chip), instruction.gm_access(self.chip)
+        moved = access.region.total / access.rate if access is not None else 0.0
+        return float(min(cost.head_first, cost.head_stream) + cost.work + moved)
+
+    def _mmad(self, m: int, k: int, n: int) -> float:
+        return self._cycles(Mmad(m, k, n, self._call.dtype, False))
+
+    def _copy(self, row_bytes: int, rows: int = 1) -> float:
+        """GM to L1."""
+        return self._cycles(DataCopy("GM", "L1", row_bytes, rows)) if row_bytes and rows else 0.0
+
+    def _drain(self, m: int, n: int, dtype: str, atomic: bool = False) -> float:
+        """The way out of L0C: the Fixpipe, or the vector unit of a coupled core."""
+        if self.chip.cores.coupled:
+            return self._cycles(L0cToUb(m, ceil_div(n, FRACTAL), ceil_to(m, FRACTAL), dtype))
+        return self._cycles(Fixpipe(m, n, ceil_to(m, FRACTAL), dtype, self.inp.c0, 0, atomic))
+
+    def _left(self, m: int, k: int, turned: bool) -> float:
+        """img2col to L0A: `m` x `k`, or with `turned` rows of K."""
+        rows, columns = (k, m) if turned else (m, k)
+        return self._load3d("L0A", 1, rows, columns, turned)
+
+    def _load3d(self, to: str, stride_w: int, rows: int, columns: int, turned: bool) -> float:
+        fields = (1, 1, 1, 1, 1, stride_w, 1, 1, 0, 0, 1, 1, 0, rows, 0, columns)
+        return self._cycles(LoadData3D(to, self.inp.itemsize, *fields, turned))
+
+    def _right(self, k: int, n: int) -> float:
+        """The loads of weights of grad_input: one for each C0 of K."""
+        c0 = self.inp.c0
+        if self.inp.itemsize == 2:
+            return k // c0 * self._cycles(LoadData2D("L0B", 2, ceil_div(n, c0), 1, True))
+        return k // c0 * self._load3d("L0B", 1, c0, n, True)
+
+    def _image(self, k: int, n: int) -> float:
+        """img2col of the input to L0B in grad_weight."""
+        return self._load3d("L0B", self._p.stride_w, k, n, False)
+
+    # -- grad_input ----------------------------------------------------------------------------------------------------
+
+    def _grad_input(self, tiling: GradInputTiling) -> tuple[_Work, int, int]:
+        inp, p = self.inp, self._p
+        work = _Work()
+        pixels, channels = p.h_in * p.w_in, inp.cin1 * inp.c0
+        m_parts, n_parts = ceil_div(pixels, tiling.single_core_m), ceil_div(channels, tiling.single_core_cin)
+        block = busiest_block(tiling, inp.real_groups * m_parts * n_parts * p.n * p.d_in)
+        resident = is_resident(tiling, inp)
+        found: Counter[tuple[int, ...]] = Counter()
+        for task in grad_input_tasks(tiling, inp, block):
+            n_end = self._channels_end(task.group, task.n_start + task.n_count)
+            found[task.group, task.m_start, task.m_count, task.n_start, n_end, self._depth_planes(task.depth)] += 1
+        for (group, m_start, m_count, n_start, n_end, planes), times in found.items():
+            k = self._k_total(group)
+            for n in range(n_start, n_end, tiling.base_n):
+                n_count = min(tiling.base_n, n_end - n)
+                weights = ceil_div(n_count, inp.c0) * inp.c0 * k * inp.itemsize * planes
+                loaded = False
+                for m in range(m_start, m_start + m_count, tiling.base_m):
+                    rows = min(tiling.base_m, m_start + m_count - m)
+                    self._grad_input_tile(work, tiling, times, m, rows, n_count, k, planes)
+                    if planes and self._window(m, rows)[0] and not (resident and loaded):
+                        work.mte2 += times * self._copy(weights)
+                        loaded = True
+        self._grad_input_bytes(work, tiling, resident)
+        return work, block, self._grad_input_misses()
+
+    def _grad_input_tile(
+        self, work: _Work, tiling: GradInputTiling, times: int, m: int, rows: int, n: int, k: int, planes: int
+    ) -> None:
+        work.tiles += times
+        work.out += times * self._drain(rows, n, "float32" if self.inp.itemsize == 4 else self._call.dtype)
+        held, _, load = self._window(m, rows)
+        if not held or not planes:
+            return
+        for length, count in ((tiling.base_k, k // tiling.base_k), (k % tiling.base_k, 1)):
+            if length and count:
+                steps = times * planes * count
+                work.steps += steps
+                work.cube += steps * self._mmad(rows, length, n)
+                work.mte1 += steps * (self._left(rows, length, False) + self._right(length, n))
+        work.mte2 += times * planes * load(k // (self.inp.taps * self.inp.c0))
+
+    def _k_total(self, group: int) -> int:
+        channels = self._call.group_channels(group, self._p.c_out, self.inp.cout_g)
+        return ceil_div(channels, self.inp.c0) * self.inp.taps * self.inp.c0
+
+    def _channels_end(self, group: int, end: int) -> int:
+        channels = self._call.group_channels(group, self._p.c_in, self.inp.cin_g)
+        return min(end, ceil_div(channels, self.inp.c0) * self.inp.c0)
+
+    def _depth_planes(self, depth: int) -> int:
+        return len(list(contributing_planes(self._p, depth)))
+
+    def _window(self, m: int, count: int) -> tuple[int, int, Callable[[int], float]]:
+        """Rows of the dilated map that a tile holds, bytes of gradOutput behind one channel block, cycles to load some."""
+        p = self._p
+        window = needed_rows(p, m, count)
+        crop = max(-pad_before(p)[1], 0)
+        width = (p.w_out - 1) * p.stride_w + 1 - crop
+        if not window.rows or width <= 0:
+            return 0, 0, lambda blocks: 0.0
+        first = ceil_div(window.first_row, p.stride_h)
+        rows = (window.first_row + window.rows - 1) // p.stride_h - first + 1
+        columns = p.w_out - ceil_div(crop, p.stride_w)
+        size = max(rows, 0) * max(columns, 0) * BLOCK_BYTES
+
+        def load(blocks: int) -> float:
+            if self.chip.cores.coupled or p.stride_h * p.stride_w == 1:
+                return self._copy(size * blocks)
+            zeros = self._cycles(Fill("L1", blocks * window.rows * width * BLOCK_BYTES))
+            copies = blocks * rows if p.stride_w > 1 else blocks
+            return zeros + copies * self._copy(size * blocks // copies) if size else zeros
+
+        return window.rows, size, cache(load)
+
+    def _grad_input_bytes(self, work: _Work, tiling: GradInputTiling, resident: bool) -> None:
+        """What all cores read and write."""
+        inp, p = self.inp, self._p
+        images = p.n * sum(self._depth_planes(depth) for depth in range(p.d_in))
+        pixels = p.h_in * p.w_in
+        tiles = [
+            (m, min(tiling.base_m, start + min(tiling.single_core_m, pixels - start) - m))
+            for start in range(0, pixels, tiling.single_core_m)
+            for m in range(start, min(start + tiling.single_core_m, pixels), tiling.base_m)
+        ]
+        sizes = [size for held, size, _ in (self._window(*tile) for tile in tiles) if held]
+        loads = min(ceil_div(pixels, tiling.single_core_m), len(sizes)) if resident else len(sizes)
+        for group in range(inp.real_groups):
+            k, n = self._k_total(group), self._channels_end(group, inp.cin1 * inp.c0)
+            columns = sum(
+                ceil_div(min(tiling.single_core_cin, n - start), tiling.base_n)
+                for start in range(0, n, tiling.single_core_cin)
+            )
+            work.read += images * columns * sum(sizes) * (k // (inp.taps * inp.c0))
+            work.read += images * loads * n * k * inp.itemsize
+            work.written += p.n * p.d_in * n // inp.c0 * pixels * BLOCK_BYTES
+
+    def _grad_input_misses(self) -> int:
+        """Bytes of gradOutput and weights that nobody has read before."""
+        p, inp = self._p, self.inp
+        planes = {plane for depth in range(p.d_in) for _, plane in contributing_planes(p, depth)}
+        held, size, _ = self._window(0, p.h_in * p.w_in)
+        return p.n * len(planes) * ceil_div(p.c_out, inp.c0) * size if held else 0
+
+    # -- grad_weight ---------------------------------------------------------------------------------------------------
+
+    def _grad_weight(self, tiling: GradWeightTiling) -> tuple[_Work, int, int]:
+        inp = self.inp
+        work = _Work()
+        m, _, n = gemm(inp, tiling.split_kd)
+        rows, images = self._rows(tiling), self._batch(tiling)
+        lanes = inp.real_groups * (self._p.k_d if tiling.split_kd else 1)
+        total = lanes * ceil_div(m, tiling.single_core_m) * ceil_div(n, tiling.single_core_n)
+        total *= ceil_div(self._p.h_out, rows) * ceil_div(inp.images, images)
+        block = busiest_block(tiling, total)
+        found: Counter[GradWeightTask] = Counter()
+        for task in grad_weight_tasks(tiling, inp, block):
+            found[task] += 1
+        for task, times in found.items():
+            self._grad_weight_work(work, tiling, task, times)
+        self._grad_weight_bytes(work, tiling, rows, images)
+        return work, block, self._grad_weight_misses()
+
+    def _rows(self, tiling: GradWeightTiling) -> int:
+        return min(max(tiling.single_core_k // self._p.w_out, 1), self._p.h_out)
+
+    def _batch(self, tiling: GradWeightTiling) -> int:
+        return self.inp.images if tiling.template == SPLIT_STREAM_K else tiling.single_core_batch
+
+    def _grad_weight_work(self, work: _Work, tiling: GradWeightTiling, task: GradWeightTask, times: int) -> None:
+        inp, p = self.inp, self._p
+        whole = tiling.template in (SPLIT_GRID, SPLIT_STREAM_K)
+        columns, rows = self._tiles(tiling, task)
+        steps, spans_a, rows_b = self._pixel_spans(
+            task.row_start, task.rows, tiling.base_k, tiling.step_ka, tiling.step_kb
+        )
+        atomic = tiling.template != SPLIT_STREAM_K and task.slot is None
+        added = times * (1 if whole else task.images)
+        for plane, n_first, n_count in columns:
+            images = times * self._images(task.image_start, task.images, plane)
+            for channels in rows:
+                work.tiles += added
+                work.out += added * self._drain(ceil_to(channels, FRACTAL), n_count, "float32", atomic)
+                for length, count in steps:
+                    work.steps += images * count
+                    work.cube += images * count * self._mmad(channels, length, n_count)
+                    left = self._left(ceil_to(channels, inp.c0), length, True)
+                    work.mte1 += images * count * (left + self._image(length, n_count))
+                if (images if whole else images // max(task.images, 1)) and (len(spans_a) > 1 or self._many(tiling, task)):
+                    work.mte2 += images * sum(self._copy(size * ceil_div(channels, inp.c0)) for size in spans_a)
+                if len(rows_b) > 1 or self._many(tiling, task):
+                    blocks = self._blocks(n_first, n_count)
+                    work.mte2 += images * sum(self._copy(held * p.w_in * BLOCK_BYTES * blocks) for held in rows_b)
+
+    def _many(self, tiling: GradWeightTiling, task: GradWeightTask) -> bool:
+        """Whether a tile sees several images, so that L1 holds nothing for the next tile."""
+        return task.images > 1 and tiling.template in (SPLIT_GRID, SPLIT_STREAM_K)
+
+    def _blocks(self, first: int, count: int) -> int:
+        """C0 blocks of input behind columns `first` .. of a plane."""
+        per_block = self.inp.taps * self.inp.c0
+        return (first + count - 1) // per_block - first // per_block + 1
+
+    def _tiles(self, tiling: GradWeightTiling, task: GradWeightTask) -> tuple[list[tuple[int, int, int]], list[int]]:
+        """(plane, first column, columns) of a task's tiles along N, channels of its tiles along M."""
+        inp, p = self.inp, self._p
+        per_plane = inp.cin1 * inp.taps * inp.c0
+        blocks = ceil_div(self._call.group_channels(task.group, p.c_in, inp.cin_g), inp.c0)
+        present = blocks * inp.taps * inp.c0
+        columns, n, end = [], task.n_start, task.n_start + task.n_count
+        while n < end:
+            plane, column = divmod(n, per_plane)
+            count = min(tiling.base_n, end - n, present - column)
+            if count > 0:
+                columns.append((plane if task.plane is None else task.plane, column, count))
+            n += count if count > 0 else min(end - n, per_plane - column)
+        stop = min(task.m_start + task.m_count, self._call.group_channels(task.group, p.c_out, inp.cout_g))
+        return columns, [min(tiling.base_m, stop - m) for m in range(task.m_start, stop, tiling.base_m)]
+
+    def _images(self, start: int, count: int, plane: int) -> int:
+        """Images of a task that a kernel plane sees."""
+        p = self._p
+        depths = (image % p.d_out * p.stride_d - p.pad_front + plane * p.dilation_d for image in range(start, start + count))
+        return sum(0 <= depth < p.d_in for depth in depths)
+
+    def _pixel_spans(
+        self, row: int, rows: int, base_k: int, step_ka: int, step_kb: int
+    ) -> tuple[list[tuple[int, int]], list[int], list[int]]:
+        """Of one image: (pixels, times) of its steps, bytes per channel block of each A load, input rows of each B load."""
+        p = self._p
+        first, last = row * p.w_out, (row + rows) * p.w_out
+        steps: Counter[int] = Counter()
+        for pixel in range(first, last, base_k):
+            if self._input_rows(pixel, min(pixel + base_k, last)) > 0:
+                steps[min(base_k, last - pixel)] += 1
+        whole = sum(steps.values()) * base_k >= last - first  # else some loads are left out: count none
+        span_a, span_b = step_ka * base_k, step_kb * base_k
+        spans_a = [min(span_a, last - start) * BLOCK_BYTES for start in range(first, last, span_a)] if whole else []
+        rows_b = [self._input_rows(start, min(start + span_b, last)) for start in range(first, last, span_b)] if whole else []
+        return list(steps.items()), spans_a, rows_b
+
+    def _input_rows(self, first: int, end: int) -> int:
+        """Input rows that gradOutput pixels first .. end - 1 see."""
+        p = self._p
+        top = first // p.w_out * p.stride_h - p.pad_up
+        bottom = (end - 1) // p.w_out * p.stride_h - p.pad_up + (p.k_h - 1) * p.dilation_h
+        return min(bottom, p.h_in - 1) - max(top, 0) + 1
+
+    def _grad_weight_bytes(self, work: _Work, tiling: GradWeightTiling, rows: int, images: int) -> None:
+        """What all cores read, where L1 holds nothing between tiles, and what they write: dW for each part of the sum."""
+        inp, p = self.inp, self._p
+        parts = 1
+        if tiling.template != SPLIT_STREAM_K:
+            parts = ceil_div(p.h_out, rows) * (ceil_div(inp.images, images) if tiling.template == SPLIT_GRID else inp.images)
+        work.written += parts * p.c_out * (p.c_in // p.groups) * inp.taps * p.k_d * 4
+        if tiling.template not in (SPLIT_GRID, SPLIT_STREAM_K) or images == 1 or inp.real_groups > 1 or p.k_d > 1:
+            return
+        m, _, n = gemm(inp, tiling.split_kd)
+        m, n = min(m, p.c_out), min(n, ceil_div(p.c_in, inp.c0) * inp.taps * inp.c0)
+        size_a = size_b = 0
+        for start in range(0, p.h_out, rows):
+            _, spans_a, rows_b = self._pixel_spans(
+                start, min(rows, p.h_out - start), tiling.base_k, tiling.step_ka, tiling.step_kb
+            )
+            size_a, size_b = size_a + sum(spans_a), size_b + sum(rows_b) * p.w_in * BLOCK_BYTES
+        cuts_m = [(0, c) for c in _cuts(m, tiling.single_core_m, tiling.base_m)]
+        tiles_n = 0
+        blocks_n = 0
+        for begin in range(0, n, tiling.single_core_n):
+            end = min(begin + tiling.single_core_n, n)
+            for column in range(begin, end, tiling.base_n):
+                tiles_n += 1
+                blocks_n += self._blocks(column, min(tiling.base_n, end - column))
+        tail = inp.images % images == 1  # a last task of one image may find its tile's rows in L1
+        seen = inp.images - tail
+        work.read += seen * size_a * tiles_n * sum(ceil_div(count, inp.c0) for _, count in cuts_m)
+        work.read += seen * size_b * blocks_n * len(cuts_m)
+
+    def _grad_weight_misses(self) -> int:
+        """Bytes of the input that nobody has read before."""
+        return 0
+
+
+def _cuts(total: int, task: int, base: int) -> list[int]:
+    """Sizes of the tiles of all tasks along one side."""
+    found = []
+    for start in range(0, total, task):
+        stop = min(start + task, total)
+        found += [min(base, stop - place) for place in range(start, stop, base)]
+    return found
+
+
+def lowest(bounds: Mapping[str, int]) -> int:
+    """The bound that holds: the highest."""
+    return max(bounds.values())
