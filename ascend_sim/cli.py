@@ -98,6 +98,27 @@ class _Progress:
             self._bar = None
 
 
+class _Status:
+    """A line on a terminal that says where long work stands; silent in a log."""
+
+    def __init__(self) -> None:
+        self._status: Any = None
+
+    def __call__(self, text: str) -> None:
+        if not sys.stderr.isatty():
+            return
+        if self._status is None:
+            self._status = Console(stderr=True).status(text)
+            self._status.start()
+        self._status.update(text)
+
+    def close(self) -> None:
+        """Take the line away."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+
 @contextmanager
 def _errors(as_json: bool) -> Iterator[None]:
     """Turn the errors a user can cause into one line and exit code 2."""
@@ -586,6 +607,91 @@ def validate(
         else:
             pages.render(compared, Console(width=None if sys.stdout.isatty() else 170))
         print(f"took {time.monotonic() - begin:.1f} s", file=sys.stderr)
+
+
+class _TileCommand(_OptionalValues):
+    alone = {"--plot": "tilings.png"}  # noqa: RUF012 - a constant
+
+
+@app.command(
+    cls=_TileCommand,
+    epilog="Examples:  ascend-sim tile resnet50_conv2_3x3 --kernel grad_input --out tilings/   |   "
+    "ascend-sim tile fp32_keep --chip ascend910b3,ascend910a --time-limit 60 --plot",
+)
+def tile(
+    case: Annotated[str, typer.Argument(help="A case file (.yaml) or the name of a case that ships with the package.")],
+    kernel: Annotated[str | None, typer.Option(help="grad_input or grad_weight; default: both.")] = None,
+    chip: Annotated[str | None, typer.Option(help="Chips, with commas; default: the case's.")] = None,
+    field: Annotated[
+        list[str] | None, typer.Option(help="Fix a field: baseM=256, or grad_input.baseM=256; again for more.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for results.sqlite (the search goes on from there) and best.yaml.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=0, help="New simulations at most, for each kernel.")] = None,
+    time_limit: Annotated[float | None, typer.Option(min=0, help="Seconds at most, for each kernel.")] = None,
+    within: Annotated[
+        float, typer.Option(min=0, max=100, help="Leave out what can be better by less than this many per cent.")
+    ] = 0.0,
+    top: Annotated[int, typer.Option(min=1, help="Tilings in the table.")] = 10,
+    plot: Annotated[Path | None, typer.Option(help="Write cycles against bound and L1 use to this PNG file.")] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    l2: Annotated[
+        str, typer.Option(help="warm: the kernel finds its operands in the L2, as within a call; cold: it does not.")
+    ] = "warm",
+    cube_math_type: Annotated[int | None, typer.Option(help="0 keep, 1 allow down, 2 fp16, 3 hf32.")] = None,
+    deterministic: Annotated[
+        bool | None, typer.Option("--deterministic/--no-deterministic", help="Default: of the chip and profile.")
+    ] = None,
+    conformance: Annotated[str | None, typer.Option(help="documented or library; default: the case's.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one for each CPU.")] = None,
+) -> None:
+    """Search the tiling of a cube kernel that takes the fewest cycles, and show the best beside the simulator's own."""
+    from ascend_sim.ops.case import load_case
+    from ascend_sim.report import tilings as pages
+    from ascend_sim.report.accuracy import check_plot
+    from ascend_sim.search import command
+    from ascend_sim.workers import usable_cores
+
+    progress = _Status()
+    with _errors(json_output):
+        if plot is not None:
+            check_plot(plot)
+        loaded = load_case(case)
+        kernels = command.kernels_of(
+            loaded, chip.split(",") if chip else [loaded.chip], kernel, l2=l2, cube_math_type=cube_math_type,
+            deterministic=deterministic, conformance=conformance,
+        )  # fmt: skip
+        if out is not None:
+            _make_folder(out)
+        try:
+            outcomes = command.run_searches(
+                kernels, field or [], out, jobs=jobs or usable_cores(), limit=limit, seconds=time_limit,
+                within=within / 100, progress=lambda name, state: progress(pages.progress_text(name, state)),
+            )  # fmt: skip
+        finally:
+            progress.close()
+        written = command.write_best(outcomes, out) if out is not None else []
+        if plot is not None:
+            pages.plot(outcomes, plot)
+            written.append(plot)
+        if json_output:
+            print(json.dumps([pages.to_dict(outcome, top) for outcome in outcomes], indent=1))
+        else:
+            console = Console(width=None if sys.stdout.isatty() else 170)
+            for outcome in outcomes:
+                pages.render(outcome, console, top)
+                console.print()
+            if len({outcome.kernel.chip.name for outcome in outcomes}) > 1:
+                pages.compare_chips(outcomes, console)
+            if written:
+                print(f"wrote {', '.join(str(path) for path in written)}")
+        seconds = sum(outcome.seconds for outcome in outcomes)
+        again = sum(outcome.reused for outcome in outcomes)
+        print(f"took {seconds:.1f} s" + (f"; {again} results were there before" if again else ""), file=sys.stderr)
+        if outcomes[-1].reason == "interrupted":
+            raise typer.Exit(130)
+        raise typer.Exit(1 if any(one["findings"] for outcome in outcomes for one in outcome.results) else 0)
 
 
 def main() -> None:

@@ -69,7 +69,9 @@ def cube_call(call: AcceptedCall, chip: ChipSpec, kernel: str) -> CubeCall:
     if kernel == "grad_weight":
         return planner.filter_call()
     if call.transposed:
-        raise SimError("grad_input of a transposed convolution is a forward convolution, whose tiling has no fields to set")
+        raise SimError(
+            "grad_input of a transposed convolution is a forward convolution, whose tiling has no fields to set"
+        )
     return planner.data_call(*planner.dilations())
 
 

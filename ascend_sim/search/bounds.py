@@ -19,9 +19,9 @@ from ascend_sim.isa.cube import Fixpipe, Mmad
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.transfer import DataCopy, Fill
-from ascend_sim.ops.kernels.cube_common import BLOCK_BYTES, CubeCall, WeightLayout
+from ascend_sim.ops.kernels.cube_common import BLOCK_BYTES, CubeCall
 from ascend_sim.ops.kernels.grad_input import contributing_planes
-from ascend_sim.ops.tiling.capacity import is_resident
+from ascend_sim.ops.tiling.capacity import is_resident, k_slice
 from ascend_sim.ops.tiling.fields import (
     FRACTAL,
     SPLIT_GRID,
@@ -161,13 +161,15 @@ class Bounds:
             k = self._k_total(group)
             for n in range(n_start, n_end, tiling.base_n):
                 n_count = min(tiling.base_n, n_end - n)
-                weights = ceil_div(n_count, inp.c0) * inp.c0 * k * inp.itemsize * planes
+                row_bytes = ceil_div(n_count, inp.c0) * inp.c0 * inp.itemsize
+                spans = _cuts(ceil_to(k, k_slice(inp)), tiling.step_kb * tiling.base_k)
+                weights = planes * sum(self._copy(row_bytes * span) for span in spans)
                 loaded = False
                 for m in range(m_start, m_start + m_count, tiling.base_m):
                     rows = min(tiling.base_m, m_start + m_count - m)
                     self._grad_input_tile(work, tiling, times, m, rows, n_count, k, planes)
                     if planes and self._window(m, rows)[0] and not (resident and loaded):
-                        work.mte2 += times * self._copy(weights)
+                        work.mte2 += times * weights
                         loaded = True
         self._grad_input_bytes(work, tiling, resident)
         return work, block, self._grad_input_misses()
@@ -186,7 +188,8 @@ class Bounds:
                 work.steps += steps
                 work.cube += steps * self._mmad(rows, length, n)
                 work.mte1 += steps * (self._left(rows, length, False) + self._right(length, n))
-        work.mte2 += times * planes * load(k // (self.inp.taps * self.inp.c0))
+        spans = _cuts(k, tiling.step_ka * tiling.base_k)
+        work.mte2 += times * planes * sum(load(ceil_div(span, self.inp.taps * self.inp.c0)) for span in spans)
 
     def _k_total(self, group: int) -> int:
         channels = self._call.group_channels(group, self._p.c_out, self.inp.cout_g)
@@ -240,7 +243,7 @@ class Bounds:
                 for start in range(0, n, tiling.single_core_cin)
             )
             work.read += images * columns * sum(sizes) * (k // (inp.taps * inp.c0))
-            work.read += images * loads * n * k * inp.itemsize
+            work.read += images * loads * n * ceil_to(k, k_slice(inp)) * inp.itemsize
             work.written += p.n * p.d_in * n // inp.c0 * pixels * BLOCK_BYTES
 
     def _grad_input_misses(self) -> int:
@@ -294,7 +297,9 @@ class Bounds:
                     work.cube += images * count * self._mmad(channels, length, n_count)
                     left = self._left(ceil_to(channels, inp.c0), length, True)
                     work.mte1 += images * count * (left + self._image(length, n_count))
-                if (images if whole else images // max(task.images, 1)) and (len(spans_a) > 1 or self._many(tiling, task)):
+                if (images if whole else images // max(task.images, 1)) and (
+                    len(spans_a) > 1 or self._many(tiling, task)
+                ):
                     work.mte2 += images * sum(self._copy(size * ceil_div(channels, inp.c0)) for size in spans_a)
                 if len(rows_b) > 1 or self._many(tiling, task):
                     blocks = self._blocks(n_first, n_count)
@@ -328,7 +333,9 @@ class Bounds:
     def _images(self, start: int, count: int, plane: int) -> int:
         """Images of a task that a kernel plane sees."""
         p = self._p
-        depths = (image % p.d_out * p.stride_d - p.pad_front + plane * p.dilation_d for image in range(start, start + count))
+        depths = (
+            image % p.d_out * p.stride_d - p.pad_front + plane * p.dilation_d for image in range(start, start + count)
+        )
         return sum(0 <= depth < p.d_in for depth in depths)
 
     def _pixel_spans(
@@ -344,7 +351,11 @@ class Bounds:
         whole = sum(steps.values()) * base_k >= last - first  # else some loads are left out: count none
         span_a, span_b = step_ka * base_k, step_kb * base_k
         spans_a = [min(span_a, last - start) * BLOCK_BYTES for start in range(first, last, span_a)] if whole else []
-        rows_b = [self._input_rows(start, min(start + span_b, last)) for start in range(first, last, span_b)] if whole else []
+        rows_b = (
+            [self._input_rows(start, min(start + span_b, last)) for start in range(first, last, span_b)]
+            if whole
+            else []
+        )
         return list(steps.items()), spans_a, rows_b
 
     def _input_rows(self, first: int, end: int) -> int:
@@ -359,7 +370,9 @@ class Bounds:
         inp, p = self.inp, self._p
         parts = 1
         if tiling.template != SPLIT_STREAM_K:
-            parts = ceil_div(p.h_out, rows) * (ceil_div(inp.images, images) if tiling.template == SPLIT_GRID else inp.images)
+            parts = ceil_div(p.h_out, rows) * (
+                ceil_div(inp.images, images) if tiling.template == SPLIT_GRID else inp.images
+            )
         work.written += parts * p.c_out * (p.c_in // p.groups) * inp.taps * p.k_d * 4
         if tiling.template not in (SPLIT_GRID, SPLIT_STREAM_K) or images == 1 or inp.real_groups > 1 or p.k_d > 1:
             return
@@ -371,7 +384,7 @@ class Bounds:
                 start, min(rows, p.h_out - start), tiling.base_k, tiling.step_ka, tiling.step_kb
             )
             size_a, size_b = size_a + sum(spans_a), size_b + sum(rows_b) * p.w_in * BLOCK_BYTES
-        cuts_m = [(0, c) for c in _cuts(m, tiling.single_core_m, tiling.base_m)]
+        rows_m = [cut for task in _cuts(m, tiling.single_core_m) for cut in _cuts(task, tiling.base_m)]
         tiles_n = 0
         blocks_n = 0
         for begin in range(0, n, tiling.single_core_n):
@@ -381,21 +394,17 @@ class Bounds:
                 blocks_n += self._blocks(column, min(tiling.base_n, end - column))
         tail = inp.images % images == 1  # a last task of one image may find its tile's rows in L1
         seen = inp.images - tail
-        work.read += seen * size_a * tiles_n * sum(ceil_div(count, inp.c0) for _, count in cuts_m)
-        work.read += seen * size_b * blocks_n * len(cuts_m)
+        work.read += seen * size_a * tiles_n * sum(ceil_div(count, inp.c0) for count in rows_m)
+        work.read += seen * size_b * blocks_n * len(rows_m)
 
     def _grad_weight_misses(self) -> int:
         """Bytes of the input that nobody has read before."""
         return 0
 
 
-def _cuts(total: int, task: int, base: int) -> list[int]:
-    """Sizes of the tiles of all tasks along one side."""
-    found = []
-    for start in range(0, total, task):
-        stop = min(start + task, total)
-        found += [min(base, stop - place) for place in range(start, stop, base)]
-    return found
+def _cuts(total: int, size: int) -> list[int]:
+    """Pieces of `size`, the last one what is left."""
+    return [min(size, total - start) for start in range(0, total, size)]
 
 
 def lowest(bounds: Mapping[str, int]) -> int:

@@ -35,7 +35,7 @@ def least_cycles(program: Program) -> int:
         begin = free[pipe]
         if scalar > begin:
             begin = scalar
-        if kind == LOCAL or kind == TRANSFER:
+        if kind in (LOCAL, TRANSFER):
             begin += cycles
             free[pipe] = begin
             if begin + latency > retired[pipe]:

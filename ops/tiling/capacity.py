@@ -254,7 +254,9 @@ def l0_base_k(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput) -> i
     return floor_to(min(a, b), FRACTAL)
 
 
-_BLOCK_FIELDS = [name for name in GradInputTiling.VENDOR if name.startswith(("base_", "step_")) or name.endswith("_buffers")]
+_BLOCK_FIELDS = [
+    name for name in GradInputTiling.VENDOR if name.startswith(("base_", "step_")) or name.endswith("_buffers")
+]
 
 
 def _check_block(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput) -> None:

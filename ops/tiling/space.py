@@ -184,7 +184,7 @@ def _grid_tasks(start: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iter
     totals = (m, n, inp.images, height * width)
     shapes = []
     for shape in product(*axes):
-        parts = [ceil_div(total, part) for total, part in zip((m, n, inp.images, height * width), shape, strict=True)]
+        parts = [ceil_div(total, part) for total, part in zip(totals, shape, strict=True)]
         tasks = inp.real_groups * inp.problem.k_d * math.prod(parts)
         if "single_core_k" in given or parts[-1] == 1 or tasks < parts[-1] * inp.cores:
             shapes.append((tasks, ceil_div(tasks, inp.cores) * math.prod(shape), shape))

@@ -1,0 +1,70 @@
+"""The grid of tilings: all of it fits, each is one that a user can set, fixed fields stay."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiling_problems import RESNET, conv2d, on_910b
+
+from ascend_sim.errors import TilingError
+from ascend_sim.ops.tiling.capacity import check_grad_input, check_grad_weight
+from ascend_sim.ops.tiling.choose import choose_grad_input, choose_grad_weight
+from ascend_sim.ops.tiling.space import even_parts, settable, tilings_that_fit
+
+CHOOSE = {"grad_input": choose_grad_input, "grad_weight": choose_grad_weight}
+CHECK = {"grad_input": check_grad_input, "grad_weight": check_grad_weight}
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.sampled_from(["grad_input", "grad_weight"]),
+    st.integers(1, 5), st.integers(1, 150), st.integers(1, 200), st.integers(3, 20), st.integers(1, 3),
+    st.sampled_from([2, 4]), st.booleans(), st.integers(0, 10),
+)  # fmt: skip
+def test_a_user_can_set_what_the_grid_has(
+    kernel: str, n: int, c_in: int, c_out: int, size: int, k: int, itemsize: int, deterministic: bool, skip: int
+) -> None:
+    inp = on_910b(conv2d(n, c_in, c_out, size, k), itemsize=itemsize, deterministic=deterministic)
+    found = list(islice(tilings_that_fit(kernel, inp), 400))
+    assert found and len(set(found)) == len(found)
+    for tiling in found[skip::37]:
+        CHECK[kernel](tiling, inp)  # type: ignore[operator]
+        assert CHOOSE[kernel](inp, settable(tiling)) == tiling  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("kernel", ["grad_input", "grad_weight"])
+def test_the_own_choice_lies_in_reach(kernel: str) -> None:
+    """Its own fields given back are a tiling with the same block."""
+    inp = on_910b(conv2d(2, 32, 32, 14, 3))
+    own = CHOOSE[kernel](inp)  # type: ignore[operator]
+    again = CHOOSE[kernel](inp, settable(own))  # type: ignore[operator]
+    assert (
+        again == own.but(source="manual", bl1_bound=again.bl1_bound)
+        if kernel == "grad_weight"
+        else own.but(source="manual")
+    )
+
+
+def test_fixed_fields_need_not_lie_on_the_grid() -> None:
+    inp = on_910b(RESNET)
+    found = list(tilings_that_fit("grad_input", inp, {"baseM": 208, "baseK": 16, "singleCoreM": 56 * 9}))
+    assert found
+    assert {(t.base_m, t.base_k, t.single_core_m) for t in found} == {(208, 16, 504)}
+    assert len({(t.base_n, t.al1_buffers, t.step_ka) for t in found}) > 4
+
+
+@pytest.mark.parametrize(
+    "fields", [{"baseQ": 1}, {"weightsResident": 1}, {"baseM": 8}, {"baseM": -16}, {"stepKa": True}]
+)
+def test_fields_that_nobody_can_set_are_refused(fields: dict[str, int]) -> None:
+    with pytest.raises(TilingError):
+        list(tilings_that_fit("grad_input", on_910b(RESNET), fields))
+
+
+def test_even_parts_by_hand() -> None:
+    assert even_parts(7) == [7, 4, 3, 2, 1]
+    assert even_parts(100, 16) == [112, 64, 48, 32, 16]
+    assert even_parts(1, 16) == [16]

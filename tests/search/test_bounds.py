@@ -1,0 +1,93 @@
+"""Bounds against the programs that they describe, and against what was simulated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from searched import CHIPS, KERNELS, kernel, problems
+
+from ascend_sim.engine.engine import Engine
+from ascend_sim.errors import AclnnError
+from ascend_sim.isa.base import PIPE_INDEX
+from ascend_sim.kernel.program import Program
+from ascend_sim.ops.split_plan import cube_call
+from ascend_sim.search.bounds import Bounds
+from ascend_sim.search.chain import least_cycles
+from ascend_sim.search.kernel import CubeKernel
+
+
+def pick(draw: st.DataObject, found: CubeKernel) -> tuple[Any, Any]:
+    """One tiling of the grid."""
+    tilings = list(found.tilings())
+    return tilings[draw.draw(st.integers(0, len(tilings) - 1))]
+
+
+def made(name: str, chip: str, problem: dict[str, Any], l2: str = "warm") -> CubeKernel:
+    """The kernel, where the chip's operator takes the problem."""
+    try:
+        return kernel(name, chip, l2, **problem)
+    except AclnnError:
+        assume(False)
+        raise
+
+
+@settings(max_examples=25, deadline=None)
+@given(KERNELS, CHIPS, problems(), st.sampled_from(["warm", "cold"]), st.data())
+def test_no_tiling_beats_its_bounds(
+    name: str, chip: str, problem: dict[str, Any], l2: str, draw: st.DataObject
+) -> None:
+    found = made(name, chip, problem, l2)
+    fields, tiling = pick(draw, found)
+    result = found.simulate(fields)
+    assert max(found.bounds().of(tiling).values()) <= result["cycles"]
+    assert found.sharper_bound(fields, tiling) <= result["cycles"]
+    assert not result["findings"]
+
+
+def work_of(program: Program, pipe: str) -> float:
+    """Cycles on a pipe with the shorter heads, row by row of the program."""
+    table, total = program.table, 0.0
+    for index in program.rows[:, 0].tolist():
+        if table.pipes[index] == PIPE_INDEX[pipe]:
+            cost, access = table.costs[index], table.accesses[index]
+            total += min(cost.head_first, cost.head_stream) + cost.work
+            total += access.region.total / access.rate if access else 0.0
+    return total
+
+
+@settings(max_examples=25, deadline=None)
+@given(KERNELS, problems(), st.data())
+def test_the_work_of_a_block_is_that_of_its_program(name: str, problem: dict[str, Any], draw: st.DataObject) -> None:
+    """The tile-by-tile description against the kernel itself, on the split architecture."""
+    found = kernel(name, **problem)
+    fields, tiling = pick(draw, found)
+    bounds = Bounds(cube_call(found.call, found.chip, name), cold=False)
+    work, block, _ = (bounds._grad_input if name == "grad_input" else bounds._grad_weight)(tiling)
+    _, task = found.launch(fields)
+    program = task.build(block)[0]
+    only_padding = problem["pad"] > problem["k"] - 1  # tiles of zeros: their few instructions are not in the bound
+    for pipe, ours in (("M", work.cube), ("MTE1", work.mte1), ("MTE2", work.mte2), ("FIX", work.out)):
+        real = work_of(program, pipe)
+        assert ours <= real * (1 + 1e-9)
+        held = pipe == "MTE2" and name == "grad_weight"  # what L1 holds from tile to tile is left out
+        if not held and not only_padding:
+            assert np.isclose(ours, real, rtol=1e-9), pipe
+
+
+@settings(max_examples=10, deadline=None)
+@given(KERNELS, problems(), st.data())
+def test_the_chain_of_a_block_is_close_to_its_time_without_sharing(
+    name: str, problem: dict[str, Any], draw: st.DataObject
+) -> None:
+    """Without shared GM only queues, longer heads and the L2's lines are missing from it."""
+    found = kernel(name, **problem)
+    device, task = found.launch(pick(draw, found)[0])
+    for run in Engine(device, shared_gm=False).run([task]).programs:
+        if run.program.core_kind != "AIV":
+            least, real = least_cycles(run.program), run.finish - run.begin
+            assert least <= real
+            if task.core_kind != "MIX":
+                assert least >= 0.8 * real - 200

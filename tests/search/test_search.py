@@ -1,0 +1,189 @@
+"""The search: the same optimum as simulating everything, limits, and going on after an end of any kind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from searched import KERNELS, kernel, problems
+
+from ascend_sim.errors import SimError, TilingError
+from ascend_sim.ops.case import load_case
+from ascend_sim.ops.tiling.space import settable
+from ascend_sim.search.command import kernels_of, parse_fields
+from ascend_sim.search.search import State, search
+from ascend_sim.search.store import Store
+
+SMALL = {"n": 2, "c_in": 16, "c_out": 32, "size": 5}
+FEW = {"al1Pbuffer": 2, "cl0Pbuffer": 1}
+"""Fields that keep the space of a small problem small."""
+
+
+@settings(max_examples=10, deadline=None)
+@given(KERNELS, problems())
+def test_the_best_is_that_of_simulating_every_tiling(name: str, problem: dict[str, Any]) -> None:
+    found = kernel(name, **problem)
+    own = found.simulate({})["tiling"]
+    fixed = FEW | {field: own[field] for field in ("baseN", "baseK", "bl1Pbuffer")}
+    cycles = [found.simulate(fields)["cycles"] for fields, _ in found.tilings(fixed)]
+    outcome = search(found, fixed)
+    assert outcome.best["cycles"] == min(cycles)
+    assert outcome.open == 0 and outcome.reason == "done"
+    assert outcome.fit - len(cycles) in (0, 1)  # the own choice may lie off the grid
+    assert outcome.sentence == f"{outcome.fit:,} fit, {len(outcome.results):,} simulated, the rest cannot be better"
+
+
+def test_the_best_is_never_slower_than_the_own_choice_and_can_be_set() -> None:
+    found = kernel("grad_input", **SMALL)
+    outcome = search(found, FEW)
+    assert outcome.best["cycles"] <= outcome.own["cycles"]
+    assert found.simulate(outcome.best["fields"])["cycles"] == outcome.best["cycles"]
+    assert [result["cycles"] for result in outcome.results] == sorted(result["cycles"] for result in outcome.results)
+    assert all(result["bound"] <= result["cycles"] for result in outcome.results)
+    assert len(outcome.results) < outcome.fit, "the bounds ruled nothing out"
+
+
+def test_two_processes_find_what_one_finds() -> None:
+    found = kernel("grad_weight", **SMALL)
+    assert search(found, FEW, jobs=2).best["cycles"] == search(found, FEW).best["cycles"]
+
+
+def test_limits_say_how_much_better_the_rest_might_be() -> None:
+    found = kernel("grad_input", **SMALL)
+    outcome = search(found, limit=1)
+    assert outcome.reason == "limit" and len(outcome.results) == 2 and outcome.open > 0
+    assert outcome.least is not None and outcome.least < outcome.best["cycles"]
+    gap = 100 * (1 - outcome.least / outcome.best["cycles"])
+    assert outcome.sentence.endswith(f"{outcome.open:,} might be better, by at most {gap:.1f} %")
+    assert search(found, seconds=0.0).reason == "time"
+    near = search(found, within=0.5)
+    assert near.reason == "done" and len(near.results) == 1
+    assert near.sentence.endswith("the rest cannot be better by more than 50 %")
+
+
+def test_an_interrupt_keeps_what_was_found(tmp_path: Path) -> None:
+    found = kernel("grad_input", **SMALL)
+    store = Store(found, tmp_path / "results.sqlite")
+
+    def stop(state: State) -> None:
+        if state.simulated == 4:
+            raise KeyboardInterrupt
+
+    outcome = search(found, store=store, progress=stop)
+    assert outcome.reason == "interrupted" and len(outcome.results) == 4
+    again = search(found, store=store, limit=3)
+    assert again.reused == 4 and len(again.results) == 7
+
+
+def test_fixed_fields_hold_for_the_best_and_not_for_the_own_choice() -> None:
+    found = kernel("grad_input", **SMALL)
+    outcome = search(found, {"baseM": 32, "baseN": 16})
+    assert {(r["fields"]["baseM"], r["fields"]["baseN"]) for r in outcome.results} == {(32, 16)}
+    assert outcome.own["fields"]["baseM"] != 32
+    with pytest.raises(TilingError, match=r"L0C: baseM\*baseN\*4"):
+        search(found, {"baseM": 4096, "baseN": 16, "baseK": 16})
+
+
+def test_a_store_keeps_searches_apart(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    for other in (
+        kernel("grad_input", **SMALL), kernel("grad_weight", **SMALL), kernel("grad_input", l2="cold", **SMALL),
+        kernel("grad_input", chip="ascend910b4", **SMALL), kernel("grad_input", **SMALL | {"n": 3}),
+    ):  # fmt: skip
+        store = Store(other, path)
+        assert store.results() == {}
+        store.add("x", {"cycles": 1})
+        store.add("x", {"cycles": 2})
+        store.close()
+        assert Store(other, path).results() == {"x": {"cycles": 1}}
+
+
+def test_another_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    path.write_text(
+        "this is a text and not a database, of more than a hundred bytes so that nobody mistakes it for an empty one"
+    )
+    with pytest.raises(SimError, match=r"results\.sqlite: cannot be used as a file of search results: file is not"):
+        Store(kernel("grad_input", **SMALL), path)
+    assert path.read_text().startswith("this is a text")
+
+
+def rows(path: Path) -> list[tuple[Any, ...]]:
+    """Every result in the order in which it was written."""
+    with sqlite3.connect(path) as database:
+        return database.execute("select rowid, search, tiling, data from results order by rowid").fetchall()
+
+
+def test_a_killed_search_goes_on_where_it_was(tmp_path: Path) -> None:
+    """SIGKILL in the middle: what was finished is there, once, and is not simulated again."""
+    command = [
+        sys.executable, "-m", "ascend_sim", "tile", "fp32_keep", "--kernel", "grad_input", "--out", str(tmp_path),
+        "--field", "baseM=48,baseK=48,cl0Pbuffer=1,al1Pbuffer=2,stepKa=3", "--jobs", "2", "--json",
+    ]  # fmt: skip
+    path = tmp_path / "results.sqlite"
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        deadline = time.monotonic() + 60
+        while (not path.exists() or _count(path) < 5) and time.monotonic() < deadline:
+            assert process.poll() is None, "it ended before it could be killed"
+            time.sleep(0.01)
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    before = rows(path)
+    assert len(before) >= 5
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    after = rows(path)
+    assert after[: len(before)] == before and len(after) > len(before)
+    assert len({row[1:3] for row in after}) == len(after)
+    assert (
+        f"{len(before) - 1} results were there before" in done.stderr
+    )  # all but the own choice, which has another baseM
+    (found,) = kernels_of(load_case("fp32_keep"), ["ascend910b3"], "grad_input")
+    fixed = parse_fields(["baseM=48,baseK=48,cl0Pbuffer=1,al1Pbuffer=2,stepKa=3"], ["grad_input"])["grad_input"]
+    alone = search(found, fixed)
+    best = min(int(row[0]) for row in _cycles(path))
+    assert alone.best["cycles"] == best
+
+
+def _cycles(path: Path) -> list[tuple[Any, ...]]:
+    with sqlite3.connect(path) as database:
+        return database.execute("select cycles from results where tiling != 'own'").fetchall()
+
+
+def _count(path: Path) -> int:
+    try:
+        with sqlite3.connect(path) as database:
+            return int(database.execute("select count(*) from results").fetchone()[0])
+    except sqlite3.OperationalError:  # its tables are not there yet
+        return 0
+
+
+def test_the_own_choice_given_back_is_the_same_kernel() -> None:
+    for name in ("grad_input", "grad_weight"):
+        found = kernel(name, **SMALL)
+        outcome = search(found, limit=0)
+        assert found.simulate(outcome.own["fields"])["cycles"] == outcome.own["cycles"]
+        assert set(outcome.own["fields"]) == set(settable(next(found.tilings())[1]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size, channels", [(56, 64), (28, 128), (14, 256), (7, 512)])
+@pytest.mark.parametrize("name", ["grad_input", "grad_weight"])
+def test_resnet50_is_never_slower_than_the_own_choice(name: str, size: int, channels: int) -> None:
+    """The 3x3 layers with stride 1, batch 32; the time it took is in docs/tiling-search.md."""
+    found = kernel(name, n=32, c_in=channels, c_out=channels, size=size)
+    outcome = search(found, jobs=2, seconds=60)
+    print(
+        f"{name} {channels}x{size}x{size}: {outcome.sentence}; {outcome.own['cycles']:,} -> {outcome.best['cycles']:,}"
+    )
+    assert outcome.best["cycles"] <= outcome.own["cycles"]

@@ -1,0 +1,72 @@
+"""`ascend-sim tile` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from ascend_sim.cli import app
+
+QUICK = ["--kernel", "grad_input", "--jobs", "1", "--field", "baseN=16,al1Pbuffer=2,bl1Pbuffer=2,cl0Pbuffer=1"]
+
+
+def tile(*arguments: str, case: str = "document_example_2d") -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["tile", case, *arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_the_best_can_be_run(tmp_path: Path) -> None:
+    code, text, _ = tile(*QUICK, "--out", str(tmp_path), "--plot", str(tmp_path / "a.png"))
+    assert code == 0
+    assert "the rest cannot be better" in text and "own: the simulator's own choice (stand-in)" in text
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    best = yaml.safe_load((tmp_path / "best.yaml").read_text())
+    assert best["grad_input"]["baseN"] == 16
+    arguments = ["run", "document_example_2d", "--mode", "timing", "--json", "--tiling", str(tmp_path / "best.yaml")]
+    report = json.loads(CliRunner().invoke(app, arguments).stdout)
+    (kernel,) = (kernel for kernel in report["kernels"] if kernel["name"] == "grad_input")
+    assert kernel["tiling_source"] == "manual"
+    assert {name: kernel["tiling"][name] for name in best["grad_input"]} == best["grad_input"]
+
+
+def test_chips_side_by_side_as_json(tmp_path: Path) -> None:
+    code, text, _ = tile(*QUICK, "--chip", "ascend910b3,ascend910b4", "--json", "--top", "1", "--out", str(tmp_path))
+    assert code == 0
+    found = json.loads(text)
+    assert [search["chip"] for search in found] == ["ascend910b3", "ascend910b4"]
+    assert all(len(search["best"]) == 1 and search["might_be_better"] == 0 for search in found)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "results.sqlite", "best-ascend910b3.yaml", "best-ascend910b4.yaml"
+    }  # fmt: skip
+    _, text, said = tile(*QUICK, "--chip", "ascend910b3,ascend910b4", "--out", str(tmp_path))
+    assert "Chips side by side" in text and "results were there before" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--kernel", "grad_bias"], "--kernel grad_bias: allowed are grad_input and grad_weight"),
+        (["--field", "baseM"], "--field 'baseM': allowed is FIELD=WHOLE NUMBER"),
+        (["--field", "baseM=16,baseM=32"], "grad_input.baseM is given twice"),
+        (["--field", "grad_weight.baseM=16", "--kernel", "grad_input"], "grad_weight is not searched"),
+        (["--field", "grad_input.baseQ=16"], "unknown tiling field baseQ; allowed: baseM"),
+        (["--field", "grad_input.baseM=4096"], "L0A: baseM*baseK*2*al0Pbuffer"),
+        (["--l2", "hot"], "l2 'hot': allowed are cold and warm"),
+        (["--plot", "a.pdf"], "--plot a.pdf: give a file that ends in .png"),
+        (["--chip", "ascend910z"], "'ascend910z' is not a known chip"),
+        (["--out", "/dev/null"], "--out /dev/null: there is a file of that name"),
+    ],
+)
+def test_wrong_input_is_one_line(arguments: list[str], words: str) -> None:
+    code, text, said = tile(*arguments, "--jobs", "1")
+    assert code == 2 and text == ""
+    assert words in said and said.count("\n") == 1
+
+
+def test_a_transposed_call_has_no_tiling_of_grad_input() -> None:
+    code, _, said = tile("--kernel", "grad_input", case="transposed_2d")
+    assert code == 2 and "forward convolution, whose tiling has no fields" in said
