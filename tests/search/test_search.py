@@ -83,7 +83,7 @@ def test_fixed_fields_hold_for_the_best_and_not_for_the_own_choice() -> None:
     outcome = search(found, {"baseM": 16, "baseN": 16, "baseK": 48} | FEW, limit=4)
     assert {(r["fields"]["baseM"], r["fields"]["baseN"]) for r in outcome.results} == {(16, 16)}
     assert outcome.own["fields"]["baseM"] != 16
-    with pytest.raises(TilingError, match=r"L0C: baseM\*baseN\*4"):
+    with pytest.raises(TilingError, match=r"L0A: baseM\*baseK\*2"):
         search(found, {"baseM": 4096, "baseN": 16, "baseK": 16})
 
 
