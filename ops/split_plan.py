@@ -65,6 +65,8 @@ def cube_call(call: AcceptedCall, chip: ChipSpec, kernel: str) -> CubeCall:
     if kernel not in call.outputs or call.empty:
         there = ", ".join(name for name in ("grad_input", "grad_weight") if name in call.outputs and not call.empty)
         raise SimError(f"this call has no cube kernel {kernel!r}; it has {there or 'none'}")
+    if kernel in matmul_routes(call):
+        raise SimError(f"{kernel} of this call is a MatMul on {chip.name}, whose tilings are not searched")
     planner = _Planner(call, chip)
     if kernel == "grad_weight":
         return planner.filter_call()

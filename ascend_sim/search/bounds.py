@@ -1,6 +1,6 @@
 """Cycles that a tiling cannot go below, from its numbers alone: no program is built.
 
-For the core with the most tasks: the work of each pipe with the shortest heads, transfers at the speed of their port; and
+For the core with the most work: the cycles of each pipe with the shortest heads, transfers at the speed of their port; and
 the cube together with whatever cannot overlap it, where L0 or L0C have one buffer. For the chip: the bytes through the L2,
 and over HBM when the L2 is cold. All of them count from the launch of the kernel to its end, like the simulated cycles.
 
@@ -10,7 +10,7 @@ What the kernels do with a tiling is told here a second time, tile by tile. Test
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -41,7 +41,7 @@ Tiling = GradInputTiling | GradWeightTiling
 
 @dataclass
 class _Work:
-    """Cycles of one core by pipe, and bytes that the whole chip moves."""
+    """Cycles of one block by pipe."""
 
     cube: float = 0
     mte1: float = 0
@@ -49,15 +49,28 @@ class _Work:
     out: float = 0
     tiles: int = 0
     steps: int = 0
+
+
+@dataclass
+class _Moved:
+    """Bytes that all blocks move through the L2."""
+
     read: int = 0
     written: int = 0
 
 
-def busiest_block(tiling: Tiling, tasks: int) -> int:
-    """The block that is dispatched last among those with the most tasks."""
+_Parts = tuple[int, Callable[[int], _Work], _Moved, int]
+"""Tasks of a tiling, the work of a block, what all blocks move, and how much of it the L2 cannot have."""
+
+
+def _candidates(tiling: Tiling, tasks: int) -> set[int]:
+    """Blocks one of which has the most to do: the first, and the last of those with the most tasks.
+
+    The tasks of the last blocks are often the short ones at the edges.
+    """
     if isinstance(tiling, GradWeightTiling) and tiling.stream_k_type != STREAM_NONE:
-        return max(tasks % tiling.block_dim * tiling.core_stream_k, 1) - 1
-    return (tasks % tiling.block_dim or min(tiling.block_dim, tasks)) - 1
+        return {0, max(tasks % tiling.block_dim * tiling.core_stream_k, 1) - 1}
+    return {0, (tasks % tiling.block_dim or min(tiling.block_dim, tasks)) - 1}
 
 
 _CACHED = (
@@ -78,21 +91,36 @@ class Bounds:
 
     def of(self, tiling: Tiling) -> dict[str, int]:
         """Least cycles by what bounds the tiling: "cube", "mte1", "mte2", the way out of L0C, "L2 read", "L2 write", "HBM"."""
+        return self.with_block(tiling)[0]
+
+    def with_block(self, tiling: Tiling) -> tuple[dict[str, int], int]:
+        """The bounds, and the block whose work is the most."""
         if isinstance(tiling, GradInputTiling):
-            work, block, missed = self._grad_input(tiling)
+            tasks, work_of, moved, missed = self._grad_input(tiling)
         else:
-            work, block, missed = self._grad_weight(tiling)
+            tasks, work_of, moved, missed = self._grad_weight(tiling)
+        chip = self.chip
+        per_block = {
+            block: self._of_block(tiling, block, work_of(block)) for block in sorted(_candidates(tiling, tasks))
+        }
+        block = max(per_block, key=lambda block: max(per_block[block].values()))
+        bounds, start = dict(per_block[block]), self.start(0)
+        bounds["L2 read"] = start + int(moved.read / chip.l2_read_bytes_per_cycle())
+        bounds["L2 write"] = start + int(moved.written / chip.l2_write_bytes_per_cycle())
+        if self._cold:
+            bounds["HBM"] = start + int(missed / chip.hbm_bytes_per_cycle())
+        return bounds, block
+
+    def start(self, block: int) -> int:
+        """The earliest cycle after the launch at which a block can issue its first instruction."""
         chip, launch = self.chip, self.chip.launch
         kind: Any = self._call.core_kind
         start = chip.cycles(launch.task_overhead_us[kind]) + chip.cycles(launch.core_start_us[kind])
-        late = start + block % chip.cores.aic * chip.cycles(launch.block_us.get(kind, 0.0))
+        return start + block % chip.cores.aic * chip.cycles(launch.block_us.get(kind, 0.0))
+
+    def _of_block(self, tiling: Tiling, block: int, work: _Work) -> dict[str, int]:
         found = {"cube": work.cube + self._serial(tiling, work), "mte1": work.mte1, "mte2": work.mte2, "out": work.out}
-        bounds = {name: late + int(cycles) for name, cycles in found.items()}
-        bounds["L2 read"] = start + int(work.read / chip.l2_read_bytes_per_cycle())
-        bounds["L2 write"] = start + int(work.written / chip.l2_write_bytes_per_cycle())
-        if self._cold:
-            bounds["HBM"] = start + int(missed / chip.hbm_bytes_per_cycle())
-        return bounds
+        return {name: self.start(block) + int(cycles) for name, cycles in found.items()}
 
     def _serial(self, tiling: Tiling, work: _Work) -> float:
         """What the cube waits for: the way out of every tile with one buffer of L0C, the loads of each step with one of L0."""
@@ -146,13 +174,15 @@ class Bounds:
 
     # -- grad_input ----------------------------------------------------------------------------------------------------
 
-    def _grad_input(self, tiling: GradInputTiling) -> tuple[_Work, int, int]:
+    def _grad_input(self, tiling: GradInputTiling) -> _Parts:
         inp, p = self.inp, self._p
-        work = _Work()
-        pixels, channels = p.h_in * p.w_in, inp.cin1 * inp.c0
-        m_parts, n_parts = ceil_div(pixels, tiling.single_core_m), ceil_div(channels, tiling.single_core_cin)
-        block = busiest_block(tiling, inp.real_groups * m_parts * n_parts * p.n * p.d_in)
-        resident = is_resident(tiling, inp)
+        m_parts = ceil_div(p.h_in * p.w_in, tiling.single_core_m)
+        tasks = inp.real_groups * m_parts * ceil_div(inp.cin1 * inp.c0, tiling.single_core_cin) * p.n * p.d_in
+        moved = self._grad_input_bytes(tiling)
+        return tasks, lambda block: self._grad_input_work(tiling, block), moved, self._grad_input_misses()
+
+    def _grad_input_work(self, tiling: GradInputTiling, block: int) -> _Work:
+        inp, work, resident = self.inp, _Work(), is_resident(tiling, self.inp)
         found: Counter[tuple[int, ...]] = Counter()
         for task in grad_input_tasks(tiling, inp, block):
             n_end = self._channels_end(task.group, task.n_start + task.n_count)
@@ -171,8 +201,7 @@ class Bounds:
                     if planes and self._window(m, rows)[0] and not (resident and loaded):
                         work.mte2 += times * weights
                         loaded = True
-        self._grad_input_bytes(work, tiling, resident)
-        return work, block, self._grad_input_misses()
+        return work
 
     def _grad_input_tile(
         self, work: _Work, tiling: GradInputTiling, times: int, m: int, rows: int, n: int, k: int, planes: int
@@ -224,9 +253,8 @@ class Bounds:
 
         return window.rows, size, cache(load)
 
-    def _grad_input_bytes(self, work: _Work, tiling: GradInputTiling, resident: bool) -> None:
-        """What all cores read and write."""
-        inp, p = self.inp, self._p
+    def _grad_input_bytes(self, tiling: GradInputTiling) -> _Moved:
+        inp, p, moved, resident = self.inp, self._p, _Moved(), is_resident(tiling, self.inp)
         images = p.n * sum(self._depth_planes(depth) for depth in range(p.d_in))
         pixels = p.h_in * p.w_in
         tiles = [
@@ -242,9 +270,10 @@ class Bounds:
                 ceil_div(min(tiling.single_core_cin, n - start), tiling.base_n)
                 for start in range(0, n, tiling.single_core_cin)
             )
-            work.read += images * columns * sum(sizes) * (k // (inp.taps * inp.c0))
-            work.read += images * loads * n * ceil_to(k, k_slice(inp)) * inp.itemsize
-            work.written += p.n * p.d_in * n // inp.c0 * pixels * BLOCK_BYTES
+            moved.read += images * columns * sum(sizes) * (k // (inp.taps * inp.c0))
+            moved.read += images * loads * n * ceil_to(k, k_slice(inp)) * inp.itemsize
+            moved.written += p.n * p.d_in * n // inp.c0 * pixels * BLOCK_BYTES
+        return moved
 
     def _grad_input_misses(self) -> int:
         """Bytes of gradOutput and weights that nobody has read before."""
@@ -255,22 +284,21 @@ class Bounds:
 
     # -- grad_weight ---------------------------------------------------------------------------------------------------
 
-    def _grad_weight(self, tiling: GradWeightTiling) -> tuple[_Work, int, int]:
+    def _grad_weight(self, tiling: GradWeightTiling) -> _Parts:
         inp = self.inp
-        work = _Work()
         m, _, n = gemm(inp, tiling.split_kd)
         rows, images = self._rows(tiling), self._batch(tiling)
         lanes = inp.real_groups * (self._p.k_d if tiling.split_kd else 1)
-        total = lanes * ceil_div(m, tiling.single_core_m) * ceil_div(n, tiling.single_core_n)
-        total *= ceil_div(self._p.h_out, rows) * ceil_div(inp.images, images)
-        block = busiest_block(tiling, total)
-        found: Counter[GradWeightTask] = Counter()
-        for task in grad_weight_tasks(tiling, inp, block):
-            found[task] += 1
-        for task, times in found.items():
-            self._grad_weight_work(work, tiling, task, times)
-        self._grad_weight_bytes(work, tiling, rows, images)
-        return work, block, self._grad_weight_misses()
+        tasks = lanes * ceil_div(m, tiling.single_core_m) * ceil_div(n, tiling.single_core_n)
+        tasks *= ceil_div(self._p.h_out, rows) * ceil_div(inp.images, images)
+
+        def work_of(block: int) -> _Work:
+            work = _Work()
+            for task in grad_weight_tasks(tiling, inp, block):
+                self._grad_weight_work(work, tiling, task)
+            return work
+
+        return tasks, work_of, self._grad_weight_bytes(tiling, rows, images), 0
 
     def _rows(self, tiling: GradWeightTiling) -> int:
         return min(max(tiling.single_core_k // self._p.w_out, 1), self._p.h_out)
@@ -278,7 +306,7 @@ class Bounds:
     def _batch(self, tiling: GradWeightTiling) -> int:
         return self.inp.images if tiling.template == SPLIT_STREAM_K else tiling.single_core_batch
 
-    def _grad_weight_work(self, work: _Work, tiling: GradWeightTiling, task: GradWeightTask, times: int) -> None:
+    def _grad_weight_work(self, work: _Work, tiling: GradWeightTiling, task: GradWeightTask) -> None:
         inp, p = self.inp, self._p
         whole = tiling.template in (SPLIT_GRID, SPLIT_STREAM_K)
         columns, rows = self._tiles(tiling, task)
@@ -286,28 +314,23 @@ class Bounds:
             task.row_start, task.rows, tiling.base_k, tiling.step_ka, tiling.step_kb
         )
         atomic = tiling.template != SPLIT_STREAM_K and task.slot is None
-        added = times * (1 if whole else task.images)
+        parts = 1 if whole else task.images
+        many = whole and task.images > 1  # then L1 holds nothing from one tile to the next
         for plane, n_first, n_count in columns:
-            images = times * self._images(task.image_start, task.images, plane)
+            images = self._images(task.image_start, task.images, plane)
             for channels in rows:
-                work.tiles += added
-                work.out += added * self._drain(ceil_to(channels, FRACTAL), n_count, "float32", atomic)
+                work.tiles += parts
+                work.out += parts * self._drain(ceil_to(channels, FRACTAL), n_count, "float32", atomic)
                 for length, count in steps:
                     work.steps += images * count
                     work.cube += images * count * self._mmad(channels, length, n_count)
                     left = self._left(ceil_to(channels, inp.c0), length, True)
                     work.mte1 += images * count * (left + self._image(length, n_count))
-                if (images if whole else images // max(task.images, 1)) and (
-                    len(spans_a) > 1 or self._many(tiling, task)
-                ):
+                if many or len(spans_a) > 1:
                     work.mte2 += images * sum(self._copy(size * ceil_div(channels, inp.c0)) for size in spans_a)
-                if len(rows_b) > 1 or self._many(tiling, task):
+                if many or len(rows_b) > 1:
                     blocks = self._blocks(n_first, n_count)
                     work.mte2 += images * sum(self._copy(held * p.w_in * BLOCK_BYTES * blocks) for held in rows_b)
-
-    def _many(self, tiling: GradWeightTiling, task: GradWeightTask) -> bool:
-        """Whether a tile sees several images, so that L1 holds nothing for the next tile."""
-        return task.images > 1 and tiling.template in (SPLIT_GRID, SPLIT_STREAM_K)
 
     def _blocks(self, first: int, count: int) -> int:
         """C0 blocks of input behind columns `first` .. of a plane."""
@@ -365,17 +388,17 @@ class Bounds:
         bottom = (end - 1) // p.w_out * p.stride_h - p.pad_up + (p.k_h - 1) * p.dilation_h
         return min(bottom, p.h_in - 1) - max(top, 0) + 1
 
-    def _grad_weight_bytes(self, work: _Work, tiling: GradWeightTiling, rows: int, images: int) -> None:
-        """What all cores read, where L1 holds nothing between tiles, and what they write: dW for each part of the sum."""
-        inp, p = self.inp, self._p
+    def _grad_weight_bytes(self, tiling: GradWeightTiling, rows: int, images: int) -> _Moved:
+        """Reads where L1 holds nothing between tiles, and writes: dW for each part of the sum."""
+        inp, p, moved = self.inp, self._p, _Moved()
         parts = 1
         if tiling.template != SPLIT_STREAM_K:
             parts = ceil_div(p.h_out, rows) * (
                 ceil_div(inp.images, images) if tiling.template == SPLIT_GRID else inp.images
             )
-        work.written += parts * p.c_out * (p.c_in // p.groups) * inp.taps * p.k_d * 4
+        moved.written += parts * p.c_out * (p.c_in // p.groups) * inp.taps * p.k_d * 4
         if tiling.template not in (SPLIT_GRID, SPLIT_STREAM_K) or images == 1 or inp.real_groups > 1 or p.k_d > 1:
-            return
+            return moved
         m, _, n = gemm(inp, tiling.split_kd)
         m, n = min(m, p.c_out), min(n, ceil_div(p.c_in, inp.c0) * inp.taps * inp.c0)
         size_a = size_b = 0
@@ -394,19 +417,11 @@ class Bounds:
                 blocks_n += self._blocks(column, min(tiling.base_n, end - column))
         tail = inp.images % images == 1  # a last task of one image may find its tile's rows in L1
         seen = inp.images - tail
-        work.read += seen * size_a * tiles_n * sum(ceil_div(count, inp.c0) for count in rows_m)
-        work.read += seen * size_b * blocks_n * len(rows_m)
-
-    def _grad_weight_misses(self) -> int:
-        """Bytes of the input that nobody has read before."""
-        return 0
+        moved.read += seen * size_a * tiles_n * sum(ceil_div(count, inp.c0) for count in rows_m)
+        moved.read += seen * size_b * blocks_n * len(rows_m)
+        return moved
 
 
 def _cuts(total: int, size: int) -> list[int]:
     """Pieces of `size`, the last one what is left."""
     return [min(size, total - start) for start in range(0, total, size)]
-
-
-def lowest(bounds: Mapping[str, int]) -> int:
-    """The bound that holds: the highest."""
-    return max(bounds.values())

@@ -18,7 +18,7 @@ from ascend_sim.ops.split_plan import cube_call
 from ascend_sim.ops.tiling.capacity import grad_input_l1, grad_weight_l1
 from ascend_sim.ops.tiling.space import TILINGS, settable, tilings_that_fit
 from ascend_sim.report.report import timed_kernel
-from ascend_sim.search.bounds import Bounds, Tiling, busiest_block, lowest
+from ascend_sim.search.bounds import Bounds, Tiling
 from ascend_sim.search.chain import least_cycles
 
 Fields = Mapping[str, int]
@@ -46,7 +46,7 @@ class CubeKernel:
         if name not in TILINGS:
             raise SimError(f"no cube kernel {name!r}; allowed are {' and '.join(TILINGS)}")
         cube_call(call, chip, name)
-        return cls(chip, replace(call, outputs={name: call.outputs[name]}), name, l2)
+        return cls(chip, call, name, l2)
 
     def tilings(self, fixed: Mapping[str, Any] | None = None) -> Iterator[tuple[Fields, Tiling]]:
         """Every tiling of the grid that fits, `fixed` fields given; raises TilingError for what no tiling can have."""
@@ -69,15 +69,11 @@ class CubeKernel:
                 device.warm(tensors[name])
         return device, step.make(self.chip, tensors)
 
-    def sharper_bound(self, fields: Fields, tiling: Tiling) -> int:
-        """Cycles that the busiest block alone takes, from its program: it knows what waits for what."""
+    def sharper_bound(self, bounds: Bounds, fields: Fields, tiling: Tiling) -> int:
+        """Cycles that the block with the most work alone takes, from its program: it knows what waits for what."""
         _, task = self.launch(fields)
-        launch, kind = self.chip.launch, "AIC" if task.core_kind == "MIX" else task.core_kind
-        block = busiest_block(tiling, tiling.block_dim)
-        late = block % self.chip.cores.aic * self.chip.cycles(launch.block_us.get(kind, 0.0))  # type: ignore[call-overload]
-        start = self.chip.cycles(launch.task_overhead_us[kind])  # type: ignore[index]
-        start += self.chip.cycles(launch.core_start_us[kind])  # type: ignore[index]
-        return start + late + least_cycles(task.build(block)[0])
+        block = bounds.with_block(tiling)[1]
+        return bounds.start(block) + least_cycles(task.build(block)[0])
 
     def simulate(self, fields: Fields) -> dict[str, Any]:
         """One launch in `timing` mode, as plain data.
@@ -111,8 +107,3 @@ class CubeKernel:
         if self.name == "grad_input":
             return grad_input_l1(tiling, inp)  # type: ignore[arg-type]
         return grad_weight_l1(tiling, inp, clipped=True)  # type: ignore[arg-type]
-
-
-def bound_of(bounds: Bounds, tiling: Tiling) -> int:
-    """The highest of the bounds of a tiling."""
-    return lowest(bounds.of(tiling))

@@ -21,7 +21,7 @@ from joblib import Parallel, delayed
 from ascend_sim.errors import SimError
 from ascend_sim.ops.tiling.space import TILINGS, settable
 from ascend_sim.search.bounds import Tiling
-from ascend_sim.search.kernel import CubeKernel, Fields, bound_of
+from ascend_sim.search.kernel import CubeKernel, Fields
 from ascend_sim.search.store import Store, key
 
 Result = Mapping[str, Any]
@@ -117,11 +117,11 @@ class _Search:
         if not self.tilings:
             kernel.launch(fixed)  # says why, if it is these fields that do not fit
             raise SimError(f"{kernel.name}: no tiling of the grid fits{_with(fixed)}, only smaller ones")
+        self.bounds = kernel.bounds()
         self.before = store.results()
         self.own = self._own()
         self.names = [key(fields) for fields, _ in self.tilings]
-        bounds = kernel.bounds()
-        self.queue = [(bound_of(bounds, tiling), False, n) for n, (_, tiling) in enumerate(self.tilings)]
+        self.queue = [(self._bound(tiling), False, n) for n, (_, tiling) in enumerate(self.tilings)]
         self.bound_of_started: dict[int, int] = {}
         for name in self.names:
             if name in self.before:
@@ -135,12 +135,15 @@ class _Search:
         if result is None:
             result = self.kernel.simulate({})
             tiling = TILINGS[self.kernel.name].from_vendor(result["tiling"])
-            bound = max(bound_of(self.kernel.bounds(), tiling), self.kernel.sharper_bound({}, tiling))
+            bound = max(self._bound(tiling), self.kernel.sharper_bound(self.bounds, {}, tiling))
             result |= {"fields": settable(tiling), "bound": bound}
             self.store.add(name, result)
         if all(result["tiling"].get(field) == value for field, value in self.fixed.items()):
             self._keep(key(result["fields"]), result)
         return result
+
+    def _bound(self, tiling: Tiling) -> int:
+        return max(self.bounds.of(tiling).values())
 
     def _keep(self, name: str, result: Result) -> None:
         self.found.setdefault(name, result)
@@ -165,7 +168,9 @@ class _Search:
                 continue
             fields, tiling = self.tilings[number]
             if not sharp:
-                heapq.heappush(self.queue, (max(bound, self.kernel.sharper_bound(fields, tiling)), True, number))
+                heapq.heappush(
+                    self.queue, (max(bound, self.kernel.sharper_bound(self.bounds, fields, tiling)), True, number)
+                )
                 continue
             self.started += 1
             self.bound_of_started[number] = bound

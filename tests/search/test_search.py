@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from searched import KERNELS, kernel, problems
 
 from ascend_sim.errors import SimError, TilingError
@@ -30,7 +30,10 @@ FEW = {"al1Pbuffer": 2, "cl0Pbuffer": 1}
 @settings(max_examples=10, deadline=None)
 @given(KERNELS, problems())
 def test_the_best_is_that_of_simulating_every_tiling(name: str, problem: dict[str, Any]) -> None:
-    found = kernel(name, **problem)
+    try:
+        found = kernel(name, **problem)
+    except SimError:  # a MatMul
+        assume(False)
     own = found.simulate({})["tiling"]
     fixed = FEW | {field: own[field] for field in ("baseN", "baseK", "bl1Pbuffer")}
     cycles = [found.simulate(fields)["cycles"] for fields, _ in found.tilings(fixed)]
