@@ -415,11 +415,21 @@ class _Planner:
             )
         op_type = self.data_op_type()
         stand_in = op_type != "Conv3DBackpropInputV2"
-        tiling = choose_grad_input(call.inp, self.call.tiling.get("grad_input"), stand_in=stand_in, chip=self.chip)
+        tiling = choose_grad_input(
+            self.cut_for(call.inp, "grad_input"), self.call.tiling.get("grad_input"), stand_in=stand_in, chip=self.chip
+        )
         blocks = self.call.block_dim.get("grad_input")
         return op_type, lambda chip, t: grad_input_task(
             call, tiling, [t[n] for n in names], "grad_input", op_type, blocks
         )
+
+    def cut_for(self, inp: TilingInput, kernel: str) -> TilingInput:
+        """The problem as the tiling sees it: on coupled chips cut for the number of blocks that the call asks for.
+
+        Published rows of the 910 have 32 blocks on 30 cores, so their tiler took the number from elsewhere than the chip.
+        """
+        blocks = self.call.block_dim.get(kernel)
+        return replace(inp, cores=blocks) if blocks and self.chip.cores.coupled else inp
 
     def data_op_type(self) -> str:
         """Which operator the library takes for grad_input (ops-nn routing: stated; its shape lists are not included)."""
@@ -462,7 +472,12 @@ class _Planner:
         p, deterministic = self.p, self.call.deterministic
         call = self.filter_call()
         stand_in = not (deterministic or self.filter_op_type() == "Conv3DBackpropFilterV2")
-        tiling = choose_grad_weight(self.inp, self.call.tiling.get("grad_weight"), stand_in=stand_in, chip=self.chip)
+        tiling = choose_grad_weight(
+            self.cut_for(self.inp, "grad_weight"),
+            self.call.tiling.get("grad_weight"),
+            stand_in=stand_in,
+            chip=self.chip,
+        )
         block_dim = self.call.block_dim.get("grad_weight")
         layout = WeightLayout.of(self.inp, 4)
         size = layout.total_bytes(self.inp.real_groups)

@@ -121,6 +121,7 @@ class _Builder:
         _, left = pad_before(p)
         self.crop, self.pad_left = max(-left, 0), max(left, 0)
         self.channel_blocks = ceil_div(p.c_out, self.c0)
+        self.coupled = k.chip.cores.coupled
         self.resident = is_resident(tiling, inp)
         a1, b1 = grad_input_l1(tiling, inp)
         self.strided = p.stride_h > 1 or p.stride_w > 1
@@ -134,21 +135,47 @@ class _Builder:
         self.pipeline = CubePipeline(k, tiling.al0_buffers, tiling.cl0_buffers, tile_bytes)
 
     def program(self) -> Program:
-        for task in grad_input_tasks(self.tiling, self.inp, self.k.block):
-            # The last real group may lack channels: what it does not have is not computed.
-            channels = self.call.group_channels(task.group, self.p.c_in, self.inp.cin_g)
-            n_end = min(task.n_start + task.n_count, ceil_div(channels, self.c0) * self.c0)
-            for n in range(task.n_start, n_end, self.tiling.base_n):
-                n_count = min(self.tiling.base_n, n_end - n)
-                for m in range(task.m_start, task.m_start + task.m_count, self.tiling.base_m):
-                    m_count = min(self.tiling.base_m, task.m_start + task.m_count - m)
-                    self.tile(task, m, m_count, n, n_count)
+        for tile in self.tiles():
+            self.tile(*tile)
         self.a1.close()
         self.b1.close()
         if self.spread is not None:
             self.spread.close()
         self.pipeline.close()
         return self.k.finish()
+
+    def tiles(self) -> Iterator[tuple[GradInputTask, int, int, int, int]]:
+        """(task, m, count, n, count) of every tile of the block, in order.
+
+        On coupled chips, whose L1 keeps an operand for as long as its tiles follow each other, in the order that loads less:
+        all tasks for one strip of base_n channels, or all strips for one tile of pixels.
+        """
+        found, step_m, step_n = [], self.tiling.base_m, self.tiling.base_n
+        for task in grad_input_tasks(self.tiling, self.inp, self.k.block):
+            # The last real group may lack channels: what it does not have is not computed.
+            channels = self.call.group_channels(task.group, self.p.c_in, self.inp.cin_g)
+            n_end, m_end = (
+                min(task.n_start + task.n_count, ceil_div(channels, self.c0) * self.c0),
+                task.m_start + task.m_count,
+            )
+            for n in range(task.n_start, n_end, step_n):
+                for m in range(task.m_start, m_end, step_m):
+                    found.append((task, m, min(step_m, m_end - m), n, min(step_n, n_end - n)))
+        if self.coupled and found:
+            strips, maps = len({tile[3] for tile in found}), len({tile[:2] for tile in found})
+            k_total = self.inp.cout_padded * self.inp.taps
+            weights = self.inp.cin1 * self.c0 * k_total  # elements of all strips
+            pixels = self.p.h_out * self.p.w_out * self.inp.cout_padded * len({tile[0] for tile in found})
+            keeps_pixels = self.tiling.step_ka * self.tiling.base_k >= k_total
+            keeps_weights = self.tiling.step_kb * self.tiling.base_k >= k_total
+            # Weights stay in the L2, which all cores read them from; a map that is read again may have left it.
+            by_strips = 2 * pixels * strips + weights * (1 if keeps_weights else maps)
+            by_pixels = 2 * pixels * (1 if keeps_pixels else strips) + weights * maps
+            if by_strips <= by_pixels:
+                found.sort(key=lambda tile: (tile[0].group, tile[3]))
+            else:
+                found.sort(key=lambda tile: (tile[0].group, tile[0].batch, tile[0].depth, tile[1], tile[3]))
+        yield from found
 
     # -- one L0C tile --------------------------------------------------------------------------------------------------
 
@@ -189,7 +216,10 @@ class _Builder:
     ) -> None:
         """Rows `window` of `blocks` channel blocks of gradOutput, spread out where stride > 1."""
         p, k = self.p, self.k
-        address = self.a1.begin((task, plane, block, m, n))  # never resident across tiles
+        key: tuple[object, ...] = (task, plane, block, m, n)  # never resident across tiles
+        if self.coupled:
+            key = (task, plane, block, m)
+        address = self.a1.begin(key)
         if address is None:
             return
         first_block = task.group * self.inp.cout_g // self.c0 + block
@@ -249,7 +279,10 @@ class _Builder:
 
     def load_b1(self, task: GradInputTask, plane: int, slices: range, m: int, n: int, n_count: int) -> None:
         """Weights of output-channel blocks `slices` for input channels n ..: [cin1][tap][slices][16][C0] in L1."""
-        address = self.b1.begin((task, plane, slices, n, None if self.resident else m))  # resident for one task
+        key: tuple[object, ...] = (task, plane, slices, n, None if self.resident else m)  # resident for one task
+        if self.coupled:
+            key = (task.group, plane, slices, n)
+        address = self.b1.begin(key)
         if address is None:
             return
         w = self.weights

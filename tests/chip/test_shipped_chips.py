@@ -104,7 +104,9 @@ def test_rates_of_the_platform_file(soc: str) -> None:
         "L1->L0B": ini["l1_to_l0_b_rate"] / halved,
     }
     if chip.cores.coupled:
-        expected |= {"GM->L1": ini["l2_read_rate"], "GM->UB": ini["l2_read_rate"], "UB->GM": ini["ub_to_l2_rate"]}
+        # dav-1001 writes faster than its ub_to_l2_rate of 64: measured additions of dW are nearer its l2_write_rate.
+        drain = ini["l2_write_rate"] if chip.identity.arch == "dav-1001" else ini["ub_to_l2_rate"]
+        expected |= {"GM->L1": ini["l2_read_rate"], "GM->UB": ini["l2_read_rate"], "UB->GM": drain}
         assert chip.memory.l2_read_bytes_per_cycle_per_aic == ini["l2_read_rate"]
     assert {key: chip.paths[key].bytes_per_cycle for key in expected} == expected
 
