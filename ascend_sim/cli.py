@@ -338,6 +338,7 @@ def explain_command(
     ] = None,
     weight: Annotated[str | None, typer.Option(help="An element of grad_weight, co,ci,kh,kw (TBC: k,ci,co).")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the walk as a page with step, back and slider.")] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print what the page shows as JSON.")] = False,
     chip: Annotated[str | None, typer.Option(help="Chip name or chip file; default: the case's.")] = None,
     cube_math_type: Annotated[int | None, typer.Option(help="0 keep, 1 allow down, 2 fp16, 3 hf32.")] = None,
     tiling: Annotated[
@@ -353,11 +354,11 @@ def explain_command(
     """Follow one number of a gradient from the formula through tiles, loads and mmads to the result."""
     from ascend_sim.explain import explain
     from ascend_sim.report.explain import explain_page
-    from ascend_sim.report.explain_html import explain_html
+    from ascend_sim.report.explain_html import explain_data, explain_html
     from ascend_sim.report.files import atomic_write
 
     progress = _Progress()
-    with _errors(as_json=False):
+    with _errors(json_output):
         if html is not None and (html.is_dir() or not html.parent.is_dir()):
             raise SimError(f"--html {html}: give the name of a file in a folder that there is")
         try:
@@ -377,11 +378,14 @@ def explain_command(
             )
         finally:
             progress.close()
-        print(explain_page(explanation), end="")
+        if json_output:
+            print(json.dumps(explain_data(explanation), indent=1))
+        else:
+            print(explain_page(explanation), end="")
         if html is not None:
             with atomic_write(html) as file:
                 file.write(explain_html(explanation).encode())
-            print(f"\nwrote {html}")
+            print(f"wrote {html}", file=sys.stderr if json_output else sys.stdout)
     raise typer.Exit(0 if explanation.agrees else 1)
 
 

@@ -506,6 +506,13 @@ def test_one_number_as_text_and_as_a_page(case: Path, tmp_path: Path) -> None:
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
+def test_one_number_as_json(case: Path) -> None:
+    ran = run("explain", case, "--element", "0,3,5,5", "--json")
+    data = json.loads(ran.out)
+    assert ran.code == 0 and data["element"] == "grad_input[0, 3, 5, 5]"
+    assert float(data["steps"][-1]["value"]) == pytest.approx(data["value"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

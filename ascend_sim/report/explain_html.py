@@ -177,12 +177,14 @@ def _part(explanation: Explanation, part: Part, maps: dict[str, _Map]) -> dict[s
     )
     followed.add(out.row[1])
     rows = np.asarray(sorted(followed))
-    window = int(run.start[rows].min()), int(run.retire[rows].max())
+    begin, end = int(run.start[rows].min()), int(run.retire[rows].max())
+    first = int(run.start[part.mmads[0].row[1]])
+    window = max(begin, 2 * first - end), end  # of what came long before, only the loads that the element needs
     return {
         "where": f"{run.program.where} on core {run.core}",
         "window": window,
         "loads": [_load(explanation, row, maps) for row in loads],
-        "mmads": _mmads(explanation, part, maps),
+        "mmads": _mmads(explanation, part, maps, loads),
         "out": _step(explanation, out),
         "buffers": _buffers(explanation, part, window, followed),
         "timeline": _timeline(explanation, part, window, followed),
@@ -211,19 +213,21 @@ def _load(explanation: Explanation, row: Row, maps: dict[str, _Map]) -> dict[str
             "bytes": instruction.writes()[0].total, "address": explanation.provenance.address(row, "dst", "L1")}  # fmt: skip
 
 
-def _mmads(explanation: Explanation, part: Part, maps: dict[str, _Map]) -> dict[str, Any]:
+def _mmads(explanation: Explanation, part: Part, maps: dict[str, _Map], loads: list[Row]) -> dict[str, Any]:
     """Columns would be shorter, but a list of mmads is easier to read; the L0C tiles stand beside it."""
     tiles, tile = _tiles(part)
     products = [len(real_products(m)) for m in part.mmads]
     most = 64 if sum(products) <= 4000 else 12
     return {
-        "list": [_mmad(explanation, m, maps, most) for m in part.mmads],
+        "list": [_mmad(explanation, m, maps, loads, most) for m in part.mmads],
         "tile": tile,
         "tiles": tiles,
     }
 
 
-def _mmad(explanation: Explanation, mmad: Multiplication, maps: dict[str, _Map], most: int) -> dict[str, Any]:
+def _mmad(
+    explanation: Explanation, mmad: Multiplication, maps: dict[str, _Map], loads: list[Row], most: int
+) -> dict[str, Any]:
     real = real_products(mmad)
     instruction = explanation.provenance.instruction(mmad.row)
     sides = {}
@@ -234,6 +238,7 @@ def _mmad(explanation: Explanation, mmad: Multiplication, maps: dict[str, _Map],
             "box": box(explanation, given.origins[real]),
             "bytes": [int(given.addresses.min()), int(given.addresses.max())],
             "time": _span_of(explanation, given),
+            "loads": [loads.index(load.row) for load in given.l1_loads],
             "names": [explanation.subscript(maps[side].tensor, i) for i in flat[:most].tolist()],
             "values": [f"{v:.5g}" for v in given.values[real[:most]].tolist()],
         }
@@ -293,19 +298,19 @@ def _step(explanation: Explanation, step: Step) -> dict[str, Any]:
     }
 
 
-def _in_window(explanation: Explanation, part: Part, window: tuple[int, int]) -> list[int]:
-    """Rows of the part's program that work at some time of the window: those that write something."""
+def _in_window(explanation: Explanation, part: Part, window: tuple[int, int], followed: set[int]) -> list[int]:
+    """Rows of the part's program that work at some time of the window: those that write something, or the element needs."""
     run = explanation.provenance.programs[part.owner]
     works = np.asarray([bool(i.writes()) for i in run.program.table.instructions], np.bool_)[run.program.rows[:, 0]]
-    inside = (run.start <= window[1]) & (run.end >= window[0]) & works
-    return np.flatnonzero(inside)[:_MOST_BOXES].tolist()
+    inside = np.flatnonzero((run.start <= window[1]) & (run.end >= window[0]) & works).tolist()
+    return sorted({*inside[:_MOST_BOXES], *followed})
 
 
 def _buffers(explanation: Explanation, part: Part, window: tuple[int, int], followed: set[int]) -> list[dict[str, Any]]:
     """What is written to the buffers: [low, high, start, retirement, whether the element needs it]."""
     run = explanation.provenance.programs[part.owner]
     writes: dict[str, list[list[int]]] = {}
-    for row in _in_window(explanation, part, window):
+    for row in _in_window(explanation, part, window, followed):
         for region in explanation.provenance.instruction((part.owner, row)).writes():
             if region.space != "GM":
                 low = int(run.program.rows[row, 1]) + region.offset
@@ -323,7 +328,7 @@ def _timeline(explanation: Explanation, part: Part, window: tuple[int, int], fol
     pipe = run.program.per_row("pipe")
     labels: dict[str, int] = {}
     boxes = []
-    for row in _in_window(explanation, part, window):
+    for row in _in_window(explanation, part, window, followed):
         instruction = explanation.provenance.instruction((part.owner, row))
         label = labels.setdefault(_label(instruction), len(labels))
         boxes.append([int(pipe[row]), int(run.start[row]), int(run.end[row]), label, int(row in followed)])
