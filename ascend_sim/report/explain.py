@@ -18,9 +18,9 @@ from ascend_sim.isa.load import LoadData3D
 from ascend_sim.isa.vector import VectorBinary
 from ascend_sim.numerics import format_of, ulp
 from ascend_sim.ops.matmul_routes import PATCHES, PIXELS, computed_in, matmul_routes
+from ascend_sim.report.columns import columns, many, middle_out
+from ascend_sim.report.formula_text import MOST_PRODUCTS, formula_lines
 
-MOST_PRODUCTS = 24
-"""Products that are written out one by one; with more of them the tile is shown instead."""
 _MOST_PARTS, _MOST_MMADS, _MOST_LOADS = 2, 12, 12
 _FRACTAL = 512
 Array = NDArray[Any]
@@ -64,158 +64,6 @@ def about(explanation: Explanation) -> str:
     return f"{call.operator} on {explanation.chip.name}, computed in {computed}, returned in {explanation.output.dtype}"
 
 
-# -- the formula -------------------------------------------------------------------------------------------------------
-
-
-def formula_lines(explanation: Explanation) -> list[str]:
-    """The formula with this problem's strides and paddings, with the element's own index, and its products."""
-    terms = explanation.formula
-    count = len(terms.left)
-    lines = [*_symbols(explanation), ""]
-    if count:
-        lines.append(_many(count, "product"))
-        if count < _all_terms(explanation):
-            lines[-1] += f"; the other {_all_terms(explanation) - count:,} terms fall into padding or between strides"
-    else:
-        lines.append("no products: every term falls into padding or between strides, so the sum is 0")
-    if 0 < count <= MOST_PRODUCTS:
-        lines += [f"  {line}" for line in _product_lines(explanation, terms.left, terms.right)]
-    return lines
-
-
-def _all_terms(explanation: Explanation) -> int:
-    """Terms of the sum, with those that meet no number of the map."""
-    call = explanation.call
-    p = call.problem
-    if explanation.gradient == "grad_weight":
-        return p.n * p.d_out * p.h_out * p.w_out
-    return (p.c_in if call.transposed else p.c_out) // p.groups * p.k_d * p.k_h * p.k_w
-
-
-def _product_lines(explanation: Explanation, left: Array, right: Array) -> list[str]:
-    """The caller's numbers as they are multiplied, one product a line."""
-    terms, rows = explanation.formula, []
-    for i, j in zip(left.tolist(), right.tolist(), strict=True):
-        a = float(explanation.operands[terms.left_name].reshape(-1)[i])
-        b = float(explanation.operands[terms.right_name].reshape(-1)[j])
-        rows.append(
-            (
-                explanation.subscript(terms.left_name, i),
-                "x",
-                explanation.subscript(terms.right_name, j),
-                "=",
-                f"{a:.6g}",
-                "x",
-                f"{b:.6g}",
-                "=",
-                f"{a * b:.6g}",
-            )
-        )
-    return _columns(rows, ">")
-
-
-def _symbols(explanation: Explanation) -> list[str]:
-    """The formula twice: with letters, and with the element's index put in."""
-    call = explanation.call
-    p = call.problem
-    tbc = call.operator == "conv_tbc_backward"
-    axes = _axes(explanation)
-    dy, w, x = explanation.name("grad_output"), "weight", "input"
-    place = explanation.formula.place
-    strides = (p.stride_d, p.stride_h, p.stride_w)
-    pads, dilations = (p.pad_front, p.pad_up, p.pad_left), (p.dilation_d, p.dilation_h, p.dilation_w)
-    c_in, c_out = p.c_in // p.groups, p.c_out // p.groups
-
-    def feature(name: str, n: object, c: object, positions: Sequence[object]) -> str:
-        order = [*positions, n, c] if tbc else [n, c, *positions]
-        return f"{name}[{', '.join(map(str, order))}]"
-
-    def filters(name: str, co: object, ci: object, taps: Sequence[object]) -> str:
-        order = [*taps, ci, co] if tbc else [co, ci, *taps]
-        return f"{name}[{', '.join(map(str, order))}]"
-
-    taps = [f"k{axis}" for axis, _ in axes]
-    if explanation.gradient == "grad_weight":
-        lines = []
-        for co, ci, at in (("co", "ci", taps), (place[0], place[1], [place[2 + a] for _, a in axes])):
-            wide = [_position(f"{axis}", strides[a], pads[a], k, dilations[a])
-                    for (axis, a), k in zip(axes, at, strict=True)]  # fmt: skip
-            left = feature(dy if call.y == "grad_output" else x, "n", co, [axis for axis, _ in axes])
-            shift = _group_shift(co, ci, c_in, c_out, p.groups)
-            right = feature(x if call.x == "input" else dy, "n", shift, wide)
-            over = ", ".join(["n", *(axis for axis, _ in axes)])
-            lines.append(f"{filters('grad_weight', co, ci, at)} = sum over {over} of {left} x {right}")
-        return lines
-    lines = []
-    letters = ("n", "co" if call.transposed else "ci", [axis for axis, _ in axes])
-    for n, c, at in (letters, (place[0], place[1], [place[2 + a] for _, a in axes])):
-        if call.transposed:
-            where = [_position(str(i), strides[a], pads[a], k, dilations[a])
-                     for (_, a), i, k in zip(axes, at, taps, strict=True)]  # fmt: skip
-            inner, weights = "ci", filters(w, c, "ci", taps)
-            channel = "ci" if p.groups == 1 else f"ci of its group of {c_in}"
-        else:
-            where = [_met(i, strides[a], pads[a], k, dilations[a])
-                     for (_, a), i, k in zip(axes, at, taps, strict=True)]  # fmt: skip
-            inner, channel = "co", "co"
-            local = c if p.groups == 1 else (f"ci mod {c_in}" if isinstance(c, str) else c % c_in)
-            weights = filters(w, "co", local, taps)
-        over = ", ".join([inner, *taps])
-        lines.append(
-            f"{feature('grad_input', n, c, at)} = sum over {over} of {feature(dy, n, channel, where)} x {weights}"
-        )
-    if any(strides[a] > 1 for _, a in axes) and not call.transposed:
-        lines.append("where a quotient is whole and inside the map")
-    if p.groups > 1 and not call.transposed:
-        first = place[1] // c_in * c_out
-        lines.append(f"co runs over the group of this channel, {first} to {first + c_out - 1}")
-    return lines
-
-
-def _group_shift(co: object, ci: object, c_in: int, c_out: int, groups: int) -> object:
-    """The channel of the map that weight channel ci of output channel co reads."""
-    if groups == 1:
-        return ci
-    if isinstance(co, int) and isinstance(ci, int):
-        return co // c_out * c_in + ci
-    return f"co div {c_out} x {c_in} + {ci}"
-
-
-def _axes(explanation: Explanation) -> list[tuple[str, int]]:
-    """The caller's spatial axes: their letters, and which of D, H, W of the problem each is."""
-    p, rank = explanation.call.problem, explanation.call.rank
-    if explanation.call.operator == "conv_tbc_backward" or rank == 3:
-        letter = "t" if explanation.call.operator == "conv_tbc_backward" else "l"
-        return [(letter, 1 if max(p.h_in, p.h_out, p.k_h) > 1 else 2)]
-    return [(letter, 3 - (rank - 2) + i) for i, letter in enumerate("dhw"[5 - rank :])]
-
-
-def _position(o: str, stride: int, pad: int, tap: object, dilation: int) -> str:
-    """o stride - pad + tap dilation; the tap or o may be a number."""
-    scaled = _scaled(o, stride)
-    offset = _scaled(str(tap), dilation)
-    numbers = [int(text) for text in (scaled, offset) if text.lstrip("-").isdigit()]
-    names = [text for text in (scaled, offset) if not text.lstrip("-").isdigit()]
-    total = sum(numbers) - pad
-    text = " + ".join(names)
-    if total or not text:
-        text = f"{text} {'-' if total < 0 else '+'} {abs(total)}" if text else str(total)
-    return text
-
-
-def _met(i: object, stride: int, pad: int, tap: str, dilation: int) -> str:
-    """(i + pad - tap dilation) / stride."""
-    front = str(i + pad) if isinstance(i, int) else (f"{i} + {pad}" if pad > 0 else f"{i} - {-pad}" if pad else str(i))
-    text = f"{front} - {_scaled(tap, dilation)}"
-    return text if stride == 1 else f"({text}) / {stride}"
-
-
-def _scaled(text: str, factor: int) -> str:
-    if text.lstrip("-").isdigit():
-        return str(int(text) * factor)
-    return text if factor == 1 else f"{factor} {text}"
-
-
 # -- the matrix product ------------------------------------------------------------------------------------------------
 
 
@@ -232,11 +80,11 @@ def gemm_lines(explanation: Explanation) -> list[str]:
         images = p.n * p.d_out
         rows = [
             ("M", f"{c_out:,}", f"channels of {y}{group}"),
-            ("K", f"{images * p.h_out * p.w_out:,}", f"pixels of {y}: {_many(images, 'map')} of {p.h_out} x {p.w_out}"),
+            ("K", f"{images * p.h_out * p.w_out:,}", f"pixels of {y}: {many(images, 'map')} of {p.h_out} x {p.w_out}"),
             (
                 "N",
                 f"{c_in * taps:,}",
-                f"columns of im2col({x}): {_many(c_in, 'channel')}{group} x {_many(taps, 'tap')}",
+                f"columns of im2col({x}): {many(c_in, 'channel')}{group} x {many(taps, 'tap')}",
             ),
         ]
         here = f"the element is row {co % c_out}, and column channel {ci}, tap {(kd * p.k_h + kh) * p.k_w + kw}"
@@ -250,7 +98,7 @@ def gemm_lines(explanation: Explanation) -> list[str]:
             (
                 "K",
                 f"{inner * taps:,}",
-                f"columns of im2col({dy}): {_many(inner, 'channel')}{group} x {_many(taps, 'tap')}",
+                f"columns of im2col({dy}): {many(inner, 'channel')}{group} x {many(taps, 'tap')}",
             ),
             ("N", f"{out:,}", f"channels of grad_input{group}"),
         ]
@@ -263,11 +111,11 @@ def gemm_lines(explanation: Explanation) -> list[str]:
     route = matmul_routes(call).get(explanation.gradient)
     if route is not None:
         rows, here = _short_cut(explanation, route.kind)
-    lines = [f"{explanation.gradient}[M, N] = left[M, K] x right[K, N]", *_columns(rows, " >"), here]
+    lines = [f"{explanation.gradient}[M, N] = left[M, K] x right[K, N]", *columns(rows, " >"), here]
     task = next((explanation.task(part.mmads[0].row) for part in explanation.parts), None)
     if task is not None:
         fields = ", ".join(f"{name} {value}" for name, value in task.info["tiling"].items() if name.startswith("base"))
-        blocks, source = _many(task.block_dim, "block"), task.info["tiling_source"]
+        blocks, source = many(task.block_dim, "block"), task.info["tiling_source"]
         lines.append(f"computed by {task.op_type} in {blocks}, in tiles of {fields} ({source})")
     return lines
 
@@ -309,13 +157,13 @@ def part_lines(explanation: Explanation, part: Part) -> list[str]:
     ]
     loads = sorted({load.row for m in part.mmads for side in (m.left, m.right) for load in side.l1_loads})
     rows = [_load_row(explanation, row) for row in loads]
-    lines += ["to L1", *(f"  {line}" for line in _columns(_middle_out(rows, _MOST_LOADS), ">"))] if rows else []
+    lines += ["to L1", *(f"  {line}" for line in columns(middle_out(rows, _MOST_LOADS), ">"))] if rows else []
     if not rows:
         lines.append("nothing is brought to L1: this tile meets padding alone, and the cube multiplies zeros by zeros")
     window = _window(explanation, part)
     lines += ["", *window] if window else []
     model = explanation.result.report.problem["accumulate"]
-    lines += ["", f"through L0A and L0B into L0C: {_many(len(part.mmads), 'mmad')}, float32 sums (model {model})"]
+    lines += ["", f"through L0A and L0B into L0C: {many(len(part.mmads), 'mmad')}, float32 sums (model {model})"]
     head = (
         "mmad",
         "cycles",
@@ -327,8 +175,8 @@ def part_lines(explanation: Explanation, part: Part) -> list[str]:
         "L0C then",
         "bits",
     )
-    table = [head, *_middle_out([_mmad_row(explanation, n, m) for n, m in enumerate(part.mmads)], _MOST_MMADS)]
-    lines += [f"  {line}" for line in _columns(table, ">>>  >>>>")]
+    table = [head, *middle_out([_mmad_row(explanation, n, m) for n, m in enumerate(part.mmads)], _MOST_MMADS)]
+    lines += [f"  {line}" for line in columns(table, ">>>  >>>>")]
     if 0 < sum(len(real_products(m)) for m in part.mmads) <= MOST_PRODUCTS:
         lines += ["", "what they multiply (the zeros left out)"]
         for number, m in enumerate(part.mmads):
@@ -440,7 +288,7 @@ def _as_multiplied(explanation: Explanation, mmad: Multiplication) -> Iterable[s
     ]
     values = zip(*names, mmad.left.values[real].tolist(), mmad.right.values[real].tolist(), strict=True)
     rows = [(left, f"{a:.6g}", "x", right, f"{b:.6g}", "=", f"{a * b:.6g}") for left, right, a, b in values]
-    return _columns(rows, " >  >")
+    return columns(rows, " >  >")
 
 
 def _other_parts(explanation: Explanation, parts: Sequence[Part]) -> list[str]:
@@ -451,7 +299,7 @@ def _other_parts(explanation: Explanation, parts: Sequence[Part]) -> list[str]:
         count = sum(len(real_products(m)) for m in part.mmads)
         core = str(explanation.provenance.programs[part.owner].core)
         rows.append((core, _cycles(explanation, last.row), str(len(part.mmads)), f"{count:,}", _number(last.partial)))
-    return [*lines, *(f"  {line}" for line in _columns(_middle_out(rows, _MOST_MMADS), ">>>>>"))]
+    return [*lines, *(f"  {line}" for line in columns(middle_out(rows, _MOST_MMADS), ">>>>>"))]
 
 
 # -- the way out -------------------------------------------------------------------------------------------------------
@@ -463,7 +311,7 @@ def out_lines(explanation: Explanation) -> list[str]:
     for step in explanation.way:
         if isinstance(step, Step):
             rows.append(_step_row(explanation, step))
-    return _columns(_middle_out(rows, 3 * _MOST_MMADS), ">")
+    return columns(middle_out(rows, 3 * _MOST_MMADS), ">")
 
 
 def _step_row(explanation: Explanation, step: Step) -> tuple[str, ...]:
@@ -498,7 +346,7 @@ def result_lines(explanation: Explanation) -> list[str]:
     )
     if unrounded != reference:
         rows.append(("float64, the caller's numbers", f"{unrounded:.12g}", _error(value - unrounded, unrounded, dtype)))
-    lines = _columns(rows, " >")
+    lines = columns(rows, " >")
     same = "the numbers that the cube multiplied are those of the formula, each product once"
     if not explanation.agrees:
         same = "the numbers that the cube multiplied are NOT those of the formula"
@@ -523,31 +371,5 @@ def _pipe(explanation: Explanation, row: Row) -> str:
     return PIPES[int(explanation.provenance.programs[row[0]].program.per_row("pipe")[row[1]])]
 
 
-def _many(count: int, thing: str) -> str:
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
-
-
 def _number(value: float | np.floating[Any]) -> str:
     return f"{float(value):.9g}"
-
-
-def _middle_out(rows: Sequence[tuple[str, ...]], most: int) -> list[tuple[str, ...]]:
-    """The rows, without the middle where there are too many."""
-    if len(rows) <= most + 1:
-        return list(rows)
-    tail = most // 3
-    return [*rows[: most - tail], (f"... {len(rows) - most} more",), *rows[-tail:]]
-
-
-def _columns(rows: Sequence[tuple[str, ...]], align: str = "") -> list[str]:
-    """Rows as lines of aligned columns, two blanks apart; `align` has ">" at columns that are set to the right."""
-    whole = [row for row in rows if len(row) > 1]
-    widths = [max(len(row[i]) for row in whole) for i in range(len(whole[0]))] if whole else []
-    lines = []
-    for row in rows:
-        cells = [
-            cell.rjust(width) if align[i : i + 1] == ">" else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=False))
-        ]
-        lines.append(("  ".join(cells) if len(row) > 1 else row[0]).rstrip())
-    return lines

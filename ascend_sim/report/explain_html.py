@@ -25,13 +25,13 @@ from ascend_sim.report.explain import (
     box_of_load,
     element,
     explain_page,
-    formula_lines,
     gemm_lines,
     origins_of_load,
     real_products,
     result_lines,
     tensor_of,
 )
+from ascend_sim.report.formula_text import formula_lines
 
 _MOST_MMADS = 600
 """Mmads of all the parts on a page; a part beyond stays in the text."""
@@ -135,7 +135,8 @@ class _Map:
         """Sizes, and the numbers of small maps."""
         shown = []
         weight = self.tensor in ("weight", "grad_weight")
-        whole = ("co", "ci", "kd") if weight else ("n", "c", "d")
+        channels = ("ci", "co") if self.explanation.call.transposed else ("co", "ci")
+        whole = (*channels, "kd") if weight else ("n", "c", "d")
         names = whole if self.numbers else whole[2:] if weight else whole[::2]
         for key in self.planes:
             deep = max(self.places(np.asarray([np.prod(self.shape) - 1]))[2].tolist()) > 0
