@@ -7,13 +7,14 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 
 from ascend_sim.api import TensorSpec, convolution_backward
-from ascend_sim.ops.case import Case, load_case
+from ascend_sim.ops.case import load_case
 from ascend_sim.ops.formula import Formula, formula
 from ascend_sim.report.formula_text import formula_lines
 
@@ -36,12 +37,18 @@ class Explained:
         return f"{tensor}[{flat}]"
 
 
-def explained(case: Case, gradient: str, index: tuple[int, ...]) -> Explained:
-    tensors = {name: TensorSpec(shape, dtype) for name, (shape, dtype) in case.tensors.items()}
-    result = convolution_backward(*tensors.values(), **case.attributes, chip=case.chip, mode="timing")
-    shapes = {name: spec.shape for name, spec in tensors.items()}
-    terms = formula(result.call, gradient, shapes, index)
-    return Explained(gradient, result.call, terms, {name: np.zeros(shape) for name, shape in shapes.items()})
+@cache
+def accepted(name: str) -> Any:
+    """The call of a case, as it was accepted."""
+    case = load_case(name)
+    tensors = [TensorSpec(shape, dtype) for shape, dtype in case.tensors.values()]
+    return convolution_backward(*tensors, **case.attributes, chip=case.chip, mode="timing").call
+
+
+def explained(name: str, gradient: str, index: tuple[int, ...]) -> Explained:
+    shapes = {tensor: shape for tensor, (shape, _) in load_case(name).tensors.items()}
+    terms = formula(accepted(name), gradient, shapes, index)
+    return Explained(gradient, accepted(name), terms, {tensor: np.zeros(shape) for tensor, shape in shapes.items()})
 
 
 def products(line: str, shapes: dict[str, tuple[int, ...]], ranges: dict[str, range]) -> Counter[tuple[Any, ...]]:
@@ -71,10 +78,9 @@ def products(line: str, shapes: dict[str, tuple[int, ...]], ranges: dict[str, ra
     "name", ["by_hand", "strided", "dilated", "grouped", "padding_4", "transposed_2d", "conv_1d", "conv_3d"]
 )
 def test_the_text_names_the_products_of_the_formula(name: str, gradient: str) -> None:
-    case = load_case(name)
-    shapes = {tensor: shape for tensor, (shape, _) in case.tensors.items()}
+    shapes = {tensor: shape for tensor, (shape, _) in load_case(name).tensors.items()}
     index = tuple(size * 2 // 3 for size in shapes["input" if gradient == "grad_input" else "weight"])
-    explanation: Any = explained(case, gradient, index)
+    explanation: Any = explained(name, gradient, index)
     p, transposed = explanation.call.problem, explanation.call.transposed
     first = index[1] // (p.c_in // p.groups) * (p.c_out // p.groups)  # of the group that co runs over
     outer = range(first, first + p.c_out // p.groups)
@@ -96,6 +102,6 @@ def test_the_text_names_the_products_of_the_formula(name: str, gradient: str) ->
 
 
 def test_a_number_alone_is_written_out() -> None:
-    lines = formula_lines(explained(load_case("by_hand"), "grad_input", (0, 0, 0, 0)))  # type: ignore[arg-type]
+    lines = formula_lines(explained("by_hand", "grad_input", (0, 0, 0, 0)))  # type: ignore[arg-type]
     assert lines[1].endswith("grad_output[0, co, 1 - kh, 1 - kw] x weight[co, 0, kh, kw]")
     assert "8 products; the other 10 terms fall into padding or between strides" in lines
