@@ -1,7 +1,7 @@
 """Which byte of its source an instruction puts where, found out by running the instruction itself on numbered memory.
 
 There is no second description of any instruction here. A mover runs on memory whose bytes are numbers; an instruction that
-converts runs on zeros and ones, one run for each bit of the numbers; the cube shows where operands lie through the views
+computes with items runs on zeros and ones, one run for each bit of the numbers; the cube shows where operands lie through the views
 that it multiplies.
 """
 
@@ -54,7 +54,9 @@ class Flow:
 
 
 def item_dtypes(instruction: Instruction) -> tuple[str, str] | None:
-    """Names of the formats before and after an instruction that converts, None for the others."""
+    """Names of the formats before and after an instruction that computes with items, None for those that move bytes."""
+    if isinstance(instruction, VectorBinary):
+        return instruction.dtype, instruction.dtype
     if isinstance(instruction, VectorCast):
         return instruction.source, instruction.target
     if isinstance(instruction, Fixpipe | FixpipeNd | L0cToUb):
@@ -71,14 +73,13 @@ def flow_of(instruction: Instruction, chip: ChipSpec) -> Flow:
         instruction = replace(instruction, atomic_add="")
     if isinstance(instruction, Fixpipe):
         instruction = replace(instruction, atomic_add=False)
+    if isinstance(instruction, VectorBinary):  # both sources lie at 0: 1 + 1 shows where a 1 was
+        instruction = replace(instruction, operation="add")
     (target,) = instruction.writes()
-    if isinstance(instruction, VectorBinary):  # element by element, both sources alike
-        touched = _bytes_of(target)
-        return Flow(touched, touched)
     touched = _bytes_of(target)
     if not instruction.reads():
         return Flow(touched, np.full(len(touched), CONSTANT))
-    (source,) = instruction.reads()
+    source = instruction.reads()[0]
     probe = _Probe(instruction, source, target, chip)
     converted = item_dtypes(instruction)
     numbers = probe.moved(touched) if converted is None else probe.converted(touched, *converted)

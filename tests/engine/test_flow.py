@@ -17,7 +17,7 @@ from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, Fill
-from ascend_sim.isa.vector import Duplicate, TransposeBlocks, VectorCast
+from ascend_sim.isa.vector import Duplicate, TransposeBlocks, VectorBinary, VectorCast
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.numerics import numpy_dtype
 
@@ -45,6 +45,7 @@ CONVERTERS: list[tuple[Instruction, str, str]] = [
     (Fixpipe(20, 32, 32, "float16", 16, 2 * KIB), "float32", "float16"),
     (Fixpipe(20, 24, 32, "float32", 8, 2 * KIB, True), "float32", "float32"),
     (FixpipeNd(20, 24, 32, "bfloat16", 96), "float32", "bfloat16"),
+    (VectorBinary("max", "float32", 40), "float32", "float32"),
     (L0cToUb(16, 2, 32, "float16"), "float32", "float16"),
 ]
 
