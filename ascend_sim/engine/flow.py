@@ -1,8 +1,8 @@
 """Which byte of its source an instruction puts where, found out by running the instruction itself on numbered memory.
 
 There is no second description of any instruction here. A mover runs on memory whose bytes are numbers; an instruction that
-computes with items runs on zeros and ones, one run for each bit of the numbers; the cube shows where operands lie through the views
-that it multiplies.
+computes with items runs on zeros and ones, one run for each bit of the numbers; the cube shows where operands lie through
+the views that it multiplies.
 """
 
 from __future__ import annotations
