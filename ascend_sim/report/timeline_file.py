@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ascend_sim import isa
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun, TaskRun, Timeline
@@ -21,7 +24,7 @@ from ascend_sim.memory.gm import Allocation
 from ascend_sim.report.counts import bytes_of
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.report import plain
-from ascend_sim.runtime import Recording
+from ascend_sim.runtime.recording import Recording, not_built
 
 VERSION = 2
 _TIMES = ("start", "end", "retire", "stall", "cause", "l2_wait", "hbm_wait", "l2_hits", "l2_misses", "hbm_bytes")
@@ -139,7 +142,7 @@ def load_recording(path: str | Path) -> Recording:
 
 def _recording(file: TimelineFile) -> Recording:
     chip = ChipSpec.from_json(file.chip_file)
-    classes = {one.__name__: one for one in _subclasses(Instruction)}
+    classes = _instructions()
     tables = [InstructionTable(chip) for _ in range(int(file.instructions["table"].max(initial=-1)) + 1)]
     offsets = np.searchsorted(file.instructions["table"], np.arange(len(tables))).tolist()
     for number, text in zip(file.instructions["table"].tolist(), file.instructions["key"].tolist(), strict=True):
@@ -153,7 +156,7 @@ def _recording(file: TimelineFile) -> Recording:
     tasks = []
     for index, row in enumerate(_rows_of(file.tasks)):
         task = Task(
-            row["name"], row["op_type"], row["core_kind"], row["block_dim"], tensors.get(index, []), _not_built,
+            row["name"], row["op_type"], row["core_kind"], row["block_dim"], tensors.get(index, []), not_built,
             row["stream"], json.loads(row["wait_events"]), json.loads(row["record_events"]), row["all_cores"],
             json.loads(row["info"]),
         )  # fmt: skip
@@ -174,6 +177,13 @@ def _recording(file: TimelineFile) -> Recording:
     return Recording(chip, timeline, tasks, tensors.get(_WARM, []))
 
 
+def _instructions() -> dict[str, type[Instruction]]:
+    """All instructions that there are, by the names of their classes."""
+    for module in pkgutil.iter_modules(isa.__path__, f"{isa.__name__}."):
+        importlib.import_module(module.name)
+    return {one.__name__: one for one in _subclasses(Instruction)}
+
+
 def _subclasses(base: type[Instruction]) -> Iterator[type[Instruction]]:
     for one in base.__subclasses__():
         yield one
@@ -184,10 +194,6 @@ def _rows_of(columns: Columns) -> Iterator[dict[str, Any]]:
     """The columns row by row, as plain values."""
     lists = [column.tolist() for column in columns.values()]
     return (dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True))
-
-
-def _not_built(block: int) -> list[Program]:
-    raise SimError("a recorded task has no kernel to build its programs; Recording.rerun runs them again")
 
 
 def _json(value: Any) -> str:

@@ -10,6 +10,7 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine, Progress
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
+from ascend_sim.errors import SimError
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import Allocation
 
@@ -39,6 +40,17 @@ class Recording:
             device.warm(tensor)
         tasks = [replace(task, build=_builder(made)) for task, made in zip(self.tasks, programs, strict=True)]
         return Engine(device, progress=progress).run(tasks)
+
+    def without_kernels(self) -> Recording:
+        """The same without what builds the programs, which does not pickle; `rerun` needs it not."""
+        tasks = [replace(task, build=not_built) for task in self.tasks]
+        spans = [replace(run, task=task) for run, task in zip(self.timeline.tasks, tasks, strict=True)]
+        return replace(self, timeline=Timeline(spans, self.timeline.programs), tasks=tasks)
+
+
+def not_built(block: int) -> list[Program]:
+    """What builds the programs of a task that was only recorded: nothing."""
+    raise SimError("a recorded task has no kernel to build its programs; Recording.rerun runs them again")
 
 
 def _on(chip: ChipSpec, table: InstructionTable) -> InstructionTable:

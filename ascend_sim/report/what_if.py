@@ -1,0 +1,163 @@
+"""What would move a run: the same programs again on the same chip with one rate doubled.
+
+for outcome in what_if(recording):
+    outcome.change.words, outcome.saved          # "twice the MTE1 rate", 0.21 of the run's time
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.engine.engine import Progress
+from ascend_sim.engine.timeline import TaskRun
+from ascend_sim.runtime import Recording
+from ascend_sim.workers import spread
+
+
+@dataclass(frozen=True)
+class Change:
+    """Another chip: `key` names what is different, `words` say it in a sentence."""
+
+    key: str
+    words: str
+    apply: Callable[[ChipSpec], ChipSpec]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The run with one change: `elapsed` cycles in whole, `tasks` cycles of each task from its launch to its end.
+
+    `saved` and `saved_by_task` are shares of the times without the change; negative where it got slower.
+    """
+
+    key: str
+    words: str
+    elapsed: int
+    tasks: tuple[int, ...]
+    saved: float
+    saved_by_task: tuple[float, ...]
+
+
+def _with(chip: ChipSpec, **sections: Mapping[str, Any]) -> ChipSpec:
+    update = {name: getattr(chip, name).model_copy(update=dict(fields)) for name, fields in sections.items()}
+    return chip.model_copy(update=update)
+
+
+def _cube(chip: ChipSpec) -> ChipSpec:
+    rates = {
+        dtype: rate.model_copy(update={"k_per_cycle": 2 * rate.k_per_cycle}) for dtype, rate in chip.cube.rates.items()
+    }
+    return _with(chip, cube={"rates": rates})
+
+
+def _paths(chip: ChipSpec, pipe: str) -> ChipSpec:
+    paths = {
+        name: path.model_copy(update={"bytes_per_cycle": 2 * path.bytes_per_cycle}) if path.pipe == pipe else path
+        for name, path in chip.paths.items()
+    }
+    return chip.model_copy(update={"paths": paths})
+
+
+def _mte1(chip: ChipSpec) -> ChipSpec:
+    rates = {}
+    for buffer, table in chip.load3d.rates.items():
+        twice = {"stride_w": {stride: 2 * rate for stride, rate in table.stride_w.items()}, "other": 2 * table.other}
+        if table.transpose_32bit is not None:
+            twice["transpose_32bit"] = 2 * table.transpose_32bit
+        rates[buffer] = table.model_copy(update=twice)
+    return _with(_paths(chip, "MTE1"), load3d={"rates": rates, "row_bytes": 2 * chip.load3d.row_bytes})
+
+
+def _fixpipe(chip: ChipSpec) -> ChipSpec:
+    faster = _paths(chip, "FIX")
+    if chip.fixpipe is None:
+        return faster
+    elements = {size: 2 * rate for size, rate in chip.fixpipe.elements_per_cycle.items()}
+    split = 2 * chip.fixpipe.channel_split_bytes_per_cycle
+    return _with(faster, fixpipe={"elements_per_cycle": elements, "channel_split_bytes_per_cycle": split})
+
+
+def _vector(chip: ChipSpec) -> ChipSpec:
+    ops = {
+        name: op.model_copy(update={"cycles_per_repeat": {d: rate / 2 for d, rate in op.cycles_per_repeat.items()}})
+        for name, op in chip.vector.ops.items()
+    }
+    return _with(_paths(chip, "V"), vector={"ops": ops})
+
+
+def _l2(chip: ChipSpec) -> ChipSpec:
+    memory = chip.memory
+    return _with(
+        chip,
+        memory={
+            "l2_read_bytes_per_cycle_per_aic": 2 * memory.l2_read_bytes_per_cycle_per_aic,
+            "l2_write_bytes_per_cycle_per_aic": 2 * memory.l2_write_bytes_per_cycle_per_aic,
+        },
+    )
+
+
+def _hbm(chip: ChipSpec) -> ChipSpec:
+    return _with(chip, memory={"hbm_gb_per_s": 2 * chip.memory.hbm_gb_per_s})
+
+
+def _launch(chip: ChipSpec) -> ChipSpec:
+    names = ("task_overhead_us", "block_us", "core_start_us")
+    return _with(
+        chip, launch={name: {kind: us / 2 for kind, us in getattr(chip.launch, name).items()} for name in names}
+    )
+
+
+def changes(chip: ChipSpec) -> list[Change]:
+    """Every rate that a chip has, doubled; and half the cost of launches and of issue (in whole cycles)."""
+    issue, flag = chip.scalar.issue_cycles, chip.sync.flag_latency
+    found = [
+        Change("cube", "twice the cube rate", _cube),
+        Change("MTE1", "twice the MTE1 rate", _mte1),
+        Change("MTE2", "twice the MTE2 port", lambda c: _paths(c, "MTE2")),
+        Change("MTE3", "twice the MTE3 port", lambda c: _paths(c, "MTE3")),
+        Change("FIX", "twice the Fixpipe rate", _fixpipe),
+        Change("V", "twice the vector rate", _vector),
+        Change("L2", "twice the L2 bandwidth", _l2),
+        Change("HBM", "twice the HBM bandwidth", _hbm),
+        Change("issue", f"issue in {issue // 2} cycles in place of {issue}",
+               lambda c: _with(c, scalar={"issue_cycles": issue // 2})),
+        Change("flag", f"flags in {flag // 2} cycles in place of {flag}",
+               lambda c: _with(c, sync={"flag_latency": flag // 2})),
+        Change("launch", "half the launch overhead", _launch),
+    ]  # fmt: skip
+    missing = {"MTE1", "MTE2", "MTE3", "FIX", "V"} - set(chip.pipes)
+    return [change for change in found if change.key not in missing]
+
+
+def what_if(recording: Recording, *, jobs: int = 1, progress: Progress | None = None) -> list[Outcome]:
+    """The outcomes of all `changes`, in their order; with `jobs` above 1 in so many processes (see `workers.spread`)."""
+    timeline, chip = recording.timeline, recording.chip
+    before = _spans(timeline.tasks)
+    found = changes(chip)
+    again = recording if jobs == 1 else recording.without_kernels()
+    work = [(again, change.apply(chip)) for change in found]
+    outcomes = []
+    for change, (elapsed, tasks) in zip(
+        found, spread(_times, work, jobs=jobs, name="what if", progress=progress), strict=True
+    ):
+        saved = tuple(_share(old, new) for old, new in zip(before[1], tasks, strict=True))
+        outcomes.append(Outcome(change.key, change.words, elapsed, tasks, _share(before[0], elapsed), saved))
+    return outcomes
+
+
+def _times(work: tuple[Recording, ChipSpec]) -> tuple[int, tuple[int, ...]]:
+    recording, chip = work
+    return _spans(recording.rerun(chip).tasks)
+
+
+def _spans(tasks: Sequence[TaskRun]) -> tuple[int, tuple[int, ...]]:
+    """Cycles of the whole run, and of every task from its launch to its end."""
+    begin, end = min((one.launch for one in tasks), default=0), max((one.finish for one in tasks), default=0)
+    return end - begin, tuple(one.finish - one.launch for one in tasks)
+
+
+def _share(before: int, after: int) -> float:
+    return (before - after) / before if before else 0.0
