@@ -1,0 +1,248 @@
+"""The figures of the HTML report as Plotly figures without colours of the page: those follow the reader's light or dark mode.
+
+Everything is drawn from a Recording and the report made from it; times are us from the launch of the first task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from ascend_sim.engine.critical_path import KINDS, Step, by_what
+from ascend_sim.engine.occupancy import occupancy
+from ascend_sim.engine.timeline import ProgramRun
+from ascend_sim.isa.base import PIPES
+from ascend_sim.report.roofline import PIPE_KEYS
+from ascend_sim.runtime import Recording
+
+SLICES = 400
+"""Pieces into which a curve with many steps is gathered."""
+COLORS = {
+    "MTE1": "#e69f00", "MTE2": "#3d8fd1", "MTE3": "#7fb2dd", "M": "#2ca25f", "V": "#b05cc6", "FIX": "#d1604d", "S": "#8c8c8c",
+    "latency": "#b8b8b8", "flag": "#e377a2", "barrier": "#9c6b4e", "issue": "#707070", "scalar": "#8c8c8c",
+    "cross-core flag": "#c2548a", "core start": "#5b7083", "dispatch": "#8fa3b3", "launch": "#3f5161", "host": "#a0a0a0",
+}  # fmt: skip
+NOTHING = "#9aa5ad"
+
+LEGEND = {"orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0}
+
+Figure = go.Figure
+
+
+def new_figure(height: int, **layout: Any) -> Figure:
+    """An empty figure without a template."""
+    figure = go.Figure(layout_template=go.layout.Template())
+    figure.update_layout(height=height, margin={"l": 8, "r": 8, "t": 8, "b": 8}, **layout)
+    figure.update_xaxes(automargin=True)
+    figure.update_yaxes(automargin=True)
+    return figure
+
+
+def path_figure(recording: Recording, path: Sequence[Step]) -> Figure:
+    """The critical path of the call and its part in every kernel, by what took the time."""
+    chip = recording.chip
+    names = [task.name for task in recording.tasks]
+    parts = [by_what(path, index) for index in range(len(names))]
+    shown = [index for index, part in enumerate(parts) if part]
+    figure = new_figure(90 + 26 * len(shown), barmode="stack", legend=LEGEND, xaxis_title="us on the critical path")
+    for what in KINDS:
+        cycles = [parts[index].get(what, 0) for index in shown]
+        if any(cycles):
+            total = sum(cycles) / (path[-1].end - path[0].begin)
+            figure.add_bar(
+                y=[f"{index + 1} {names[index]}" for index in shown],
+                x=[round(chip.us(one), 3) for one in cycles],
+                name=what,
+                orientation="h",
+                marker_color=COLORS[what],
+                hovertemplate=f"%{{y}}<br>{what} %{{x}} us<br>{100 * total:.1f} % of the whole path<extra></extra>",
+            )
+    figure.update_yaxes(autorange="reversed")
+    return figure
+
+
+def roofline_figure(recording: Recording, report: Mapping[str, Any]) -> Figure | None:
+    """Work against intensity at three levels of memory, under the ceilings of the chip; None without a cube kernel."""
+    chip = recording.chip
+    per_us = chip.clock.cube_mhz * 1e-6  # bytes/cycle -> TB/s
+    mte1 = [path.bytes_per_cycle for name, path in chip.paths.items() if name in ("L1->L0A", "L1->L0B")]
+    levels = {
+        "MTE1": max(mte1, default=0) * chip.cores.aic * per_us,
+        "L2": chip.l2_read_bytes_per_cycle() * per_us,
+        "HBM": chip.hbm_bytes_per_cycle() * per_us,
+    }
+    points: list[tuple[str, str, float, float]] = []
+    peaks: dict[str, float] = {}
+    for task, kernel in enumerate(report["kernels"]):
+        if not kernel.get("macs"):
+            continue
+        dtype = recording.tasks[task].info["compute_dtype"]
+        peaks[dtype] = chip.peak_tflops(dtype)
+        reached = 2e-6 * kernel["macs"] / kernel["task_us"]
+        for level, moved in _level_bytes(recording, kernel, task).items():
+            if moved:
+                points.append((level, kernel["name"], 2 * kernel["macs"] / moved, reached))
+    if not points:
+        return None
+    figure = new_figure(380, legend=LEGEND)
+    intensities = [one[2] for one in points]
+    low, high = min(*intensities, 1.0) / 2, max(*intensities, 2 * max(peaks.values()) / levels["HBM"]) * 2
+    for dtype, peak in peaks.items():
+        figure.add_scatter(
+            x=[low, high], y=[peak, peak], mode="lines", name=f"cube {dtype}: {peak:.0f} TFLOP/s",
+            line={"color": COLORS["M"], "width": 2}, hoverinfo="name",
+        )  # fmt: skip
+    top = max(peaks.values())
+    colors = {"MTE1": COLORS["MTE1"], "L2": COLORS["MTE2"], "HBM": COLORS["FIX"]}
+    for level, rate in levels.items():
+        if not rate:
+            continue
+        figure.add_scatter(
+            x=[low, top / rate], y=[low * rate, top], mode="lines", name=f"{level}: {rate:.1f} TB/s",
+            line={"color": colors[level], "width": 2, "dash": "dot"}, legendgroup=level, hoverinfo="name",
+        )  # fmt: skip
+        mine = [one for one in points if one[0] == level]
+        figure.add_scatter(
+            x=[one[2] for one in mine], y=[one[3] for one in mine], text=[one[1] for one in mine], mode="markers",
+            marker={"color": colors[level], "size": 11, "line": {"width": 1, "color": "#ffffff"}}, legendgroup=level,
+            showlegend=False,
+            hovertemplate=f"%{{text}}<br>%{{x:.1f}} FLOP per byte through {level}<br>%{{y:.1f}} TFLOP/s<extra></extra>",
+        )  # fmt: skip
+    figure.update_xaxes(type="log", title="FLOP per byte")
+    figure.update_yaxes(type="log", title="TFLOP/s")
+    return figure
+
+
+def _level_bytes(recording: Recording, kernel: Mapping[str, Any], task: int) -> dict[str, int]:
+    """Bytes of a kernel into L0A and L0B, between core and L2, and over HBM."""
+    moved = kernel["counts"]["bytes"]
+    whole = {path: count for path, count in moved.items() if ":" not in path}
+    return {
+        "MTE1": sum(count for path, count in whole.items() if path.startswith("L1->L0")),
+        "L2": sum(count for path, count in whole.items() if "GM" in path.split("->")),
+        "HBM": hbm_bytes(recording, task),
+    }
+
+
+def hbm_bytes(recording: Recording, task: int) -> int:
+    """Bytes that HBM moved during a task."""
+    return sum(int(run.hbm_bytes.sum()) for run in recording.timeline.of(task))
+
+
+def bounds_figure(kernel: Mapping[str, Any]) -> Figure:
+    """What a kernel cannot go below, as shares of what it took."""
+    bounds = sorted(kernel["roofline"]["cycles"].items(), key=lambda item: item[1])
+    longest = kernel["core_cycles_max"]
+    figure = new_figure(60 + 24 * len(bounds), xaxis_title="% of the longest core", showlegend=False)
+    pipes = {key: pipe for pipe, key in PIPE_KEYS.items()}
+    figure.add_bar(
+        y=[name for name, _ in bounds], x=[100 * cycles / longest for _, cycles in bounds], orientation="h",
+        text=[f"{100 * cycles / longest:.1f} %" for _, cycles in bounds], textposition="auto", cliponaxis=False,
+        marker_color=[COLORS.get(pipes.get(name, ""), COLORS["latency"]) for name, _ in bounds],
+        customdata=[cycles for _, cycles in bounds],
+        hovertemplate="%{y}<br>at least %{customdata:,} cycles<extra></extra>",
+    )  # fmt: skip
+    figure.update_xaxes(range=[0, 100])
+    return figure
+
+
+def bytes_figure(recording: Recording, kernel: Mapping[str, Any], task: int) -> Figure:
+    """Bytes by path, and over HBM."""
+    moved = {path: count for path, count in kernel["counts"]["bytes"].items() if ":" not in path}
+    moved["HBM"] = hbm_bytes(recording, task)
+    figure = new_figure(70 + 26 * len(moved), xaxis_title="MB", showlegend=False)
+    parts = {
+        path: "<br>".join(
+            f"{key.partition(':')[2]}: {count:,} bytes"
+            for key, count in kernel["counts"]["bytes"].items()
+            if key.startswith(f"{path}:")
+        )
+        for path in moved
+    }
+    figure.add_bar(
+        y=list(moved), x=[count / 1e6 for count in moved.values()], orientation="h", marker_color=COLORS["MTE2"],
+        customdata=[[f"{count:,}", parts[path]] for path, count in moved.items()],
+        hovertemplate="%{y}<br>%{customdata[0]} bytes<br>%{customdata[1]}<extra></extra>",
+    )  # fmt: skip
+    figure.update_yaxes(autorange="reversed")
+    return figure
+
+
+def utilisation_figure(recording: Recording, task: int) -> Figure:
+    """How busy every pipe of every core was, as a share of the time that the core ran blocks of the kernel."""
+    spans: dict[tuple[str, int], int] = {}
+    busy: dict[tuple[str, int], dict[str, int]] = {}
+    for run in recording.timeline.of(task):
+        core = (run.program.core_kind, run.core)
+        spans[core] = spans.get(core, 0) + run.finish - run.launch
+        into = busy.setdefault(core, {})
+        for pipe, cycles in run.busy().items():
+            into[pipe] = into.get(pipe, 0) + cycles
+    cores = sorted(spans)
+    pipes = [pipe for pipe in PIPES if any(busy[core][pipe] for core in cores)]
+    shares = [[100 * busy[core][pipe] / max(spans[core], 1) for core in cores] for pipe in pipes]
+    figure = new_figure(90 + 26 * len(pipes), xaxis_title="core")
+    figure.add_heatmap(
+        x=[f"{kind} {core}" for kind, core in cores], y=pipes, z=np.round(shares, 2), zmin=0, zmax=100,
+        colorscale="Viridis", colorbar={"title": "busy %", "thickness": 12},
+        hovertemplate="%{y} of %{x}: busy %{z:.1f} %<extra></extra>",
+    )  # fmt: skip
+    figure.update_yaxes(autorange="reversed")
+    figure.update_xaxes(type="category")
+    return figure
+
+
+def balance_figure(recording: Recording, task: int) -> Figure:
+    """How long every core was in use, dispatch to end, summed over its blocks."""
+    chip = recording.chip
+    cycles: dict[tuple[str, int], list[int]] = {}
+    for run in recording.timeline.of(task):
+        cycles.setdefault((run.program.core_kind, run.core), []).append(run.finish - run.launch)
+    cores = sorted(cycles)
+    figure = new_figure(220, yaxis_title="us", xaxis_title="core", showlegend=False)
+    figure.add_bar(
+        x=[f"{kind} {core}" for kind, core in cores], y=[round(chip.us(sum(cycles[core])), 3) for core in cores],
+        customdata=[[len(cycles[core]), f"{sum(cycles[core]):,}"] for core in cores], marker_color=COLORS["core start"],
+        hovertemplate="%{x}: %{y:.2f} us<br>%{customdata[1]} cycles in %{customdata[0]} blocks<extra></extra>",
+    )  # fmt: skip
+    figure.update_xaxes(type="category")
+    return figure
+
+
+def occupancy_figure(recording: Recording, run: ProgramRun) -> Figure | None:
+    """How full each buffer of one core is while it runs one block; None where it has none in use."""
+    chip, origin = recording.chip, origin_of(recording)
+    figure = new_figure(260, yaxis={"title": "% of the buffer", "range": [0, 105]}, xaxis_title="us", legend=LEGEND)
+    colors = {"L1": "MTE2", "L0A": "MTE1", "L0B": "M", "L0C": "FIX", "UB": "V"}
+    for name in chip.cores.kinds[run.program.core_kind].buffers:  # type: ignore[index]
+        curve = occupancy(run, name)
+        if not curve.peak:
+            continue
+        time, held = _thinned(curve.time, curve.held)
+        capacity = chip.buffers[name]  # type: ignore[index]
+        figure.add_scatter(
+            x=np.round((time - origin) / chip.clock.cube_mhz, 4), y=np.round(100 * held / capacity, 2), name=name,
+            mode="lines", line={"shape": "hv", "width": 1.5, "color": COLORS.get(colors.get(name, ""), NOTHING)},
+            customdata=held,
+            hovertemplate=f"{name} %{{customdata:,}} of {capacity:,} bytes<br>%{{x}} us<extra></extra>",
+        )  # fmt: skip
+    return figure if figure.data else None
+
+
+def _thinned(time: NDArray[np.int64], held: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where a curve has very many steps: the least and the most in each of many slices."""
+    if len(time) <= 4 * SLICES:
+        return time, held
+    edges = np.linspace(0, len(time), SLICES + 1).astype(np.int64)[:-1]
+    least, most = np.minimum.reduceat(held, edges), np.maximum.reduceat(held, edges)
+    middle = time[np.minimum(edges + np.diff(edges, append=len(time)) // 2, len(time) - 1)]
+    return np.stack([time[edges], middle], 1).ravel(), np.stack([most, least], 1).ravel()
+
+
+def origin_of(recording: Recording) -> int:
+    """The cycle from which the figures count: the launch of the first task."""
+    return min((run.launch for run in recording.timeline.tasks), default=0)

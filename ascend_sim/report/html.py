@@ -1,0 +1,95 @@
+"""Tables in HTML: for the HTML report, and for notebooks, which show `_repr_html_` of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+
+def table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str = "", marks: Sequence[str] = (), bar: int = -1,
+    identity: str = "",
+) -> str:  # fmt: skip
+    """A table of finished cells; a column whose name begins with ">" is right-aligned.
+
+    `marks` are attributes of the rows, `bar` is the column that shows the row's share as a bar behind its figure.
+    """
+    right = [' class="n"' if name.startswith(">") else "" for name in head]
+    name = f' id="{identity}"' if identity else ""
+    lines = [f'<div class="scroll"><table{name}>']
+    if caption:
+        lines.append(f"<caption>{escape(caption)}</caption>")
+    cells = "".join(f"<th{side}>{escape(one.removeprefix('>'))}</th>" for one, side in zip(head, right, strict=True))
+    lines.append(f"<thead><tr>{cells}</tr></thead><tbody>")
+    for number, row in enumerate(rows):
+        mark = f" {marks[number]}" if marks else ""
+        cells = "".join(
+            f'<td class="n share">{cell}</td>' if column == bar else f"<td{right[column]}>{cell}</td>"
+            for column, cell in enumerate(row)
+        )
+        lines.append(f"<tr{mark}>{cells}</tr>")
+    return "\n".join([*lines, "</tbody></table></div>"])
+
+
+def problem_table(problem: Mapping[str, Any]) -> str:
+    """The tensors of a call, and its other arguments in one line."""
+    rows = [
+        [escape(name), escape("x".join(map(str, tensor.get("shape", ())))), escape(str(tensor.get("dtype", "")))]
+        for name, tensor in problem.get("tensors", {}).items()
+    ]
+    macs = problem.get("macs") or {}
+    each = macs.items() if isinstance(macs, Mapping) else (("", macs),)
+    rest = [f"{key} {value}" for key, value in problem.items() if key not in ("operator", "tensors", "macs")]
+    rest += [f"{count:,} MACs {name}".strip() for name, count in each]
+    return f'{table(("tensor", "shape", "dtype"), rows) if rows else ""}<p class="faint">{escape(", ".join(rest))}</p>'
+
+
+def kernel_table(kernels: Sequence[Mapping[str, Any]], total: float | None) -> str:
+    """The kernels in launch order with what they took and waited for; without times in functional mode."""
+    rows = []
+    for kernel in kernels:
+        row = [escape(kernel["op_type"]), escape(kernel["name"]), kernel["core_type"], str(kernel["block_dim"])]
+        if total is not None:
+            stall = kernel["main_stall"]
+            row += [f"{kernel['task_us']:.2f}", f"{100 * kernel['task_us'] / total:.1f} %" if total else "-"]
+            row += [escape(kernel["bottleneck_pipe"] or "-")]
+            row += [f"{escape(stall['cause'])} {100 * stall['share']:.1f} %" if stall else "none"]
+        rows.append(row)
+    timed = (">us", ">share", "busiest pipe", "main stall") if total is not None else ()
+    return table(("op_type", "kernel", "core", ">blocks", *timed), rows)
+
+
+def gradient_table(gradients: Mapping[str, Mapping[str, Any]]) -> str:
+    """Every gradient with its errors and verdict."""
+    rows = []
+    for name, figures in gradients.items():
+        correct = figures.get("correct")
+        verdict = "not checked" if correct is None else "correct" if correct else "WRONG"
+        style = "" if correct is None else f' class="{"good" if correct else "bad"}"'
+        errors = [_figure(figures.get(key)) for key in ("max_abs_error", "worst_error_over_bound")]
+        shape = "x".join(map(str, figures.get("shape", ())))
+        dtypes = [escape(str(figures.get(key, "-"))) for key in ("dtype", "compute_dtype")]
+        rows.append([escape(name), shape, *dtypes, *errors, f"<b{style}>{verdict}</b>"])
+    return table(("gradient", "shape", "dtype", "computed in", ">max abs error", ">error/bound", "verdict"), rows)
+
+
+def report_html(report: Mapping[str, Any]) -> str:
+    """A report (`Report.to_dict()`) as a few tables without style or script of their own."""
+    total = report["total_us"]
+    title = f"{report['problem'].get('operator', 'run')} on {report['chip']}, mode {report['mode']}"
+    lines = [
+        f"<h4>{escape(title)}{'' if total is None else f': {total:,.2f} us'}</h4>",
+        problem_table(report["problem"]),
+    ]
+    lines.append(kernel_table(report["kernels"], total))
+    if report["gradients"]:
+        lines.append(gradient_table(report["gradients"]))
+    for one in report["findings"]:
+        lines.append(f"<p><b>{escape(one['kind'])}</b> in {escape(one['task'])}: {escape(one['text'])}</p>")
+    lines += [f"<p>warning: {escape(one)}</p>" for one in report["warnings"]]
+    return f'<div class="ascend-sim">{"".join(lines)}</div>'
+
+
+def _figure(value: Any) -> str:
+    return "-" if value is None else f"{value:.3g}"

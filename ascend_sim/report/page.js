@@ -1,0 +1,68 @@
+// Draws the figures of the page when they are first seen, in the colours of the reader's light or dark mode.
+"use strict";
+(function () {
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const narrow = window.matchMedia("(max-width: 600px)");
+  const figures = JSON.parse(document.getElementById("figures").textContent);
+  const drawn = new Set();
+
+  function template() {
+    const [text, line, hover] = dark.matches ? ["#e4e8ec", "#353e48", "#252d36"] : ["#1f2328", "#dfe4e9", "#ffffff"];
+    const axis = { gridcolor: line, linecolor: line, zerolinecolor: line, tickcolor: line };
+    return { layout: {
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", xaxis: axis, yaxis: axis,
+      font: { color: text, size: narrow.matches ? 10 : 12, family: "system-ui, sans-serif" },
+      hoverlabel: { bgcolor: hover, bordercolor: line, font: { color: text, size: 12 }, align: "left" },
+    } };
+  }
+
+  function draw(place) {
+    const figure = figures[place.dataset.figure];
+    const layout = Object.assign({}, figure.layout, { template: template() });
+    const config = { responsive: true, displaylogo: false, scrollZoom: place.dataset.zoom === "yes" && !narrow.matches,
+      displayModeBar: place.dataset.zoom === "yes", modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"] };
+    drawn.add(place);
+    Plotly.newPlot(place, figure.data, layout, config);
+  }
+
+  function drawVisible() {
+    for (const place of document.querySelectorAll(".figure")) {
+      if (!drawn.has(place) && place.offsetParent !== null) { draw(place); }
+    }
+  }
+
+  function choose(kernel) {
+    for (const part of document.querySelectorAll("section.kernel")) { part.hidden = part.dataset.kernel !== kernel; }
+    for (const row of document.querySelectorAll("tr[data-kernel]")) {
+      row.classList.toggle("chosen", row.dataset.kernel === kernel);
+    }
+    const select = document.getElementById("kernel");
+    if (select) { select.value = kernel; }
+    drawVisible();
+  }
+
+  document.addEventListener("click", (event) => {
+    const row = event.target.closest("tr[data-kernel]");
+    if (row && document.querySelector(`section.kernel[data-kernel="${row.dataset.kernel}"]`)) {
+      choose(row.dataset.kernel);
+      document.getElementById("one-kernel").scrollIntoView({ behavior: "smooth" });
+    }
+    const button = event.target.closest("button[data-window]");
+    if (button) {
+      const place = button.closest("section").querySelector(".figure[data-zoom]");
+      const range = figures[place.dataset.figure].layout.meta.windows[button.dataset.window];
+      Plotly.relayout(place, { "xaxis.range": range.slice() });
+      for (const other of button.parentNode.querySelectorAll("button")) { other.classList.toggle("on", other === button); }
+    }
+  });
+  const select = document.getElementById("kernel");
+  if (select) {
+    select.addEventListener("change", () => choose(select.value));
+    choose(select.value);
+  }
+  drawVisible();
+  const recolor = () => drawn.forEach((place) => Plotly.relayout(place, { template: template() }));
+  dark.addEventListener("change", recolor);
+  narrow.addEventListener("change", recolor);
+  document.body.dataset.ready = "yes";
+})();

@@ -1,0 +1,336 @@
+"""The HTML report: one self-contained page with everything that a run and its report say.
+
+    write_page("report.html", recording, report.to_dict(), outcomes=what_if(recording))
+
+It needs Plotly to be made and nothing to be read: script, style and figures are all inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from importlib import import_module, resources
+from pathlib import Path
+from typing import Any
+
+from ascend_sim.engine.critical_path import Step, by_what, critical_path
+from ascend_sim.engine.timeline import ProgramRun
+from ascend_sim.errors import SimError
+from ascend_sim.report.files import atomic_write
+from ascend_sim.report.html import gradient_table, problem_table, table
+from ascend_sim.report.what_if import Outcome
+from ascend_sim.report.words import words
+from ascend_sim.runtime import Recording
+
+_KERNELS = 12
+"""Kernels with figures of their own, the longest first."""
+_FINDINGS = 20
+_ROWS = 2400
+"""Instructions drawn one by one in one timeline at most; with many kernels fewer, so that the page stays small."""
+
+
+def check_plotly() -> None:
+    """SimError naming the extra to install where Plotly is missing."""
+    try:
+        import_module("plotly")
+    except ImportError:
+        raise SimError('--html needs Plotly: pip install "ascend-sim[html]" (or pip install plotly)') from None
+
+
+def write_page(
+    path: str | Path, recording: Recording, report: Mapping[str, Any], outcomes: Sequence[Outcome] | None = None
+) -> None:
+    """Write the page; `report` is `Report.to_dict()` of the same run. Without `outcomes` it says nothing of other rates.
+
+    Raises SimError without Plotly and for a report of another run.
+    """
+    text = page(recording, report, outcomes)
+    with atomic_write(path) as file:
+        file.write(text.encode())
+
+
+def page(recording: Recording, report: Mapping[str, Any], outcomes: Sequence[Outcome] | None = None) -> str:
+    """The page as text; see `write_page`."""
+    check_plotly()
+    from plotly.offline import get_plotlyjs
+
+    kernels = report["kernels"]
+    names = [task.name for task in recording.tasks]
+    if report["total_us"] is None or [kernel["name"] for kernel in kernels] != names:
+        raise SimError(
+            "the report is not of the run that the timeline shows: its kernels are others, or it has no times"
+        )
+    path = critical_path(recording.timeline)
+    figures = _Figures()
+    parts = [
+        _head(report),
+        _bottleneck(recording, report, path, outcomes, figures),
+        _kernels(kernels, report["total_us"]),
+        _rooflines(recording, report, figures),
+        _one_kernel(recording, kernels, path, figures),
+        _foot(),
+    ]
+    title = f"{report['problem'].get('operator', 'run')} on {report['chip']}"
+    return "\n".join(
+        [
+            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(title)}</title>\n<style>\n{_own('page.css')}</style>",
+            f"<script>{get_plotlyjs()}</script>\n</head>\n<body>\n<main>",
+            *(part for part in parts if part),
+            f'</main>\n<script type="application/json" id="figures">{figures.text()}</script>',
+            f"<script>\n{_own('page.js')}</script>\n</body>\n</html>\n",
+        ]
+    )
+
+
+def _own(name: str) -> str:
+    return resources.files("ascend_sim.report").joinpath(name).read_text(encoding="utf-8")
+
+
+class _Figures:
+    """The figures by number; `add` gives the place in the page where one is drawn."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+
+    def add(self, figure: Any, identity: str, zoom: bool = False) -> str:
+        self._texts.append(figure.to_json())
+        height = figure.layout.height
+        zooms = ' data-zoom="yes"' if zoom else ""
+        return (
+            f'<div class="figure" id="{identity}" data-figure="{len(self._texts) - 1}"{zooms} '
+            f'style="height:{height}px"></div>'
+        )
+
+    def text(self) -> str:
+        return f"[{','.join(self._texts)}]".replace("</", "<\\/")
+
+
+def _head(report: Mapping[str, Any]) -> str:
+    problem, gradients, findings = report["problem"], report["gradients"], report["findings"]
+    wrong = [name for name, figures in gradients.items() if figures.get("correct") is False]
+    if wrong or findings:
+        verdict = f'<b class="bad">{_list([*(f"{name} wrong" for name in wrong), *_found(findings)])}</b>'
+    elif gradients:
+        verdict = '<b class="good">correct</b>'
+    else:
+        verdict = "<b>not checked</b>"
+    facts = [
+        f"<b>{report['total_us']:,.2f} us</b>{len(report['kernels'])} kernels",
+        f"{verdict}{'gradients' if gradients else 'mode timing has no values'}",
+        f"<b>{escape(report['chip'])}</b>mode {escape(report['mode'])}",
+    ]
+    lines = [
+        f"<h1>{escape(problem.get('operator', 'run'))} on {escape(report['chip'])}</h1>",
+        '<div class="facts">' + "".join(f'<div class="fact">{fact}</div>' for fact in facts) + "</div>",
+        problem_table(problem),
+    ]
+    if gradients:
+        lines += ["<h3>Gradients against float64</h3>", gradient_table(gradients)]
+    lines += [
+        f'<p class="bad">{escape(one["kind"])} in {escape(one["task"])}: {escape(one["text"])}</p>'
+        for one in findings[:20]
+    ]
+    lines += [f'<p class="faint">warning: {escape(one)}</p>' for one in report["warnings"]]
+    return "\n".join(lines)
+
+
+def _found(findings: Sequence[Mapping[str, str]]) -> list[str]:
+    return [f"{len(findings)} finding{'s' if len(findings) > 1 else ''}"] if findings else []
+
+
+def _list(parts: Sequence[str]) -> str:
+    return escape(", ".join(parts))
+
+
+def _bottleneck(
+    recording: Recording, report: Mapping[str, Any], path: Sequence[Step], outcomes: Sequence[Outcome] | None,
+    figures: _Figures,
+) -> str:  # fmt: skip
+    from ascend_sim.report.figures import path_figure
+
+    said = "\n".join(f"<p>{escape(one)}</p>" for one in words(recording, report, path, outcomes))
+    lines = ["<h2>What holds it up</h2>", f'<div class="words" id="words">\n{said}\n</div>']
+    if outcomes:
+        lines += ["<h3>The same programs with other rates</h3>", _what_if_table(report["kernels"], outcomes)]
+    if path:
+        total = path[-1].end - path[0].begin
+        chip = recording.chip
+        lines += [
+            "<h3>Critical path</h3>",
+            f'<p class="faint">The chain of instructions and waits that reaches from the first cycle to the last: {total:,} '
+            f"cycles, {chip.us(total):,.2f} us, as long as the run. Whatever is not on it could be slower without effect.</p>",
+            figures.add(path_figure(recording, path), "critical-path"),
+            _path_table(path, total),
+        ]
+    return "\n".join(lines)
+
+
+def _what_if_table(kernels: Sequence[Mapping[str, Any]], outcomes: Sequence[Outcome]) -> str:
+    order = sorted(range(len(kernels)), key=lambda i: -kernels[i]["task_us"])[:5]
+    rows = [
+        [
+            escape(one.words),
+            _change(one.saved),
+            *(_change(one.saved_by_task[i]) for i in order),
+        ]
+        for one in sorted(outcomes, key=lambda one: -one.saved)
+    ]
+    head = ["change of the chip", ">whole call", *(f">{kernels[i]['name']}" for i in order)]
+    caption = "How much longer (+) or shorter (-) the call and its longest kernels get; tilings stay as they are."
+    return table(head, rows, caption=caption, identity="what-if")
+
+
+def _change(saved: float) -> str:
+    text = f"{-100 * saved:+.1f} %" if abs(saved) >= 0.0005 else "0"
+    return f'<b class="good">{text}</b>' if saved >= 0.05 else text
+
+
+def _path_table(path: Sequence[Step], total: int) -> str:
+    held: dict[str, dict[str, int]] = {}
+    for step in path:
+        if step.because:
+            reasons = held.setdefault(step.what, {})
+            reasons[step.because] = reasons.get(step.because, 0) + 1
+    rows = []
+    for what, cycles in by_what(path).items():
+        count = sum(step.rows for step in path if step.what == what)
+        reasons = sorted(held.get(what, {}).items(), key=lambda item: -item[1])
+        told = ", ".join(f"{because} {number:,}" for because, number in reasons)
+        rows.append([what, f"{cycles:,}", f"{100 * cycles / total:.1f} %", f"{count:,}", told])
+    head = ["what takes the time", ">cycles", ">share", ">steps", "and what each began after"]
+    return f"<details><summary>The path by what takes the time</summary>{table(head, rows)}</details>"
+
+
+def _kernels(kernels: Sequence[Mapping[str, Any]], total: float) -> str:
+    rows, marks = [], []
+    for index, kernel in enumerate(kernels):
+        pipe, stall = kernel["bottleneck_pipe"], kernel["main_stall"]
+        busy = kernel["pipes_us"][pipe] / kernel["core_us"] if pipe and kernel["core_us"] else 0.0
+        share = kernel["task_us"] / total if total else 0.0
+        rows.append(
+            [
+                f"{index + 1} {escape(kernel['name'])}",
+                escape(kernel["op_type"]),
+                f"{kernel['core_type']} x {kernel['block_dim']}",
+                f"{kernel['task_us']:.2f}",
+                f"{100 * share:.1f} %",
+                f"{pipe} {100 * busy:.1f} %" if pipe else "-",
+                f"{escape(stall['cause'])} {100 * stall['share']:.1f} %" if stall else "none",
+                f"{100 * kernel['cube_efficiency']:.1f} %" if "cube_efficiency" in kernel else "-",
+                escape(kernel["tiling_source"] or "-"),
+            ]
+        )
+        marks.append(f'data-kernel="{index}" style="--part: {100 * share:.1f}%"')
+    head = ["kernel", "op_type", "cores", ">us", ">share", "busiest pipe", "main stall", ">of the cube", "tiling"]
+    caption = "In launch order; a click shows the kernel below. Of the cube: ideal cube time over the longest core's."
+    return "<h2>Kernels</h2>\n" + table(head, rows, caption=caption, marks=marks, bar=4, identity="kernels")
+
+
+def _rooflines(recording: Recording, report: Mapping[str, Any], figures: _Figures) -> str:
+    from ascend_sim.report.figures import roofline_figure
+
+    figure = roofline_figure(recording, report)
+    if figure is None:
+        return ""
+    return "\n".join(
+        [
+            "<h2>Rooflines</h2>",
+            '<p class="faint">Every cube kernel once for each level: its operations per byte that pass MTE1 into L0A and L0B, '
+            "pass between cores and L2, or move over HBM, and the operations per second that it reached, launch included. The "
+            "MTE1 ceiling is the faster of the two paths out of L1.</p>",
+            figures.add(figure, "roofline"),
+        ]
+    )
+
+
+def _one_kernel(
+    recording: Recording, kernels: Sequence[Mapping[str, Any]], path: Sequence[Step], figures: _Figures
+) -> str:
+    order = sorted(range(len(kernels)), key=lambda i: -kernels[i]["task_us"])
+    shown = [index for index in order if recording.timeline.of(index)][:_KERNELS]
+    if not shown:
+        return ""
+    rows = max(_ROWS // (2 * len(shown)), 100)
+    options = "".join(
+        f'<option value="{i}">{i + 1} {escape(kernels[i]["name"])}, {kernels[i]["task_us"]:.1f} us</option>'
+        for i in shown
+    )
+    lines = [
+        '<h2 id="one-kernel">One kernel</h2>',
+        f'<p><select id="kernel" aria-label="kernel">{options}</select></p>',
+    ]
+    if len(shown) < len(kernels):
+        lines.append(f'<p class="faint">The {len(shown)} longest of {len(kernels)} kernels.</p>')
+    lines += [_kernel(recording, kernels[index], index, path, figures, rows) for index in shown]
+    return "\n".join(lines)
+
+
+def _kernel(
+    recording: Recording, kernel: Mapping[str, Any], task: int, path: Sequence[Step], figures: _Figures, rows: int
+) -> str:
+    from ascend_sim.report import figures as drawings
+    from ascend_sim.report.timeline_figure import timeline_figure
+
+    run = _chosen(recording, task, path)
+    timeline = timeline_figure(recording, run, path, rows)
+    windows = list(timeline.layout.meta["windows"])
+    buttons = "".join(
+        f'<button data-window="{name}"{" class=on" if name == windows[0] else ""}>{name}</button> ' for name in windows
+    )
+    where = f"{run.program.where}, on core {run.core}"
+    lines = [
+        f'<section class="kernel" data-kernel="{task}" hidden>',
+        f"<h3>Timeline of {escape(kernel['name'])}: {escape(where)}</h3>",
+        f'<p class="faint">{_explained(windows)}</p>\n<p>{buttons}</p>',
+        figures.add(timeline, f"timeline-{task}", zoom=True),
+    ]
+    curve = drawings.occupancy_figure(recording, run)
+    if curve is not None:
+        lines += [f"<h3>Buffers of {escape(where)}</h3>", figures.add(curve, f"occupancy-{task}")]
+    cells = [
+        ("Pipes of every core", drawings.utilisation_figure(recording, task), "pipes"),
+        ("Balance of the cores", drawings.balance_figure(recording, task), "balance"),
+        ("Bytes by path", drawings.bytes_figure(recording, kernel, task), "bytes"),
+        ("Bounds: no order of instructions goes below", drawings.bounds_figure(kernel), "bounds"),
+    ]
+    lines.append('<div class="columns">')
+    lines += [f"<div><h3>{title}</h3>{figures.add(figure, f'{name}-{task}')}</div>" for title, figure, name in cells]
+    return "\n".join([*lines, "</div>", _tiling(kernel), "</section>"])
+
+
+def _explained(windows: Sequence[str]) -> str:
+    text = (
+        "Boxes are instructions, red where they are on the critical path; thin bars below are stalls, lines are flags."
+    )
+    if len(windows) > 1:
+        text += " Every instruction is drawn in the windows below; between them only how busy each pipe was."
+    return f"{text} Drag to zoom, double-click to go back."
+
+
+def _chosen(recording: Recording, task: int, path: Sequence[Step]) -> ProgramRun:
+    """The block that holds most of the critical path, or the last to end."""
+    on_path: dict[int, int] = {}
+    for step in path:
+        if step.task == task and step.program >= 0:
+            on_path[step.program] = on_path.get(step.program, 0) + step.cycles
+    if on_path:
+        return recording.timeline.programs[max(on_path, key=lambda index: (on_path[index], -index))]
+    return max(recording.timeline.of(task), key=lambda run: run.finish)
+
+
+def _tiling(kernel: Mapping[str, Any]) -> str:
+    if not kernel["tiling"]:
+        return ""
+    fields = ", ".join(f"{name} {value}" for name, value in kernel["tiling"].items())
+    return (
+        f"<details><summary>Tiling ({escape(str(kernel['tiling_source']))})</summary><p>{escape(fields)}</p></details>"
+    )
+
+
+def _foot() -> str:
+    return (
+        '<footer class="faint">Made by ascend-sim. Times follow from published instruction costs and measured bandwidths; '
+        "<code>ascend-sim chips NAME</code> says of every number where it is from and which are assumed.</footer>"
+    )
