@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from html import escape
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.engine.critical_path import critical_path
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.errors import SimError
 from ascend_sim.numerics import canonical, numpy_dtype
@@ -26,6 +28,7 @@ from ascend_sim.ops.convolution_backward import accept, make_plan
 from ascend_sim.ops.execute import Execution, execute, gradient
 from ascend_sim.ops.verdicts import judge
 from ascend_sim.report.report import Report
+from ascend_sim.report.words import words
 from ascend_sim.runtime import Observer, Progress, Recording, ValueModel
 from ascend_sim.settings import check_kinds, is_whole_number
 
@@ -68,6 +71,28 @@ class Result:
         """The gradients that there are, by name."""
         found = {name: getattr(self, name) for name in GRADIENTS}
         return {name: value for name, value in found.items() if value is not None}
+
+    def write_html(self, path: str | Path, *, what_if: bool = True) -> None:
+        """Write the run as one page; with `what_if` the programs run again with each rate of the chip doubled.
+
+        Raises SimError in functional mode, which has no times, and without Plotly.
+        """
+        from ascend_sim.report import page
+        from ascend_sim.report.what_if import what_if as run_again
+
+        if self.recording is None:
+            raise SimError("write_html: a run in functional mode has no times to show")
+        page.check_plotly()
+        outcomes = run_again(self.recording) if what_if else None
+        page.write_page(path, self.recording, self.report.to_dict(), outcomes)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the report, and where the time went."""
+        if self.recording is None:
+            return self.report._repr_html_()
+        path = critical_path(self.recording.timeline)
+        said = words(self.recording, self.report.to_dict(), path, None)
+        return self.report._repr_html_() + "".join(f"<p>{escape(text)}</p>" for text in said)
 
 
 def convolution_backward(

@@ -68,6 +68,8 @@ app = typer.Typer(
 )
 
 PROGRESS_AFTER_SECONDS = 2.0
+_ROWS_WORTH_PROCESSES = 50_000
+"""Instructions from which it pays to share runs out among processes."""
 _WHOLE_NUMBER = re.compile("-?[0-9]{1,18}")
 
 
@@ -171,6 +173,9 @@ def run(
     msprof: Annotated[
         bool, typer.Option("--msprof", help="With --out: also the folders of the vendor's msprof op simulator.")
     ] = False,
+    html: Annotated[
+        Path | None, typer.Option(help="Write one page to this file: timeline, critical path, other rates, pictures.")
+    ] = None,
     accumulate: Annotated[str, typer.Option(help="Model of the cube's sums: blas, chunk or exact_group.")] = "blas",
     overflow: Annotated[str | None, typer.Option(help="inf_nan or saturate; default: the chip's.")] = None,
 ) -> None:
@@ -180,7 +185,7 @@ def run(
         try:
             code = _run(
                 case, chip, cube_math_type, mode, input, out, json_output, tiling, block_dim, l2, deterministic, conformance,
-                trace_limit, max_cycles, progress, plan, accumulate, overflow, msprof,
+                trace_limit, max_cycles, progress, plan, accumulate, overflow, msprof, html,
             )  # fmt: skip
         finally:
             progress.close()
@@ -191,7 +196,7 @@ def _run(
     name: str, chip: str | None, cube_math_type: int | None, mode: str, tensors: Path | None, out: Path | None, as_json: bool,
     tiling: str | None, block_dim: str | None, l2: str | None, deterministic: bool | None, conformance: str | None,
     trace_limit: int, max_cycles: int | None, progress: _Progress, plan: bool, accumulate: str, overflow: str | None,
-    msprof: bool,
+    msprof: bool, html: Path | None,
 ) -> int:  # fmt: skip
     from ascend_sim.api import TensorSpec, check_fits, conv_tbc_backward, convolution_backward
     from ascend_sim.chip import load_chip
@@ -209,6 +214,10 @@ def _run(
             raise SimError(f"--{option}: nothing given; leave the option out for its default")
     if msprof and (out is None or mode == "functional"):
         raise SimError("--msprof: needs a folder (--out DIR) and a mode with time (full or timing)")
+    if html is not None:
+        if mode == "functional":
+            raise SimError("--html: needs a mode with time (full or timing)")
+        _check_html(html, out)
     case = load_case(name)
     if tensors is not None:
         case = case.with_file(tensors)
@@ -239,6 +248,10 @@ def _run(
         overflow=overflow,
     )  # fmt: skip
     written = _write(result, spec, out, trace_limit, msprof) if out is not None else []
+    said: list[str] = []
+    if html is not None:
+        said = _write_html(html, result.recording, result.report.to_dict(), progress, other_rates=True)
+        written.append(html)
     progress.close()
     if as_json:
         print(json.dumps(result.report.to_dict(), indent=1))
@@ -247,6 +260,7 @@ def _run(
         render(result.report, console)
         if plan:
             console.print(plan_table(result.report.plan, result.report.workspace_bytes))
+        _say(said, console)
         if written:
             print(f"wrote {', '.join(str(path) for path in written)}")
     return 0 if result.report.passed else 1
@@ -258,6 +272,62 @@ def _make_folder(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
 
 
+def _check_html(html: Path, out: Path | None = None) -> None:
+    """Refuse before the work what would fail after it."""
+    from ascend_sim.report.page import check_plotly
+
+    check_plotly()
+    if html.is_dir():
+        raise SimError(f"--html {html}: that is a folder; give a file, for example {html / 'report.html'}")
+    if not html.parent.is_dir() and html.parent != out:
+        raise SimError(f"--html {html}: there is no folder {html.parent}")
+
+
+def _write_html(
+    html: Path, recording: Any, report: dict[str, Any], progress: _Progress, *, other_rates: bool
+) -> list[str]:
+    """Write the page; returns what it says of the bottleneck."""
+    from ascend_sim.report.page import write_page
+    from ascend_sim.report.what_if import what_if
+    from ascend_sim.workers import usable_cores
+
+    rows = sum(len(run.program) for run in recording.timeline.programs)
+    jobs = usable_cores() if rows > _ROWS_WORTH_PROCESSES else 1
+    outcomes = what_if(recording, jobs=jobs, progress=progress) if other_rates else None
+    return write_page(html, recording, report, outcomes)
+
+
+def _say(paragraphs: list[str], console: Console) -> None:
+    for text in paragraphs:
+        console.print(f"\n{text}", highlight=False, markup=False)
+    if paragraphs:
+        console.print()
+
+
+@app.command(epilog="Example:  ascend-sim run resnet50_conv2_3x3 --mode timing --out out/ && ascend-sim report out/")
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="OUT", help="The folder that `run --out` wrote.")],
+    html: Annotated[Path | None, typer.Option(help="The page; default: report.html in the folder.")] = None,
+    what_if: Annotated[
+        bool, typer.Option("--what-if/--no-what-if", help="Run the programs again with each rate of the chip doubled.")
+    ] = True,
+) -> None:
+    """Draw an earlier run as one page: timeline, critical path, what other rates would change, pictures."""
+    from ascend_sim.report.page import open_run
+
+    progress = _Progress("runs")
+    with _errors(as_json=False):
+        html = html or folder / "report.html"
+        recording, stored = open_run(folder)
+        _check_html(html)
+        try:
+            said = _write_html(html, recording, stored, progress, other_rates=what_if)
+        finally:
+            progress.close()
+        _say(said, Console(width=None if sys.stdout.isatty() else 140))
+        print(f"wrote {html}")
+
+
 def _write(result: Any, chip: Any, out: Path, trace_limit: int, msprof: bool) -> list[Path]:
     from ascend_sim.ops.tensor_files import save_tensors
     from ascend_sim.report.files import write_json
@@ -265,7 +335,12 @@ def _write(result: Any, chip: Any, out: Path, trace_limit: int, msprof: bool) ->
     from ascend_sim.report.timeline_file import write_timeline
     from ascend_sim.report.trace import write_trace
 
-    for name in ("trace.json", "timeline.npz", "gradients.npz"):  # of an older run, which this one may not replace
+    for name in (
+        "trace.json",
+        "timeline.npz",
+        "gradients.npz",
+        "report.html",
+    ):  # of an older run, which this one may not replace
         (out / name).unlink(missing_ok=True)
     remove_msprof(out)
     written = [out / "report.json"]

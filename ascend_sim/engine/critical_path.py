@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ascend_sim.engine.flags import cross_pairs, flag_pairs
 from ascend_sim.engine.timeline import ProgramRun, Timeline
 from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_WAIT, LOCAL, PIPES, TRANSFER, WAIT
-from ascend_sim.isa.sync import CrossCoreWaitFlag
+from ascend_sim.isa.sync import CrossCoreWaitFlag, ScalarWait
 
 LAUNCH, DISPATCH, CORE_START, HOST = "launch", "dispatch", "core start", "host"
 ISSUE, SCALAR_TIME, LATENCY = "issue", "scalar", "latency"
@@ -254,10 +254,11 @@ class _Walk:
         at, node = max(choices, key=lambda choice: choice[0])
         return node, at, HOST, DIRECT
 
-    def _drained(self, index: int, row: int, rows: _Rows) -> list[tuple[int, _Node]]:
-        """What every pipe had done last of all that was issued before `row`."""
+    @staticmethod
+    def _drained(index: int, row: int, rows: _Rows, only: int | None = None) -> list[tuple[int, _Node]]:
+        """What every pipe, or one, had done last of all that was issued before `row`."""
         found: list[tuple[int, _Node]] = []
-        for number in range(1, len(PIPES)):
+        for number in range(1, len(PIPES)) if only is None else (only,):
             last = rows.last(number, row)
             if last >= 0:
                 found.append((int(rows.run.end[last]), (_END, index, last)))
@@ -331,7 +332,9 @@ class _Walk:
                 return (_RETIRE, index, done), int(run.retire[done]), BARRIER_TIME, DIRECT
             return own, start, BARRIER_TIME, DIRECT
         if kind == BARRIER_ALL:
-            at, node = max(self._drained(index, row, rows), key=lambda choice: choice[0], default=(-1, own))
+            waits = run.program.table.instructions[int(run.program.rows[row, 0])]
+            only = PIPES.index(waits.on) if isinstance(waits, ScalarWait) else None
+            at, node = max(self._drained(index, row, rows, only), key=lambda choice: choice[0], default=(-1, own))
             if at > start + rows.issue:
                 return node, at, BARRIER_TIME, DIRECT
             return own, start, BARRIER_TIME, DIRECT

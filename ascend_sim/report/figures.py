@@ -6,7 +6,7 @@ Everything is drawn from a Recording and the report made from it; times are us f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import plotly.graph_objects as go
@@ -30,7 +30,7 @@ NOTHING = "#9aa5ad"
 
 LEGEND = {"orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0}
 
-Figure = go.Figure
+Figure: TypeAlias = go.Figure
 
 
 def new_figure(height: int, **layout: Any) -> Figure:
@@ -90,7 +90,7 @@ def roofline_figure(recording: Recording, report: Mapping[str, Any]) -> Figure |
         return None
     figure = new_figure(380, legend=LEGEND)
     intensities = [one[2] for one in points]
-    low, high = min(*intensities, 1.0) / 2, max(*intensities, 2 * max(peaks.values()) / levels["HBM"]) * 2
+    low, high = min(intensities) / 4, max(*intensities, 2 * max(peaks.values()) / levels["HBM"]) * 2
     for dtype, peak in peaks.items():
         figure.add_scatter(
             x=[low, high], y=[peak, peak], mode="lines", name=f"cube {dtype}: {peak:.0f} TFLOP/s",

@@ -7,6 +7,7 @@ It needs Plotly to be made and nothing to be read: script, style and figures are
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import import_module, resources
@@ -18,6 +19,7 @@ from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.errors import SimError
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.html import gradient_table, problem_table, table
+from ascend_sim.report.timeline_file import load_recording
 from ascend_sim.report.what_if import Outcome
 from ascend_sim.report.words import words
 from ascend_sim.runtime import Recording
@@ -25,8 +27,13 @@ from ascend_sim.runtime import Recording
 _KERNELS = 12
 """Kernels with figures of their own, the longest first."""
 _FINDINGS = 20
+_REPORT_KEYS = {"chip", "mode", "problem", "total_us", "kernels", "gradients", "findings", "warnings"}
+_KERNEL_KEYS = {
+    "op_type", "name", "core_type", "block_dim", "task_us", "core_us", "core_cycles_max", "pipes_us", "bottleneck_pipe",
+    "main_stall", "roofline", "counts", "tiling", "tiling_source",
+}  # fmt: skip
 _ROWS = 2400
-"""Instructions drawn one by one in one timeline at most; with many kernels fewer, so that the page stays small."""
+"""Instructions that are drawn one by one in a window of a timeline, over all kernels: the page stays small."""
 
 
 def check_plotly() -> None:
@@ -39,18 +46,44 @@ def check_plotly() -> None:
 
 def write_page(
     path: str | Path, recording: Recording, report: Mapping[str, Any], outcomes: Sequence[Outcome] | None = None
-) -> None:
-    """Write the page; `report` is `Report.to_dict()` of the same run. Without `outcomes` it says nothing of other rates.
+) -> list[str]:
+    """Write the page and return its paragraphs on what holds the run up; `report` is `Report.to_dict()` of the same run.
 
-    Raises SimError without Plotly and for a report of another run.
+    Without `outcomes` it says nothing of other rates. Raises SimError without Plotly and for a report of another run.
     """
-    text = page(recording, report, outcomes)
+    steps = critical_path(recording.timeline)
+    said = words(recording, report, steps, outcomes)
+    text = _page(recording, report, outcomes, steps, said)
     with atomic_write(path) as file:
         file.write(text.encode())
+    return said
 
 
-def page(recording: Recording, report: Mapping[str, Any], outcomes: Sequence[Outcome] | None = None) -> str:
-    """The page as text; see `write_page`."""
+def open_run(folder: Path) -> tuple[Recording, dict[str, Any]]:
+    """The recording and the report that `run --out` left in a folder; SimError for anything else."""
+    if not folder.is_dir():
+        raise SimError(f"{folder}: there is no such folder; give what `ascend-sim run CASE --out {folder}` writes")
+    for name in ("report.json", "timeline.npz"):
+        if not (folder / name).is_file():
+            raise SimError(
+                f"{folder}: no {name} in it; `ascend-sim run CASE --out {folder}` in mode full or timing writes it"
+            )
+    try:
+        report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+        missing = _REPORT_KEYS - report.keys()
+        for kernel in report.get("kernels", ()):
+            missing |= _KERNEL_KEYS - kernel.keys()
+    except (ValueError, AttributeError, TypeError) as error:
+        raise SimError(f"{folder / 'report.json'}: not a report: {error}") from None
+    if missing:
+        raise SimError(f"{folder / 'report.json'}: not a report of this version, it lacks {', '.join(sorted(missing))}")
+    return load_recording(folder / "timeline.npz"), report
+
+
+def _page(
+    recording: Recording, report: Mapping[str, Any], outcomes: Sequence[Outcome] | None, path: Sequence[Step],
+    said: Sequence[str],
+) -> str:  # fmt: skip
     check_plotly()
     from plotly.offline import get_plotlyjs
 
@@ -60,11 +93,10 @@ def page(recording: Recording, report: Mapping[str, Any], outcomes: Sequence[Out
         raise SimError(
             "the report is not of the run that the timeline shows: its kernels are others, or it has no times"
         )
-    path = critical_path(recording.timeline)
     figures = _Figures()
     parts = [
         _head(report),
-        _bottleneck(recording, report, path, outcomes, figures),
+        _bottleneck(recording, report, path, outcomes, said, figures),
         _kernels(kernels, report["total_us"]),
         _rooflines(recording, report, figures),
         _one_kernel(recording, kernels, path, figures),
@@ -146,12 +178,12 @@ def _list(parts: Sequence[str]) -> str:
 
 def _bottleneck(
     recording: Recording, report: Mapping[str, Any], path: Sequence[Step], outcomes: Sequence[Outcome] | None,
-    figures: _Figures,
+    said: Sequence[str], figures: _Figures,
 ) -> str:  # fmt: skip
     from ascend_sim.report.figures import path_figure
 
-    said = "\n".join(f"<p>{escape(one)}</p>" for one in words(recording, report, path, outcomes))
-    lines = ["<h2>What holds it up</h2>", f'<div class="words" id="words">\n{said}\n</div>']
+    paragraphs = "\n".join(f"<p>{escape(one)}</p>" for one in said)
+    lines = ["<h2>What holds it up</h2>", f'<div class="words" id="words">\n{paragraphs}\n</div>']
     if outcomes:
         lines += ["<h3>The same programs with other rates</h3>", _what_if_table(report["kernels"], outcomes)]
     if path:
@@ -196,8 +228,8 @@ def _path_table(path: Sequence[Step], total: int) -> str:
     rows = []
     for what, cycles in by_what(path).items():
         count = sum(step.rows for step in path if step.what == what)
-        reasons = sorted(held.get(what, {}).items(), key=lambda item: -item[1])
-        told = ", ".join(f"{because} {number:,}" for because, number in reasons)
+        ranked = sorted(held.get(what, {}).items(), key=lambda item: -item[1])
+        told = ", ".join(f"{because} {number:,}" for because, number in ranked)
         rows.append([what, f"{cycles:,}", f"{100 * cycles / total:.1f} %", f"{count:,}", told])
     head = ["what takes the time", ">cycles", ">share", ">steps", "and what each began after"]
     return f"<details><summary>The path by what takes the time</summary>{table(head, rows)}</details>"
@@ -248,11 +280,13 @@ def _rooflines(recording: Recording, report: Mapping[str, Any], figures: _Figure
 def _one_kernel(
     recording: Recording, kernels: Sequence[Mapping[str, Any]], path: Sequence[Step], figures: _Figures
 ) -> str:
+    from ascend_sim.report.timeline_figure import WINDOW_ROWS
+
     order = sorted(range(len(kernels)), key=lambda i: -kernels[i]["task_us"])
     shown = [index for index in order if recording.timeline.of(index)][:_KERNELS]
     if not shown:
         return ""
-    rows = max(_ROWS // (2 * len(shown)), 100)
+    rows = min(max(_ROWS // len(shown), 100), WINDOW_ROWS)
     options = "".join(
         f'<option value="{i}">{i + 1} {escape(kernels[i]["name"])}, {kernels[i]["task_us"]:.1f} us</option>'
         for i in shown

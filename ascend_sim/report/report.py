@@ -26,6 +26,7 @@ from ascend_sim.engine.values import Finding
 from ascend_sim.isa.base import PIPE_INDEX, PIPES
 from ascend_sim.kernel.program import Program
 from ascend_sim.report.counts import cube_work_cycles, kernel_counts
+from ascend_sim.report.html import report_html
 from ascend_sim.report.roofline import PIPE_KEYS, Rooflines
 
 Gradients = Mapping[str, Mapping[str, Any]]
@@ -109,6 +110,10 @@ class Report:
             "findings": plain(self.findings),
             "warnings": plain(self.warnings),
         }
+
+    def _repr_html_(self) -> str:
+        """For notebooks: problem, kernels, gradients and findings as tables."""
+        return report_html(self.to_dict())
 
     @property
     def passed(self) -> bool:

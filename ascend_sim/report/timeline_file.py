@@ -29,6 +29,8 @@ from ascend_sim.runtime.recording import Recording, not_built
 VERSION = 2
 _TIMES = ("start", "end", "retire", "stall", "cause", "l2_wait", "hbm_wait", "l2_hits", "l2_misses", "hbm_bytes")
 _GROUPS = ("rows", "programs", "tasks", "instructions", "tensors")
+_TASK_FIELDS = ("name", "op_type", "core_kind", "block_dim", "stream", "all_cores", "template")
+_TASK_JSON = ("wait_events", "record_events", "info")
 _WARM = -1
 
 Columns = dict[str, NDArray[Any]]
@@ -42,7 +44,7 @@ class TimelineFile:
     l2_misses, hbm_bytes, pipe (index into `isa.base.PIPES`), kind, instruction (index into `instructions`), dst,
     src0, src1, tile. `programs`: task, block, core_kind, sub_block, core, launch, begin, finish, queue_full, tiles,
     flags (name -> source, destination, number as JSON), table (programs with equal numbers share their instructions),
-    first_row, row_count. `tasks`: name, op_type, core_kind, block_dim, stream, all_cores, launch, begin, finish, and
+    first_row, row_count. `tasks`: name, op_type, core_kind, block_dim, stream, all_cores, template, launch, begin, finish, and
     as JSON wait_events, record_events, info. `instructions`: text, name, path, label, bytes, table, key (class and
     parameters as JSON). `tensors`: task (-1: was in the L2 before), name, base, size; those of a task in the order of
     its slots.
@@ -87,11 +89,9 @@ def write_timeline(path: str | Path, recording: Recording) -> None:
     programs |= {"first_row": np.cumsum([0, *counts])[:-1], "row_count": counts}
     programs["flags"] = [_json(dict(run.program.flags)) for run in runs]
     programs["table"] = [numbers[id(run.program.table)] for run in runs]
-    task_columns = _fields(tasks, "name", "op_type", "core_kind", "block_dim", "stream", "all_cores")
+    task_columns = _fields(tasks, *_TASK_FIELDS)
     task_columns |= _fields(timeline.tasks, "launch", "begin", "finish")
-    task_columns |= {
-        name: [_json(getattr(task, name)) for task in tasks] for name in ("wait_events", "record_events", "info")
-    }
+    task_columns |= {name: [_json(getattr(task, name)) for task in tasks] for name in _TASK_JSON}
     texts = {
         "text": [str(one) for one in objects],
         "name": [one.name for one in objects],
@@ -120,7 +120,8 @@ def load_timeline(path: str | Path) -> TimelineFile:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
     except (OSError, ValueError, EOFError, AttributeError) as error:
-        raise SimError(f"{path}: no timeline file: {error}") from None
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a whole .npz archive"
+        raise SimError(f"{path}: no timeline file: {reason}") from None
     if int(arrays.get("version", -1)) != VERSION or "rows.start" not in arrays:
         raise SimError(f"{path}: not a timeline of version {VERSION}")
     groups: dict[str, Columns] = {group: {} for group in _GROUPS}
@@ -137,7 +138,7 @@ def load_recording(path: str | Path) -> Recording:
     try:
         return _recording(file)
     except (KeyError, IndexError, TypeError, ValueError) as error:  # pydantic's and json's are ValueErrors
-        raise SimError(f"{path}: damaged timeline file: {type(error).__name__} {error}") from None
+        raise SimError(f"{path}: damaged, or a timeline of another version ({type(error).__name__}: {error})") from None
 
 
 def _recording(file: TimelineFile) -> Recording:
@@ -156,10 +157,11 @@ def _recording(file: TimelineFile) -> Recording:
     tasks = []
     for index, row in enumerate(_rows_of(file.tasks)):
         task = Task(
-            row["name"], row["op_type"], row["core_kind"], row["block_dim"], tensors.get(index, []), not_built,
-            row["stream"], json.loads(row["wait_events"]), json.loads(row["record_events"]), row["all_cores"],
-            json.loads(row["info"]),
-        )  # fmt: skip
+            tensors=tensors.get(index, []),
+            build=not_built,
+            **{name: row[name] for name in _TASK_FIELDS},
+            **{name: json.loads(row[name]) for name in _TASK_JSON},
+        )
         tasks.append(task)
         timeline.tasks.append(TaskRun(task, row["launch"], row["begin"], row["finish"]))
     for index, row in enumerate(_rows_of(file.programs)):

@@ -104,14 +104,14 @@ def _hbm(chip: ChipSpec) -> ChipSpec:
 
 
 def _launch(chip: ChipSpec) -> ChipSpec:
-    names = ("task_overhead_us", "block_us", "core_start_us")
+    names = ("task_overhead_us", "overhead_per_block_us", "block_us", "core_start_us", "prologue_us")
     return _with(
         chip, launch={name: {kind: us / 2 for kind, us in getattr(chip.launch, name).items()} for name in names}
     )
 
 
 def changes(chip: ChipSpec) -> list[Change]:
-    """Every rate that a chip has, doubled; and half the cost of launches and of issue (in whole cycles)."""
+    """Every rate that a chip has, doubled; and half the cost of launches, flags and the scalar unit (whole cycles)."""
     issue, flag = chip.scalar.issue_cycles, chip.sync.flag_latency
     found = [
         Change("cube", "twice the cube rate", _cube),
@@ -122,7 +122,7 @@ def changes(chip: ChipSpec) -> list[Change]:
         Change("V", "twice the vector rate", _vector),
         Change("L2", "twice the L2 bandwidth", _l2),
         Change("HBM", "twice the HBM bandwidth", _hbm),
-        Change("issue", f"issue in {issue // 2} cycles in place of {issue}",
+        Change("issue", f"scalar instructions in {issue // 2} cycles in place of {issue}",
                lambda c: _with(c, scalar={"issue_cycles": issue // 2})),
         Change("flag", f"flags in {flag // 2} cycles in place of {flag}",
                lambda c: _with(c, sync={"flag_latency": flag // 2})),

@@ -11,6 +11,8 @@ from ascend_sim.engine.engine import Engine, Progress
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.errors import SimError
+from ascend_sim.isa.base import ceil_div
+from ascend_sim.isa.sync import Scalar
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import Allocation
 
@@ -54,9 +56,12 @@ def not_built(block: int) -> list[Program]:
 
 
 def _on(chip: ChipSpec, table: InstructionTable) -> InstructionTable:
-    """The same instructions with the costs of another chip."""
+    """The same instructions with the costs of another chip; scalar time is so many instructions of the scalar unit."""
     other = InstructionTable(chip)
+    before, after = table.chip.scalar.issue_cycles, chip.scalar.issue_cycles
     for key in table.index:
+        if key[0] is Scalar and before:
+            key = (Scalar, ceil_div(key[1] * after, before))
         other.add(key)
     return other
 

@@ -80,7 +80,7 @@ def variants() -> st.SearchStrategy[Variant]:
 
 def steps(most: int = 60) -> st.SearchStrategy[list[Step]]:
     """What a program does, as numbers that `writer` makes well-formed."""
-    verb = st.sampled_from(["work", "work", "work", "set", "wait", "wait", "barrier", "all", "scalar"])
+    verb = st.sampled_from(["work", "work", "work", "set", "wait", "wait", "barrier", "all", "one", "scalar"])
     number = st.integers(0, 11)
     step = st.tuples(verb, number, number, number)
     return st.one_of(st.lists(step, max_size=most), st.lists(step, min_size=most // 3, max_size=most))
@@ -105,6 +105,8 @@ def writer(kind: str, actions: list[Step], slot: int = 0) -> Writer:
                 k.scalar(a + b)
             elif verb == "all":
                 k.pipe_barrier("ALL")
+            elif verb == "one":
+                k.scalar_wait(pipe)
             elif verb == "barrier":
                 k.pipe_barrier(pipe)
             else:

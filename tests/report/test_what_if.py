@@ -1,0 +1,153 @@
+"""Runs with a rate doubled against whole calls on chips whose files say so, and the words against those runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from calls import call
+
+from ascend_sim.chip import load_chip
+from ascend_sim.engine.critical_path import by_what, critical_path
+from ascend_sim.report.what_if import Outcome, changes, what_if
+from ascend_sim.report.words import flag_waits, words
+
+CHIP = load_chip("ascend910b3")
+GRADIENT_KERNELS = ("grad_input", "grad_weight")
+
+
+@pytest.fixture(scope="module")
+def result() -> Any:
+    return call()
+
+
+@pytest.fixture(scope="module")
+def outcomes(result: Any) -> list[Outcome]:
+    return what_if(result.recording)
+
+
+def leaf(value: float, unit: str) -> dict[str, Any]:
+    return {"value": value, "unit": unit, "source": "assumed: an experiment"}
+
+
+def doubled() -> dict[str, dict[str, Any]]:
+    """Sections of chip files, written from the published fields and not with the code under test."""
+    memory, rates, fixpipe = CHIP.memory, CHIP.cube.rates, CHIP.fixpipe
+    assert fixpipe is not None
+
+    def ports(pipe: str) -> dict[str, Any]:
+        return {
+            name: {"bytes_per_cycle": leaf(2 * path.bytes_per_cycle, "bytes/cycle")}
+            for name, path in CHIP.paths.items()
+            if path.pipe == pipe
+        }
+
+    load3d = {
+        buffer: {
+            "stride_w": {stride: leaf(2 * rate, "bytes/cycle") for stride, rate in table.stride_w.items()},
+            "other": leaf(2 * table.other, "bytes/cycle"),
+            **({"transpose_32bit": leaf(2 * table.transpose_32bit, "bytes/cycle")} if table.transpose_32bit else {}),
+        }
+        for buffer, table in CHIP.load3d.rates.items()
+    }
+    per_aic = ("l2_read_bytes_per_cycle_per_aic", "l2_write_bytes_per_cycle_per_aic")
+    elements = {size: leaf(2 * rate, "elements/cycle") for size, rate in fixpipe.elements_per_cycle.items()}
+    split = leaf(2 * fixpipe.channel_split_bytes_per_cycle, "bytes/cycle")
+    return {
+        "cube": {"cube": {"rates": {
+            name: {"k_per_cycle": leaf(2 * rate.k_per_cycle, "elements/cycle")} for name, rate in rates.items()}}},
+        "MTE1": {"paths": ports("MTE1"), "load3d": {"rates": load3d}},
+        "MTE2": {"paths": ports("MTE2")},
+        "MTE3": {"paths": ports("MTE3")},
+        "FIX": {"paths": ports("FIX"), "fixpipe": {"elements_per_cycle": elements, "channel_split_bytes_per_cycle": split}},
+        "HBM": {"memory": {"hbm_gb_per_s": leaf(2 * memory.hbm_gb_per_s, "GB/s")}},
+        "L2": {"memory": {name: leaf(2 * getattr(memory, name), "bytes/cycle") for name in per_aic}},
+        "issue": {"scalar": {"issue_cycles": leaf(CHIP.scalar.issue_cycles // 2, "cycles")}},
+        "flag": {"sync": {"flag_latency": leaf(CHIP.sync.flag_latency // 2, "cycles")}},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("key", doubled())
+def test_a_chip_file_with_the_rate_doubled_gives_the_same_times(
+    key: str, result: Any, outcomes: list[Outcome], tmp_path: Path
+) -> None:
+    path = tmp_path / "ascend910b3.yaml"
+    path.write_text(yaml.safe_dump({"extends": "ascend910b3", **doubled()[key]}), encoding="utf-8")
+    tilings = {k["name"]: k["tiling"] for k in result.report.kernels if k["name"] in GRADIENT_KERNELS}
+    again = call(load_chip(path))
+    for kernel in again.report.kernels:
+        assert kernel["tiling"] == tilings.get(kernel["name"], kernel["tiling"]), "another tiling is another program"
+    outcome = next(one for one in outcomes if one.key == key)
+    assert outcome.elapsed == again.timeline.finish
+    assert outcome.tasks == tuple(one.finish - one.launch for one in again.timeline.tasks)
+    assert outcome.saved == pytest.approx(1 - again.timeline.finish / result.timeline.finish)
+
+
+def test_half_the_launch_overhead(result: Any, outcomes: list[Outcome]) -> None:
+    """On the critical path launches and starts stand one behind the other, so that half of them is saved at least."""
+    parts = by_what(critical_path(result.timeline))
+    outcome = next(one for one in outcomes if one.key == "launch")
+    saved = result.timeline.finish - outcome.elapsed
+    assert saved == pytest.approx((parts["launch"] + parts["core start"]) / 2, rel=0.05)
+
+
+@pytest.mark.slow
+def test_processes_give_the_same(result: Any, outcomes: list[Outcome]) -> None:
+    assert what_if(result.recording, jobs=2) == outcomes
+
+
+def test_only_pipes_that_a_chip_has_are_changed() -> None:
+    assert {"MTE3", "V"} < {one.key for one in changes(CHIP)}
+    assert "FIX" not in {one.key for one in changes(load_chip("ascend910a"))}
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_words_agree_with_the_runs(result: Any, outcomes: list[Outcome]) -> None:
+    """Every change that a paragraph names is one of the runs, with its figure, the largest first."""
+    report = result.report.to_dict()
+    whole, *kernels = words(result.recording, report, critical_path(result.timeline), outcomes)
+    assert f"{report['total_us']:.1f} us" in whole
+    names = [kernel["name"] for kernel in report["kernels"]]
+    seen = 0
+    for text in (whole, *kernels):
+        task = None if text is whole else next(i for i, name in enumerate(names) if f"In {name} " in text)
+        told: list[float] = []
+        for outcome in outcomes:
+            match = re.search(re.escape(outcome.words) + r":? ([-+][\d.]+|0\.0) %", text)
+            saved = outcome.saved if task is None else outcome.saved_by_task[task]
+            if match:
+                assert float(match[1]) == pytest.approx(-100 * saved, abs=0.051)
+                told.append(saved)
+        seen += len(told)
+        every = [one.saved if task is None else one.saved_by_task[task] for one in outcomes]
+        assert max(told) == max(every), "the bottleneck is what takes most off"
+    assert seen >= 2 * (1 + len(kernels))
+
+
+def test_the_words_agree_with_the_path(result: Any) -> None:
+    path = critical_path(result.timeline)
+    (whole, *_) = words(result.recording, result.report.to_dict(), path, None)
+    assert "What would move" not in whole
+    total = path[-1].end - path[0].begin
+    what, cycles = next(iter(by_what(path).items()))
+    assert f"{100 * cycles / total:.1f} %" in whole, what
+
+
+def test_flag_waits_are_the_stalls_of_the_pipes(result: Any) -> None:
+    """By pipe they add up to what the timeline counts as waiting for flags."""
+    task = next(i for i, one in enumerate(result.tasks) if one.name == "grad_weight")
+    runs = result.timeline.of(task)
+    for pipe in ("MTE1", "MTE2", "M"):
+        stalled = sum(run.stalls(pipe).get("flag", 0) for run in runs) / sum(run.finish - run.begin for run in runs)
+        told = sum(wait.share for wait in flag_waits(result.recording, task) if wait.pipe == pipe)
+        assert told == pytest.approx(stalled)
+
+
+def test_a_call_without_kernels() -> None:
+    result = call(channels=16, size=8)
+    assert words(result.recording, result.report.to_dict(), [], None) == ["The call launched no kernel."]
