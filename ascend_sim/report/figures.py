@@ -112,8 +112,8 @@ def roofline_figure(recording: Recording, report: Mapping[str, Any]) -> Figure |
             showlegend=False,
             hovertemplate=f"%{{text}}<br>%{{x:.1f}} FLOP per byte through {level}<br>%{{y:.1f}} TFLOP/s<extra></extra>",
         )  # fmt: skip
-    figure.update_xaxes(type="log", title="FLOP per byte")
-    figure.update_yaxes(type="log", title="TFLOP/s")
+    figure.update_xaxes(type="log", title="FLOP per byte", dtick=1)
+    figure.update_yaxes(type="log", title="TFLOP/s", dtick="D2")
     return figure
 
 

@@ -17,9 +17,8 @@ def table(
     """
     right = [' class="n"' if name.startswith(">") else "" for name in head]
     name = f' id="{identity}"' if identity else ""
-    lines = [f'<div class="scroll"><table{name}>']
-    if caption:
-        lines.append(f"<caption>{escape(caption)}</caption>")
+    lines = [f'<p class="faint">{escape(caption)}</p>'] if caption else []
+    lines.append(f'<div class="scroll"><table{name}>')
     cells = "".join(f"<th{side}>{escape(one.removeprefix('>'))}</th>" for one, side in zip(head, right, strict=True))
     lines.append(f"<thead><tr>{cells}</tr></thead><tbody>")
     for number, row in enumerate(rows):

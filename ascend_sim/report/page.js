@@ -20,7 +20,7 @@
     const figure = figures[place.dataset.figure];
     const layout = Object.assign({}, figure.layout, { template: template() });
     const config = { responsive: true, displaylogo: false, scrollZoom: place.dataset.zoom === "yes" && !narrow.matches,
-      displayModeBar: place.dataset.zoom === "yes", modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"] };
+      displayModeBar: place.dataset.zoom === "yes" && !narrow.matches, modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"] };
     drawn.add(place);
     Plotly.newPlot(place, figure.data, layout, config);
   }

@@ -64,17 +64,18 @@ def timeline_figure(recording: Recording, run: ProgramRun, path: Sequence[Step],
             figure.add_bar(
                 y=[name] * len(of_pipe), base=us(run.start[of_pipe]),
                 x=np.round((run.end - run.start)[of_pipe] / chip.clock.cube_mhz, 5), orientation="h", name=name, width=0.62,
-                marker={
-                    "color": COLORS[name],
-                    "line": {
-                        "width": [2 if row in critical else 0.4 for row in of_pipe.tolist()],
-                        "color": ["#c00000" if row in critical else "#ffffff" for row in of_pipe.tolist()],
-                    },
-                },
+                marker={"color": COLORS[name], "line": {"width": 0.5, "color": "#ffffff"}},
                 text=[_hover(run, row, names, row in critical) for row in of_pipe.tolist()], textposition="none",
                 hovertemplate="%{text}<extra></extra>",
             )  # fmt: skip
     _flags(figure, run, drawn, us)
+    held = [row for row in shown.tolist() if row in critical]
+    if held:
+        figure.add_bar(
+            y=[PIPES[pipe[row]] for row in held], base=us(run.start[held]), orientation="h", width=0.62,
+            x=np.round((run.end - run.start)[held] / chip.clock.cube_mhz, 5), name="critical path", hoverinfo="skip",
+            marker={"color": "rgba(0,0,0,0)", "line": {"width": 2, "color": "#d00000"}},
+        )  # fmt: skip
     figure.update_yaxes(categoryorder="array", categoryarray=used[::-1], fixedrange=True)
     spans = {name: us([run.start[part].min(), run.retire[part].max()]).tolist() for name, part in parts.items()}
     if len(parts) > 1:

@@ -16,6 +16,7 @@ from calls import call
 
 from ascend_sim.engine.critical_path import critical_path
 from ascend_sim.errors import SimError
+from ascend_sim.isa.base import PIPES
 from ascend_sim.report import figures
 from ascend_sim.report.page import open_run, write_page
 from ascend_sim.report.report import Report
@@ -79,7 +80,7 @@ def test_boxes_of_a_timeline_are_its_instructions(result: Any) -> None:
     on_path = {step.program for step in path}
     run = max((result.timeline.programs[i] for i in on_path if i >= 0), key=lambda one: len(one.program))
     figure = timeline_figure(result.recording, run, path, 10_000)
-    boxes = [trace for trace in figure.data if trace.type == "bar" and not trace.name.startswith("stall")]
+    boxes = [trace for trace in figure.data if trace.type == "bar" and trace.name in PIPES]
     kinds = [one.instruction.name for one in run.program]
     work = [i for i, name in enumerate(kinds) if run.end[i] > run.start[i] and name != "wait_flag"]
     assert sum(len(trace.base) for trace in boxes) == len(work)
