@@ -69,9 +69,12 @@ def roofline_figure(recording: Recording, report: Mapping[str, Any]) -> Figure |
     """Work against intensity at three levels of memory, under the ceilings of the chip; None without a cube kernel."""
     chip = recording.chip
     per_us = chip.clock.cube_mhz * 1e-6  # bytes/cycle -> TB/s
-    mte1 = [path.bytes_per_cycle for name, path in chip.paths.items() if name in ("L1->L0A", "L1->L0B")]
     levels = {
-        "MTE1": max(mte1, default=0) * chip.cores.aic * per_us,
+        **{
+            f"MTE1 into {buffer}": chip.paths[f"L1->{buffer}"].bytes_per_cycle * chip.cores.aic * per_us
+            for buffer in ("L0A", "L0B")
+            if f"L1->{buffer}" in chip.paths
+        },
         "L2": chip.l2_read_bytes_per_cycle() * per_us,
         "HBM": chip.hbm_bytes_per_cycle() * per_us,
     }
@@ -98,14 +101,13 @@ def roofline_figure(recording: Recording, report: Mapping[str, Any]) -> Figure |
         )  # fmt: skip
     top = max(peaks.values())
     colors = {"MTE1": COLORS["MTE1"], "L2": COLORS["MTE2"], "HBM": COLORS["FIX"]}
-    for level, rate in levels.items():
-        if not rate:
-            continue
+    for name, rate in levels.items():
+        level = name.partition(" ")[0]
         figure.add_scatter(
-            x=[low, top / rate], y=[low * rate, top], mode="lines", name=f"{level}: {rate:.1f} TB/s",
-            line={"color": colors[level], "width": 2, "dash": "dot"}, legendgroup=level, hoverinfo="name",
+            x=[low, top / rate], y=[low * rate, top], mode="lines", name=f"{name}: {rate:.1f} TB/s",
+            line={"color": colors[level], "width": 2, "dash": "dash" if name.endswith("L0A") else "dot"}, legendgroup=level, hoverinfo="name",
         )  # fmt: skip
-        mine = [one for one in points if one[0] == level]
+        mine = [one for one in points if one[0] == level and not name.endswith("L0B")]  # MTE1 has two lines
         figure.add_scatter(
             x=[one[2] for one in mine], y=[one[3] for one in mine], text=[one[1] for one in mine], mode="markers",
             marker={"color": colors[level], "size": 11, "line": {"width": 1, "color": "#ffffff"}}, legendgroup=level,
@@ -113,7 +115,7 @@ def roofline_figure(recording: Recording, report: Mapping[str, Any]) -> Figure |
             hovertemplate=f"%{{text}}<br>%{{x:.1f}} FLOP per byte through {level}<br>%{{y:.1f}} TFLOP/s<extra></extra>",
         )  # fmt: skip
     figure.update_xaxes(type="log", title="FLOP per byte", dtick=1)
-    figure.update_yaxes(type="log", title="TFLOP/s", dtick="D2")
+    figure.update_yaxes(type="log", title="TFLOP/s", tickvals=[n * 10**e for e in range(-6, 5) for n in (1, 2, 5)])
     return figure
 
 

@@ -12,6 +12,7 @@
     return { layout: {
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", xaxis: axis, yaxis: axis,
       font: { color: text, size: narrow.matches ? 10 : 12, family: "system-ui, sans-serif" },
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: line, activecolor: text },
       hoverlabel: { bgcolor: hover, bordercolor: line, font: { color: text, size: 12 }, align: "left" },
     } };
   }

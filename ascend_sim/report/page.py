@@ -192,7 +192,7 @@ def _bottleneck(
         lines += [
             "<h3>Critical path</h3>",
             f'<p class="faint">The chain of instructions and waits that reaches from the first cycle to the last: {total:,} '
-            f"cycles, {chip.us(total):,.2f} us, as long as the run. Whatever is not on it could be slower without effect.</p>",
+            f"cycles, {chip.us(total):,.2f} us, as long as the run. What is not on it has time to spare.</p>",
             figures.add(path_figure(recording, path), "critical-path"),
             _path_table(path, total),
         ]
@@ -270,8 +270,8 @@ def _rooflines(recording: Recording, report: Mapping[str, Any], figures: _Figure
         [
             "<h2>Rooflines</h2>",
             '<p class="faint">Every cube kernel once for each level: its operations per byte that pass MTE1 into L0A and L0B, '
-            "pass between cores and L2, or move over HBM, and the operations per second that it reached, launch included. The "
-            "MTE1 ceiling is the faster of the two paths out of L1.</p>",
+            "pass between cores and L2, or move over HBM, and the operations per second that it reached, launch included. "
+            "MTE1 feeds L0A and L0B by turns, so that a kernel's roof lies between those of its two paths.</p>",
             figures.add(figure, "roofline"),
         ]
     )
