@@ -26,6 +26,8 @@ COLORS = {
     "latency": "#b8b8b8", "flag": "#e377a2", "barrier": "#9c6b4e", "issue": "#707070", "scalar": "#8c8c8c",
     "cross-core flag": "#c2548a", "core start": "#5b7083", "dispatch": "#8fa3b3", "launch": "#3f5161", "host": "#a0a0a0",
 }  # fmt: skip
+TIME_MARGIN = 62
+"""Left of the figures that share an axis of time."""
 NOTHING = "#9aa5ad"
 
 LEGEND = {"orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0}
@@ -102,10 +104,10 @@ def roofline_figure(recording: Recording, report: Mapping[str, Any]) -> Figure |
     top = max(peaks.values())
     colors = {"MTE1": COLORS["MTE1"], "L2": COLORS["MTE2"], "HBM": COLORS["FIX"]}
     for name, rate in levels.items():
-        level = name.partition(" ")[0]
+        level, dash = name.partition(" ")[0], "dash" if name.endswith("L0A") else "dot"
         figure.add_scatter(
             x=[low, top / rate], y=[low * rate, top], mode="lines", name=f"{name}: {rate:.1f} TB/s",
-            line={"color": colors[level], "width": 2, "dash": "dash" if name.endswith("L0A") else "dot"}, legendgroup=level, hoverinfo="name",
+            line={"color": colors[level], "width": 2, "dash": dash}, legendgroup=level, hoverinfo="name",
         )  # fmt: skip
         mine = [one for one in points if one[0] == level and not name.endswith("L0B")]  # MTE1 has two lines
         figure.add_scatter(
@@ -232,6 +234,7 @@ def occupancy_figure(recording: Recording, run: ProgramRun) -> Figure | None:
             customdata=held,
             hovertemplate=f"{name} %{{customdata:,}} of {capacity:,} bytes<br>%{{x}} us<extra></extra>",
         )  # fmt: skip
+    figure.update_layout(margin_l=TIME_MARGIN).update_yaxes(automargin=False)
     return figure if figure.data else None
 
 

@@ -24,6 +24,13 @@
       displayModeBar: place.dataset.zoom === "yes" && !narrow.matches, modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"] };
     drawn.add(place);
     Plotly.newPlot(place, figure.data, layout, config);
+    if (place.dataset.zoom === "yes") { place.on("plotly_relayout", () => follow(place)); }
+  }
+
+  // The curves of the buffers show the same cycles as the timeline above them.
+  function follow(timeline) {
+    const curves = document.getElementById(timeline.id.replace("timeline", "occupancy"));
+    if (curves && drawn.has(curves)) { Plotly.relayout(curves, { "xaxis.range": timeline._fullLayout.xaxis.range.slice() }); }
   }
 
   function drawVisible() {

@@ -340,7 +340,7 @@ def _explained(windows: Sequence[str]) -> str:
     )
     if len(windows) > 1:
         text += " Every instruction is drawn in the windows below; between them only how busy each pipe was."
-    return f"{text} Drag to zoom, double-click to go back."
+    return f"{text} Drag to zoom, double-click to go back; the buffers below follow."
 
 
 def _chosen(recording: Recording, task: int, path: Sequence[Step]) -> ProgramRun:

@@ -15,7 +15,7 @@ from ascend_sim.engine.timeline import CAUSES, ProgramRun
 from ascend_sim.isa.base import CROSS_WAIT, PIPE_INDEX, PIPES, TRANSFER, WAIT
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.report.counts import bytes_of
-from ascend_sim.report.figures import COLORS, LEGEND, NOTHING, SLICES, Figure, new_figure, origin_of
+from ascend_sim.report.figures import COLORS, LEGEND, NOTHING, SLICES, TIME_MARGIN, Figure, new_figure, origin_of
 from ascend_sim.runtime import Recording
 
 WINDOW_ROWS = 300
@@ -76,12 +76,12 @@ def timeline_figure(recording: Recording, run: ProgramRun, path: Sequence[Step],
             x=np.round((run.end - run.start)[held] / chip.clock.cube_mhz, 5), name="critical path", hoverinfo="skip",
             marker={"color": "rgba(0,0,0,0)", "line": {"width": 2, "color": "#d00000"}},
         )  # fmt: skip
-    figure.update_yaxes(categoryorder="array", categoryarray=used[::-1], fixedrange=True)
+    figure.update_yaxes(categoryorder="array", categoryarray=used[::-1], fixedrange=True, automargin=False)
     spans = {name: us([run.start[part].min(), run.retire[part].max()]).tolist() for name, part in parts.items()}
     if len(parts) > 1:
         spans["whole block"] = us([run.begin, run.finish]).tolist()
     first = next(iter(spans.values()))
-    figure.update_layout(meta={"windows": spans}, xaxis_range=first)
+    figure.update_layout(meta={"windows": spans}, xaxis_range=first, margin_l=TIME_MARGIN)
     return figure
 
 

@@ -118,10 +118,10 @@ def _moves(what: str, saved: Sequence[tuple[Outcome, float]]) -> str:
     ranked = sorted(saved, key=lambda item: -item[1])
     best, share = ranked[0]
     if share < _WORTH_SAYING:
-        return f"No single rate holds {what} up: {best.words} changes its time by {_change(share)}, the others by less."
-    rest = [f"{one.words} {_change(other)}" for one, other in ranked[1:4] if other >= _SMALLEST]
-    then = f"; then {_list(rest)}" if rest else "; nothing else counts"
-    return f"What would move it most is {best.words}: {_change(share)}{then}."
+        return f"No single rate holds {what} up: the most that one change takes off is {best.words} ({_change(share)})."
+    rest = [f"{one.words} ({_change(other)})" for one, other in ranked[1:4] if other >= _SMALLEST]
+    then = f", then {_list(rest)}" if rest else "; nothing else counts"
+    return f"What would move it most is {best.words} ({_change(share)}){then}."
 
 
 def _change(saved: float) -> str:

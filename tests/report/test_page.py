@@ -194,6 +194,9 @@ def test_the_timeline_zooms(browser: Any) -> None:
     ).release().perform()
     low, high = wait_for(browser, f"{span}.map(Number)")
     assert high - low < 0.5 * (wanted[1] - wanted[0])
+    curves = identity.replace("timeline", "occupancy")
+    followed = wait_for(browser, f"document.getElementById('{curves}')._fullLayout.xaxis.range.map(Number)")
+    assert followed == pytest.approx([low, high])
     assert browser.find_elements("css selector", f"#{identity} .bars path")
     assert [line for line in browser.get_log("browser") if line["level"] == "SEVERE"] == []
 

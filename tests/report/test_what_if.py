@@ -118,7 +118,7 @@ def test_the_words_agree_with_the_runs(result: Any, outcomes: list[Outcome]) -> 
         task = None if text is whole else next(i for i, name in enumerate(names) if f"In {name} " in text)
         told: list[float] = []
         for outcome in outcomes:
-            match = re.search(re.escape(outcome.words) + r":? ([-+][\d.]+|0\.0) %", text)
+            match = re.search(re.escape(outcome.words) + r" \(([-+][\d.]+|0\.0) %\)", text)
             saved = outcome.saved if task is None else outcome.saved_by_task[task]
             if match:
                 assert float(match[1]) == pytest.approx(-100 * saved, abs=0.051)
