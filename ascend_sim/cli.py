@@ -660,6 +660,7 @@ def validate(
 ) -> None:
     """Compare simulated with measured kernels: errors of task, core and pipe times by chip and operator."""
     from ascend_sim import validate as validation
+    from ascend_sim.instruction_points import compare_points, shipped_points
     from ascend_sim.report import accuracy as pages
     from ascend_sim.report.files import atomic_write
     from ascend_sim.workers import usable_cores
@@ -681,10 +682,15 @@ def validate(
                 file.write(pages.csv_text(compared).encode())
         if plot is not None:
             pages.plot(compared, plot)
+        # Published points are of architectures: they belong to the whole table.
+        shipped = rows is None and chip is None
+        points = pages.group_points(compare_points(shipped_points())) if shipped else []
         if json_output:
-            print(json.dumps(pages.to_dict(compared), indent=1))
+            figures = pages.to_dict(compared) | ({"points": pages.points_dict(points)} if shipped else {})
+            print(json.dumps(figures, indent=1))
         else:
             pages.render(compared, Console(width=None if sys.stdout.isatty() else 170))
+            print("\n".join(pages.points_text(points)), end="\n" if points else "")
         print(f"took {time.monotonic() - begin:.1f} s", file=sys.stderr)
 
 

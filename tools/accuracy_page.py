@@ -14,7 +14,8 @@ from statistics import fmean
 
 import yaml
 
-from ascend_sim.report.accuracy import Errors, Group, group_by, markdown, skipped_lines
+from ascend_sim.instruction_points import compare_points, shipped_points
+from ascend_sim.report.accuracy import Errors, Group, group_by, group_points, markdown, points_text, skipped_lines
 from ascend_sim.report.files import atomic_write
 from ascend_sim.validate import MATMULS, PIPES, Comparison, compare, of_chips, shipped_rows
 from ascend_sim.workers import usable_cores
@@ -84,12 +85,23 @@ def main(page: str, long: bool) -> None:
         "## TransData of the 910B2 by kind\n\n" + by_label(compared, B2, "TransData", _kind),
         "## The first 910 by batch and kind of convolution\n\n"
         + "\n\n".join(by_label(compared, FIRST, op, _layer) for op in (DW, DX)),
+        POINTS
+        + "\n\n"
+        + "\n".join(f"- {line}" for line in points_text(group_points(compare_points(shipped_points())))),
         "## The 910B2 with a cold L2\n\n" + markdown(group_by(cold)),
     ]
     with atomic_write(page) as file:
         file.write(("\n\n".join(part.strip("\n") for part in parts) + "\n").encode())
     print(f"wrote {page}")
 
+
+POINTS = """## Single instructions and transfers
+
+Published cycles of vector tile operations (`configs/measurements/points/`, hw-native-sys/pto-isa; of level tile_op or
+line_fit, not flagged by those who collected them), precision 1 - abs(error). The aim is a median of 0.92 for each architecture.
+Far off on dav-2201: fp16 Exp and Sqrt (the vendor's page says 4 cycles a repeat, these points 2-3), Divs (twice Div),
+Sel, and int16 Add and Mul (two cycles a repeat more). On dav-3510: conversions of ten short rows. Costs of both were fitted on
+points of the same source. Streams and single transfers: [measured-bandwidth.md](measured-bandwidth.md)."""
 
 BATCH_32 = """The batch 32 rows of the first 910 come from other software (other splits, other fusion): never average them with
 the rest."""

@@ -159,7 +159,7 @@ class Fixpipe(Instruction):
         return _fixpipe_cost(chip)
 
     def gm_access(self, chip: ChipSpec) -> GmAccess | None:
-        rate = _fixpipe(chip).rate(self.itemsize, channel_split=self.itemsize == 4 and self.c0 == 8)
+        rate = _fixpipe(chip).rate(self.itemsize, self.itemsize == 4 and self.c0 == 8, self.atomic_add)
         port = chip.path("L0C", "GM").bytes_per_cycle
         return GmAccess("atomic" if self.atomic_add else "write", self.writes()[0], min(rate, port))
 

@@ -7,7 +7,7 @@ import io
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -17,8 +17,12 @@ from rich.console import Console
 from rich.table import Table
 
 from ascend_sim.errors import SimError
+from ascend_sim.instruction_points import ComparedPoint
 from ascend_sim.report.files import atomic_write
 from ascend_sim.validate import PIPES, Comparison
+
+FAR = 0.75
+"""Precision of a published point, 1 - abs(error), below which it counts as far off."""
 
 FEW = 3
 """Distinct measured kernels below which a rank correlation says nothing."""
@@ -160,6 +164,41 @@ def render(compared: Sequence[Comparison], console: Console) -> None:
         console.print(line, highlight=False)
 
 
+@dataclass(frozen=True)
+class PointGroup:
+    """Published vector tile operations of an architecture: how many, and the median of their precisions.
+
+    `far` counts those with a precision below 0.75, `skipped` those without a cost in the chip file.
+    """
+
+    arch: str
+    points: int
+    median: float
+    far: int
+    skipped: int
+
+
+def group_points(compared: Sequence[ComparedPoint]) -> list[PointGroup]:
+    """One PointGroup for every architecture that has points with a prediction."""
+    groups = []
+    for arch in sorted({one.point.arch for one in compared}):
+        of_arch = [one for one in compared if one.point.arch == arch]
+        found = [one.precision for one in of_arch if not one.skipped]
+        if found:
+            far = sum(precision < FAR for precision in found)
+            groups.append(PointGroup(arch, len(found), median(found), far, len(of_arch) - len(found)))
+    return groups
+
+
+def points_text(groups: Sequence[PointGroup]) -> list[str]:
+    """A line for every architecture."""
+    return [
+        f"vector tile operations of {group.arch}: {group.points} points, median precision {group.median:.3f}, "
+        f"{group.far} below {FAR}; {group.skipped} without a cost here"
+        for group in groups
+    ]
+
+
 def markdown(groups: Sequence[Group]) -> str:
     """The same table for a page."""
     lines = ["| " + " | ".join(_HEADS) + " |", "|" + "---|" * len(_HEADS)]
@@ -169,6 +208,11 @@ def markdown(groups: Sequence[Group]) -> str:
 def to_dict(compared: Sequence[Comparison]) -> dict[str, Any]:
     """The groups as plain data."""
     return {"groups": [_plain(group) for group in group_by(compared)]}
+
+
+def points_dict(groups: Sequence[PointGroup]) -> list[dict[str, Any]]:
+    """The architectures' points as plain data."""
+    return [asdict(group) for group in groups]
 
 
 def _plain(group: Group) -> dict[str, Any]:

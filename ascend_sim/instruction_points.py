@@ -1,0 +1,112 @@
+"""Published cycles of single vector tile operations against the chip files' vector costs.
+
+    compared = compare_points(shipped_points())
+    compared[0].precision
+
+A point is one tile operation (`rows` x `cols` elements, rows `pitch` elements apart) or a line in the number of 256-byte
+repeats, `fixed` + `per_repeat` x repeats. Two-source operations of dav-2201 have both tiles in the same banks.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from ascend_sim.chip import ChipSpec, load_chip
+
+__all__ = ["ComparedPoint", "Point", "compare_points", "shipped_points"]
+
+CHIPS = {"dav-2201": "ascend910b3", "dav-3510": "ascend950pr_9589"}
+"""The chip whose file gives an architecture's costs; vector costs belong to the architecture."""
+
+OPERATIONS = {
+    "TADD": "add", "TSUB": "sub", "TMUL": "mul", "TMAX": "max", "TDIV": "div", "TSEL": "select", "TADDS": "adds",
+    "TMAXS": "adds", "TMINS": "adds", "TRELU": "adds", "TLRELU": "adds", "TMULS": "muls", "TNEG": "muls", "TDIVS": "div",
+    "TEXP": "exp", "TLOG": "ln", "TSQRT": "sqrt", "TRSQRT": "rsqrt", "TCVT": "cast", "TTRANS": "transpose",
+    "TROWSUM": "reduce_sum", "TROWMAX": "reduce_sum",
+}  # fmt: skip
+_TWO_SOURCES = ("TADD", "TSUB", "TMUL", "TMAX", "TDIV")
+_DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "int16": "int16", "int32": "int32"}
+_SIZES = {"fp16": 2, "bf16": 2, "fp32": 4, "int16": 2, "int32": 4, "int8": 1, "uint8": 1}
+_LINE_REPEATS = (8, 64)  # a line is compared at both, the worse one counts
+
+
+@dataclass(frozen=True)
+class Point:
+    """One published figure; `cycles` of a tile operation, or None for a line."""
+
+    arch: str
+    operation: str
+    source: str
+    target: str
+    rows: int
+    cols: int
+    pitch: int
+    cycles: float | None
+    fixed: float
+    per_repeat: float
+
+
+@dataclass(frozen=True)
+class ComparedPoint:
+    """A point with what the chip file gives: cycles here and there, or why there are none."""
+
+    point: Point
+    predicted: float = 0.0
+    published: float = 0.0
+    skipped: str = ""
+
+    @property
+    def precision(self) -> float:
+        """1 - abs(predicted - published) / published."""
+        return 1 - abs(self.predicted - self.published) / self.published
+
+
+def shipped_points() -> list[Point]:
+    """The points that ship with the package."""
+    path = Path(str(files("ascend_sim.configs"))) / "measurements" / "points" / "vector_tiles.csv"
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    return [
+        Point(
+            row["arch"], row["operation"], row["source"], row["target"],
+            int(row["rows"] or 0), int(row["cols"] or 0), int(row["pitch"] or 0),
+            float(row["cycles"]) if row["cycles"] else None, float(row["fixed"] or 0), float(row["per_repeat"] or 0),
+        )
+        for row in csv.DictReader(lines)
+    ]  # fmt: skip
+
+
+def compare_points(points: Iterable[Point]) -> list[ComparedPoint]:
+    """Every point with its prediction, in order."""
+    chips = {arch: load_chip(name) for arch, name in CHIPS.items()}
+    return [_compare(point, chips[point.arch]) for point in points]
+
+
+def _compare(point: Point, chip: ChipSpec) -> ComparedPoint:
+    operation = OPERATIONS.get(point.operation, "")
+    if operation not in chip.vector.ops:
+        return ComparedPoint(point, skipped=f"no cost of {point.operation}")
+    known = point.source in _SIZES and point.target in _SIZES
+    wide = max(point.source, point.target, key=lambda name: _SIZES[name]) if known else ""
+    dtype = _DTYPES.get(wide, "")
+    if dtype not in chip.vector.ops[operation].cycles_per_repeat:
+        return ComparedPoint(point, skipped=f"no cost of {point.operation} {point.source} to {point.target}")
+    conflict = point.operation in _TWO_SOURCES and point.arch == "dav-2201"
+    if point.cycles is None:
+        return max(
+            (_line(point, chip, operation, dtype, conflict, repeats) for repeats in _LINE_REPEATS),
+            key=lambda compared: -compared.precision,
+        )
+    row_bytes, rows = point.cols * _SIZES[wide], point.rows
+    if point.pitch == point.cols and chip.vector.row_overhead is None:  # back to back: one run of repeats
+        row_bytes, rows = row_bytes * rows, 1
+    cycles = sum(chip.vector.cycles(operation, dtype, row_bytes, conflict, rows)) + chip.vector.latency
+    return ComparedPoint(point, cycles, point.cycles)
+
+
+def _line(point: Point, chip: ChipSpec, operation: str, dtype: str, conflict: bool, repeats: int) -> ComparedPoint:
+    cycles = sum(chip.vector.cycles(operation, dtype, repeats * chip.vector.repeat_bytes, conflict))
+    return ComparedPoint(point, cycles, point.fixed + repeats * point.per_repeat)
