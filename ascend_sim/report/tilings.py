@@ -113,9 +113,8 @@ def compare_chips(outcomes: Sequence[Outcome], console: Console) -> None:
 def progress_text(name: str, state: State) -> str:
     """Where a search stands, in a line."""
     best = "" if state.best is None else f", best {state.best:,} cycles"
-    left = f", {state.open:,} might be better" if state.open else ""
-    bound = f" (from {state.least:,})" if state.least is not None else ""
-    return f"{name}: {state.simulated:,} simulated{best}{left}{bound}"
+    left = "" if state.least is None else f", {state.open:,} open (from {state.least:,})"
+    return f"{name}: {state.simulated:,} simulated{best}{left}"
 
 
 def plot(outcomes: Sequence[Outcome], path: Path) -> None:

@@ -4,8 +4,8 @@
     outcome = search(kernel)
     outcome.best["fields"], outcome.best["cycles"], outcome.sentence
 
-Every tiling first has a bound from its numbers. One that comes to its turn gets a sharper bound from the program of one block,
-and is put back; only when it comes up again is it simulated. The simulator's own choice is simulated before all others.
+Every tiling first has a bound from its numbers. One that comes to its turn gets a sharper bound from the program of one block;
+the lowest of those is simulated next. The simulator's own choice is simulated before all others.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ Result = Mapping[str, Any]
 """What `CubeKernel.simulate` says of a tiling, and its "bound"."""
 
 Reason = Literal["done", "limit", "time", "interrupted"]
+_AHEAD = 16
+"""Sharper bounds between two simulations, at most: what is simulated early rules out much of what follows."""
 _WHY = {
     "limit": "stopped at the limit of simulations", "time": "stopped at the time limit", "interrupted": "interrupted",
 }  # fmt: skip
@@ -121,12 +123,13 @@ class _Search:
         self.before = store.results()
         self.own = self._own()
         self.names = [key(fields) for fields, _ in self.tilings]
-        self.queue = [(self._bound(tiling), False, n) for n, (_, tiling) in enumerate(self.tilings)]
+        self.rough = [(self._bound(tiling), number) for number, (_, tiling) in enumerate(self.tilings)]
+        self.sharp: list[tuple[int, int]] = []
         self.bound_of_started: dict[int, int] = {}
         for name in self.names:
             if name in self.before:
                 self._keep(name, self.before[name])
-        heapq.heapify(self.queue)
+        heapq.heapify(self.rough)
 
     def _own(self) -> Result:
         """The simulator's own choice, simulated if nobody has; a first result where the fixed fields allow it."""
@@ -156,25 +159,30 @@ class _Search:
 
     def pending(self) -> Iterator[int]:
         """Numbers of the tilings to simulate, asked for one by one as processes become free."""
-        while self.queue and self._beats(self.queue[0][0]):
+        ahead = 0
+        while self._worth(self.rough) or self._worth(self.sharp):
             if self.limit is not None and self.started >= self.limit:
                 self.reason = "limit"
                 return
             if self.seconds is not None and time.monotonic() - self.begin >= self.seconds:
                 self.reason = "time"
                 return
-            bound, sharp, number = heapq.heappop(self.queue)
-            if self.names[number] in self.found:
+            if self._worth(self.rough) and (not self.sharp or (self.rough[0] < self.sharp[0] and ahead < _AHEAD)):
+                bound, number = heapq.heappop(self.rough)
+                if self.names[number] not in self.found:
+                    sharper = self.kernel.sharper_bound(self.bounds, *self.tilings[number])
+                    heapq.heappush(self.sharp, (max(bound, sharper), number))
+                    ahead += 1
                 continue
-            fields, tiling = self.tilings[number]
-            if not sharp:
-                heapq.heappush(
-                    self.queue, (max(bound, self.kernel.sharper_bound(self.bounds, fields, tiling)), True, number)
-                )
-                continue
-            self.started += 1
-            self.bound_of_started[number] = bound
-            yield number
+            ahead = 0
+            bound, number = heapq.heappop(self.sharp)
+            if self._beats(bound):
+                self.started += 1
+                self.bound_of_started[number] = bound
+                yield number
+
+    def _worth(self, queue: list[tuple[int, int]]) -> bool:
+        return bool(queue) and self._beats(queue[0][0])
 
     def outcome(self, jobs: int) -> Outcome:
         self._tell()
@@ -193,7 +201,7 @@ class _Search:
 
     def _open(self) -> list[int]:
         """Bounds of the tilings that might still be better."""
-        waiting = [bound for bound, _, number in self.queue if self.names[number] not in self.found]
+        waiting = [bound for bound, number in (*self.rough, *self.sharp) if self.names[number] not in self.found]
         return [bound for bound in (*waiting, *self.bound_of_started.values()) if self._beats(bound)]
 
     def _tell(self) -> None:
