@@ -1,0 +1,50 @@
+"""The vendor's tuned tilings of the 950: which our kernels express, and that those run with the fields that were tuned."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ascend_sim.errors import SimError
+
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
+ROWS = yaml.safe_load((TOOLS / "tuned_tilings_950.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def tool() -> Any:
+    spec = importlib.util.spec_from_file_location("tuned_tilings", TOOLS / "tuned_tilings.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_grad_weight_is_expressed_and_no_grad_input(tool: Any) -> None:
+    for row in ROWS:
+        kernel = tool.kernel_of(row) if row["kernel"] == "grad_weight" else None
+        if kernel is None:
+            with pytest.raises(SimError, match=r"kernelSplitMode 1|enableSplitK|baseK = \d+ is not a multiple of 16"):
+                tool.kernel_of(row).launch(tool.ours(row))
+            continue
+        assert kernel.call.compute_dtype == "hf32" and kernel.call.deterministic
+        _, task = kernel.launch(tool.ours(row))
+        tuned, set_ = row["tuned"], task.info["tiling"]
+        same = ("baseM", "baseK", "baseN", "stepKa", "stepKb", "cl0Pbuffer", "al1Pbuffer", "singleCoreM", "singleCoreN")
+        assert {name: set_[name] for name in same} == {name: tuned[name] for name in same}
+        assert set_["usedCoreNum"] == tuned["usedCoreNum"] and set_["streamKType"] == tuned["streamkType"]
+        shared = set_["coreStreamK"] if tuned["streamkType"] else 1
+        assert set_["singleCoreBatch"] == shared * tuned["singleCoreBatchDout"]
+
+
+def test_the_page_has_a_line_for_each(tool: Any) -> None:
+    section = (TOOLS / "tuned_tilings.md").read_text(encoding="utf-8")
+    for row in ROWS:
+        sizes = ("x".join(map(str, row[name])) for name in ("input", "weight"))
+        line, plain = f"| {row['kernel']} | {' | '.join(sizes)} |", f"- {row['kernel']}, "
+        assert (line if row["kernel"] == "grad_weight" else plain) in section
+    assert section.strip() in (TOOLS.parent / "docs" / "accuracy.md").read_text(encoding="utf-8")

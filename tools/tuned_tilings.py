@@ -1,0 +1,113 @@
+"""Writes tools/tuned_tilings.md, a section of docs/accuracy.md: where the vendor's tuned 950 tilings land among ours.
+
+Usage: python tools/tuned_tilings.py [SIMULATIONS]. Each kernel is searched with that many simulations, in the order of the
+bounds; minutes to an hour on two cores.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ascend_sim.api import accept_case
+from ascend_sim.chip import load_chip
+from ascend_sim.errors import SimError
+from ascend_sim.ops.case import ConvolutionBackwardCase
+from ascend_sim.report.files import atomic_write
+from ascend_sim.search.kernel import CubeKernel
+from ascend_sim.search.search import search
+from ascend_sim.workers import usable_cores
+
+CHIP = "ascend950pr_9589"
+HERE = Path(__file__).parent
+SIMULATIONS = 24
+
+HEAD = """## The vendor's tuned tilings of the 950 among ours
+
+`tools/tuned_tilings.py` writes this section from {rows} tilings that the vendor tuned for the Ascend950PR_9589. Each kernel was
+searched ([tiling-search.md](tiling-search.md)) with at most {limit} simulations in the order of the bounds, operands in the
+L2; grad_weight deterministic, as the vendor's kernel there always is. "place" counts the simulated tilings that take fewer
+cycles, so a small number does not say that the vendor's is near the best of all that fit. Our 950 kernels are those of the
+910B (NC1HWC0 operands, no NCDHW reads), so the tuned fields are not run in the kernel that they were tuned for.
+
+| kernel | input | weight | tuned baseM/K/N | cycles | place | of | best found | own choice |
+|---|---|---|---|---|---|---|---|---|
+"""
+
+
+def main(limit: int) -> None:
+    """Search every kernel and write the section."""
+    rows = yaml.safe_load((HERE / "tuned_tilings_950.yaml").read_text(encoding="utf-8"))
+    lines, left_out = [], []
+    for number, row in enumerate(rows, 1):
+        what = f"{row['kernel']} | {_sizes(row['input'])} | {_sizes(row['weight'])}"
+        try:
+            lines.append(f"| {what} | {_line(row, limit)} |")
+        except SimError as error:
+            left_out.append(f"- {what.replace(' | ', ', ')}: {error}")
+        print(f"{number} of {len(rows)}: {what}", file=sys.stderr)
+    text = HEAD.format(rows=len(rows), limit=limit) + "\n".join(lines)
+    text += "\n\nNot expressed by our kernels:\n\n" + "\n".join(left_out) + "\n"
+    with atomic_write(HERE / "tuned_tilings.md") as file:
+        file.write(text.encode())
+
+
+def _line(row: Mapping[str, Any], limit: int) -> str:
+    fields = ours(row)
+    kernel = kernel_of(row)
+    cycles = kernel.simulate(fields)["cycles"]  # first: it says what does not fit
+    outcome = search(kernel, jobs=usable_cores(), limit=limit)
+    faster = sum(result["cycles"] < cycles for result in outcome.results)
+    block = "/".join(str(fields[name]) for name in ("baseM", "baseK", "baseN"))
+    best, own = outcome.best["cycles"], outcome.own["cycles"]
+    compared = " | ".join(f"{count:,} ({100 * (count / cycles - 1):+.1f} %)" for count in (best, own))
+    return (
+        f"{block} | {cycles:,} | {faster + 1} | {len(outcome.results) + 1} simulated, {outcome.fit:,} fit | {compared}"
+    )
+
+
+def kernel_of(row: Mapping[str, Any]) -> CubeKernel:
+    """The kernel of a tuned tiling, alone."""
+    dtype = "float32" if row["dtype"] == "hf32" else row["dtype"]
+    gradient = row["kernel"]
+    case = ConvolutionBackwardCase.model_validate({
+        "operator": "convolution_backward", "chip": CHIP, "conformance": "library",
+        "input": {"shape": row["input"], "dtype": dtype}, "weight": {"shape": row["weight"], "dtype": dtype},
+        "stride": row["stride"], "padding": row["padding"][::2], "cube_math_type": int(row["dtype"] == "hf32"),
+        "output_mask": [gradient == "grad_input", gradient == "grad_weight", False],
+    })  # fmt: skip
+    chip = load_chip(CHIP)
+    return CubeKernel.of(accept_case(case, chip, deterministic=gradient == "grad_weight"), chip, gradient)
+
+
+def ours(row: Mapping[str, Any]) -> dict[str, int]:
+    """The tuned fields as our kernels take them; SimError for what they cannot express."""
+    fields = dict(row["tuned"])
+    if fields.pop("kernelSplitMode", 0):
+        raise SimError("the kernel is split instead of zeros inserted (kernelSplitMode 1)")
+    if fields.pop("enableSplitK", 0):
+        raise SimError("K is split into segments (enableSplitK)")
+    fields.pop("singleIterateDk", None)  # ours goes plane by plane; what that loads is what its steps say
+    if "singleCoreBatchDout" in fields:
+        together = fields.pop("singleCoreBatchDout")
+        images = row["input"][0] * (
+            (row["input"][2] + sum(row["padding"][:2]) - row["weight"][2]) // row["stride"][0] + 1
+        )
+        kind = fields.pop("streamkType")
+        del fields["singleCoreK"]  # all of K, as deterministic tasks have here anyway
+        fields |= {"singleCoreBatch": images, "streamKType": kind}
+        if kind:
+            fields["coreStreamK"] = images // together
+    return fields
+
+
+def _sizes(sizes: list[int]) -> str:
+    return "x".join(map(str, sizes))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else SIMULATIONS)
