@@ -30,9 +30,10 @@ HEAD = """## The vendor's tuned tilings of the 950 among ours
 
 `tools/tuned_tilings.py` writes this section from {rows} tilings that the vendor tuned for the Ascend950PR_9589. Each kernel was
 searched ([tiling-search.md](tiling-search.md)) with at most {limit} simulations in the order of the bounds, operands in the
-L2; grad_weight deterministic, as the vendor's kernel there always is. "place" counts the simulated tilings that take fewer
-cycles, so a small number does not say that the vendor's is near the best of all that fit. Our 950 kernels are those of the
-910B (NC1HWC0 operands, no NCDHW reads), so the tuned fields are not run in the kernel that they were tuned for.
+L2; grad_weight deterministic, as the vendor's kernel there always is. "place" is that among the simulated ones, which are
+the most promising: 1 would be the fastest. Where fewer than {all} stand there, the search came to its end, and nothing on the
+grid beats the best found. Our 950 kernels are those of the 910B (NC1HWC0 operands, no NCDHW reads), so the tuned fields are
+not run in the kernel that they were tuned for.
 
 | kernel | input | weight | tuned baseM/K/N | cycles | place | of | best found | own choice |
 |---|---|---|---|---|---|---|---|---|
@@ -50,7 +51,7 @@ def main(limit: int) -> None:
         except SimError as error:
             left_out.append(f"- {what.replace(' | ', ', ')}: {error}")
         print(f"{number} of {len(rows)}: {what}", file=sys.stderr)
-    text = HEAD.format(rows=len(rows), limit=limit) + "\n".join(lines)
+    text = HEAD.format(rows=len(rows), limit=limit, all=limit + 2) + "\n".join(lines)
     text += "\n\nNot expressed by our kernels:\n\n" + "\n".join(left_out) + "\n"
     with atomic_write(HERE / "tuned_tilings.md") as file:
         file.write(text.encode())
