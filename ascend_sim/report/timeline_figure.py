@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.engine.critical_path import Step
+from ascend_sim.engine.critical_path import SCALAR_TIME, Step
 from ascend_sim.engine.flags import flag_pairs
 from ascend_sim.engine.timeline import CAUSES, ProgramRun
 from ascend_sim.isa.base import CROSS_WAIT, PIPE_INDEX, PIPES, TRANSFER, WAIT
@@ -38,7 +38,7 @@ def timeline_figure(recording: Recording, run: ProgramRun, path: Sequence[Step],
     """Pipes as rows: instructions, stalls and flags of a block. `layout.meta` holds the windows as ranges of the axis."""
     chip, origin = recording.chip, origin_of(recording)
     index = next(i for i, one in enumerate(recording.timeline.programs) if one is run)
-    critical = {step.row for step in path if step.program == index and step.what in PIPES}
+    critical = {step.row for step in path if step.program == index and step.what in (*PIPES, SCALAR_TIME)}
     parts = windows(run, rows)
     drawn = np.unique(np.concatenate(list(parts.values())))
     pipe, names = run.program.per_row("pipe"), [tensor.name for tensor in recording.tasks[run.task].tensors]
