@@ -111,6 +111,10 @@ class MatMulTiling:
         """Every field under the vendor's name (`stripN` is ours), `source` under its own."""
         return {vendor: getattr(self, ours) for ours, vendor in self.VENDOR.items()} | {"source": self.source}
 
+    def but(self, **changes: Any) -> MatMulTiling:
+        """A copy with some fields changed."""
+        return replace(self, **changes)
+
     def l1_bytes(self, itemsize: int) -> tuple[int, int]:
         """Bytes of one L1 buffer of A and of B."""
         c0 = 32 // itemsize
@@ -178,10 +182,11 @@ def choose_matmul(problem: MatMulProblem, chip: ChipSpec, overrides: Mapping[str
     candidates = list(_candidates(problem, chip, given))
     if not candidates:
         raise TilingError(f"no base block of MatMul {problem.m} x {problem.n} x {problem.k} fits {chip.name}")
+    candidates = [one for one in candidates if _overflow(one.but(**given), problem, chip) is None] or candidates
     cycles = [estimated_cycles(one, problem, chip) for one in candidates]
     close = [one for one, own in zip(candidates, cycles, strict=True) if own <= (1 + INDIFFERENT) * min(cycles)]
     best = max(close, key=lambda one: (one.base_m * one.base_n, one.base_n))
-    tiling = replace(best, **given, source="manual" if given else "stand-in")
+    tiling = best.but(**given, source="manual" if given else "stand-in")
     check_matmul(tiling, problem, chip)
     return tiling
 
@@ -193,6 +198,17 @@ def check_matmul(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -
             raise TilingError(f"{tiling.VENDOR[name]} = {getattr(tiling, name)}; allowed are 1 and 2")
     if tiling.al0_buffers != tiling.bl0_buffers:
         raise TilingError(f"dbL0A = {tiling.al0_buffers} and dbL0B = {tiling.bl0_buffers}; both halves turn together")
+    overflow = _overflow(tiling, problem, chip)
+    if overflow is not None:
+        raise TilingError(overflow)
+    if max(tiling.step_ka, tiling.step_kb) % min(tiling.step_ka, tiling.step_kb):
+        raise TilingError(f"stepKa = {tiling.step_ka}, stepKb = {tiling.step_kb}: one must be a multiple of the other")
+    if max(tiling.step_ka, tiling.step_kb) * tiling.base_k > LOAD3D_MAX_K:
+        raise TilingError(f"stepKa, stepKb: step*baseK may be {LOAD3D_MAX_K} at most, the K field of load3d")
+
+
+def _overflow(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> str | None:
+    """The first buffer that a tiling overflows, with the formula and the limit."""
     item, name = problem.itemsize, chip.name
     a1, b1 = tiling.l1_bytes(item)
     needs = {
@@ -207,11 +223,8 @@ def check_matmul(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -
     for buffer, (size, formula) in needs.items():
         if size > chip.buffers[buffer]:  # type: ignore[index]
             limit = chip.buffers[buffer]  # type: ignore[index]
-            raise TilingError(f"{buffer}: {formula} = {size} bytes; {name} has {limit} (chip file, buffers.{buffer})")
-    if max(tiling.step_ka, tiling.step_kb) % min(tiling.step_ka, tiling.step_kb):
-        raise TilingError(f"stepKa = {tiling.step_ka}, stepKb = {tiling.step_kb}: one must be a multiple of the other")
-    if max(tiling.step_ka, tiling.step_kb) * tiling.base_k > LOAD3D_MAX_K:
-        raise TilingError(f"stepKa, stepKb: step*baseK may be {LOAD3D_MAX_K} at most, the K field of load3d")
+            return f"{buffer}: {formula} = {size} bytes; {name} has {limit} (chip file, buffers.{buffer})"
+    return None
 
 
 def _given(overrides: Mapping[str, Any]) -> dict[str, int]:
@@ -235,9 +248,10 @@ def _candidates(problem: MatMulProblem, chip: ChipSpec, given: Mapping[str, int]
     base = architecture(chip)["base"]
     area = base["m"] * base["n"]
     most = max(base["m"], base["n"])
+    both = {"base_m", "base_n"} <= set(given)  # what the user gives whole is checked, not mended
     for m in _sides(problem.m, most, given.get("base_m")):
         for n in _sides(problem.n, most, given.get("base_n")):
-            if m * n <= area or {"base_m", "base_n"} & set(given):
+            if m * n <= area or both:
                 yield _complete(m, n, problem, chip, given)
 
 
@@ -245,9 +259,8 @@ def _sides(extent: int, most: int, given: int | None) -> list[int]:
     """Lengths of a base block along an axis: those that cut it into parts of equal size, in whole fractals."""
     if given is not None:
         return [given]
-    parts = range(1, ceil_div(extent, FRACTAL) + 1)
-    lengths = {ceil_to(ceil_div(extent, count), FRACTAL) for count in parts}
-    return sorted({min(length, most) for length in lengths})
+    limits = range(FRACTAL, most + 1, FRACTAL)
+    return sorted({ceil_to(ceil_div(extent, ceil_div(extent, limit)), FRACTAL) for limit in limits})
 
 
 def _complete(

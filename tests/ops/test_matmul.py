@@ -104,6 +104,12 @@ def test_large_products_take_the_published_block_and_few_cores_where_more_are_no
     assert fewer.block_dim == 16
 
 
+@pytest.mark.parametrize("fields", [{"baseM": 256}, {"baseN": 512}, {"baseK": 32}, {"dbL0C": 2}, {"al1Pbuffer": 1}])
+def test_what_the_user_leaves_out_follows(fields: dict[str, int]) -> None:
+    tiling = choose_matmul(MatMulProblem(1024, 1024, 1024), load_chip("ascend910b3"), fields)  # checks what fits
+    assert fields.items() <= tiling.to_vendor().items() and tiling.source == "manual"
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
