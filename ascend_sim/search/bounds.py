@@ -75,6 +75,7 @@ def _candidates(tiling: Tiling, tasks: int) -> set[int]:
 
 _CACHED = (
     "_mmad", "_copy", "_drain", "_left", "_right", "_image", "_window", "_depth_planes", "_pixel_spans", "_images",
+    "_grad_input_kinds", "start",
 )  # fmt: skip
 """What many tilings ask for with the same numbers."""
 
@@ -183,10 +184,7 @@ class Bounds:
 
     def _grad_input_work(self, tiling: GradInputTiling, block: int) -> _Work:
         inp, work, resident = self.inp, _Work(), is_resident(tiling, self.inp)
-        found: Counter[tuple[int, ...]] = Counter()
-        for task in grad_input_tasks(tiling, inp, block):
-            n_end = self._channels_end(task.group, task.n_start + task.n_count)
-            found[task.group, task.m_start, task.m_count, task.n_start, n_end, self._depth_planes(task.depth)] += 1
+        found = self._grad_input_kinds(tiling.single_core_m, tiling.single_core_cin, tiling.block_dim, block)
         for (group, m_start, m_count, n_start, n_end, planes), times in found.items():
             k = self._k_total(group)
             for n in range(n_start, n_end, tiling.base_n):
@@ -202,6 +200,18 @@ class Bounds:
                         work.mte2 += times * weights
                         loaded = True
         return work
+
+    def _grad_input_kinds(self, pixels: int, channels: int, block_dim: int, block: int) -> Counter[tuple[int, ...]]:
+        """How often a block has a task of each kind: (group, first pixel, pixels, first channel, end, kernel planes)."""
+        shape = GradInputTiling(
+            FRACTAL, FRACTAL, FRACTAL, single_core_m=pixels, single_core_cin=channels, block_dim=block_dim
+        )
+        found: Counter[tuple[int, ...]] = Counter()
+        for task in grad_input_tasks(shape, self.inp, block):
+            n_end = self._channels_end(task.group, task.n_start + task.n_count)
+            planes = self._depth_planes(task.depth)
+            found[task.group, task.m_start, task.m_count, task.n_start, n_end, planes] += 1
+        return found
 
     def _grad_input_tile(
         self, work: _Work, tiling: GradInputTiling, times: int, m: int, rows: int, n: int, k: int, planes: int
