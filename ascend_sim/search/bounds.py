@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -75,7 +75,7 @@ def _candidates(tiling: Tiling, tasks: int) -> set[int]:
 
 _CACHED = (
     "_mmad", "_copy", "_drain", "_left", "_right", "_image", "_window", "_depth_planes", "_pixel_spans", "_images",
-    "_grad_input_kinds", "start",
+    "_grad_input_kinds", "_grad_weight_kinds", "start",
 )  # fmt: skip
 """What many tilings ask for with the same numbers."""
 
@@ -304,8 +304,12 @@ class Bounds:
 
         def work_of(block: int) -> _Work:
             work = _Work()
-            for task in grad_weight_tasks(tiling, inp, block):
-                self._grad_weight_work(work, tiling, task)
+            shape = tiling.but(
+                base_m=FRACTAL, base_k=FRACTAL, base_n=FRACTAL, step_m=1, step_n=1, step_ka=1, step_kb=1, al1_buffers=1,
+                bl1_buffers=1, cl0_buffers=1, iterate_order=0, bl1_bound=0,
+            )  # fmt: skip
+            for task, times in self._grad_weight_kinds(shape, block).items():
+                self._grad_weight_work(work, tiling, task, times)
             return work
 
         return tasks, work_of, self._grad_weight_bytes(tiling, rows, images), 0
@@ -316,7 +320,12 @@ class Bounds:
     def _batch(self, tiling: GradWeightTiling) -> int:
         return self.inp.images if tiling.template == SPLIT_STREAM_K else tiling.single_core_batch
 
-    def _grad_weight_work(self, work: _Work, tiling: GradWeightTiling, task: GradWeightTask) -> None:
+    def _grad_weight_kinds(self, shape: GradWeightTiling, block: int) -> Counter[GradWeightTask]:
+        """How often a block has a task of each kind; which image it begins with matters only by its depth."""
+        tasks = grad_weight_tasks(shape, self.inp, block)
+        return Counter(replace(task, image_start=task.image_start % self._p.d_out) for task in tasks)
+
+    def _grad_weight_work(self, work: _Work, tiling: GradWeightTiling, task: GradWeightTask, times: int) -> None:
         inp, p = self.inp, self._p
         whole = tiling.template in (SPLIT_GRID, SPLIT_STREAM_K)
         columns, rows = self._tiles(tiling, task)
@@ -324,10 +333,10 @@ class Bounds:
             task.row_start, task.rows, tiling.base_k, tiling.step_ka, tiling.step_kb
         )
         atomic = tiling.template != SPLIT_STREAM_K and task.slot is None
-        parts = 1 if whole else task.images
+        parts = times * (1 if whole else task.images)
         many = whole and task.images > 1  # then L1 holds nothing from one tile to the next
         for plane, n_first, n_count in columns:
-            images = self._images(task.image_start, task.images, plane)
+            images = times * self._images(task.image_start, task.images, plane)
             for channels in rows:
                 work.tiles += parts
                 work.out += parts * self._drain(ceil_to(channels, FRACTAL), n_count, "float32", atomic)
