@@ -222,6 +222,9 @@ class TransposeBlocks(_Vector):
     def cost(self, chip: ChipSpec) -> Cost:
         if self.row_stride % 32 == 0 and (self.repeats == 1 or self.plain_step % 32 == 0):
             return super().cost(chip)
+        if self.pixels == 1:  # nothing to turn
+            head, work = chip.vector.cycles("copy", self._cost_key()[0], self.repeats * 32)
+            return Cost(head, head, work, chip.vector.latency)
         # One instruction turns 16 rows of 32 bytes, after one that copies them.
         times = ceil_div(self.repeats * self.channels * ceil_div(self.pixels * self.itemsize, 32), 16)
         dtype, _ = self._cost_key()

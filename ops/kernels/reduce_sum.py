@@ -154,8 +154,9 @@ class _Kernel:
                         self._load(to, image + i, channel, pixel, columns, channels, self.hw, images * pitch)
                 self.incoming.publish()
                 rows = channels * images
+                loaded = self.incoming.take()
                 self._issue_repeats(rows, columns)
-                values = self._widened(self.incoming.take(), rows * pitch)
+                values = self._widened(loaded, rows * pitch)
                 part = self.part if started else total
                 per_row = self.sums if images > 1 else part
                 k.reduce_rows(per_row, values, rows, columns, pitch * _WIDE_BYTES)

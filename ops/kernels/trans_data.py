@@ -16,8 +16,10 @@ from ascend_sim.ops.kernels.vector_common import BLOCK_BYTES, SOURCE, TARGET, bu
 from ascend_sim.ops.tiling.fields import ceil_div
 
 _TILES = 4  # a tile's plain side and its C0 side take a quarter of UB each (assumed)
-_ROWS_AT_ONCE = 16  # rows of one TransDataTo5HD
-_ADDRESSES = 32  # of one TransDataTo5HD: 16 sources and 16 destinations, each put in a register by the scalar unit
+ROWS_AT_ONCE = 16  # rows of one TransDataTo5HD
+LIST_INSTRUCTIONS = (
+    32  # of one TransDataTo5HD: 16 sources and 16 destinations, each put in a register by the scalar unit
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +60,18 @@ class TurnTile:
     turns: list[Turn] = field(default_factory=list)
 
     def address_lists(self, itemsize: int) -> int:
-        """TransDataTo5HD address lists of all turns: one walks along aligned rows, others need one for every 32 bytes."""
+        """TransDataTo5HD address lists of all turns: one walks along aligned rows, others need one for every 32 bytes.
+
+        Single pixels are copied as they are.
+        """
         rows = 0
         for turn in self.turns:
+            if turn.pixels == 1:
+                continue
             aligned = turn.row_stride % BLOCK_BYTES == 0 and (turn.repeats == 1 or turn.plain_step % BLOCK_BYTES == 0)
             steps = 1 if aligned else ceil_div(turn.pixels * itemsize, BLOCK_BYTES)
             rows += turn.repeats * turn.channels * steps
-        return ceil_div(rows, _ROWS_AT_ONCE)
+        return ceil_div(rows, ROWS_AT_ONCE)
 
     @property
     def has_gaps(self) -> bool:
@@ -146,7 +153,7 @@ def turn_tiles(k: KernelBuilder, tiles: Iterable[TurnTile], to_c0: bool, itemsiz
             source = incoming.take()
         if job.turns:
             k.scalar_wait("V")
-            k.scalar(job.address_lists(itemsize) * _ADDRESSES * k.chip.scalar.issue_cycles)
+            k.scalar(job.address_lists(itemsize) * LIST_INSTRUCTIONS * k.chip.scalar.issue_cycles)
         target = outgoing.acquire()
         if to_c0 and job.has_gaps:
             k.duplicate(target, "float32", job.block_bytes // 4)

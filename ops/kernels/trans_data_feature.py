@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from ascend_sim.chip import ChipSpec
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import Allocation
-from ascend_sim.ops.kernels.trans_data import BlockLayout, Move, Turn, TurnTile, tile_bytes, turn_tiles
+from ascend_sim.ops.kernels.trans_data import (
+    LIST_INSTRUCTIONS,
+    ROWS_AT_ONCE,
+    BlockLayout,
+    Move,
+    Turn,
+    TurnTile,
+    tile_bytes,
+    turn_tiles,
+)
 from ascend_sim.ops.kernels.vector_common import (
     BLOCK_BYTES,
     call_info,
@@ -21,13 +30,13 @@ from ascend_sim.ops.kernels.vector_common import (
 from ascend_sim.ops.tiling.fields import ceil_div
 from ascend_sim.runtime import Task
 
-_SHORT_ROW = 256
-"""Bytes of a row from which on rows are moved one by one."""
-
 
 @dataclass(frozen=True)
 class _Feature:
-    """Sizes of one map and how it falls into UB tiles: whole channel blocks, or pixels of one block where HW is large."""
+    """Sizes of one map and how it falls into UB tiles: whole channel blocks, or pixels of one block where HW is large.
+
+    `row_cycles` is what a row that is not whole blocks costs on its way, `issue` what the scalar unit needs for an instruction.
+    """
 
     layout: BlockLayout
     n: int
@@ -35,16 +44,20 @@ class _Feature:
     d: int
     hw: int
     tile: int
+    row_cycles: float
+    issue: int
 
     @property
     def dense(self) -> bool:
-        """Whether an image's rows lie back to back in UB, as in GM: rows shorter than a repeat of the vector unit.
+        """Whether an image's rows lie back to back in UB, as in GM: single pixels, and rows that cost more one by one.
 
-        Moved one by one they would cost more than the address lists that turning unaligned rows takes; the counters of 6 x 6
-        maps (AlexNet on a 910B2) show that the compiled kernel does the same.
+        Then each 32 bytes of 16 rows need an address list of their own. The counters of 6 x 6 maps (AlexNet on a 910B2) show
+        that the compiled kernel does the same.
         """
-        whole = self.layout.piece_bytes(self.hw, self.hw * self.layout.itemsize)
-        return self.d == 1 and self.hw * self.layout.itemsize < _SHORT_ROW and whole <= self.tile
+        row = self.hw * self.layout.itemsize
+        lists = ceil_div(row, BLOCK_BYTES) * LIST_INSTRUCTIONS * self.issue
+        fits = self.d == 1 and self.layout.piece_bytes(self.hw, row) <= self.tile
+        return fits and (self.hw == 1 or lists < ROWS_AT_ONCE * self.row_cycles + LIST_INSTRUCTIONS * self.issue)
 
     def pitch(self, pixels: int) -> int:
         """Bytes from one plain row to the next in UB."""
@@ -148,7 +161,9 @@ def _task(
     n, c, d, hw = shape
     require_positive(name, n=n, c=c, d=d, hw=hw, itemsize=itemsize)
     layout = BlockLayout(c0 or BLOCK_BYTES // itemsize, itemsize)
-    feature = _Feature(layout, n, c, d, hw, tile_bytes(chip.buffers["UB"]))
+    ways = (chip.path("GM", "UB"), chip.path("UB", "GM"))
+    row_cycles = sum(way.unaligned_row or 0 for way in ways) / len(ways)
+    feature = _Feature(layout, n, c, d, hw, tile_bytes(chip.buffers["UB"]), row_cycles, chip.scalar.issue_cycles)
     pieces = feature.pieces()
     parts = min(max(vector_cores(chip) // n, 1), len(pieces))
     blocks = min(n, vector_cores(chip)) * parts
