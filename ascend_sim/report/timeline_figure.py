@@ -45,7 +45,7 @@ def timeline_figure(recording: Recording, run: ProgramRun, path: Sequence[Step],
     used = [name for name in PIPES if (pipe == PIPE_INDEX[name]).any()]
     figure = new_figure(
         110 + 52 * len(used), barmode="overlay", bargap=0.3, xaxis_title="us", legend=LEGEND, hovermode="closest",
-        dragmode="zoom",
+        dragmode="zoom", hoverdistance=4,
     )  # fmt: skip
 
     def us(cycles: Any) -> Any:

@@ -201,6 +201,20 @@ def test_the_timeline_zooms(browser: Any) -> None:
     assert [line for line in browser.get_log("browser") if line["level"] == "SEVERE"] == []
 
 
+def test_hovering_tells_the_instruction(browser: Any) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    section = next(one for one in browser.find_elements("css selector", "section.kernel") if one.is_displayed())
+    section.find_element("css selector", 'button[data-window="start"]').click()
+    plot = section.find_element("css selector", '.figure[data-zoom="yes"]')
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", plot)
+    boxes = [one for one in plot.find_elements("css selector", ".bars path") if one.size["height"] > 20]
+    widest = max(boxes, key=lambda one: one.size["width"] if one.size["width"] < 300 else 0)
+    ActionChains(browser).move_to_element_with_offset(widest, 3, 9).perform()
+    told = wait_for(browser, "document.querySelector('.hovertext')?.textContent")
+    assert "cycles" in told and "retires" in told and "row" in told
+
+
 def test_it_follows_the_dark_mode(browser: Any) -> None:
     def colors() -> tuple[str, str]:
         body = "getComputedStyle(document.body).backgroundColor"
