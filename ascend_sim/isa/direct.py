@@ -1,0 +1,156 @@
+"""Moves between NCDHW tensors in GM and the cube's layouts: channels that lie far apart in GM stand side by side in a block."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Memory
+from ascend_sim.isa.cube import SIDE, Fixpipe
+from ascend_sim.memory.regions import Region
+from ascend_sim.numerics import numpy_dtype
+
+BLOCK = 32
+
+
+@dataclass(frozen=True)
+class DataCopyDn2Nz(Instruction):
+    """`count` column-major matrices in GM become blocks of C0 = 32 bytes in L1; a last block is filled up with zeros.
+
+    Element (channel, pixel) of matrix i is at i * `src_step` + channel * `channel_stride` + pixel * `itemsize` in GM and goes to
+    i * `dst_step` + channel // C0 * `block_stride` + pixel * `pixel_stride` + channel % C0 * `itemsize` in L1 (bytes).
+    """
+
+    channels: int
+    pixels: int
+    itemsize: int
+    channel_stride: int
+    pixel_stride: int
+    block_stride: int
+    count: int = 1
+    src_step: int = 0
+    dst_step: int = 0
+    operand: str = ""
+
+    name = "data_copy_dn2nz"
+    kind = TRANSFER
+
+    @property
+    def _blocks(self) -> int:
+        return -(-self.channels * self.itemsize // BLOCK)
+
+    def pipe(self, chip: ChipSpec) -> str:
+        return chip.path("GM", "L1", "dn2nz").pipe
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        path = chip.path("GM", "L1", "dn2nz")
+        return Cost(path.head, path.head, 0, path.latency)
+
+    def gm_access(self, chip: ChipSpec) -> GmAccess | None:
+        return GmAccess("read", self.reads()[0], chip.path("GM", "L1", "dn2nz").bytes_per_cycle)
+
+    def reads(self) -> tuple[Region, ...]:
+        row = self.pixels * self.itemsize
+        return (Region("src0", "GM", row, self.channel_stride, self.channels, self.src_step, self.count),)
+
+    def writes(self) -> tuple[Region, ...]:
+        if self._blocks <= self.count:
+            return tuple(
+                Region("dst", "L1", BLOCK, self.pixel_stride, self.pixels, self.dst_step, self.count, b * self.block_stride)
+                for b in range(self._blocks)
+            )
+        return tuple(
+            Region("dst", "L1", BLOCK, self.pixel_stride, self.pixels, self.block_stride, self._blocks, i * self.dst_step)
+            for i in range(self.count)
+        )
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        shape = (self.count, self.channels, self.pixels, self.itemsize)
+        strides = (self.src_step, self.channel_stride, self.itemsize, 1)
+        found = memory.array("GM", src0, shape, np.uint8, strides)
+        c0 = BLOCK // self.itemsize
+        padded = np.zeros((self.count, self._blocks * c0, self.pixels, self.itemsize), np.uint8)
+        padded[:, : self.channels] = found
+        blocks = padded.reshape(self.count, self._blocks, c0, self.pixels, self.itemsize).transpose(0, 1, 3, 2, 4)
+        return blocks.reshape(self.count, self._blocks, self.pixels, BLOCK)
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        strides = (self.dst_step, self.block_stride, self.pixel_stride, 1)
+        memory.array("L1", dst, pending.shape, np.uint8, strides)[...] = pending
+
+    def label(self) -> str:
+        return self.operand
+
+    def path(self) -> str:
+        return "GM->L1"
+
+
+@dataclass(frozen=True)
+class FixpipeDn(Instruction):
+    """`m` x `n` of an L0C tile of `m_padded` rows, from column `first` (below 16) on, to single elements of GM.
+
+    Element (i, j) goes to i * `row_stride` + j * `column_stride` (bytes), as `dtype`. `atomic_add` adds to what GM holds. The
+    rate is that of the Fixpipe's other layouts: a separate one for this is not in the chip files.
+    """
+
+    m: int
+    n: int
+    m_padded: int
+    first: int
+    dtype: str
+    row_stride: int
+    column_stride: int
+    atomic_add: bool = False
+
+    name = "fixpipe_dn"
+    kind = TRANSFER
+
+    @property
+    def atomic(self) -> bool:  # type: ignore[override]
+        return self.atomic_add
+
+    @property
+    def _plain(self) -> Fixpipe:
+        """The same tile in blocks of 16 columns; rates and rounding are those."""
+        return Fixpipe(self.m, self.first + self.n, self.m_padded, self.dtype, SIDE, 0)
+
+    def pipe(self, chip: ChipSpec) -> str:
+        return self._plain.pipe(chip)
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        return self._plain.cost(chip)
+
+    def gm_access(self, chip: ChipSpec) -> GmAccess | None:
+        plain = self._plain.gm_access(chip)
+        assert plain is not None
+        return GmAccess("atomic" if self.atomic_add else "write", self.writes()[0], plain.rate)
+
+    def reads(self) -> tuple[Region, ...]:
+        return self._plain.reads()
+
+    def writes(self) -> tuple[Region, ...]:
+        item = int(numpy_dtype(self.dtype).itemsize)
+        if self.row_stride == item:
+            return (Region("dst", "GM", self.m * item, self.column_stride, self.n),)
+        return (Region("dst", "GM", item, self.column_stride, self.n, self.row_stride, self.m),)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        columns = self._plain.read(memory, dst, src0, src1)  # [blocks of 16][m][16]
+        return columns.transpose(1, 0, 2).reshape(self.m, -1)[:, self.first : self.first + self.n]
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        out = memory.array("GM", dst, pending.shape, pending.dtype, (self.row_stride, self.column_stride))
+        if self.atomic_add:
+            out += pending
+        else:
+            out[...] = pending
+        if self.atomic_add and memory.model.saturate:
+            out[...] = memory.model.settled(out)
+
+    def path(self) -> str:
+        return "L0C->GM"
+
+
