@@ -5,8 +5,9 @@ three inputs even when only the bias gradient is wanted; the 3-D path then stops
 forward convolution of gradOutput for grad_input, and the same filter kernel with its two maps exchanged for grad_weight.
 
 That is the plan of dav-2201, and the 2-D path that of dav-1001 and dav-2002 (TransData of all inputs, TBE kernels: stated;
-their 1x1 grad_input at low resolution is not written). On dav-3510 it stands in: the library keeps NCDHW without TransData
-there, lifts every call to 3-D and its V2 kernels, and splits the kernel where others insert zeros.
+their 1x1 grad_input at low resolution is not written). On dav-3510 every call is lifted to 3-D and its V2 kernels, which read
+and write NCDHW without TransData (stated); how they do it is ours: they insert zeros where the library splits the kernel, and
+TBC goes through Transposes as elsewhere.
 
 Gradients that are matrix products (`matmul_routes`) are made first, from the contiguous inputs; where nothing else is wanted
 of the cube, no input is turned.
@@ -90,7 +91,9 @@ class _Planner:
             {str(b): size for b, size in chip.buffers.items()},
             chip.memory.l2_bytes,
             call.deterministic,
+            "ncdhw_direct" in call.routes,
         )
+        self.lifted = call.rank == 5 or self.inp.direct  # 1-D and 2-D calls go the way of 3-D ones
         self.plain = PLAIN[call.rank]
         self.blocks = "NDC1HWC0" if call.rank == 5 else "NC1HWC0"
         self.fractal_z = "FRACTAL_Z_3D" if call.rank == 5 else "FRACTAL_Z"
@@ -117,10 +120,10 @@ class _Planner:
         for gradient, route in products.items():
             self.matmul(gradient, route, plain)
         cube = [name for name in ("grad_input", "grad_weight") if name in call.outputs and name not in products]
-        if (call.rank == 5 or products) and not cube:
+        if (self.lifted or products) and not cube:
             return
         needed: tuple[str, ...] = INPUTS
-        if call.rank == 5 and call.transposed and cube == ["grad_input"]:
+        if self.lifted and call.transposed and cube == ["grad_input"]:
             needed = ("grad_output", "weight")
         cast = {name: self.cast_input(plain[name], name, self.storage) for name in needed}
         features: dict[str, str] = {
@@ -225,7 +228,9 @@ class _Planner:
         return n * d * ceil_div(c, self.inp.c0) * hw * 32
 
     def to_c0(self, source: str, name: str) -> str:
-        """TransData of a feature map to NC1HWC0."""
+        """TransData of a feature map to NC1HWC0; kernels that read NCDHW take it as it is."""
+        if self.inp.direct:
+            return source
         target = self.result.tensor(f"{name}.{self.blocks}", self.storage, self.blocks, self.feature_bytes(name))
         sizes = self.feature(name)
         self.result.add(
@@ -237,7 +242,9 @@ class _Planner:
         return target
 
     def to_fractal_z(self, source: str) -> str:
-        """TransData of the weights to FRACTAL_Z."""
+        """TransData of the weights to FRACTAL_Z; kernels that read NCDHW take them as they are."""
+        if self.inp.direct:
+            return source
         p = self.p
         size = WeightLayout.of(self.inp, self.itemsize).total_bytes(self.inp.real_groups)
         target = self.result.tensor(f"weight.{self.fractal_z}", self.storage, self.fractal_z, size)
@@ -331,6 +338,17 @@ class _Planner:
 
     def grad_input(self, grad_output: str, weight: str) -> None:
         """The data kernel (a forward convolution when transposed), then back to the caller's layout."""
+<<<<<<< HEAD
+=======
+        call = CubeCall(self.chip, self.inp, self.call.compute_dtype, self.call.disarm.get("grad_input", ()))
+        if self.inp.direct:
+            target = self.landing("grad_input", self.storage)
+            op_type, make = self.data_kernel(call, [grad_output, weight, target])
+            self.result.add(op_type, "grad_input", [grad_output, weight], [target], make)
+            if target != "grad_input":
+                self.deliver(target, "grad_input")
+            return
+>>>>>>> 2df2147 (ops: the 950's own plan, kernels that read and write NCDHW)
         result = self.result.tensor(f"grad_input.{self.blocks}", self.storage, self.blocks, self.feature_bytes("input"))
         before, after = self.dilations()
         if before is not None:
@@ -408,7 +426,7 @@ class _Planner:
     def data_kernel(self, call: CubeCall, names: list[str]) -> tuple[str, Make]:
         """op_type and launch of the kernel that makes grad_input from tensors `names`."""
         if self.call.transposed:
-            op_type = "Conv3D" if self.call.rank == 5 else "Conv2D"
+            op_type = "Conv3DV2" if self.inp.direct else "Conv3D" if self.call.rank == 5 else "Conv2D"
             forward = choose_conv_forward(self.inp)
             return op_type, lambda chip, t: conv_forward_task(
                 call, forward, [t[n] for n in names], "grad_input", op_type
@@ -434,6 +452,8 @@ class _Planner:
     def data_op_type(self) -> str:
         """Which operator the library takes for grad_input (ops-nn routing: stated; its shape lists are not included)."""
         p = self.p
+        if self.inp.direct:
+            return "Conv3DBackpropInputV2"
         if self.call.rank != 5:
             return "Conv2DBackpropInput"
         sizes_fit = (
@@ -456,6 +476,8 @@ class _Planner:
     def filter_op_type(self) -> str:
         """Which operator the library takes for grad_weight (ops-nn routing: stated; its shape lists are not included)."""
         p = self.p
+        if self.inp.direct:
+            return "Conv3DBackpropFilterV2"
         if self.call.rank != 5:
             # A 2-D call never goes to a 3-D kernel on coupled chips, which have none.
             deterministic_3d = self.call.deterministic and not self.chip.cores.coupled
@@ -481,7 +503,10 @@ class _Planner:
         block_dim = self.call.block_dim.get("grad_weight")
         layout = WeightLayout.of(self.inp, 4)
         size = layout.total_bytes(self.inp.real_groups)
-        result = self.result.tensor(f"grad_weight.{self.fractal_z}", "float32", self.fractal_z, size)
+        if self.inp.direct:
+            result, size = self.landing("grad_weight", "float32"), math.prod(self.call.outputs["grad_weight"].shape) * 4
+        else:
+            result = self.result.tensor(f"grad_weight.{self.fractal_z}", "float32", self.fractal_z, size)
         names = [gradient, features, result]
         cleared = result
         scratch = []
@@ -500,6 +525,10 @@ class _Planner:
             ),
             scratch,
         )  # fmt: skip
+        if self.inp.direct:
+            if result != "grad_weight":
+                self.deliver(result, "grad_weight")
+            return
         dtype, itemsize = "float32", 4
         narrow = self.narrowed_before_trans_data()
         if narrow:

@@ -20,8 +20,8 @@ BLOCK = 32
 class DataCopyDn2Nz(Instruction):
     """`count` column-major matrices in GM become blocks of C0 = 32 bytes in L1; a last block is filled up with zeros.
 
-    Element (channel, pixel) of matrix i is at i * `src_step` + channel * `channel_stride` + pixel * `itemsize` in GM and goes to
-    i * `dst_step` + channel // C0 * `block_stride` + pixel * `pixel_stride` + channel % C0 * `itemsize` in L1 (bytes).
+    Element (channel, pixel) of matrix i is in GM at i * `src_step` + channel * `channel_stride` + pixel * `itemsize` and goes
+    to i * `dst_step` + channel // C0 * `block_stride` + pixel * `pixel_stride` + channel % C0 * `itemsize` in L1 (bytes).
     """
 
     channels: int
@@ -59,11 +59,15 @@ class DataCopyDn2Nz(Instruction):
     def writes(self) -> tuple[Region, ...]:
         if self._blocks <= self.count:
             return tuple(
-                Region("dst", "L1", BLOCK, self.pixel_stride, self.pixels, self.dst_step, self.count, b * self.block_stride)
+                Region(
+                    "dst", "L1", BLOCK, self.pixel_stride, self.pixels, self.dst_step, self.count, b * self.block_stride
+                )
                 for b in range(self._blocks)
             )
         return tuple(
-            Region("dst", "L1", BLOCK, self.pixel_stride, self.pixels, self.block_stride, self._blocks, i * self.dst_step)
+            Region(
+                "dst", "L1", BLOCK, self.pixel_stride, self.pixels, self.block_stride, self._blocks, i * self.dst_step
+            )
             for i in range(self.count)
         )
 
@@ -152,5 +156,3 @@ class FixpipeDn(Instruction):
 
     def path(self) -> str:
         return "L0C->GM"
-
-

@@ -11,6 +11,7 @@ import numpy as np
 
 from ascend_sim.errors import SimError
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
+from ascend_sim.isa.direct import DataCopyDn2Nz, FixpipeDn
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.sync import (
@@ -229,6 +230,10 @@ class KernelBuilder:
         """A row-major matrix in GM to NZ fractals in L1; see `DataCopyNd2Nz`."""
         self._emit((DataCopyNd2Nz, rows, cols, itemsize, src_stride, rows_padded, operand), dst, src)
 
+    def data_copy_dn2nz(self, move: tuple[Any, ...], dst: int, src: int) -> None:
+        """Channels that lie apart in GM to blocks in L1; `move` holds the fields of `DataCopyDn2Nz` in order."""
+        self._emit((DataCopyDn2Nz, *move), dst, src)
+
     def fill(self, destination: str, dst: int, size: int) -> None:
         """Zero `size` bytes of a buffer."""
         self._emit((Fill, destination, size), dst)
@@ -276,6 +281,10 @@ class KernelBuilder:
     def fixpipe_nd(self, dst: int, src: int, m: int, n: int, m_padded: int, dtype: str, dst_stride: int) -> None:
         """L0C to rows in GM; see `FixpipeNd`."""
         self._emit((FixpipeNd, m, n, m_padded, dtype, dst_stride), dst, src)
+
+    def fixpipe_dn(self, move: tuple[Any, ...], dst: int, src: int) -> None:
+        """L0C to single elements in GM; `move` holds the fields of `FixpipeDn` in order."""
+        self._emit((FixpipeDn, *move), dst, src)
 
     def l0c_to_ub(self, dst: int, src: int, rows: int, columns: int, m_padded: int, dtype: str) -> None:
         """L0C to UB; see `L0cToUb`."""

@@ -28,7 +28,9 @@ Trait = Literal[
     "grouped_float32_grad_weight_limited",
     "outputs_follow_input_dtypes",
 ]
-Route = Literal["dilation_kernel", "matmul_whole_map", "matmul_patches", "matmul_long_patches", "matmul_pixels"]
+Route = Literal[
+    "dilation_kernel", "matmul_whole_map", "matmul_patches", "matmul_long_patches", "matmul_pixels", "ncdhw_direct"
+]
 Source = Annotated[str, Field(min_length=1)]
 
 

@@ -20,6 +20,7 @@ from ascend_sim.ops.kernels.cube_common import (
     HeldOperand,
     WeightLayout,
 )
+from ascend_sim.ops.kernels.direct import Channels, load_channels, load_filters
 from ascend_sim.ops.tiling.conv_forward import BUFFERS, ConvForwardTiling, l1_bytes
 from ascend_sim.ops.tiling.fields import FRACTAL, ceil_div
 from ascend_sim.ops.tiling.tasks import core_share
@@ -115,6 +116,15 @@ class _Builder:
         address = self.a1.begin((group, batch, depth, block, row, rows))
         if address is None:
             return
+        if self.inp.direct:
+            channel = block * self.c0
+            load_channels(
+                self.k, address, X, Channels(p.c_in, (p.d_in, p.h_in, p.w_in), self.itemsize),
+                (batch, group * self.inp.cin_g + channel, depth), min(blocks * self.c0, self.inp.cin_g - channel),
+                (row, rows), (0, p.w_in), (p.w_in * BLOCK_BYTES, BLOCK_BYTES, rows * p.w_in * BLOCK_BYTES), "A",
+            )  # fmt: skip
+            self.a1.loaded()
+            return
         total, first = ceil_div(p.c_in, self.c0), group * self.inp.cin_g // self.c0 + block
         plane = p.h_in * p.w_in * BLOCK_BYTES
         source = ((batch * p.d_in + depth) * total + first) * plane + row * p.w_in * BLOCK_BYTES
@@ -128,6 +138,14 @@ class _Builder:
         if address is None:
             return
         w = self.weights
+        if self.inp.direct:
+            channel = block * self.c0
+            load_filters(
+                self.k, address, WEIGHT, self.p, (group * self.inp.cout_g + n, min(n_count, self.inp.cout_g - n)),
+                (channel, min(blocks * self.c0, self.inp.cin_g - channel)), plane, ceil_div(n_count, FRACTAL), self.itemsize,
+            )  # fmt: skip
+            self.b1.loaded()
+            return
         source = w.offset(group, plane, block, 0, n // FRACTAL)
         row, pitch = ceil_div(n_count, FRACTAL) * w.fractal_bytes, w.cout1 * w.fractal_bytes
         lines = blocks * w.taps
@@ -160,8 +178,16 @@ class _Builder:
     def write(self, group: int, image: int, m: int, m_count: int, n: int, n_count: int) -> None:
         """The finished tile to y."""
         p = self.p
+        dtype = "float32" if self.itemsize == 4 else self.call.dtype
+        if self.inp.direct:
+            channels = Channels(p.c_out, (p.d_out, p.h_out, p.w_out), self.itemsize)
+            target = channels.offset(image // p.d_out, group * self.inp.cout_g + n, image % p.d_out, m)
+            count = min(n_count, self.inp.cout_g - n)
+            self.pipeline.drain_elements(
+                gm_operand(Y, target), (m_count, 0, count), dtype, (self.itemsize, channels.stride)
+            )
+            return
         block = (group * self.inp.cout_g + n) // self.c0
         plane = p.h_out * p.w_out * BLOCK_BYTES
         offset = (image * ceil_div(p.c_out, self.c0) + block) * plane + m * BLOCK_BYTES
-        dtype = "float32" if self.itemsize == 4 else self.call.dtype
         self.pipeline.drain(gm_operand(Y, offset), m_count, n_count, dtype, self.c0, plane)

@@ -52,6 +52,8 @@ class CubeCall:
         """What the report says of the launch."""
         fields = tiling.to_vendor()
         source = fields.pop("source")
+        if self.inp.direct:
+            formats = dict.fromkeys(formats, "NCDHW")
         return {
             "dtypes": dtypes,
             "formats": formats,
@@ -143,6 +145,26 @@ class CubePipeline:
             k.fixpipe(target, tile, m, n, m_padded, dtype, c0, dst_stride, atomic_add)
         else:
             self._through_ub(self._staged, target, tile, m, n, dtype, dst_stride, dtype if atomic_add else "")
+        self.tiles.release()
+
+    def drain_elements(
+        self, target: int, tile: tuple[int, int, int], dtype: str, strides: tuple[int, int], atomic_add: bool = False
+    ) -> None:
+        """`tile` (rows, first column, columns) to single elements of GM, rows and columns `strides` bytes apart."""
+        rows, first, columns = tile
+        self.drain_pieces([(target, first, columns)], rows, strides, atomic_add, dtype)
+
+    def drain_pieces(
+        self, pieces: list[tuple[int, int, int]], rows: int, strides: tuple[int, int], atomic_add: bool,
+        dtype: str = "float32",
+    ) -> None:  # fmt: skip
+        """Columns of the finished tile to GM, element by element; a piece is (target, first column, columns)."""
+        self.tiles.publish()
+        tile, m_padded = self.tiles.take(), ceil_to(rows, FRACTAL)
+        for target, first, columns in pieces:
+            source = tile + first // FRACTAL * m_padded * FRACTAL * ACCUMULATOR_BYTES
+            move = (rows, columns, m_padded, first % FRACTAL, dtype, *strides, atomic_add)
+            self._k.fixpipe_dn(move, target, source)
         self.tiles.release()
 
     def _through_ub(

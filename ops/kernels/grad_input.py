@@ -26,6 +26,7 @@ from ascend_sim.ops.kernels.cube_common import (
     ZeroedQueue,
     ub_share,
 )
+from ascend_sim.ops.kernels.direct import Channels, load_channels, load_filters
 from ascend_sim.ops.kernels.vector_common import cut
 from ascend_sim.ops.params import ConvProblem
 from ascend_sim.ops.tiling.capacity import grad_input_l1, is_resident
@@ -222,6 +223,10 @@ class _Builder:
         address = self.a1.begin(key)
         if address is None:
             return
+        if self.inp.direct:
+            self.load_direct(task, plane, block, blocks, window, address)
+            self.a1.loaded()
+            return
         first_block = task.group * self.inp.cout_g // self.c0 + block
         line = (task.batch * p.d_out + plane) * self.channel_blocks + first_block
         source = line * p.h_out * p.w_out * BLOCK_BYTES
@@ -241,6 +246,31 @@ class _Builder:
                 k.pipe_barrier("MTE2")
             self.copy_pixels("L1", address, source, whole)
         self.a1.loaded()
+
+    def load_direct(
+        self, task: GradInputTask, plane: int, block: int, blocks: int, window: RowWindow, address: int
+    ) -> None:
+        """The same rows from NCDHW."""
+        p, k = self.p, self.k
+        width = self.width - self.crop
+        row_pitch = width * BLOCK_BYTES
+        if self.strided:
+            k.fill("L1", address, blocks * window.rows * row_pitch)
+            k.pipe_barrier("MTE2")
+        row, column = ceil_div(window.first_row, p.stride_h), ceil_div(self.crop, p.stride_w)
+        rows = (window.first_row + window.rows - 1) // p.stride_h - row + 1
+        columns = (self.crop + width - 1) // p.stride_w - column + 1
+        if rows <= 0 or columns <= 0:
+            return
+        target = address + (row * p.stride_h - window.first_row) * row_pitch
+        target += (column * p.stride_w - self.crop) * BLOCK_BYTES
+        channel = block * self.c0
+        channels = min(blocks * self.c0, self.inp.cout_g - channel)
+        load_channels(
+            k, target, GRAD_OUTPUT, Channels(p.c_out, (p.d_out, p.h_out, p.w_out), self.itemsize),
+            (task.batch, task.group * self.inp.cout_g + channel, plane), channels, (row, rows), (column, columns),
+            (p.stride_h * row_pitch, p.stride_w * BLOCK_BYTES, window.rows * row_pitch), "A",
+        )  # fmt: skip
 
     def copy_pixels(self, space: str, address: int, source: int, piece: Piece) -> None:
         """The real pixels of a piece of the zero-inserted map to their places in a buffer; block 0 starts at `source` in GM."""
@@ -285,7 +315,16 @@ class _Builder:
         address = self.b1.begin(key)
         if address is None:
             return
-        w = self.weights
+        w, p = self.weights, self.p
+        if self.inp.direct:
+            first, end = slices.start * FRACTAL, min(slices.stop * FRACTAL, self.inp.cout_g)
+            channels = min(n_count, self.inp.cin_g - n)
+            load_filters(
+                self.k, address, WEIGHT, p, (task.group * self.inp.cout_g + first, end - first), (n, channels), plane,
+                len(slices), self.itemsize,
+            )  # fmt: skip
+            self.b1.loaded()
+            return
         lines = ceil_div(n_count, self.c0) * w.taps
         source = w.offset(task.group, plane, n // self.c0, 0, slices.start)
         row, pitch = len(slices) * w.fractal_bytes, w.cout1 * w.fractal_bytes
@@ -343,6 +382,15 @@ class _Builder:
     def write(self, task: GradInputTask, m: int, m_count: int, n: int, n_count: int) -> None:
         """The finished tile to gradInput."""
         p = self.p
+        if self.inp.direct:
+            channels = Channels(p.c_in, (p.d_in, p.h_in, p.w_in), self.itemsize)
+            target = channels.offset(task.batch, task.group * self.inp.cin_g + n, task.depth, m)
+            count = min(n_count, self.inp.cin_g - n)
+            dtype = "float32" if self.itemsize == 4 else self.call.dtype
+            self.pipeline.drain_elements(
+                gm_operand(GRAD_INPUT, target), (m_count, 0, count), dtype, (self.itemsize, channels.stride)
+            )
+            return
         total_blocks = ceil_div(p.c_in, self.c0)
         block = (task.group * self.inp.cin_g + n) // self.c0
         plane_bytes = p.h_in * p.w_in * BLOCK_BYTES

@@ -23,6 +23,7 @@ from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.ops.kernels.cube_common import BLOCK_BYTES, CubeCall, CubePipeline, HeldOperand, WeightLayout
+from ascend_sim.ops.kernels.direct import Channels, load_run
 from ascend_sim.ops.tiling.fields import FRACTAL, SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling, ceil_div, ceil_to
 from ascend_sim.ops.tiling.tasks import GradWeightTask, adds_once_per_task, grad_weight_tasks
 from ascend_sim.runtime import Task
@@ -196,6 +197,14 @@ class _CubeBuilder:
         address = self.a1.begin((image, task.group, base, start, end))
         if address is None:
             return
+        if self.inp.direct:
+            load_run(
+                self.k, address, GRAD_OUTPUT, Channels(p.c_out, (p.d_out, p.h_out, p.w_out), self.itemsize),
+                (image // p.d_out, task.group * self.inp.cout_g + base, image % p.d_out),
+                min(rows, self.channels(task) - base), (start, end - start), "A",
+            )  # fmt: skip
+            self.a1.loaded()
+            return
         blocks = ceil_div(min(rows, self.channels(task) - base), self.c0)
         total_blocks = ceil_div(p.c_out, self.c0)
         block = (task.group * self.inp.cout_g + base) // self.c0
@@ -233,6 +242,15 @@ class _CubeBuilder:
         first, last = column // per_block, (column + n_count - 1) // per_block
         address = self.b1.begin((batch, depth, task.group, first, last, start, row, rows))
         if address is None:
+            return
+        if self.inp.direct:
+            channel = first * self.c0
+            load_run(
+                self.k, address, INPUT, Channels(p.c_in, (p.d_in, p.h_in, p.w_in), self.itemsize),
+                (batch, task.group * self.inp.cin_g + channel, depth),
+                min((last - first + 1) * self.c0, self.inp.cin_g - channel), (row * p.w_in, rows * p.w_in), "B",
+            )  # fmt: skip
+            self.b1.loaded()
             return
         total_blocks = ceil_div(p.c_in, self.c0)
         block = task.group * self.inp.cin_g // self.c0 + first
@@ -284,6 +302,9 @@ class _CubeBuilder:
 
     def write(self, task: GradWeightTask, plane: int, m: int, m_count: int, column: int, n_count: int) -> None:
         """The tile to dW (added or stored), or to this core's slot."""
+        if self.inp.direct:
+            self.write_direct(task, plane, m, min(m_count, self.channels(task) - m), column, n_count)
+            return
         row_bytes = self.c0 * 4
         rows = ceil_to(min(m_count, self.channels(task) - m), FRACTAL)
         if task.slot is not None:
@@ -297,6 +318,19 @@ class _CubeBuilder:
             target = gm_operand(GRAD_WEIGHT, offset)
         atomic = self.atomic and task.slot is None
         self.pipeline.drain(target, rows, n_count, "float32", self.c0, pitch, atomic)
+
+    def write_direct(self, task: GradWeightTask, plane: int, m: int, rows: int, column: int, n_count: int) -> None:
+        """The tile to NCDHW, a C0 of columns at a time: they are the channels of one tap."""
+        p, item = self.p, 4
+        per_filter = self.inp.cin_g * p.k_d * self.inp.taps * item
+        pieces = []
+        for start in range(0, n_count, self.c0):
+            block, tap = divmod((column + start) // self.c0, self.inp.taps)
+            channel = block * self.c0
+            target = (task.group * self.inp.cout_g + m) * per_filter
+            target += ((channel * p.k_d + plane) * self.inp.taps + tap) * item
+            pieces.append((gm_operand(GRAD_WEIGHT, target), start, min(self.c0, self.inp.cin_g - channel)))
+        self.pipeline.drain_pieces(pieces, rows, (per_filter, p.k_d * self.inp.taps * item), self.atomic)
 
 
 class _VectorBuilder:

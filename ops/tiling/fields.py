@@ -45,7 +45,8 @@ class TilingInput:
     """A problem seen from one chip: what both procedures read.
 
     `buffers` holds the bytes of "L1", "L0A", "L0B", "L0C"; `itemsize` is 2 (fp16, bf16) or 4 (fp32, hf32) bytes.
-    Groups are merged so that channels of a real group fill whole blocks (ops-nn group merge: stated).
+    Groups are merged so that channels of a real group fill whole blocks (ops-nn group merge: stated). `direct` is for kernels
+    that read and write NCDHW, where a group may begin at any channel: none are merged (ours).
     """
 
     problem: ConvProblem
@@ -54,6 +55,7 @@ class TilingInput:
     buffers: Mapping[str, int] = field(hash=False)
     l2_bytes: int
     deterministic: bool = False
+    direct: bool = False
 
     @cached_property
     def c0(self) -> int:
@@ -64,6 +66,8 @@ class TilingInput:
     def group_extension(self) -> int:
         """How many groups make one real group."""
         groups = self.problem.groups
+        if self.direct:
+            return 1
         cin, cout = self.problem.c_in // groups, self.problem.c_out // groups
         return min(math.lcm(math.lcm(cin, self.c0) // cin, math.lcm(cout, FRACTAL) // cout), groups)
 
