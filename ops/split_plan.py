@@ -338,17 +338,13 @@ class _Planner:
 
     def grad_input(self, grad_output: str, weight: str) -> None:
         """The data kernel (a forward convolution when transposed), then back to the caller's layout."""
-<<<<<<< HEAD
-=======
-        call = CubeCall(self.chip, self.inp, self.call.compute_dtype, self.call.disarm.get("grad_input", ()))
         if self.inp.direct:
             target = self.landing("grad_input", self.storage)
-            op_type, make = self.data_kernel(call, [grad_output, weight, target])
+            op_type, make = self.data_kernel(self.data_call(None, None), [grad_output, weight, target])
             self.result.add(op_type, "grad_input", [grad_output, weight], [target], make)
             if target != "grad_input":
                 self.deliver(target, "grad_input")
             return
->>>>>>> 2df2147 (ops: the 950's own plan, kernels that read and write NCDHW)
         result = self.result.tensor(f"grad_input.{self.blocks}", self.storage, self.blocks, self.feature_bytes("input"))
         before, after = self.dilations()
         if before is not None:
@@ -415,7 +411,7 @@ class _Planner:
 
     def data_call(self, before: Spread | None, after: Spread | None) -> CubeCall:
         """What the data kernel computes beside the Dilations."""
-        inp = replace(self.inp, problem=self.without_stride(before, after))
+        inp = replace(self.inp, problem=self.without_stride(before, after), merged=not self.inp.direct)
         disarm = self.call.disarm.get("grad_input", ())
         return CubeCall(self.chip, inp, self.call.compute_dtype, disarm, macs=self.p.macs)
 
@@ -427,7 +423,7 @@ class _Planner:
         """op_type and launch of the kernel that makes grad_input from tensors `names`."""
         if self.call.transposed:
             op_type = "Conv3DV2" if self.inp.direct else "Conv3D" if self.call.rank == 5 else "Conv2D"
-            forward = choose_conv_forward(self.inp)
+            forward = choose_conv_forward(call.inp)
             return op_type, lambda chip, t: conv_forward_task(
                 call, forward, [t[n] for n in names], "grad_input", op_type
             )
@@ -510,8 +506,8 @@ class _Planner:
         names = [gradient, features, result]
         cleared = result
         scratch = []
-        if workspace_bytes(tiling):
-            scratch = [self.result.tensor("grad_weight.slots", "float32", "ND", workspace_bytes(tiling))]
+        if slots := workspace_bytes(tiling, self.inp):
+            scratch = [self.result.tensor("grad_weight.slots", "float32", "ND", slots)]
         if not deterministic:
             self.result.add(
                 "MemSet", "MemSet_grad_weight", [], [result],

@@ -152,17 +152,17 @@ class CubePipeline:
     ) -> None:
         """`tile` (rows, first column, columns) to single elements of GM, rows and columns `strides` bytes apart."""
         rows, first, columns = tile
-        self.drain_pieces([(target, first, columns)], rows, strides, atomic_add, dtype)
+        self.drain_pieces([(target, 0, rows, first, columns)], rows, strides, atomic_add, dtype)
 
     def drain_pieces(
-        self, pieces: list[tuple[int, int, int]], rows: int, strides: tuple[int, int], atomic_add: bool,
+        self, pieces: list[tuple[int, int, int, int, int]], height: int, strides: tuple[int, int], atomic_add: bool,
         dtype: str = "float32",
     ) -> None:  # fmt: skip
-        """Columns of the finished tile to GM, element by element; a piece is (target, first column, columns)."""
+        """Pieces of the finished tile of `height` rows to GM: (target, first row, rows, first column, columns)."""
         self.tiles.publish()
-        tile, m_padded = self.tiles.take(), ceil_to(rows, FRACTAL)
-        for target, first, columns in pieces:
-            source = tile + first // FRACTAL * m_padded * FRACTAL * ACCUMULATOR_BYTES
+        tile, m_padded = self.tiles.take(), ceil_to(height, FRACTAL)
+        for target, row, rows, first, columns in pieces:
+            source = tile + (first // FRACTAL * m_padded + row) * FRACTAL * ACCUMULATOR_BYTES
             move = (rows, columns, m_padded, first % FRACTAL, dtype, *strides, atomic_add)
             self._k.fixpipe_dn(move, target, source)
         self.tiles.release()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.params import ConvProblem
-from ascend_sim.ops.tiling.fields import FRACTAL
+from ascend_sim.ops.tiling.fields import FRACTAL, TilingInput, ceil_to
+from ascend_sim.ops.tiling.tasks import GradWeightTask
 
 BLOCK_BYTES = 32
 
@@ -30,6 +32,71 @@ class Channels:
         """Byte offset of a pixel of a plane."""
         _, height, width = self.volume
         return (batch * self.count + channel) * self.stride + (depth * height * width + pixel) * self.itemsize
+
+
+@dataclass(frozen=True)
+class DirectWeights:
+    """dW [C_out, C_in / groups, kD, kH, kW] in fp32, as the real groups of a tiling see it; strides in bytes.
+
+    `channel_pitch` is what a channel's taps take in a row of a StreamK slot: whole 32-byte blocks, where a row of the slot is
+    not stored in one piece (`dense`).
+    """
+
+    taps: int
+    kd: int
+    filters: int
+    channels: int
+    real_filters: int
+    dense: bool
+
+    @classmethod
+    def of(cls, inp: TilingInput) -> DirectWeights:
+        """For the problem of a tiling."""
+        p = inp.problem
+        dense = p.k_d == 1 and inp.group_extension == 1
+        return cls(inp.taps, p.k_d, p.c_out // p.groups, p.c_in // p.groups, inp.cout_g, dense)
+
+    @property
+    def channel_stride(self) -> int:
+        """From one input channel to the next."""
+        return self.kd * self.taps * 4
+
+    @property
+    def filter_stride(self) -> int:
+        """From one output channel to the next."""
+        return self.channels * self.channel_stride
+
+    @property
+    def channel_pitch(self) -> int:
+        """Of one channel in a row of a slot."""
+        return self.taps * 4 if self.dense else ceil_to(self.taps * 4, BLOCK_BYTES)
+
+    def pitch_of(self, columns: int) -> int:
+        """Bytes of a slot's row of `columns` columns (channels and taps)."""
+        return ceil_to(columns // self.taps * self.channel_pitch, BLOCK_BYTES)
+
+    def slot_pitch(self, task: GradWeightTask) -> int:
+        """Bytes of a row in the slot of a task."""
+        return self.pitch_of(task.n_count)
+
+    def offset(self, real_group: int, row: int, channel: int, plane: int, tap: int) -> int:
+        """Where an element of a real group stands: `row` and `channel` count in that."""
+        own = channel - row // self.filters * self.channels
+        filters = real_group * self.real_filters + row
+        return filters * self.filter_stride + own * self.channel_stride + (plane * self.taps + tap) * 4
+
+    def own(self, rows: range, channels: range) -> Iterator[tuple[int, int, int, int]]:
+        """(first row, rows, first channel, channels) of the rectangles in which rows and channels are of one group."""
+        for group in range(rows.start // self.filters, (rows.stop - 1) // self.filters + 1):
+            top, bottom = max(rows.start, group * self.filters), min(rows.stop, (group + 1) * self.filters)
+            left, right = max(channels.start, group * self.channels), min(channels.stop, (group + 1) * self.channels)
+            if top < bottom and left < right:
+                yield top, bottom - top, left, right - left
+
+    def own_rows(self, rows: range, channels: range) -> Iterator[tuple[int, int, int, int]]:
+        """The same row by row."""
+        for row in rows:
+            yield from self.own(range(row, row + 1), channels)
 
 
 def load_channels(

@@ -23,8 +23,16 @@ from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.ops.kernels.cube_common import BLOCK_BYTES, CubeCall, CubePipeline, HeldOperand, WeightLayout
-from ascend_sim.ops.kernels.direct import Channels, load_run
-from ascend_sim.ops.tiling.fields import FRACTAL, SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling, ceil_div, ceil_to
+from ascend_sim.ops.kernels.direct import Channels, DirectWeights, load_run
+from ascend_sim.ops.tiling.fields import (
+    FRACTAL,
+    SPLIT_STREAM_K,
+    STREAM_NONE,
+    GradWeightTiling,
+    TilingInput,
+    ceil_div,
+    ceil_to,
+)
 from ascend_sim.ops.tiling.tasks import GradWeightTask, adds_once_per_task, grad_weight_tasks
 from ascend_sim.runtime import Task
 
@@ -33,14 +41,16 @@ _ALL_CUBES, _CUBE_TO_VECTOR = 0, 1
 """Cross-core flags: all cubes have written their slots; so the vector cores of a block may read them."""
 
 
-def workspace_bytes(tiling: GradWeightTiling) -> int:
+def workspace_bytes(tiling: GradWeightTiling, inp: TilingInput | None = None) -> int:
     """Bytes of the StreamK slots (fp32 tiles), 0 without StreamK."""
     if tiling.stream_k_type == STREAM_NONE:
         return 0
-    return tiling.block_dim * _slot_bytes(tiling)
+    return tiling.block_dim * _slot_bytes(tiling, inp)
 
 
-def _slot_bytes(tiling: GradWeightTiling) -> int:
+def _slot_bytes(tiling: GradWeightTiling, inp: TilingInput | None = None) -> int:
+    if inp is not None and inp.direct:
+        return ceil_to(tiling.single_core_m, FRACTAL) * DirectWeights.of(inp).pitch_of(tiling.single_core_n)
     return ceil_to(tiling.single_core_m, FRACTAL) * ceil_to(tiling.single_core_n, FRACTAL) * 4
 
 
@@ -245,10 +255,11 @@ class _CubeBuilder:
             return
         if self.inp.direct:
             channel = first * self.c0
+            present = self.call.group_channels(task.group, p.c_in, self.inp.cin_g)
             load_run(
                 self.k, address, INPUT, Channels(p.c_in, (p.d_in, p.h_in, p.w_in), self.itemsize),
                 (batch, task.group * self.inp.cin_g + channel, depth),
-                min((last - first + 1) * self.c0, self.inp.cin_g - channel), (row * p.w_in, rows * p.w_in), "B",
+                min((last - first + 1) * self.c0, present - channel), (row * p.w_in, rows * p.w_in), "B",
             )  # fmt: skip
             self.b1.loaded()
             return
@@ -320,17 +331,25 @@ class _CubeBuilder:
         self.pipeline.drain(target, rows, n_count, "float32", self.c0, pitch, atomic)
 
     def write_direct(self, task: GradWeightTask, plane: int, m: int, rows: int, column: int, n_count: int) -> None:
-        """The tile to NCDHW, a C0 of columns at a time: they are the channels of one tap."""
-        p, item = self.p, 4
-        per_filter = self.inp.cin_g * p.k_d * self.inp.taps * item
+        """The tile to NCDHW or to this core's slot, a C0 of columns at a time: they are the channels of one tap."""
+        inp, dw = self.inp, DirectWeights.of(self.inp)
         pieces = []
         for start in range(0, n_count, self.c0):
-            block, tap = divmod((column + start) // self.c0, self.inp.taps)
+            block, tap = divmod((column + start) // self.c0, inp.taps)
             channel = block * self.c0
-            target = (task.group * self.inp.cout_g + m) * per_filter
-            target += ((channel * p.k_d + plane) * self.inp.taps + tap) * item
-            pieces.append((gm_operand(GRAD_WEIGHT, target), start, min(self.c0, self.inp.cin_g - channel)))
-        self.pipeline.drain_pieces(pieces, rows, (per_filter, p.k_d * self.inp.taps * item), self.atomic)
+            count = min(self.c0, self.call.group_channels(task.group, self.p.c_in, inp.cin_g) - channel)
+            if task.slot is not None:
+                place = (m - task.m_start) * dw.slot_pitch(task) + channel * dw.channel_pitch + tap * 4
+                place -= task.n_start // inp.taps * dw.channel_pitch
+                offset = self.k.block * _slot_bytes(self.tiling, inp) + place
+                pieces.append((gm_operand(WORKSPACE, offset), 0, rows, start, count))
+                continue
+            for row, row_count, first, channels in dw.own(range(m, m + rows), range(channel, channel + count)):
+                target = gm_operand(GRAD_WEIGHT, dw.offset(task.group, row, first, plane, tap))
+                pieces.append((target, row - m, row_count, start + first - channel, channels))
+        own, slot = (dw.filter_stride, dw.channel_stride), (dw.slot_pitch(task), dw.channel_pitch)
+        strides = own if task.slot is None else slot
+        self.pipeline.drain_pieces(pieces, rows, strides, self.atomic and task.slot is None)
 
 
 class _VectorBuilder:
@@ -345,7 +364,9 @@ class _VectorBuilder:
         k, tiling = self.k, self.tiling
         shared = [t for t in grad_weight_tasks(tiling, self.inp, k.block) if t.slot is not None]
         k.cross_core_wait(_CUBE_TO_VECTOR, 2, "MTE2")
-        if shared:
+        if shared and self.inp.direct:
+            self.add_direct(shared[0])
+        elif shared:
             self.add_slots(shared[0])
         return k.finish()
 
@@ -404,6 +425,62 @@ class _VectorBuilder:
             sums.release()
         sums.close()
         slots.close()
+
+    def add_direct(self, task: GradWeightTask) -> None:
+        """The same for NCDHW: a slot holds rows [channel][tap] of the task; this core's rows are added and stored."""
+        k, dw, inp = self.k, DirectWeights.of(self.inp), self.inp
+        parts = self.parts(task)
+        height = min(task.m_count, self.call.group_channels(task.group, inp.problem.c_out, inp.cout_g) - task.m_start)
+        lanes = len(parts) * self.call.chip.cores.aiv_per_aic
+        lane = [block for block, _ in parts].index(k.block) * self.call.chip.cores.aiv_per_aic + k.sub_block
+        mine = range(lane * height // lanes, (lane + 1) * height // lanes)
+        if not mine:
+            return
+        pitch, share = dw.slot_pitch(task), k.chip.buffers["UB"] // 4
+        first = task.n_start // inp.taps
+        last = min(first + task.n_count // inp.taps, self.call.group_channels(task.group, inp.problem.c_in, inp.cin_g))
+        if pitch <= share:
+            rows_at_once, channels_at_once = min(share // pitch, len(mine)), last - first
+        else:  # a row at a time, in runs of channels that keep 32-byte places
+            rows_at_once, channels_at_once = 1, max(share // dw.channel_pitch // 8, 1) * 8
+        size = rows_at_once * pitch if pitch <= share else ceil_to(channels_at_once * dw.channel_pitch, 32)
+        sums = BufferQueue(k, "sum", "V", "MTE3", [k.allocate("UB", size, f"sum[{i}]") for i in range(2)])
+        slots = BufferQueue(k, "slot", "MTE2", "V", [k.allocate("UB", size, f"slot[{i}]") for i in range(2)])
+        for row in range(mine.start, mine.stop, rows_at_once):
+            count = min(rows_at_once, mine.stop - row)
+            for channel in range(first, last, channels_at_once):
+                channels = min(channels_at_once, last - channel)
+                used = count * pitch if pitch <= share else ceil_to(channels * dw.channel_pitch, 32)
+                total = sums.acquire()
+                k.duplicate(total, "float32", used // 4)
+                for block, _ in parts:
+                    source = block * _slot_bytes(self.tiling, inp) + row * pitch + (channel - first) * dw.channel_pitch
+                    k.data_copy("GM", "UB", slots.acquire(), gm_operand(WORKSPACE, source), used)
+                    slots.publish()
+                    if k.chip.vector.latency:
+                        k.pipe_barrier("V")
+                    k.vector_binary("add", total, total, slots.take(), "float32", used // 4)
+                    slots.release()
+                sums.publish()
+                ready = sums.take()
+                rows = range(task.m_start + row, task.m_start + row + count)
+                self.store_direct(task, ready, pitch, rows, range(channel, channel + channels))
+                sums.release()
+        sums.close()
+        slots.close()
+
+    def store_direct(self, task: GradWeightTask, ready: int, pitch: int, rows: range, channels: range) -> None:
+        """Rows of added channels in UB, `pitch` bytes apart, to dW."""
+        dw, taps, plane = DirectWeights.of(self.inp), self.inp.taps, task.plane or 0
+        if dw.dense:
+            target = gm_operand(GRAD_WEIGHT, dw.offset(task.group, rows.start, channels.start, plane, 0))
+            size = len(channels) * taps * 4
+            self.k.data_copy("UB", "GM", target, ready, size, len(rows), pitch, dw.filter_stride)
+            return
+        for row, _, first, count in dw.own_rows(rows, channels):
+            target = gm_operand(GRAD_WEIGHT, dw.offset(task.group, row, first, plane, 0))
+            source = ready + (row - rows.start) * pitch + (first - channels.start) * dw.channel_pitch
+            self.k.data_copy("UB", "GM", target, source, taps * 4, count, dw.channel_pitch, dw.channel_stride)
 
 
 __all__: list[Any] = ["grad_weight_task", "workspace_bytes"]

@@ -46,7 +46,7 @@ class TilingInput:
 
     `buffers` holds the bytes of "L1", "L0A", "L0B", "L0C"; `itemsize` is 2 (fp16, bf16) or 4 (fp32, hf32) bytes.
     Groups are merged so that channels of a real group fill whole blocks (ops-nn group merge: stated). `direct` is for kernels
-    that read and write NCDHW, where a group may begin at any channel: none are merged (ours).
+    that read and write NCDHW; where a group may begin at any channel they need not be merged (`merged` False: ours).
     """
 
     problem: ConvProblem
@@ -56,6 +56,7 @@ class TilingInput:
     l2_bytes: int
     deterministic: bool = False
     direct: bool = False
+    merged: bool = True
 
     @cached_property
     def c0(self) -> int:
@@ -66,7 +67,7 @@ class TilingInput:
     def group_extension(self) -> int:
         """How many groups make one real group."""
         groups = self.problem.groups
-        if self.direct:
+        if not self.merged:
             return 1
         cin, cout = self.problem.c_in // groups, self.problem.c_out // groups
         return min(math.lcm(math.lcm(cin, self.c0) // cin, math.lcm(cout, FRACTAL) // cout), groups)
