@@ -7,6 +7,7 @@ kernel structure where the vendor's tiling comes from a closed library: a stand-
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator
 from itertools import product
 
@@ -137,7 +138,9 @@ def with_steps(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
 def _ladder(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
     """Equal steps, from one kernel window of base blocks down to the first that fits (1 when none does)."""
     start = min(ceil_div(gemm(inp)[1], tiling.base_k), inp.taps, _most_base_blocks(tiling, inp))
-    for step in range(start, 1, -1):
+    whole = k_slice(inp)
+    unit = whole // math.gcd(whole, tiling.base_k)  # steps that are whole slices; no other fits
+    for step in range(start // unit * unit, 1, -unit):
         if grad_input_fits_l1(candidate := tiling.but(step_ka=step, step_kb=step), inp):
             return candidate
     return tiling.but(step_ka=1, step_kb=1)

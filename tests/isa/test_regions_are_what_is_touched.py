@@ -10,6 +10,7 @@ from workbench import Workbench, covered
 
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
+from ascend_sim.isa.direct import DataCopyDn2Nz, FixpipeDn
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, Fill
 from ascend_sim.isa.vector import Duplicate, ReduceRows, TransposeBlocks, VectorBinary, VectorCast
@@ -26,6 +27,9 @@ CASES: list[tuple[Instruction, int, int, int]] = [
     (DataCopyNd2Nz(5, 20, 2, 100, 8), 32, GM0, 0),
     (DataCopyNd2Nz(5, 20, 4, 100, 5), 32, GM0, 0),
     (DataCopyNd2Nz(3, 33, 1, 60, 4), 32, GM0, 0),
+    (DataCopyDn2Nz(20, 5, 2, 30, 32, 160), 32, GM0, 0),
+    (DataCopyDn2Nz(9, 3, 4, 40, 64, 500, 2, 400, 250), 32, GM0, 0),
+    (DataCopyDn2Nz(3, 4, 2, 24, 128, 512, 4, 72, 32), 32, GM0, 0),
     (Fill("L1", 96), 64, 0, 0),
     (Fill("L0A", 512), 512, 0, 0),
     (Fill("L0B", 1024), 512, 0, 0),
@@ -48,6 +52,9 @@ CASES: list[tuple[Instruction, int, int, int]] = [
     (Fixpipe(10, 24, 16, "bfloat16", 16, 400, True), GM1, 1024, 0),
     (FixpipeNd(10, 40, 16, "float16", 92), GM1, 1024, 0),
     (FixpipeNd(10, 21, 32, "float32", 100), GM1, 1024, 0),
+    (FixpipeDn(10, 20, 16, 0, "float16", 2, 44), GM1, 1024, 0),
+    (FixpipeDn(5, 8, 16, 8, "float32", 400, 36), GM1, 1024, 0),
+    (FixpipeDn(5, 8, 16, 0, "float32", 400, 36, True), GM1, 1024, 0),
     (VectorBinary("add", "float16", 37), 512, 64, 1024),
     (VectorBinary("max", "float32", 9), 512, 64, 1024),
     (VectorCast("float32", "float16", 21, "RINT"), 512, 64, 0),
@@ -62,7 +69,7 @@ CASES: list[tuple[Instruction, int, int, int]] = [
 ]  # fmt: skip
 IDS = [f"{instruction.name}-{i}" for i, (instruction, *_) in enumerate(CASES)]
 
-MOVES = (DataCopy, DataCopyNd2Nz, LoadData2D, TransposeBlocks)
+MOVES = (DataCopy, DataCopyDn2Nz, DataCopyNd2Nz, LoadData2D, TransposeBlocks)
 """They move bytes as they are, so every byte that they read shows in what they write."""
 
 

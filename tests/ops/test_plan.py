@@ -10,6 +10,7 @@ from conv_problems import ALL, DTYPES, NAMES, Mask, Problem, laid_out, operands,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ascend_sim
 from ascend_sim.api import _call
 from ascend_sim.chip import load_chip
 from ascend_sim.ops.convolution_backward import accept, make_plan
@@ -146,3 +147,22 @@ def test_every_tensor_is_written_before_it_is_read_and_every_output_is_written()
         assert written.issuperset(step.inputs), step.name
         written |= set(step.outputs)
     assert {"grad_input", "grad_weight", "grad_bias"} <= written
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("rank", [3, 4, 5])
+def test_the_950_turns_nothing_and_lifts_every_rank_to_3d(rank: int, transposed: bool) -> None:
+    """op_api of dav-3510: no TransData, NCDHW all along, the V2 kernels of 3-D for every rank."""
+    feature, weight = (2, 8, *(5,) * (rank - 2)), (8, 8, *(3,) * (rank - 2))
+    axes = rank - 2
+    spec = ascend_sim.TensorSpec
+    result = ascend_sim.convolution_backward(
+        spec(feature, "float16"), spec(feature, "float16"), spec(weight, "float16"), None, (1,) * axes, (1,) * axes,
+        (1,) * axes, transposed, (0,) * axes, 1, (True, True, True), chip="ascend950pr_9589", mode="timing",
+    )  # fmt: skip
+    data = "Conv3DV2" if transposed else "Conv3DBackpropInputV2"
+    kinds = [row["op_type"] for row in result.report.plan]
+    assert kinds == ["ReduceSum", data, "MemSet", "Conv3DBackpropFilterV2", "Cast"]
+    for kernel in result.report.to_dict()["kernels"]:
+        if kernel["name"] in ("grad_input", "grad_weight"):
+            assert set(kernel["formats"].values()) == {"NCDHW"}
