@@ -16,7 +16,7 @@ from ascend_sim.chip.sections import Fixpipe as FixpipeUnit
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Memory, ceil_div
 from ascend_sim.memory.regions import Region
-from ascend_sim.numerics import cast, format_of, numpy_dtype, round_to
+from ascend_sim.numerics import cast, decode, format_of, numpy_dtype, round_to
 from ascend_sim.numerics.accumulate import add_chunks, add_exact_groups
 from ascend_sim.numerics.widen import to_float32
 
@@ -43,7 +43,7 @@ class Mmad(Instruction):
 
     @property
     def itemsize(self) -> int:
-        return 4 if self.dtype in ("float32", "hf32") else 2
+        return 4 if self.dtype == "hf32" else int(numpy_dtype(self.dtype).itemsize)
 
     def pipe(self, chip: ChipSpec) -> str:
         return "M"
@@ -82,6 +82,8 @@ class Mmad(Instruction):
         """What is multiplied, in fp32: [M, k] and [N, k], M and N rounded up to 16."""
         m1, k1, n1, c0 = self._shapes()
         left, right = self.operands(memory, src0, src1)
+        if self.dtype == "hifloat8":  # codes, which numpy has no dtype for
+            left, right = decode(left, "hifloat8"), decode(right, "hifloat8")
         a = to_float32(left).reshape(m1 * SIDE, k1 * c0)[:, : self.k]
         b = to_float32(right).reshape(n1 * SIDE, k1 * c0)[:, : self.k]
         if self.dtype == "hf32":

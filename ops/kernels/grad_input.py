@@ -50,6 +50,7 @@ def grad_input_task(
 
     `block_dim` launches another number of blocks than the tiling's.
     """
+    call.refuse_8_bit(name)
     if block_dim is not None:
         tiling = tiling.but(block_dim=block_dim)
     table = InstructionTable(call.chip)
