@@ -93,7 +93,7 @@ def _multiplied_in(call: AcceptedCall, gradient: str) -> str:
 
 
 def _weight_out(call: AcceptedCall, dtype: str) -> str:
-    """dW is made in fp32 like that of the filter kernels, but the library's USE_FP16 makes it in fp16 (stated)."""
+    """dW is made in fp32 like that of the filter kernels (inferred); the library's USE_FP16 makes it in fp16 (stated)."""
     narrow = call.conformance == "library" and call.cube_math_type == 2 and dtype == "float16"
     return "float16" if narrow else "float32"
 
