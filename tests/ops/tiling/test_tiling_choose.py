@@ -11,6 +11,7 @@ from ascend_sim.errors import TilingError
 from ascend_sim.ops.params import ConvProblem
 from ascend_sim.ops.tiling.capacity import fits_l0
 from ascend_sim.ops.tiling.choose import choose_grad_input, choose_grad_weight
+from ascend_sim.ops.tiling.grad_weight import task_count
 
 INP = on_910b(RESNET)
 
@@ -121,3 +122,11 @@ def test_what_load3d_cannot_express_is_refused() -> None:
     reach = ConvProblem(1, 16, 16, 1, 1, 300, 1, 1, 2, 1, 1, 2, 1, 1, 1, 1, 1, 298)
     with pytest.raises(TilingError, match=r"load3d: dilation w = 298 > 255"):
         choose_grad_input(on_910b(reach))
+
+
+def test_the_padding_of_k_makes_no_task() -> None:
+    """A map of 49 pixels is one part of K, although K is padded to 64."""
+    inp = on_910b(conv2d(4, 64, 64, 7, 3, pad=1))
+    fields = {"singleCoreK": 49, "singleCoreM": 64, "singleCoreN": 576}
+    tiling = choose_grad_weight(inp, fields)
+    assert task_count(tiling, inp) == 4 // tiling.single_core_batch
