@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -94,7 +94,7 @@ class DataCopyDn2Nz(Instruction):
 
 @dataclass(frozen=True)
 class FixpipeDn(Instruction):
-    """`m` x `n` of an L0C tile of `m_padded` rows, from column `first` (below 16) on, to single elements of GM.
+    """`m` x `n` of an L0C tile of `m_padded` rows, from row `row` and column `first` (below 16) on, to single elements of GM.
 
     Element (i, j) goes to i * `row_stride` + j * `column_stride` (bytes), as `dtype`. `atomic_add` adds to what GM holds. The
     rate is that of the Fixpipe's other layouts: a separate one for this is not in the chip files.
@@ -108,6 +108,7 @@ class FixpipeDn(Instruction):
     row_stride: int
     column_stride: int
     atomic_add: bool = False
+    row: int = 0
 
     name = "fixpipe_dn"
     kind = TRANSFER
@@ -132,8 +133,12 @@ class FixpipeDn(Instruction):
         assert plain is not None
         return GmAccess("atomic" if self.atomic_add else "write", self.writes()[0], plain.rate)
 
+    @property
+    def _offset(self) -> int:
+        return self.row * SIDE * 4
+
     def reads(self) -> tuple[Region, ...]:
-        return self._plain.reads()
+        return tuple(replace(region, offset=self._offset) for region in self._plain.reads())
 
     def writes(self) -> tuple[Region, ...]:
         item = int(numpy_dtype(self.dtype).itemsize)
@@ -142,7 +147,7 @@ class FixpipeDn(Instruction):
         return (Region("dst", "GM", item, self.column_stride, self.n, self.row_stride, self.m),)
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        columns = self._plain.read(memory, dst, src0, src1)  # [blocks of 16][m][16]
+        columns = self._plain.read(memory, dst, src0 + self._offset, src1)  # [blocks of 16][m][16]
         return columns.transpose(1, 0, 2).reshape(self.m, -1)[:, self.first : self.first + self.n]
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:

@@ -170,8 +170,8 @@ class CubePipeline:
         self.tiles.publish()
         tile, m_padded = self.tiles.take(), ceil_to(height, FRACTAL)
         for target, row, rows, first, columns in pieces:
-            source = tile + (first // FRACTAL * m_padded + row) * FRACTAL * ACCUMULATOR_BYTES
-            move = (rows, columns, m_padded, first % FRACTAL, dtype, *strides, atomic_add)
+            source = tile + first // FRACTAL * m_padded * FRACTAL * ACCUMULATOR_BYTES
+            move = (rows, columns, m_padded, first % FRACTAL, dtype, *strides, atomic_add, row)
             self._k.fixpipe_dn(move, target, source)
         self.tiles.release()
 

@@ -132,7 +132,8 @@ def test_a_partial_repeat_costs_a_whole_one_and_the_tail(b1: ChipSpec) -> None:
 def test_fixpipe_rates(b1: ChipSpec) -> None:
     assert b1.fixpipe is not None
     assert [b1.fixpipe.rate(size) for size in (1, 2, 4)] == [64, 128, 128]
-    assert b1.fixpipe.rate(4, channel_split=True) == 32
+    assert b1.fixpipe.rate(4, channel_split=True) == 27
+    assert b1.fixpipe.rate(4, channel_split=True, atomic=True) == 5
     with pytest.raises(SimError, match=r"8-byte.*1, 2, 4"):
         b1.fixpipe.rate(8)
 

@@ -273,7 +273,8 @@ def test_the_verdict_of_the_other_mode_is_wrong():
 
 
 def test_the_first_910_saturates_and_refuses_the_other_mode():
-    result = backward(A910, 3e4, np.float16)
+    # Finite operands: what inf + -inf settles to depends on how a sum is split over cores.
+    result = backward(A910, 1e4, np.float16)
     assert np.isfinite(result.grad_input).all() and (np.abs(result.grad_input) == 65504).any() and result.report.passed
     with pytest.raises(SimError, match=r"ascend910a .* has saturate"):
         backward(A910, 1.0, np.float16, overflow="inf_nan")

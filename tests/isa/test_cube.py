@@ -176,11 +176,15 @@ def test_fixpipe_rounds_to_even_and_overflows_to_infinity() -> None:
 
 
 def test_fixpipe_rates_on_paper() -> None:
-    """The slower of conversion and port: 64 16-bit elements a cycle, a 32-byte block a cycle with the channel split."""
+    """The slower of conversion and port: 64 16-bit elements a cycle, the chip file's rates with the channel split."""
+    assert CHIP.fixpipe is not None
     port = CHIP.path("L0C", "GM").bytes_per_cycle
     rates = [
         Fixpipe(16, 16, 16, dtype, c0, 512, atomic).gm_access(CHIP)
-        for dtype, c0, atomic in (("float16", 16, False), ("float32", 16, False), ("float32", 8, True))
-    ]
-    assert [access.rate for access in rates if access] == [min(128, port), min(128, port), 32]
-    assert [access.direction for access in rates if access] == ["write", "write", "atomic"]
+        for dtype, c0, atomic in (
+            ("float16", 16, False), ("float32", 16, False), ("float32", 8, False), ("float32", 8, True),
+        )
+    ]  # fmt: skip
+    split = [CHIP.fixpipe.channel_split_bytes_per_cycle, CHIP.fixpipe.channel_split_atomic_bytes_per_cycle]
+    assert [access.rate for access in rates if access] == [min(128, port), min(128, port), *split]
+    assert [access.direction for access in rates if access] == ["write", "write", "write", "atomic"]
