@@ -20,6 +20,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction, Memory, ValueModel, ceil_div
 from ascend_sim.isa.cube import SIDE, Fixpipe, FixpipeNd, Mmad
+from ascend_sim.isa.direct import FixpipeDn
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.isa.vector import VectorBinary, VectorCast
@@ -59,7 +60,7 @@ def item_dtypes(instruction: Instruction) -> tuple[str, str] | None:
         return instruction.dtype, instruction.dtype
     if isinstance(instruction, VectorCast):
         return instruction.source, instruction.target
-    if isinstance(instruction, Fixpipe | FixpipeNd | L0cToUb):
+    if isinstance(instruction, Fixpipe | FixpipeNd | FixpipeDn | L0cToUb):
         return "float32", instruction.dtype
     return None
 
@@ -71,15 +72,16 @@ def flow_of(instruction: Instruction, chip: ChipSpec) -> Flow:
         raise SimError(f"{instruction.name} does not move bytes from one place to another")
     if isinstance(instruction, DataCopy):
         instruction = replace(instruction, atomic_add="")
-    if isinstance(instruction, Fixpipe):
+    if isinstance(instruction, Fixpipe | FixpipeDn):
         instruction = replace(instruction, atomic_add=False)
     if isinstance(instruction, VectorBinary):  # both sources lie at 0: 1 + 1 shows where a 1 was
         instruction = replace(instruction, operation="add")
-    (target,) = instruction.writes()
-    touched = _bytes_of(target)
+    target = max(instruction.writes(), key=lambda region: region.extent)
+    touched = np.unique(np.concatenate([_bytes_of(region) for region in instruction.writes()]))
     if not instruction.reads():
         return Flow(touched, np.full(len(touched), CONSTANT))
-    source = instruction.reads()[0]
+    operand = instruction.reads()[0].operand
+    source = max((region for region in instruction.reads() if region.operand == operand), key=lambda r: r.extent)
     probe = _Probe(instruction, source, target, chip)
     converted = item_dtypes(instruction)
     numbers = probe.moved(touched) if converted is None else probe.converted(touched, *converted)

@@ -252,6 +252,8 @@ def check_plot(path: str | Path) -> None:
     """Raise SimError when no PNG can be written at `path`: before a long run, not after it."""
     if Path(path).suffix.lower() != ".png":
         raise SimError(f"--plot {path}: give a file that ends in .png")
+    if not Path(path).parent.is_dir():
+        raise SimError(f"--plot {path}: there is no folder {Path(path).parent}")
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:

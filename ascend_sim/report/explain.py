@@ -187,11 +187,12 @@ def part_lines(explanation: Explanation, part: Part) -> list[str]:
 def _load_row(explanation: Explanation, row: Row) -> tuple[str, ...]:
     """When, what, which of the caller's numbers, how many bytes, where to."""
     instruction = explanation.provenance.instruction(row)
-    (target,) = instruction.writes()
-    address = explanation.provenance.address(row, "dst", target.space)
+    targets = instruction.writes()
+    space, total = targets[0].space, sum(target.total for target in targets)
+    address = explanation.provenance.address(row, "dst", space)
     what = "zeros" if not instruction.reads() else box_of_load(explanation, row)
-    return (_cycles(explanation, row), _pipe(explanation, row), instruction.name, what, f"{target.total:,} bytes",
-            f"{target.space}+{address:#x}")  # fmt: skip
+    return (_cycles(explanation, row), _pipe(explanation, row), instruction.name, what, f"{total:,} bytes",
+            f"{space}+{address:#x}")  # fmt: skip
 
 
 def box_of_load(explanation: Explanation, row: Row) -> str:
@@ -206,7 +207,7 @@ def origins_of_load(explanation: Explanation, row: Row) -> Array:
     if not instruction.reads():
         return np.zeros(0, np.int64)
     flow = flow_of(instruction, explanation.chip)
-    (region,) = instruction.reads()
+    region = instruction.reads()[0]
     source = flow.source[flow.source != CONSTANT]
     return provenance.origins(row, region.space, source + provenance.address(row, region.operand, region.space))
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ascend_sim.engine.flow import CONSTANT
 from ascend_sim.engine.follow import Multiplication, Operand, Part, Step
 from ascend_sim.engine.replay import Row
+from ascend_sim.errors import SimError
 from ascend_sim.explain import Explanation
 from ascend_sim.isa.base import PIPES
 from ascend_sim.ops.formula import places
@@ -46,7 +47,11 @@ Array = NDArray[Any]
 
 
 def explain_html(explanation: Explanation) -> str:
-    """The page; it loads nothing from anywhere."""
+    """The page; it loads nothing from anywhere. SimError for an element that no Mmad added to."""
+    if not explanation.parts:
+        raise SimError(
+            f"{element(explanation)}: no mmad adds to it, so a page has nothing to step through; see the text"
+        )
     template = files("ascend_sim.report").joinpath("explain.html").read_text(encoding="utf-8")
     data = json.dumps(explain_data(explanation), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     return template.replace("{{title}}", element(explanation)).replace("{{data}}", data)

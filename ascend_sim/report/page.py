@@ -61,6 +61,8 @@ def write_page(
 
 def open_run(folder: Path) -> tuple[Recording, dict[str, Any]]:
     """The recording and the report that `run --out` left in a folder; SimError for anything else."""
+    if folder.exists() and not folder.is_dir():
+        raise SimError(f"{folder}: a file; give the folder that `ascend-sim run CASE --out DIR` writes")
     if not folder.is_dir():
         raise SimError(f"{folder}: there is no such folder; give what `ascend-sim run CASE --out {folder}` writes")
     for name in ("report.json", "timeline.npz"):

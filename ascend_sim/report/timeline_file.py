@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 import json
 import pkgutil
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,7 +121,7 @@ def load_timeline(path: str | Path) -> TimelineFile:
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, AttributeError) as error:
+    except (OSError, ValueError, EOFError, AttributeError, BadZipFile, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a whole .npz archive"
         raise SimError(f"{path}: no timeline file: {reason}") from None
     if int(arrays.get("version", -1)) != VERSION or "rows.start" not in arrays:

@@ -17,6 +17,7 @@ from ascend_sim.isa.cube import Mmad
 from ascend_sim.kernel.program import Program
 from ascend_sim.ops.case import Case, ConvolutionBackwardCase, load_case, make_tensors
 from ascend_sim.ops.reference import grad_input_reference, grad_weight_reference
+from ascend_sim.report.explain_html import explain_html
 
 Partials = list[list[bytes]]
 
@@ -193,3 +194,24 @@ def test_a_gradient_that_is_a_matrix_product_is_followed_too(gradient: str, left
     check_partial_sums(explanation, l0c_after_every_mmad(case))
     check_result(explanation)
     check_formula(explanation)
+
+
+@pytest.mark.parametrize("name", ["strided", "grouped", "dilated", "conv_3d"])
+@pytest.mark.parametrize("gradient", ["element", "weight"])
+def test_the_kernels_that_write_ncdhw_are_followed(name: str, gradient: str) -> None:
+    case = load_case(name)
+    rank = 5 if name == "conv_3d" else 4
+    explanation = explain(case, chip="ascend950pr_9589", **{gradient: (0,) * rank})
+    assert explanation.agrees
+    check_result(explanation)
+    check_formula(explanation)
+
+
+def test_no_page_without_an_mmad() -> None:
+    """Stride 2 and one tap: every second element of grad_input gets nothing."""
+    problem = conv_problems.Problem(1, 16, 16, (4, 4), (1, 1), stride=(2, 2), pads=(0, 0, 0, 0))
+    (explanation,) = explain_all(case_of(problem, "float16", 0, False, 1), [("grad_input", (0, 0, 1, 1))])
+    assert explanation.value == 0
+    if not explanation.parts:
+        with pytest.raises(SimError, match="no mmad adds to it"):
+            explain_html(explanation)
