@@ -32,8 +32,7 @@ HEAD = """## The vendor's tuned tilings of the 950 among ours
 searched ([tiling-search.md](tiling-search.md)) with at most {limit} simulations in the order of the bounds, operands in the
 L2; grad_weight deterministic, as the vendor's kernel there always is. "place" is that among the simulated ones, which are
 the most promising: 1 would be the fastest. Where fewer than {all} stand there, the search came to its end, and nothing on the
-grid beats the best found. The searches ran before our 950 kernels read and wrote NCDHW themselves (they then took NC1HWC0
-operands like those of the 910B), so these places are of those kernels.
+grid beats the best found.
 
 | kernel | input | weight | tuned baseM/K/N | cycles | place | of | best found | own choice |
 |---|---|---|---|---|---|---|---|---|
