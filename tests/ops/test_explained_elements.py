@@ -212,6 +212,6 @@ def test_no_page_without_an_mmad() -> None:
     problem = conv_problems.Problem(1, 16, 16, (4, 4), (1, 1), stride=(2, 2), pads=(0, 0, 0, 0))
     (explanation,) = explain_all(case_of(problem, "float16", 0, False, 1), [("grad_input", (0, 0, 1, 1))])
     assert explanation.value == 0
-    if not explanation.parts:
-        with pytest.raises(SimError, match="no mmad adds to it"):
-            explain_html(explanation)
+    assert not explanation.parts
+    with pytest.raises(SimError, match="no mmad adds to it"):
+        explain_html(explanation)
