@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 import ascend_sim
 from ascend_sim import api, cli
+from ascend_sim.cli import progress
 from ascend_sim.kernel.builder import KernelBuilder
 
 SMALL: dict[str, Any] = {
@@ -446,15 +447,15 @@ def test_progress_is_for_terminals_only(terminal: bool, monkeypatch: pytest.Monk
     """And only for work that takes long."""
     stream = _Terminal() if terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
-    quick = cli._Progress()
+    quick = progress.Progress()
     quick("grad_input", 1, 20)
     quick.close()
     assert stream.getvalue() == ""
-    monkeypatch.setattr(cli, "PROGRESS_AFTER_SECONDS", 0.0)
-    progress = cli._Progress()
-    progress("grad_input", 1, 20)
-    progress("grad_input", 20, 20)
-    progress.close()
+    monkeypatch.setattr(progress, "PROGRESS_AFTER_SECONDS", 0.0)
+    bar = progress.Progress()
+    bar("grad_input", 1, 20)
+    bar("grad_input", 20, 20)
+    bar.close()
     assert ("grad_input" in stream.getvalue()) == terminal
 
 

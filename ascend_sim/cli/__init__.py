@@ -1,0 +1,15 @@
+"""The command line: `ascend-sim run CASE`, `ascend-sim chips [NAME]`, and the other commands, a module for each group.
+
+Exit codes: 0 fine; 1 a verdict failed (a gradient that is not correct, or a finding such as a hazard); 2 bad input or a
+refused call, told in one line.
+"""
+
+from ascend_sim.cli import run, explain, chips, experiments  # noqa: F401, I001 - the order of the help text
+from ascend_sim.cli.app import app
+
+__all__ = ["app", "main"]
+
+
+def main() -> None:
+    """Entry point of `ascend-sim`."""
+    app()

@@ -1,0 +1,96 @@
+"""The application, and how every command tells what went wrong: one line, JSON under --json, exit code 2."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from ascend_sim.errors import AclnnError, SimError
+
+_CLICK_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+"""The base of click's errors, wherever typer has its click from."""
+
+
+class OneLine(TyperGroup):
+    """A wrong option or command ends as all bad input does: one line (JSON under --json) and exit code 2."""
+
+    def main(self, *arguments: Any, **settings: Any) -> Any:
+        args = arguments[0] if arguments else settings.pop("args", None)
+        given = list(sys.argv[1:] if args is None else args)
+        try:
+            for option, value in pairwise([*given, "--"]):
+                if option.startswith("--") and (value == "" or option.endswith("=")):
+                    raise typer.BadParameter(
+                        f"{option.rstrip('=')}: nothing given; leave the option out for its default"
+                    )
+            code = super().main(given, *arguments[1:], **{**settings, "standalone_mode": False})
+        except _CLICK_ERROR as error:
+            if type(error).__name__ == "NoArgsIsHelpError":
+                error.show()
+                sys.exit(error.exit_code)
+            context = getattr(error, "ctx", None)
+            text = " ".join(error.format_message().split()).rstrip(".")
+            if context is not None:
+                text += f"; {context.command_path} --help tells more"
+            if "--json" in given:
+                print(json.dumps({"status": None, "error": text}))
+            else:
+                print(f"ascend-sim: {text}", file=sys.stderr)
+            sys.exit(2)
+        except typer.Abort:
+            sys.exit(1)
+        sys.exit(code or 0)
+
+
+app = typer.Typer(
+    cls=OneLine,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Convolution backward on a simulated Ascend AI Core: gradients, cycles and a timeline of every instruction.",
+    epilog="Examples:  ascend-sim run resnet50_conv2_3x3 --out out/   |   ascend-sim chips ascend910b3",
+)
+
+
+class OptionalValues(TyperCommand):
+    """Options that may stand without a value, and the value that they then have."""
+
+    alone: ClassVar[dict[str, str]] = {}
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        filled = []
+        for argument, following in pairwise([*args, "--"]):
+            filled.append(argument)
+            if argument in self.alone and following.startswith("--"):
+                filled.append(self.alone[argument])
+        return super().parse_args(ctx, filled)
+
+
+@contextmanager
+def errors(as_json: bool) -> Iterator[None]:
+    """Turn the errors a user can cause into one line and exit code 2."""
+    try:
+        yield
+    except (SimError, OSError, MemoryError) as error:
+        status = error.status if isinstance(error, AclnnError) else None
+        text = f"this machine has not enough memory: {error}" if isinstance(error, MemoryError) else str(error)
+        if as_json:
+            print(json.dumps({"status": status, "error": text}))
+        else:
+            print(f"ascend-sim: {text}", file=sys.stderr)
+        raise typer.Exit(2) from None
+
+
+def make_folder(out: Path) -> None:
+    """The folder of `--out`, made where there is none; SimError where a file has its name."""
+    if out.exists() and not out.is_dir():
+        raise SimError(f"--out {out}: there is a file of that name; give a folder")
+    out.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,34 @@
+"""`ascend-sim chips [NAME]` and `ascend-sim chips --compare A B ...`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ascend_sim.cli.app import app, errors
+from ascend_sim.errors import SimError
+
+
+@app.command(epilog="Examples:  ascend-sim chips ascend910b3   |   ascend-sim chips --compare ascend910a ascend910b3")
+def chips(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="A chip's name or file; without it, all chips are listed."),
+    ] = None,
+    compare: Annotated[bool, typer.Option("--compare", help="Print the named chips side by side.")] = False,
+) -> None:
+    """List the chips, print every number of one with its source, or compare some."""
+    from ascend_sim.chip import load_chip
+    from ascend_sim.report.chips import chip_detail, chips_table, compare_table
+
+    with errors(as_json=False):
+        specs = [load_chip(name) for name in names or []]
+        if compare and len(specs) < 2:
+            raise SimError("chips --compare: give two chips or more, for example --compare ascend910a ascend910b3")
+        if not compare and len(specs) > 1:
+            raise SimError(f"chips: one chip at a time, got {len(specs)}; --compare prints them side by side")
+        table = compare_table(specs) if compare else chip_detail(specs[0]) if specs else chips_table()
+        Console(width=None if sys.stdout.isatty() else 160).print(table)

@@ -1,0 +1,47 @@
+"""The page of `run --html` and `report`, and what it says of the bottleneck."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from ascend_sim.cli.progress import Progress
+from ascend_sim.errors import SimError
+
+_ROWS_WORTH_PROCESSES = 50_000
+"""Instructions from which it pays to share runs out among processes."""
+
+
+def check_html(html: Path, out: Path | None = None) -> None:
+    """Refuse before the work what would fail after it."""
+    from ascend_sim.report.page import check_plotly
+
+    check_plotly()
+    if html.is_dir():
+        raise SimError(f"--html {html}: that is a folder; give a file, for example {html / 'report.html'}")
+    if not html.parent.is_dir() and html.parent != out:
+        raise SimError(f"--html {html}: there is no folder {html.parent}")
+
+
+def write_html(
+    html: Path, recording: Any, report: dict[str, Any], progress: Progress, *, other_rates: bool
+) -> list[str]:
+    """Write the page; returns what it says of the bottleneck."""
+    from ascend_sim.report.page import write_page
+    from ascend_sim.report.what_if import what_if
+    from ascend_sim.workers import usable_cores
+
+    rows = sum(len(run.program) for run in recording.timeline.programs)
+    jobs = usable_cores() if rows > _ROWS_WORTH_PROCESSES else 1
+    outcomes = what_if(recording, jobs=jobs, progress=progress) if other_rates else None
+    return write_page(html, recording, report, outcomes)
+
+
+def say(paragraphs: list[str], console: Console) -> None:
+    """Print paragraphs with a line between them."""
+    for text in paragraphs:
+        console.print(f"\n{text}", highlight=False, markup=False)
+    if paragraphs:
+        console.print()

@@ -1,0 +1,69 @@
+"""Values of options that are more than a word or a number."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from ascend_sim.errors import ConfigError
+
+WHOLE_NUMBER = re.compile("-?[0-9]{1,18}")
+
+
+def parse_tiling(text: str) -> dict[str, dict[str, Any]]:
+    """Tiling fields per cube kernel, from KERNEL.FIELD=VALUE,... or from a YAML file; ConfigError names what is wrong."""
+    if "=" not in text:
+        return _tiling_file(Path(text))
+    fields: dict[str, dict[str, Any]] = {}
+    for part in text.split(","):
+        key, _, value = part.partition("=")
+        kernel, dot, field = key.strip().partition(".")
+        if not dot or not WHOLE_NUMBER.fullmatch(value.strip()):
+            raise ConfigError(
+                f"--tiling {part!r}: allowed is KERNEL.FIELD=WHOLE NUMBER, for example grad_input.baseM=256"
+            )
+        if field in fields.setdefault(kernel, {}):
+            raise ConfigError(f"--tiling: {kernel}.{field} is given twice")
+        fields[kernel][field] = int(value)
+    return fields
+
+
+def _tiling_file(path: Path) -> dict[str, dict[str, Any]]:
+    from ascend_sim.ops.case import read_yaml
+
+    if not path.is_file():
+        raise ConfigError(f"--tiling {path}: no such file, and not of the form KERNEL.FIELD=VALUE,...")
+    data = read_yaml(path, "must map grad_input and grad_weight to fields, like grad_input: {baseM: 256}")
+    if not all(isinstance(fields, dict) for fields in data.values()):
+        raise ConfigError(
+            f"--tiling {path}: must map grad_input and grad_weight to fields, like grad_input: {{baseM: 256}}"
+        )
+    return data
+
+
+def parse_block_dim(text: str) -> int | dict[str, int]:
+    """Blocks of the cube kernels: one number for both, or KERNEL=NUMBER,...; ConfigError names what is wrong."""
+    if WHOLE_NUMBER.fullmatch(text.strip()):
+        return int(text)
+    blocks: dict[str, int] = {}
+    for part in text.split(","):
+        kernel, _, value = part.partition("=")
+        if not WHOLE_NUMBER.fullmatch(value.strip()):
+            raise ConfigError(
+                f"--block-dim {part!r}: allowed is a number, or KERNEL=NUMBER, for example grad_weight=32"
+            )
+        if kernel.strip() in blocks:
+            raise ConfigError(f"--block-dim: {kernel.strip()} is given twice")
+        blocks[kernel.strip()] = int(value)
+    return blocks
+
+
+def parse_index(option: str, text: str | None) -> tuple[int, ...] | None:
+    """The index of an element from whole numbers with commas; ConfigError for anything else."""
+    if text is None:
+        return None
+    parts = text.split(",")
+    if not all(WHOLE_NUMBER.fullmatch(part.strip()) for part in parts):
+        raise ConfigError(f"{option} {text!r}: allowed are whole numbers with commas, for example {option} 0,3,5,5")
+    return tuple(int(part) for part in parts)
