@@ -4,10 +4,11 @@
     compared = compare(rows)
     compared[0].prediction.task_us, compared[0].row.duration_us
 
-A row is one launch. Columns: chip, op_type, dtype, duration_us, what the kernel's size needs (`SIZES`), `block_dim` for the
-cube kernels, and where counters exist aicore_time_us and mac_ratio, mte1_ratio, ... (parts of it). Lines that begin with # are
-comments, other columns are carried along. Nothing of a row but its sizes reaches the simulator (of a MatMul also the base
-block and the share of a core where they are known).
+A row is one launch; `read_rows` takes a profiler's tables too (`ascend_sim.op_summary`). Columns of a file of one's own:
+chip, op_type, dtype, duration_us, what the kernel's size needs (`SIZES`), `block_dim` for the cube kernels, and where
+counters exist aicore_time_us and mac_ratio, mte1_ratio, ... (parts of it). Lines that begin with # are comments, other
+columns are carried along. Nothing of a row but its sizes reaches the simulator (of a MatMul also the base block and the share
+of a core where they are known).
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from ascend_sim import op_summary
 from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.chip.files import is_path, read_layers
 from ascend_sim.engine.engine import Engine, Progress
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.memory.gm import Allocation
@@ -50,6 +53,7 @@ __all__ = [
     "read_rows",
     "shipped_rows",
     "simulate",
+    "unknown_operator",
 ]
 
 PIPES = {
@@ -170,14 +174,26 @@ def shipped_rows(l2: str = "warm") -> list[Row]:
     return [row for path in sorted(folder.glob("*.csv")) for row in read_rows(path, l2)]
 
 
-def read_rows(path: str | Path, l2: str = "warm") -> list[Row]:
-    """The rows of a CSV file. `l2` is "warm" or "cold" for rows without a column of that name.
+def read_rows(path: str | Path, l2: str = "warm", chip: str | None = None) -> list[Row]:
+    """The rows of a CSV file, or of a profiler's table or folder, whose `chip` must then be given.
 
-    Raises ConfigError with file, line and column for a value that cannot be.
+    `l2` is "warm" or "cold" for rows without a column of that name. Raises ConfigError with file, line and column for a
+    value that cannot be.
     """
     path = Path(path)
     if l2 not in ("cold", "warm"):
         raise SimError(f"l2 {l2!r}: allowed are cold and warm")
+    if not path.is_dir():
+        return _read_file(path, l2, chip)
+    found = op_summary.tables(path)
+    if not found:
+        raise ConfigError(
+            f"{path}: a folder without a profiler's table; looked for {' and '.join(op_summary.FILES)} below it"
+        )
+    return [row for file in found for row in _read_file(file, l2, chip)]
+
+
+def _read_file(path: Path, l2: str, chip: str | None) -> list[Row]:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -186,31 +202,68 @@ def read_rows(path: str | Path, l2: str = "warm") -> list[Row]:
     if len(numbered) < 2:
         raise ConfigError(f"{path}: no rows; a first line names the columns, every other line is a measured launch")
     heads = next(csv.reader([numbered[0][1]]))
+    from_profiler = op_summary.is_op_summary(heads)
+    if from_profiler:
+        _check_profiled(path, heads, chip)
     missing = [name for name in ("chip", "op_type", "dtype", "duration_us") if name not in heads]
-    if missing:
+    if missing and not from_profiler:
         raise ConfigError(f"{path}: no column {', '.join(missing)} in the first line: {', '.join(heads)}")
     rows = []
     for number, line in numbered[1:]:
         cells = dict(zip(heads, next(csv.reader([line])), strict=False))
-        rows.append(_row(f"{path}, line {number}", cells, l2))
+        where = f"{path}, line {number}"
+        rows.append(_profiled(where, cells, l2, chip) if from_profiler and chip else _row(where, cells, l2))
     return rows
 
 
+def _check_profiled(path: Path, heads: Sequence[str], chip: str | None) -> None:
+    missing = op_summary.missing_columns(heads)
+    if missing:
+        raise ConfigError(
+            f"{path}: a profiler's table without {', '.join(missing)}; msprof writes shapes with --task-time=l1, "
+            "torch_npu from profiler level 1"
+        )
+    if chip is None:
+        raise SimError(f"{path}: a profiler's table does not name its chip; give one with --chip")
+    load_chip(chip)
+
+
+def _profiled(where: str, cells: Mapping[str, str], l2: str, chip: str) -> Row:
+    """A line of a profiler's table; one that cannot be simulated says why."""
+    try:
+        row = {"chip": chip, **op_summary.to_row(cells, _COLUMNS)}
+    except ValueError as error:
+        raise ConfigError(f"{where}: {error}") from None
+    skipped = row.get("skipped") or _unlike(row["op_type"], "")
+    if skipped:
+        found = Row(Kernel(_chip_name(chip), row["op_type"], "", ()), math.nan, None, {}, "", skipped, {})
+    else:
+        found = _row(where, row, l2)
+    return replace(found, cells={**cells, **row})
+
+
 def of_chips(rows: Iterable[Row], names: Iterable[str]) -> list[Row]:
-    """The rows of these chips; SimError names the chips that there are when one has none."""
+    """The rows of these chips; SimError names the chips that there are when one has none.
+
+    A chip file of the user's takes the rows of the nearest chip that it extends.
+    """
     rows = list(rows)
     found = sorted({row.kernel.chip for row in rows})
-    wanted = [CHIPS.get(name.strip().lower(), name.strip().lower()) for name in names]
-    for name in wanted:
-        if name not in found:
+    chosen = []
+    for given in names:
+        name = _chip_name(given.strip())
+        bases = [Path(layer.file).stem for layer in read_layers(name)] if is_path(name) else [name]
+        base = next((base for base in (name, *bases) if base in found), None)
+        if base is None:
             raise SimError(f"chip {name!r} has no measured rows; there are rows of {', '.join(found)}")
-    return [row for row in rows if row.kernel.chip in wanted]
+        load_chip(name)
+        chosen += [replace(row, kernel=replace(row.kernel, chip=name)) for row in rows if row.kernel.chip == base]
+    return chosen
 
 
 def _row(where: str, cells: Mapping[str, str], l2: str) -> Row:
     text = {name: value.strip() for name, value in cells.items()}
-    chip = text.get("chip", "").lower()
-    chip = CHIPS.get(chip, chip)
+    chip = _chip_name(text.get("chip", ""))
     try:
         load_chip(chip)
     except ConfigError as error:
@@ -239,10 +292,25 @@ def _row(where: str, cells: Mapping[str, str], l2: str) -> Row:
     return Row(kernel, duration, core, pipes, text.get("series", ""), unlike, dict(cells))
 
 
+def _chip_name(name: str) -> str:
+    """A chip by one name; a file of the user's keeps its own."""
+    return name if is_path(name) else CHIPS.get(name.lower(), name.lower())
+
+
 def _unlike(op_type: str, fused: str) -> str:
-    if op_type.startswith("FusionOp") or "_" in op_type or fused.lower() in ("true", "1", "yes"):
+    parts = set(op_type.split("_"))
+    if (
+        op_type.startswith("FusionOp")
+        or (len(parts) > 1 and parts & set(SIZES))
+        or fused.lower() in ("true", "1", "yes")
+    ):
         return "fused with other operators"
-    return "" if op_type in SIZES else f"no kernel of {op_type or 'an empty op_type'} here"
+    return "" if op_type in SIZES else unknown_operator(op_type)
+
+
+def unknown_operator(op_type: str) -> str:
+    """Why a row of an operator without a kernel here is skipped."""
+    return f"no kernel of {op_type or 'an empty op_type'} here"
 
 
 def _require_sizes(where: str, op_type: str, sizes: Mapping[str, int], labels: Mapping[str, str]) -> None:

@@ -202,6 +202,18 @@ def test_of_chips_keeps_only_those_and_names_what_there_is(rows_file: Path) -> N
         of_chips(rows, ["ascend910b3"])
 
 
+def test_a_chip_file_takes_the_rows_of_the_chip_that_it_extends(rows_file: Path, tmp_path: Path) -> None:
+    slow = tmp_path / "Slow.yaml"
+    clock = "clock: {cube_mhz: {value: 900, unit: MHz, source: 'assumed: a test'}}"
+    slow.write_text(f"extends: ascend910b2\n{clock}\n")
+    rows = read_rows(rows_file)
+    again = of_chips(rows, [str(slow)])
+    assert [row.kernel.chip for row in again] == [str(slow)] * 2
+    assert simulate(again[0].kernel).pipes["mac"] > 1.9 * simulate(rows[0].kernel).pipes["mac"]
+    with pytest.raises(ConfigError, match="cannot be read"):
+        of_chips(rows, [str(tmp_path / "none.yaml")])
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -228,7 +240,7 @@ def test_other_errors(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no rows"):
         read_rows(path)
     with pytest.raises(ConfigError, match="cannot be read"):
-        read_rows(tmp_path)
+        read_rows(tmp_path / "none.csv")
     path.write_text(HELPERS.replace("NCHW,NC1HWC0", "NCHW,NHWC"))
     with pytest.raises(ConfigError, match="line 2: format_in, format_out"):
         read_rows(path)

@@ -114,10 +114,21 @@ def run_network(
     raise typer.Exit(1 if run.findings else 0)
 
 
-@app.command(epilog="Example:  ascend-sim validate --chip ascend910b2 --csv rows.csv --plot accuracy.png")
+@app.command(
+    epilog="Examples:  ascend-sim validate --chip ascend910b2 --csv rows.csv --plot accuracy.png   |   "
+    "ascend-sim validate --rows PROF_000001/ --chip ascend910b3",
+)
 def validate(
-    chip: Annotated[str | None, typer.Option(help="Only rows of these chips, with commas.")] = None,
-    rows: Annotated[Path | None, typer.Option(help="Your own measured rows (CSV); default: those that ship.")] = None,
+    chip: Annotated[
+        str | None,
+        typer.Option(help="Only rows of these chips, with commas; the chip of a profiler's table; a chip file."),
+    ] = None,
+    rows: Annotated[
+        Path | None,
+        typer.Option(
+            help="Your own rows: CSV, op_summary_*.csv, kernel_details.csv or a PROF_* folder. Default: shipped."
+        ),
+    ] = None,
     csv_output: Annotated[
         Path | None, typer.Option("--csv", help="Write all rows with predictions to this file.")
     ] = None,
@@ -143,7 +154,9 @@ def validate(
     with errors(json_output):
         if plot is not None:
             pages.check_plot(plot)
-        measured = validation.read_rows(rows, l2) if rows is not None else validation.shipped_rows(l2)
+        if csv_output is not None and not csv_output.parent.is_dir():
+            raise SimError(f"--csv {csv_output}: there is no folder {csv_output.parent}")
+        measured = validation.read_rows(rows, l2, chip) if rows is not None else validation.shipped_rows(l2)
         if chip is not None:
             measured = validation.of_chips(measured, chip.split(","))
         try:

@@ -19,7 +19,7 @@ from rich.table import Table
 from ascend_sim.errors import SimError
 from ascend_sim.instruction_points import ComparedPoint
 from ascend_sim.report.files import atomic_write
-from ascend_sim.validate import PIPES, Comparison
+from ascend_sim.validate import PIPES, Comparison, unknown_operator
 
 FAR = 0.75
 """Precision of a published point, 1 - abs(error), below which it counts as far off."""
@@ -143,12 +143,31 @@ def _name(group: Group) -> str:
 
 
 def skipped_lines(groups: Sequence[Group]) -> list[str]:
-    """One line for every reason why rows were not simulated, with their number."""
-    return [
-        f"{count} rows of {group.chip} {_name(group)} skipped: {reason}"
-        for group in groups
-        for reason, count in sorted(group.skipped.items())
-    ]
+    """One line for every reason why rows were not simulated, with their number; operators unknown here share a line."""
+    lines = []
+    strangers: dict[str, dict[str, int]] = {}
+    for group in groups:
+        for reason, count in sorted(group.skipped.items()):
+            if reason == unknown_operator(group.op_type):
+                strangers.setdefault(group.chip, {})[group.op_type or "(no operator)"] = count
+            else:
+                rows = "row" if count == 1 else "rows"
+                lines.append(f"{count} {rows} of {group.chip} {_name(group)} skipped: {reason}")
+    for chip, counts in strangers.items():
+        names = ", ".join(
+            f"{name} {count}" for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        )
+        total = sum(counts.values())
+        rows = "row" if total == 1 else "rows"
+        lines.append(f"{total} {rows} of {chip} skipped, operators without a kernel here: {names}")
+    return lines
+
+
+def assumed_lines(compared: Sequence[Comparison]) -> list[str]:
+    """What was assumed of rows out of a profiler's table, with the number of simulated rows."""
+    shown = [one for one in compared if not one.prediction.skipped]
+    notes = Counter(one.row.cells["assumed"] for one in shown if one.row.cells.get("assumed"))
+    return [f"assumed for {count} {'row' if count == 1 else 'rows'}: {note}" for note, count in notes.most_common()]
 
 
 def render(compared: Sequence[Comparison], console: Console) -> None:
@@ -160,8 +179,8 @@ def render(compared: Sequence[Comparison], console: Console) -> None:
     for row in table_rows(groups):
         table.add_row(*row)
     console.print(table)
-    for line in skipped_lines(groups):
-        console.print(line, highlight=False)
+    for line in (*skipped_lines(groups), *assumed_lines(compared)):
+        console.print(line, highlight=False, markup=False)
 
 
 @dataclass(frozen=True)
