@@ -396,7 +396,7 @@ def _matmul(line: _Line, given: Mapping[str, str], assumed: list[str]) -> dict[s
     batch, (m, n) = math.prod(lead), c.shape[-2:]
     if len(b.shape) == 2 and lead:  # one matrix for the whole batch: its rows follow each other
         batch, m = 1, batch * m
-        first = [(False, a.shape[-1])] if a.shape[-2] == c.shape[-2] else []
+        first = [(0, a.shape[-1])] if a.shape[-2] == c.shape[-2] else []
     else:
         first = [(flag, k) for flag, (rows, k) in enumerate((a.shape[-2:], a.shape[:-3:-1])) if rows == m]
     second = [(flag, k) for flag, (k, columns) in enumerate((b.shape[-2:], b.shape[:-3:-1])) if columns == n]
@@ -406,7 +406,7 @@ def _matmul(line: _Line, given: Mapping[str, str], assumed: list[str]) -> dict[s
     if len(fits) > 1:
         assumed.append("square operands as they lie")
     trans_a, trans_b, k = min(fits)
-    sizes = {"batch": batch, "M": m, "N": n, "K": k, "trans_a": int(trans_a), "trans_b": int(trans_b)}
+    sizes = {"batch": batch, "M": m, "N": n, "K": k, "trans_a": trans_a, "trans_b": trans_b}
     blocks = line.number("blocks")
     row = {name: str(size) for name, size in sizes.items()} | ({"block_dim": str(int(blocks))} if blocks else {})
     return row | {"dtype": _cube_dtype(a.dtype, line["hf32"], "NO", assumed), "dtype_out": c.dtype}
