@@ -14,7 +14,7 @@ from ascend_sim.ops.checks import check_conv_backward, load_product
 from ascend_sim.ops.checks.rules import show
 from ascend_sim.ops.normalise import normalise
 from ascend_sim.ops.plan import Plan
-from ascend_sim.ops.split_plan import plan_split
+from ascend_sim.ops.plans import plan_call
 from ascend_sim.ops.status import Status
 
 MOST_BLOCKS = 65535
@@ -58,7 +58,7 @@ def accept(
 def make_plan(call: AcceptedCall, chip: ChipSpec) -> Plan:
     """The kernels of an accepted call on this chip. Raises TilingError for the user's own tiling, AclnnError 561103 else."""
     try:
-        plan = plan_split(call, chip)
+        plan = plan_call(call, chip)
     except TilingError as error:
         if call.tiling:
             raise

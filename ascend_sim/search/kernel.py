@@ -14,7 +14,7 @@ from ascend_sim.engine.task import Task
 from ascend_sim.errors import SimError
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.convolution_backward import make_plan
-from ascend_sim.ops.split_plan import cube_call
+from ascend_sim.ops.plans import cube_call
 from ascend_sim.ops.tiling.capacity import grad_input_l1, grad_weight_l1
 from ascend_sim.ops.tiling.space import TILINGS, settable, tilings_that_fit
 from ascend_sim.report.report import timed_kernel

@@ -1,0 +1,50 @@
+"""The plan of dav-3510: every call is lifted to 3-D, and V2 kernels read and write NCDHW without TransData (ops-nn: stated).
+
+How the kernels do it is ours: they insert zeros where the library splits the kernel, and TBC goes through Transposes as
+elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ascend_sim.ops.kernels.cube_common import CubeCall
+from ascend_sim.ops.plans.gradients import Gradients
+
+
+class DirectPlan(Gradients):
+    """Inputs as they are, results to NCDHW."""
+
+    lifted = True
+
+    def prepared(self, inputs: Mapping[str, str]) -> dict[str, str]:
+        """Inputs as they are."""
+        return dict(inputs)
+
+    def grad_input(self, grad_output: str, weight: str) -> None:
+        """The data kernel, and a Cast where the caller wants another dtype."""
+        target = self.landing("grad_input", self.storage)
+        self.data_kernel(grad_output, weight, target)
+        self.deliver(target, "grad_input")
+
+    def grad_weight(self, gradient: str, features: str) -> None:
+        """The filter kernel, whose sums are fp32, and a Cast where the caller wants another dtype."""
+        target = self.landing("grad_weight", "float32")
+        self.filter_kernel(gradient, features, target, math.prod(self.call.outputs["grad_weight"].shape) * 4)
+        self.deliver(target, "grad_weight")
+
+    def data_call(self) -> CubeCall:
+        """The whole problem, its groups not merged."""
+        inp = replace(self.inp, merged=False)
+        disarm = self.call.disarm.get("grad_input", ())
+        return CubeCall(self.chip, inp, self.call.compute_dtype, disarm, macs=self.p.macs)
+
+    def data_op_type(self) -> str:
+        """The forward operator's name on this architecture is inferred from those of the backward ones (assumed)."""
+        return "Conv3DV2" if self.call.transposed else "Conv3DBackpropInputV2"
+
+    def filter_op_type(self) -> str:
+        """One operator for every call (stated)."""
+        return "Conv3DBackpropFilterV2"
