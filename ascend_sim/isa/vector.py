@@ -165,8 +165,10 @@ class ReduceRows(_Vector):
     def opcode(self) -> str:
         return "reduce_sum"
 
-    def _cost_key(self) -> tuple[str, int]:
-        return "float32", self.rows * ceil_div(self.columns * 4, 256) * 256
+    def cost(self, chip: ChipSpec) -> Cost:
+        repeats = self.rows * ceil_div(self.columns * 4, chip.vector.repeat_bytes)  # a row begins a new one
+        head, work = chip.vector.cycles(self.opcode, "float32", repeats * chip.vector.repeat_bytes)
+        return Cost(head, head, work, chip.vector.latency)
 
     def reads(self) -> tuple[Region, ...]:
         return (Region("src0", "UB", self.columns * 4, self.row_stride, self.rows),)
