@@ -31,7 +31,9 @@ def _unsigned(itemsize: int) -> np.dtype[Any]:
 class LoadData2D(Instruction):
     """`repeat` fractals of 512 bytes, `src_stride` fractals apart in L1, to consecutive fractals of L0A or L0B.
 
-    With `transpose` (16-bit items) each 16 x 16 fractal is turned on the way.
+    With `transpose` squares are moved instead, each turned on the way: a fractal of 16 x 16 2-byte items, or two fractals
+    that follow each other, 32 x 32 1-byte items (hiascend CCE page of load_cbuf_to_ca_transpose: takes both; that the unit of
+    1-byte items is such a square: inferred from the 32-byte blocks).
     """
 
     destination: str
@@ -43,25 +45,30 @@ class LoadData2D(Instruction):
     name = "load_data_2d"
 
     def pipe(self, chip: ChipSpec) -> str:
-        if self.transpose and self.itemsize != 2:
-            raise SimError(f"load_data_2d: transposes fractals of 2-byte items, not of {self.itemsize}-byte ones")
+        if self.transpose and self.itemsize > 2:
+            raise SimError(f"load_data_2d: transposes items of 1 or 2 bytes, not of {self.itemsize}")
         return chip.path("L1", self.destination).pipe
 
     def cost(self, chip: ChipSpec) -> Cost:
         path = chip.path("L1", self.destination)
-        work = int(np.ceil(self.repeat * FRACTAL_BYTES / path.bytes_per_cycle))
+        work = int(np.ceil(self.repeat * self._unit / path.bytes_per_cycle))
         return Cost(path.head, path.head, work, path.latency)
 
+    @property
+    def _unit(self) -> int:
+        """Bytes that are moved at a time."""
+        return 2 * FRACTAL_BYTES if self.transpose and self.itemsize == 1 else FRACTAL_BYTES
+
     def reads(self) -> tuple[Region, ...]:
-        return (Region("src0", "L1", FRACTAL_BYTES, self.src_stride * FRACTAL_BYTES, self.repeat),)
+        return (Region("src0", "L1", self._unit, self.src_stride * FRACTAL_BYTES, self.repeat),)
 
     def writes(self) -> tuple[Region, ...]:
-        return (Region("dst", self.destination, self.repeat * FRACTAL_BYTES),)
+        return (Region("dst", self.destination, self.repeat * self._unit),)
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        side = 32 // self.itemsize
         strides = (self.src_stride * FRACTAL_BYTES, 32, self.itemsize)
-        fractals = memory.array("L1", src0, (self.repeat, FRACTAL_ROWS, side), _unsigned(self.itemsize), strides)
+        shape = (self.repeat, self._unit // 32, 32 // self.itemsize)
+        fractals = memory.array("L1", src0, shape, _unsigned(self.itemsize), strides)
         return (fractals.transpose(0, 2, 1) if self.transpose else fractals).copy()
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
@@ -79,7 +86,7 @@ class LoadData3D(Instruction):
     `m_extent` rows. Pixels outside the map, and rows behind the last output pixel, read as zero. To L0A the matrix is the
     left operand (rows are M) or, with `transpose`, its transpose (rows are K); to L0B its rows are K and its columns N.
     There `transpose` says only that the chip takes its slow transposing path (32-bit weights of grad_input do, the input of
-    grad_weight does not: measured).
+    grad_weight does not: measured). That 1-byte items are turned as others are is assumed.
     Extents along K are rounded up to C0, along M and N to 16. `out_width` pixels make one output row.
     """
 
@@ -170,8 +177,7 @@ class LoadData3D(Instruction):
         """[rows][blocks] of C0 items to fractals [outer 16][16][C0] with the rows of the matrix innermost."""
         c0 = self.c0
         items = taken.view(_unsigned(self.itemsize))
-        per_fractal = FRACTAL_ROWS // c0
-        wide = items.reshape(self.rows // c0, c0, self.blocks // per_fractal, per_fractal * c0)
+        wide = items.reshape(self.rows // c0, c0, self.blocks * c0 // FRACTAL_ROWS, FRACTAL_ROWS)
         if self.destination == "L0B":  # [K1][N1][16 n][C0 k]
             return np.ascontiguousarray(wide.transpose(0, 2, 3, 1))
         return np.ascontiguousarray(wide.transpose(2, 0, 3, 1))  # L0A transposed: [M1][K1][16 m][C0 k]

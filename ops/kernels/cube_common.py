@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.numerics import numpy_dtype
@@ -63,13 +62,6 @@ class CubeCall:
             "macs": self.inp.problem.macs if self.macs is None else self.macs,
             "compute_dtype": self.dtype,
         }
-
-    def refuse_8_bit(self, kernel: str) -> None:
-        """SimError: only the forward convolution, which is grad_input of a transposed call, takes operands of 8 bits."""
-        if self.inp.itemsize == 1:
-            raise SimError(
-                f"{kernel}: the simulator has no kernel for {self.dtype} here; it has one for a transposed gradInput"
-            )
 
     def group_channels(self, group: int, total: int, per_group: int) -> int:
         """Channels of `total` that fall to a real group of `per_group` (the last one may hold fewer)."""

@@ -50,7 +50,6 @@ def grad_input_task(
 
     `block_dim` launches another number of blocks than the tiling's.
     """
-    call.refuse_8_bit(name)
     if block_dim is not None:
         tiling = tiling.but(block_dim=block_dim)
     table = InstructionTable(call.chip)
@@ -207,9 +206,9 @@ class _Builder:
         self.write(task, m, m_count, n, n_count)
 
     def k_slices(self, k_start: int, k_end: int) -> range:
-        """Blocks of 16 output channels that K elements k_start .. k_end - 1 belong to."""
-        whole = self.inp.taps * FRACTAL
-        return range(k_start // whole, ceil_div(k_end, whole))
+        """Blocks of 16 output channels that K elements k_start .. k_end - 1 belong to, in whole units."""
+        whole, blocks = self.inp.taps * self.inp.unit, self.inp.unit // FRACTAL
+        return range(k_start // whole * blocks, ceil_div(k_end, whole) * blocks)
 
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
 
@@ -364,10 +363,11 @@ class _Builder:
     def load_right(self, address: int, channel_block: int, tap: int, slices: range, n_count: int) -> None:
         """One C0 of K for all channels of the tile: the [co][ci] blocks of one tap, turned to [ci][co]."""
         taps = self.inp.taps
-        if self.itemsize == 2:
-            fractal = tap * len(slices) + channel_block - slices.start
+        if self.itemsize < 4:  # a fractal, or with 8-bit weights the two of a square, is a C0 of K
+            fractal = tap * len(slices) + channel_block * self.c0 // FRACTAL - slices.start
             source = self.b1.address + fractal * self.weights.fractal_bytes
-            self.k.load_data_2d("L0B", address, source, 2, ceil_div(n_count, self.c0), taps * len(slices), True)
+            pitch = taps * len(slices)
+            self.k.load_data_2d("L0B", address, source, self.itemsize, ceil_div(n_count, self.c0), pitch, True)
             return
         # 32-bit: a block of 16 output channels holds two C0 of K; its rows are read as pixels of a 16 wide map.
         cout1, half = divmod(channel_block, FRACTAL // self.c0)

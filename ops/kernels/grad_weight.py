@@ -66,7 +66,6 @@ def grad_weight_task(
 
     `block_dim` launches another number of blocks than the tiling's; SimError with StreamK, whose parts are cut for it.
     """
-    call.refuse_8_bit(name)
     if block_dim is not None and tiling.stream_k_type != STREAM_NONE and block_dim != tiling.block_dim:
         raise SimError(
             f"block_dim of {name}: {block_dim} given; this deterministic tiling cuts its last round into parts for "

@@ -30,8 +30,8 @@ LOAD3D_MAX_STRIDE = 63  # a 6-bit field
 
 
 def k_slice(inp: TilingInput) -> int:
-    """K elements of grad_input that belong to one block of 16 output channels: L1 holds whole slices."""
-    return inp.taps * FRACTAL
+    """K elements of grad_input that belong to one unit of output channels: L1 holds whole slices."""
+    return inp.taps * inp.unit
 
 
 def a1_rows(inp: TilingInput, pixels: int) -> int:
@@ -46,8 +46,8 @@ def a1_rows(inp: TilingInput, pixels: int) -> int:
 
 
 def a1_row_bytes(inp: TilingInput) -> int:
-    """Bytes of one dilated full-width row of 16 output channels."""
-    return inp.problem.w_out * inp.problem.stride_w * FRACTAL * inp.itemsize
+    """Bytes of one dilated full-width row of a unit of output channels."""
+    return inp.problem.w_out * inp.problem.stride_w * inp.unit * inp.itemsize
 
 
 def grad_input_l1(tiling: GradInputTiling, inp: TilingInput) -> tuple[int, int]:
@@ -90,22 +90,23 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
     whole = k_slice(inp)
     if whole % tiling.base_k and tiling.base_k % whole:
         raise TilingError(
-            f"baseK = {tiling.base_k} neither divides nor is a multiple of kh*kw*16 = {whole}, "
-            "K of one block of 16 output channels"
+            f"baseK = {tiling.base_k} neither divides nor is a multiple of kh*kw*{inp.unit} = {whole}, "
+            f"K of one block of {inp.unit} output channels"
         )
     for name, step in (("stepKa", tiling.step_ka), ("stepKb", tiling.step_kb)):
         if step * tiling.base_k % whole:
             raise TilingError(
                 f"{name}*baseK = {step}*{tiling.base_k} = {step * tiling.base_k} is not a multiple of "
-                f"kh*kw*16 = {problem.k_h}*{problem.k_w}*16 = {whole}: L1 holds whole blocks of 16 output channels"
+                f"kh*kw*{inp.unit} = {problem.k_h}*{problem.k_w}*{inp.unit} = {whole}: "
+                f"L1 holds whole blocks of {inp.unit} output channels"
             )
     _check_steps(tiling)
     if tiling.single_core_m % problem.w_in or tiling.single_core_m < 1:
         raise TilingError(
             f"singleCoreM = {tiling.single_core_m} is not a multiple of W_in = {problem.w_in}: tasks are whole rows"
         )
-    if tiling.single_core_cin % FRACTAL or tiling.single_core_cin < 1:
-        raise TilingError(f"singleCoreCin = {tiling.single_core_cin} is not a multiple of {FRACTAL}")
+    if tiling.single_core_cin % inp.unit or tiling.single_core_cin < 1:
+        raise TilingError(f"singleCoreCin = {tiling.single_core_cin} is not a multiple of {inp.unit}")
     _check_load3d_k("stepKa*baseK", tiling.step_ka * tiling.base_k)
     _check_l1(
         grad_input_l1(tiling, inp),
@@ -182,8 +183,8 @@ def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
     problem = inp.problem
     _check_block(tiling, inp)
     _check_steps(tiling)
-    if tiling.single_core_m < 1 or tiling.single_core_m % FRACTAL:
-        raise TilingError(f"singleCoreM = {tiling.single_core_m} is not a multiple of {FRACTAL}")
+    if tiling.single_core_m < 1 or tiling.single_core_m % inp.unit:
+        raise TilingError(f"singleCoreM = {tiling.single_core_m} is not a multiple of {inp.unit}")
     if tiling.single_core_n < 1 or tiling.single_core_n % n_slice(inp):
         raise TilingError(
             f"singleCoreN = {tiling.single_core_n} is not a multiple of kh*kw*C0 = "
@@ -235,9 +236,10 @@ def check_grad_weight_problem(inp: TilingInput) -> None:
 
 def l0_bytes(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput) -> dict[str, int]:
     """Bytes in L0A, L0B and L0C, all buffers counted."""
+    base_k = ceil_to(tiling.base_k, inp.unit)
     return {
-        "L0A": tiling.base_m * tiling.base_k * inp.itemsize * tiling.al0_buffers,
-        "L0B": tiling.base_k * tiling.base_n * inp.itemsize * tiling.bl0_buffers,
+        "L0A": tiling.base_m * base_k * inp.itemsize * tiling.al0_buffers,
+        "L0B": base_k * tiling.base_n * inp.itemsize * tiling.bl0_buffers,
         "L0C": tiling.base_m * tiling.base_n * ACCUMULATOR_BYTES * tiling.cl0_buffers,
     }
 
@@ -251,7 +253,7 @@ def l0_base_k(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput) -> i
     """The longest base_k that L0A and L0B hold."""
     a = inp.buffers["L0A"] // tiling.al0_buffers // inp.itemsize // tiling.base_m
     b = inp.buffers["L0B"] // tiling.bl0_buffers // inp.itemsize // tiling.base_n
-    return floor_to(min(a, b), FRACTAL)
+    return floor_to(min(a, b), inp.unit)
 
 
 _BLOCK_FIELDS = [
@@ -267,10 +269,12 @@ def _check_block(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput) -
             raise TilingError(f"{names[name]} = {value}; allowed 1 (single) or 2 (ping-pong)")
         if name.startswith("step_") and value < 1:
             raise TilingError(f"{names[name]} = {value}; allowed 1 or more")
-        if name.startswith("base_") and (value < 1 or value % FRACTAL):
-            raise TilingError(
-                f"{names[name]} = {value} is not a positive multiple of {FRACTAL}, the side of a cube fractal"
-            )
+        # Pixels are what no load turns: M of grad_input and K of grad_weight, whose last block is filled up.
+        pixels = "base_m" if isinstance(tiling, GradInputTiling) else "base_k"
+        unit = FRACTAL if name == pixels else inp.unit
+        if name.startswith("base_") and (value < 1 or value % unit):
+            side = "a cube fractal" if unit == FRACTAL else "the squares that turn 8-bit operands"
+            raise TilingError(f"{names[name]} = {value} is not a positive multiple of {unit}, the side of {side}")
     if tiling.block_dim < 1:
         raise TilingError(f"{type(tiling).VENDOR['block_dim']} = {tiling.block_dim}; allowed 1 or more")
     sizes = {

@@ -235,9 +235,9 @@ def _refit_block(tiling: T, inp: TilingInput, given: Mapping[str, int]) -> T:
         return tiling
     tile = inp.buffers["L0C"] // ACCUMULATOR_BYTES // tiling.cl0_buffers
     if "base_n" not in given:
-        tiling = tiling.but(base_n=min(tiling.base_n, floor_to(tile // tiling.base_m, FRACTAL)))
+        tiling = tiling.but(base_n=min(tiling.base_n, floor_to(tile // tiling.base_m, inp.unit)))
     elif "base_m" not in given:
-        tiling = tiling.but(base_m=min(tiling.base_m, floor_to(tile // tiling.base_n, FRACTAL)))
+        tiling = tiling.but(base_m=min(tiling.base_m, floor_to(tile // tiling.base_n, inp.unit)))
     if "base_k" not in given:
         limit = min(tiling.base_k, l0_base_k(tiling, inp))
         tiling = tiling.but(base_k=aligned_base_k(limit, inp) if isinstance(tiling, GradInputTiling) else limit)

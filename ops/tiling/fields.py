@@ -44,7 +44,7 @@ def divisors_down(number: int, start: int) -> list[int]:
 class TilingInput:
     """A problem seen from one chip: what both procedures read.
 
-    `buffers` holds the bytes of "L1", "L0A", "L0B", "L0C"; `itemsize` is 2 (fp16, bf16) or 4 (fp32, hf32) bytes.
+    `buffers` holds the bytes of "L1", "L0A", "L0B", "L0C"; `itemsize` is 2 (fp16, bf16), 4 (fp32, hf32) or 1 (8-bit) bytes.
     Groups are merged so that channels of a real group fill whole blocks (ops-nn group merge: stated). `direct` is for kernels
     that read and write NCDHW; where a group may begin at any channel they need not be merged (`merged` False: ours).
     """
@@ -60,8 +60,13 @@ class TilingInput:
 
     @cached_property
     def c0(self) -> int:
-        """Channels of one 32-byte block: 16 (16-bit) or 8 (32-bit)."""
+        """Channels of one 32-byte block: 16 (16-bit), 8 (32-bit) or 32 (8-bit)."""
         return 32 // self.itemsize
+
+    @cached_property
+    def unit(self) -> int:
+        """What a base block counts its sides in: 16, but 32 with 8-bit operands, which are turned in squares of 32."""
+        return max(FRACTAL, self.c0)
 
     @cached_property
     def group_extension(self) -> int:
@@ -94,8 +99,8 @@ class TilingInput:
 
     @cached_property
     def cout_padded(self) -> int:
-        """Output channels of one real group in whole blocks of 16 (for 32-bit: pairs of C0 blocks)."""
-        return ceil_to(self.cout_g, FRACTAL)
+        """Output channels of one real group in whole units (for 32-bit: pairs of C0 blocks)."""
+        return ceil_to(self.cout_g, self.unit)
 
     @cached_property
     def taps(self) -> int:

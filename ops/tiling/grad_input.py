@@ -87,10 +87,10 @@ def gemm(inp: TilingInput) -> tuple[int, int, int]:
 
 
 def aligned_base_k(limit: int, inp: TilingInput) -> int:
-    """The largest multiple of 16 up to `limit` that divides, or is a multiple of, K of 16 output channels; else 16."""
+    """The most units up to `limit` that divide, or are a multiple of, K of one unit of output channels; else one."""
     whole = k_slice(inp)
-    candidates = range(floor_to(limit, FRACTAL), FRACTAL, -FRACTAL)
-    return next((k for k in candidates if k % whole == 0 or whole % k == 0), FRACTAL)
+    candidates = range(floor_to(limit, inp.unit), inp.unit, -inp.unit)
+    return next((k for k in candidates if k % whole == 0 or whole % k == 0), inp.unit)
 
 
 def base_block(inp: TilingInput) -> GradInputTiling:
@@ -108,9 +108,9 @@ def base_block(inp: TilingInput) -> GradInputTiling:
     if base_n < BIG_BLOCK and base_k < short_k:
         base_m = min(side, floor_to(l0c_elements // base_n, FRACTAL), whole_m)
     if base_m < BIG_BLOCK and base_k < short_k:
-        base_n = min(side, floor_to(l0c_elements // base_m, FRACTAL), n)
-    raised = aligned_base_k(min(floor_to(l0_elements // max(base_m, base_n), FRACTAL), k), inp)
-    return GradInputTiling(base_m, raised if raised > FRACTAL else base_k, base_n, iterate_order=1)
+        base_n = floor_to(min(side, l0c_elements // base_m, n), inp.unit)
+    raised = aligned_base_k(min(floor_to(l0_elements // max(base_m, base_n), inp.unit), k), inp)
+    return GradInputTiling(base_m, raised if raised > inp.unit else base_k, base_n, iterate_order=1)
 
 
 # ---- L1 steps ------------------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ def _most_base_blocks(tiling: GradInputTiling, inp: TilingInput) -> int:
 
 def _equal_halves(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
     """Each operand takes whole channel blocks from its half of L1, the larger count made a multiple of the smaller."""
-    half, blocks, whole = inp.buffers["L1"] // 2, inp.cout_padded // FRACTAL, k_slice(inp)
+    half, blocks, whole = inp.buffers["L1"] // 2, inp.cout_padded // inp.unit, k_slice(inp)
     a_bytes = a1_rows(inp, tiling.base_m) * a1_row_bytes(inp)
     b_bytes = whole * tiling.base_n * inp.itemsize
     a = min(max(half // tiling.al1_buffers // a_bytes, 1), blocks)
@@ -330,9 +330,9 @@ def buffer_counts(tiling: GradInputTiling | GradWeightTiling, given: Collection[
 
 
 def _sound_block(inp: TilingInput) -> GradInputTiling:
-    """16-bit: the vendor's block. 32-bit: base_m first, because the transposing load of the weights is the slow one."""
+    """The vendor's block. 32-bit: base_m first, because the transposing load of the weights is the slow one."""
     m, k, n = gemm(inp)
-    if inp.itemsize == 2:
+    if inp.itemsize < 4:
         return base_block(inp)
     base_k = min(SOUND_BASE_K_32BIT, k)
     base_m = min(BIG_BLOCK, ceil_to(m, FRACTAL), floor_to(inp.buffers["L0A"] // 2 // inp.itemsize // base_k, FRACTAL))
@@ -345,7 +345,7 @@ def _level(block: GradInputTiling, inp: TilingInput) -> GradInputTiling:
     """Even tiles along N, and smaller tiles along M where there would be fewer tasks than cores."""
     m, _, n = gemm(inp)
     columns = ceil_div(n, block.base_n)
-    base_n = ceil_to(ceil_div(n, columns), FRACTAL)
+    base_n = ceil_to(ceil_div(n, columns), inp.unit)
     lanes = inp.problem.n * inp.problem.d_in * inp.real_groups * columns
     rows = max(block.base_m // inp.problem.w_in, 1)
     if lanes * ceil_div(inp.problem.h_in, rows) < inp.cores:
@@ -355,13 +355,13 @@ def _level(block: GradInputTiling, inp: TilingInput) -> GradInputTiling:
 
 
 def _largest_with_single_steps(inp: TilingInput) -> GradInputTiling:
-    """The last resort: 16 output channels per L1 load, no ping-pong in L1, the largest base block that fits."""
+    """The last resort: one unit of output channels per L1 load, no ping-pong in L1, the largest base block that fits."""
     m, _, n = gemm(inp)
     smallest = GradInputTiling(
-        FRACTAL, FRACTAL, FRACTAL, step_ka=inp.taps, step_kb=inp.taps, al1_buffers=1, bl1_buffers=1, iterate_order=1
+        FRACTAL, inp.unit, inp.unit, step_ka=inp.taps, step_kb=inp.taps, al1_buffers=1, bl1_buffers=1, iterate_order=1
     )
     for base_m in range(min(ceil_to(m, FRACTAL), BIG_BLOCK), 0, -FRACTAL):
-        for base_n in range(min(ceil_to(n, FRACTAL), BIG_BLOCK), 0, -FRACTAL):
+        for base_n in range(min(ceil_to(n, inp.unit), BIG_BLOCK), 0, -inp.unit):
             candidate = smallest.but(base_m=base_m, base_n=base_n)
             if fits_l0(candidate, inp) and grad_input_fits_l1(candidate, inp):
                 return candidate

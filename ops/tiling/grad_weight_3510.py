@@ -43,7 +43,7 @@ LONGEST_ROW = 512  # of gradOutput; the vendor splits longer ones (inferred from
 def covers_grad_weight_3510(inp: TilingInput) -> bool:
     """Whether the StreamK template as written here decides this problem.
 
-    Deterministic mode, no Winograd, no rows that are split, and groups that are merged as on dav-2201 (inferred from
+    Deterministic mode, 16- or 32-bit operands, no Winograd, no rows that are split, and groups that are merged as on dav-2201 (inferred from
     three tests: only those with fewer than 16 channels on both sides are).
     """
     problem = inp.problem
@@ -52,14 +52,15 @@ def covers_grad_weight_3510(inp: TilingInput) -> bool:
     square = (problem.k_h, problem.k_w) == WINOGRAD_TAPS
     winograd = inp.itemsize == 4 and square and plain and problem.d_in == problem.k_d == 1
     merged_alike = inp.group_extension == 1 or narrow
-    return inp.deterministic and not winograd and merged_alike and problem.w_out <= LONGEST_ROW
+    wide = inp.itemsize > 1  # the library has no 8-bit kernel for grad_weight
+    return inp.deterministic and wide and not winograd and merged_alike and problem.w_out <= LONGEST_ROW
 
 
 def vendor_grad_weight_3510(inp: TilingInput) -> GradWeightTiling:
     """The vendor's tiling. Raises TilingError where the procedure does not apply or its result does not fit."""
     if not covers_grad_weight_3510(inp):
         raise TilingError(
-            f"grad_weight: the vendor's open procedure for dav-3510 needs deterministic mode, rows of at most {LONGEST_ROW} "
+            f"grad_weight: the vendor's open procedure for dav-3510 needs deterministic mode, no 8-bit operands, rows of at most {LONGEST_ROW} "
             "pixels, no fp32 3x3 layer that Winograd takes and no merged groups of 16 channels or more"
         )
     check_grad_weight_problem(inp)

@@ -124,7 +124,7 @@ def _grids(inp: TilingInput) -> Iterator[tuple[int, int, int, tuple[int, int, in
             for image_parts in range(1, min(inp.images, inp.cores // (m_parts * n_parts)) + 1):
                 most_rows = min(height, inp.cores // (m_parts * n_parts * image_parts))
                 for row_parts in {1, most_rows}:
-                    single_m = ceil_to(ceil_div(inp.cout_padded, m_parts), FRACTAL)
+                    single_m = ceil_to(ceil_div(inp.cout_padded, m_parts), inp.unit)
                     single_n = ceil_div(inp.cin1, n_parts) * n_slice(inp)
                     rows, images = ceil_div(height, row_parts), ceil_div(inp.images, image_parts)
                     added = ceil_div(height, rows) * ceil_div(inp.images, images)
@@ -141,13 +141,13 @@ def _side_m(inp: TilingInput, columns: int) -> int:
     """base_m: 128, or more where N is too short to fill half of L0C."""
     half = inp.buffers["L0C"] // 2 // ACCUMULATOR_BYTES
     base_n = min(ceil_to(columns, FRACTAL), LARGEST_SIDE, floor_to(half // min(inp.cout_padded, SQUARE_SIDE), FRACTAL))
-    return _even(inp.cout_padded, min(floor_to(half // base_n, FRACTAL), LARGEST_SIDE))
+    return _even(inp.cout_padded, min(floor_to(half // base_n, FRACTAL), LARGEST_SIDE), inp.unit)
 
 
-def _even(total: int, limit: int) -> int:
-    """The tile, at most `limit`, that cuts `total` into equal tiles."""
-    limit = floor_to(limit, FRACTAL)
-    return ceil_to(ceil_div(total, ceil_div(total, limit)), FRACTAL)
+def _even(total: int, limit: int, unit: int) -> int:
+    """The tile of whole units, at most `limit`, that cuts `total` into equal tiles."""
+    limit = floor_to(limit, unit)
+    return ceil_to(ceil_div(total, ceil_div(total, limit)), unit)
 
 
 def _block(inp: TilingInput, template: int, columns: int) -> GradWeightTiling:
@@ -155,7 +155,7 @@ def _block(inp: TilingInput, template: int, columns: int) -> GradWeightTiling:
     m, k, n = gemm(inp, True)
     half = inp.buffers["L0C"] // 2 // ACCUMULATOR_BYTES
     base_m = _side_m(inp, columns)
-    base_n = _even(columns, min(half // base_m, LARGEST_SIDE))
+    base_n = _even(columns, min(half // base_m, LARGEST_SIDE), inp.unit)
     block = GradWeightTiling(
         base_m, FRACTAL, base_n,
         cl0_buffers=2, iterate_order=int(m > n), template=template, split_kd=True, block_dim=inp.cores,
@@ -171,12 +171,13 @@ def _largest_single_block(block: GradWeightTiling, inp: TilingInput) -> GradWeig
 
     L1 use falls neither with base_n nor with base_k evenly (whole channel blocks, whole rows), so all pairs are tried.
     """
-    best, most = block.but(base_m=FRACTAL, base_n=FRACTAL, base_k=FRACTAL), 0
-    for base_n, base_k in product(range(block.base_n, 0, -FRACTAL), range(block.base_k, 0, -FRACTAL)):
-        thin = block.but(base_m=FRACTAL, base_n=base_n, base_k=base_k)
+    unit = inp.unit
+    best, most = block.but(base_m=unit, base_n=unit, base_k=FRACTAL), 0
+    for base_n, base_k in product(range(block.base_n, 0, -unit), range(block.base_k, 0, -FRACTAL)):
+        thin = block.but(base_m=unit, base_n=base_n, base_k=base_k)
         a1, b1 = grad_weight_l1(thin, inp, clipped=True)
         if a1 + b1 <= inp.buffers["L1"]:
-            base_m = min((inp.buffers["L1"] - b1) // a1 * FRACTAL, block.base_m)
+            base_m = min((inp.buffers["L1"] - b1) // a1 * unit, block.base_m)
             if base_m * base_n * base_k > most:
                 best, most = thin.but(base_m=base_m), base_m * base_n * base_k
     return best
