@@ -18,7 +18,7 @@ from ascend_sim.engine.critical_path import critical_path
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.errors import SimError
 from ascend_sim.numerics import canonical, numpy_dtype
-from ascend_sim.ops.arguments import ConvBackwardCall, ConvTbcCall, TensorArg
+from ascend_sim.ops.arguments import EIGHT_BIT, ConvBackwardCall, ConvTbcCall, TensorArg
 from ascend_sim.ops.call import GRADIENTS, INPUTS, AcceptedCall
 from ascend_sim.ops.case import Case
 from ascend_sim.ops.checks import check_conv_backward, check_conv_tbc, conv_backward, conv_tbc, load_product
@@ -122,12 +122,15 @@ def convolution_backward(
     max_cycles: int | None = None,
     observer: Observer | None = None,
     disarm: Mapping[str, Sequence[str]] | None = None,
+    dtypes: str | Mapping[str, str] | None = None,
 ) -> Result:
     """Run convolution backward on a simulated chip; arguments in the order of torch's `convolution_backward`.
 
     `grad_output` [N, C_out, H_out, W_out], `input` [N, C_in, H, W], `weight` [C_out, C_in / groups, k_h, k_w] are numpy
-    arrays (fp16, fp32, ml_dtypes bfloat16; strided views allowed) or, in timing mode, `TensorSpec`s. `bias_sizes` None
-    means [C_out]. `tiling` and `block_dim` say which kernel they mean ({"grad_input": {"baseM": 336}}); a bare number of
+    arrays (fp16, fp32, ml_dtypes bfloat16 and float8_e4m3fn; strided views allowed) or, in timing mode, `TensorSpec`s.
+    uint8 arrays are codes, whose format `dtypes` names: "hifloat8" or "float8_e4m3fn" for all of them, or by tensor. 8-bit
+    results are uint8 codes too, named in `Result.dtypes`; gradWeight of 8-bit tensors is float32. `bias_sizes` None means
+    [C_out]. `tiling` and `block_dim` say which kernel they mean ({"grad_input": {"baseM": 336}}); a bare number of
     blocks means both. `accumulate` names a model of the cube's additions ("blas", "chunk", "exact_group"), `overflow` is
     "inf_nan" or "saturate" (None: the chip's default). `disarm` names flags whose waits hold nothing, per kernel (an
     experiment), `observer` looks at memory while `full` mode computes values.
@@ -139,8 +142,9 @@ def convolution_backward(
     spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
     given = {"grad_output": grad_output, "input": input, "weight": weight}
     call = _call(
-        given, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask, cube_math_type
-    )
+        given, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask, cube_math_type,
+        conformance, dtypes,
+    )  # fmt: skip
     accepted = accept(
         call,
         spec,
@@ -175,6 +179,7 @@ def conv_tbc_backward(
     progress: Progress | None = None,
     max_cycles: int | None = None,
     observer: Observer | None = None,
+    dtypes: str | Mapping[str, str] | None = None,
 ) -> Result:
     """Run the backward of a convolution over time on a simulated chip.
 
@@ -185,9 +190,8 @@ def conv_tbc_backward(
     check_kinds(locals())
     spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
     given = {"grad_output": self, "input": input, "weight": weight}
-    call = _tbc_call(
-        {"self": self, "input": input, "weight": weight, "bias": bias}, pad, grad_weight_dtype, cube_math_type
-    )
+    tensors = {"self": self, "input": input, "weight": weight, "bias": bias}
+    call = _tbc_call(tensors, pad, grad_weight_dtype, cube_math_type, dtypes)
     accepted = accept_tbc(
         call, spec, conformance=conformance, deterministic=deterministic, tiling=tiling, block_dim=block_dim
     )
@@ -195,6 +199,12 @@ def conv_tbc_backward(
     return _run_call(
         accepted, model, given, _describe_tbc(accepted, call, l2), mode, l2, progress, max_cycles, observer
     )
+
+
+def call_case(case: Case, values: Mapping[str, Any], **options: Any) -> Result:
+    """Run a case with `values` by name, as `make_tensors` gives them; `options` are the keywords of its operator."""
+    operator: Any = conv_tbc_backward if case.operator == "conv_tbc_backward" else convolution_backward
+    return operator(*(values[name] for name in case.tensors), **case.attributes, dtypes=case.codes, **options)  # type: ignore[no-any-return]
 
 
 def check_fits(tensors: Mapping[str, tuple[Sequence[int], str]], spec: ChipSpec) -> None:
@@ -273,9 +283,13 @@ def _check_disarmed(call: AcceptedCall, run: Execution) -> None:
             raise SimError(f"disarm: no flag {unknown[0]!r} in {kernel}; it has {known}")
 
 
-def _tbc_call(given: Mapping[str, Any], pad: int, grad_weight_dtype: str | None, cube_math_type: int) -> ConvTbcCall:
+def _tbc_call(
+    given: Mapping[str, Any], pad: int, grad_weight_dtype: str | None, cube_math_type: int,
+    dtypes: str | Mapping[str, str] | None = None,
+) -> ConvTbcCall:  # fmt: skip
     """The vendor's argument list; outputs have the shapes and dtypes that the documents ask for."""
-    tensors: dict[str, Any] = {name: _argument(name, value, "ND") for name, value in given.items()}
+    formats = _code_formats(given, dtypes)
+    tensors: dict[str, Any] = {name: _argument(name, value, "ND", formats.get(name)) for name, value in given.items()}
     wanted = tensors["weight"].dtype if grad_weight_dtype is None else _dtype_name(grad_weight_dtype)
     grad_output, features, weight, bias = tensors.values()
     return ConvTbcCall(
@@ -294,7 +308,7 @@ def check_case(case: Case, spec: ChipSpec, cube_math_type: int, conformance: str
     if case.operator == "conv_tbc_backward":
         call = _tbc_call(specs, case.attributes["pad"], case.attributes["grad_weight_dtype"], cube_math_type)
         return check_conv_tbc(call, product, conformance, deterministic), list(conv_tbc.RULES)  # type: ignore[arg-type]
-    arguments = _call(specs, **_in_order(case.attributes), cube_math_type=cube_math_type)
+    arguments = _call(specs, **_in_order(case.attributes), cube_math_type=cube_math_type, conformance=conformance)
     return check_conv_backward(arguments, product, conformance, deterministic), list(conv_backward.RULES)  # type: ignore[arg-type]
 
 
@@ -310,7 +324,7 @@ def accept_case(
     if case.operator == "conv_tbc_backward":
         tbc = _tbc_call(specs, attributes["pad"], attributes["grad_weight_dtype"], number)
         return accept_tbc(tbc, spec, conformance=profile, deterministic=fixed)
-    call = _call(specs, **_in_order(attributes), cube_math_type=number)
+    call = _call(specs, **_in_order(attributes), cube_math_type=number, conformance=profile)
     return accept(call, spec, conformance=profile, deterministic=fixed)
 
 
@@ -322,10 +336,14 @@ def _in_order(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _call(
     given: Mapping[str, Any], bias_sizes: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any,
-    groups: int, output_mask: Any, cube_math_type: int,
+    groups: int, output_mask: Any, cube_math_type: int, conformance: str, dtypes: str | Mapping[str, str] | None = None,
 ) -> ConvBackwardCall:  # fmt: skip
-    """The vendor's argument list; outputs have the shapes and dtypes that the documents ask for."""
-    tensors: dict[str, Any] = {name: _argument(name, value) for name, value in given.items()}
+    """The vendor's argument list; outputs have the shapes and dtypes that the documents ask for.
+
+    Outputs that are masked off are null where they may be, in the library: its 8-bit rules look at every output given.
+    """
+    formats = _code_formats(given, dtypes)
+    tensors: dict[str, Any] = {name: _argument(name, value, None, formats.get(name)) for name, value in given.items()}
     dy, weight = tensors["grad_output"], tensors["weight"]
     channels = dy.shape[1] if len(dy.shape) > 1 else 0
     lists = {"stride": stride, "padding": padding, "dilation": dilation, "output_padding": output_padding}
@@ -334,6 +352,9 @@ def _call(
             lists[name] = (int(value),) * max(len(weight.shape) - 2, 1)
     mask = None if output_mask is None else tuple(bool(wanted) for wanted in output_mask)
     wanted = (*(mask or ()), False, False, False)
+    pointers = conformance != "library"  # the documents want them whatever the mask (ruling 5)
+    grad_input = TensorArg(tensors["input"].shape, tensors["input"].dtype, tensors["input"].format)
+    grad_weight = TensorArg(weight.shape, "float32" if weight.dtype in EIGHT_BIT else weight.dtype, weight.format)
     return ConvBackwardCall(
         **tensors,
         bias_sizes=(channels,) if bias_sizes is None else bias_sizes,
@@ -342,20 +363,37 @@ def _call(
         groups=int(groups),
         output_mask=mask,
         cube_math_type=int(cube_math_type),
-        grad_input=TensorArg(tensors["input"].shape, tensors["input"].dtype, tensors["input"].format),
-        grad_weight=TensorArg(weight.shape, weight.dtype, weight.format),
+        grad_input=grad_input if wanted[0] or pointers else None,
+        grad_weight=grad_weight if wanted[1] or pointers else None,
         grad_bias=TensorArg((channels,), dy.dtype, "ND") if wanted[2] else None,
     )
 
 
-def _argument(name: str, value: Any, format: str | None = None) -> TensorArg:
+def _code_formats(given: Mapping[str, Any], dtypes: str | Mapping[str, str] | None) -> Mapping[str, str]:
+    """The format of every tensor that is uint8 codes; SimError for a name or a format that there is not."""
+    codes = [name for name, value in given.items() if isinstance(value, np.ndarray) and value.dtype == np.uint8]
+    formats = dict.fromkeys(codes, dtypes) if isinstance(dtypes, str) else dict(dtypes or {})
+    if isinstance(dtypes, str) and not codes:
+        raise SimError(f"dtypes {dtypes!r}: no tensor is an array of uint8 codes")
+    for name, format in formats.items():
+        if name not in given:
+            raise SimError(f"dtypes: no tensor {name!r}; there are {', '.join(given)}")
+        if format not in EIGHT_BIT:
+            raise SimError(f"dtypes: {format!r} given for {name}; uint8 codes are {' or '.join(EIGHT_BIT)}")
+        if isinstance(given[name], np.ndarray) and name not in codes:
+            raise SimError(f"dtypes: {name} is an array of {given[name].dtype}; only uint8 codes need a format")
+    return formats
+
+
+def _argument(name: str, value: Any, format: str | None = None, codes: str | None = None) -> TensorArg:
+    """An array or a TensorSpec as an argument of the operator; `codes` is the format of uint8 codes."""
     if isinstance(value, TensorSpec):
         return TensorArg(value.shape, _dtype_name(value.dtype), format or _FORMATS.get(len(value.shape), "ND"))
     if not isinstance(value, np.ndarray):
         raise SimError(f"{name} must be a numpy array or a TensorSpec, not {type(value).__name__}")
     if not value.dtype.isnative:
         raise SimError(f"{name} has byte order {value.dtype.str!r}; allowed is the machine's own, {value.dtype.name}")
-    dtype = _dtype_name(value.dtype)
+    dtype = codes or _dtype_name(value.dtype)
     format = format or _FORMATS.get(value.ndim, "ND")
     if value.flags.c_contiguous:
         return TensorArg(value.shape, dtype, format)

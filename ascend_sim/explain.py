@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.api import Result, check_fits, conv_tbc_backward, convolution_backward
+from ascend_sim.api import Result, call_case, check_fits
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.flow import CONSTANT
 from ascend_sim.engine.follow import Follower, Operand, Part, Step
@@ -32,10 +32,11 @@ from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Memory
 from ascend_sim.numerics import numpy_dtype
+from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.call import INPUTS, AcceptedCall
 from ascend_sim.ops.case import Case, load_case, make_tensors
 from ascend_sim.ops.formula import Formula, formula
-from ascend_sim.ops.verdicts import computed_in, operand
+from ascend_sim.ops.verdicts import computed_in, numbers, operand
 from ascend_sim.runtime import Progress, ValueModel
 
 Array = NDArray[Any]
@@ -46,7 +47,7 @@ class Explanation:
     """Everything about element `index` (in the caller's order) of `gradient`.
 
     `way` holds the steps and parts in the order of their instructions, `formula` the products with the tensor on the left that
-    is the left operand of the cube, `operands` the caller's tensors by our names.
+    is the left operand of the cube, `operands` the caller's tensors by our names, 8-bit ones decoded.
     `reference` is the sum in float64 of the numbers as the cube sees them, `unrounded` that of the caller's numbers.
     """
 
@@ -96,7 +97,11 @@ class Explanation:
         """Flat indices into the caller's tensor of the numbers `which` of one side of an mmad; none may be constants."""
         name = self.formula.left_name if operand.space == "L0A" else self.formula.right_name
         (tensor,) = {t.base: t for task in self.provenance.tasks for t in task.tensors if t.name == name}.values()
-        return (operand.origins[which] - tensor.base) // self.operands[name].itemsize
+        return (operand.origins[which] - tensor.base) // self.itemsize(name)
+
+    def itemsize(self, tensor: str) -> int:
+        """Bytes of an element of an input in GM."""
+        return int(numpy_dtype(self.call.inputs[tensor].dtype).itemsize)
 
     def name(self, tensor: str) -> str:
         """What the operator calls one of our tensors."""
@@ -150,10 +155,9 @@ def explain_all(
     check_fits(case.tensors, spec)
     values = make_tensors(case)
     followers = [_follower(case, gradient, index, tiles) for gradient, index in elements]
-    operator: Any = conv_tbc_backward if case.operator == "conv_tbc_backward" else convolution_backward
-    result: Result = operator(
-        *values.values(),
-        **case.attributes,
+    result = call_case(
+        case,
+        values,
         cube_math_type=case.cube_math_type if cube_math_type is None else cube_math_type,
         chip=spec,
         mode="full",
@@ -170,7 +174,7 @@ def explain_all(
     call = result.call
     assert call is not None
     plain = {"grad_output" if name == "self" else name: array for name, array in values.items()}
-    plain = {name: plain[name] for name in INPUTS}
+    plain = {name: numbers(plain[name], call.inputs[name].dtype) for name in INPUTS}
     model = ValueModel.of(spec, accumulate, overflow)
     shapes = {name: array.shape for name, array in plain.items()}
     found = []
@@ -201,7 +205,7 @@ def _left_of(follower: Follower) -> str | None:
 def _follower(case: Case, gradient: str, index: tuple[int, ...], tiles: bool) -> Follower:
     shape, dtype = case.tensors["input" if gradient == "grad_input" else "weight"]
     if gradient == "grad_weight":
-        dtype = case.attributes.get("grad_weight_dtype") or dtype
+        dtype = case.attributes.get("grad_weight_dtype") or ("float32" if dtype in EIGHT_BIT else dtype)
     offset = int(np.ravel_multi_index(index, shape)) * int(numpy_dtype(dtype).itemsize)
     return Follower(gradient, offset, dtype, tiles=tiles)
 

@@ -20,23 +20,34 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from ascend_sim.api import Result, check_case, conv_tbc_backward, convolution_backward
+from ascend_sim.api import Result, call_case, check_case
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import AclnnError, SimError
-from ascend_sim.numerics import FORMATS, cast, compare, decode
+from ascend_sim.numerics import FORMATS, cast, compare, encode
 from ascend_sim.numerics.accumulate import ACCUMULATIONS
 from ascend_sim.numerics.cube_math import CUBE_MATH_TYPES
+from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.case import Case, DataEntry, load_case, make_tensors
 from ascend_sim.ops.case_data import Distribution
 from ascend_sim.ops.checks import load_product
 from ascend_sim.ops.tensor_files import load_tensors
-from ascend_sim.ops.verdicts import computed_in, in_problem_order, operand, products, roundings, sums, verdict_of
+from ascend_sim.ops.verdicts import (
+    computed_in,
+    in_problem_order,
+    numbers,
+    operand,
+    products,
+    roundings,
+    sums,
+    verdict_of,
+)
+from ascend_sim.ops.verdicts import typed as as_format
 from ascend_sim.runtime import Progress, ValueModel
 
 Array = NDArray[Any]
 DTYPES = ("float16", "bfloat16", "float32")
-"""Input dtypes of the rows."""
+"""Input dtypes of the rows of every table."""
 
 HISTOGRAM_LOW, HISTOGRAM_HIGH = -40, 8
 """Binades of |error| / |reference| that the error histogram covers; the outer bins hold what lies beyond."""
@@ -101,13 +112,14 @@ def precision(
     accumulate: str | Sequence[str] = "blas",
     overflow: str | None = None,
     conformance: str | None = None,
-    dtypes: Sequence[str] = DTYPES,
+    dtypes: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> PrecisionTable:
     """Run a case in every precision of each chip (default: the case's chip).
 
     `inputs`: a distribution ("uniform", "normal", "relu", "wide", "ones", "adversarial") or a `.npz` file; None: the
-    case's. `accumulate`: a model of the cube's additions, several, or "all". With adversarial inputs `correct` uses the
+    case's. `accumulate`: a model of the cube's additions, several, or "all". `dtypes`: of the inputs, row by row; None: the
+    16- and 32-bit ones, and the case's own where it has 8 bits. With adversarial inputs `correct` uses the
     rigorous bound. Raises SimError for unknown names and files that do not fit the case.
     """
     named = case if isinstance(case, Case) else load_case(case)
@@ -116,9 +128,11 @@ def precision(
     specs = [c if isinstance(c, ChipSpec) else load_chip(c) for c in chips or [named.chip]]
     names = list(ACCUMULATIONS) if accumulate == "all" else [accumulate] if isinstance(accumulate, str) else accumulate
     models = [[ValueModel.of(spec, model, overflow) for model in names] for spec in specs]
+    if dtypes is None:
+        dtypes = [*DTYPES, *dict.fromkeys(named.codes.values())]
     for dtype in dtypes:
-        if dtype not in DTYPES:
-            raise SimError(f"dtype {dtype!r}: allowed are {', '.join(DTYPES)}")
+        if dtype not in (*DTYPES, *EIGHT_BIT):
+            raise SimError(f"dtype {dtype!r}: allowed are {', '.join((*DTYPES, *EIGHT_BIT))}")
     bench = _Bench(named, conformance or named.conformance, progress, _steps(len(dtypes), models))
     rows = []
     for dtype in dtypes:
@@ -163,7 +177,7 @@ def base_tensors(case: Case) -> dict[str, Array]:
         name: (shape, found[name][1] if name in found else dtype) for name, (shape, dtype) in case.tensors.items()
     }
     return {
-        name: decode(array, dtype) if array.dtype == np.uint8 else array.astype(np.float32)
+        name: numbers(array, dtype).astype(np.float32, copy=False)
         for name, (array, dtype) in load_tensors(case.data.file, expected).items()
     }
 
@@ -192,7 +206,8 @@ class _Bench:
             self._truths.clear()
         case = typed(self.case, dtype)
         with np.errstate(over="ignore"):
-            tensors = {name: cast(array, dtype) for name, array in self.base.items()}
+            round_input = encode if dtype in EIGHT_BIT else cast
+            tensors = {name: round_input(array, dtype) for name, array in self.base.items()}
         known: dict[tuple[str, str], PrecisionRow] = {}
         found = []
         for number in CUBE_MATH_TYPES:
@@ -234,9 +249,8 @@ class _Bench:
         return row
 
     def _run(self, case: Case, tensors: Mapping[str, Array], number: int, model: ValueModel) -> Result:
-        operator: Any = conv_tbc_backward if case.operator == "conv_tbc_backward" else convolution_backward
-        return operator(
-            *(tensors[name] for name in case.tensors), **case.attributes, cube_math_type=number, chip=model.chip,
+        return call_case(
+            case, tensors, cube_math_type=number, chip=model.chip,
             mode="full", deterministic=case.deterministic, conformance=self.conformance, tiling=case.tiling,
             block_dim=case.block_dim or None, l2=case.l2, accumulate=model.accumulate, overflow=model.overflow,
         )  # fmt: skip
@@ -248,10 +262,14 @@ class _Bench:
     ) -> PrecisionRow:
         call = result.call
         assert call is not None
-        given = {name: tensors[key] for name, key in zip(call.inputs, self.case.tensors, strict=False)}
+        given = {
+            name: numbers(tensors[key], tensor.dtype)
+            for (name, tensor), key in zip(call.inputs.items(), self.case.tensors, strict=False)
+        }
         with threadpool_limits(limits=1, user_api="blas"), np.errstate(invalid="ignore", over="ignore"):
             inputs = in_problem_order(call, given)
-            gradients = in_problem_order(call, result.gradients)
+            returned = {name: as_format(codes, call.outputs[name].dtype) for name, codes in result.gradients.items()}
+            gradients = in_problem_order(call, returned)
             operands = {name: operand(array, call.compute_dtype, model) for name, array in inputs.items()}
             figures = {
                 name: self._figures(call, name, gradient, inputs, operands, model)
@@ -281,7 +299,7 @@ class _Bench:
         verdict = verdict_of(call, name, gradient, total, weights, model, absolute=self.absolute)
         truth, total = truth.reshape(gradient.shape), total.reshape(gradient.shape)
         dtype = call.outputs[name].dtype
-        values = decode(gradient, dtype) if gradient.dtype == np.uint8 else gradient.astype(np.float64)
+        values = numbers(gradient, dtype).astype(np.float64)
         comparison = compare(gradient, truth, dtype=dtype, compute_dtype=compute).to_dict()
         return {
             "dtype": dtype,

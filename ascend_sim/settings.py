@@ -57,6 +57,11 @@ def _is_names_by_kernel(value: Any) -> bool:
     )
 
 
+def _is_dtypes(value: Any) -> bool:
+    named = isinstance(value, Mapping) and all(isinstance(part, str) for entry in value.items() for part in entry)
+    return named or isinstance(value, str)
+
+
 def _or_none(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: value is None or fits(value)
 
@@ -76,6 +81,10 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "pad": ("an integer", is_whole_number),
     "cube_math_type": ("an integer", is_whole_number),
     "grad_weight_dtype": ("a dtype's name or None", _or_none(lambda value: isinstance(value, str | type | np.dtype))),
+    "dtypes": (
+        'the format of uint8 codes, like "hifloat8", or one per tensor, like {"weight": "hifloat8"}, or None',
+        _or_none(_is_dtypes),
+    ),
     "chip": ("a chip's name, the path of a chip file or a ChipSpec", lambda value: isinstance(value, str | Path | ChipSpec)),
     "mode": ("a text", _is_text),
     "deterministic": ("True, False or None", _or_none(is_flag)),

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from math import prod
 from operator import index
 
-__all__ = ["ConvBackwardCall", "ConvTbcCall", "TensorArg"]
+__all__ = ["EIGHT_BIT", "ConvBackwardCall", "ConvTbcCall", "TensorArg"]
 
 IntArray = tuple[int, ...]
+EIGHT_BIT = ("hifloat8", "float8_e4m3fn")
+"""The formats whose tensors are uint8 codes."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 from pydantic_core import ErrorDetails
 
 from ascend_sim.errors import ConfigError
+from ascend_sim.numerics import encode
+from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.case_data import Distribution, draw
 from ascend_sim.ops.tensor_files import load_tensors
 
@@ -36,7 +38,7 @@ __all__ = [
 ]
 
 Shape = tuple[int, ...]
-Dtype = Literal["float32", "float16", "bfloat16"]
+Dtype = Literal["float32", "float16", "bfloat16", "hifloat8", "float8_e4m3fn"]
 CubeKernel = Literal["grad_input", "grad_weight"]
 CountedFromZero = Annotated[int, Field(strict=True, ge=0)]
 CountedFromOne = Annotated[int, Field(strict=True, ge=1)]
@@ -120,6 +122,11 @@ class Case(_Entry):
     @property
     def attributes(self) -> dict[str, Any]:
         raise NotImplementedError
+
+    @property
+    def codes(self) -> dict[str, str]:
+        """The format of every tensor that `make_tensors` gives as uint8 codes."""
+        return {name: dtype for name, (_, dtype) in self.tensors.items() if dtype in EIGHT_BIT}
 
     def with_file(self, path: str | Path) -> Case:
         """The same case with its tensors from a `.npz` file."""
@@ -236,7 +243,7 @@ class ConvTbcBackwardCase(Case):
     weight: TensorEntry
     bias: TensorEntry = TensorEntry()
     pad: CountedFromZero = 0
-    grad_weight_dtype: Dtype | Literal["hifloat8", "float8_e4m3fn"] | None = None
+    grad_weight_dtype: Dtype | None = None
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -300,7 +307,7 @@ def load_case(name_or_path: str | Path) -> Case:
 
 
 def make_tensors(case: Case) -> dict[str, NDArray[Any]]:
-    """The tensors of a case by name, in its shapes and dtypes (bfloat16 as ml_dtypes arrays).
+    """The tensors of a case by name, in its shapes and dtypes (bfloat16 as ml_dtypes arrays, 8-bit formats as uint8 codes).
 
     Every tensor draws from a PCG64 stream of its own, seeded with the case's seed and the tensor's name, so that the
     shape of one changes no other. Raises TensorFileError when the case's file does not hold what the case needs.
@@ -312,6 +319,9 @@ def make_tensors(case: Case) -> dict[str, NDArray[Any]]:
         stream = np.random.SeedSequence([case.data.seed, *name.encode()])
         values = draw(case.data.distribution, name, shape, np.random.Generator(np.random.PCG64(stream)))
         values *= np.float32(case.data.scale)
+        if dtype in EIGHT_BIT:
+            tensors[name] = encode(values, dtype)
+            continue
         with np.errstate(over="ignore"):  # a scale may well take float16 to infinity
             tensors[name] = values.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype, copy=False)
     return tensors

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.numerics import Verdict, cast, check_correct, compare, numpy_dtype, round_to
+from ascend_sim.numerics import Verdict, cast, check_correct, compare, decode, numpy_dtype, round_to
 from ascend_sim.ops import matmul_routes
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.reference import (
@@ -33,7 +33,7 @@ def judge(
     gradients: Mapping[str, Array],
     model: ValueModel | None = None,
 ) -> dict[str, Any]:
-    """Verdict and errors of every gradient; arrays are the caller's, plain and in their own dtypes.
+    """Verdict and errors of every gradient; arrays are the caller's, plain, in their own dtypes or as 8-bit codes.
 
     BLAS on one thread: the same bits on every machine, and no thread waits for a busy core.
     """
@@ -45,6 +45,7 @@ def _judge(
     call: AcceptedCall, inputs: Mapping[str, Array], gradients: Mapping[str, Array], model: ValueModel
 ) -> dict[str, Any]:
     shapes = {name: gradient.shape for name, gradient in gradients.items()}
+    inputs = {name: numbers(array, call.inputs[name].dtype) for name, array in inputs.items()}
     inputs, gradients = in_problem_order(call, inputs), in_problem_order(call, gradients)
     seen: dict[str, Mapping[str, Array]] = {}
     result = {}
@@ -76,6 +77,11 @@ def _judge(
 def typed(array: Array, dtype: str) -> Array:
     """uint8 codes of an ml_dtypes format as that format (hifloat8 has no numpy dtype and stays codes)."""
     return array.view(numpy_dtype(dtype)) if array.dtype == np.uint8 else array
+
+
+def numbers(array: Array, dtype: str) -> Array:
+    """The values of a tensor: codes of an 8-bit format in float32, any other array as it is."""
+    return decode(array, dtype) if array.dtype == np.uint8 else array
 
 
 def in_problem_order(call: AcceptedCall, arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -162,6 +168,8 @@ def roundings(call: AcceptedCall, gradient: str) -> list[str]:
 def operand(array: Array, compute_dtype: str, model: ValueModel) -> Array:
     """One of the caller's arrays as the cube sees it when it multiplies in `compute_dtype`."""
     storage = _stored_as(compute_dtype)
+    if storage == "hifloat8":  # which numpy has no dtype for
+        return round_to(array, storage, saturate=model.saturate)
     if array.dtype != numpy_dtype(storage):
         array = cast(array, storage, saturate=model.saturate)
     if compute_dtype == "hf32":

@@ -79,7 +79,7 @@ def _run(
     trace_limit: int, max_cycles: int | None, progress: Progress, plan: bool, accumulate: str, overflow: str | None,
     msprof: bool, html: Path | None,
 ) -> int:  # fmt: skip
-    from ascend_sim.api import TensorSpec, check_fits, conv_tbc_backward, convolution_backward
+    from ascend_sim.api import TensorSpec, call_case, check_fits
     from ascend_sim.chip import load_chip
     from ascend_sim.ops.case import load_case, make_tensors
     from ascend_sim.report.msprof import check_msprof
@@ -112,9 +112,8 @@ def _run(
         values: dict[str, Any] = {key: TensorSpec(shape, dtype) for key, (shape, dtype) in case.tensors.items()}
     else:
         values = make_tensors(case)
-    operator: Any = conv_tbc_backward if case.operator == "conv_tbc_backward" else convolution_backward
-    result = operator(
-        *values.values(), **case.attributes,
+    result = call_case(
+        case, values,
         cube_math_type=case.cube_math_type if cube_math_type is None else cube_math_type,
         chip=spec,
         mode=mode,

@@ -32,6 +32,9 @@ from ascend_sim.numerics import numpy_dtype
 CONSTANT = -1
 """The source of a byte that an instruction makes up itself: zeros around a map, of a fill or of a missing channel."""
 
+_L0_BITS = 16
+"""Bits of the number of an item of L0A or L0B, which have 64 KiB."""
+
 Bytes = NDArray[np.uint8]
 Offsets = NDArray[np.int64]
 
@@ -174,14 +177,18 @@ def cube_flow_of(mmad: Mmad, chip: ChipSpec) -> CubeFlow:
     """The flow of one mmad."""
     sizes = {region.space: region.extent for region in (*mmad.reads(), *mmad.writes())}
     itemsize = mmad.itemsize
-    numbers = {
-        space: np.arange(sizes[space] // itemsize, dtype=f"u{itemsize}").view(np.uint8) for space in ("L0A", "L0B")
-    }
-    memory = _memory({**numbers, "L0C": np.zeros(sizes["L0C"], np.uint8)}, [], chip)
-    left, right = (
-        view.view(f"u{itemsize}").astype(np.int64).reshape(view.shape[0] * SIDE, -1)[:, : mmad.k] * itemsize
-        for view in mmad.operands(memory, 0, 0)
-    )
+    left = right = np.zeros(1, np.int64)
+    for shift in range(0, _L0_BITS, 8 * itemsize):  # as many bits of the numbers as an item holds
+        numbers = {
+            space: (np.arange(sizes[space] // itemsize) >> shift).astype(f"u{itemsize}").view(np.uint8)
+            for space in ("L0A", "L0B")
+        }
+        memory = _memory({**numbers, "L0C": np.zeros(sizes["L0C"], np.uint8)}, [], chip)
+        digits = [
+            view.view(f"u{itemsize}").astype(np.int64).reshape(view.shape[0] * SIDE, -1)[:, : mmad.k]
+            for view in mmad.operands(memory, 0, 0)
+        ]
+        left, right = (old + (new << shift) * itemsize for old, new in zip((left, right), digits, strict=True))
     rows, columns = len(left), len(right)
     elements = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
     replace(mmad, accumulate=False).commit(memory, 0, elements)

@@ -228,7 +228,7 @@ def box(explanation: Explanation, origins: Array) -> str:
         return "zeros"
     name, base = found
     array = explanation.operands[name]
-    places = np.unravel_index((real - base) // array.itemsize, array.shape)
+    places = np.unravel_index((real - base) // explanation.itemsize(name), array.shape)
     return f"{explanation.name(name)}[{', '.join(_span(axis) for axis in places)}]"
 
 

@@ -211,7 +211,7 @@ def _load(explanation: Explanation, row: Row, maps: dict[str, _Map]) -> dict[str
     if found is not None:
         name, base = found
         side = next(s for s in ("left", "right") if maps[s].tensor == name)
-        area = maps[side].area((real - base) // explanation.operands[name].itemsize)
+        area = maps[side].area((real - base) // explanation.itemsize(name))
     what = "zeros" if not instruction.reads() else box_of_load(explanation, row)
     run = explanation.provenance.programs[row[0]]
     pipe = PIPES[int(run.program.per_row("pipe")[row[1]])]

@@ -23,7 +23,7 @@ _FIGURES = (
     "correct", "worst_error_over_bound", "vendor_matched_ratio", "vendor_pass", "max_abs_error", "mere", "mare", "rmse",
     "cosine", "effective_bits", "operand_bits", "machine_bits", "bit_equal_share", "nonfinite", "products", "computed_in",
 )  # fmt: skip
-_SHORT = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
+_SHORT = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "hifloat8": "hif8", "float8_e4m3fn": "e4m3fn"}
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ library, ops-nn e5c3fa93. The rules on empty tensors and kernels stand in `conv_
 
 from __future__ import annotations
 
-from ascend_sim.ops.arguments import ConvBackwardCall
+from ascend_sim.ops.arguments import EIGHT_BIT, ConvBackwardCall
 from ascend_sim.ops.checks import conv_backward_eight_bit, conv_backward_tail
 from ascend_sim.ops.checks.common import (
     each_at_least,
@@ -123,7 +123,7 @@ def dtype_list(c: ConvFacts) -> Failure | None:
     when=lambda c: c.has("outputs_follow_input_dtypes"),
 )
 def output_dtypes(c: ConvFacts) -> Failure | None:
-    free_weight = c.has("eight_bit_rules") and c.weight.dtype in conv_backward_eight_bit.EIGHT_BIT
+    free_weight = c.has("eight_bit_rules") and c.weight.dtype in EIGHT_BIT
     return first_failure(
         [
             same_dtype("gradInput", c.call.grad_input, "input", c.input),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.checks.facts import ConvFacts, Named
 from ascend_sim.ops.checks.rules import Failure, RuleList, fail, show
 
-__all__ = ["EIGHT_BIT", "add_rules"]
-
-EIGHT_BIT = ("hifloat8", "float8_e4m3fn")
+__all__ = ["add_rules"]
 
 
 def add_rules(rules: RuleList) -> None:

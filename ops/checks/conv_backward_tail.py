@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_sim.ops.checks.conv_backward_eight_bit import EIGHT_BIT
+from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.checks.facts import ConvFacts
 from ascend_sim.ops.checks.rules import Failure, RuleList, fail, show
 from ascend_sim.ops.status import Status

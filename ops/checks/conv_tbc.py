@@ -8,7 +8,7 @@ library, ops-nn e5c3fa93.
 from __future__ import annotations
 
 from ascend_sim.numerics.cube_math import promote
-from ascend_sim.ops.arguments import ConvTbcCall, TensorArg
+from ascend_sim.ops.arguments import EIGHT_BIT, ConvTbcCall, TensorArg
 from ascend_sim.ops.checks.common import (
     each_at_least,
     first_failure,
@@ -28,7 +28,6 @@ __all__ = ["RULES", "TbcFacts", "check_conv_tbc"]
 RULES = RuleList()
 rule = RULES.rule
 
-EIGHT_BIT = ("hifloat8", "float8_e4m3fn")
 RANKS = {"self": 3, "input": 3, "weight": 3, "bias": 1, "gradInput": 3, "gradWeight": 3, "gradBias": 1}
 
 

@@ -43,8 +43,8 @@ LONGEST_ROW = 512  # of gradOutput; the vendor splits longer ones (inferred from
 def covers_grad_weight_3510(inp: TilingInput) -> bool:
     """Whether the StreamK template as written here decides this problem.
 
-    Deterministic mode, 16- or 32-bit operands, no Winograd, no rows that are split, and groups that are merged as on dav-2201 (inferred from
-    three tests: only those with fewer than 16 channels on both sides are).
+    Deterministic mode, 16- or 32-bit operands, no Winograd, no rows that are split, and groups that are merged as on
+    dav-2201 (inferred from three tests: only those with fewer than 16 channels on both sides are).
     """
     problem = inp.problem
     narrow = max(problem.c_in, problem.c_out) // problem.groups < FRACTAL
@@ -60,8 +60,8 @@ def vendor_grad_weight_3510(inp: TilingInput) -> GradWeightTiling:
     """The vendor's tiling. Raises TilingError where the procedure does not apply or its result does not fit."""
     if not covers_grad_weight_3510(inp):
         raise TilingError(
-            f"grad_weight: the vendor's open procedure for dav-3510 needs deterministic mode, no 8-bit operands, rows of at most {LONGEST_ROW} "
-            "pixels, no fp32 3x3 layer that Winograd takes and no merged groups of 16 channels or more"
+            "grad_weight: the vendor's open procedure for dav-3510 needs deterministic mode, no 8-bit operands, rows of at "
+            f"most {LONGEST_ROW} pixels, no fp32 3x3 layer that Winograd takes and no merged groups of 16 channels or more"
         )
     check_grad_weight_problem(inp)
     m, k, n = gemm(inp, split_kd=True)

@@ -104,10 +104,10 @@ _DERIVED = {
 
 def _grad_input(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradInputTiling]:
     start = choose_grad_input(inp, chip=chip).but(al0_buffers=2, bl0_buffers=2, source="manual").but(**given)
-    width, channels = inp.problem.w_in, ceil_to(inp.cin1 * inp.c0, FRACTAL)
+    width, channels = inp.problem.w_in, ceil_to(inp.cin1 * inp.c0, inp.unit)
     rows = even_parts(inp.problem.h_in)
     tasks = [given["single_core_m"]] if "single_core_m" in given else [count * width for count in rows]
-    columns = _axis(given, "base_n", even_parts(channels, FRACTAL))
+    columns = _axis(given, "base_n", even_parts(channels, inp.unit))
     for base_n, cl0 in product(columns, _axis(given, "cl0_buffers", (2, 1))):
         most = _largest_base_m(start.but(base_n=base_n, cl0_buffers=cl0), inp)
         for pixels in tasks:
@@ -120,15 +120,15 @@ def _grad_input(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterat
 
 def _largest_base_m(tiling: GradInputTiling, inp: TilingInput) -> int:
     """What L0A with the shortest K and L0C with this base_n hold."""
-    l0a = inp.buffers["L0A"] // tiling.al0_buffers // inp.itemsize // FRACTAL
+    l0a = inp.buffers["L0A"] // tiling.al0_buffers // inp.itemsize // inp.unit
     return floor_to(min(l0a, inp.buffers["L0C"] // ACCUMULATOR_BYTES // tiling.cl0_buffers // tiling.base_n), FRACTAL)
 
 
 def _grad_input_steps(block: GradInputTiling, inp: TilingInput, given: Fixed) -> Iterator[GradInputTiling]:
     """K and the L1 side of a block of M and N."""
-    whole, blocks = k_slice(inp), inp.cout_padded // FRACTAL
+    whole, blocks = k_slice(inp), inp.cout_padded // inp.unit
     limit = min(l0_base_k(block, inp), blocks * whole)
-    lengths = [k for k in range(floor_to(limit, FRACTAL), 0, -FRACTAL) if k % whole == 0 or whole % k == 0]
+    lengths = [k for k in range(floor_to(limit, inp.unit), 0, -inp.unit) if k % whole == 0 or whole % k == 0]
     divisors = divisors_down(blocks, blocks)
     counts = sorted({*divisors, *(2**power for power in range(blocks.bit_length()))})
     slices = {(count, count) for count in counts} | {pair for d in divisors for pair in ((d, blocks), (blocks, d))}
@@ -176,7 +176,7 @@ def _grid_tasks(start: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iter
     height, width = inp.problem.h_out, inp.problem.w_out
     m, n = inp.cout_padded, inp.cin1 * n_slice(inp)
     axes = (
-        _axis(given, "single_core_m", even_parts(m, FRACTAL)),
+        _axis(given, "single_core_m", even_parts(m, inp.unit)),
         _axis(given, "single_core_n", [blocks * n_slice(inp) for blocks in even_parts(inp.cin1)]),
         _axis(given, "single_core_batch", even_parts(inp.images)),
         _axis(given, "single_core_k", [rows * width for rows in even_parts(height)]),
@@ -206,10 +206,10 @@ def _grad_weight_blocks(shape: GradWeightTiling, inp: TilingInput, given: Fixed)
     k = min(k, shape.single_core_k) if grid else k
     for cl0 in _axis(given, "cl0_buffers", (2, 1)):
         room = inp.buffers["L0C"] // ACCUMULATOR_BYTES // cl0 // FRACTAL
-        rows = [cut for cut in even_parts(extent_m, FRACTAL) if cut <= room][:kept]
+        rows = [cut for cut in even_parts(extent_m, inp.unit) if cut <= room][:kept]
         for base_m in _axis(given, "base_m", rows):
             room = inp.buffers["L0C"] // ACCUMULATOR_BYTES // cl0 // base_m
-            columns = [cut for cut in even_parts(extent_n, FRACTAL) if cut <= room][:kept]
+            columns = [cut for cut in even_parts(extent_n, inp.unit) if cut <= room][:kept]
             for base_n in _axis(given, "base_n", columns):
                 block = shape.but(base_m=base_m, base_n=base_n, cl0_buffers=cl0)
                 most = min(l0_base_k(block, inp), ceil_to(k, FRACTAL))
