@@ -165,8 +165,8 @@ class Bounds:
     def _right(self, k: int, n: int) -> float:
         """The loads of weights of grad_input: one for each C0 of K."""
         c0 = self.inp.c0
-        if self.inp.itemsize == 2:
-            return k // c0 * self._cycles(LoadData2D("L0B", 2, ceil_div(n, c0), 1, True))
+        if self.inp.itemsize < 4:
+            return k // c0 * self._cycles(LoadData2D("L0B", self.inp.itemsize, ceil_div(n, c0), 1, True))
         return k // c0 * self._load3d("L0B", 1, c0, n, True)
 
     def _image(self, k: int, n: int) -> float:

@@ -60,7 +60,7 @@ def naive(load: LoadData3D, bench: Workbench) -> np.ndarray[Any, Any]:
 
 @st.composite
 def loads(draw: Any) -> LoadData3D:
-    itemsize = draw(st.sampled_from([2, 4]))
+    itemsize = draw(st.sampled_from([1, 2, 4]))
     c0 = 32 // itemsize
     small, one_two = st.integers(1, 3), st.integers(1, 2)
     destination, transpose = draw(st.sampled_from([("L0A", False), ("L0A", True), ("L0B", False), ("L0B", True)]))
@@ -120,7 +120,7 @@ def test_where_one_element_goes() -> None:
     assert (left[:, 4:] == 0).all()  # rows behind the fourth pixel
 
 
-@pytest.mark.parametrize("itemsize", [2, 4])
+@pytest.mark.parametrize("itemsize", [1, 2, 4])
 @pytest.mark.parametrize("destination", ["L0A", "L0B"])
 @pytest.mark.parametrize("stride", [1, 3])
 def test_load_data_2d(itemsize: int, destination: str, stride: int) -> None:
@@ -142,8 +142,22 @@ def test_load_data_2d_turns_every_fractal() -> None:
                 assert got[fractal * 256 + column * 16 + row] == source[32 + fractal * 512 + row * 16 + column]
 
 
-def test_only_16_bit_fractals_are_turned() -> None:
-    with pytest.raises(SimError, match="not of 4-byte ones"):
+def test_load_data_2d_turns_squares_of_32_bytes() -> None:
+    """Two fractals that follow each other are 32 rows of 32 items, which become the columns of two others."""
+    bench = Workbench(3)
+    source = bench.memory.buffers["L1"].copy()
+    load = LoadData2D("L0B", 1, 3, 4, True)
+    bench.do(load, 512, 64)
+    got = bench.get("L0B", 512, np.uint8, 3 * 1024)
+    for square in range(3):
+        for row in range(32):
+            for column in range(32):
+                assert got[square * 1024 + column * 32 + row] == source[64 + square * 4 * 512 + row * 32 + column]
+    assert load.cost(CHIP).work == LoadData2D("L0B", 2, 6, 4).cost(CHIP).work
+
+
+def test_32_bit_fractals_are_not_turned() -> None:
+    with pytest.raises(SimError, match="of 1 or 2 bytes, not of 4"):
         LoadData2D("L0B", 4, 3, 2, True).pipe(CHIP)
 
 
