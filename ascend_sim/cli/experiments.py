@@ -242,7 +242,8 @@ def tile(
             )  # fmt: skip
         finally:
             progress.close()
-        written = command.write_best(outcomes, out) if out is not None else []
+        best = command.write_best(outcomes, out) if out is not None else {}
+        written = list(best)
         if plot is not None:
             pages.plot(outcomes, plot)
             written.append(plot)
@@ -257,6 +258,9 @@ def tile(
                 pages.compare_chips(outcomes, console)
             if written:
                 print(f"wrote {', '.join(str(path) for path in written)}")
+        for path, kept in best.items():
+            if kept is not None:
+                print(f"{path} held other tilings; they are in {kept} now", file=sys.stderr)
         seconds = sum(outcome.seconds for outcome in outcomes)
         again = sum(outcome.reused for outcome in outcomes)
         print(f"took {seconds:.1f} s" + (f"; {again} results were there before" if again else ""), file=sys.stderr)

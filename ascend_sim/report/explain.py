@@ -34,12 +34,14 @@ def explain_page(explanation: Explanation) -> str:
         ("2. As a matrix product", gemm_lines(explanation)),
     ]
     parts = explanation.parts
-    shown = parts[:_MOST_PARTS] if len(parts) > _MOST_PARTS + 1 else parts
+    shown = parts
+    if len(parts) > _MOST_PARTS + 1:
+        shown = (parts_with_products(explanation) or parts)[:_MOST_PARTS]
     for number, part in enumerate(shown):
-        which = "" if len(parts) == 1 else f", part {number + 1} of {len(parts)}"
+        which = "" if len(parts) == 1 else f", part {parts.index(part) + 1} of {len(parts)}"
         sections.append((f"{3 + number}. The cube{which}", part_lines(explanation, part)))
     if len(shown) < len(parts):
-        sections[-1][1].extend(["", *_other_parts(explanation, parts[len(shown) :])])
+        sections[-1][1].extend(["", *_other_parts(explanation, [part for part in parts if part not in shown])])
     sections.append((f"{3 + len(shown)}. The way out", out_lines(explanation)))
     sections.append((f"{4 + len(shown)}. The result", result_lines(explanation)))
     text = []
@@ -255,6 +257,11 @@ def _window(explanation: Explanation, part: Part) -> list[str]:
     return []
 
 
+def parts_with_products(explanation: Explanation) -> list[Part]:
+    """The parts of the sum that meet numbers of the caller; the others see padding alone."""
+    return [part for part in explanation.parts if any(len(real_products(mmad)) for mmad in part.mmads)]
+
+
 def real_products(mmad: Multiplication) -> Array:
     """Which of the products are those of two numbers of the caller."""
     return np.flatnonzero((mmad.left.origins != CONSTANT) & (mmad.right.origins != CONSTANT))
@@ -278,7 +285,12 @@ def _mmad_row(explanation: Explanation, number: int, mmad: Multiplication) -> tu
 def _side(explanation: Explanation, operand: Operand, real: Array) -> str:
     """Fractals in L0 and the numbers in them."""
     fractals = operand.addresses // _FRACTAL
-    return f"{_span(fractals)}: {box(explanation, operand.origins[real])}"
+    return f"{_span(fractals)}: {side_box(explanation, operand, real)}"
+
+
+def side_box(explanation: Explanation, operand: Operand, real: Array) -> str:
+    """The caller's numbers on one side of an mmad that meet numbers on the other; where none do, all that it holds."""
+    return box(explanation, operand.origins[real] if len(real) else operand.origins)
 
 
 def _as_multiplied(explanation: Explanation, mmad: Multiplication) -> Iterable[str]:
@@ -347,12 +359,18 @@ def result_lines(explanation: Explanation) -> list[str]:
     )
     if unrounded != reference:
         rows.append(("float64, the caller's numbers", f"{unrounded:.12g}", _error(value - unrounded, unrounded, dtype)))
-    lines = columns(rows, " >")
-    same = "the numbers that the cube multiplied are those of the formula, each product once"
+    return [*columns(rows, " >"), "", _agreement(explanation)]
+
+
+def _agreement(explanation: Explanation) -> str:
+    """Whether the run did what the formula says."""
     if not explanation.agrees:
-        same = "the numbers that the cube multiplied are NOT those of the formula"
-    lines += ["", same]
-    return lines
+        return "the numbers that the cube multiplied are NOT those of the formula"
+    if len(explanation.formula.left):
+        return "the numbers that the cube multiplied are those of the formula, each product once"
+    if explanation.parts:
+        return "the formula has no products, and the cube added only products with zeros"
+    return "the formula has no products, and no mmad added to this element"
 
 
 def _error(error: float, reference: float, dtype: str) -> str:

@@ -22,7 +22,6 @@ from ascend_sim.isa.base import PIPES
 from ascend_sim.ops.formula import places
 from ascend_sim.report.explain import (
     about,
-    box,
     box_of_load,
     element,
     explain_page,
@@ -30,6 +29,7 @@ from ascend_sim.report.explain import (
     origins_of_load,
     real_products,
     result_lines,
+    side_box,
     tensor_of,
 )
 from ascend_sim.report.formula_text import formula_lines
@@ -241,7 +241,7 @@ def _mmad(
         flat = explanation.indices(given, real)
         sides[side] = {
             "cells": maps[side].cells(flat) if len(flat) else [],
-            "box": box(explanation, given.origins[real]),
+            "box": side_box(explanation, given, real),
             "bytes": [int(given.addresses.min()), int(given.addresses.max())],
             "time": _span_of(explanation, given),
             "loads": [loads.index(load.row) for load in given.l1_loads],

@@ -29,6 +29,9 @@ COLORS = {
 TIME_MARGIN = 62
 """Left of the figures that share an axis of time."""
 NOTHING = "#9aa5ad"
+EDGE = "rgba(127,127,127,0.6)"
+"""Around boxes and markers, on light and on dark ground."""
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
 
 LEGEND = {"orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0}
 
@@ -94,6 +97,7 @@ def roofline_figure(recording: Recording, report: Mapping[str, Any]) -> Figure |
     if not points:
         return None
     figure = new_figure(380, legend=LEGEND)
+    symbols = dict(zip(dict.fromkeys(one[1] for one in points), _SYMBOLS, strict=False))
     intensities = [one[2] for one in points]
     low, high = min(intensities) / 4, max(*intensities, 2 * max(peaks.values()) / levels["HBM"]) * 2
     for dtype, peak in peaks.items():
@@ -112,9 +116,16 @@ def roofline_figure(recording: Recording, report: Mapping[str, Any]) -> Figure |
         mine = [one for one in points if one[0] == level and not name.endswith("L0B")]  # MTE1 has two lines
         figure.add_scatter(
             x=[one[2] for one in mine], y=[one[3] for one in mine], text=[one[1] for one in mine], mode="markers",
-            marker={"color": colors[level], "size": 11, "line": {"width": 1, "color": "#ffffff"}}, legendgroup=level,
+            marker={
+                "color": colors[level], "size": 11, "line": {"width": 1, "color": EDGE},
+                "symbol": [symbols.get(one[1], _SYMBOLS[-1]) for one in mine],
+            }, legendgroup=level,
             showlegend=False,
             hovertemplate=f"%{{text}}<br>%{{x:.1f}} FLOP per byte through {level}<br>%{{y:.1f}} TFLOP/s<extra></extra>",
+        )  # fmt: skip
+    for name, symbol in symbols.items():
+        figure.add_scatter(
+            x=[None], y=[None], mode="markers", name=name, marker={"color": NOTHING, "size": 11, "symbol": symbol},
         )  # fmt: skip
     figure.update_xaxes(type="log", title="FLOP per byte", dtick=1)
     figure.update_yaxes(type="log", title="TFLOP/s", tickvals=[n * 10**e for e in range(-6, 5) for n in (1, 2, 5)])

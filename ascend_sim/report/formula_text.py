@@ -18,7 +18,9 @@ def formula_lines(explanation: Explanation) -> list[str]:
     """The formula with this problem's strides and paddings, with the element's own index, and its products."""
     count, everything = len(explanation.formula.left), _all_terms(explanation)
     lines = [*_symbols(explanation), "", many(count, "product")]
-    if not count:
+    if not everything:
+        lines[-1] = f"no products: {_runs_over_nothing(explanation)}, so the sum is 0"
+    elif not count:
         lines[-1] = "no products: every term falls into padding or between strides, so the sum is 0"
     elif count < everything:
         lines[-1] += f"; the other {everything - count:,} terms fall into padding or between strides"
@@ -34,6 +36,14 @@ def _all_terms(explanation: Explanation) -> int:
     if explanation.gradient == "grad_weight":
         return p.n * p.d_out * p.h_out * p.w_out
     return (p.c_in if call.transposed else p.c_out) // p.groups * p.k_d * p.k_h * p.k_w
+
+
+def _runs_over_nothing(explanation: Explanation) -> str:
+    """Why a sum has no terms: what it runs over is empty."""
+    p = explanation.call.problem
+    if explanation.gradient == "grad_weight" and not p.n:
+        return "the batch is empty"
+    return f"{explanation.name('grad_output')} is empty"
 
 
 def _product_lines(explanation: Explanation) -> list[str]:

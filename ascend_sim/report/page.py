@@ -202,7 +202,7 @@ def _bottleneck(
 
 
 def _what_if_table(kernels: Sequence[Mapping[str, Any]], outcomes: Sequence[Outcome]) -> str:
-    order = sorted(range(len(kernels)), key=lambda i: -kernels[i]["task_us"])[:5]
+    order = sorted(range(len(kernels)), key=lambda i: -kernels[i]["task_us"])[:4]
     rows = [
         [
             escape(one.words),
@@ -246,20 +246,20 @@ def _kernels(kernels: Sequence[Mapping[str, Any]], total: float) -> str:
         rows.append(
             [
                 f"{index + 1} {escape(kernel['name'])}",
-                escape(kernel["op_type"]),
-                f"{kernel['core_type']} x {kernel['block_dim']}",
                 f"{kernel['task_us']:.2f}",
                 f"{100 * share:.1f} %",
                 f"{pipe} {100 * busy:.1f} %" if pipe else "-",
                 f"{escape(stall['cause'])} {100 * stall['share']:.1f} %" if stall else "none",
                 f"{100 * kernel['cube_efficiency']:.1f} %" if "cube_efficiency" in kernel else "-",
+                f"{kernel['core_type']} x {kernel['block_dim']}",
+                escape(kernel["op_type"]),
                 escape(kernel["tiling_source"] or "-"),
             ]
         )
         marks.append(f'data-kernel="{index}" style="--part: {100 * share:.1f}%"')
-    head = ["kernel", "op_type", "cores", ">us", ">share", "busiest pipe", "main stall", ">of the cube", "tiling"]
+    head = ["kernel", ">us", ">share", "busiest pipe", "main stall", ">of the cube", "cores", "op_type", "tiling"]
     caption = "In launch order; a click shows the kernel below. Of the cube: ideal cube time over the longest core's."
-    return "<h2>Kernels</h2>\n" + table(head, rows, caption=caption, marks=marks, bar=4, identity="kernels")
+    return "<h2>Kernels</h2>\n" + table(head, rows, caption=caption, marks=marks, bar=2, identity="kernels")
 
 
 def _rooflines(recording: Recording, report: Mapping[str, Any], figures: _Figures) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ascend_sim.errors import SimError
 from ascend_sim.report.accuracy import check_plot
 from ascend_sim.report.files import atomic_write
 from ascend_sim.search.search import Outcome, Result, State
@@ -86,16 +88,39 @@ def best_fields(outcomes: Sequence[Outcome]) -> dict[str, dict[str, int]]:
     return {outcome.kernel.name: dict(outcome.best["fields"]) for outcome in outcomes}
 
 
-def write_best(path: Path, outcomes: Sequence[Outcome]) -> None:
-    """Write `best_fields` as YAML."""
+def write_best(path: Path, outcomes: Sequence[Outcome]) -> Path | None:
+    """Write `best_fields` as YAML. What stood at `path` with other tilings is kept under the path that is returned."""
+    call = outcomes[0].kernel.call
+    shapes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in call.inputs.items())
     lines = [
-        f"# Best tilings found for {outcomes[0].kernel.chip.name}; for: ascend-sim run CASE --tiling {path.name}\n"
+        f"# Best tilings found for {outcomes[0].kernel.chip.name}; ascend-sim run CASE --tiling FILE takes this file\n",
+        f"# {call.operator}: {shapes}, computed in {call.compute_dtype}\n",
     ]
     for outcome in outcomes:
         lines.append(f"# {outcome.kernel.name}: {outcome.best['cycles']:,} cycles ({outcome.sentence})\n")
-    text = "".join(lines) + yaml.safe_dump(best_fields(outcomes), sort_keys=False)
+    fields = best_fields(outcomes)
+    kept = _keep(path) if path.exists() and _fields_in(path) != fields else None
     with atomic_write(path) as file:
-        file.write(text.encode())
+        file.write(("".join(lines) + yaml.safe_dump(fields, sort_keys=False)).encode())
+    return kept
+
+
+def _fields_in(path: Path) -> Any:
+    """What a YAML file says; None for anything else."""
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return None
+
+
+def _keep(path: Path) -> Path:
+    """Give a file the first free name: best-1.yaml, best-2.yaml ... beside it."""
+    names = (path.with_stem(f"{path.stem}-{number}") for number in count(1))
+    kept = next(name for name in names if not name.exists())
+    try:
+        return path.rename(kept)
+    except OSError as error:
+        raise SimError(f"cannot rename {path} to {kept}: {error.strerror or error}") from None
 
 
 def compare_chips(outcomes: Sequence[Outcome], console: Console) -> None:

@@ -15,7 +15,7 @@ from ascend_sim.engine.timeline import CAUSES, ProgramRun
 from ascend_sim.isa.base import CROSS_WAIT, PIPE_INDEX, PIPES, TRANSFER, WAIT
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.report.counts import bytes_of
-from ascend_sim.report.figures import COLORS, LEGEND, NOTHING, SLICES, TIME_MARGIN, Figure, new_figure, origin_of
+from ascend_sim.report.figures import COLORS, EDGE, LEGEND, NOTHING, SLICES, TIME_MARGIN, Figure, new_figure, origin_of
 from ascend_sim.runtime import Recording
 
 WINDOW_ROWS = 300
@@ -64,7 +64,7 @@ def timeline_figure(recording: Recording, run: ProgramRun, path: Sequence[Step],
             figure.add_bar(
                 y=[name] * len(of_pipe), base=us(run.start[of_pipe]),
                 x=np.round((run.end - run.start)[of_pipe] / chip.clock.cube_mhz, 5), orientation="h", name=name, width=0.62,
-                marker={"color": COLORS[name], "line": {"width": 0.5, "color": "#ffffff"}},
+                marker={"color": COLORS[name], "line": {"width": 0.5, "color": EDGE}},
                 text=[_hover(run, row, names, row in critical) for row in of_pipe.tolist()], textposition="none",
                 hovertemplate="%{text}<extra></extra>",
             )  # fmt: skip

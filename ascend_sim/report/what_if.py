@@ -127,7 +127,7 @@ def changes(chip: ChipSpec) -> list[Change]:
                lambda c: _with(c, scalar={"issue_cycles": issue // 2})),
         Change("flag", f"flags in {flag // 2} cycles in place of {flag}",
                lambda c: _with(c, sync={"flag_latency": flag // 2})),
-        Change("launch", "half the launch overhead", _launch),
+        Change("launch", "half the overhead of launches and core starts", _launch),
     ]  # fmt: skip
     missing = {"MTE1", "MTE2", "MTE3", "FIX", "V"} - set(chip.pipes)
     return [change for change in found if change.key not in missing]

@@ -84,12 +84,14 @@ def run_searches(
     return outcomes
 
 
-def write_best(outcomes: Sequence[Outcome], out: Path) -> list[Path]:
-    """best.yaml for one chip, best-CHIP.yaml for each of several; returns what was written."""
+def write_best(outcomes: Sequence[Outcome], out: Path) -> dict[Path, Path | None]:
+    """best.yaml for one chip, best-CHIP.yaml for each of several.
+
+    Returns what was written, each with the new name of the file that stood there with other tilings, if one did.
+    """
     chips = list(dict.fromkeys(outcome.kernel.chip.name for outcome in outcomes))
-    written = []
+    written = {}
     for chip in chips:
         path = out / ("best.yaml" if len(chips) == 1 else f"best-{chip}.yaml")
-        pages.write_best(path, [outcome for outcome in outcomes if outcome.kernel.chip.name == chip])
-        written.append(path)
+        written[path] = pages.write_best(path, [outcome for outcome in outcomes if outcome.kernel.chip.name == chip])
     return written
