@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 from ascend_sim.explain import Explanation, explain
+from ascend_sim.ops.case import ConvolutionBackwardCase
+from ascend_sim.report.explain import real_products
 from ascend_sim.report.explain_html import explain_data, explain_html
 
 TILING = {"grad_input": {"baseK": 48}}
@@ -150,6 +152,23 @@ def test_a_row_of_the_sums_a_key_and_a_part_can_be_chosen(browser: Any, split: E
     browser.find_element("tag name", "body").send_keys(Keys.ARROW_RIGHT)
     assert text(browser, "count") != before
     assert browser.get_log("browser") == []
+
+
+def test_it_opens_where_the_first_numbers_meet(browser: Any, tmp_path: Path) -> None:
+    """With much padding the first parts of a sum, and the first mmads of others, multiply zeros alone."""
+    case = ConvolutionBackwardCase.model_validate({
+        "operator": "convolution_backward", "input": {"shape": [1, 3, 4, 4], "dtype": "float16"},
+        "weight": {"shape": [2, 3, 3, 3]}, "padding": [17, 17],
+    })  # fmt: skip
+    found = explain(case, weight=(0, 0, 0, 0), tiling={"grad_weight": {"baseK": 16}}, tiles=True)
+    counts = [[len(real_products(mmad)) for mmad in part.mmads] for part in found.parts]
+    part = next(number for number, each in enumerate(counts) if any(each))
+    mmad = next(number for number, each in enumerate(counts[part]) if each)
+    assert part > 0 and mmad > 0
+    opened(browser, found, tmp_path)
+    assert browser.find_element("id", "part").get_property("selectedIndex") == part
+    assert f"mmad {mmad} of" in text(browser, "now")
+    assert count(browser, "#left rect.lit") > 0
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

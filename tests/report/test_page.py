@@ -208,8 +208,12 @@ def test_hovering_tells_the_instruction(browser: Any) -> None:
     section.find_element("css selector", 'button[data-window="start"]').click()
     plot = section.find_element("css selector", '.figure[data-zoom="yes"]')
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", plot)
-    boxes = [one for one in plot.find_elements("css selector", ".bars path") if one.size["height"] > 20]
-    widest = max(boxes, key=lambda one: one.size["width"] if one.size["width"] < 300 else 0)
+    widest = browser.execute_script(
+        "const found = [...arguments[0].querySelectorAll('.bars path')].map(path => [path, path.getBoundingClientRect()]);"
+        "const boxes = found.filter(([_, box]) => box.height > 20 && box.width < 300);"
+        "return boxes.reduce((a, b) => b[1].width > a[1].width ? b : a)[0]",
+        plot,
+    )
     ActionChains(browser).move_to_element_with_offset(widest, 3, 9).perform()
     told = wait_for(browser, "document.querySelector('.hovertext')?.textContent")
     assert "cycles" in told and "retires" in told and "row" in told

@@ -33,6 +33,21 @@ def test_the_best_can_be_run(tmp_path: Path) -> None:
     assert {name: kernel["tiling"][name] for name in best["grad_input"]} == best["grad_input"]
 
 
+def test_no_best_is_lost_when_another_search_ends_in_the_same_folder(tmp_path: Path) -> None:
+    path, kept = tmp_path / "best.yaml", [tmp_path / "best-1.yaml", tmp_path / "best-2.yaml"]
+    tile(*QUICK, "--out", str(tmp_path))
+    first = path.read_text()
+    _, _, said = tile(*QUICK, "--out", str(tmp_path))
+    assert path.read_text() == first and "held other" not in said and not kept[0].exists()
+    for number, other in enumerate((["--chip", "ascend910a"], ["--field", "grad_input.baseM=32"])):
+        before = path.read_text()
+        code, _, said = tile(*QUICK, *other, "--out", str(tmp_path))
+        assert code == 0
+        assert f"{path} held other tilings; they are in {kept[number]} now" in said
+        assert kept[number].read_text() == before != path.read_text()
+    assert kept[0].read_text() == first
+
+
 def test_chips_side_by_side_as_json(tmp_path: Path) -> None:
     code, text, _ = tile(*QUICK, "--chip", "ascend910b3,ascend910b4", "--json", "--top", "1", "--out", str(tmp_path))
     assert code == 0
