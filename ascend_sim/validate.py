@@ -28,6 +28,7 @@ from ascend_sim.chip.files import is_path, read_layers
 from ascend_sim.engine.engine import Engine, Progress
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.memory.gm import Allocation
+from ascend_sim.microbench import STREAMS, Stream, VectorAdd, measure, transfer_cycles
 from ascend_sim.numerics import canonical, numpy_dtype
 from ascend_sim.ops.arguments import ConvBackwardCall, TensorArg
 from ascend_sim.ops.convolution_backward import accept, make_plan
@@ -43,6 +44,7 @@ from ascend_sim.runtime import Device, Task
 from ascend_sim.workers import spread
 
 __all__ = [
+    "MICROBENCHMARKS",
     "PIPES",
     "Comparison",
     "Kernel",
@@ -79,6 +81,8 @@ _TRANSPOSED = ("trans_a", "trans_b")
 _MATMUL_TILING = {"block_dim": "usedCoreNum"} | {
     name: name for name in ("baseM", "baseN", "baseK", "singleCoreM", "singleCoreN")
 }
+MICROBENCHMARKS = ("DataCopyStream", "DataCopy", "VectorAdd")
+"""Small programs of `ascend_sim.microbench`; `duration_us` of such a row is the time of its `quantity`."""
 LONG = 2**38
 """Multiply-accumulates above which a row takes minutes: such rows run only when asked for."""
 
@@ -90,12 +94,19 @@ SIZES: Mapping[str, Sequence[str]] = {
     "Cast": ("N",),
     "MemSet": ("Co", "Ci", "kh", "kw"),
     **dict.fromkeys(MATMULS, ("M", "N", "K")),
+    "DataCopyStream": ("M", "N", "tile_m", "tile_n", "block_dim"),
+    "DataCopy": ("nbytes",),
+    "VectorAdd": ("M", "N", "tile_n", "block_dim"),
 }
 """Operators that can be compared, with the columns that give their size (TransData: of a feature map or of a filter)."""
 
-_LABELS = ("dtype_out", "format_in", "format_out")
-_COLUMNS = tuple(dict.fromkeys((*_CONV, *_FEATURE, *_FILTER, "M", "K", "batch", *_TRANSPOSED, *_MATMUL_TILING)))
-_FROM_ZERO = ("pad_h_total", "pad_w_total", *_TRANSPOSED)
+_LABELS = ("dtype_out", "format_in", "format_out", "path", "quantity")
+_PROGRAM = ("tile_m", "tile_n", "splits", "repeats", "buffers", "bypass", "nbytes")
+_COLUMNS = tuple(
+    dict.fromkeys((*_CONV, *_FEATURE, *_FILTER, "M", "K", "batch", *_TRANSPOSED, *_MATMUL_TILING, *_PROGRAM))
+)
+_FLAGS = (*_TRANSPOSED, "bypass")
+_FROM_ZERO = ("pad_h_total", "pad_w_total", *_FLAGS)
 _CUBE_DTYPES = {"hf32": ("float32", 3), "fp32": ("float32", 0), "fp16": ("float16", 0), "bf16": ("bfloat16", 0)}
 
 
@@ -271,7 +282,7 @@ def _row(where: str, cells: Mapping[str, str], l2: str) -> Row:
     op_type = text.get("op_type", "")
     unlike = _unlike(op_type, text.get("fused", ""))
     sizes = {name: _whole(where, name, text[name], name in _FROM_ZERO) for name in _COLUMNS if text.get(name)}
-    for name in _TRANSPOSED:
+    for name in _FLAGS:
         if sizes.get(name, 0) > 1:
             raise ConfigError(f"{where}: {name}: {text[name]!r} given; allowed: 0, 1")
     labels = {name: text[name] for name in _LABELS if text.get(name)}
@@ -329,6 +340,8 @@ def _require_sizes(where: str, op_type: str, sizes: Mapping[str, int], labels: M
     missing = [name for name in needed if name not in sizes]
     if missing:
         raise ConfigError(f"{where}: {', '.join(missing)} missing; {op_type} needs {', '.join(needed)}")
+    if op_type in MICROBENCHMARKS:
+        _require_quantity(where, op_type, labels)
     if op_type == "Cast" and not labels.get("dtype_out"):
         raise ConfigError(f"{where}: dtype_out missing; Cast needs N, dtype and dtype_out")
     if op_type in GRADIENTS:
@@ -340,6 +353,20 @@ def _require_sizes(where: str, op_type: str, sizes: Mapping[str, int], labels: M
                 raise ConfigError(
                     f"{where}: {axis.upper()}o: {given} given; input, kernel, stride and padding give {follows}"
                 )
+
+
+QUANTITIES = {"DataCopyStream": ("mte2", "core"), "DataCopy": ("transfer",), "VectorAdd": ("task",)}
+"""What `duration_us` of a small program is the time of."""
+
+
+def _require_quantity(where: str, op_type: str, labels: Mapping[str, str]) -> None:
+    allowed = QUANTITIES[op_type]
+    if labels.get("quantity", allowed[0]) not in allowed:
+        raise ConfigError(
+            f"{where}: quantity: {labels['quantity']!r} given; allowed for {op_type}: {', '.join(allowed)}"
+        )
+    if op_type != "VectorAdd" and not labels.get("path"):
+        raise ConfigError(f"{where}: path missing; {op_type} needs one")
 
 
 def _whole(where: str, name: str, text: str, zero: bool) -> int:
@@ -401,6 +428,8 @@ def simulate(kernel: Kernel) -> Prediction:
     """
     try:
         chip = load_chip(kernel.chip)
+        if kernel.op_type in ("DataCopyStream", "DataCopy"):
+            return Prediction(_copy_us(kernel, chip))
         device = Device(chip, with_values=False)
         task, inputs = _launch(kernel, chip, device)
         if kernel.l2 == "warm":
@@ -414,12 +443,44 @@ def simulate(kernel: Kernel) -> Prediction:
     return Prediction(figures["task_us"], figures["core_us"], pipes)
 
 
+def stream_of(kernel: Kernel) -> Stream:
+    """The stream of a row."""
+    return Stream(
+        STREAMS[kernel.label("path")], (kernel["tile_m"], kernel["tile_n"]), kernel["M"], kernel["N"],
+        splits=kernel.get("splits", 1), repeats=kernel.get("repeats", 1),
+    )  # fmt: skip
+
+
+def _copy_us(kernel: Kernel, chip: ChipSpec) -> float:
+    """Time in us of a stream, as its source counts it, or of one transfer."""
+    path = kernel.label("path")
+    if kernel.op_type == "DataCopy":
+        return chip.us(transfer_cycles(chip, path, kernel["nbytes"]))
+    if path not in STREAMS:
+        raise SimError(f"path {path!r}: allowed for DataCopyStream: {', '.join(STREAMS)}")
+    stream = stream_of(kernel)
+    cores = stream.cores(chip)
+    if kernel["block_dim"] != cores:
+        raise SimError(
+            f"block_dim {kernel['block_dim']}: a stream is read by all {cores} {stream.core_kind} of {chip.name}"
+        )
+    if kernel.label("quantity") == "core":
+        return measure(chip, stream).core_us
+    return stream.useful_bytes / measure(chip, stream.shortened(cores)).by_mte2 / 1e6
+
+
 def _launch(kernel: Kernel, chip: ChipSpec, device: Device) -> tuple[Task, list[Allocation]]:
     """The task of a row, and its inputs."""
     if kernel.op_type in GRADIENTS:
         return _cube_launch(kernel, chip, device)
     if kernel.op_type in MATMULS:
         return _matmul_launch(kernel, chip, device)
+    if kernel.op_type == "VectorAdd":
+        add = VectorAdd(
+            kernel["M"] * kernel["N"], kernel["tile_n"], kernel["block_dim"], kernel.get("buffers", 1),
+            bool(kernel.get("bypass", 0)),
+        )  # fmt: skip
+        return add.task(chip, device), []
     for dtype in filter(None, (kernel.dtype, kernel.label("dtype_out"))):
         try:
             canonical(dtype)

@@ -238,7 +238,8 @@ class Traffic:
         lines = shape.at(first)
         if access.direction == "read":
             tails = shape.tails if self.refetch_tail else _NO_LINES
-            fetched, victims, stamps = self.l2.read(lines, tails)
+            past = tails if access.kept else np.arange(len(shape.lines))
+            fetched, victims, stamps = self.l2.read(lines, past)
             if len(stamps):
                 self._await_fills(transfer, stamps, now)
         elif access.direction == "write":

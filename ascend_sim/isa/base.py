@@ -46,12 +46,14 @@ class Cost:
 class GmAccess:
     """The GM side of a transfer: which operand, its direction and the most the core's port moves.
 
-    `rate` is bytes per cycle of the port; `region` the bytes; "atomic" reads and writes its bytes in the L2.
+    `rate` is bytes per cycle of the port; `region` the bytes; "atomic" reads and writes its bytes in the L2. A read that is
+    not `kept` goes past the L2 and leaves no lines there.
     """
 
     direction: str
     region: Region
     rate: float
+    kept: bool = True
 
 
 @dataclass(frozen=True, slots=True)

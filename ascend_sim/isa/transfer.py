@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,17 @@ class DataCopy(Instruction):
 
     def path(self) -> str:
         return f"{self.source}->{self.destination}"
+
+
+@dataclass(frozen=True)
+class DataCopyPastL2(DataCopy):
+    """A copy out of GM that leaves no lines in the L2 (asc-devkit, CacheMode)."""
+
+    name = "data_copy_past_l2"
+
+    def gm_access(self, chip: ChipSpec) -> GmAccess | None:
+        access = super().gm_access(chip)
+        return access and replace(access, kept=False)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from ascend_sim.isa.sync import (
     WaitFlag,
     cross_name,
 )
-from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, Fill
+from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPastL2, Fill
 from ascend_sim.isa.vector import Duplicate, ReduceRows, TransposeBlocks, VectorBinary, VectorCast
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
@@ -210,10 +210,11 @@ class KernelBuilder:
 
     def data_copy(
         self, source: str, destination: str, dst: int, src: int, row_bytes: int, rows: int = 1,
-        src_stride: int = 0, dst_stride: int = 0, atomic_add: str = "", operand: str = "",
+        src_stride: int = 0, dst_stride: int = 0, atomic_add: str = "", operand: str = "", l2_bypass: bool = False,
     ) -> None:  # fmt: skip
-        """Rows of bytes from one space to another; see `DataCopy`."""
-        key = (DataCopy, source, destination, row_bytes, rows, src_stride, dst_stride, atomic_add, operand)
+        """Rows of bytes from one space to another; see `DataCopy`, and `DataCopyPastL2` for a read with `l2_bypass`."""
+        opcode = DataCopyPastL2 if l2_bypass else DataCopy
+        key = (opcode, source, destination, row_bytes, rows, src_stride, dst_stride, atomic_add, operand)
         self._emit(key, dst, src)
 
     def data_copy_nd2nz(

@@ -19,7 +19,7 @@ from rich.table import Table
 from ascend_sim.errors import SimError
 from ascend_sim.instruction_points import ComparedPoint
 from ascend_sim.report.files import atomic_write
-from ascend_sim.validate import PIPES, Comparison, unknown_operator
+from ascend_sim.validate import MICROBENCHMARKS, PIPES, Comparison, unknown_operator
 
 FAR = 0.75
 """Precision of a published point, 1 - abs(error), below which it counts as far off."""
@@ -30,12 +30,16 @@ FEW = 3
 
 @dataclass(frozen=True)
 class Errors:
-    """Relative errors of one quantity over `rows` rows, in percent: mean and median of their size, and their mean (bias)."""
+    """Relative errors of one quantity over `rows` rows, in percent: mean and median of their size, their mean (bias).
+
+    `worst` is the one of the largest size, with its sign.
+    """
 
     rows: int
     mean: float
     median: float
     bias: float
+    worst: float
 
     @classmethod
     def of(cls, pairs: Sequence[tuple[float, float]]) -> Errors | None:
@@ -44,7 +48,7 @@ class Errors:
         if not errors:
             return None
         sizes = [abs(error) for error in errors]
-        return cls(len(errors), fmean(sizes), median(sizes), fmean(errors))
+        return cls(len(errors), fmean(sizes), median(sizes), fmean(errors), max(errors, key=abs))
 
 
 @dataclass(frozen=True)
@@ -80,9 +84,12 @@ def _ranks(values: Sequence[float]) -> np.ndarray[Any, Any]:
     return (last - (counts - 1) / 2)[inverse]
 
 
-def group_by(
-    compared: Sequence[Comparison], label: Callable[[Comparison], str] = lambda one: one.row.series
-) -> list[Group]:
+def series_of(one: Comparison) -> str:
+    """What keeps rows of one operator apart: the path of a small program, and the row's series."""
+    return ", ".join(filter(None, (one.row.kernel.label("path"), one.row.series)))
+
+
+def group_by(compared: Sequence[Comparison], label: Callable[[Comparison], str] = series_of) -> list[Group]:
     """One Group for every chip, op_type and `label`, in the order of the rows' chips and operators."""
     parts: dict[tuple[str, str, str], list[Comparison]] = {}
     for one in compared:
@@ -126,7 +133,7 @@ def table_rows(groups: Sequence[Group]) -> list[tuple[str, ...]]:
     """The figures of every group that has any, as text under `_HEADS`."""
     rows: list[tuple[str, ...]] = []
     for group in groups:
-        if group.task is None:
+        if group.task is None or group.op_type in MICROBENCHMARKS:
             continue
         pipes = ", ".join(f"{pipe} {e.mean:.0f} ({e.bias:+.0f})" for pipe, e in group.pipes.items())
         task, core = group.task, group.core
@@ -140,6 +147,36 @@ def table_rows(groups: Sequence[Group]) -> list[tuple[str, ...]]:
 
 def _name(group: Group) -> str:
     return f"{group.op_type}, {group.series}" if group.series else group.op_type
+
+
+_PROGRAM_HEADS = ("chip", "program", "rows", "median %", "worst %", "bias %")
+
+
+def program_rows(groups: Sequence[Group]) -> list[tuple[str, ...]]:
+    """The figures of small programs as text under `_PROGRAM_HEADS`."""
+    return [
+        (
+            group.chip, _name(group), str(group.task.rows), f"{group.task.median:.1f}", f"{group.task.worst:+.1f}",
+            f"{group.task.bias:+.1f}",
+        )
+        for group in groups
+        if group.op_type in MICROBENCHMARKS and group.task is not None
+    ]  # fmt: skip
+
+
+def blind(compared: Sequence[Comparison]) -> Errors | None:
+    """Errors of the small programs that set no cost and that no other source contradicts."""
+    return Errors.of([
+        (one.prediction.task_us, one.row.duration_us)
+        for one in compared
+        if one.row.kernel.op_type in MICROBENCHMARKS and not one.row.series and not one.prediction.skipped
+    ])  # fmt: skip
+
+
+def blind_line(errors: Errors) -> str:
+    """`blind` in words."""
+    rows = "program that sets" if errors.rows == 1 else "programs that set"
+    return f"{errors.rows} small {rows} no cost: median error {errors.median:.1f} %, worst {errors.worst:+.1f} %"
 
 
 def skipped_lines(groups: Sequence[Group]) -> list[str]:
@@ -173,14 +210,24 @@ def assumed_lines(compared: Sequence[Comparison]) -> list[str]:
 def render(compared: Sequence[Comparison], console: Console) -> None:
     """Print the figures of every chip and operator, and what was skipped."""
     groups = group_by(compared)
-    table = Table(title="Task time, predicted against measured", title_justify="left")
-    for number, head in enumerate(_HEADS):
-        table.add_column(head, justify="right" if 2 <= number <= 8 else "left")
-    for row in table_rows(groups):
-        table.add_row(*row)
-    console.print(table)
+    _print("Task time, predicted against measured", _HEADS, table_rows(groups), console)
+    _print("Small programs, predicted against measured", _PROGRAM_HEADS, program_rows(groups), console)
+    errors = blind(compared)
+    if errors is not None:
+        console.print(blind_line(errors), highlight=False)
     for line in (*skipped_lines(groups), *assumed_lines(compared)):
         console.print(line, highlight=False, markup=False)
+
+
+def _print(title: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]], console: Console) -> None:
+    if not rows:
+        return
+    table = Table(title=title, title_justify="left")
+    for number, head in enumerate(heads):
+        table.add_column(head, justify="right" if 2 <= number <= 8 else "left")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
 
 
 @dataclass(frozen=True)
@@ -220,8 +267,17 @@ def points_text(groups: Sequence[PointGroup]) -> list[str]:
 
 def markdown(groups: Sequence[Group]) -> str:
     """The same table for a page."""
-    lines = ["| " + " | ".join(_HEADS) + " |", "|" + "---|" * len(_HEADS)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in table_rows(groups))])
+    return _markdown(_HEADS, table_rows(groups))
+
+
+def programs_markdown(groups: Sequence[Group]) -> str:
+    """The table of small programs for a page."""
+    return _markdown(_PROGRAM_HEADS, program_rows(groups))
+
+
+def _markdown(heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
 def to_dict(compared: Sequence[Comparison]) -> dict[str, Any]:
@@ -238,7 +294,9 @@ def _plain(group: Group) -> dict[str, Any]:
     def errors(of: Errors | None) -> dict[str, Any] | None:
         if of is None:
             return None
-        return {"rows": of.rows, "mean_pct": of.mean, "median_pct": of.median, "bias_pct": of.bias}
+        return {
+            "rows": of.rows, "mean_pct": of.mean, "median_pct": of.median, "bias_pct": of.bias, "worst_pct": of.worst,
+        }  # fmt: skip
 
     return {
         "chip": group.chip, "op_type": group.op_type, "series": group.series, "kernels": group.kernels,

@@ -3,53 +3,76 @@
 Usage: python tools/bench/bandwidth.py [spread in us ...]
 
 The spread is how far apart the first and the last block are dispatched (default: the chip's); more than one prints the
-streams once for each.
+streams once for each. The rows are those of configs/measurements/microbench.csv.
 """
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "engine"))
-
-from streams import (
-    CURVES,
-    HITS,
-    ROWS,
-    hit_bandwidth,
-    matmul_loop,
-    single_transfer,
-)
+from collections.abc import Iterable
 
 from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.microbench import matmul_loop, measure, single_transfer
+from ascend_sim.validate import Row, shipped_rows, stream_of
+
+ALL_CORES_HITS = {"UB": 6.02, "L1 nd2nz": 5.04}
+"""TB/s of the L2 hits in "in 4 parts, each x 4": 3/4 of the bytes over its time less 1/4 of that of "whole matrix x 4"
+[derived]."""
+CURVES = ("GM->L1", "UB->GM", "L0C->GM")
+POWERS = tuple(1024 << power for power in range(10))
 
 
-def print_streams(chip: ChipSpec, spread_us: float | None) -> None:
+def name_of(row: Row) -> str:
+    """A stream in words."""
+    kernel = row.kernel
+    prefix = "UB" if kernel.label("path") == "GM->UB" else "L1 nd2nz"
+    if kernel.get("repeats", 1) > 1:
+        parts = kernel.get("splits", 1)
+        return f"{prefix}, in {parts} parts, each x 4" if parts > 1 else f"{prefix}, whole matrix x 4"
+    size = 2 * kernel["tile_n"]
+    row_bytes = f"{size // 1024} KB" if size >= 1024 else f"{size} B"
+    return f"{prefix}, {kernel['tile_m']} x {row_bytes}" + (", unaligned" if kernel["N"] % 2 else "")
+
+
+def bandwidth(row: Row, us: float) -> float:
+    """TB/s (1e12) of useful bytes."""
+    return stream_of(row.kernel).useful_bytes / us / 1e6
+
+
+def hit_bandwidth(whole: float, parts: float) -> float:
+    """TB/s of L2 hits from the two bandwidths, by the derivation of `ALL_CORES_HITS`."""
+    return 0.75 / (1 / parts - 0.25 / whole)
+
+
+def print_streams(chip: ChipSpec, rows: Iterable[Row], spread_us: float | None) -> None:
     """The rows of the data_copy sample, TB/s of useful bytes."""
     dispatch = "as the chip says" if spread_us is None else f"within {spread_us:g} us"
     print(f"{chip.name}, cold L2, blocks dispatched {dispatch:20s} measured  simulated  ratio  sets")
     found = {}
-    for row in ROWS:
-        value = found[row.name] = row.simulated(chip, spread_us)
-        print(f"{row.name:48s} {row.measured:9.3f} {value:10.3f} {value / row.measured:6.3f}  {row.sets}")
-    for destination, prefix in (("UB", "UB"), ("L1", "L1 nd2nz")):
+    for row in rows:
+        stream = stream_of(row.kernel)
+        run = measure(chip, stream.shortened(stream.cores(chip)), spread_us)
+        value = run.by_core if row.kernel.label("quantity") == "core" else run.by_mte2
+        measured = bandwidth(row, row.duration_us)
+        found[name_of(row)] = value
+        print(f"{name_of(row):48s} {measured:9.3f} {value:10.3f} {value / measured:6.3f}  {row.cells['sets']}")
+    for prefix, measured in ALL_CORES_HITS.items():
         value = hit_bandwidth(found[f"{prefix}, whole matrix x 4"], found[f"{prefix}, in 4 parts, each x 4"])
-        measured = HITS[destination]
         name = f"{prefix}, L2 hits derived from the two rows"
         print(f"{name:48s} {measured:9.3f} {value:10.3f} {value / measured:6.3f}")
     print()
 
 
-def print_transfers(chip: ChipSpec) -> None:
+def print_transfers(chip: ChipSpec, rows: Iterable[Row]) -> None:
     """The msKPP curves, cycles of one transfer with nothing else under way."""
     print(
         f"{'path':10s} {'KiB':>4s} {'measured':>9s} {'to retirement':>14s} {'ratio':>6s} {'occupancy':>10s} {'ratio':>6s}"
     )
-    for path, curve in CURVES.items():
-        for kib, cycles in curve.items():
-            occupied, whole = single_transfer(chip, path, kib)
-            print(f"{path:10s} {kib:4d} {cycles:9.1f} {whole:14d} {whole / cycles:6.2f} ", end="")
+    for row in rows:
+        path, nbytes, cycles = row.kernel.label("path"), row.kernel["nbytes"], float(row.cells["cycles"])
+        if path in CURVES and nbytes in POWERS:
+            occupied, whole = single_transfer(chip, path, nbytes)
+            print(f"{path:10s} {nbytes // 1024:4d} {cycles:9.1f} {whole:14d} {whole / cycles:6.2f} ", end="")
             print(f"{occupied:10d} {occupied / cycles:6.2f}")
     print()
 
@@ -57,9 +80,11 @@ def print_transfers(chip: ChipSpec) -> None:
 def main() -> None:
     """Print every table."""
     chip = load_chip("ascend910b1")
+    rows = [row for row in shipped_rows() if row.kernel.chip == chip.name]
+    streams = [row for row in rows if row.kernel.op_type == "DataCopyStream"]
     for spread_us in [float(text) for text in sys.argv[1:]] or [None]:
-        print_streams(chip, spread_us)
-    print_transfers(chip)
+        print_streams(chip, streams, spread_us)
+    print_transfers(chip, [row for row in rows if row.kernel.op_type == "DataCopy"])
     loop = matmul_loop(chip, 200)
     print(
         f"matmul step, cycles: M busy {loop.m_busy:.1f} (measured 522.0), MTE1 busy {loop.mte1_busy:.1f} (430), ",
