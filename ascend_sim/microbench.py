@@ -246,8 +246,8 @@ def single_transfer(chip: ChipSpec, path: str, nbytes: int) -> tuple[int, int]:
                 raise SimError(f"{nbytes} bytes: a fractal has 512")
             k.load_data_2d(destination, 0, 0, HALF, fractals)
         else:
-            ends = [gm_operand(0, 0) if place == "GM" else 0 for place in (destination, source)]
-            k.data_copy(source, destination, *ends, nbytes)
+            target, origin = (gm_operand(0, 0) if place == "GM" else 0 for place in (destination, source))
+            k.data_copy(source, destination, target, origin, nbytes)
 
     run = _run_alone(chip, "AIV" if "UB" in (source, destination) else "AIC", build, 1)
     return int(run.end[-1] - run.start[-1]), int(run.retire[-1] - run.start[-1])
