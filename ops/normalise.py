@@ -66,7 +66,7 @@ def normalise(call: ConvBackwardCall | ConvTbcCall, *, batch_on_width: bool = Fa
 
     `batch_on_width` is the layout of TBC on dav-3510 in ops-nn e5c3fa93: T on H and B on W with a kernel of 1;
     otherwise B is the batch and T stands on W. AclnnError 561103 where shapes do not fit each other, 161001 for a null
-    tensor.
+    tensor. An empty call of conv backward convolves nothing; the library accepts some whose sizes do not fit.
     """
     if isinstance(call, ConvTbcCall):
         return _normalise_tbc(call, batch_on_width)
@@ -83,20 +83,22 @@ def normalise(call: ConvBackwardCall | ConvTbcCall, *, batch_on_width: bool = Fa
         raise _misfit(
             f"ranks {x.rank}, {y.rank}, {weight.rank} and attribute lengths {len(stride)}, {len(dilation)}, {len(pads)}"
         )
-    if x.shape[0] != y.shape[0]:
+    empty = any(tensor.is_empty for tensor in (x, y, weight))
+    if x.shape[0] != y.shape[0] and not empty:
         raise _misfit(f"gradOutput has batch {grad_output.shape[0]}, input {input.shape[0]}")
-    if y.shape[1] != weight.shape[0] or x.shape[1] != weight.shape[1] * call.groups:
+    if not empty and (y.shape[1] != weight.shape[0] or x.shape[1] != weight.shape[1] * call.groups):
         tensors = f"gradOutput {grad_output.shape}, input {input.shape}, weight {weight.shape}"
         raise _misfit(f"channels of {tensors}, groups {call.groups}")
     columns = zip(x.shape[2:], y.shape[2:], weight.shape[2:], stride, dilation, pads, strict=True)
     axes = [_Axis(xs, ys, ks, s, d, low, high) for xs, ys, ks, s, d, (low, high) in columns]
-    for axis in axes:
+    for axis in axes if not empty else ():
         _check_size(axis)
     names = ("D", "H", "W")[3 - spatial_rank :]
     if spatial_rank == 1 and not (call.transposed or call.groups == 1 or dilation[0] == _DILATION_WITH_L_ON_W):
         names = ("H",)
     by_name = dict(zip(names, axes, strict=True))
-    return _assemble(x.shape[0], x.shape[1], y.shape[1], by_name, call.groups, call.transposed, weight.rank)
+    batch = min(x.shape[0], y.shape[0])
+    return _assemble(batch, x.shape[1], y.shape[1], by_name, call.groups, call.transposed, weight.rank)
 
 
 def _normalise_tbc(call: ConvTbcCall, batch_on_width: bool) -> Normalised:

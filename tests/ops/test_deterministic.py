@@ -15,8 +15,10 @@ from pydantic import BaseModel
 
 import ascend_sim
 from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.ops.tiling.fields import STREAM_IMAGES, STREAM_ROWS
 
 FEW = settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+FEWER = settings(FEW, max_examples=3)
 MANY = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 WIDE, FP16 = ("ascend910b3", "ascend950pr_9589"), ("ascend910a", "ascend310p3")
 
@@ -62,7 +64,21 @@ class Problem:
         return rng.standard_normal(shape).astype(self.dtype)
 
 
-PROBLEMS = {
+@dataclass(frozen=True)
+class TbcProblem(Problem):
+    """Convolution over time: x is [B, C_in, T], weight [C_out, C_in, K]; the kernel slides over T."""
+
+    def run(self, chip: ChipSpec, mode: str) -> ascend_sim.Result:
+        (batch, c_in, steps), (c_out, _, kernel) = self.x, self.weight
+        rng = np.random.default_rng(0)
+        shapes = ((steps + 2 * self.padding - kernel + 1, batch, c_out), (steps, batch, c_in), (kernel, c_in, c_out))
+        return ascend_sim.conv_tbc_backward(
+            *(self.array(rng, shape) for shape in shapes), self.array(rng, (c_out,)), self.padding,
+            cube_math_type=self.cube_math_type, chip=chip, mode=mode, deterministic=True, conformance="library",
+        )  # fmt: skip
+
+
+PROBLEMS: dict[str, Problem] = {
     "1d": Problem((3, 5, 37), (7, 5, 3)),
     "1d grouped": Problem((2, 8, 21), (12, 2, 3), groups=4),
     "1d transposed": Problem((2, 6, 21), (5, 6, 3), stride=2, transposed=True),
@@ -85,6 +101,12 @@ PROBLEMS = {
     "3d fp32": Problem((1, 9, 3, 6, 6), (10, 9, 2, 3, 3), dtype=np.float32, cube_math_type=0, chips=WIDE),
     "3d grouped": Problem((1, 8, 3, 6, 6), (8, 2, 2, 3, 3), groups=4, chips=WIDE),
     "3d transposed": Problem((1, 9, 5, 7, 7), (10, 9, 3, 3, 3), stride=2, transposed=True, chips=WIDE),
+    "matmul, kernel over the map": Problem((5, 6, 4, 6), (7, 6, 4, 6), padding=0, chips=WIDE),
+    "matmul, patches": Problem((2, 5, 6, 6), (7, 5, 3, 3), stride=3, padding=0, mask=(True, False, True), chips=WIDE),
+    "matmul, pixels": Problem((1, 20, 9, 7), (18, 20, 1, 1), padding=0, chips=WIDE[1:]),
+    "tbc": TbcProblem((3, 17, 21), (18, 17, 3), views=True),
+    "tbc fp32": TbcProblem((2, 9, 14), (10, 9, 4), dtype=np.float32, cube_math_type=0, chips=WIDE),
+    "tbc matmul": TbcProblem((4, 9, 5), (10, 9, 5), padding=0, chips=WIDE[:1]),
     "bias alone": Problem((3, 5, 37, 7), (7, 5, 3, 3), mask=(False, False, True)),
 }
 CASES = [pytest.param(name, chip, id=f"{name}-{chip}") for name, one in PROBLEMS.items() for chip in one.chips]
@@ -129,9 +151,9 @@ def bits(result: ascend_sim.Result) -> dict[str, bytes]:
 def test_full_equals_functional_bit_for_bit(name: str, chip: str) -> None:
     full, functional = (PROBLEMS[name].run(load_chip(chip), mode) for mode in ("full", "functional"))
     assert bits(full) == bits(functional)
-    assert full.report.passed and set(full.gradients) == {"grad_input", "grad_weight", "grad_bias"} - (
-        {"grad_input", "grad_weight"} if name == "bias alone" else set()
-    )
+    names = ("grad_input", "grad_weight", "grad_bias")
+    wanted = {gradient for gradient, kept in zip(names, PROBLEMS[name].mask, strict=True) if kept}
+    assert full.report.passed and set(full.gradients) == wanted
 
 
 def check_any_timing(name: str, chip: str, seed: int) -> None:
@@ -149,6 +171,36 @@ def check_any_timing(name: str, chip: str, seed: int) -> None:
 @given(seed=st.integers(0, 2**32))
 def test_any_timing_gives_the_same_bits(name: str, chip: str, seed: int) -> None:
     check_any_timing(name, chip, seed)
+
+
+@pytest.mark.parametrize(
+    ("name", "chip"),
+    [
+        ("1d", "ascend950pr_9589"),  # StreamK by images
+        ("2d grouped", "ascend950pr_9589"),  # StreamK by rows, groups merged
+        ("3d transposed", "ascend950pr_9589"),
+        ("2d dilated", "ascend910a"),
+        ("matmul, kernel over the map", "ascend910b3"),
+        ("matmul, patches", "ascend910b3"),
+        ("matmul, pixels", "ascend950pr_9589"),
+        ("tbc", "ascend910a"),
+        ("tbc", "ascend950pr_9589"),
+    ],
+)
+@FEWER
+@given(seed=st.integers(0, 2**32))
+def test_any_timing_gives_the_same_bits_on_every_route(name: str, chip: str, seed: int) -> None:
+    check_any_timing(name, chip, seed)
+
+
+def test_the_950s_problems_share_their_sums() -> None:
+    """What the test above is for: StreamK by images and by rows, and a merged group."""
+    chip = load_chip("ascend950pr_9589")
+    kinds = {}
+    for name in ("1d", "2d grouped"):
+        kernels = PROBLEMS[name].run(chip, "full").report.to_dict()["kernels"]
+        kinds[name] = next(k["tiling"]["streamKType"] for k in kernels if k["name"] == "grad_weight")
+    assert kinds == {"1d": STREAM_IMAGES, "2d grouped": STREAM_ROWS}
 
 
 @pytest.mark.slow
