@@ -71,6 +71,16 @@ class AcceptedCall:
         """Whether there is nothing to convolve."""
         return any(tensor.is_empty for tensor in self.inputs.values())
 
+    def held_dtype(self, output: str) -> str:
+        """What a contiguous result is held in before it goes to the caller's tensor.
+
+        TBC of the released library keeps dInput and dWeight in the dtypes of input and weight, whatever the caller's
+        tensors have (ops-nn op_api of conv_tbc: stated).
+        """
+        if self.axes is None or self.conformance != "library" or output == "grad_bias":
+            return self.outputs[output].dtype
+        return self.inputs[output.removeprefix("grad_")].dtype
+
     @property
     def storage_dtype(self) -> str:
         """How values of the compute dtype lie in memory (hf32 is fp32 there)."""

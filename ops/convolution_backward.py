@@ -56,16 +56,23 @@ def accept(
 
 
 def make_plan(call: AcceptedCall, chip: ChipSpec) -> Plan:
-    """The kernels of an accepted call on this chip. Raises TilingError for the user's own tiling, AclnnError 561103 else."""
+    """The kernels of an accepted call on this chip.
+
+    Raises TilingError for the user's own tiling, else AclnnError 561103, for TBC under `library` 161001: there any failure
+    behind the checks comes back as a null pointer's status (ops-nn op_api of conv_tbc: stated).
+    """
+    status = Status.INNER_NULLPTR
+    if call.operator == "conv_tbc_backward" and call.conformance == "library":
+        status = Status.PARAM_NULLPTR
     try:
         plan = plan_call(call, chip)
     except TilingError as error:
         if call.tiling:
             raise
-        raise AclnnError(Status.INNER_NULLPTR, f"no tiling fits: {error}") from error
+        raise AclnnError(status, f"no tiling fits: {error}") from error
     if plan.workspace_bytes > MOST_WORKSPACE:
         needs = f"the call needs {plan.workspace_bytes} bytes of workspace"
-        raise AclnnError(Status.INNER_NULLPTR, f"{needs}: workspaceSize is a uint64, at most {MOST_WORKSPACE}")
+        raise AclnnError(status, f"{needs}: workspaceSize is a uint64, at most {MOST_WORKSPACE}")
     return plan
 
 

@@ -35,10 +35,7 @@ class MatMulRoute:
 def matmul_routes(call: AcceptedCall) -> dict[str, MatMulRoute]:
     """The wanted gradients that are matrix products here, "grad_input" before "grad_weight"."""
     found: dict[str, MatMulRoute] = {}
-    if call.padded or call.transposed or call.empty or _eight_bit(call):
-        return found
-    p = call.problem
-    if p.groups > 1 or max(p.dilation_d, p.dilation_h, p.dilation_w) > 1:
+    if not is_plain(call) or _eight_bit(call):
         return found
     for gradient in ("grad_input", "grad_weight"):
         kind = _kind(call, gradient) if gradient in call.outputs else None
@@ -49,6 +46,20 @@ def matmul_routes(call: AcceptedCall) -> dict[str, MatMulRoute]:
                 kind, dtype, storage if gradient == "grad_input" else _weight_out(call, dtype)
             )
     return found
+
+
+def is_plain(call: AcceptedCall) -> bool:
+    """What all of the short cuts ask for: no padding, dilation or groups, not transposed, not empty."""
+    p = call.problem
+    undilated = max(p.dilation_d, p.dilation_h, p.dilation_w) == 1
+    return p.groups == 1 and undilated and not (call.padded or call.transposed or call.empty)
+
+
+def covers_map(call: AcceptedCall) -> bool:
+    """Whether the kernel covers the map, so that a product with `matmul_whole_map` sends the call the way of 3-D ones."""
+    p = call.problem
+    kernel, size, out = (p.k_d, p.k_h, p.k_w), (p.d_in, p.h_in, p.w_in), (p.d_out, p.h_out, p.w_out)
+    return is_plain(call) and "matmul_whole_map" in call.routes and kernel == size and out == (1, 1, 1)
 
 
 def computed_in(call: AcceptedCall, gradient: str) -> str:

@@ -29,7 +29,14 @@ Trait = Literal[
     "outputs_follow_input_dtypes",
 ]
 Route = Literal[
-    "dilation_kernel", "matmul_whole_map", "matmul_patches", "matmul_long_patches", "matmul_pixels", "ncdhw_direct"
+    "deterministic_filter_3d",
+    "dilation_kernel",
+    "filter_as_1x1",
+    "matmul_long_patches",
+    "matmul_patches",
+    "matmul_pixels",
+    "matmul_whole_map",
+    "ncdhw_direct",
 ]
 Source = Annotated[str, Field(min_length=1)]
 

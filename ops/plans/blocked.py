@@ -1,9 +1,10 @@
 """The plan on (N)DC1HWC0 and FRACTAL_Z(_3D) of dav-2201, and of dav-1001 and dav-2002 with its 2-D path alone.
 
 Order and kernels: ops-nn op_api of convolution_backward (stated). The 2-D path (1-D is turned into it) casts and turns all
-three inputs even when only the bias gradient is wanted; the 3-D path then stops after the bias. A transposed call is the
-forward convolution of gradOutput for grad_input, and the same filter kernel with its two maps exchanged for grad_weight. The
-coupled architectures' 1x1 grad_input at low resolution is not written.
+three inputs even when only the bias gradient is wanted; the 3-D path then stops after the bias. Some calls of lower rank go
+the 3-D way (`routes.is_3d`, and where the kernel covers the map). A transposed call is the forward convolution of gradOutput
+for grad_input, and the same filter kernel with its two maps exchanged for grad_weight. The coupled architectures' 1x1
+grad_input at low resolution is not written.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from ascend_sim.ops.kernels.cube_common import CubeCall, WeightLayout
 from ascend_sim.ops.kernels.dilation import Spread, dilation_task
 from ascend_sim.ops.kernels.trans_data_feature import feature_from_c0_task, feature_to_c0_task
 from ascend_sim.ops.kernels.trans_data_filter import filter_from_fractal_z_task, filter_to_fractal_z_task
+from ascend_sim.ops.matmul_routes import covers_map
 from ascend_sim.ops.plans.gradients import Gradients
-from ascend_sim.ops.plans.routes import data_op_type, dilations, filter_op_type, without_stride
+from ascend_sim.ops.plans.routes import data_op_type, dilations, filter_op_type, is_3d, without_stride
 from ascend_sim.ops.tiling.fields import ceil_div
 
 
@@ -27,9 +29,10 @@ class BlockedPlan(Gradients):
 
     def __init__(self, call: AcceptedCall, chip: ChipSpec) -> None:
         super().__init__(call, chip)
-        self.lifted = call.rank == 5
-        self.blocks = "NDC1HWC0" if call.rank == 5 else "NC1HWC0"
-        self.fractal_z = "FRACTAL_Z_3D" if call.rank == 5 else "FRACTAL_Z"
+        deep = is_3d(call)
+        self.lifted = deep or covers_map(call)
+        self.blocks = "NDC1HWC0" if deep else "NC1HWC0"
+        self.fractal_z = "FRACTAL_Z_3D" if deep else "FRACTAL_Z"
         self.before, self.after = dilations(call)
 
     def prepared(self, inputs: Mapping[str, str]) -> dict[str, str]:
@@ -43,7 +46,7 @@ class BlockedPlan(Gradients):
 
     def filter_op_type(self) -> str:
         """By shape and dtype."""
-        return filter_op_type(self.call, self.inp, self.chip)
+        return filter_op_type(self.call, self.inp)
 
     def data_call(self) -> CubeCall:
         """What the data kernel computes beside the Dilations."""

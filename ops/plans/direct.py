@@ -12,6 +12,8 @@ from dataclasses import replace
 
 from ascend_sim.ops.kernels.cube_common import CubeCall
 from ascend_sim.ops.plans.gradients import Gradients
+from ascend_sim.ops.plans.routes import filter_as_1x1, on_windows
+from ascend_sim.ops.plans.steps import contiguous_strides
 
 
 class DirectPlan(Gradients):
@@ -31,6 +33,8 @@ class DirectPlan(Gradients):
 
     def grad_weight(self, gradient: str, features: str) -> None:
         """The filter kernel, whose sums are fp32, and a Cast where the caller wants another dtype."""
+        if filter_as_1x1(self.call):
+            features = self.windows(features)
         target = self.landing("grad_weight", "float32")
         self.filter_kernel(gradient, features, target, math.prod(self.call.outputs["grad_weight"].shape) * 4)
         self.deliver(target, "grad_weight")
@@ -40,6 +44,25 @@ class DirectPlan(Gradients):
         inp = replace(self.inp, merged=False)
         disarm = self.call.disarm.get("grad_input", ())
         return CubeCall(self.chip, inp, self.call.compute_dtype, disarm, macs=self.p.macs)
+
+    def filter_call(self) -> CubeCall:
+        """The whole problem, or the 1x1 one on windows that stand in the channels."""
+        call = super().filter_call()
+        if not filter_as_1x1(self.call):
+            return call
+        return replace(call, inp=replace(call.inp, problem=on_windows(self.p)))
+
+    def windows(self, source: str) -> str:
+        """[N, C, D, H, W] with every window's pixels in the channels: [N, C, kD, kH, kW, D_out, H_out, W_out]."""
+        p = self.p
+        steps = contiguous_strides((p.n, p.c_in, p.d_out, p.k_d, p.h_out, p.k_h, p.w_out, p.k_w))
+        shape = (p.n, p.c_in, p.k_d, p.k_h, p.k_w, p.d_out, p.h_out, p.w_out)
+        strides = tuple(steps[axis] for axis in (0, 1, 3, 5, 7, 2, 4, 6))
+        target = self.result.tensor("input.windows", self.storage, "NCDHW", math.prod(shape) * self.itemsize)
+        self.strided_copy(
+            "Transpose", source, target, shape, (strides, contiguous_strides(shape)), (0, 0), self.itemsize
+        )
+        return target
 
     def data_op_type(self) -> str:
         """The forward operator's name on this architecture is inferred from those of the backward ones (assumed)."""

@@ -158,13 +158,14 @@ class Gradients(Steps, ABC):
         """MemSet of `size` bytes and the kernel that adds to them, or the deterministic kernel with its slots."""
         call, op_type, names = self.filter_call(), self.filter_op_type(), [gradient, features, result]
         deterministic = self.call.deterministic
+        open_kernel = op_type == "Conv3DBackpropFilterV2" or (deterministic and op_type == "Conv3DBackpropFilter")
         tiling = choose_grad_weight(
-            self.cut_for(self.inp, "grad_weight"), self.call.tiling.get("grad_weight"),
-            stand_in=not (deterministic or op_type == "Conv3DBackpropFilterV2"), chip=self.chip,
+            self.cut_for(call.inp, "grad_weight"), self.call.tiling.get("grad_weight"), stand_in=not open_kernel,
+            chip=self.chip,
         )  # fmt: skip
         blocks = self.call.block_dim.get("grad_weight")
         scratch = []
-        if slots := workspace_bytes(tiling, self.inp):
+        if slots := workspace_bytes(tiling, call.inp):
             scratch = [self.result.tensor("grad_weight.slots", "float32", "ND", slots)]
         if not deterministic:
             self.result.add(

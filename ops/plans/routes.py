@@ -4,14 +4,34 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ascend_sim.chip import ChipSpec
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.kernels.dilation import Spread
+from ascend_sim.ops.matmul_routes import is_plain
 from ascend_sim.ops.params import ConvProblem
 from ascend_sim.ops.tiling.fields import TilingInput
 
 V2_ROW_LIMIT, V2_PIXELS, V2_DEPTH = 4096, 5500, 85
 """Elements of the rows of a tile, pixels of dx and depth that decide between the two 3-D data kernels (ops-nn: stated)."""
+
+LARGE_KERNEL = 8
+"""Height and width from which the 950 makes dW of a kernel that is the stride as that of a 1x1 one (ops-nn: stated)."""
+
+
+def is_3d(call: AcceptedCall) -> bool:
+    """Whether the 3-D path makes the gradients: of 3-D calls, and of a deterministic dW that is wanted without dx."""
+    alone = "grad_weight" in call.outputs and "grad_input" not in call.outputs
+    return call.rank == 5 or (alone and _deterministic_filter_3d(call))
+
+
+def _deterministic_filter_3d(call: AcceptedCall) -> bool:
+    """Whether the 3-D filter kernel takes the dW of a call of lower rank: deterministic, padding below the kernel's reach.
+
+    That its L1 fits, which the library asks too, is taken as met (inferred).
+    """
+    p = call.problem
+    reach_h, reach_w = (p.k_h - 1) * p.dilation_h + 1, (p.k_w - 1) * p.dilation_w + 1
+    small = max(p.pad_up, p.pad_down) < reach_h and max(p.pad_left, p.pad_right) < reach_w
+    return "deterministic_filter_3d" in call.routes and call.deterministic and small
 
 
 def data_op_type(call: AcceptedCall) -> str:
@@ -38,13 +58,11 @@ def data_op_type(call: AcceptedCall) -> str:
     return "Conv3DBackpropInputV2" if second else "Conv3DBackpropInput"
 
 
-def filter_op_type(call: AcceptedCall, inp: TilingInput, chip: ChipSpec) -> str:
+def filter_op_type(call: AcceptedCall, inp: TilingInput) -> str:
     """Which operator the library takes for grad_weight (ops-nn routing: stated; its shape lists are not included)."""
     p = call.problem
-    if call.rank != 5:
-        # A 2-D call never goes to a 3-D kernel on coupled chips, which have none.
-        deterministic_3d = call.deterministic and not chip.cores.coupled
-        return "Conv3DBackpropFilter" if deterministic_3d else "Conv2DBackpropFilter"
+    if not is_3d(call):
+        return "Conv3DBackpropFilter" if _deterministic_filter_3d(call) else "Conv2DBackpropFilter"
     taps = p.k_h * p.k_w
     channels = inp.cout_padded >= 128 and p.k_d * taps * inp.cin1 * inp.c0 >= 128
     basic = inp.itemsize == 2 and (taps == 1 or (taps in (4, 9, 16) and channels))
@@ -76,3 +94,24 @@ def without_stride(p: ConvProblem, before: Spread | None, after: Spread | None) 
         flat = {"pad_up": 0, "pad_down": 0, "pad_left": 0, "pad_right": 0, "stride_h": 1, "stride_w": 1}
         return replace(p, h_in=p.h_out, w_in=p.w_out, **flat)
     return p
+
+
+def filter_as_1x1(call: AcceptedCall) -> bool:
+    """Whether dW is made as that of a 1x1 kernel: the kernel is the stride, divides the map and is at least 8x8 (stated).
+
+    That padding, dilation and groups keep a call from it is inferred.
+    """
+    p = call.problem
+    rows = (
+        (p.d_in, p.d_out, p.k_d, p.stride_d),
+        (p.h_in, p.h_out, p.k_h, p.stride_h),
+        (p.w_in, p.w_out, p.k_w, p.stride_w),
+    )
+    tiled = all(stride == kernel and size == out * kernel for size, out, kernel, stride in rows)
+    return "filter_as_1x1" in call.routes and is_plain(call) and tiled and min(p.k_h, p.k_w) >= LARGE_KERNEL
+
+
+def on_windows(p: ConvProblem) -> ConvProblem:
+    """The 1x1 problem that is left of one whose kernel is the stride, with the windows' pixels in the channels."""
+    ones = dict.fromkeys(("k_d", "k_h", "k_w", "stride_d", "stride_h", "stride_w"), 1)
+    return replace(p, c_in=p.c_in * p.k_d * p.k_h * p.k_w, d_in=p.d_out, h_in=p.h_out, w_in=p.w_out, **ones)

@@ -52,9 +52,16 @@ class Steps:
     def zeros(self) -> None:
         """An empty problem: the gradients that are not empty become zeros (TBC: the bias gradient B * T_out)."""
         for output, tensor in self.call.outputs.items():
-            size = self.result.tensors[output].size
-            if size and not tensor.is_empty:
-                self.filled(output, tensor.dtype, size, self.call.bias_when_empty if output == "grad_bias" else 0.0)
+            if tensor.is_empty:
+                continue
+            value = self.call.bias_when_empty if output == "grad_bias" else 0.0
+            size = tensor.size * int(numpy_dtype(tensor.dtype).itemsize)
+            # A view that leaves out parts of its memory must not fill them.
+            whole = size == self.result.tensors[output].size
+            target = output if whole else self.landing(output, tensor.dtype)
+            self.filled(target, tensor.dtype, size, value)
+            if target != output:
+                self.view_copy(target, TensorArg(tensor.shape, tensor.dtype), output, tensor, tensor.dtype)
 
     def filled(self, output: str, dtype: str, size: int, value: float) -> None:
         """One value all over an output."""
@@ -127,6 +134,8 @@ class Steps:
     def deliver(self, source: str, output: str) -> None:
         """The contiguous result `source` to the caller's tensor: Cast and, where that is strided, ViewCopy."""
         tensor = self.call.outputs[output]
+        if (held := self.call.held_dtype(output)) != tensor.dtype:
+            source = self.cast(source, held, f"{output}.held")
         if tensor.is_contiguous and not tensor.offset:
             self.cast(source, tensor.dtype, output)
             return
@@ -136,7 +145,8 @@ class Steps:
     def landing(self, output: str, dtype: str) -> str:
         """Where a kernel puts a contiguous result of `dtype`: the caller's tensor if it can, else an intermediate."""
         tensor = self.call.outputs[output]
-        if tensor.dtype == dtype and tensor.is_contiguous and not tensor.offset:
+        in_place = tensor.dtype == dtype == self.call.held_dtype(output)
+        if in_place and tensor.is_contiguous and not tensor.offset:
             return output
         size = math.prod(tensor.shape) * int(numpy_dtype(dtype).itemsize)
         return self.result.tensor(f"{output}.{self.plain}", dtype, self.plain, size)

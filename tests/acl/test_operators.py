@@ -282,3 +282,45 @@ def test_a_batch_of_nothing(stream):
     ok(acl.aclrtSynchronizeStream(stream))
     assert not conv.result("gradWeight").any()
     assert not conv.result("gradBias").any()
+
+
+def test_zeros_go_into_a_view_and_nowhere_else(stream):
+    """gradWeight of an empty batch is every second element of its memory; what lies between stays."""
+    conv = Convolution()
+    for name in ("gradOutput", "input", "gradInput"):
+        conv.tensors[name] = tensor_at(None, [0, 2, 7, 7])
+    address = upload(np.full(9, -7, np.float32))
+    conv.tensors["gradWeight"] = tensor_at(address, [2, 2, 1, 1], strides=[4, 2, 1, 1], offset=1, storage=[9])
+    bias = upload(np.full(5, -7, np.float32))
+    conv.tensors["gradBias"] = tensor_at(bias, [2], storage=[5])
+    conv.prepare()
+    ok(conv.launch(stream))
+    ok(acl.aclrtSynchronizeStream(stream))
+    np.testing.assert_array_equal(download(address, [9]), [-7, 0, -7, 0, -7, 0, -7, 0, -7])
+    np.testing.assert_array_equal(download(bias, [5]), [0, 0, -7, -7, -7])
+
+
+@pytest.mark.parametrize("steps", [6, 3], ids=["kernels", "matmul"])
+def test_tbc_of_the_library_rounds_to_the_dtypes_of_its_inputs_on_the_way(steps):
+    """float32 outputs of float16 inputs: dInput and dWeight have passed float16, dBias is ReduceSum's."""
+    use(conformance="library")
+    stream = open_device()
+    rng = np.random.default_rng(0)
+    shapes = {"self": (steps - 2, 3, 5), "input": (steps, 3, 4), "weight": (3, 4, 5), "bias": (5,)}
+    host = {name: rng.standard_normal(shape).astype(np.float16) for name, shape in shapes.items()}
+    given = [tensor_at(upload(host[name]), shapes[name], dtype=acl.ACL_FLOAT16) for name in shapes]
+    addresses = [upload(np.zeros(shapes[name], np.float32)) for name in ("input", "weight", "bias")]
+    outputs = [tensor_at(a, shapes[name]) for a, name in zip(addresses, ("input", "weight", "bias"), strict=True)]
+    size, executor = ok(acl.aclnnConvTbcBackwardGetWorkspaceSize(*given, 0, 0, *outputs))
+    workspace = ok(acl.aclrtMalloc(size, acl.ACL_MEM_MALLOC_HUGE_FIRST))
+    ok(acl.aclnnConvTbcBackward(workspace, size, executor, stream))
+    ok(acl.aclrtSynchronizeStream(stream))
+    wide = {name: array.astype(np.float64) for name, array in host.items()}
+    exact = np.stack(
+        [np.einsum("tbi,tbo->io", wide["input"][k : k + steps - 2], wide["self"]) for k in range(3)]
+    )  # fmt: skip
+    found = download(addresses[1], shapes["weight"])
+    np.testing.assert_array_equal(found, found.astype(np.float16).astype(np.float32))
+    np.testing.assert_allclose(found, exact, rtol=2e-3, atol=1e-3)
+    dx = download(addresses[0], shapes["input"])
+    np.testing.assert_array_equal(dx, dx.astype(np.float16).astype(np.float32))

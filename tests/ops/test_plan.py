@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations, product
 from typing import Any
 
+import numpy as np
 import pytest
 from conv_problems import ALL, DTYPES, NAMES, Mask, Problem, laid_out, operands, problems
 from hypothesis import given, settings
@@ -42,11 +43,32 @@ def test_kernels_by_mask(mask: Mask, deterministic: bool) -> None:
     plan = plan_of(SMALL, SMALL.specs(), mask, deterministic=deterministic)
     weight = [*WEIGHT[deterministic:], "Cast_grad_weight"]  # only atomic sums need a cleared dW
     expected = BIAS * mask[2] + TURNED + INPUT * mask[0] + weight * mask[1]
+    layouts = {tensor.format for tensor in plan.tensors.values()}
+    assert ("NDC1HWC0" in layouts) == (deterministic and mask[1] and not mask[0])
     assert names(plan) == expected
     kinds = {step.name: step.op_type for step in plan.steps}
     assert kinds.get("grad_input", "Conv2DBackpropInput") == "Conv2DBackpropInput"
     filter_kernel = "Conv3DBackpropFilter" if deterministic else "Conv2DBackpropFilter"
+    if deterministic and not mask[0]:  # dW without dx goes the 3-D way
+        filter_kernel = "Conv3DBackpropFilterV2"
     assert kinds.get("grad_weight", filter_kernel) == filter_kernel
+
+
+def test_a_deterministic_grad_weight_stays_2d_where_padding_exceeds_the_kernel() -> None:
+    """The 3-D filter kernel asks for padding below the dilated kernel."""
+    problem = Problem(1, 16, 16, (6, 6), (2, 2), pads=(2, 2, 1, 1))
+    for mask in ((True, True, False), (False, True, False)):
+        plan = plan_of(problem, problem.specs(), mask, deterministic=True)
+        kinds = {step.name: step.op_type for step in plan.steps}
+        assert kinds["grad_weight"] == "Conv2DBackpropFilter"
+        assert "NDC1HWC0" not in {tensor.format for tensor in plan.tensors.values()}
+
+
+def test_a_kernel_over_the_whole_map_goes_the_3d_way_where_only_the_bias_is_wanted() -> None:
+    """Nothing is turned then, as in 3-D; any other 2-D call turns its three inputs."""
+    covering = Problem(2, 16, 16, (4, 4), (4, 4), pads=(0, 0, 0, 0))
+    assert names(plan_of(covering, covering.specs(), (False, False, True))) == BIAS
+    assert names(plan_of(SMALL, SMALL.specs(), (False, False, True))) == BIAS + TURNED
 
 
 @pytest.mark.parametrize(
@@ -147,6 +169,38 @@ def test_every_tensor_is_written_before_it_is_read_and_every_output_is_written()
         assert written.issuperset(step.inputs), step.name
         written |= set(step.outputs)
     assert {"grad_input", "grad_weight", "grad_bias"} <= written
+
+
+@pytest.mark.parametrize(
+    ("kernel", "times", "options", "rewritten"),
+    [
+        ((8, 9), (2, 3), {}, True),
+        ((2, 8, 8), (3, 1, 2), {}, True),
+        ((8, 7), (2, 3), {}, False),
+        ((8, 8), (2, 2), {"stride": (8, 4)}, False),
+        ((8, 8), (2, 2), {"groups": 2}, False),
+    ],
+    ids=["2-D", "3-D", "small", "stride", "groups"],
+)
+def test_the_950_makes_dw_of_a_large_kernel_that_is_the_stride_as_that_of_a_1x1_one(
+    kernel: tuple[int, ...], times: tuple[int, ...], options: dict[str, Any], rewritten: bool
+) -> None:
+    """op_api of dav-3510: the windows' pixels become channels; the values are those of the kernel itself."""
+    torch = pytest.importorskip("torch")
+    stride, groups = options.get("stride", kernel), options.get("groups", 1)
+    size = tuple(k * t for k, t in zip(kernel, times, strict=True))
+    out = tuple((s - k) // t + 1 for s, k, t in zip(size, kernel, stride, strict=True))
+    rng, axes = np.random.default_rng(0), len(kernel)
+    shapes = ((2, 18, *out), (2, 6, *size), (18, 6 // groups, *kernel))
+    tensors = [rng.integers(-2, 3, shape).astype(np.float16) for shape in shapes]
+    rest = (stride, (0,) * axes, (1,) * axes, False, (0,) * axes, groups, (False, True, False))
+    result = ascend_sim.convolution_backward(*tensors, None, *rest, chip="ascend950pr_9589", mode="full")
+    kinds = ["Transpose"] * rewritten + ["MemSet", "Conv3DBackpropFilterV2", "Cast"]
+    assert [row["op_type"] for row in result.report.plan] == kinds
+    wide = [torch.from_numpy(tensor.astype(np.float64)) for tensor in tensors]
+    expected = torch.ops.aten.convolution_backward(*wide, [18], *rest)[1].numpy()
+    assert result.report.passed and not result.report.findings
+    np.testing.assert_array_equal(result.grad_weight, expected.astype(np.float16))
 
 
 @pytest.mark.parametrize("transposed", [False, True])

@@ -1,0 +1,71 @@
+"""The whole of phase one, checks and plan: the vendor's unit tests, and what is accepted beyond the checks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from check_calls import TABLES, conv_call, conv_row, rows, tbc_call, tbc_row
+
+from ascend_sim.chip import load_chip
+from ascend_sim.errors import AclnnError
+from ascend_sim.ops.arguments import ConvTbcCall, TensorArg
+from ascend_sim.ops.conv_tbc_backward import accept_tbc
+from ascend_sim.ops.convolution_backward import accept, make_plan
+from ascend_sim.ops.plan import Plan
+
+CHIPS = {
+    "310P": "ascend310p3", "910": "ascend910a", "910B": "ascend910b3", "910_93": "ascend910_9391",
+    "950": "ascend950pr_9589", "910_95": "ascend950pr_9589",
+}  # fmt: skip
+UNIT_TESTS = [
+    pytest.param(make(row), row["product"], row["status"], id=f"{row['id']}-{row['test']}")
+    for table, make in (("cases_ut_conv_backward.json", conv_row), ("cases_ut_tbc.json", tbc_row))
+    for row in rows(TABLES / table)
+    if row["status"] is not None
+]
+
+
+def plan_of(call, product, conformance="library", deterministic=None) -> Plan:
+    chip = load_chip(CHIPS[product])
+    take = accept_tbc if isinstance(call, ConvTbcCall) else accept
+    return make_plan(take(call, chip, conformance=conformance, deterministic=deterministic), chip)
+
+
+def status(call, product, conformance="library") -> int:
+    try:
+        plan_of(call, product, conformance)
+    except AclnnError as error:
+        return error.status
+    return 0
+
+
+@pytest.mark.parametrize(("call", "product", "expected"), UNIT_TESTS)
+def test_the_vendors_unit_tests_end_in_their_status_with_a_plan(call, product, expected):
+    assert status(call, product) == expected
+
+
+@pytest.mark.parametrize("product", ["910B", "910_95"])
+@pytest.mark.parametrize(
+    ("call", "fills"),
+    [
+        (conv_call((2, 8, 4, 4), (0, 4, 6, 6), (8, 4, 3, 3)), ["grad_weight", "grad_bias"]),  # another batch
+        (conv_call((2, 8, 9, 9), (2, 0, 6, 6), (8, 0, 3, 3)), ["grad_bias"]),  # another size
+        (conv_call((2, 8, 9, 9), (0, 6, 4, 4), (6, 8, 3, 3), transposed=True), ["grad_weight", "grad_bias"]),
+    ],
+    ids=["batch", "size", "transposed"],
+)
+def test_the_library_leaves_sizes_alone_where_a_tensor_is_empty(call, fills, product):
+    plan = plan_of(call, product)
+    assert sorted(step.outputs[0] for step in plan.steps) == sorted(fills)
+    assert {step.op_type for step in plan.steps} == {"ZerosLike"}
+    assert status(call, product, "documented") == 161002
+
+
+def test_what_no_tiling_fits_is_561103_and_for_tbc_of_the_library_161001():
+    long = conv_call((1, 1, 1), (1, 1, 300), (1, 1, 300), padding=(0,), stride=(1,))
+    padded = replace(long, grad_output=TensorArg((1, 1, 3), "float16", "NCL"), padding=(1,))
+    assert status(padded, "910B") == 561103
+    tbc = tbc_call(time=300, kernel=300, pad=1)
+    assert status(tbc, "910B") == 161001  # the library maps every failure behind its checks to this
+    assert status(tbc, "910", "documented") == 561103  # no document limits K there
