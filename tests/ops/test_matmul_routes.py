@@ -133,7 +133,10 @@ def test_one_image_under_a_1x1_kernel_on_the_950(call: Call, product: bool) -> N
             names = ("grad_output", "input", "weight")
             specs = {n: TensorSpec(shape, "float16") for n, shape in zip(names, call.shapes, strict=True)}
             accepted = accept(
-                _call(specs, *call.arguments(mask), 0), load_chip(A5), conformance="documented", deterministic=None
+                _call(specs, *call.arguments(mask), 0, "documented"),
+                load_chip(A5),
+                conformance="documented",
+                deterministic=None,
             )
             assert (matmul_routes(accepted) != {}) == product
 

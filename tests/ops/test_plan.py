@@ -26,10 +26,11 @@ WEIGHT = ["MemSet_grad_weight", "grad_weight", "TransData_grad_weight"]
 
 def plan_of(problem: Problem, tensors: Any, mask: Mask = ALL, kind: int = 0, **options: Any) -> Plan:
     named = dict(zip(NAMES, tensors, strict=True))
-    arguments: list[Any] = [*problem.attributes(mask), kind]
+    settings = {"conformance": "documented", "deterministic": False} | options
+    arguments: list[Any] = [*problem.attributes(mask), kind, settings["conformance"]]
     call = _call(named, *arguments)
     chip = load_chip("ascend910b3")
-    return make_plan(accept(call, chip, **({"conformance": "documented", "deterministic": False} | options)), chip)
+    return make_plan(accept(call, chip, **settings), chip)
 
 
 def names(plan: Plan) -> list[str]:
