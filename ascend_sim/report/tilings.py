@@ -165,8 +165,9 @@ def plot(outcomes: Sequence[Outcome], path: Path) -> None:
         right.scatter([outcome.own["l1"] / 1024], [outcome.own["cycles"]], marker="D", color="tab:red", zorder=3)
         ends = (min(_column(outcome.results, "bound")), max(_column(outcome.results, "bound")))
         left.plot(ends, ends, color="black", linewidth=0.8, label="cycles = bound")
-        right.axvline(outcome.kernel.chip.buffers["L1"] / 1024, color="black", linewidth=0.8)
-        left.legend(fontsize="small")
+        right.axvline(outcome.kernel.chip.buffers["L1"] / 1024, color="black", linewidth=0.8, label="size of L1")
+        for axis in (left, right):
+            axis.legend(fontsize="small")
     with atomic_write(path) as file:
         figure.savefig(file, format="png", dpi=120)
 

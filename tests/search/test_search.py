@@ -21,16 +21,46 @@ from ascend_sim.ops.case import load_case
 from ascend_sim.ops.tiling.space import settable
 from ascend_sim.search.command import kernels_of, parse_fields
 from ascend_sim.search.search import State, search
-from ascend_sim.search.store import Store
+from ascend_sim.search.store import Store, key
 
 SMALL = {"n": 2, "c_in": 16, "c_out": 32, "size": 5}
 FEW = {"al1Pbuffer": 2, "cl0Pbuffer": 1}
 """Fields that keep the space of a small problem small."""
 
 
+_LONG = pytest.mark.slow
+TEN = (
+    pytest.param("grad_input", {"n": 1, "size": 4, "k": 1, "pad": 0}, id="one tap"),
+    pytest.param("grad_input", {"n": 2, "size": 4}, id="3x3"),
+    pytest.param("grad_input", {"n": 1, "c_in": 20, "size": 5, "k": 2, "stride": 2}, id="stride", marks=_LONG),
+    pytest.param("grad_input", {"n": 2, "c_in": 32, "size": 4, "groups": 2, "l2": "cold"}, id="groups", marks=_LONG),
+    pytest.param("grad_input", {"n": 1, "size": 6, "dtype": "float32", "chip": "ascend910b4"}, id="fp32", marks=_LONG),
+    pytest.param("grad_weight", {"n": 1, "size": 4}, id="dW 3x3"),
+    pytest.param("grad_weight", {"n": 2, "c_in": 3, "size": 5}, id="dW 3 channels"),
+    pytest.param("grad_weight", {"n": 3, "c_out": 5, "size": 4, "k": 2, "stride": 2, "l2": "cold"}, id="dW stride"),
+    pytest.param(
+        "grad_weight", {"n": 2, "c_out": 32, "size": 3, "deterministic": True}, id="dW fixed order", marks=_LONG
+    ),
+    pytest.param("grad_weight", {"n": 2, "size": 5, "k": 2, "chip": "ascend910a"}, id="dW 910"),
+)
+
+
+@pytest.mark.parametrize(("name", "problem"), TEN)
+def test_the_best_of_a_whole_grid_is_that_of_simulating_all_of_it(name: str, problem: dict[str, Any]) -> None:
+    found = kernel(name, **problem)
+    cycles = {key(fields): found.simulate(fields)["cycles"] for fields, _ in found.tilings()}
+    outcome = search(found)
+    own_alone = key(outcome.own["fields"]) not in cycles  # the own choice may lie off the grid
+    assert outcome.best["cycles"] == min([*cycles.values(), outcome.own["cycles"]])
+    assert outcome.reason == "done" and outcome.fit == len(cycles) + own_alone
+    for result in outcome.results:
+        assert cycles.get(key(result["fields"]), outcome.own["cycles"]) == result["cycles"]
+
+
 @settings(max_examples=10, deadline=None)
 @given(KERNELS, problems())
 def test_the_best_is_that_of_simulating_every_tiling(name: str, problem: dict[str, Any]) -> None:
+    """The same on random problems, with some fields given."""
     try:
         found = kernel(name, **problem)
     except SimError:  # a MatMul

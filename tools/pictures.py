@@ -1,0 +1,82 @@
+"""Draw the pictures of the documentation (docs/images) again: the pages of `run --html` and `explain --html` in a browser.
+
+Usage: tools/pictures.py. Needs the extras html and test, Chromium and its driver. Look at what it wrote.
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+import tempfile
+import time
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from typer.testing import CliRunner
+
+from ascend_sim.cli import app
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "report"))
+from browser import chromium, emulate  # noqa: E402 - the tests' own way to a headless browser
+
+IMAGES = ROOT / "docs" / "images"
+SECONDS_TO_DRAW = 3.0
+COLOURS = 128
+REPORT = ["run", "resnet50_conv2_3x3", "--html"]
+EXPLAIN = [
+    "explain", "by_hand", "--element", "0,0,1,2", "--tiling", "grad_input.baseK=48", "--accumulate", "exact_group", "--html",
+]  # fmt: skip
+SHORTEN = """
+const main = document.querySelector("main"), words = document.getElementById("words");
+let hidden = false;
+for (const part of main.children) {
+  if (part.id === "one-kernel") { hidden = false; }
+  if (hidden) { part.style.display = "none"; }
+  if (part === words) { hidden = true; }
+}
+const section = [...document.querySelectorAll("section.kernel")].find((one) => !one.hidden);
+section.querySelector('button[data-window="steady state"]').click();
+section.querySelectorAll(".columns, details").forEach((one) => { one.style.display = "none"; });
+document.querySelector("footer").style.display = "none";
+main.style.paddingBottom = "0";
+"""
+"""Of the report: what ran, the words, and one timeline with its buffers."""
+
+
+def page(arguments: list[str], path: Path) -> Path:
+    """Write the page of a command."""
+    done = CliRunner().invoke(app, [*arguments, str(path)])
+    if done.exit_code:
+        raise SystemExit(f"ascend-sim {' '.join(arguments)}: {done.output}")
+    return path
+
+
+def picture(browser: Any, path: Path, script: str, width: int, target: Path) -> None:
+    """Open a page, run `script` in it, and keep all of it as a PNG."""
+    emulate(browser, width, 900)
+    browser.get(path.as_uri())
+    browser.execute_script(script)
+    time.sleep(SECONDS_TO_DRAW)
+    emulate(browser, width, int(browser.execute_script("return document.documentElement.scrollHeight")))
+    time.sleep(SECONDS_TO_DRAW)
+    png = base64.b64decode(browser.execute_cdp_cmd("Page.captureScreenshot", {})["data"])
+    Image.open(BytesIO(png)).convert("RGB").quantize(COLOURS).save(target, optimize=True)
+    print(f"wrote {target}", file=sys.stderr)
+
+
+def main() -> None:
+    """Both pictures."""
+    with tempfile.TemporaryDirectory() as folder, chromium() as browser:
+        report, walk = page(REPORT, Path(folder) / "report.html"), page(EXPLAIN, Path(folder) / "explain.html")
+        picture(browser, report, SHORTEN, 1100, IMAGES / "report.png")
+        step = (
+            "document.getElementById('next').click(); document.querySelectorAll('details').forEach(one => one.remove())"
+        )
+        picture(browser, walk, step, 1280, IMAGES / "explain.png")
+
+
+if __name__ == "__main__":
+    main()
