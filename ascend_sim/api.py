@@ -336,7 +336,8 @@ def _in_order(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _call(
     given: Mapping[str, Any], bias_sizes: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any,
-    groups: int, output_mask: Any, cube_math_type: int, conformance: str, dtypes: str | Mapping[str, str] | None = None,
+    groups: int, output_mask: Any, cube_math_type: int, conformance: str = "documented",
+    dtypes: str | Mapping[str, str] | None = None,
 ) -> ConvBackwardCall:  # fmt: skip
     """The vendor's argument list; outputs have the shapes and dtypes that the documents ask for.
 

@@ -5,7 +5,7 @@
 
 Dataflow: gradOutput (NDC1HWC0) GM -> L1, with zeros between the pixels where stride > 1 (a coupled core builds them in UB);
 load_data_3d -> L0A, always at stride 1. Weights (FRACTAL_Z) GM -> L1; to L0B transposed and with the taps in reverse.
-Results leave L0C cast, in NDC1HWC0.
+Results leave L0C cast, in NDC1HWC0; or in NCDHW, on dav-2201 by way of the vector cores (`grad_input_turn`).
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ from ascend_sim.ops.kernels.cube_common import (
     ub_share,
 )
 from ascend_sim.ops.kernels.direct import Channels, load_channels, load_filters
+from ascend_sim.ops.kernels.grad_input_turn import GRAD_INPUT, SLOTS, Slot, Tile, turn_program
 from ascend_sim.ops.kernels.vector_common import cut
 from ascend_sim.ops.params import ConvProblem
 from ascend_sim.ops.tiling.capacity import grad_input_l1, is_resident
-from ascend_sim.ops.tiling.fields import FRACTAL, GradInputTiling, ceil_div
+from ascend_sim.ops.tiling.fields import FRACTAL, GradInputTiling, ceil_div, ceil_to
 from ascend_sim.ops.tiling.tasks import GradInputTask, grad_input_tasks
 from ascend_sim.ops.tiling.window import RowWindow, needed_rows, pad_before
 from ascend_sim.runtime import Task
 
-GRAD_OUTPUT, WEIGHT, GRAD_INPUT = 0, 1, 2
+GRAD_OUTPUT, WEIGHT = 0, 1
 
 
 def grad_input_task(
@@ -48,24 +49,63 @@ def grad_input_task(
 ) -> Task:
     """The kernel launch; `tensors` are gradOutput, weight and gradInput in the layouts above, in the compute dtype.
 
-    `block_dim` launches another number of blocks than the tiling's.
+    With a fourth tensor, the slots of `grad_input_turn`, gradInput is NCDHW, turned by the vector cores. `block_dim`
+    launches another number of blocks than the tiling's.
     """
     if block_dim is not None:
         tiling = tiling.but(block_dim=block_dim)
     table = InstructionTable(call.chip)
     sizes = [tensor.size for tensor in tensors]
 
+    turned = len(tensors) > SLOTS
+
     def build(block: int) -> list[Program]:
-        return [
-            _Builder(call, tiling, KernelBuilder(table, block, call.core_kind, sizes, disarm=call.disarm)).program()
-        ]
+        k = KernelBuilder(table, block, call.core_kind, sizes, disarm=call.disarm)
+        programs = [_Builder(call, tiling, k, turned).program()]
+        if turned:
+            tiles = grad_input_tiles(call, tiling, block)
+            for sub_block in range(call.chip.cores.aiv_per_aic):
+                k = KernelBuilder(table, block, "AIV", sizes, sub_block=sub_block, disarm=call.disarm)
+                programs.append(turn_program(k, call, tiling, tiles))
+        return programs
 
     storage = "float32" if call.inp.itemsize == 4 else call.dtype
     names = ("grad_output", "weight", "grad_input")
-    info = call.info(
-        tiling, dict.fromkeys(names, storage), dict(zip(names, ("NC1HWC0", "FRACTAL_Z", "NC1HWC0"), strict=True))
-    )
-    return Task(name, op_type, call.core_kind, tiling.block_dim, tensors, build, info=info)
+    formats = ("NC1HWC0", "FRACTAL_Z", "NCDHW" if turned else "NC1HWC0")
+    info = call.info(tiling, dict.fromkeys(names, storage), dict(zip(names, formats, strict=True)))
+    return Task(name, op_type, "MIX" if turned else call.core_kind, tiling.block_dim, tensors, build, info=info)
+
+
+def grad_input_tiles(call: CubeCall, tiling: GradInputTiling, block: int) -> list[Tile]:
+    """Every tile of a block, in order.
+
+    On coupled chips, whose L1 keeps an operand for as long as its tiles follow each other, in the order that loads less:
+    all tasks for one strip of base_n channels, or all strips for one tile of pixels.
+    """
+    found, step_m, step_n = [], tiling.base_m, tiling.base_n
+    inp, p = call.inp, call.inp.problem
+    for task in grad_input_tasks(tiling, inp, block):
+        # The last real group may lack channels: what it does not have is not computed.
+        channels = ceil_to(call.group_channels(task.group, p.c_in, inp.cin_g), inp.c0)
+        n_end, m_end = min(task.n_start + task.n_count, channels), task.m_start + task.m_count
+        for n in range(task.n_start, n_end, step_n):
+            for m in range(task.m_start, m_end, step_m):
+                found.append(Tile(task, m, min(step_m, m_end - m), n, min(step_n, n_end - n)))
+    if call.chip.cores.coupled and found:
+        strips, maps = len({tile.n for tile in found}), len({tile[:2] for tile in found})
+        k_total = inp.cout_padded * inp.taps
+        weights = inp.cin1 * inp.c0 * k_total  # elements of all strips
+        pixels = p.h_out * p.w_out * inp.cout_padded * len({tile.task for tile in found})
+        keeps_pixels = tiling.step_ka * tiling.base_k >= k_total
+        keeps_weights = tiling.step_kb * tiling.base_k >= k_total
+        # Weights stay in the L2, which all cores read them from; a map that is read again may have left it.
+        by_strips = 2 * pixels * strips + weights * (1 if keeps_weights else maps)
+        by_pixels = 2 * pixels * (1 if keeps_pixels else strips) + weights * maps
+        if by_strips <= by_pixels:
+            found.sort(key=lambda tile: (tile.task.group, tile.n))
+        else:
+            found.sort(key=lambda tile: (tile.task.group, tile.task.batch, tile.task.depth, tile.m, tile.n))
+    return found
 
 
 def contributing_planes(problem: ConvProblem, depth: int) -> Iterator[tuple[int, int]]:
@@ -112,8 +152,9 @@ def spread_pieces(blocks: int, rows: tuple[int, int], columns: int, room: int) -
 class _Builder:
     """Writes the program of one block."""
 
-    def __init__(self, call: CubeCall, tiling: GradInputTiling, k: KernelBuilder) -> None:
+    def __init__(self, call: CubeCall, tiling: GradInputTiling, k: KernelBuilder, turned: bool = False) -> None:
         self.call, self.tiling, self.k = call, tiling, k
+        self.slot = Slot(k, tiling, call.inp) if turned else None
         inp = self.inp = call.inp
         p = self.p = inp.problem
         self.c0, self.itemsize = inp.c0, inp.itemsize
@@ -136,47 +177,16 @@ class _Builder:
         self.pipeline = CubePipeline(k, tiling.al0_buffers, tiling.cl0_buffers, tile_bytes)
 
     def program(self) -> Program:
-        for tile in self.tiles():
+        for tile in grad_input_tiles(self.call, self.tiling, self.k.block):
             self.tile(*tile)
         self.a1.close()
         self.b1.close()
         if self.spread is not None:
             self.spread.close()
         self.pipeline.close()
+        if self.slot is not None:
+            self.slot.close()
         return self.k.finish()
-
-    def tiles(self) -> Iterator[tuple[GradInputTask, int, int, int, int]]:
-        """(task, m, count, n, count) of every tile of the block, in order.
-
-        On coupled chips, whose L1 keeps an operand for as long as its tiles follow each other, in the order that loads less:
-        all tasks for one strip of base_n channels, or all strips for one tile of pixels.
-        """
-        found, step_m, step_n = [], self.tiling.base_m, self.tiling.base_n
-        for task in grad_input_tasks(self.tiling, self.inp, self.k.block):
-            # The last real group may lack channels: what it does not have is not computed.
-            channels = self.call.group_channels(task.group, self.p.c_in, self.inp.cin_g)
-            n_end, m_end = (
-                min(task.n_start + task.n_count, ceil_div(channels, self.c0) * self.c0),
-                task.m_start + task.m_count,
-            )
-            for n in range(task.n_start, n_end, step_n):
-                for m in range(task.m_start, m_end, step_m):
-                    found.append((task, m, min(step_m, m_end - m), n, min(step_n, n_end - n)))
-        if self.coupled and found:
-            strips, maps = len({tile[3] for tile in found}), len({tile[:2] for tile in found})
-            k_total = self.inp.cout_padded * self.inp.taps
-            weights = self.inp.cin1 * self.c0 * k_total  # elements of all strips
-            pixels = self.p.h_out * self.p.w_out * self.inp.cout_padded * len({tile[0] for tile in found})
-            keeps_pixels = self.tiling.step_ka * self.tiling.base_k >= k_total
-            keeps_weights = self.tiling.step_kb * self.tiling.base_k >= k_total
-            # Weights stay in the L2, which all cores read them from; a map that is read again may have left it.
-            by_strips = 2 * pixels * strips + weights * (1 if keeps_weights else maps)
-            by_pixels = 2 * pixels * (1 if keeps_pixels else strips) + weights * maps
-            if by_strips <= by_pixels:
-                found.sort(key=lambda tile: (tile[0].group, tile[3]))
-            else:
-                found.sort(key=lambda tile: (tile[0].group, tile[0].batch, tile[0].depth, tile[1], tile[3]))
-        yield from found
 
     # -- one L0C tile --------------------------------------------------------------------------------------------------
 
@@ -381,8 +391,13 @@ class _Builder:
     # -- L0C -> GM -----------------------------------------------------------------------------------------------------
 
     def write(self, task: GradInputTask, m: int, m_count: int, n: int, n_count: int) -> None:
-        """The finished tile to gradInput."""
+        """The finished tile to gradInput, or to the slot from which a vector core takes it there."""
         p = self.p
+        if self.slot is not None:
+            address = self.slot.acquire()
+            self.pipeline.drain(address, m_count, n_count, self.call.dtype, self.c0, m_count * BLOCK_BYTES)
+            self.slot.publish()
+            return
         if self.inp.direct:
             channels = Channels(p.c_in, (p.d_in, p.h_in, p.w_in), self.itemsize)
             target = channels.offset(task.batch, task.group * self.inp.cin_g + n, task.depth, m)

@@ -55,7 +55,15 @@ class BlockedPlan(Gradients):
         return CubeCall(self.chip, inp, self.call.compute_dtype, disarm, macs=self.p.macs)
 
     def grad_input(self, grad_output: str, weight: str) -> None:
-        """The data kernel between its Dilations, then TransData and Cast to the caller's layout."""
+        """The data kernel between its Dilations, then TransData and Cast to the caller's layout.
+
+        The second 3-D data kernel writes 16-bit results in NCDHW itself (stated).
+        """
+        if self.data_op_type() == "Conv3DBackpropInputV2" and self.itemsize == 2:
+            target = self.landing("grad_input", self.storage)
+            self.data_kernel(grad_output, weight, target, turned=True)
+            self.deliver(target, "grad_input")
+            return
         result = self.result.tensor(f"grad_input.{self.blocks}", self.storage, self.blocks, self.feature_bytes("input"))
         if self.before is not None:
             grad_output = self.dilation("grad_output", grad_output, "grad_output.dilated", self.before)

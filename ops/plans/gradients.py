@@ -10,6 +10,7 @@ from ascend_sim.ops.call import INPUTS
 from ascend_sim.ops.kernels.conv_forward import conv_forward_task
 from ascend_sim.ops.kernels.cube_common import CubeCall
 from ascend_sim.ops.kernels.grad_input import grad_input_task
+from ascend_sim.ops.kernels.grad_input_turn import slots_bytes
 from ascend_sim.ops.kernels.grad_weight import grad_weight_task, workspace_bytes
 from ascend_sim.ops.kernels.matmul import matmul_task
 from ascend_sim.ops.kernels.mem_set import mem_set_task
@@ -134,8 +135,11 @@ class Gradients(Steps, ABC):
         """What the filter kernel computes."""
         return CubeCall(self.chip, self.inp, self.call.compute_dtype, self.call.disarm.get("grad_weight", ()))
 
-    def data_kernel(self, grad_output: str, weight: str, result: str) -> None:
-        """The kernel that makes grad_input; a transposed call's is a forward convolution of gradOutput."""
+    def data_kernel(self, grad_output: str, weight: str, result: str, *, turned: bool = False) -> None:
+        """The kernel that makes grad_input; a transposed call's is a forward convolution of gradOutput.
+
+        With `turned` the result is NCDHW where the cube writes blocks of channels: vector cores turn it.
+        """
         call, op_type, names = self.data_call(), self.data_op_type(), [grad_output, weight, result]
         if self.call.transposed:
             forward = choose_conv_forward(call.inp)
@@ -149,9 +153,16 @@ class Gradients(Steps, ABC):
             stand_in=op_type != "Conv3DBackpropInputV2", chip=self.chip,
         )  # fmt: skip
         blocks = self.call.block_dim.get("grad_input")
+        scratch = []
+        if turned:
+            size = slots_bytes(tiling if blocks is None else tiling.but(block_dim=blocks), self.chip)
+            scratch = [self.result.tensor("grad_input.slots", self.storage, "ND", size)]
         self.result.add(
             op_type, "grad_input", names[:2], names[2:],
-            lambda chip, t: grad_input_task(call, tiling, [t[n] for n in names], "grad_input", op_type, blocks),
+            lambda chip, t: grad_input_task(
+                call, tiling, [t[n] for n in (*names, *scratch)], "grad_input", op_type, blocks
+            ),
+            scratch,
         )  # fmt: skip
 
     def filter_kernel(self, gradient: str, features: str, result: str, size: int) -> None:
