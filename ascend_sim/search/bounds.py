@@ -197,8 +197,10 @@ class Bounds:
                     rows = min(tiling.base_m, m_start + m_count - m)
                     self._grad_input_tile(work, tiling, times, m, rows, n_count, k, planes)
                     if planes and self._window(m, rows)[0] and not (resident and loaded):
-                        work.mte2 += times * weights
+                        work.mte2 += 0 if self.chip.cores.coupled else times * weights
                         loaded = True
+            if self.chip.cores.coupled:  # whose L1 may keep either operand: what a task loads at least
+                work.mte2 += times * planes * self._window(m_start, m_count)[2](ceil_div(k, inp.taps * inp.c0))
         return work
 
     def _grad_input_kinds(self, pixels: int, channels: int, block_dim: int, block: int) -> Counter[tuple[int, ...]]:
@@ -227,6 +229,8 @@ class Bounds:
                 work.steps += steps
                 work.cube += steps * self._mmad(rows, length, n)
                 work.mte1 += steps * (self._left(rows, length, False) + self._right(length, n))
+        if self.chip.cores.coupled:
+            return
         spans = _cuts(k, tiling.step_ka * tiling.base_k)
         work.mte2 += times * planes * sum(load(ceil_div(span, self.inp.taps * self.inp.c0)) for span in spans)
 
@@ -265,6 +269,7 @@ class Bounds:
 
     def _grad_input_bytes(self, tiling: GradInputTiling) -> _Moved:
         inp, p, moved, resident = self.inp, self._p, _Moved(), is_resident(tiling, self.inp)
+        coupled = self.chip.cores.coupled
         images = p.n * sum(self._depth_planes(depth) for depth in range(p.d_in))
         pixels = p.h_in * p.w_in
         tiles = [
@@ -280,8 +285,12 @@ class Bounds:
                 ceil_div(min(tiling.single_core_cin, n - start), tiling.base_n)
                 for start in range(0, n, tiling.single_core_cin)
             )
-            moved.read += images * columns * sum(sizes) * (k // (inp.taps * inp.c0))
-            moved.read += images * loads * n * ceil_to(k, k_slice(inp)) * inp.itemsize
+            if coupled:  # whose L1 may keep either operand: both at least once
+                moved.read += images * self._window(0, pixels)[1] * (k // (inp.taps * inp.c0))
+                moved.read += n * ceil_to(k, k_slice(inp)) * inp.itemsize
+            else:
+                moved.read += images * columns * sum(sizes) * (k // (inp.taps * inp.c0))
+                moved.read += images * loads * n * ceil_to(k, k_slice(inp)) * inp.itemsize
             moved.written += p.n * p.d_in * n // inp.c0 * pixels * BLOCK_BYTES
         return moved
 

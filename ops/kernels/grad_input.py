@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from ascend_sim.kernel.builder import KernelBuilder
@@ -82,30 +83,58 @@ def grad_input_tiles(call: CubeCall, tiling: GradInputTiling, block: int) -> lis
     On coupled chips, whose L1 keeps an operand for as long as its tiles follow each other, in the order that loads less:
     all tasks for one strip of base_n channels, or all strips for one tile of pixels.
     """
-    found, step_m, step_n = [], tiling.base_m, tiling.base_n
+    found = []
     inp, p = call.inp, call.inp.problem
     for task in grad_input_tasks(tiling, inp, block):
         # The last real group may lack channels: what it does not have is not computed.
-        channels = ceil_to(call.group_channels(task.group, p.c_in, inp.cin_g), inp.c0)
-        n_end, m_end = min(task.n_start + task.n_count, channels), task.m_start + task.m_count
-        for n in range(task.n_start, n_end, step_n):
-            for m in range(task.m_start, m_end, step_m):
-                found.append(Tile(task, m, min(step_m, m_end - m), n, min(step_n, n_end - n)))
+        strips = pieces(task.n_start, _channels_end(call, task), tiling.step_n * tiling.base_n)
+        maps = pieces(task.m_start, task.m_start + task.m_count, tiling.step_m * tiling.base_m)
+        for strip, held in product(strips, maps):
+            found += [
+                Tile(task, *m, *n)
+                for n in pieces(strip[0], sum(strip), tiling.base_n)
+                for m in pieces(held[0], sum(held), tiling.base_m)
+            ]
     if call.chip.cores.coupled and found:
-        strips, maps = len({tile.n for tile in found}), len({tile[:2] for tile in found})
+        places = {
+            tile: (held_pixels(tiling, tile.task, tile.m)[0], held_channels(call, tiling, tile.task, tile.n)[0])
+            for tile in found
+        }
+        strips_count = len({n for _, n in places.values()})
+        maps_count = len({(tile.task, m) for tile, (m, _) in places.items()})
         k_total = inp.cout_padded * inp.taps
         weights = inp.cin1 * inp.c0 * k_total  # elements of all strips
         pixels = p.h_out * p.w_out * inp.cout_padded * len({tile.task for tile in found})
         keeps_pixels = tiling.step_ka * tiling.base_k >= k_total
         keeps_weights = tiling.step_kb * tiling.base_k >= k_total
         # Weights stay in the L2, which all cores read them from; a map that is read again may have left it.
-        by_strips = 2 * pixels * strips + weights * (1 if keeps_weights else maps)
-        by_pixels = 2 * pixels * (1 if keeps_pixels else strips) + weights * maps
+        by_strips = 2 * pixels * strips_count + weights * (1 if keeps_weights else maps_count)
+        by_pixels = 2 * pixels * (1 if keeps_pixels else strips_count) + weights * maps_count
         if by_strips <= by_pixels:
-            found.sort(key=lambda tile: (tile.task.group, tile.n))
+            found.sort(key=lambda tile: (tile.task.group, places[tile][1]))
         else:
-            found.sort(key=lambda tile: (tile.task.group, tile.task.batch, tile.task.depth, tile.m, tile.n))
+            found.sort(key=lambda tile: (tile.task.group, tile.task.batch, tile.task.depth, *places[tile]))
     return found
+
+
+def _channels_end(call: CubeCall, task: GradInputTask) -> int:
+    """The end of a task's channels that exist, in whole C0."""
+    channels = ceil_to(call.group_channels(task.group, call.inp.problem.c_in, call.inp.cin_g), call.inp.c0)
+    return min(task.n_start + task.n_count, channels)
+
+
+def held_pixels(tiling: GradInputTiling, task: GradInputTask, m: int) -> tuple[int, int]:
+    """First pixel and number of those whose rows L1 holds together with pixel `m`."""
+    held = tiling.step_m * tiling.base_m
+    start = task.m_start + (m - task.m_start) // held * held
+    return start, min(held, task.m_start + task.m_count - start)
+
+
+def held_channels(call: CubeCall, tiling: GradInputTiling, task: GradInputTask, n: int) -> tuple[int, int]:
+    """First channel and number of those whose weights L1 holds together with channel `n`."""
+    held = tiling.step_n * tiling.base_n
+    start = task.n_start + (n - task.n_start) // held * held
+    return start, min(held, _channels_end(call, task) - start)
 
 
 def contributing_planes(problem: ConvProblem, depth: int) -> Iterator[tuple[int, int]]:
@@ -114,6 +143,11 @@ def contributing_planes(problem: ConvProblem, depth: int) -> Iterator[tuple[int,
         position = depth + problem.pad_front - plane * problem.dilation_d
         if position % problem.stride_d == 0 and 0 <= position // problem.stride_d < problem.d_out:
             yield plane, position // problem.stride_d
+
+
+def pieces(start: int, end: int, size: int) -> list[tuple[int, int]]:
+    """(first, number) of runs of `size` from `start`, the last one shorter."""
+    return [(first, min(size, end - first)) for first in range(start, end, size)]
 
 
 @dataclass(frozen=True)
@@ -193,7 +227,8 @@ class _Builder:
     def tile(self, task: GradInputTask, m: int, m_count: int, n: int, n_count: int) -> None:
         """dx pixels m .. x channels n .. (of the real group), summed over kernel planes and K, then written out."""
         self.k.next_tile()
-        window = needed_rows(self.p, m, m_count)
+        held_m, held_n = held_pixels(self.tiling, task, m), held_channels(self.call, self.tiling, task, n)
+        window = needed_rows(self.p, *held_m)
         planes = list(contributing_planes(self.p, task.depth)) if window.rows and self.crop < self.width else []
         accumulator = self.pipeline.tiles.acquire()
         started = False
@@ -205,11 +240,17 @@ class _Builder:
                 k_count = min(self.tiling.base_k, k_total - k_start)
                 if k_start % span_a == 0:
                     blocks = ceil_div(min(span_a, k_total - k_start), self.inp.taps * self.c0)
-                    self.load_a1(task, gradient_plane, k_start // (self.inp.taps * self.c0), blocks, window, m, n)
+                    self.load_a1(
+                        task, gradient_plane, k_start // (self.inp.taps * self.c0), blocks, window, held_m[0], n
+                    )
                 if k_start % span_b == 0:
                     slices = self.k_slices(k_start, min(k_start + span_b, k_total))
-                    self.load_b1(task, plane, slices, m, n, n_count)
-                self.step(window, m, m_count, n, n_count, k_start, k_count, span_a, slices, accumulator, started)
+                    self.load_b1(task, plane, slices, m, *held_n)
+                pixel = m - held_m[0] + held_m[0] % self.p.w_in  # counted from the first whole row
+                channel = (n - held_n[0]) // self.c0
+                self.step(
+                    window, pixel, m_count, channel, n_count, k_start, k_count, span_a, slices, accumulator, started
+                )
                 started = True
         if not started:
             self.pipeline.zero(self.k, accumulator, m_count, n_count, self.c0, self.call)
@@ -225,7 +266,7 @@ class _Builder:
     def load_a1(
         self, task: GradInputTask, plane: int, block: int, blocks: int, window: RowWindow, m: int, n: int
     ) -> None:
-        """Rows `window` of `blocks` channel blocks of gradOutput, spread out where stride > 1."""
+        """Rows `window` (behind pixels m ..) of `blocks` channel blocks of gradOutput, spread out where stride > 1."""
         p, k = self.p, self.k
         key: tuple[object, ...] = (task, plane, block, m, n)  # never resident across tiles
         if self.coupled:
@@ -346,35 +387,39 @@ class _Builder:
     # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
 
     def step(
-        self, window: RowWindow, m: int, m_count: int, n: int, n_count: int, k_start: int, k_count: int, span_a: int,
-        slices: range, accumulator: int, accumulate: bool,
+        self, window: RowWindow, pixel: int, m_count: int, channel: int, n_count: int, k_start: int, k_count: int,
+        span_a: int, slices: range, accumulator: int, accumulate: bool,
     ) -> None:  # fmt: skip
-        """One base block: fill half of L0A and L0B, multiply."""
+        """One base block: fill half of L0A and L0B, multiply. `pixel`, `channel` (in C0) count from what L1 holds."""
         p, k = self.p, self.k
         half = self.pipeline.operands.acquire()
         left, right = self.pipeline.left[half], self.pipeline.right[half]
         k.load_data_3d(
             (
                 "L0A", self.itemsize, window.rows, self.width - self.crop, p.k_h, p.k_w, 1, 1, p.dilation_h, p.dilation_w,
-                window.pad_top, self.pad_left, ceil_div(m % p.w_in + m_count, p.w_in), p.w_in,
-                m % p.w_in, m_count, k_start % span_a, k_count,
+                window.pad_top, self.pad_left, ceil_div(pixel + m_count, p.w_in), p.w_in,
+                pixel, m_count, k_start % span_a, k_count,
             ),
             left, self.a1.address,
         )  # fmt: skip
         columns = ceil_div(n_count, FRACTAL)
         for place, index in enumerate(range(k_start // self.c0, (k_start + k_count) // self.c0)):
             channel_block, tap = divmod(index, self.inp.taps)
-            self.load_right(right + place * columns * 512, channel_block, self.inp.taps - 1 - tap, slices, n_count)
+            turned = channel * self.inp.taps + self.inp.taps - 1 - tap
+            self.load_right(right + place * columns * 512, channel_block, turned, slices, n_count)
         self.pipeline.operands.publish()
         self.pipeline.operands.take()
         k.mmad(accumulator, left, right, m_count, k_count, n_count, self.call.dtype, accumulate, self.call.hf32_bits)
         self.pipeline.operands.release()
 
-    def load_right(self, address: int, channel_block: int, tap: int, slices: range, n_count: int) -> None:
-        """One C0 of K for all channels of the tile: the [co][ci] blocks of one tap, turned to [ci][co]."""
+    def load_right(self, address: int, channel_block: int, line: int, slices: range, n_count: int) -> None:
+        """One C0 of K for all channels of the tile: the [co][ci] blocks of one tap, turned to [ci][co].
+
+        `line` is the tap's place among the taps of all channel blocks in L1.
+        """
         taps = self.inp.taps
         if self.itemsize < 4:  # a fractal, or with 8-bit weights the two of a square, is a C0 of K
-            fractal = tap * len(slices) + channel_block * self.c0 // FRACTAL - slices.start
+            fractal = line * len(slices) + channel_block * self.c0 // FRACTAL - slices.start
             source = self.b1.address + fractal * self.weights.fractal_bytes
             pitch = taps * len(slices)
             self.k.load_data_2d("L0B", address, source, self.itemsize, ceil_div(n_count, self.c0), pitch, True)
@@ -382,7 +427,7 @@ class _Builder:
         # 32-bit: a block of 16 output channels holds two C0 of K; its rows are read as pixels of a 16 wide map.
         cout1, half = divmod(channel_block, FRACTAL // self.c0)
         height = taps * len(slices)
-        row = (tap * len(slices) + cout1 - slices.start) * FRACTAL + half * self.c0
+        row = (line * len(slices) + cout1 - slices.start) * FRACTAL + half * self.c0
         load: tuple[Any, ...] = (
             "L0B", 4, height, FRACTAL, 1, 1, 1, 1, 1, 1, 0, 0, height, FRACTAL, row, self.c0, 0, n_count, True,
         )  # fmt: skip

@@ -148,11 +148,11 @@ class Gradients(Steps, ABC):
                 lambda chip, t: conv_forward_task(call, forward, [t[n] for n in names], "grad_input", op_type),
             )  # fmt: skip
             return
-        tiling = choose_grad_input(
-            self.cut_for(call.inp, "grad_input"), self.call.tiling.get("grad_input"),
-            stand_in=op_type != "Conv3DBackpropInputV2", chip=self.chip,
-        )  # fmt: skip
+        open_kernel = "Conv2DBackpropInput" if self.chip.cores.coupled else "Conv3DBackpropInputV2"
         blocks = self.call.block_dim.get("grad_input")
+        tiling = choose_grad_input(
+            call.inp, self.call.tiling.get("grad_input"), stand_in=op_type != open_kernel, chip=self.chip, blocks=blocks
+        )
         scratch = []
         if turned:
             size = slots_bytes(tiling if blocks is None else tiling.but(block_dim=blocks), self.chip)

@@ -38,6 +38,7 @@ class Steps:
             chip.memory.l2_bytes,
             call.deterministic,
             "ncdhw_direct" in call.routes,
+            coupled=chip.cores.coupled,
         )
         self.plain = PLAIN[call.rank]
         for name, tensor in call.inputs.items():

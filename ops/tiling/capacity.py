@@ -34,11 +34,14 @@ def k_slice(inp: TilingInput) -> int:
     return inp.taps * inp.unit
 
 
-def a1_rows(inp: TilingInput, pixels: int) -> int:
-    """Rows of the dilated map that L1 holds for a tile of `pixels` dx pixels, at most the whole map."""
+def a1_rows(inp: TilingInput, pixels: int, whole_rows: bool = True) -> int:
+    """Rows of the dilated map that L1 holds for a tile of `pixels` dx pixels, at most the whole map.
+
+    `whole_rows` says that tasks begin with a row; else a tile may begin anywhere.
+    """
     problem = inp.problem
     width = problem.w_in
-    if pixels % width == 0 or width % pixels == 0:
+    if whole_rows and (pixels % width == 0 or width % pixels == 0):
         rows = ceil_div(pixels, width)
     else:
         rows = pixels // width + 2 if pixels > width else 2
@@ -50,10 +53,14 @@ def a1_row_bytes(inp: TilingInput) -> int:
     return inp.problem.w_out * inp.problem.stride_w * inp.unit * inp.itemsize
 
 
+def _held_rows(tiling: GradInputTiling, inp: TilingInput) -> int:
+    return a1_rows(inp, tiling.step_m * tiling.base_m, tiling.single_core_m % inp.problem.w_in == 0)
+
+
 def grad_input_l1(tiling: GradInputTiling, inp: TilingInput) -> tuple[int, int]:
     """Bytes of gradOutput (A1) and of weights (B1) in L1, all buffers counted."""
     channels = max(tiling.step_ka * tiling.base_k // inp.taps, 1)
-    rows = a1_rows(inp, tiling.step_m * tiling.base_m)
+    rows = _held_rows(tiling, inp)
     a1 = rows * (inp.problem.w_out * inp.problem.stride_w) * channels * inp.itemsize * tiling.al1_buffers
     span, whole = tiling.step_kb * tiling.base_k, k_slice(inp)
     aligned = span % whole == 0 or whole % span == 0
@@ -83,12 +90,12 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
     """Raise TilingError at the first thing that the grad_input kernel could not do with this tiling."""
     problem = inp.problem
     _check_block(tiling, inp)
-    if tiling.step_m != 1 or tiling.step_n != 1:
+    if not inp.coupled and (tiling.step_m != 1 or tiling.step_n != 1):
         raise TilingError(
             f"stepM = {tiling.step_m}, stepN = {tiling.step_n}: grad_input loads one tile (1, 1) per L1 step"
         )
     whole = k_slice(inp)
-    if whole % tiling.base_k and tiling.base_k % whole:
+    if not inp.coupled and whole % tiling.base_k and tiling.base_k % whole:
         raise TilingError(
             f"baseK = {tiling.base_k} neither divides nor is a multiple of kh*kw*{inp.unit} = {whole}, "
             f"K of one block of {inp.unit} output channels"
@@ -101,9 +108,17 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
                 f"L1 holds whole blocks of {inp.unit} output channels"
             )
     _check_steps(tiling)
-    if tiling.single_core_m % problem.w_in or tiling.single_core_m < 1:
+    whole_blocks = inp.coupled and tiling.single_core_m % FRACTAL == 0
+    if (tiling.single_core_m % problem.w_in and not whole_blocks) or tiling.single_core_m < 1:
+        also = f" or of {FRACTAL} pixels" if inp.coupled else ""
         raise TilingError(
-            f"singleCoreM = {tiling.single_core_m} is not a multiple of W_in = {problem.w_in}: tasks are whole rows"
+            f"singleCoreM = {tiling.single_core_m} is not a multiple of W_in = {problem.w_in}: tasks are whole rows{also}"
+        )
+    if tiling.single_core_batch and not inp.coupled:
+        raise TilingError("singleCoreBatch: a field of grad_input on coupled chips (Ascend 910 and 310P)")
+    if tiling.single_core_batch > problem.n * problem.d_in:
+        raise TilingError(
+            f"singleCoreBatch = {tiling.single_core_batch}; allowed up to N*D_in = {problem.n * problem.d_in}"
         )
     if tiling.single_core_cin % inp.unit or tiling.single_core_cin < 1:
         raise TilingError(f"singleCoreCin = {tiling.single_core_cin} is not a multiple of {inp.unit}")
@@ -111,9 +126,9 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
     _check_l1(
         grad_input_l1(tiling, inp),
         inp,
-        f"A1 {a1_rows(inp, tiling.base_m)} rows * Wo*sw {problem.w_out * problem.stride_w} * "
+        f"A1 {_held_rows(tiling, inp)} rows * Wo*sw {problem.w_out * problem.stride_w} * "
         f"{tiling.step_ka * tiling.base_k // inp.taps} channels * {inp.itemsize} * al1Pbuffer {tiling.al1_buffers}",
-        f"B1 baseN {tiling.base_n} * stepKb*baseK {tiling.step_kb * tiling.base_k} * {inp.itemsize} "
+        f"B1 stepN*baseN {tiling.step_n * tiling.base_n} * stepKb*baseK {tiling.step_kb * tiling.base_k} * {inp.itemsize} "
         f"* bl1Pbuffer {tiling.bl1_buffers}",
     )
     check_grad_input_problem(inp)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import Any, TypeVar
@@ -46,6 +47,7 @@ from ascend_sim.ops.tiling.grad_input import (
     step_candidates,
     vendor_grad_input,
 )
+from ascend_sim.ops.tiling.grad_input_1001 import covers_grad_input_1001, vendor_grad_input_1001
 from ascend_sim.ops.tiling.grad_weight import covers_grad_weight, task_count, vendor_grad_weight, with_core_shape
 from ascend_sim.ops.tiling.grad_weight_3510 import covers_grad_weight_3510, vendor_grad_weight_3510
 from ascend_sim.ops.tiling.grad_weight_sound import sound_grad_weight
@@ -60,6 +62,10 @@ GRAD_WEIGHT_PROCEDURES = {
     "stream_k": (covers_grad_weight_3510, vendor_grad_weight_3510),
 }
 """Name in configs/tilings.yaml -> (whether it decides a problem, what it decides)."""
+GRAD_INPUT_PROCEDURES = {
+    "basic_block": (covers_grad_input, vendor_grad_input),
+    "cache_tiling": (covers_grad_input_1001, vendor_grad_input_1001),
+}
 # Fields that follow from the problem and the other fields, which nobody can set
 DERIVED = {
     "single_core_cout",
@@ -94,14 +100,16 @@ def choose_grad_input(
     *,
     stand_in: bool = False,
     chip: ChipSpec | None = None,
+    blocks: int | None = None,
 ) -> GradInputTiling:
     """Tiling of grad_input; `overrides` are the user's fields in the vendor's spelling.
 
     Fields that are left out are derived again where they depend on those given. `stand_in` says that the real kernel is
-    a closed library, not the V2 kernel. `chip` says which open procedures apply (None: every one). Raises TilingError
-    with the formula and the limit for what cannot run.
+    a closed library, not the V2 kernel. `chip` says which open procedures apply (None: that of dav-2201). `blocks` is the
+    number of blocks that a call asks for, which on coupled chips decides the tiling. Raises TilingError with the formula and
+    the limit for what cannot run.
     """
-    tiling = _automatic_grad_input(inp) if _procedure(chip, "grad_input") else _roomy_grad_input(inp, chip)
+    tiling = _automatic_grad_input(inp, chip, blocks, free=not overrides)
     if stand_in:
         tiling = tiling.but(source="stand-in")
     if not overrides:
@@ -168,13 +176,24 @@ def complete_grad_weight(
     return tiling
 
 
-def _automatic_grad_input(inp: TilingInput) -> GradInputTiling:
-    if covers_grad_input(inp):
+def _automatic_grad_input(inp: TilingInput, chip: ChipSpec | None, blocks: int | None, free: bool) -> GradInputTiling:
+    """The vendor's tiling where its procedure decides the problem, else a sound one.
+
+    On coupled chips a call that asks for another number of blocks than the procedure takes has not got its tiling from
+    there (published rows of the 910: 32 blocks on 30 cores), nor (not `free`) one with fields of the user's.
+    """
+    procedure = _procedure(chip, "grad_input")
+    covers, vendor = GRAD_INPUT_PROCEDURES.get(procedure or "", (None, None))
+    if covers and vendor and covers(inp) and (free or not inp.coupled):
         try:
-            return vendor_grad_input(inp)
+            tiling = vendor(inp)
+            if not inp.coupled or blocks in (None, tiling.block_dim):
+                return tiling
         except TilingError:
             pass  # the vendor refuses; a smaller block may still do
-    return sound_grad_input(inp)
+    if procedure == "basic_block":
+        return sound_grad_input(inp)
+    return _roomy_grad_input(replace(inp, cores=blocks) if blocks and inp.coupled else inp, chip)
 
 
 def _roomy_grad_input(inp: TilingInput, chip: ChipSpec | None) -> GradInputTiling:

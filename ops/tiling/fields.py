@@ -45,6 +45,7 @@ class TilingInput:
     """A problem seen from one chip: what both procedures read.
 
     `buffers` holds the bytes of "L1", "L0A", "L0B", "L0C"; `itemsize` is 2 (fp16, bf16), 4 (fp32, hf32) or 1 (8-bit) bytes.
+    `coupled` says that cube and vector unit share a core: another kernel, whose tilings have more freedom.
     Groups are merged so that channels of a real group fill whole blocks (ops-nn group merge: stated). `direct` is for kernels
     that read and write NCDHW; where a group may begin at any channel they need not be merged (`merged` False: ours).
     """
@@ -57,6 +58,7 @@ class TilingInput:
     deterministic: bool = False
     direct: bool = False
     merged: bool = True
+    coupled: bool = False
 
     @cached_property
     def c0(self) -> int:
@@ -180,20 +182,28 @@ class GradInputTiling(_Tiling):
     """Tiling of grad_input: M = H_in*W_in pixels, K = Cout*k_h*k_w, N = Cin.
 
     A task covers `single_core_m` pixels (whole rows) x `single_core_cin` channels of one (batch, depth, real group).
+    `single_core_batch` is for coupled chips: a core gets that many images of one such part; 0 deals tasks one by one.
     `load_b2` is 2 for a 1x1 kernel, 1 where a base block holds every tap, else 0; `init_output` is 1 where dx must be
     cleared first; `weights_resident` is ours: the weights of a task stay in L1.
     """
 
     single_core_cin: int = 0
     single_core_cout: int = 0
+    single_core_batch: int = 0
     load_b2: int = 0
     init_output: int = 0
     weights_resident: bool = False
 
     VENDOR: ClassVar[dict[str, str]] = _Tiling.VENDOR | {
-        "single_core_cin": "singleCoreCin", "single_core_cout": "singleCoreCout", "load_b2": "loadB2Condition",
+        "single_core_cin": "singleCoreCin", "single_core_cout": "singleCoreCout", "single_core_batch": "singleCoreBatch",
+        "load_b2": "loadB2Condition",
         "init_output": "initOutputFlag", "weights_resident": "weightsResident", "block_dim": "coreNum",
     }  # fmt: skip
+
+    def to_vendor(self) -> dict[str, Any]:
+        """Every field under the vendor's name; `single_core_batch` only where it says something."""
+        fields = super().to_vendor()
+        return fields if self.single_core_batch else {k: v for k, v in fields.items() if k != "singleCoreBatch"}
 
     BASIC_BLOCK_KEY: ClassVar[int] = 1 << 9  # bit 9 of the key says: tasks of the basic-block kernel (ops-nn: stated)
 

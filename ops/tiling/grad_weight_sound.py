@@ -90,28 +90,76 @@ def weighed_grid(inp: TilingInput, chip: ChipSpec) -> GradWeightTiling:
     for work, added, tasks, (single_m, single_n, rows, images) in _grids(inp):
         if image_each and (images > 1 or added != inp.images):
             continue
-        block = _block(inp, SPLIT_GRID, min(single_n, columns))
-        m_tiles, n_tiles = ceil_div(single_m, block.base_m), ceil_div(single_n, block.base_n)
+        block = _block(inp, SPLIT_GRID, min(single_n, columns)).but(
+            single_core_m=single_m, single_core_n=single_n, single_core_batch=images,
+            single_core_k=rows * inp.problem.w_out,
+        )  # fmt: skip
         rounds = ceil_div(tasks, inp.cores)
-        pixels = images * rows
-        a = pixels * inp.problem.w_out * single_m * inp.itemsize
-        high = min((rows - 1) * inp.problem.stride_h + inp.problem.k_h, inp.problem.h_in)
-        b = images * high * inp.problem.w_in * (single_n // n_slice(inp)) * inp.c0 * inp.itemsize
-        held = images == 1  # a tile's operand stays for the next tile only if one load holds all its pixels
-        for order, moved in (
-            (0, a * (1 if held else n_tiles) + b * m_tiles),
-            (1, b * (1 if held else m_tiles) + a * n_tiles),
-        ):
+        for order in (0, 1):
+            ordered = block.but(iterate_order=order)
+            moved = _loaded(ordered, inp)
             cycles = work / macs + rounds * (moved / load + ACCUMULATOR_BYTES * single_m * single_n / store)
             if best is None or cycles < best[0]:
-                weighed = block.but(
-                    single_core_m=single_m, single_core_n=single_n, single_core_batch=images,
-                    single_core_k=rows * inp.problem.w_out, iterate_order=order,
-                )  # fmt: skip
-                best = cycles, weighed
+                best = cycles, ordered
     assert best is not None
-    tiling = with_largest_steps(best[1], inp)
+    tiling = _as_one_tile(best[1], inp, chip)
+    tiling = _full_load(tiling, inp) or with_largest_steps(tiling, inp)
     return tiling.but(block_dim=min(task_count(tiling, inp), inp.cores))
+
+
+def _loaded(tiling: GradWeightTiling, inp: TilingInput) -> int:
+    """Bytes that a task brings to L1. A tile's operand stays for the next tile only if one load holds all its pixels."""
+    p, rows, images = inp.problem, tiling.single_core_k // inp.problem.w_out, tiling.single_core_batch
+    m_tiles = ceil_div(tiling.single_core_m, tiling.base_m)
+    n_tiles = [(n, min(n + tiling.base_n, tiling.single_core_n)) for n in range(0, tiling.single_core_n, tiling.base_n)]
+    blocks = sum((end - 1) // n_slice(inp) - start // n_slice(inp) + 1 for start, end in n_tiles)
+    pixels = images * rows * p.w_out
+    one_load = pixels <= MOST_STEPS * tiling.base_k or _full_load(tiling, inp) is not None
+    held = images == 1 and one_load
+    a = pixels * tiling.single_core_m * inp.itemsize
+    high = min((rows - 1) * p.stride_h + p.k_h, p.h_in)
+    b = images * high * p.w_in * blocks * inp.c0 * inp.itemsize
+    if tiling.iterate_order:
+        return b * (1 if held else m_tiles) + a * len(n_tiles)
+    return a * (1 if held else len(n_tiles)) + b * m_tiles
+
+
+def _full_load(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling | None:
+    """All pixels of a task of one image in one load of either operand, each in one buffer; None where L1 has no room.
+
+    Unit tests of the vendor's procedure for dav-1001 decide so where a core has one image, and take two buffers where it has
+    more (inferred from its table).
+    """
+    steps = ceil_div(tiling.single_core_k, tiling.base_k)
+    full = tiling.but(step_ka=steps, step_kb=steps, al1_buffers=1, bl1_buffers=1)
+    fits = steps * tiling.base_k <= LOAD3D_MAX_K and grad_weight_fits_l1(full, inp, clipped=True)
+    return full if tiling.single_core_batch == 1 and fits else None
+
+
+def _as_one_tile(tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec) -> GradWeightTiling:
+    """The task as a single tile of all L0C, which loads everything once, where that saves more than ping-pong hides."""
+    columns = min(tiling.single_core_n, gemm(inp, True)[2])
+    whole = _block(inp, SPLIT_GRID, columns, tiles=1)
+    one, already = (t.base_m >= tiling.single_core_m and t.base_n >= columns for t in (whole, tiling))
+    if already or not one:
+        return tiling
+    whole = tiling.but(base_m=whole.base_m, base_k=whole.base_k, base_n=whole.base_n, cl0_buffers=1)
+    return min((tiling, whole), key=lambda t: _task_cycles(t, inp, chip))
+
+
+def _task_cycles(tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec) -> float:
+    """The longest of loads, L0 loads and products of a task; the way out where no other tile hides it."""
+    m, n = tiling.single_core_m, tiling.single_core_n
+    m_tiles, n_tiles = ceil_div(m, tiling.base_m), ceil_div(n, tiling.base_n)
+    pixels = tiling.single_core_batch * tiling.single_core_k
+    steps = m_tiles * n_tiles * ceil_div(pixels, tiling.base_k)
+    load, left, right, store = (
+        chip.path(*ends).bytes_per_cycle for ends in (("GM", "L1"), ("L1", "L0A"), ("L1", "L0B"), ("UB", "GM"))
+    )
+    cube = m * n * pixels / chip.cube.macs_per_cycle("float16") + steps * chip.cube.head_stream
+    l0 = pixels * inp.itemsize * (m * n_tiles / left + n * m_tiles / right) + 2 * steps * chip.load3d.head
+    out = ACCUMULATOR_BYTES * m * n / store / (m_tiles * n_tiles)
+    return max(cube, l0, _loaded(tiling, inp) / load) + out
 
 
 def _grids(inp: TilingInput) -> Iterator[tuple[int, int, int, tuple[int, int, int, int]]]:
@@ -137,11 +185,11 @@ def _grids(inp: TilingInput) -> Iterator[tuple[int, int, int, tuple[int, int, in
 # ---- block and steps -----------------------------------------------------------------------------------------------
 
 
-def _side_m(inp: TilingInput, columns: int) -> int:
-    """base_m: 128, or more where N is too short to fill half of L0C."""
-    half = inp.buffers["L0C"] // 2 // ACCUMULATOR_BYTES
-    base_n = min(ceil_to(columns, FRACTAL), LARGEST_SIDE, floor_to(half // min(inp.cout_padded, SQUARE_SIDE), FRACTAL))
-    return _even(inp.cout_padded, min(floor_to(half // base_n, FRACTAL), LARGEST_SIDE), inp.unit)
+def _side_m(inp: TilingInput, columns: int, tiles: int = 2) -> int:
+    """base_m: 128, or more where N is too short to fill an L0C of `tiles` tiles."""
+    room = inp.buffers["L0C"] // tiles // ACCUMULATOR_BYTES
+    base_n = min(ceil_to(columns, FRACTAL), LARGEST_SIDE, floor_to(room // min(inp.cout_padded, SQUARE_SIDE), FRACTAL))
+    return _even(inp.cout_padded, min(floor_to(room // base_n, FRACTAL), LARGEST_SIDE), inp.unit)
 
 
 def _even(total: int, limit: int, unit: int) -> int:
@@ -150,15 +198,17 @@ def _even(total: int, limit: int, unit: int) -> int:
     return ceil_to(ceil_div(total, ceil_div(total, limit)), unit)
 
 
-def _block(inp: TilingInput, template: int, columns: int) -> GradWeightTiling:
-    """base_m x base_n near half of L0C (then ping-pong), base_k filling L0A and L0B; smaller where L1 needs it."""
+def _block(inp: TilingInput, template: int, columns: int, tiles: int = 2) -> GradWeightTiling:
+    """base_m x base_n near a `tiles`-th of L0C (2: ping-pong), base_k filling L0A and L0B; smaller where L1 needs it."""
     m, k, n = gemm(inp, True)
-    half = inp.buffers["L0C"] // 2 // ACCUMULATOR_BYTES
-    base_m = _side_m(inp, columns)
-    base_n = _even(columns, min(half // base_m, LARGEST_SIDE), inp.unit)
+    room = inp.buffers["L0C"] // tiles // ACCUMULATOR_BYTES
+    base_m = _side_m(inp, columns, tiles)
+    # A tile that has L0C for itself may be as long as L0B takes with the shortest K.
+    longest = LARGEST_SIDE if tiles > 1 else inp.buffers["L0B"] // 2 // inp.itemsize // FRACTAL
+    base_n = _even(columns, min(room // base_m, longest), inp.unit)
     block = GradWeightTiling(
         base_m, FRACTAL, base_n,
-        cl0_buffers=2, iterate_order=int(m > n), template=template, split_kd=True, block_dim=inp.cores,
+        cl0_buffers=tiles, iterate_order=int(m > n), template=template, split_kd=True, block_dim=inp.cores,
         single_core_batch=inp.images if template == SPLIT_STREAM_K else 1,
         al1_buffers=1, bl1_buffers=1,
     )  # fmt: skip

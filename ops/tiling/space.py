@@ -103,7 +103,10 @@ _DERIVED = {
 
 
 def _grad_input(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradInputTiling]:
-    start = choose_grad_input(inp, chip=chip).but(al0_buffers=2, bl0_buffers=2, source="manual").but(**given)
+    start = choose_grad_input(inp, chip=chip)
+    start = start.but(al0_buffers=2, bl0_buffers=2, step_m=1, step_n=1, single_core_batch=0, source="manual").but(
+        **given
+    )
     width, channels = inp.problem.w_in, ceil_to(inp.cin1 * inp.c0, inp.unit)
     rows = even_parts(inp.problem.h_in)
     tasks = [given["single_core_m"]] if "single_core_m" in given else [count * width for count in rows]

@@ -48,12 +48,27 @@ class GradInputTask:
 
 
 def grad_input_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> list[GradInputTask]:
-    """Tasks of one core: real group slowest, then pixels, (batch, depth), channels fastest. Channels are C0-padded."""
+    """Tasks of one core: real group slowest, then pixels, (batch, depth), channels fastest. Channels are C0-padded.
+
+    With `single_core_batch` a core gets one part of the pixels and channels of that many images: pixels fastest (assumed).
+    """
     problem = inp.problem
     pixels, channels = problem.h_in * problem.w_in, inp.cin1 * inp.c0
     m_parts, n_parts = ceil_div(pixels, tiling.single_core_m), ceil_div(channels, tiling.single_core_cin)
     outer = problem.n * problem.d_in
     tasks = []
+    if tiling.single_core_batch:
+        image_parts = ceil_div(outer, tiling.single_core_batch)
+        for number in core_share(inp.real_groups * image_parts * n_parts * m_parts, tiling.block_dim, core):
+            rest, m_index = divmod(number, m_parts)
+            rest, n_index = divmod(rest, n_parts)
+            group, image_index = divmod(rest, image_parts)
+            m, n = _chunk(m_index, tiling.single_core_m, pixels), _chunk(n_index, tiling.single_core_cin, channels)
+            first, count = _chunk(image_index, tiling.single_core_batch, outer)
+            tasks += [
+                GradInputTask(group, *divmod(image, problem.d_in), *m, *n) for image in range(first, first + count)
+            ]
+        return tasks
     for number in core_share(inp.real_groups * m_parts * outer * n_parts, tiling.block_dim, core):
         rest, n_index = divmod(number, n_parts)
         rest, image = divmod(rest, outer)

@@ -36,10 +36,12 @@ def covers_grad_input_once(tiling: GradInputTiling, inp: TilingInput) -> None:
         for t in grad_input_tasks(tiling, inp, core):
             channels = slice(t.n_start // inp.c0, (t.n_start + t.n_count) // inp.c0)
             seen[t.group, t.batch, t.depth, t.m_start : t.m_start + t.m_count, channels] += 1
-            assert t.m_start % p.w_in == 0
-            for start in range(0, t.m_count, tiling.base_m):
-                window = needed_rows(p, t.m_start + start, min(tiling.base_m, t.m_count - start))
-                assert window.rows <= a1_rows(inp, tiling.base_m)
+            whole_rows = tiling.single_core_m % p.w_in == 0
+            assert inp.coupled or whole_rows
+            held = tiling.step_m * tiling.base_m
+            for start in range(0, t.m_count, held):
+                window = needed_rows(p, t.m_start + start, min(held, t.m_count - start))
+                assert window.rows <= a1_rows(inp, held, whole_rows)
     assert (seen == 1).all()
 
 

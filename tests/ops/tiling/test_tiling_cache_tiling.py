@@ -1,0 +1,144 @@
+"""The vendor's procedure of the coupled chips against its unit-test tilings, a worked example, and what any tiling must do."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, event, given, settings
+from hypothesis import strategies as st
+from test_tiling_properties import covers_grad_input_once
+from tiling_problems import conv2d
+
+from ascend_sim.chip import load_chip
+from ascend_sim.errors import TilingError
+from ascend_sim.ops.params import ConvProblem
+from ascend_sim.ops.tiling.capacity import check_grad_input
+from ascend_sim.ops.tiling.choose import choose_grad_input
+from ascend_sim.ops.tiling.fields import TilingInput, ceil_div
+from ascend_sim.ops.tiling.grad_input_1001 import (
+    CacheTiling,
+    cache_tiling,
+    covers_grad_input_1001,
+    vendor_grad_input_1001,
+)
+
+TABLE = json.loads((Path(__file__).parents[2] / "data" / "ut_tilings_910a.json").read_text())
+
+
+def on_910a(problem: ConvProblem, cores: int = 32) -> TilingInput:
+    return TilingInput(problem, 2, cores, TABLE["buffers"], 32 * 2**20, coupled=True)
+
+
+def row_named(name: str) -> dict[str, Any]:
+    return next(row for row in TABLE["rows"] if row["name"] == name)
+
+
+def decided(cut: CacheTiling, inp: TilingInput) -> dict[str, int]:
+    """The procedure's decisions under the table's names."""
+    low, high = sorted((cut.k_al1, cut.k_bl1))
+    return asdict(cut) | {
+        "batch_single_core": inp.problem.n // cut.batch_dim,
+        "min_kl1_div_kl0": low * inp.taps // cut.k_l0,
+        "max_kl1_div_min_kl1": high // low,
+        "k_div_max_kl1": inp.cout_padded // 16 // high,
+        "db_l0c": 2,
+    }
+
+
+@pytest.mark.parametrize("row", TABLE["rows"], ids=lambda row: row["name"])
+def test_every_decision_but_those_in_ub(row: dict[str, Any]) -> None:
+    inp = on_910a(ConvProblem(**row["problem"]), row["cores"])
+    pixels = inp.problem.h_in * inp.problem.w_in
+    cut = cache_tiling(inp, ragged=pixels > 16 and pixels % 16 != 0)  # the rows write dx as NCHW
+    expected = {name: value for name, value in row["fields"].items() if "attach" not in name}
+    got = decided(cut, inp)
+    assert {name: got[name] for name in expected} == expected
+    assert cut.block_dim == row["block_dim"]
+
+
+def test_where_rows_of_pixels_end_inside_a_block_one_core_may_have_to_do() -> None:
+    """15x15 pixels of NCHW: the last of 8 parts of an image would be one pixel, in a block that is its neighbour's too."""
+    inp = on_910a(ConvProblem(**row_named("stride_equal_one")["problem"]))
+    assert cache_tiling(inp, ragged=True).block_dim == 1
+    assert cache_tiling(inp).block_dim == 32  # as our kernels write dx, in blocks of 16 channels
+
+
+def test_resnet_layer_of_the_910a() -> None:
+    """3x3, 64 channels, 56x56, batch 32: an image a core, resident weights, all of K and seven tiles of pixels in L1."""
+    inp = on_910a(conv2d(32, 64, 64, 56, 3, pad=1))
+    cut = cache_tiling(inp)
+    assert (cut.batch_dim, cut.n_dim, cut.m_dim) == (32, 1, 1)
+    assert (cut.m_l0, cut.n_l0, cut.k_l0) == (32, 4, 2)
+    assert (cut.m_al1, cut.n_bl1, cut.db_al1, cut.db_bl1) == (7, 0, 2, 1)
+    assert (cut.al1_bound, cut.bl1_bound) == (66 * 56 * 64, 64 * 64 * 9)
+    tiling = vendor_grad_input_1001(inp)
+    assert (tiling.base_m, tiling.base_k, tiling.base_n, tiling.step_m, tiling.step_ka) == (512, 32, 64, 7, 18)
+    assert (tiling.single_core_batch, tiling.block_dim, tiling.source) == (1, 32, "vendor procedure")
+
+
+@st.composite
+def flat(draw: st.DrawFn) -> ConvProblem:
+    """2-D problems, undilated; pads may exceed the kernel's reach."""
+    axes = []
+    for _ in range(2):
+        kernel, stride, out = draw(st.integers(1, 5)), draw(st.integers(1, 3)), draw(st.integers(1, 40))
+        span = (out - 1) * stride + kernel + draw(st.integers(0, stride - 1))
+        before, after = draw(st.integers(0, 3)), draw(st.integers(0, 3))
+        if span - before - after < 2:
+            before = after = 0
+        axes.append((span - before - after, out, kernel, stride, before, after))
+    (h_in, h_out, k_h, s_h, up, down), (w_in, w_out, k_w, s_w, left, right) = axes
+    n, c_in, c_out = draw(st.integers(1, 40)), draw(st.sampled_from([1, 16, 96, 500])), draw(st.integers(1, 300))
+    return ConvProblem(
+        n, c_in, c_out, 1, h_in, w_in, 1, h_out, w_out, 1, k_h, k_w, 1, s_h, s_w,
+        pad_up=up, pad_down=down, pad_left=left, pad_right=right,
+    )  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(flat(), st.sampled_from([8, 10, 30, 32]), st.booleans())
+def test_what_it_decides_runs_and_covers_dx_once(problem: ConvProblem, cores: int, ragged: bool) -> None:
+    inp = on_910a(problem, cores)
+    assume(covers_grad_input_1001(inp))
+    cut = cache_tiling(inp, ragged=ragged)
+    assert cut.block_dim <= cores
+    assert cut.m_l0 * cut.k_l0 <= 64 >= cut.n_l0 * cut.k_l0  # halves of L0A and L0B
+    assert cut.m_l0 * cut.n_l0 <= 128  # half of L0C
+    used = cut.al1_bound * cut.db_al1 + cut.bl1_bound * cut.db_bl1
+    assert 2 * used <= inp.buffers["L1"] or (cut.m_al1 and cut.n_bl1)
+    assert inp.cin1 % (cut.n_dim * cut.n_l0) == 0
+    assert ceil_div(inp.cout_padded, 16) * inp.taps % cut.k_l0 == 0
+    try:
+        tiling = vendor_grad_input_1001(inp)
+    except TilingError:
+        event("not by our kernel")
+        return
+    check_grad_input(tiling, inp)
+    covers_grad_input_once(tiling, inp)
+
+
+@pytest.mark.parametrize(
+    ("problem", "why"),
+    [
+        (conv2d(2, 32, 32, 8, 3, pad=1, groups=2), "groups"),
+        (conv2d(2, 32, 32, 1, 1), "one pixel"),
+    ],
+)
+def test_other_problems_are_not_claimed(problem: ConvProblem, why: str) -> None:
+    with pytest.raises(TilingError, match="open procedure for dav-1001 needs"):
+        vendor_grad_input_1001(on_910a(problem))
+
+
+def test_who_decides() -> None:
+    """The procedure, unless the call asks for blocks that it would not take, or for fields of its own."""
+    chip = load_chip("ascend910b")
+    inp = on_910a(conv2d(32, 512, 256, 28, 1), chip.cores.aic)
+    own = choose_grad_input(inp, chip=chip)
+    assert (own.source, own.block_dim) == ("vendor procedure", 28)
+    assert choose_grad_input(inp, chip=chip, blocks=28) == own
+    assert choose_grad_input(inp, chip=chip, blocks=30).source == "stand-in"
+    assert choose_grad_input(inp, {"baseM": 64}, chip=chip).source == "manual"
