@@ -79,6 +79,17 @@ class Cores(Section):
     coupled: bool = Field(strict=True)
     kinds: dict[CoreKind, Kind]
 
+    @property
+    def vector_units(self) -> int:
+        """Cores that a vector kernel runs on: the vector cores, on coupled chips the AI Cores and those beside them."""
+        return self.aic + self.aiv if self.coupled else self.aiv
+
+    def vector_kind(self, block: int) -> CoreKind:
+        """The kind of core that block `block` of a vector kernel runs on; AI Cores come before the vector-only ones."""
+        if not self.coupled:
+            return "AIV"
+        return "AI_CORE" if block % self.vector_units < self.aic else "AIV"
+
 
 class Clock(Section):
     """`cube_mhz` is the clock of every cycle count; `vector_mhz` only where vector cores have their own."""
@@ -217,6 +228,13 @@ class VectorOp(Section):
     cycles_per_repeat: dict[VectorDtype, RepeatCycles]
     head: FractionalCycles | None = None
 
+    def scaled(self, factor: float) -> VectorOp:
+        """The same with every count of cycles times `factor`."""
+        slopes = {dtype: slope * factor for dtype, slope in self.cycles_per_repeat.items()}
+        return self.model_copy(
+            update={"cycles_per_repeat": slopes, "head": None if self.head is None else self.head * factor}
+        )
+
 
 class Overflow(Section):
     """What Cast and Fixpipe make of inf, NaN and too large values: `inf_nan` keeps them (CTRL[48] = 1), `saturate` writes
@@ -257,6 +275,17 @@ class Vector(Section):
     ops: dict[str, VectorOp]
     casts: dict[str, Annotated[tuple[CastMode, ...], Field(min_length=1)]]
     casts_source: str
+
+    def scaled(self, factor: float) -> Vector:
+        """The unit at a clock of 1 / `factor`, in cycles of the old one."""
+        return self.model_copy(
+            update={
+                "head": self.head * factor,
+                "latency": math.ceil(self.latency * factor),
+                "count_tail": math.ceil(self.count_tail * factor),
+                "ops": {name: op.scaled(factor) for name, op in self.ops.items()},
+            }
+        )
 
     def cast_mode(self, source: str, target: str, rounding: str | None = None) -> str:
         """Return `rounding` in capitals, or the pair's first mode for None; `SimError` for what the unit lacks."""

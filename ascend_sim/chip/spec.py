@@ -37,6 +37,7 @@ from ascend_sim.errors import ConfigError, SimError
 
 _PATH_KEY = re.compile(r"(?P<source>\w+)->(?P<destination>\w+)(:(?P<variant>\w+))?")
 _FAMILY = "dav-"
+_VECTOR_ONLY = ":aiv"  # variant of a path: the port of a vector-only core
 _OUTSIDE = ("GM", "FILL")  # ends of a path that are no buffer of a core; FILL is a constant
 
 
@@ -67,6 +68,7 @@ class ChipSpec(BaseModel):
     scalar: Scalar
     launch: Launch
     _sources: dict[str, Source] = PrivateAttr(default_factory=dict)
+    _vector_only: ChipSpec | None = PrivateAttr(default=None)
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -128,6 +130,25 @@ class ChipSpec(BaseModel):
                 f"{self.name} ({self.identity.arch}) has no path {key}; from {src} there is {there} (chip file, paths)"
             )
         return found
+
+    def seen_by(self, kind: str) -> ChipSpec:
+        """The chip as a core of `kind` sees it: a vector-only core beside AI Cores has ports and a clock of its own.
+
+        Its paths are those with the variant "aiv"; its vector unit's cycles are counted in cycles of the cube's clock.
+        """
+        if kind != "AIV" or not self.cores.coupled or not self.cores.aiv:
+            return self
+        if self._vector_only is None:
+            own = {
+                key.removesuffix(_VECTOR_ONLY): path for key, path in self.paths.items() if key.endswith(_VECTOR_ONLY)
+            }
+            speed = (self.clock.vector_mhz or self.clock.cube_mhz) / self.clock.cube_mhz
+            fill = self.paths["FILL->UB"]
+            own["FILL->UB"] = fill.model_copy(update={"bytes_per_cycle": fill.bytes_per_cycle * speed})
+            self._vector_only = self.model_copy(
+                update={"paths": self.paths | own, "vector": self.vector.scaled(1 / speed)}
+            )
+        return self._vector_only
 
     @model_validator(mode="after")
     def _sections_agree(self) -> ChipSpec:

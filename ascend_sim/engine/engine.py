@@ -150,10 +150,18 @@ class Engine:
         cores = self.chip.cores
         return {"AI_CORE" if cores.coupled else "AIC": cores.aic, "AIV": cores.aiv}
 
+    def _kinds(self, task: Task, block: int) -> list[str]:
+        """Kinds of the cores that a block takes."""
+        if task.core_kind == "MIX_VECTOR_CORE":
+            return [self.chip.cores.vector_kind(block)]
+        return ["AIC", "AIV"] if task.core_kind == "MIX" else [task.core_kind]
+
     def _check(self, task: Task) -> None:
         if not task.block_dim:
             return
         limit = self._core_counts().get(_main_kind(task), 0)
+        if task.core_kind == "MIX_VECTOR_CORE":
+            limit = self.chip.cores.vector_units
         if not limit:
             raise SimError(
                 f"{task.name} runs on {task.core_kind} cores, which {self.chip.name} does not have (chip file, cores)"
@@ -189,20 +197,22 @@ class Engine:
     def _task(self, index: int, run: TaskRun, timeline: Timeline) -> Generator[simpy.Event, Any, None]:
         task = run.task
         run.begin = int(self.env.now)
-        kinds = ["AIC", "AIV"] if task.core_kind == "MIX" else [task.core_kind]
-        per_block = dict.fromkeys(kinds, 1)
+        per_block = dict.fromkeys(self._core_counts(), 1)
         if task.core_kind == "MIX":
             per_block["AIV"] = self.chip.cores.aiv_per_aic
-        members = [(b, kind, s) for b in range(task.block_dim) for kind in kinds for s in range(per_block[kind])]
+        members = [
+            (b, kind, s) for b in range(task.block_dim) for kind in self._kinds(task, b) for s in range(per_block[kind])
+        ]
         sync = self.chip.sync
         cross = CrossFlags(members, sync.cross_latency, sync.cross_flag_max)
         ticket, self._tickets = self._tickets, self._tickets + 1
         blocks = []
         at_once = task.block_dim if task.all_cores else 1  # a gang gets all its cores before its first block begins
-        interval = self.chip.cycles(self.chip.launch.block_us.get(kinds[0], 0.0))  # type: ignore[call-overload]
+        interval = self.chip.cycles(self.chip.launch.block_us.get(_main_kind(task), 0.0))  # type: ignore[call-overload]
         earliest = run.begin  # of the next dispatch
         for first in range(0, task.block_dim, at_once):
             dealt: dict[str, list[int]] = {}
+            kinds = self._kinds(task, first)
             for kind in kinds:
                 dealt[kind] = yield self._cores[kind].acquire(ticket, per_block[kind] * at_once)
             for place in range(at_once):
@@ -253,7 +263,7 @@ class Engine:
 
 def _main_kind(task: Task) -> str:
     """The kind of core whose number and launch figures count."""
-    return "AIC" if task.core_kind == "MIX" else task.core_kind
+    return {"MIX": "AIC", "MIX_VECTOR_CORE": "AI_CORE"}.get(task.core_kind, task.core_kind)
 
 
 def _columns(task: int, run: CoreRun, core: int, launch: int) -> ProgramRun:

@@ -14,10 +14,11 @@ from ascend_sim.memory.gm import Allocation
 class Task:
     """`block_dim` blocks of a kernel on the tensors `tensors` (the GM slots of its programs).
 
-    `build(block)` makes the programs of one block: one for "AIC", "AIV" or "AI_CORE" kernels, one AIC and its AIVs for
-    "MIX". `stream` orders tasks; `wait_events` must have been recorded before it starts, `record_events` are recorded when
-    it ends. `all_cores` marks a kernel with an all-core barrier, which must have all its blocks on cores at once.
-    `template` says which of the operator's compiled kernels it stands for (chip file, launch.prologue_us); "" is op_type.
+    `build(block)` makes the programs of one block: one for "AIC", "AIV" or "AI_CORE" kernels, one AIC and its AIVs for "MIX",
+    one for "MIX_VECTOR_CORE", whose blocks are dealt to AI Cores and vector-only cores (`Cores.vector_kind`). `stream` orders
+    tasks; `wait_events` must have been recorded before it starts, `record_events` are recorded when it ends. `all_cores`
+    marks a kernel with an all-core barrier, which must have all its blocks on cores at once. `template` says which of the
+    operator's compiled kernels it stands for (chip file, launch.prologue_us); "" is op_type.
     """
 
     name: str

@@ -23,10 +23,13 @@ OPERAND_COLUMN = {"dst": 1, "src0": 2, "src1": 3}
 
 
 class InstructionTable:
-    """The distinct instructions of a task on one chip; `index[key]` is the row value of instruction `key`."""
+    """The distinct instructions of a task on one chip; `index[key]` is the row value of instruction `key`.
 
-    def __init__(self, chip: ChipSpec) -> None:
-        self.chip = chip
+    `kind` is the kind of core where it decides the cost: vector-only cores beside AI Cores need a table of their own.
+    """
+
+    def __init__(self, chip: ChipSpec, kind: str = "") -> None:
+        self.chip, self.kind = chip.seen_by(kind), kind
         self.index: dict[tuple[Any, ...], int] = {}
         self.instructions: list[Instruction] = []
         self.pipes: list[int] = []

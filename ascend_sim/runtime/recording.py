@@ -57,7 +57,7 @@ def not_built(block: int) -> list[Program]:
 
 def _on(chip: ChipSpec, table: InstructionTable) -> InstructionTable:
     """The same instructions with the costs of another chip; scalar time is so many instructions of the scalar unit."""
-    other = InstructionTable(chip)
+    other = InstructionTable(chip, table.kind)
     before, after = table.chip.scalar.issue_cycles, chip.scalar.issue_cycles
     for key in table.index:
         if key[0] is Scalar and before:

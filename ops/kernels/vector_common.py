@@ -52,24 +52,28 @@ def vector_task(
 
     `info` takes "dtypes", "formats" and "shapes" of the call; `template` is `Task.template`.
     """
-    kind = "AI_CORE" if chip.cores.coupled else "AIV"
-    table = InstructionTable(chip)
+    tables: dict[str, InstructionTable] = {}
     sizes = [tensor.size for tensor in tensors]
 
     def build(block: int) -> list[Program]:
-        k = KernelBuilder(table, block, kind, sizes, disarm=disarm)
+        on = chip.cores.vector_kind(block)
+        table = tables.setdefault(on, InstructionTable(chip, on))
+        k = KernelBuilder(table, block, on, sizes, disarm=disarm)
         body(k, block)
         return [k.finish()]
 
+    kinds = {chip.cores.vector_kind(block) for block in range(block_dim)}
+    kind = "MIX_VECTOR_CORE" if len(kinds) > 1 else kinds.pop()
     return Task(name, op_type, kind, block_dim, tensors, build, info=info, template=template)
 
 
 def vector_cores(chip: ChipSpec) -> int:
-    """Cores that run vector kernels: the vector cores, on a coupled chip the AI Cores.
+    """Cores that run vector kernels: the vector cores, on a coupled chip the AI Cores and the vector-only cores beside them.
 
-    Vector-only cores beside AI Cores stay idle (assumed; how the library shares kernels between the two is not published).
+    The platform files of 310P count both together for such kernels (mix_vector_core_cnt). Equal shares for both kinds, AI
+    Cores first (assumed).
     """
-    return chip.cores.aic if chip.cores.coupled else chip.cores.aiv
+    return chip.cores.vector_units
 
 
 def call_info(dtypes: Sequence[str], formats: Sequence[str], shapes: Sequence[Sequence[int]]) -> dict[str, Any]:

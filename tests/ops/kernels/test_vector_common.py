@@ -83,9 +83,10 @@ def test_barriers_hold_back_what_depends_on_a_late_result(
     assert findings
 
 
-def test_on_a_coupled_chip_vector_kernels_run_on_its_ai_cores() -> None:
-    coupled = load_chip("ascend310p3")  # 8 AI Cores, and 7 vector-only cores that stay idle
+def test_on_a_coupled_chip_vector_kernels_begin_on_its_ai_cores() -> None:
+    coupled = load_chip("ascend310p3")  # 8 AI Cores and 7 vector-only cores
     task = vector_task(coupled, "Cast", "Cast_x", 1, [], lambda k, block: None, {})
     assert (task.core_kind, task.build(0)[0].core_kind) == ("AI_CORE", "AI_CORE")
-    assert vector_cores(coupled) == 8
+    assert vector_cores(coupled) == 15
+    assert vector_cores(load_chip("ascend910a")) == 32
     assert vector_cores(load_chip("ascend910b3")) == 40
