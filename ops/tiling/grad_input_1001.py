@@ -90,9 +90,9 @@ def vendor_grad_input_1001(inp: TilingInput) -> GradInputTiling:
         cut.m_l0 * FRACTAL, cut.k_l0 * FRACTAL, cut.n_l0 * FRACTAL,
         step_m=step_m, step_n=cut.n_bl1 or single_n // cut.n_l0,
         step_ka=cut.k_al1 * inp.taps // cut.k_l0, step_kb=cut.k_bl1 * inp.taps // cut.k_l0,
-        cl0_buffers=2, al1_buffers=cut.db_al1, bl1_buffers=cut.db_bl1, **shape,
+        cl0_buffers=2, al1_buffers=cut.db_al1, bl1_buffers=cut.db_bl1,
     )  # fmt: skip
-    tiling = finish(tiling, inp, keep=frozenset(shape))
+    tiling = finish(tiling.but(**shape), inp, keep=frozenset(shape))
     check_grad_input(tiling, inp)
     return tiling
 
