@@ -90,7 +90,10 @@ def errors(as_json: bool) -> Iterator[None]:
 
 
 def make_folder(out: Path) -> None:
-    """The folder of `--out`, made where there is none; SimError where a file has its name."""
+    """The folder of `--out`, made where there is none; SimError where a file has its name or it cannot be made."""
     if out.exists() and not out.is_dir():
         raise SimError(f"--out {out}: there is a file of that name; give a folder")
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SimError(f"--out {out}: cannot make that folder: {error.strerror or error}") from None

@@ -229,8 +229,9 @@ def tile(
         if plot is not None:
             check_plot(plot)
         loaded = load_case(case)
+        chips = list(dict.fromkeys(chip.split(","))) if chip else [loaded.chip]
         kernels = command.kernels_of(
-            loaded, chip.split(",") if chip else [loaded.chip], kernel, l2=l2, cube_math_type=cube_math_type,
+            loaded, chips, kernel, l2=l2, cube_math_type=cube_math_type,
             deterministic=deterministic, conformance=conformance,
         )  # fmt: skip
         if out is not None:

@@ -74,6 +74,7 @@ def test_chips_side_by_side_as_json(tmp_path: Path) -> None:
         (["--plot", "a.pdf"], "--plot a.pdf: give a file that ends in .png"),
         (["--chip", "ascend910z"], "'ascend910z' is not a known chip"),
         (["--out", "/dev/null"], "--out /dev/null: there is a file of that name"),
+        (["--out", "/dev/null/deeper"], "--out /dev/null/deeper: cannot make that folder: Not a directory"),
     ],
 )
 def test_wrong_input_is_one_line(arguments: list[str], words: str) -> None:
