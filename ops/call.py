@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ascend_sim.ops.arguments import TensorArg
+from ascend_sim.ops.checks.product import KernelLimit
 from ascend_sim.ops.params import ConvProblem
 
 INPUTS = ("grad_output", "input", "weight")
@@ -22,7 +23,7 @@ class AcceptedCall:
     caller's tensors; `compute_dtype` what the cube multiplies in; `tiling` the user's fields per cube kernel in the
     vendor's spelling; `block_dim` a launch size per cube kernel; `disarm` flags whose waits hold nothing, per kernel (an
     experiment). `routes` names the product's detours in the plan; what they depend on are `cube_math_type` as it was given
-    and whether any padding was (`padded`).
+    and whether any padding was (`padded`). `kernel_limits` is what single kernels of the library refuse.
 
     `axes` is the order in which the caller's axes of feature maps stand in N, C, ... (TBC: (1, 2, 0)), with `inputs` and
     `outputs` seen in that order; `returned` how the caller sees the outputs where that differs. `bias_when_empty` is the
@@ -43,6 +44,7 @@ class AcceptedCall:
     disarm: Mapping[str, Collection[str]] = field(default_factory=dict)
     operator: str = "convolution_backward"
     routes: frozenset[str] = frozenset()
+    kernel_limits: tuple[KernelLimit, ...] = ()
     cube_math_type: int = 0
     padded: bool = False
     axes: tuple[int, ...] | None = None

@@ -29,8 +29,9 @@ def accept_tbc(
 ) -> AcceptedCall:  # fmt: skip
     """Phase one's checks; raises AclnnError with the status of the first rule that fails."""
     product = load_product("conv_tbc_backward", chip.identity.product)
+    profile = product.profile(conformance)
     if deterministic is None:
-        deterministic = product.profile(conformance).deterministic_default.value
+        deterministic = profile.deterministic_default.value
     result = check_conv_tbc(call, product, conformance, deterministic)  # type: ignore[arg-type]
     if result.failure is not None:
         raise AclnnError(result.status, result.failure.message)
@@ -64,6 +65,7 @@ def accept_tbc(
         launch_sizes(block_dim),
         operator="conv_tbc_backward",
         routes=frozenset(product.routes),
+        kernel_limits=tuple(profile.kernel_limits),
         cube_math_type=call.cube_math_type,
         padded=call.pad > 0,
         axes=FEATURE_AXES,

@@ -51,7 +51,8 @@ def accept(
         normal.problem, normal.transposed, normal.rank, inputs, outputs, choice.compute_dtype, deterministic, conformance,
         tuple(result.warnings),
         per_kernel("tiling", tiling or {}), launch_sizes(block_dim), disarm or {},
-        routes=frozenset(product.routes), cube_math_type=call.cube_math_type, padded=any(normal.declared_padding),
+        routes=frozenset(product.routes), kernel_limits=tuple(profile.kernel_limits),
+        cube_math_type=call.cube_math_type, padded=any(normal.declared_padding),
     )  # fmt: skip
 
 

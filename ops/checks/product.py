@@ -83,6 +83,25 @@ class Range(_Entry):
     transposed: bool | None = None
 
 
+class KernelLimit(_Entry):
+    """What one operator of the library's kernels takes: an interval for fields of the problem, or a field as the upper end.
+
+    `dilation_*` of an axis whose kernel is 1 counts as 1 (ops-nn: stated).
+    """
+
+    op_type: str
+    fields: list[str]
+    min: int = 0
+    max: int | None = None
+    at_most: str | None = None
+
+    @model_validator(mode="after")
+    def _one_end(self) -> KernelLimit:
+        if (self.max is None) == (self.at_most is None):
+            raise ValueError("give either max or at_most")
+        return self
+
+
 class CubeEntry(_Entry):
     """One cell of the cubeMathType table: a compute dtype (perhaps with a warning) or a refusal."""
 
@@ -108,6 +127,7 @@ class ProductProfile(BaseModel):
     deterministic_default: Flag
     cube_math_type: dict[str, dict[int, CubeEntry]]
     ranges: list[Range] = []
+    kernel_limits: list[KernelLimit] = []
     traits: dict[Trait, Source] = {}
 
 

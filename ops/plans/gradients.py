@@ -16,6 +16,7 @@ from ascend_sim.ops.kernels.matmul import matmul_task
 from ascend_sim.ops.kernels.mem_set import mem_set_task
 from ascend_sim.ops.matmul_routes import PATCHES, PIXELS, MatMulRoute, matmul_routes
 from ascend_sim.ops.plan import Plan
+from ascend_sim.ops.plans.routes import check_limits
 from ascend_sim.ops.plans.steps import Steps, contiguous_strides
 from ascend_sim.ops.tiling.choose import choose_grad_input, choose_grad_weight
 from ascend_sim.ops.tiling.conv_forward import choose_conv_forward
@@ -148,6 +149,7 @@ class Gradients(Steps, ABC):
                 lambda chip, t: conv_forward_task(call, forward, [t[n] for n in names], "grad_input", op_type),
             )  # fmt: skip
             return
+        check_limits(self.call, op_type)
         open_kernel = "Conv2DBackpropInput" if self.chip.cores.coupled else "Conv3DBackpropInputV2"
         blocks = self.call.block_dim.get("grad_input")
         tiling = choose_grad_input(
@@ -169,6 +171,7 @@ class Gradients(Steps, ABC):
         """MemSet of `size` bytes and the kernel that adds to them, or the deterministic kernel with its slots."""
         call, op_type, names = self.filter_call(), self.filter_op_type(), [gradient, features, result]
         deterministic = self.call.deterministic
+        check_limits(self.call, op_type)
         open_kernel = op_type == "Conv3DBackpropFilterV2" or (deterministic and op_type == "Conv3DBackpropFilter")
         tiling = choose_grad_weight(
             self.cut_for(call.inp, "grad_weight"), self.call.tiling.get("grad_weight"), stand_in=not open_kernel,

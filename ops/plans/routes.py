@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ascend_sim.errors import TilingError
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.kernels.dilation import Spread
 from ascend_sim.ops.matmul_routes import is_plain
@@ -69,6 +70,21 @@ def filter_op_type(call: AcceptedCall, inp: TilingInput) -> str:
     dilated = max(p.dilation_d, p.dilation_h, p.dilation_w) > 1
     second = call.storage_dtype == "float32" or dilated or p.groups > 1 or call.deterministic or basic
     return "Conv3DBackpropFilterV2" if second else "Conv3DBackpropFilter"
+
+
+def check_limits(call: AcceptedCall, op_type: str) -> None:
+    """Refuse what the library's kernel of that operator does not take: TilingError with field, value and limit."""
+    p = call.problem
+    for limit in call.kernel_limits:
+        if limit.op_type != op_type:
+            continue
+        most = getattr(p, limit.at_most) if limit.at_most else limit.max
+        for name in limit.fields:
+            unused = name.startswith("dilation") and getattr(p, name.replace("dilation", "k")) == 1
+            value = 1 if unused else getattr(p, name)
+            if not limit.min <= value <= most:
+                allowed = f"[{limit.min}, {limit.at_most or limit.max}]"
+                raise TilingError(f"{op_type} takes {name} in {allowed}, not {value} ({limit.source})")
 
 
 def dilations(call: AcceptedCall) -> tuple[Spread | None, Spread | None]:

@@ -69,3 +69,35 @@ def test_what_no_tiling_fits_is_561103_and_for_tbc_of_the_library_161001():
     tbc = tbc_call(time=300, kernel=300, pad=1)
     assert status(tbc, "910B") == 161001  # the library maps every failure behind its checks to this
     assert status(tbc, "910", "documented") == 561103  # no document limits K there
+
+
+ONE = (True, False, False)
+DEEP = {"dtype": "float32", "output_mask": ONE}
+
+
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (conv_call((1, 16, 2, 2, 2), (1, 16, 7, 4, 4), (16, 16, 3, 3, 3), stride=(4, 1, 1), **DEEP), "stride_d in [1, k_d]"),
+        (conv_call((1, 16, 2, 2, 2), (1, 16, 2, 4, 4), (16, 16, 513, 3, 3), padding=(256, 0, 0), **DEEP), "pad_front"),
+        (conv_call((1, 16, 2, 2, 2), (1, 16, 258, 4, 4), (16, 16, 2, 3, 3), dilation=(256, 1, 1), **DEEP), "dilation_d"),
+        (conv_call((1, 65536, 2, 2, 2), (1, 65536, 4, 4, 4), (65536, 1, 3, 3, 3), groups=65536, **DEEP), "groups"),
+    ],
+    ids=["stride", "padding", "dilation", "groups"],
+)  # fmt: skip
+def test_what_the_librarys_v2_kernels_refuse_on_dav_2201(call, word):
+    """Limits of its tilings, not of the parameter check: 561103, and only where V2 is taken."""
+    with pytest.raises(AclnnError, match="Conv3DBackpropInputV2 takes") as error:
+        plan_of(call, "910B")
+    assert error.value.status == 561103 and word in str(error.value)
+    assert status(call, "910_95") == 0  # which has wider ones
+    half = replace(
+        call, **{name: replace(getattr(call, name), dtype="float16") for name in ("grad_output", "input", "weight")}
+    )
+    if call.groups == 1 and call.dilation == (1, 1, 1):
+        assert "Conv3DBackpropInput" in {step.op_type for step in plan_of(half, "910B").steps}  # the older kernel
+
+
+def test_a_dilation_that_no_kernel_needs_counts_as_1():
+    call = conv_call((1, 16, 2, 2, 2), (1, 16, 2, 4, 4), (16, 16, 1, 3, 3), dilation=(256, 1, 1), **DEEP)
+    assert status(call, "910B") == 0
