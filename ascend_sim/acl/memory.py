@@ -150,6 +150,8 @@ def host_bytes(name: str, buffer: Any, size: int, *, writable: bool = False) -> 
             raise Refused(
                 "argument", f"{name} is a numpy array with strides {buffer.strides}: host memory must be contiguous"
             )
+        if buffer.dtype.hasobject:
+            raise Refused("argument", f"{name} is a numpy array of Python objects: host memory must hold plain numbers")
         data = buffer.reshape(-1).view(np.uint8)  # not memoryview: it does not know ml_dtypes
     else:
         try:

@@ -120,17 +120,19 @@ def call(
     def decorate(function: _Function) -> _Function:
         uninitialised, no_device, defect = _FAMILIES[family]
         parameters = signature(function)
+        wanted = len(parameters.parameters)
 
         @wraps(function)
         def guarded(*args: Any, **kwargs: Any) -> Any:
-            bound = parameters.bind(*args, **kwargs)
+            if kwargs or len(args) != wanted:
+                parameters.bind(*args, **kwargs)  # a TypeError here and not in the call; slow, so only where needed
             with PROCESS.lock:
                 try:
                     if needs != "nothing" and not PROCESS.initialised:
                         raise Refused(uninitialised, "aclInit was not called")
                     if needs == "device" and PROCESS.device is None:
                         raise Refused(no_device, "no device is set; call aclrtSetDevice first")
-                    result = function(*bound.args, **bound.kwargs)
+                    result = function(*args, **kwargs)
                 except Refused as refusal:
                     code = _note(function.__name__, refusal)
                 except MemoryError as error:

@@ -5,7 +5,7 @@ from array import array
 import ml_dtypes
 import numpy as np
 import pytest
-from acl_calls import download, ok, open_device, upload
+from acl_calls import download, ok, open_device, refused, upload
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -131,3 +131,9 @@ def test_device_memory_behaves_like_bytearrays(data):
             assert download(base, len(block), np.uint8).tobytes() == bytes(block)
     for base, block in model.items():
         assert download(base, len(block), np.uint8).tobytes() == bytes(block)
+
+
+def test_an_array_of_objects_is_no_host_memory(stream):
+    address = ok(acl.aclrtMalloc(8, acl.ACL_MEM_MALLOC_HUGE_FIRST))
+    objects = np.array([None], object)
+    refused(acl.aclrtMemcpy(address, 8, objects, 8, acl.ACL_MEMCPY_HOST_TO_DEVICE), "argument", "src", "Python objects")
