@@ -84,22 +84,16 @@ class Range(_Entry):
 
 
 class KernelLimit(_Entry):
-    """What one operator of the library's kernels takes: an interval for fields of the problem, or a field as the upper end.
+    """What one operator of the library's kernels takes: an interval for fields of the problem.
 
-    `dilation_*` of an axis whose kernel is 1 counts as 1 (ops-nn: stated).
+    `at_most` names a field that is the upper end in place of `max`. `dilation_*` of an axis whose kernel is 1 counts as 1 (ops-nn: stated).
     """
 
     op_type: str
     fields: list[str]
     min: int = 0
-    max: int | None = None
+    max: int = 2**31 - 2
     at_most: str | None = None
-
-    @model_validator(mode="after")
-    def _one_end(self) -> KernelLimit:
-        if (self.max is None) == (self.at_most is None):
-            raise ValueError("give either max or at_most")
-        return self
 
 
 class CubeEntry(_Entry):

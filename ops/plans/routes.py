@@ -78,7 +78,7 @@ def check_limits(call: AcceptedCall, op_type: str) -> None:
     for limit in call.kernel_limits:
         if limit.op_type != op_type:
             continue
-        most = getattr(p, limit.at_most) if limit.at_most else limit.max
+        most: int = getattr(p, limit.at_most) if limit.at_most else limit.max
         for name in limit.fields:
             unused = name.startswith("dilation") and getattr(p, name.replace("dilation", "k")) == 1
             value = 1 if unused else getattr(p, name)
