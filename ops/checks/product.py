@@ -86,7 +86,8 @@ class Range(_Entry):
 class KernelLimit(_Entry):
     """What one operator of the library's kernels takes: an interval for fields of the problem.
 
-    `at_most` names a field that is the upper end in place of `max`. `dilation_*` of an axis whose kernel is 1 counts as 1 (ops-nn: stated).
+    `at_most` names a field that is the upper end in place of `max`. `dilation_*` of an axis whose kernel is 1 counts as 1
+    (ops-nn: stated).
     """
 
     op_type: str
