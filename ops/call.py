@@ -25,9 +25,10 @@ class AcceptedCall:
     experiment). `routes` names the product's detours in the plan; what they depend on are `cube_math_type` as it was given
     and whether any padding was (`padded`). `kernel_limits` is what single kernels of the library refuse.
 
-    `axes` is the order in which the caller's axes of feature maps stand in N, C, ... (TBC: (1, 2, 0)), with `inputs` and
-    `outputs` seen in that order; `returned` how the caller sees the outputs where that differs. `bias_when_empty` is the
-    bias gradient of an empty problem.
+    `axes` is the order in which the caller's axes of feature maps stand in N, C, ... (TBC: (1, 2, 0), T on W; on dav-3510
+    (2, 0, 1), T on H and B on W). `inputs` and `outputs` are seen in that order, on dav-3510 as the caller has them;
+    `returned` is how the caller sees the outputs where that differs. `bias_when_empty` is the bias gradient of an empty
+    problem.
     """
 
     problem: ConvProblem
@@ -50,6 +51,11 @@ class AcceptedCall:
     axes: tuple[int, ...] | None = None
     returned: Mapping[str, TensorArg] = field(default_factory=dict)
     bias_when_empty: float = 0.0
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether the cube kernels read and write the caller's TBC tensors as NDHWC (dav-3510)."""
+        return self.axes is not None and "ncdhw_direct" in self.routes
 
     @property
     def x(self) -> str:

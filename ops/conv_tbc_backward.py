@@ -1,7 +1,8 @@
 """Phase one of TBC convolution backward: the checks, and the call as a 1-D convolution on views of the caller's tensors.
 
 [T, B, C] is read as [B, C, T] and [K, C_in, C_out] as [C_out, C_in, K]; the plan makes contiguous copies of such views and
-writes results back through them, which is what the library's Permutes do.
+writes results back through them, which is what the library's Permutes do. On dav-3510 nothing is copied: the tensors are an
+image [1, 1, T, B, C] in NDHWC and weights [1, K, 1, C_in, C_out] in DHWCN (ops-nn op_api of conv_tbc: stated).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ascend_sim.ops.convolution_backward import launch_sizes, per_kernel
 from ascend_sim.ops.normalise import normalise
 
 FEATURE_AXES = (1, 2, 0)
+IMAGE_AXES = (2, 0, 1)
 WEIGHT_AXES = (2, 1, 0)
 
 
@@ -43,20 +45,15 @@ def accept_tbc(
         raise AclnnError(choice.status, f"cubeMathType = {call.cube_math_type}: {choice.source}")
     steps, batch, _ = call.self.shape
     empty = 0 in (*call.self.shape, *call.input.shape, *call.weight.shape, *call.bias.shape)
+    inputs = {"grad_output": call.self, "input": call.input, "weight": call.weight}
+    gradients = {"grad_input": call.grad_input, "grad_weight": call.grad_weight, "grad_bias": call.grad_bias}
+    as_image = "ncdhw_direct" in product.routes
     return AcceptedCall(
-        normalise(call).problem,
+        normalise(call, batch_on_width=as_image).problem,
         False,
         3,
-        {
-            "grad_output": permuted(call.self, FEATURE_AXES),
-            "input": permuted(call.input, FEATURE_AXES),
-            "weight": permuted(call.weight, WEIGHT_AXES),
-        },
-        {
-            "grad_input": permuted(call.grad_input, FEATURE_AXES),
-            "grad_weight": permuted(call.grad_weight, WEIGHT_AXES),
-            "grad_bias": call.grad_bias,
-        },
+        inputs if as_image else _permuted_all(inputs),
+        gradients if as_image else _permuted_all(gradients),
         choice.compute_dtype,
         deterministic,
         conformance,
@@ -68,11 +65,18 @@ def accept_tbc(
         kernel_limits=tuple(profile.kernel_limits),
         cube_math_type=call.cube_math_type,
         padded=call.pad > 0,
-        axes=FEATURE_AXES,
+        axes=IMAGE_AXES if as_image else FEATURE_AXES,
         returned={"grad_input": call.grad_input, "grad_weight": call.grad_weight},
         # The released library adds ones instead of self when there is nothing to convolve (op_api of conv_tbc: stated).
         bias_when_empty=float(steps * batch) if empty else 0.0,
     )
+
+
+def _permuted_all(tensors: Mapping[str, TensorArg]) -> dict[str, TensorArg]:
+    """Maps in the order of N, C, L, weights in that of C_out, C_in, K, a bias as it is."""
+    axes = {"grad_output": FEATURE_AXES, "input": FEATURE_AXES, "grad_input": FEATURE_AXES}
+    axes |= {"weight": WEIGHT_AXES, "grad_weight": WEIGHT_AXES}
+    return {name: permuted(tensor, axes[name]) if name in axes else tensor for name, tensor in tensors.items()}
 
 
 def permuted(tensor: TensorArg, axes: tuple[int, ...]) -> TensorArg:

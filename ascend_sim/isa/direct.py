@@ -144,6 +144,8 @@ class FixpipeDn(Instruction):
         item = int(numpy_dtype(self.dtype).itemsize)
         if self.row_stride == item:
             return (Region("dst", "GM", self.m * item, self.column_stride, self.n),)
+        if self.column_stride == item:
+            return (Region("dst", "GM", self.n * item, self.row_stride, self.m),)
         return (Region("dst", "GM", item, self.column_stride, self.n, self.row_stride, self.m),)
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:

@@ -52,7 +52,9 @@ class CubeCall:
         """What the report says of the launch."""
         fields = tiling.to_vendor()
         source = fields.pop("source")
-        if self.inp.direct:
+        if self.inp.channels_last:
+            formats = {name: "DHWCN" if name.endswith("weight") else "NDHWC" for name in formats}
+        elif self.inp.direct:
             formats = dict.fromkeys(formats, "NCDHW")
         return {
             "dtypes": dtypes,

@@ -318,7 +318,7 @@ class _Builder:
         channel = block * self.c0
         channels = min(blocks * self.c0, self.inp.cout_g - channel)
         load_channels(
-            k, target, GRAD_OUTPUT, Channels(p.c_out, (p.d_out, p.h_out, p.w_out), self.itemsize),
+            k, target, GRAD_OUTPUT, Channels.of(self.inp, "out", self.itemsize),
             (task.batch, task.group * self.inp.cout_g + channel, plane), channels, (row, rows), (column, columns),
             (p.stride_h * row_pitch, p.stride_w * BLOCK_BYTES, window.rows * row_pitch), "A",
         )  # fmt: skip
@@ -372,7 +372,7 @@ class _Builder:
             channels = min(n_count, self.inp.cin_g - n)
             load_filters(
                 self.k, address, WEIGHT, p, (task.group * self.inp.cout_g + first, end - first), (n, channels), plane,
-                len(slices), self.itemsize,
+                len(slices), self.itemsize, self.inp.channels_last,
             )  # fmt: skip
             self.b1.loaded()
             return
@@ -444,12 +444,12 @@ class _Builder:
             self.slot.publish()
             return
         if self.inp.direct:
-            channels = Channels(p.c_in, (p.d_in, p.h_in, p.w_in), self.itemsize)
+            channels = Channels.of(self.inp, "in", self.itemsize)
             target = channels.offset(task.batch, task.group * self.inp.cin_g + n, task.depth, m)
             count = min(n_count, self.inp.cin_g - n)
             dtype = "float32" if self.itemsize == 4 else self.call.dtype
             self.pipeline.drain_elements(
-                gm_operand(GRAD_INPUT, target), (m_count, 0, count), dtype, (self.itemsize, channels.stride)
+                gm_operand(GRAD_INPUT, target), (m_count, 0, count), dtype, (channels.pixel, channels.stride)
             )
             return
         total_blocks = ceil_div(p.c_in, self.c0)

@@ -50,7 +50,7 @@ def workspace_bytes(tiling: GradWeightTiling, inp: TilingInput | None = None) ->
 
 def _slot_bytes(tiling: GradWeightTiling, inp: TilingInput | None = None) -> int:
     if inp is not None and inp.direct:
-        return ceil_to(tiling.single_core_m, FRACTAL) * DirectWeights.of(inp).pitch_of(tiling.single_core_n)
+        return DirectWeights.of(inp).slot_bytes(tiling.single_core_m, tiling.single_core_n)
     return ceil_to(tiling.single_core_m, FRACTAL) * ceil_to(tiling.single_core_n, FRACTAL) * 4
 
 
@@ -209,7 +209,7 @@ class _CubeBuilder:
             return
         if self.inp.direct:
             load_run(
-                self.k, address, GRAD_OUTPUT, Channels(p.c_out, (p.d_out, p.h_out, p.w_out), self.itemsize),
+                self.k, address, GRAD_OUTPUT, Channels.of(self.inp, "out", self.itemsize),
                 (image // p.d_out, task.group * self.inp.cout_g + base, image % p.d_out),
                 min(rows, self.channels(task) - base), (start, end - start), "A",
             )  # fmt: skip
@@ -257,7 +257,7 @@ class _CubeBuilder:
             channel = first * self.c0
             present = self.call.group_channels(task.group, p.c_in, self.inp.cin_g)
             load_run(
-                self.k, address, INPUT, Channels(p.c_in, (p.d_in, p.h_in, p.w_in), self.itemsize),
+                self.k, address, INPUT, Channels.of(self.inp, "in", self.itemsize),
                 (batch, task.group * self.inp.cin_g + channel, depth),
                 min((last - first + 1) * self.c0, present - channel), (row * p.w_in, rows * p.w_in), "B",
             )  # fmt: skip
@@ -339,16 +339,14 @@ class _CubeBuilder:
             channel = block * self.c0
             count = min(self.c0, self.call.group_channels(task.group, self.p.c_in, inp.cin_g) - channel)
             if task.slot is not None:
-                place = (m - task.m_start) * dw.slot_pitch(task) + channel * dw.channel_pitch + tap * 4
-                place -= task.n_start // inp.taps * dw.channel_pitch
-                offset = self.k.block * _slot_bytes(self.tiling, inp) + place
+                offset = self.k.block * _slot_bytes(self.tiling, inp) + dw.slot_offset(task, m, channel, tap)
                 pieces.append((gm_operand(WORKSPACE, offset), 0, rows, start, count))
                 continue
             for row, row_count, first, channels in dw.own(range(m, m + rows), range(channel, channel + count)):
                 target = gm_operand(GRAD_WEIGHT, dw.offset(task.group, row, first, plane, tap))
                 pieces.append((target, row - m, row_count, start + first - channel, channels))
-        own, slot = (dw.filter_stride, dw.channel_stride), (dw.slot_pitch(task), dw.channel_pitch)
-        strides = own if task.slot is None else slot
+        own = (dw.filter_stride, dw.channel_stride)
+        strides = own if task.slot is None else dw.slot_strides(task)
         self.pipeline.drain_pieces(pieces, rows, strides, self.atomic and task.slot is None)
 
 
@@ -364,7 +362,9 @@ class _VectorBuilder:
         k, tiling = self.k, self.tiling
         shared = [t for t in grad_weight_tasks(tiling, self.inp, k.block) if t.slot is not None]
         k.cross_core_wait(_CUBE_TO_VECTOR, 2, "MTE2")
-        if shared and self.inp.direct:
+        if shared and self.inp.channels_last:
+            self.add_lines(shared[0])
+        elif shared and self.inp.direct:
             self.add_direct(shared[0])
         elif shared:
             self.add_slots(shared[0])
@@ -466,6 +466,45 @@ class _VectorBuilder:
                 rows = range(task.m_start + row, task.m_start + row + count)
                 self.store_direct(task, ready, pitch, rows, range(channel, channel + channels))
                 sums.release()
+        sums.close()
+        slots.close()
+
+    def add_lines(self, task: GradWeightTask) -> None:
+        """The same for DHWCN: a slot holds lines [tap][channel] of the task's rows; this core's lines are added and stored."""
+        k, dw, inp = self.k, DirectWeights.of(self.inp), self.inp
+        parts = self.parts(task)
+        height = min(task.m_count, inp.problem.c_out - task.m_start)
+        first, held = task.n_start // inp.taps, task.n_count // inp.taps
+        channels = min(held, inp.problem.c_in - first)
+        lanes = len(parts) * self.call.chip.cores.aiv_per_aic
+        lane = [block for block, _ in parts].index(k.block) * self.call.chip.cores.aiv_per_aic + k.sub_block
+        total = inp.taps * channels
+        mine = range(lane * total // lanes, (lane + 1) * total // lanes)
+        if not mine:
+            return
+        pitch = dw.slot_pitch(task)
+        at_once = max(1, min(k.chip.buffers["UB"] // 4 // pitch, len(mine)))
+        sums = BufferQueue(k, "sum", "V", "MTE3", [k.allocate("UB", at_once * pitch, f"sum[{i}]") for i in range(2)])
+        slots = BufferQueue(k, "slot", "MTE2", "V", [k.allocate("UB", at_once * pitch, f"slot[{i}]") for i in range(2)])
+        line = mine.start
+        while line < mine.stop:  # lines of one tap adjoin in a slot, and in dW lie a channel apart
+            tap, channel = divmod(line, channels)
+            count = min(at_once, mine.stop - line, channels - channel)
+            size, total_sum = count * pitch, sums.acquire()
+            k.duplicate(total_sum, "float32", size // 4)
+            for block, _ in parts:
+                source = block * _slot_bytes(self.tiling, inp) + (tap * held + channel) * pitch
+                k.data_copy("GM", "UB", slots.acquire(), gm_operand(WORKSPACE, source), size)
+                slots.publish()
+                if k.chip.vector.latency:
+                    k.pipe_barrier("V")
+                k.vector_binary("add", total_sum, total_sum, slots.take(), "float32", size // 4)
+                slots.release()
+            sums.publish()
+            target = gm_operand(GRAD_WEIGHT, dw.offset(0, task.m_start, first + channel, task.plane or 0, tap))
+            k.data_copy("UB", "GM", target, sums.take(), height * 4, count, pitch, dw.channel_stride)
+            sums.release()
+            line += count
         sums.close()
         slots.close()
 

@@ -39,8 +39,9 @@ class Steps:
             call.deterministic,
             "ncdhw_direct" in call.routes,
             coupled=chip.cores.coupled,
+            channels_last=call.channels_last,
         )
-        self.plain = PLAIN[call.rank]
+        self.plain = "ND" if call.channels_last else PLAIN[call.rank]
         for name, tensor in call.inputs.items():
             self.result.tensor(name, tensor.dtype, tensor.format, storage_bytes(tensor), "input")
         for name, tensor in call.outputs.items():
@@ -91,7 +92,7 @@ class Steps:
         src = view.strides or contiguous
         dst = contiguous if target_view is None else (target_view.strides or contiguous)
         offsets = (view.offset, 0) if target_view is None else (0, target_view.offset)
-        op_type = "Transpose" if self.call.axes else "ViewCopy"
+        op_type = "Transpose" if self.call.axes and not self.call.channels_last else "ViewCopy"
         self.strided_copy(op_type, source, target, view.shape, (src, dst), offsets, itemsize)
         return target
 
@@ -160,6 +161,8 @@ class Steps:
     def bias(self, grad_output: str) -> None:
         """ReduceSum over all but the channels, in gradOutput's own dtype."""
         n, c, d, hw = self.feature("grad_output")
+        if self.call.channels_last:  # [pixels, C], of which each row is an image of one pixel
+            n, d, hw = n * d * hw, 1, 1
         dtype = self.result.tensors[grad_output].dtype
         target = self.landing("grad_bias", dtype)
         self.result.add(

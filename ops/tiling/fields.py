@@ -48,6 +48,7 @@ class TilingInput:
     `coupled` says that cube and vector unit share a core: another kernel, whose tilings have more freedom.
     Groups are merged so that channels of a real group fill whole blocks (ops-nn group merge: stated). `direct` is for kernels
     that read and write NCDHW; where a group may begin at any channel they need not be merged (`merged` False: ours).
+    `channels_last` says that these read and write NDHWC, and weights DHWCN (TBC).
     """
 
     problem: ConvProblem
@@ -59,6 +60,7 @@ class TilingInput:
     direct: bool = False
     merged: bool = True
     coupled: bool = False
+    channels_last: bool = False
 
     @cached_property
     def c0(self) -> int:
