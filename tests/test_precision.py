@@ -252,12 +252,12 @@ def corrupt(gradient, how):
 def honest(case):
     """Every run of the small case, by (dtype, cubeMathType)."""
     runs = {}
-    original = precision_bench.convolution_backward
+    original = precision_bench.call_case
 
-    def run(*arguments, **options):
-        key = (arguments[0].dtype.name, options["cube_math_type"])
+    def run(case, tensors, **options):
+        key = (tensors["input"].dtype.name, options["cube_math_type"])
         if key not in runs:
-            runs[key] = original(*arguments, **options)
+            runs[key] = original(case, tensors, **options)
         return runs[key]
 
     return run
@@ -270,7 +270,7 @@ def test_a_damaged_gradient_is_never_correct(case, honest, monkeypatch, how, vic
         result = honest(*arguments, **options)
         return replace(result, **{victim: corrupt(getattr(result, victim), how)})
 
-    monkeypatch.setattr(precision_bench, "convolution_backward", damaged)
+    monkeypatch.setattr(precision_bench, "call_case", damaged)
     table = precision(case)
     assert not table.passed
     for row in table.rows:
