@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from ascend_sim import TensorSpec, convolution_backward
 from ascend_sim.chip import load_chip
+from ascend_sim.validate import Kernel, simulate
 
-CHIPS = ("ascend910b3", "ascend910a", "ascend950pr_9589")
+CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")
+WITH_MATMUL = ("ascend910b3", "ascend950pr_9589")
 SLACK = 1.02
 """Transfers of all cores meet at other instants on another machine: a dispatch here or there falls into another cycle."""
 
@@ -35,15 +37,24 @@ def overlay(folder: Path, soc: str, what: str) -> str:
 
 
 def kernel_us(chip: str, shape: tuple[int, int, int, int, int]) -> dict[str, float]:
-    """Times of the two cube kernels, launch included."""
+    """Times of the two cube kernels, launch included, and of the whole call with its gradBias."""
     n, c_in, c_out, size, side = shape
     result = convolution_backward(
         TensorSpec((n, c_out, size, size), "float16"), TensorSpec((n, c_in, size, size), "float16"),
         TensorSpec((c_out, c_in, side, side), "float16"), None, (1, 1), (side // 2, side // 2), (1, 1), False, (0, 0), 1,
-        (True, True, False), chip=chip, mode="timing", l2="cold", deterministic=False,
+        (True, True, True), chip=chip, mode="timing", l2="cold", deterministic=False,
     )  # fmt: skip
     kernels = result.report.to_dict()["kernels"]
-    return {k["name"]: k["task_us"] for k in kernels if k["name"] in ("grad_input", "grad_weight")}
+    times = {k["name"]: k["task_us"] for k in kernels if k["name"] in ("grad_input", "grad_weight")}
+    return times | {"run": result.report.total_us}
+
+
+def matmul_us(chip: str, shape: tuple[int, int, int, str]) -> float:
+    """Time of one matrix product."""
+    m, n, k, l2 = shape
+    found = simulate(Kernel(chip, "MatMul", "fp16", (("K", k), ("M", m), ("N", n)), l2=l2))
+    assert not found.skipped
+    return found.task_us
 
 
 shapes = st.tuples(
@@ -62,6 +73,24 @@ def test_twice_the_rate_helps_and_at_most_halves(
     before, after = kernel_us(soc, shape), kernel_us(overlay(tmp_path, soc, what), shape)
     for name, us in before.items():
         assert us / 2 / SLACK <= after[name] <= us * SLACK, (name, us, after[name])
+
+
+products = st.tuples(
+    st.sampled_from([16, 100, 512]),
+    st.sampled_from([48, 256]),
+    st.sampled_from([64, 500]),
+    st.sampled_from(["cold", "warm"]),
+)
+
+
+@pytest.mark.parametrize("soc", WITH_MATMUL)
+@pytest.mark.parametrize("what", ["hbm", "clock", "cores"])
+@settings(max_examples=2, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(shape=products)
+def test_a_matrix_product_too(tmp_path: Path, soc: str, what: str, shape: tuple[int, int, int, str]) -> None:
+    before, after = matmul_us(soc, shape), matmul_us(overlay(tmp_path, soc, what), shape)
+    assert before / 2 / SLACK <= after
+    assert what == "cores" or after <= before * SLACK
 
 
 @pytest.mark.parametrize("soc", CHIPS)
