@@ -20,6 +20,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.explain import Explanation
 from ascend_sim.isa.base import PIPES
 from ascend_sim.ops.formula import places
+from ascend_sim.ops.verdicts import numbers
 from ascend_sim.report.explain import (
     about,
     box_of_load,
@@ -160,8 +161,11 @@ class _Map:
 
     def _values(self, key: tuple[int, ...]) -> list[str]:
         """The numbers of a plane, row by row."""
-        arrays = self.explanation.result.gradients if self.side == "out" else self.explanation.operands
-        array = arrays[self.tensor]
+        result = self.explanation.result
+        if self.side == "out":
+            array = numbers(result.gradients[self.tensor], result.dtypes[self.tensor])
+        else:
+            array = self.explanation.operands[self.tensor]
         flat = np.arange(array.size)
         first, second, third, row, column = self.places(flat)
         here = np.flatnonzero((first == key[0]) & (second == key[1]) & (third == key[2]))

@@ -55,6 +55,18 @@ def test_the_cells_that_light_up_are_those_of_the_formula(explanation: Explanati
             assert {cell[1:] for cell in cells[side]} == expected
 
 
+def test_the_maps_show_numbers_not_codes() -> None:
+    """A small hifloat8 problem: what stands in the cells are decoded values, of inputs and of the result."""
+    entries = {"operator": "convolution_backward", "chip": "ascend950pr_9589", "conformance": "library"}
+    entries |= {"input": {"shape": (1, 2, 3, 3), "dtype": "hifloat8"}, "weight": {"shape": (2, 2, 2, 2)}}
+    entries |= {"output_mask": (True, False, False), "data": {"distribution": "ones"}}
+    explained = explain(ConvolutionBackwardCase.model_validate(entries), element=(0, 0, 1, 1), tiles=True)
+    maps = explain_data(explained)["maps"]
+    assert explained.value == 8
+    assert "8" in {text for plane in maps["out"]["planes"] for text in plane["values"]}
+    assert {text for plane in maps["left"]["planes"] for text in plane["values"]} == {"1"}
+
+
 def test_the_element_stands_in_its_tile(explanation: Explanation) -> None:
     mmads = explain_data(explanation)["parts"][0]["mmads"]
     (part,) = explanation.parts
