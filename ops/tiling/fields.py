@@ -40,6 +40,17 @@ def divisors_down(number: int, start: int) -> list[int]:
     return [d for d in range(min(number, start), 0, -1) if number % d == 0]
 
 
+def floor_sum(count: int, number: int, divisor: int, offset: int = 0) -> int:
+    """The sum of (i * number + offset) // divisor for i from 0 to `count` - 1, in as many steps as a common divisor takes."""
+    total = 0
+    while count > 0:
+        total += count * (count - 1) // 2 * (number // divisor) + count * (offset // divisor)
+        number, offset = number % divisor, offset % divisor
+        last = number * count + offset
+        count, offset, number, divisor = last // divisor, last % divisor, divisor, number
+    return total
+
+
 @dataclass(frozen=True)
 class TilingInput:
     """A problem seen from one chip: what both procedures read.

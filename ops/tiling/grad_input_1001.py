@@ -331,8 +331,9 @@ class _Share:
         gradient = height * self.k_blocks * p.w_out * FRACTAL
         weights = self.k_blocks * inp.taps * FRACTAL * FRACTAL * self.n
         best: tuple[tuple[int, int, int], _Load] | None = None
-        blocks, strips = sorted(divisors_down(self.k_blocks, self.k_blocks)), self.n // n0
-        for k_b, k_a, n in product(blocks, blocks, sorted(divisors_down(strips, strips))):
+        most = inp.buffers["L1"] // (FRACTAL * ITEMSIZE)  # pixels or channels of one block, whatever else L1 holds
+        blocks, strips = sorted(divisors_down(self.k_blocks, most)), self.n // n0
+        for k_b, k_a, n in product(blocks, blocks, sorted(divisors_down(strips, most))):
             if (n > 1 and k_b < self.k_blocks) or (k_a % k_b and k_b % k_a) or min(k_a, k_b) < least:
                 continue
             if k_a * inp.taps % k0 or k_b * inp.taps % k0:

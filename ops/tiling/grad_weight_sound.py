@@ -31,6 +31,7 @@ from ascend_sim.ops.tiling.fields import (
     TilingInput,
     ceil_div,
     ceil_to,
+    floor_sum,
     floor_to,
 )
 from ascend_sim.ops.tiling.grad_weight import gemm, task_count, whole_rows, with_core_shape
@@ -111,8 +112,10 @@ def _loaded(tiling: GradWeightTiling, inp: TilingInput) -> int:
     """Bytes that a task brings to L1. A tile's operand stays for the next tile only if one load holds all its pixels."""
     p, rows, images = inp.problem, tiling.single_core_k // inp.problem.w_out, tiling.single_core_batch
     m_tiles = ceil_div(tiling.single_core_m, tiling.base_m)
-    n_tiles = [(n, min(n + tiling.base_n, tiling.single_core_n)) for n in range(0, tiling.single_core_n, tiling.base_n)]
-    blocks = sum((end - 1) // n_slice(inp) - start // n_slice(inp) + 1 for start, end in n_tiles)
+    n_tiles, slice_ = ceil_div(tiling.single_core_n, tiling.base_n), n_slice(inp)
+    # Channel blocks that each tile touches, (end - 1) // slice - start // slice + 1, summed over the tiles.
+    ends = floor_sum(n_tiles - 1, tiling.base_n, slice_, tiling.base_n - 1) + (tiling.single_core_n - 1) // slice_
+    blocks = ends - floor_sum(n_tiles, tiling.base_n, slice_) + n_tiles
     pixels = images * rows * p.w_out
     one_load = pixels <= MOST_STEPS * tiling.base_k or _full_load(tiling, inp) is not None
     held = images == 1 and one_load
@@ -120,8 +123,8 @@ def _loaded(tiling: GradWeightTiling, inp: TilingInput) -> int:
     high = min((rows - 1) * p.stride_h + p.k_h, p.h_in)
     b = images * high * p.w_in * blocks * inp.c0 * inp.itemsize
     if tiling.iterate_order:
-        return b * (1 if held else m_tiles) + a * len(n_tiles)
-    return a * (1 if held else len(n_tiles)) + b * m_tiles
+        return b * (1 if held else m_tiles) + a * n_tiles
+    return a * (1 if held else n_tiles) + b * m_tiles
 
 
 def _full_load(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -24,6 +25,13 @@ UNIT_TESTS = [
     for row in rows(TABLES / table)
     if row["status"] is not None
 ]
+
+
+def huge_tbc(c_in, c_out):
+    """Tensors of a TBC call of 5 steps, 13 in the batch, with a kernel of 3 and padding 1, as changes of one."""
+    x, weight, bias = (TensorArg(shape, "float16") for shape in ((5, 13, c_in), (3, c_in, c_out), (c_out,)))
+    outputs = {"grad_input": x, "grad_weight": weight, "grad_bias": bias}
+    return {"self": TensorArg((5, 13, c_out), "float16"), "input": x, "weight": weight, "bias": bias, **outputs}
 
 
 def plan_of(call, product, conformance="library", deterministic=None) -> Plan:
@@ -101,3 +109,19 @@ def test_what_the_librarys_v2_kernels_refuse_on_dav_2201(call, word):
 def test_a_dilation_that_no_kernel_needs_counts_as_1():
     call = conv_call((1, 16, 2, 2, 2), (1, 16, 2, 4, 4), (16, 16, 1, 3, 3), dilation=(256, 1, 1), **DEEP)
     assert status(call, "910B") == 0
+
+
+@pytest.mark.parametrize("product", ["910", "910B", "910_95"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        conv_call((9, 405_555_357, 365, 25), (9, 1, 1457, 25), (405_555_357, 1, 1, 1), stride=(4, 1)),
+        tbc_call(batch=13, **huge_tbc(80_622_881, 1_146_151)),
+        tbc_call(batch=13, **huge_tbc(1_741_481_974, 2)),
+    ],
+    ids=["gradOutput", "both", "input"],
+)
+def test_a_plan_takes_no_longer_for_more_channels(call, product):
+    begin = time.process_time()
+    plan_of(call, product)
+    assert time.process_time() - begin < 2

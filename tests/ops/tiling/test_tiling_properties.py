@@ -22,7 +22,7 @@ from ascend_sim.ops.tiling.capacity import (
     n_slice,
 )
 from ascend_sim.ops.tiling.choose import DERIVED, choose_grad_input, choose_grad_weight
-from ascend_sim.ops.tiling.fields import GradInputTiling, GradWeightTiling, TilingInput
+from ascend_sim.ops.tiling.fields import GradInputTiling, GradWeightTiling, TilingInput, floor_sum
 from ascend_sim.ops.tiling.grad_input import sound_grad_input
 from ascend_sim.ops.tiling.grad_weight_sound import sound_grad_weight
 from ascend_sim.ops.tiling.tasks import core_share, grad_input_tasks, grad_weight_tasks
@@ -215,3 +215,8 @@ def test_manual_grad_weight_runs_or_is_refused(inp: TilingInput, fields: dict[st
         return
     assert {name: tiling.to_vendor()[name] for name in fields} == fields
     covers_grad_weight_once(tiling, inp)
+
+
+@given(st.integers(0, 40), st.integers(0, 60), st.integers(1, 60), st.integers(0, 90))
+def test_a_sum_of_quotients(count: int, number: int, divisor: int, offset: int) -> None:
+    assert floor_sum(count, number, divisor, offset) == sum((i * number + offset) // divisor for i in range(count))
