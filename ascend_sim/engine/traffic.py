@@ -1,9 +1,10 @@
 """GM bandwidth: all active transfers of all cores share port, L2 and HBM, max-min fair, in integers.
 
-A transfer has one rate r. r <= its port; the sum of r over one direction <= the L2 bandwidth of that direction; the sum of
-r * m (m: bytes that HBM moves per byte of the transfer) <= HBM. Transfers with equal port, direction and m form a class:
-they always have equal rates, so a class keeps the bytes that each of its members was served since it exists, and a member
-is done when that count reaches its target. A change of rates then costs the number of classes, not of transfers.
+A transfer has one rate r. r <= its port; the sum of r over one direction <= the L2 bandwidth of that direction, where lines
+that others read at the same time count more (w); the sum of r * m (m: bytes that HBM moves per byte of the transfer) <= HBM.
+Transfers with equal port, direction, m and w form a class: they always have equal rates, so a class keeps the bytes that each
+of its members was served since it exists, and a member is done when that count reaches its target. A change of rates then
+costs the number of classes, not of transfers.
 """
 
 from __future__ import annotations
@@ -29,12 +30,14 @@ _NONE = 1 << 62
 _NO_LINES = np.empty(0, np.int64)
 _REMEMBERED = 10_000
 """Settings whose shares are kept, and fills before those that are through are dropped."""
-_Key = tuple[int, str, int]
-"""Port, direction and m of a class."""
+_Key = tuple[int, str, int, int]
+"""Port, direction, m and w of a class, the last two in 2**-16."""
 _Shares = list[tuple[int, str]]
 """Rate and limit of every class."""
 SETTLE = simpy.events.EventPriority(2)
 """SimPy priority behind all ordinary events of an instant."""
+SHARED_STEPS = 8
+"""The part of its lines that a transfer shares with others counts in whole eighths, so that there are few classes."""
 
 
 def scaled(rate: float) -> int:
@@ -84,7 +87,7 @@ class _Timer(simpy.Event):
 
 @dataclass(eq=False, slots=True)
 class _Class:
-    """Transfers with equal port, direction and m; members are (served at the end, number, transfer, waits at the start).
+    """Transfers with equal port, direction, m and w; members are (served at the end, number, transfer, waits at the start).
 
     `served` is what each member would have got since the class exists, `l2` and `hbm` the cycles that its rate was held
     down by the L2 or by HBM.
@@ -110,6 +113,8 @@ class Traffic:
         self.l2_write = scaled(chip.l2_write_bytes_per_cycle())
         self.hbm = scaled(chip.hbm_bytes_per_cycle())
         self.miss_latency = chip.memory.hbm_latency
+        self.same_line = scaled(chip.memory.same_line_read_ratio - 1)
+        self._read_until = np.zeros(1024, np.int64)
         self._classes: dict[_Key, _Class] = {}
         self._shares: dict[tuple[tuple[_Key, int], ...], _Shares] = {}
         self._pending: list[tuple[int, int, int, Transfer]] = []
@@ -229,6 +234,20 @@ class Traffic:
         self._shapes[id(access), phase] = shape  # it holds the access: an id is only unique while its object lives
         return shape
 
+    def _shared(self, lines: Lines, now: int, until: int) -> int:
+        """How many of `lines`, read from now until that cycle, others are reading now, in eighths rounded down.
+
+        A line remembers until when its last reader needs it at the speed of its port.
+        """
+        slices = isinstance(lines, slice)
+        last, count = (lines.stop - 1, lines.stop - lines.start) if slices else (int(lines[-1]), len(lines))
+        if last >= len(self._read_until):
+            more = max(last + 1 - len(self._read_until), len(self._read_until))
+            self._read_until = np.concatenate((self._read_until, np.zeros(more, np.int64)))
+        shared = int(np.count_nonzero(self._read_until[lines] > now))
+        self._read_until[lines] = until
+        return shared * SHARED_STEPS // count
+
     def _start(self, transfer: Transfer, now: int) -> None:
         access = transfer.access
         first, phase = divmod(transfer.address, self.line)
@@ -236,7 +255,12 @@ class Traffic:
         self._started += 1
         transfer.stamp = self.l2.clock
         lines = shape.at(first)
+        touched = transfer.lines = shape.touched
+        weight = 1 << FRACTION
         if access.direction == "read":
+            if self.same_line:
+                until = now + (touched * self.line << FRACTION) // port
+                weight += self.same_line * self._shared(lines, now, until) // SHARED_STEPS
             tails = shape.tails if self.refetch_tail else _NO_LINES
             past = tails if access.kept else np.arange(len(shape.lines))
             fetched, victims, stamps = self.l2.read(lines, past)
@@ -251,14 +275,13 @@ class Traffic:
             self._fills.append(transfer)
             if len(self._fills) > _REMEMBERED:
                 self._forget_fills(now)
-        touched = transfer.lines = shape.touched
         transfer.misses = fetched
         transfer.allocated = self.l2.clock - transfer.stamp
         transfer.hits = len(shape.lines) - (fetched if access.direction == "read" else transfer.allocated)
         moved = fetched + victims
         transfer.hbm_bytes = moved * self.line
         self.hbm_bytes += transfer.hbm_bytes
-        key = (port, access.direction, (moved << FRACTION) // touched)
+        key = (port, access.direction, (moved << FRACTION) // touched, weight)
         kind = self._classes.get(key)
         if kind is None:
             kind = self._classes[key] = _Class()
@@ -280,17 +303,17 @@ class Traffic:
     def _fill(self, setting: tuple[tuple[_Key, int], ...]) -> _Shares:
         """Progressive filling: raise all rates together, freeze whoever meets a limit, go on with the rest.
 
-        Returns (rate, limit) for every ((port, direction, m), members) of `setting`.
+        Returns (rate, limit) for every ((port, direction, m, w), members) of `setting`.
         """
         shares = [(0, PORT)] * len(setting)
         unfrozen = [
-            (place, port, direction != "write", direction != "read", m, count)
-            for place, ((port, direction, m), count) in enumerate(setting)
+            (place, port, weight if direction != "write" else 0, direction != "read", m, count)
+            for place, ((port, direction, m, weight), count) in enumerate(setting)
         ]
-        left_read, left_write, left_hbm = self.l2_read, self.l2_write, self.hbm << FRACTION
+        left_read, left_write, left_hbm = self.l2_read << FRACTION, self.l2_write, self.hbm << FRACTION
         while unfrozen:
             lowest = min(port for _, port, *_ in unfrozen)
-            readers = sum(count for *_, reads, _, _, count in unfrozen if reads)
+            readers = sum(reads * count for *_, reads, _, _, count in unfrozen)
             writers = sum(count for *_, writes, _, count in unfrozen if writes)
             misses = sum(m * count for *_, m, count in unfrozen)
             level, limit = lowest, PORT
@@ -310,7 +333,7 @@ class Traffic:
                 elif limit == HBM_SHARE:
                     frozen = m > 0
                 else:
-                    frozen = reads if read_bound else writes
+                    frozen = reads > 0 if read_bound else writes
                 if not frozen:
                     remaining.append(one)
                     continue

@@ -1,7 +1,8 @@
 """The shared memory system, slowly: fractions, one transfer at a time, the cache as a plain list of lines.
 
 A transfer pays the lines that it touches at its port and in the L2, and what the L2 misses and has to write back at HBM,
-in the proportion m of the two that is fixed when it starts. Rates are max-min fair: raise all together, stop those that
+in the proportion m of the two that is fixed when it starts. A read pays the L2 more for lines that were begun to be read
+so short ago that their reader, at the speed of its port, would still be at it; the part of such lines counts in eighths. Rates are max-min fair: raise all together, stop those that
 meet a limit; a rate, and m, is a whole number of 2**-16 (bytes per cycle), rounded down. A transfer is over at the first
 whole cycle at which all its bytes are through and every other transfer whose fill it hits is over.
 """
@@ -21,6 +22,8 @@ class Cache:
 
     capacity: int
     lines: dict[int, tuple[bool, object]] = field(default_factory=dict)
+    readers: dict[int, int] = field(default_factory=dict)
+    """Line -> the cycle until which its last reader needs it."""
 
     def bring(self, line: int, dirty: bool, owner: object) -> int:
         """Put an absent line at the end; returns 1 when a dirty line had to leave."""
@@ -46,6 +49,7 @@ class Move:
     touched: int = 0
     left: Fraction = Fraction(0)
     m: Fraction = Fraction(0)
+    weight: Fraction = Fraction(1)
     rate: Fraction = Fraction(0)
     awaits: set[Move] = field(default_factory=set)
     done: int = -1
@@ -65,8 +69,8 @@ def bytes_of(region: Region, address: int) -> list[tuple[int, int]]:
     return runs
 
 
-def begin(move: Move, cache: Cache, size: int, refetch: bool) -> None:
-    """Look up every line at the start of a move: what HBM has to fetch and to take back."""
+def begin(move: Move, cache: Cache, size: int, refetch: bool, same_line: Fraction) -> None:
+    """Look up every line at the start of a move: what HBM has to fetch and to take back, and who else reads it."""
     covered: dict[int, set[int]] = {}
     tails: set[int] = set()
     for first, end in bytes_of(move.region, move.address):
@@ -80,6 +84,9 @@ def begin(move: Move, cache: Cache, size: int, refetch: bool) -> None:
     present = {line for line in covered if line in cache.lines}
     order = sorted(covered)
     if move.direction == "read":
+        met = sum(cache.readers.get(line, 0) > move.start for line in order)
+        move.weight += whole(whole(same_line - 1) * Fraction(8 * met // len(order), 8))
+        cache.readers |= dict.fromkeys(order, move.start + floor(move.touched * size / move.port))
         bypass = tails if refetch else set()
         move.awaits = {cache.lines[line][1] for line in present if isinstance(cache.lines[line][1], Move)}  # type: ignore[misc]
         move.fetched = sum(line not in present or line in bypass for line in order)
@@ -106,7 +113,7 @@ def whole(value: Fraction) -> Fraction:
 
 def share(moves: list[Move], read: Fraction, write: Fraction, hbm: Fraction) -> None:
     """Max-min fair rates: raise all rates together; who meets a full resource stays there."""
-    limits = [(read, lambda x: x.direction != "write", lambda _: Fraction(1)),
+    limits = [(read, lambda x: x.direction != "write", lambda x: x.weight),
               (write, lambda x: x.direction != "read", lambda _: Fraction(1)),
               (hbm, lambda _: True, lambda x: x.m)]  # fmt: skip
     rising = set(moves)
@@ -138,6 +145,7 @@ def simulate(
     read: Fraction,
     write: Fraction,
     hbm: Fraction,
+    same_line: Fraction = Fraction(1),
 ) -> None:
     """Fill in `done` and `ready` (when the last of its lines is out of HBM) of every move."""
     waiting = sorted(moves, key=lambda move: (move.start, move.order))
@@ -152,7 +160,7 @@ def simulate(
                 move.ready = max([now + latency * bool(move.fetched), *(other.ready for other in move.awaits)])
                 active.remove(move)
         while waiting and waiting[0].start <= now:
-            begin(waiting[0], cache, line, refetch)
+            begin(waiting[0], cache, line, refetch, same_line)
             active.append(waiting.pop(0))
         flowing = [move for move in active if move.left > 0]
         share(flowing, read, write, hbm)

@@ -28,7 +28,9 @@ SLACK = 1
 """Cycles: where two limits bind at the same level, who gets the last 2**-16 byte per cycle is nobody's law."""
 
 
-def memory(read: float, write: float, hbm: float, latency: int = 0, refetch: bool = False) -> ChipSpec:
+def memory(
+    read: float, write: float, hbm: float, latency: int = 0, refetch: bool = False, same_line: float = 1
+) -> ChipSpec:
     """A chip with these bandwidths in bytes per cycle for the whole chip."""
     cores = CHIP.cores.aic
     return changed(
@@ -36,7 +38,7 @@ def memory(read: float, write: float, hbm: float, latency: int = 0, refetch: boo
         memory={
             "l2_read_bytes_per_cycle_per_aic": read / cores, "l2_write_bytes_per_cycle_per_aic": write / cores,
             "hbm_gb_per_s": hbm * CHIP.clock.cube_mhz / 1e3, "hbm_efficiency": 1.0, "hbm_latency": latency,
-            "partial_line_refetch": refetch,
+            "partial_line_refetch": refetch, "same_line_read_ratio": same_line,
         },
     )  # fmt: skip
 
@@ -65,7 +67,7 @@ def exact(chip: ChipSpec, capacity: int, moves: list[Move]) -> None:
     m = chip.memory
     limits = (chip.l2_read_bytes_per_cycle(), chip.l2_write_bytes_per_cycle(), chip.hbm_bytes_per_cycle())
     read, write, hbm = (whole(Fraction(limit)) for limit in limits)
-    simulate(moves, Cache(capacity), LINE, m.partial_line_refetch, m.hbm_latency, read, write, hbm)
+    simulate(moves, Cache(capacity), LINE, m.partial_line_refetch, m.hbm_latency, read, write, hbm, Fraction(m.same_line_read_ratio))
 
 
 regions = st.builds(
@@ -83,12 +85,12 @@ moves_strategy = st.lists(
 @settings(max_examples=250, deadline=None)
 @given(
     moves_strategy, st.integers(40, 600), st.integers(40, 600), st.integers(20, 600), st.integers(40, 200),
-    st.integers(0, 300), st.booleans(),
+    st.integers(0, 300), st.booleans(), st.sampled_from([1.0, 1.5, 2.25]),
 )  # fmt: skip
 def test_against_exact_fractions(
-    drawn: list[Any], read: int, write: int, hbm: int, capacity: int, latency: int, refetch: bool
+    drawn: list[Any], read: int, write: int, hbm: int, capacity: int, latency: int, refetch: bool, same_line: float
 ) -> None:
-    chip = memory(read, write, hbm, latency, refetch)
+    chip = memory(read, write, hbm, latency, refetch, same_line)
     moves = [
         Move(start, i, d, region, at, whole(Fraction(port))) for i, (start, d, region, at, port) in enumerate(drawn)
     ]
