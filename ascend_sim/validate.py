@@ -83,6 +83,11 @@ _MATMUL_TILING = {"block_dim": "usedCoreNum"} | {
 }
 MICROBENCHMARKS = ("DataCopyStream", "DataCopy", "VectorAdd")
 """Small programs of `ascend_sim.microbench`; `duration_us` of such a row is the time of its `quantity`."""
+L2_STATES = ("cold", "stale", "warm")
+"""What the L2 holds before a kernel: nothing (cold); its inputs, as far as they fit (warm); or what a long training step
+leaves when the inputs were written or read long before (stale): lines that other kernels wrote, none of them yet written
+back, and the buffers that the kernel writes, which were in use a moment ago.
+"""
 LONG = 2**38
 """Multiply-accumulates above which a row takes minutes: such rows run only when asked for."""
 
@@ -188,12 +193,12 @@ def shipped_rows(l2: str = "warm") -> list[Row]:
 def read_rows(path: str | Path, l2: str = "warm", chip: str | None = None) -> list[Row]:
     """The rows of a CSV file, or of a profiler's table or folder, whose `chip` must then be given.
 
-    `l2` is "warm" or "cold" for rows without a column of that name. Raises ConfigError with file, line and column for a
+    `l2` is one of L2_STATES, for rows without a column of that name. Raises ConfigError with file, line and column for a
     value that cannot be.
     """
     path = Path(path)
-    if l2 not in ("cold", "warm"):
-        raise SimError(f"l2 {l2!r}: allowed are cold and warm")
+    if l2 not in L2_STATES:
+        raise SimError(f"l2 {l2!r}: allowed are {', '.join(L2_STATES)}")
     if not path.is_dir():
         return _read_file(path, l2, chip)
     found = op_summary.tables(path)
@@ -289,8 +294,8 @@ def _row(where: str, cells: Mapping[str, str], l2: str) -> Row:
     if not unlike:
         _require_sizes(where, op_type, sizes, labels)
     residency = text.get("l2") or l2
-    if residency not in ("cold", "warm"):
-        raise ConfigError(f"{where}: l2: {residency!r} given; allowed: cold, warm")
+    if residency not in L2_STATES:
+        raise ConfigError(f"{where}: l2: {residency!r} given; allowed: {', '.join(L2_STATES)}")
     kernel = Kernel(
         chip, op_type, text.get("dtype", "").lower(), tuple(sorted(sizes.items())), tuple(labels.items()), residency
     )
@@ -424,7 +429,7 @@ _TOO_LONG = "takes minutes; --long runs it"
 def simulate(kernel: Kernel) -> Prediction:
     """One launch on a fresh device; what the simulator refuses is told in `skipped`.
 
-    A "warm" L2 holds the inputs, as far as they fit.
+    The L2 begins in the kernel's state, see L2_STATES.
     """
     try:
         chip = load_chip(kernel.chip)
@@ -432,8 +437,10 @@ def simulate(kernel: Kernel) -> Prediction:
             return Prediction(_copy_us(kernel, chip))
         device = Device(chip, with_values=False)
         task, inputs = _launch(kernel, chip, device)
-        if kernel.l2 == "warm":
-            for tensor in inputs:
+        if kernel.l2 == "stale":
+            device.l2.soil()
+        for tensor in task.tensors:
+            if kernel.l2 != "cold" and (tensor in inputs) == (kernel.l2 == "warm"):
                 device.warm(tensor)
         timeline = Engine(device).run([task])
         figures = Report.build(chip, timeline, [task], mode="timing", l2=kernel.l2).kernels[0]

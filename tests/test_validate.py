@@ -306,8 +306,8 @@ def test_equal_kernels_run_once(rows_file: Path, monkeypatch: pytest.MonkeyPatch
 def test_cold_l2_is_slower(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("chip,op_type,N,Ci,Hi,Wi,dtype,duration_us\nascend910b2,ReduceSum,32,256,169,1,fp32,19\n")
-    warm, cold = (simulate(read_rows(path, l2)[0].kernel) for l2 in ("warm", "cold"))
-    assert cold.pipes["mte2"] > warm.pipes["mte2"]
+    warm, cold, stale = (simulate(read_rows(path, l2)[0].kernel) for l2 in ("warm", "cold", "stale"))
+    assert stale.pipes["mte2"] > cold.pipes["mte2"] > warm.pipes["mte2"]
 
 
 def test_command_line(rows_file: Path, tmp_path: Path) -> None:

@@ -101,6 +101,10 @@ class L2Cache:
         self._dirty[self._stamp[lines][present] % self.capacity] = True
         return fetched, victims
 
+    def soil(self) -> None:
+        """Fill the cache with lines of no interest that were written: whatever takes their place has them written back."""
+        self._dirty[:] = True
+
     def warm(self, first: int, last: int) -> None:
         """Make lines first .. last - 1 resident and clean, as far as they fit."""
         lines = np.arange(first, last, dtype=np.int64)

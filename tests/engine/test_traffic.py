@@ -67,7 +67,17 @@ def exact(chip: ChipSpec, capacity: int, moves: list[Move]) -> None:
     m = chip.memory
     limits = (chip.l2_read_bytes_per_cycle(), chip.l2_write_bytes_per_cycle(), chip.hbm_bytes_per_cycle())
     read, write, hbm = (whole(Fraction(limit)) for limit in limits)
-    simulate(moves, Cache(capacity), LINE, m.partial_line_refetch, m.hbm_latency, read, write, hbm, Fraction(m.same_line_read_ratio))
+    simulate(
+        moves,
+        Cache(capacity),
+        LINE,
+        m.partial_line_refetch,
+        m.hbm_latency,
+        read,
+        write,
+        hbm,
+        Fraction(m.same_line_read_ratio),
+    )
 
 
 regions = st.builds(
@@ -252,3 +262,15 @@ def test_a_reader_of_lines_under_way_waits_for_their_fill() -> None:
     assert transfers[3].ready == ends[0] + 335
     assert ends[3] == 204
     assert (ends[4], transfers[4].ready) == (2004, 0)
+
+
+@pytest.mark.parametrize(("apart", "cycles"), [(64 * LINE, 1024), (0, 1408)])
+def test_one_line_for_many_readers_costs_the_l2_more(apart: int, cycles: int) -> None:
+    """Four readers of 64 lines each, 128 bytes per cycle for all: 1024 cycles. When the lines are the same, three of them
+    find a reader at work and count 1.5 times: rates are equal, so the end comes after (1 + 3 x 1.5) / 4 of that.
+    """
+    chip = memory(128, 128, 1e6, same_line=1.5)
+    region = Region("src0", "GM", 64 * LINE)
+    moves = [Move(0, i, "read", region, i * apart, whole(Fraction(100))) for i in range(4)]
+    _, ends, _ = fly(chip, 10_000, moves)
+    assert max(ends) == pytest.approx(cycles, abs=1)
