@@ -46,7 +46,8 @@ of the pipes; Ascend/msinsight test data) and ResNet-50 training steps on the fi
 al., HPCC 2022); and matrix products (`matmul.csv`) from samples, microbenchmarks and training steps on A2, A3 and 950PR. A
 row is one kernel. Its sizes, dtype and, for the cube kernels, `block_dim` go into the simulator; the
 kernel runs alone, with its inputs in the L2 as far as they fit (`--l2 cold` for the contrary), and its tiling is the
-simulator's own.
+simulator's own. Rows of a training step whose inputs were written or read long before say so (column l2, `stale`, inferred
+from the order of the step): the inputs are not in the L2, and what is there was written by other kernels.
 
 **Figures.** Error of a row: (predicted - measured) / measured. mean and median are of the sizes of errors, bias is the mean
 of errors, rank is Spearman's correlation over rows (three kernels or more). "kernels" counts distinct ones: {rows_910b2} rows
@@ -107,9 +108,10 @@ points of the same source. Streams and single transfers: [measured-bandwidth.md]
 BATCH_32 = """The batch 32 rows of the first 910 come from other software (other splits, other fusion): never average them with
 the rest."""
 
-NOT_MODELLED = """Not modelled anywhere: misses of the instruction cache, dual issue, the same line of L2 read by many cores at
-once (measured: 0.6-0.7 TB/s when all cores read one matrix), Fixpipe and cube at once on one tile. Measured L2 misses of
-tensors left by an earlier phase of a step run at 0.45-0.65 TB/s, a third of what long streams reach; why is not known."""
+NOT_MODELLED = """Not modelled anywhere: misses of the instruction cache, dual issue, Fixpipe and cube at once on one tile, reads that
+bypass the L2 (measured: 0.6-1.0 TB/s when all cores read one matrix so). Measured L2 misses of tensors left by an earlier
+phase of a step run at 0.45-0.65 TB/s; write-backs of what other kernels left explain two thirds of the distance to the 1.45 of
+long streams, the rest is not known."""
 
 
 def aims(compared: Sequence[Comparison]) -> str:

@@ -327,7 +327,7 @@ class Vector(Section):
 
 
 class Memory(Section):
-    """HBM and L2 (rates per AIC sum to the chip); `hbm_latency` is what a miss adds to a path's latency.
+    """HBM and L2: rates per AIC sum to the chip, streams reach their efficiency; `hbm_latency`: a miss adds it to a path's.
 
     `same_line_read_ratio` is what the read of a line costs the L2 while others read the same line, a plain read being 1.
     """
@@ -340,6 +340,7 @@ class Memory(Section):
     l2_line_bytes: Bytes
     l2_read_bytes_per_cycle_per_aic: ByteRate
     l2_write_bytes_per_cycle_per_aic: ByteRate
+    l2_write_efficiency: Fraction
     same_line_read_ratio: Ratio
     partial_line_refetch: Flag
     atomic_read_ratio: Ratio

@@ -113,8 +113,8 @@ class ChipSpec(BaseModel):
         return self.memory.l2_read_bytes_per_cycle_per_aic * self.cores.aic
 
     def l2_write_bytes_per_cycle(self) -> float:
-        """L2 write bandwidth, whole chip."""
-        return self.memory.l2_write_bytes_per_cycle_per_aic * self.cores.aic
+        """L2 write bandwidth that streams reach, whole chip."""
+        return self.memory.l2_write_bytes_per_cycle_per_aic * self.memory.l2_write_efficiency * self.cores.aic
 
     def peak_tflops(self, dtype: str) -> float:
         """Dense cube peak of the chip, two operations per multiply-accumulate."""

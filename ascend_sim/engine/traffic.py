@@ -18,7 +18,7 @@ import simpy
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.engine.l2 import L2Cache
+from ascend_sim.engine.l2 import L2Cache, Lines
 from ascend_sim.engine.lines import Footprint, footprint
 from ascend_sim.isa.base import GmAccess
 

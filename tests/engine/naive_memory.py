@@ -1,10 +1,11 @@
 """The shared memory system, slowly: fractions, one transfer at a time, the cache as a plain list of lines.
 
-A transfer pays the lines that it touches at its port and in the L2, and what the L2 misses and has to write back at HBM,
-in the proportion m of the two that is fixed when it starts. A read pays the L2 more for lines that were begun to be read
-so short ago that their reader, at the speed of its port, would still be at it; the part of such lines counts in eighths. Rates are max-min fair: raise all together, stop those that
-meet a limit; a rate, and m, is a whole number of 2**-16 (bytes per cycle), rounded down. A transfer is over at the first
-whole cycle at which all its bytes are through and every other transfer whose fill it hits is over.
+A transfer pays the lines that it touches at its port and in the L2, and what the L2 misses and has to write back at HBM, in
+the proportion m of the two that is fixed when it starts. A read pays the L2 more for lines that were begun to be read so
+short ago that their reader, at the speed of its port, would still be at it; the part of such lines counts in eighths. Rates
+are max-min fair: raise all together, stop those that meet a limit; a rate, and m, is a whole number of 2**-16 (bytes per
+cycle), rounded down. A transfer is over at the first whole cycle at which all its bytes are through and every other transfer
+whose fill it hits is over.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def memory(
         memory={
             "l2_read_bytes_per_cycle_per_aic": read / cores, "l2_write_bytes_per_cycle_per_aic": write / cores,
             "hbm_gb_per_s": hbm * CHIP.clock.cube_mhz / 1e3, "hbm_efficiency": 1.0, "hbm_latency": latency,
-            "partial_line_refetch": refetch, "same_line_read_ratio": same_line,
+            "l2_write_efficiency": 1.0, "partial_line_refetch": refetch, "same_line_read_ratio": same_line,
         },
     )  # fmt: skip
 
