@@ -108,10 +108,9 @@ points of the same source. Streams and single transfers: [measured-bandwidth.md]
 BATCH_32 = """The batch 32 rows of the first 910 come from other software (other splits, other fusion): never average them with
 the rest."""
 
-NOT_MODELLED = """Not modelled anywhere: misses of the instruction cache, dual issue, Fixpipe and cube at once on one tile, reads that
-bypass the L2 (measured: 0.6-1.0 TB/s when all cores read one matrix so). Measured L2 misses of tensors left by an earlier
-phase of a step run at 0.45-0.65 TB/s; write-backs of what other kernels left explain two thirds of the distance to the 1.45 of
-long streams, the rest is not known."""
+NOT_MODELLED = """Not modelled anywhere: misses of the instruction cache, dual issue, Fixpipe and cube at once on one tile.
+Measured L2 misses of tensors left by an earlier phase of a step run at 0.45-0.65 TB/s; write-backs of what other kernels
+left explain two thirds of the distance to the 1.45 of long streams, the rest is not known."""
 
 
 def aims(compared: Sequence[Comparison]) -> str:
