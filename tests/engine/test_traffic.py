@@ -204,8 +204,9 @@ def test_more_bandwidth_is_never_slower(
 
     slow = run_one(memory(l2, l2, hbm), "AIV", write, SIZES)
     fast = run_one(memory(l2 * more_l2, l2 * more_l2, hbm * more_hbm), "AIV", write, SIZES)
-    assert (fast.end <= slow.end).all()
-    assert fast.finish <= slow.finish
+    # A read that is served faster may meet a write which it would otherwise have let pass.
+    assert (fast.end <= slow.end + SLACK).all()
+    assert fast.finish <= slow.finish + SLACK
 
 
 @pytest.mark.parametrize("kind", ["AIC", "AIV"])
