@@ -239,8 +239,10 @@ class Traffic:
 
         A line remembers until when its last reader needs it at the speed of its port.
         """
-        slices = isinstance(lines, slice)
-        last, count = (lines.stop - 1, lines.stop - lines.start) if slices else (int(lines[-1]), len(lines))
+        if isinstance(lines, slice):
+            last, count = int(lines.stop) - 1, int(lines.stop - lines.start)
+        else:
+            last, count = int(lines[-1]), len(lines)
         if last >= len(self._read_until):
             more = max(last + 1 - len(self._read_until), len(self._read_until))
             self._read_until = np.concatenate((self._read_until, np.zeros(more, np.int64)))
