@@ -11,12 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ascend_sim.api import accept_case
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.ops.case import ConvolutionBackwardCase
+from ascend_sim.ops.tiling.tuned import tuned_fields, tuned_rows
 from ascend_sim.report.files import atomic_write
 from ascend_sim.search.kernel import CubeKernel
 from ascend_sim.search.search import search
@@ -41,7 +40,7 @@ grid beats the best found.
 
 def main(limit: int) -> None:
     """Search every kernel and write the section."""
-    rows = yaml.safe_load((HERE / "tuned_tilings_950.yaml").read_text(encoding="utf-8"))
+    rows = tuned_rows()
     lines, left_out = [], []
     for number, row in enumerate(rows, 1):
         what = f"{row['kernel']} | {_sizes(row['input'])} | {_sizes(row['weight'])}"
@@ -57,7 +56,7 @@ def main(limit: int) -> None:
 
 
 def _line(row: Mapping[str, Any], limit: int) -> str:
-    fields = ours(row)
+    fields = tuned_fields(row)
     kernel = kernel_of(row)
     cycles = kernel.simulate(fields)["cycles"]  # first: it says what does not fit
     outcome = search(kernel, jobs=usable_cores(), limit=limit)
@@ -82,27 +81,6 @@ def kernel_of(row: Mapping[str, Any]) -> CubeKernel:
     })  # fmt: skip
     chip = load_chip(CHIP)
     return CubeKernel.of(accept_case(case, chip, deterministic=gradient == "grad_weight"), chip, gradient)
-
-
-def ours(row: Mapping[str, Any]) -> dict[str, int]:
-    """The tuned fields as our kernels take them; SimError for what they cannot express."""
-    fields = dict(row["tuned"])
-    if fields.pop("kernelSplitMode", 0):
-        raise SimError("the kernel is split instead of zeros inserted (kernelSplitMode 1)")
-    if fields.pop("enableSplitK", 0):
-        raise SimError("K is split into segments (enableSplitK)")
-    fields.pop("singleIterateDk", None)  # ours goes plane by plane; what that loads is what its steps say
-    if "singleCoreBatchDout" in fields:
-        together = fields.pop("singleCoreBatchDout")
-        images = row["input"][0] * (
-            (row["input"][2] + sum(row["padding"][:2]) - row["weight"][2]) // row["stride"][0] + 1
-        )
-        kind = fields.pop("streamkType")
-        del fields["singleCoreK"]  # all of K, as deterministic tasks have here anyway
-        fields |= {"singleCoreBatch": images, "streamKType": kind}
-        if kind:
-            fields["coreStreamK"] = images // together
-    return fields
 
 
 def _sizes(sizes: list[int]) -> str:

@@ -269,3 +269,34 @@ class TransposeBlocks(_Vector):
             self._blocks_view(memory, dst)[...] = pending
         else:
             self._plain_view(memory, dst)[...] = pending
+
+
+@dataclass(frozen=True)
+class Interleave(_Vector):
+    """dst[2 * i] = src0[i] and dst[2 * i + 1] = src1[i], for `count` elements of `itemsize` bytes each."""
+
+    itemsize: int
+    count: int
+
+    name = "interleave"
+
+    @property
+    def opcode(self) -> str:
+        return "interleave"
+
+    def _cost_key(self) -> tuple[str, int]:
+        return ("float16" if self.itemsize == 2 else "float32"), 2 * self.count * self.itemsize
+
+    def reads(self) -> tuple[Region, ...]:
+        size = self.count * self.itemsize
+        return (Region("src0", "UB", size), Region("src1", "UB", size))
+
+    def writes(self) -> tuple[Region, ...]:
+        return (Region("dst", "UB", 2 * self.count * self.itemsize),)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        sources = [memory.array("UB", address, (self.count,), f"u{self.itemsize}") for address in (src0, src1)]
+        return np.stack(sources, axis=1)
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        memory.array("UB", dst, pending.shape, pending.dtype)[...] = pending

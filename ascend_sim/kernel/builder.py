@@ -25,7 +25,7 @@ from ascend_sim.isa.sync import (
     cross_name,
 )
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPastL2, Fill
-from ascend_sim.isa.vector import Duplicate, ReduceRows, TransposeBlocks, VectorBinary, VectorCast
+from ascend_sim.isa.vector import Duplicate, Interleave, ReduceRows, TransposeBlocks, VectorBinary, VectorCast
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
@@ -319,6 +319,10 @@ class KernelBuilder:
         """Between [channels][pixels] and [pixels][C0], in UB; see `TransposeBlocks`."""
         layout = (row_stride, block_stride, first, repeats, plain_step, block_step)
         self._emit((TransposeBlocks, to_c0, itemsize, channels, pixels, *layout), dst, src)
+
+    def interleave(self, dst: int, even: int, odd: int, itemsize: int, count: int) -> None:
+        """Elements of two runs in turn, in UB."""
+        self._emit((Interleave, itemsize, count), dst, even, odd)
 
     # -- finish --------------------------------------------------------------------------------------------------------
 

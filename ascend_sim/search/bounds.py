@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any
 
 from ascend_sim.isa.cube import Fixpipe, Mmad
+from ascend_sim.isa.direct import FixpipeDn
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.transfer import DataCopy, Fill
@@ -32,7 +33,9 @@ from ascend_sim.ops.tiling.fields import (
     ceil_div,
     ceil_to,
 )
+from ascend_sim.ops.tiling.grad_input import task_count
 from ascend_sim.ops.tiling.grad_weight import gemm
+from ascend_sim.ops.tiling.kernel_split import SPLIT_H, SPLIT_NONE, Part, split_input, split_parts
 from ascend_sim.ops.tiling.tasks import GradWeightTask, grad_input_tasks, grad_weight_tasks
 from ascend_sim.ops.tiling.window import needed_rows, pad_before
 
@@ -74,7 +77,7 @@ def _candidates(tiling: Tiling, tasks: int) -> set[int]:
 
 
 _CACHED = (
-    "_mmad", "_copy", "_drain", "_left", "_right", "_image", "_window", "_depth_planes", "_pixel_spans", "_images",
+    "_mmad", "_copy", "_drain", "_left", "_right", "_image", "_window", "_depth_planes", "_parts", "_pixel_spans", "_images",
     "_grad_input_kinds", "_grad_weight_kinds", "start",
 )  # fmt: skip
 """What many tilings ask for with the same numbers."""
@@ -176,67 +179,116 @@ class Bounds:
     # -- grad_input ----------------------------------------------------------------------------------------------------
 
     def _grad_input(self, tiling: GradInputTiling) -> _Parts:
-        inp, p = self.inp, self._p
-        m_parts = ceil_div(p.h_in * p.w_in, tiling.single_core_m)
-        tasks = inp.real_groups * m_parts * ceil_div(inp.cin1 * inp.c0, tiling.single_core_cin) * p.n * p.d_in
         moved = self._grad_input_bytes(tiling)
+        tasks = task_count(tiling, self.inp)
         return tasks, lambda block: self._grad_input_work(tiling, block), moved, self._grad_input_misses()
 
+    def _parts(self, mode: int) -> tuple[Part, ...]:
+        """The parts of a split kernel; the problem itself without a split."""
+        return split_parts(self._p, mode)
+
     def _grad_input_work(self, tiling: GradInputTiling, block: int) -> _Work:
-        inp, work, resident = self.inp, _Work(), is_resident(tiling, self.inp)
-        found = self._grad_input_kinds(tiling.single_core_m, tiling.single_core_cin, tiling.block_dim, block)
-        for (group, m_start, m_count, n_start, n_end, planes), times in found.items():
-            k = self._k_total(group)
-            for n in range(n_start, n_end, tiling.base_n):
-                n_count = min(tiling.base_n, n_end - n)
-                row_bytes = ceil_div(n_count, inp.c0) * inp.c0 * inp.itemsize
-                spans = _cuts(ceil_to(k, k_slice(inp)), tiling.step_kb * tiling.base_k)
-                weights = planes * sum(self._copy(row_bytes * span) for span in spans)
-                loaded = False
-                for m in range(m_start, m_start + m_count, tiling.base_m):
-                    rows = min(tiling.base_m, m_start + m_count - m)
-                    self._grad_input_tile(work, tiling, times, m, rows, n_count, k, planes)
-                    if planes and self._window(m, rows)[0] and not (resident and loaded):
-                        work.mte2 += 0 if self.chip.cores.coupled else times * weights
-                        loaded = True
-            if self.chip.cores.coupled:  # whose L1 may keep either operand: what a task loads at least
-                work.mte2 += times * planes * self._window(m_start, m_count)[2](ceil_div(k, inp.taps * inp.c0))
+        inp, work, coupled = self.inp, _Work(), self.chip.cores.coupled
+        parts = self._parts(tiling.kernel_split)
+        resident = is_resident(tiling, split_input(inp, tiling.kernel_split))
+        shape = GradInputTiling(
+            FRACTAL, FRACTAL, FRACTAL, single_core_m=tiling.single_core_m, single_core_cin=tiling.single_core_cin,
+            single_core_din=tiling.single_core_din, kernel_split=tiling.kernel_split, block_dim=tiling.block_dim,
+        )  # fmt: skip
+        for (group, m_start, m_count, n_start, n_end, planes, own), times in self._grad_input_kinds(
+            shape, block
+        ).items():
+            for index, part in enumerate(parts):
+                if tiling.kernel_split == SPLIT_H and index != own:
+                    continue
+                end = min(m_start + m_count, part.rows * part.problem.w_in)
+                for n in range(n_start, n_end, tiling.base_n):
+                    n_count = min(tiling.base_n, n_end - n)
+                    weights = planes * self._weights(tiling, group, part, n, n_count)
+                    loaded = bool(tiling.full_load) or coupled  # by an earlier task, or perhaps
+                    for m in range(m_start, end, tiling.base_m):
+                        rows = min(tiling.base_m, end - m)
+                        self._grad_input_tile(work, tiling, times, (index, m, rows), (n, n_count), group, planes)
+                        held = self._window(tiling.kernel_split, index, m, rows)[0]
+                        if planes and held and not ((resident or coupled) and loaded):
+                            work.mte2 += times * weights
+                            loaded = True
+            if coupled:  # whose L1 may keep either operand: what a task loads at least
+                load = self._window(SPLIT_NONE, 0, m_start, m_count)[2]
+                work.mte2 += times * planes * load(ceil_div(self._outputs(group), inp.c0))
         return work
 
-    def _grad_input_kinds(self, pixels: int, channels: int, block_dim: int, block: int) -> Counter[tuple[int, ...]]:
-        """How often a block has a task of each kind: (group, first pixel, pixels, first channel, end, kernel planes)."""
-        shape = GradInputTiling(
-            FRACTAL, FRACTAL, FRACTAL, single_core_m=pixels, single_core_cin=channels, block_dim=block_dim
-        )
+    def _weights(self, tiling: GradInputTiling, group: int, part: Part, n: int, n_count: int) -> float:
+        """Cycles to load the weights of a tile, one kernel plane."""
+        inp, taps = self.inp, len(part.taps)
+        if inp.direct:
+            channels = min(n_count, self._call.group_channels(group, self._p.c_in, inp.cin_g) - n)
+            return self._copy(channels * self._outputs(group) * taps * inp.itemsize)
+        row_bytes = ceil_div(n_count, inp.c0) * inp.c0 * inp.itemsize
+        spans = _cuts(ceil_to(self._k_total(group, taps), k_slice(inp)), tiling.step_kb * tiling.base_k)
+        return sum(self._copy(row_bytes * span) for span in spans)
+
+    def _grad_input_kinds(self, shape: GradInputTiling, block: int) -> Counter[tuple[int, ...]]:
+        """How often a block has a task of each kind: (group, first pixel, pixels, first channel, end, kernel planes, part)."""
         found: Counter[tuple[int, ...]] = Counter()
         for task in grad_input_tasks(shape, self.inp, block):
             n_end = self._channels_end(task.group, task.n_start + task.n_count)
             planes = self._depth_planes(task.depth)
-            found[task.group, task.m_start, task.m_count, task.n_start, n_end, planes] += 1
+            found[task.group, task.m_start, task.m_count, task.n_start, n_end, planes, task.part] += 1
         return found
 
     def _grad_input_tile(
-        self, work: _Work, tiling: GradInputTiling, times: int, m: int, rows: int, n: int, k: int, planes: int
-    ) -> None:
-        work.tiles += times
-        work.out += times * self._drain(rows, n, "float32" if self.inp.itemsize == 4 else self._call.dtype)
-        held, _, load = self._window(m, rows)
-        if not held or not planes:
+        self, work: _Work, tiling: GradInputTiling, times: int, place: tuple[int, int, int], channels: tuple[int, int],
+        group: int, planes: int,
+    ) -> None:  # fmt: skip
+        """One tile, `place` = (part, first pixel, pixels) x `channels` (first, count)."""
+        (part, m, rows), n = place, channels[1]
+        taps, mode = len(self._parts(tiling.kernel_split)[part].taps), tiling.kernel_split
+        k, c0 = self._k_total(group, taps), self.inp.c0
+        segments = _cuts(k // taps // c0, tiling.k_segment // c0 or k // taps // c0) if taps else [0]
+        work.tiles += times * len(segments)
+        work.out += times * len(segments) * self._out(rows, group, *channels)
+        held, size, load = self._window(mode, part, m, rows)
+        if not held or not planes or not taps:
             return
-        for length, count in ((tiling.base_k, k // tiling.base_k), (k % tiling.base_k, 1)):
-            if length and count:
-                steps = times * planes * count
-                work.steps += steps
-                work.cube += steps * self._mmad(rows, length, n)
-                work.mte1 += steps * (self._left(rows, length, False) + self._right(length, n))
+        step_a, step_b = self._l1_blocks(tiling)
+        for blocks in segments:
+            for span in _cuts(blocks, min(step_a, step_b)):
+                length = span * taps * c0
+                for step_k, count in ((tiling.base_k, length // tiling.base_k), (length % tiling.base_k, 1)):
+                    if step_k and count:
+                        steps = times * planes * count
+                        work.steps += steps
+                        work.cube += steps * self._mmad(rows, step_k, n)
+                        work.mte1 += steps * (self._left(rows, step_k, False) + self._right(step_k, n))
         if self.chip.cores.coupled:
             return
-        spans = _cuts(k, tiling.step_ka * tiling.base_k)
-        work.mte2 += times * planes * sum(load(ceil_div(span, self.inp.taps * self.inp.c0)) for span in spans)
+        if self.inp.direct:
+            pixels = size // BLOCK_BYTES
+            work.mte2 += times * planes * self._copy(pixels * self._outputs(group) * self.inp.itemsize)
+            return
+        work.mte2 += times * planes * sum(load(blocks) for blocks in _cuts(k // taps // c0, step_a))
 
-    def _k_total(self, group: int) -> int:
-        channels = self._call.group_channels(group, self._p.c_out, self.inp.cout_g)
-        return ceil_div(channels, self.inp.c0) * self.inp.taps * self.inp.c0
+    def _out(self, rows: int, group: int, first: int, count: int) -> float:
+        """The way out of a tile of grad_input."""
+        dtype = "float32" if self.inp.itemsize == 4 else self._call.dtype
+        if not self.inp.direct:
+            return self._drain(rows, count, dtype)
+        own = min(count, self._call.group_channels(group, self._p.c_in, self.inp.cin_g) - first)
+        item = self.inp.itemsize
+        return self._cycles(FixpipeDn(rows, own, ceil_to(rows, FRACTAL), 0, dtype, item, rows * item))
+
+    def _l1_blocks(self, tiling: GradInputTiling) -> tuple[int, int]:
+        """C0 blocks of gradOutput channels in one L1 step of A and of B."""
+        per_block = split_input(self.inp, tiling.kernel_split).taps * self.inp.c0
+        return tiling.step_ka * tiling.base_k // per_block, tiling.step_kb * tiling.base_k // per_block
+
+    def _outputs(self, group: int) -> int:
+        """Output channels of a real group."""
+        return self._call.group_channels(group, self._p.c_out, self.inp.cout_g)
+
+    def _k_total(self, group: int, taps: int) -> int:
+        return ceil_div(self._outputs(group), self.inp.c0) * taps * self.inp.c0
 
     def _channels_end(self, group: int, end: int) -> int:
         channels = self._call.group_channels(group, self._p.c_in, self.inp.cin_g)
@@ -245,9 +297,9 @@ class Bounds:
     def _depth_planes(self, depth: int) -> int:
         return len(list(contributing_planes(self._p, depth)))
 
-    def _window(self, m: int, count: int) -> tuple[int, int, Callable[[int], float]]:
+    def _window(self, mode: int, part: int, m: int, count: int) -> tuple[int, int, Callable[[int], float]]:
         """Rows of the dilated map that a tile holds, bytes of gradOutput behind one channel block, cycles to load some."""
-        p = self._p
+        p = self._parts(mode)[part].problem
         window = needed_rows(p, m, count)
         crop = max(-pad_before(p)[1], 0)
         width = (p.w_out - 1) * p.stride_w + 1 - crop
@@ -268,37 +320,52 @@ class Bounds:
         return window.rows, size, cache(load)
 
     def _grad_input_bytes(self, tiling: GradInputTiling) -> _Moved:
-        inp, p, moved, resident = self.inp, self._p, _Moved(), is_resident(tiling, self.inp)
-        coupled = self.chip.cores.coupled
+        inp, p, moved, coupled = self.inp, self._p, _Moved(), self.chip.cores.coupled
+        resident = is_resident(tiling, split_input(inp, tiling.kernel_split))
         images = p.n * sum(self._depth_planes(depth) for depth in range(p.d_in))
-        pixels = p.h_in * p.w_in
-        tiles = [
-            (m, min(tiling.base_m, start + min(tiling.single_core_m, pixels - start) - m))
-            for start in range(0, pixels, tiling.single_core_m)
-            for m in range(start, min(start + tiling.single_core_m, pixels), tiling.base_m)
-        ]
-        sizes = [size for held, size, _ in (self._window(*tile) for tile in tiles) if held]
-        loads = min(ceil_div(pixels, tiling.single_core_m), len(sizes)) if resident else len(sizes)
+        for index, part in enumerate(self._parts(tiling.kernel_split)):
+            pixels, taps = part.rows * part.problem.w_in, len(part.taps)
+            tiles = [
+                (m, min(tiling.base_m, start + min(tiling.single_core_m, pixels - start) - m))
+                for start in range(0, pixels, tiling.single_core_m)
+                for m in range(start, min(start + tiling.single_core_m, pixels), tiling.base_m)
+            ]
+            sizes = [
+                size for held, size, _ in (self._window(tiling.kernel_split, index, *tile) for tile in tiles) if held
+            ]
+            loads = min(ceil_div(pixels, tiling.single_core_m), len(sizes)) if resident else len(sizes)
+            loads = 0 if tiling.full_load else loads
+            for group in range(inp.real_groups if taps else 0):
+                k, n = self._k_total(group, taps), self._channels_end(group, inp.cin1 * inp.c0)
+                columns = sum(
+                    ceil_div(min(tiling.single_core_cin, n - start), tiling.base_n)
+                    for start in range(0, n, tiling.single_core_cin)
+                )
+                if inp.direct:
+                    n, outputs = min(n, inp.cin_g), self._outputs(group)
+                    moved.read += images * columns * sum(sizes) // BLOCK_BYTES * outputs * inp.itemsize
+                    moved.read += images * loads * n * outputs * taps * inp.itemsize
+                elif coupled:  # whose L1 may keep either operand: both at least once
+                    moved.read += images * self._window(SPLIT_NONE, 0, 0, pixels)[1] * (k // (taps * inp.c0))
+                    moved.read += n * ceil_to(k, k_slice(inp)) * inp.itemsize
+                else:
+                    moved.read += images * columns * sum(sizes) * (k // (taps * inp.c0))
+                    moved.read += images * loads * n * ceil_to(k, k_slice(inp)) * inp.itemsize
+        if inp.direct:
+            moved.written += p.n * p.c_in * p.d_in * p.h_in * p.w_in * inp.itemsize
+            return moved
         for group in range(inp.real_groups):
-            k, n = self._k_total(group), self._channels_end(group, inp.cin1 * inp.c0)
-            columns = sum(
-                ceil_div(min(tiling.single_core_cin, n - start), tiling.base_n)
-                for start in range(0, n, tiling.single_core_cin)
-            )
-            if coupled:  # whose L1 may keep either operand: both at least once
-                moved.read += images * self._window(0, pixels)[1] * (k // (inp.taps * inp.c0))
-                moved.read += n * ceil_to(k, k_slice(inp)) * inp.itemsize
-            else:
-                moved.read += images * columns * sum(sizes) * (k // (inp.taps * inp.c0))
-                moved.read += images * loads * n * ceil_to(k, k_slice(inp)) * inp.itemsize
-            moved.written += p.n * p.d_in * n // inp.c0 * pixels * BLOCK_BYTES
+            n = self._channels_end(group, inp.cin1 * inp.c0)
+            moved.written += p.n * p.d_in * n // inp.c0 * p.h_in * p.w_in * BLOCK_BYTES
         return moved
 
     def _grad_input_misses(self) -> int:
         """Bytes of gradOutput and weights that nobody has read before."""
         p, inp = self._p, self.inp
         planes = {plane for depth in range(p.d_in) for _, plane in contributing_planes(p, depth)}
-        held, size, _ = self._window(0, p.h_in * p.w_in)
+        held, size, _ = self._window(SPLIT_NONE, 0, 0, p.h_in * p.w_in)
+        if inp.direct:
+            return p.n * len(planes) * p.c_out * size // BLOCK_BYTES * inp.itemsize if held else 0
         return p.n * len(planes) * ceil_div(p.c_out, inp.c0) * size if held else 0
 
     # -- grad_weight ---------------------------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.convolution_backward import make_plan
 from ascend_sim.ops.plans import cube_call
 from ascend_sim.ops.tiling.capacity import grad_input_l1, grad_weight_l1
+from ascend_sim.ops.tiling.fields import GradInputTiling, TilingInput
+from ascend_sim.ops.tiling.kernel_split import split_input
 from ascend_sim.ops.tiling.space import TILINGS, settable, tilings_that_fit
 from ascend_sim.report.report import timed_kernel
 from ascend_sim.search.bounds import Bounds, Tiling
@@ -48,11 +50,16 @@ class CubeKernel:
         cube_call(call, chip, name)
         return cls(chip, call, name, l2)
 
+    @property
+    def inp(self) -> TilingInput:
+        """What a tiling is made for."""
+        return cube_call(self.call, self.chip, self.name).inp
+
     def tilings(self, fixed: Mapping[str, Any] | None = None) -> Iterator[tuple[Fields, Tiling]]:
         """Every tiling of the grid that fits, `fixed` fields given; raises TilingError for what no tiling can have."""
-        inp = cube_call(self.call, self.chip, self.name).inp
+        inp = self.inp
         for tiling in tilings_that_fit(self.name, inp, fixed, self.chip):
-            yield settable(tiling), tiling
+            yield settable(tiling, inp), tiling
 
     def bounds(self) -> Bounds:
         """Bounds from the tiling's numbers."""
@@ -102,8 +109,9 @@ class CubeKernel:
         }
 
     def _l1(self, fields: Mapping[str, Any]) -> tuple[int, int]:
-        inp = cube_call(self.call, self.chip, self.name).inp
+        inp = self.inp
         tiling = TILINGS[self.name].from_vendor(fields)
         if self.name == "grad_input":
-            return grad_input_l1(tiling, inp)  # type: ignore[arg-type]
+            assert isinstance(tiling, GradInputTiling)
+            return grad_input_l1(tiling, split_input(inp, tiling.kernel_split))
         return grad_weight_l1(tiling, inp, clipped=True)  # type: ignore[arg-type]

@@ -139,7 +139,7 @@ class _Search:
             result = self.kernel.simulate({})
             tiling = TILINGS[self.kernel.name].from_vendor(result["tiling"])
             bound = max(self._bound(tiling), self.kernel.sharper_bound(self.bounds, {}, tiling))
-            result |= {"fields": settable(tiling), "bound": bound}
+            result |= {"fields": settable(tiling, self.kernel.inp), "bound": bound}
             self.store.add(name, result)
         if all(result["tiling"].get(field) == value for field, value in self.fixed.items()):
             self._keep(key(result["fields"]), result)

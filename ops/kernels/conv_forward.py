@@ -22,7 +22,7 @@ from ascend_sim.ops.kernels.cube_common import (
 )
 from ascend_sim.ops.kernels.direct import Channels, load_channels, load_filters
 from ascend_sim.ops.tiling.conv_forward import BUFFERS, ConvForwardTiling, l1_bytes
-from ascend_sim.ops.tiling.fields import FRACTAL, ceil_div
+from ascend_sim.ops.tiling.fields import FRACTAL, ceil_div, ceil_to
 from ascend_sim.ops.tiling.tasks import core_share
 from ascend_sim.runtime import Allocation, Task
 
@@ -142,7 +142,7 @@ class _Builder:
             channel = block * self.c0
             load_filters(
                 self.k, address, WEIGHT, self.p, (group * self.inp.cout_g + n, min(n_count, self.inp.cout_g - n)),
-                (channel, min(blocks * self.c0, self.inp.cin_g - channel)), plane, ceil_div(n_count, FRACTAL), self.itemsize,
+                (channel, min(blocks * self.c0, self.inp.cin_g - channel)), plane, ceil_to(n_count, FRACTAL), self.itemsize,
             )  # fmt: skip
             self.b1.loaded()
             return

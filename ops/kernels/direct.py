@@ -13,7 +13,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.params import ConvProblem
-from ascend_sim.ops.tiling.fields import FRACTAL, TilingInput, ceil_to
+from ascend_sim.ops.tiling.fields import TilingInput, ceil_to
 from ascend_sim.ops.tiling.tasks import GradWeightTask
 
 BLOCK_BYTES = 32
@@ -192,18 +192,18 @@ def load_run(
 
 def load_filters(
     k: KernelBuilder, target: int, slot: int, p: ConvProblem, filters: tuple[int, int], channels: tuple[int, int],
-    plane: int, blocks: int, itemsize: int, last: bool = False,
+    plane: int, rows: int, itemsize: int, last: bool = False,
 ) -> None:  # fmt: skip
     """Filters (first, count) and their channels (first in the group, count) of one kernel plane, as FRACTAL_Z in L1.
 
-    That is [channel block][tap][`blocks`][16 filters][C0]; filters that fill up the last 16 are zeros. With `last` the
-    weights are DHWCN, where the filters of a channel adjoin.
+    That is [channel block][tap][`rows` filters][C0]; filters that fill up the rows are zeros. With `last` the weights are
+    DHWCN, where the filters of a channel adjoin.
     """
     taps, c0 = p.k_h * p.k_w, BLOCK_BYTES // itemsize
-    line = blocks * FRACTAL * BLOCK_BYTES
+    line = rows * BLOCK_BYTES
     channel_stride = p.k_d * taps * itemsize
     filter_stride = p.c_in // p.groups * channel_stride
-    if filters[1] < blocks * FRACTAL:
+    if filters[1] < rows:
         k.fill("L1", target, -(-channels[1] // c0) * taps * line)
         k.pipe_barrier("MTE2")
     if last:

@@ -130,8 +130,10 @@ def tile_bytes(k_buffers: int) -> int:
     return k_buffers // _TILES // BLOCK_BYTES * BLOCK_BYTES
 
 
-def turn_tiles(k: KernelBuilder, tiles: Iterable[TurnTile], to_c0: bool, itemsize: int) -> None:
-    """Write the rows of a block: every tile from the source's side through UB to the target's.
+def turn_tiles(
+    k: KernelBuilder, tiles: Iterable[TurnTile], to_c0: bool, itemsize: int, slots: tuple[int, int] = (SOURCE, TARGET)
+) -> None:
+    """Write the rows of a block: every tile from the source's side through UB to the target's; `slots` are their tensors.
 
     Buffers are single: published counters (AlexNet on a 910B2) show that the pipes of the compiled kernels hardly overlap, and
     that the scalar unit prepares the address lists of a tile while the vector unit waits.
@@ -147,7 +149,7 @@ def turn_tiles(k: KernelBuilder, tiles: Iterable[TurnTile], to_c0: bool, itemsiz
             room = incoming.acquire()
             for m in read:
                 k.data_copy(
-                    "GM", "UB", room + m.ub, gm_operand(SOURCE, m.gm), m.row_bytes, m.rows, m.gm_stride, m.ub_stride
+                    "GM", "UB", room + m.ub, gm_operand(slots[0], m.gm), m.row_bytes, m.rows, m.gm_stride, m.ub_stride
                 )
             incoming.publish()
             source = incoming.take()
@@ -170,7 +172,7 @@ def turn_tiles(k: KernelBuilder, tiles: Iterable[TurnTile], to_c0: bool, itemsiz
         result = outgoing.take()
         for m in written:
             k.data_copy(
-                "UB", "GM", gm_operand(TARGET, m.gm), result + m.ub, m.row_bytes, m.rows, m.ub_stride, m.gm_stride
+                "UB", "GM", gm_operand(slots[1], m.gm), result + m.ub, m.row_bytes, m.rows, m.ub_stride, m.gm_stride
             )
         outgoing.release()
     incoming.close()

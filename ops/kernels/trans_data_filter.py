@@ -194,6 +194,12 @@ class _Filter:
                 done += count
 
 
+def fractal_z_tiles(chip: ChipSpec, inp: TilingInput, first: int, count: int) -> Iterator[TurnTile]:
+    """Tiles that bring `count` output channels from `first` of a problem's weights to FRACTAL_Z."""
+    layout = BlockLayout(inp.c0, inp.itemsize)
+    return _Filter(layout, inp, tile_bytes(chip.buffers["UB"])).tiles(first, count, padding=True)
+
+
 def filter_to_fractal_z_task(
     chip: ChipSpec,
     source: Allocation,

@@ -1,7 +1,7 @@
 """The plan of dav-3510: every call is lifted to 3-D, and V2 kernels read and write NCDHW without TransData (ops-nn: stated).
 
-How the kernels do it is ours: they insert zeros where the library splits the kernel. TBC is one image in NDHWC, with weights
-in DHWCN, which the same kernels read and write (stated).
+How the kernels do it is ours in part (`grad_input_exchange`). TBC is one image in NDHWC, with weights in DHWCN, which the same
+kernels read and write (stated).
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from ascend_sim.ops.call import INPUTS
 from ascend_sim.ops.kernels.conv_forward import conv_forward_task
 from ascend_sim.ops.kernels.cube_common import CubeCall
 from ascend_sim.ops.kernels.grad_input import grad_input_task
+from ascend_sim.ops.kernels.grad_input import workspace_bytes as grad_input_workspace
 from ascend_sim.ops.kernels.grad_input_turn import slots_bytes
 from ascend_sim.ops.kernels.grad_weight import grad_weight_task, workspace_bytes
 from ascend_sim.ops.kernels.matmul import matmul_task
@@ -153,12 +154,16 @@ class Gradients(Steps, ABC):
         open_kernel = "Conv2DBackpropInput" if self.chip.cores.coupled else "Conv3DBackpropInputV2"
         blocks = self.call.block_dim.get("grad_input")
         tiling = choose_grad_input(
-            call.inp, self.call.tiling.get("grad_input"), stand_in=op_type != open_kernel, chip=self.chip, blocks=blocks
-        )
+            call.inp, self.call.tiling.get("grad_input"), stand_in=op_type != open_kernel, chip=self.chip, blocks=blocks,
+            dtype=call.dtype,
+        )  # fmt: skip
         scratch = []
+        placed = tiling if blocks is None else tiling.but(block_dim=blocks)
         if turned:
-            size = slots_bytes(tiling if blocks is None else tiling.but(block_dim=blocks), self.chip)
+            size = slots_bytes(placed, self.chip)
             scratch = [self.result.tensor("grad_input.slots", self.storage, "ND", size)]
+        elif size := grad_input_workspace(call, placed):
+            scratch = [self.result.tensor("grad_input.workspace", self.storage, "ND", size)]
         self.result.add(
             op_type, "grad_input", names[:2], names[2:],
             lambda chip, t: grad_input_task(
@@ -175,7 +180,7 @@ class Gradients(Steps, ABC):
         open_kernel = op_type == "Conv3DBackpropFilterV2" or (deterministic and op_type == "Conv3DBackpropFilter")
         tiling = choose_grad_weight(
             self.cut_for(call.inp, "grad_weight"), self.call.tiling.get("grad_weight"), stand_in=not open_kernel,
-            chip=self.chip,
+            chip=self.chip, dtype=call.dtype,
         )  # fmt: skip
         blocks = self.call.block_dim.get("grad_weight")
         scratch = []

@@ -18,6 +18,7 @@ from ascend_sim.ops.tiling.fields import (
     ceil_to,
     floor_to,
 )
+from ascend_sim.ops.tiling.kernel_split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_input, split_parts
 from ascend_sim.ops.tiling.window import dilated_height, pad_after, pad_before
 
 ACCUMULATOR_BYTES = 4  # L0C elements are fp32
@@ -29,9 +30,14 @@ LOAD3D_MAX_STRIDE = 63  # a 6-bit field
 # ---- grad_input ----------------------------------------------------------------------------------------------------
 
 
+def k_unit(inp: TilingInput) -> int:
+    """Output channels that L1 holds together: a unit, or a C0 in the kernel that reads NCDHW (inferred from its tests)."""
+    return inp.c0 if inp.direct else inp.unit
+
+
 def k_slice(inp: TilingInput) -> int:
-    """K elements of grad_input that belong to one unit of output channels: L1 holds whole slices."""
-    return inp.taps * inp.unit
+    """K elements of grad_input that belong to one block of output channels: L1 holds whole slices."""
+    return inp.taps * k_unit(inp)
 
 
 def a1_rows(inp: TilingInput, pixels: int, whole_rows: bool = True) -> int:
@@ -54,25 +60,35 @@ def a1_row_bytes(inp: TilingInput) -> int:
 
 
 def _held_rows(tiling: GradInputTiling, inp: TilingInput) -> int:
-    return a1_rows(inp, tiling.step_m * tiling.base_m, tiling.single_core_m % inp.problem.w_in == 0)
+    whole_rows = tiling.single_core_m % inp.problem.w_in == 0
+    whole_tiles = (
+        inp.direct and tiling.single_core_m % tiling.base_m == 0
+    )  # which are whole rows or parts of one, or not
+    return a1_rows(inp, tiling.step_m * tiling.base_m, whole_rows or whole_tiles)
 
 
 def grad_input_l1(tiling: GradInputTiling, inp: TilingInput) -> tuple[int, int]:
     """Bytes of gradOutput (A1) and of weights (B1) in L1, all buffers counted."""
-    channels = max(tiling.step_ka * tiling.base_k // inp.taps, 1)
+    span_a, span = (_held(step, tiling, inp) for step in (tiling.step_ka, tiling.step_kb))
+    channels = max(span_a // inp.taps, 1)
     rows = _held_rows(tiling, inp)
     a1 = rows * (inp.problem.w_out * inp.problem.stride_w) * channels * inp.itemsize * tiling.al1_buffers
-    span, whole = tiling.step_kb * tiling.base_k, k_slice(inp)
+    whole = k_slice(inp)
     aligned = span % whole == 0 or whole % span == 0
     slices = ceil_div(span, whole) if aligned else (span // whole + 2 if span > whole else 2)
     b1 = tiling.step_n * tiling.base_n * slices * whole * inp.itemsize * tiling.bl1_buffers
     return a1, b1
 
 
+def _held(step: int, tiling: GradInputTiling, inp: TilingInput) -> int:
+    """K elements of `step` base blocks, where NCDHW is read no more than K has (ours: L1 then holds all of it)."""
+    span = step * tiling.base_k
+    return min(span, ceil_to(inp.cout_g, k_unit(inp)) * inp.taps) if inp.direct else span
+
+
 def grad_input_fits_l1(tiling: GradInputTiling, inp: TilingInput) -> bool:
     """Whether the L1 steps are whole slices and both operands fit."""
-    whole = k_slice(inp)
-    aligned = tiling.step_ka * tiling.base_k % whole == 0 and tiling.step_kb * tiling.base_k % whole == 0
+    aligned = all(_held(step, tiling, inp) % k_slice(inp) == 0 for step in (tiling.step_ka, tiling.step_kb))
     return aligned and sum(grad_input_l1(tiling, inp)) <= inp.buffers["L1"]
 
 
@@ -81,35 +97,38 @@ def is_resident(tiling: GradInputTiling, inp: TilingInput) -> bool:
     return (
         inp.problem.k_d == 1
         and tiling.bl1_buffers == 1
-        and tiling.step_kb * tiling.base_k >= inp.cout_padded * inp.taps
+        and tiling.step_kb * tiling.base_k >= ceil_to(inp.cout_g, k_unit(inp)) * inp.taps
         and tiling.step_n * tiling.base_n >= min(tiling.single_core_cin, ceil_to(inp.cin1 * inp.c0, FRACTAL))
     )
 
 
 def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
     """Raise TilingError at the first thing that the grad_input kernel could not do with this tiling."""
+    check_grad_input_problem(inp)
+    _check_direct(tiling, inp)
+    inp = split_input(inp, tiling.kernel_split)
     problem = inp.problem
     _check_block(tiling, inp)
     if not inp.coupled and (tiling.step_m != 1 or tiling.step_n != 1):
         raise TilingError(
             f"stepM = {tiling.step_m}, stepN = {tiling.step_n}: grad_input loads one tile (1, 1) per L1 step"
         )
-    whole = k_slice(inp)
-    if not inp.coupled and whole % tiling.base_k and tiling.base_k % whole:
+    whole, unit = k_slice(inp), k_unit(inp)
+    if not inp.coupled and not inp.direct and whole % tiling.base_k and tiling.base_k % whole:
         raise TilingError(
             f"baseK = {tiling.base_k} neither divides nor is a multiple of kh*kw*{inp.unit} = {whole}, "
             f"K of one block of {inp.unit} output channels"
         )
     for name, step in (("stepKa", tiling.step_ka), ("stepKb", tiling.step_kb)):
-        if step * tiling.base_k % whole:
+        if _held(step, tiling, inp) % whole:
             raise TilingError(
                 f"{name}*baseK = {step}*{tiling.base_k} = {step * tiling.base_k} is not a multiple of "
-                f"kh*kw*{inp.unit} = {problem.k_h}*{problem.k_w}*{inp.unit} = {whole}: "
-                f"L1 holds whole blocks of {inp.unit} output channels"
+                f"kh*kw*{unit} = {problem.k_h}*{problem.k_w}*{unit} = {whole}: L1 holds whole blocks of {unit} output channels"
             )
     _check_steps(tiling)
     whole_blocks = inp.coupled and tiling.single_core_m % FRACTAL == 0
-    if (tiling.single_core_m % problem.w_in and not whole_blocks) or tiling.single_core_m < 1:
+    anywhere = whole_blocks or inp.direct
+    if (tiling.single_core_m % problem.w_in and not anywhere) or tiling.single_core_m < 1:
         also = f" or of {FRACTAL} pixels" if inp.coupled else ""
         raise TilingError(
             f"singleCoreM = {tiling.single_core_m} is not a multiple of W_in = {problem.w_in}: tasks are whole rows{also}"
@@ -131,7 +150,59 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
         f"B1 stepN*baseN {tiling.step_n * tiling.base_n} * stepKb*baseK {tiling.step_kb * tiling.base_k} * {inp.itemsize} "
         f"* bl1Pbuffer {tiling.bl1_buffers}",
     )
-    check_grad_input_problem(inp)
+
+
+def _check_direct(tiling: GradInputTiling, inp: TilingInput) -> None:
+    """Fields that only the kernel that reads NCDHW has, and what they may be."""
+    problem, names = inp.problem, tiling.VENDOR
+    for name, elsewhere in tiling.DIRECT_ONLY.items():
+        value = getattr(tiling, name)
+        if value != elsewhere and not inp.direct:
+            raise TilingError(
+                f"{names[name]} = {value}: only the kernel of dav-3510, which reads NCDHW, has this field"
+            )
+    check_split(tiling.kernel_split, inp)
+    if not 1 <= tiling.single_core_din <= problem.d_in:
+        raise TilingError(f"singleCoreDin = {tiling.single_core_din}; allowed 1 to D_in = {problem.d_in}")
+    if tiling.full_load not in (0, 1):
+        raise TilingError(f"enableFullLoad = {tiling.full_load}; allowed 0 or 1 (weights stay in L1 from task to task)")
+    if tiling.full_load and not is_resident(tiling, split_input(inp, tiling.kernel_split)):
+        raise TilingError(
+            "enableFullLoad = 1 needs one kernel plane, bl1Pbuffer = 1, all of K in stepKb*baseK and singleCoreCin in baseN: "
+            f"given kd {problem.k_d}, bl1Pbuffer {tiling.bl1_buffers}, stepKb*baseK {tiling.step_kb * tiling.base_k}, "
+            f"baseN {tiling.base_n}, singleCoreCin {tiling.single_core_cin}"
+        )
+    if tiling.k_segment and (inp.itemsize != 4 or tiling.kernel_split != SPLIT_NONE):
+        raise TilingError(
+            f"kSegment = {tiling.k_segment}: only 32-bit results of a kernel that is not split are added up in GM here"
+        )
+    if tiling.k_segment % FRACTAL:
+        raise TilingError(f"kSegment = {tiling.k_segment} is not a multiple of {FRACTAL} output channels")
+
+
+def check_split(mode: int, inp: TilingInput) -> None:
+    """Raise TilingError where the kernel cannot be split so (kernelSplitMode)."""
+    problem = inp.problem
+    if mode not in (SPLIT_NONE, SPLIT_HW, SPLIT_H):
+        raise TilingError(f"kernelSplitMode = {mode}; allowed 0 (none), 1 (rows and columns), 2 (rows)")
+    if mode == SPLIT_NONE:
+        return
+    if inp.channels_last:
+        raise TilingError(f"kernelSplitMode = {mode} needs NCDHW; TBC is computed in NDHWC")
+    if problem.groups > 1:
+        raise TilingError(f"kernelSplitMode = {mode} needs groups 1, given {problem.groups}")
+    if problem.stride_h == 1:
+        raise TilingError(f"kernelSplitMode = {mode} needs stride_h > 1, given 1: there is nothing to split")
+    if inp.itemsize not in (2, 4):
+        raise TilingError(
+            f"kernelSplitMode = {mode}: the vector cores turn weights of 2 or 4 bytes, given {inp.itemsize}"
+        )
+    if mode == SPLIT_HW and (problem.stride_w != 2 or problem.w_in < 2):
+        raise TilingError(
+            f"kernelSplitMode = 1 needs stride_w = 2 and W_in > 1, given {problem.stride_w} and {problem.w_in}: the vector "
+            "unit interleaves pairs of columns"
+        )
+    split_parts(problem, mode)  # says why dilated kernels are not split
 
 
 def check_grad_input_problem(inp: TilingInput) -> None:
@@ -251,7 +322,7 @@ def check_grad_weight_problem(inp: TilingInput) -> None:
 
 def l0_bytes(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput) -> dict[str, int]:
     """Bytes in L0A, L0B and L0C, all buffers counted."""
-    base_k = ceil_to(tiling.base_k, inp.unit)
+    base_k = ceil_to(tiling.base_k, k_unit(inp) if isinstance(tiling, GradInputTiling) else inp.unit)
     return {
         "L0A": tiling.base_m * base_k * inp.itemsize * tiling.al0_buffers,
         "L0B": base_k * tiling.base_n * inp.itemsize * tiling.bl0_buffers,
@@ -266,9 +337,10 @@ def fits_l0(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput) -> boo
 
 def l0_base_k(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput) -> int:
     """The longest base_k that L0A and L0B hold."""
+    unit = k_unit(inp) if isinstance(tiling, GradInputTiling) else inp.unit
     a = inp.buffers["L0A"] // tiling.al0_buffers // inp.itemsize // tiling.base_m
     b = inp.buffers["L0B"] // tiling.bl0_buffers // inp.itemsize // tiling.base_n
-    return floor_to(min(a, b), inp.unit)
+    return floor_to(min(a, b), unit)
 
 
 _BLOCK_FIELDS = [
@@ -285,10 +357,12 @@ def _check_block(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput) -
         if name.startswith("step_") and value < 1:
             raise TilingError(f"{names[name]} = {value}; allowed 1 or more")
         # Pixels are what no load turns: M of grad_input and K of grad_weight, whose last block is filled up.
-        pixels = "base_m" if isinstance(tiling, GradInputTiling) else "base_k"
-        unit = FRACTAL if name == pixels else inp.unit
+        data = isinstance(tiling, GradInputTiling)
+        unit = FRACTAL if name == ("base_m" if data else "base_k") else inp.unit
+        if data and name == "base_k":
+            unit = k_unit(inp)
         if name.startswith("base_") and (value < 1 or value % unit):
-            side = "a cube fractal" if unit == FRACTAL else "the squares that turn 8-bit operands"
+            side = "a cube fractal" if unit <= FRACTAL else "the squares that turn 8-bit operands"
             raise TilingError(f"{names[name]} = {value} is not a positive multiple of {unit}, the side of {side}")
     if tiling.block_dim < 1:
         raise TilingError(f"{type(tiling).VENDOR['block_dim']} = {tiling.block_dim}; allowed 1 or more")

@@ -21,6 +21,7 @@ from ascend_sim.ops.tiling.capacity import (
     bl1_bound,
     check_grad_input,
     check_grad_weight,
+    check_split,
     fits_l0,
     grad_input_fits_l1,
     grad_weight_fits_l1,
@@ -48,15 +49,19 @@ from ascend_sim.ops.tiling.grad_input import (
     vendor_grad_input,
 )
 from ascend_sim.ops.tiling.grad_input_1001 import covers_grad_input_1001, vendor_grad_input_1001
+from ascend_sim.ops.tiling.grad_input_3510 import refitted, vendor_grad_input_3510
 from ascend_sim.ops.tiling.grad_weight import covers_grad_weight, task_count, vendor_grad_weight, with_core_shape
 from ascend_sim.ops.tiling.grad_weight_3510 import covers_grad_weight_3510, vendor_grad_weight_3510
 from ascend_sim.ops.tiling.grad_weight_sound import sound_grad_weight
 from ascend_sim.ops.tiling.grad_weight_streamk import stream_k
+from ascend_sim.ops.tiling.kernel_split import split_input
+from ascend_sim.ops.tiling.tuned import tuned_tiling
 
 T = TypeVar("T", GradInputTiling, GradWeightTiling)
 
 BLOCK = ("base_m", "base_k", "base_n")
-MAY_BE_ZERO = ("iterate_order", "stream_k_type", "core_stream_k")
+LEAST_K = 8  # K of one cube fractal in 32-bit, of the longest
+MAY_BE_ZERO = ("iterate_order", "stream_k_type", "core_stream_k", "full_load", "kernel_split", "k_segment")
 GRAD_WEIGHT_PROCEDURES = {
     "basic_block": (covers_grad_weight, vendor_grad_weight),
     "stream_k": (covers_grad_weight_3510, vendor_grad_weight_3510),
@@ -65,6 +70,7 @@ GRAD_WEIGHT_PROCEDURES = {
 GRAD_INPUT_PROCEDURES = {
     "basic_block": (covers_grad_input, vendor_grad_input),
     "cache_tiling": (covers_grad_input_1001, vendor_grad_input_1001),
+    "inner_product": (lambda inp: inp.direct, vendor_grad_input_3510),  # says itself what is not the vendor's
 }
 # Fields that follow from the problem and the other fields, which nobody can set
 DERIVED = {
@@ -101,24 +107,41 @@ def choose_grad_input(
     stand_in: bool = False,
     chip: ChipSpec | None = None,
     blocks: int | None = None,
+    dtype: str = "",
 ) -> GradInputTiling:
     """Tiling of grad_input; `overrides` are the user's fields in the vendor's spelling.
 
     Fields that are left out are derived again where they depend on those given. `stand_in` says that the real kernel is
     a closed library, not the V2 kernel. `chip` says which open procedures apply (None: that of dav-2201). `blocks` is the
-    number of blocks that a call asks for, which on coupled chips decides the tiling. Raises TilingError with the formula and
-    the limit for what cannot run.
+    number of blocks that a call asks for, which on coupled chips decides the tiling. The compute `dtype`, if given, is looked
+    up in the vendor's table first. Raises TilingError with the formula and the limit for what cannot run.
     """
+    if not overrides and (tuned := tuned_tiling("grad_input", inp, dtype, chip)):
+        return choose_grad_input(inp, tuned, chip=chip).but(source="vendor table")
     tiling = _automatic_grad_input(inp, chip, blocks, free=not overrides)
     if stand_in:
         tiling = tiling.but(source="stand-in")
     if not overrides:
         return tiling
     given = given_fields(GradInputTiling, overrides)
+    if inp.direct:
+        return _manual_3510(tiling, inp, given)
     tiling = _refit_block(tiling.but(**given), inp, given)
     if not grad_input_fits_l1(tiling, inp) or any(name in given for name in BLOCK):
         tiling = next((t for t in step_candidates(tiling, inp, given) if grad_input_fits_l1(t, inp)), tiling)
     tiling = finish(tiling, inp, keep=frozenset(given)).but(source="manual")
+    check_grad_input(tiling, inp)
+    return tiling
+
+
+def _manual_3510(tiling: GradInputTiling, inp: TilingInput, given: Mapping[str, int]) -> GradInputTiling:
+    """The user's fields on the kernel that reads NCDHW."""
+    if "kernel_split" in given and given["kernel_split"] != tiling.kernel_split:
+        check_split(given["kernel_split"], inp)
+        tiling = vendor_grad_input_3510(inp, given["kernel_split"])
+    tiling = tiling.but(**given)
+    tiling = _refit_block(tiling, split_input(inp, tiling.kernel_split), given)
+    tiling = refitted(tiling, inp, given).but(source="manual")
     check_grad_input(tiling, inp)
     return tiling
 
@@ -129,8 +152,11 @@ def choose_grad_weight(
     *,
     stand_in: bool = False,
     chip: ChipSpec | None = None,
+    dtype: str = "",
 ) -> GradWeightTiling:
     """Tiling of grad_weight; arguments as for `choose_grad_input`. Without flags between cores there is no StreamK."""
+    if inp.deterministic and not overrides and (tuned := tuned_tiling("grad_weight", inp, dtype, chip)):
+        return choose_grad_weight(inp, tuned, chip=chip).but(source="vendor table")
     together = chip is None or chip.sync.cross_flag_ids > 0
     tiling = _automatic_grad_weight(inp, _procedure(chip, "grad_weight"), chip)
     if not together:
@@ -243,8 +269,9 @@ def given_fields(kind: type[GradInputTiling] | type[GradWeightTiling], overrides
         least = 0 if allowed[name] in MAY_BE_ZERO else 1
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise TilingError(f"{name} = {value!r}; allowed: a whole number, {least} or more")
-        if allowed[name] in BLOCK and value % FRACTAL:
-            raise TilingError(f"{name} = {value} is not a multiple of {FRACTAL}, the side of a cube fractal")
+        unit = LEAST_K if name == "baseK" else FRACTAL
+        if allowed[name] in BLOCK and value % unit:
+            raise TilingError(f"{name} = {value} is not a multiple of {unit}, the side of a cube fractal")
     return {allowed[name]: value for name, value in overrides.items()}
 
 

@@ -198,6 +198,10 @@ class GradInputTiling(_Tiling):
     `single_core_batch` is for coupled chips: a core gets that many images of one such part; 0 deals tasks one by one.
     `load_b2` is 2 for a 1x1 kernel, 1 where a base block holds every tap, else 0; `init_output` is 1 where dx must be
     cleared first; `weights_resident` is ours: the weights of a task stay in L1.
+
+    Only the kernel that reads NCDHW (dav-3510) has the rest: tasks of `single_core_din` depths; with `full_load` the weights
+    stay in L1 from task to task; `kernel_split` is 1 (both axes), 2 (rows) or 0, and then M is one part's pixels;
+    `k_segment` output channels are summed in L0C at a time and added up in GM, 0 for all.
     """
 
     single_core_cin: int = 0
@@ -206,17 +210,25 @@ class GradInputTiling(_Tiling):
     load_b2: int = 0
     init_output: int = 0
     weights_resident: bool = False
+    single_core_din: int = 1
+    full_load: int = 0
+    kernel_split: int = 0
+    k_segment: int = 0
 
     VENDOR: ClassVar[dict[str, str]] = _Tiling.VENDOR | {
         "single_core_cin": "singleCoreCin", "single_core_cout": "singleCoreCout", "single_core_batch": "singleCoreBatch",
-        "load_b2": "loadB2Condition",
-        "init_output": "initOutputFlag", "weights_resident": "weightsResident", "block_dim": "coreNum",
+        "load_b2": "loadB2Condition", "init_output": "initOutputFlag", "weights_resident": "weightsResident",
+        "single_core_din": "singleCoreDin", "full_load": "enableFullLoad",
+        "kernel_split": "kernelSplitMode", "k_segment": "kSegment", "block_dim": "coreNum",
     }  # fmt: skip
+    DIRECT_ONLY: ClassVar[dict[str, int]] = {"single_core_din": 1, "full_load": 0, "kernel_split": 0, "k_segment": 0}
+    """What the kernels that read NCDHW alone have, and its value elsewhere."""
 
     def to_vendor(self) -> dict[str, Any]:
-        """Every field under the vendor's name; `single_core_batch` only where it says something."""
-        fields = super().to_vendor()
-        return fields if self.single_core_batch else {k: v for k, v in fields.items() if k != "singleCoreBatch"}
+        """Every field under the vendor's name; those of one architecture's kernel only where they say something."""
+        values = self.DIRECT_ONLY | {"single_core_batch": 0}
+        silent = {self.VENDOR[ours] for ours, value in values.items() if getattr(self, ours) == value}
+        return {name: value for name, value in super().to_vendor().items() if name not in silent}
 
     BASIC_BLOCK_KEY: ClassVar[int] = 1 << 9  # bit 9 of the key says: tasks of the basic-block kernel (ops-nn: stated)
 

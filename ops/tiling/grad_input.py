@@ -24,6 +24,7 @@ from ascend_sim.ops.tiling.capacity import (
     grad_input_l1,
     is_resident,
     k_slice,
+    k_unit,
 )
 from ascend_sim.ops.tiling.fields import (
     FRACTAL,
@@ -35,6 +36,7 @@ from ascend_sim.ops.tiling.fields import (
     divisors_down,
     floor_to,
 )
+from ascend_sim.ops.tiling.kernel_split import SPLIT_H, split_input, split_parts
 from ascend_sim.ops.tiling.window import RowWindow, needed_rows
 
 __all__ = ["RowWindow", "covers_grad_input", "needed_rows", "sound_grad_input", "vendor_grad_input"]
@@ -88,9 +90,9 @@ def gemm(inp: TilingInput) -> tuple[int, int, int]:
 
 def aligned_base_k(limit: int, inp: TilingInput) -> int:
     """The most units up to `limit` that divide, or are a multiple of, K of one unit of output channels; else one."""
-    whole = k_slice(inp)
-    candidates = range(floor_to(limit, inp.unit), inp.unit, -inp.unit)
-    return next((k for k in candidates if k % whole == 0 or whole % k == 0), inp.unit)
+    whole, unit = k_slice(inp), k_unit(inp)
+    candidates = range(floor_to(limit, unit), unit, -unit)
+    return next((k for k in candidates if k % whole == 0 or whole % k == 0), unit)
 
 
 def base_block(inp: TilingInput) -> GradInputTiling:
@@ -223,6 +225,9 @@ def task_pixels(tiling: GradInputTiling, inp: TilingInput) -> int:
     problem = inp.problem
     width, map_pixels = problem.w_in, problem.h_in * problem.w_in
     tile = tiling.step_m * tiling.base_m
+    if inp.direct:  # a base_m, or the map where there are as many images as cores (inferred from tests)
+        even = problem.n * problem.d_in % inp.cores == 0
+        return min(tile, map_pixels) if even else tile
     pixels = max(tile // width, 1) * width
     outer = problem.n * problem.d_in * inp.real_groups
     columns = tiling.step_n * tiling.base_n
@@ -267,24 +272,27 @@ def _l2_bytes(pixels: int, tiling: GradInputTiling, inp: TilingInput) -> int:
 
 def finish(tiling: GradInputTiling, inp: TilingInput, keep: frozenset[str] = frozenset()) -> GradInputTiling:
     """Derive the fields that follow from block and steps; fields named in `keep` stay as they are."""
+    whole, inp = inp, split_input(inp, tiling.kernel_split)
     columns = tiling.single_core_cin if "single_core_cin" in keep else ceil_to(tiling.step_n * tiling.base_n, FRACTAL)
     pixels = tiling.single_core_m if "single_core_m" in keep else task_pixels(tiling, inp)
     tiling = tiling.but(single_core_cin=columns, single_core_m=pixels, single_core_cout=inp.cout_padded)
     if "block_dim" not in keep:
-        tiling = tiling.but(block_dim=min(task_count(tiling, inp), inp.cores))
+        tiling = tiling.but(block_dim=min(task_count(tiling, whole), inp.cores))
     per_tap = tiling.base_k // FRACTAL >= inp.taps
     return tiling.but(
         load_b2=2 if inp.taps == 1 else int(per_tap),
-        init_output=int(needs_clearing(inp)),
+        init_output=int(needs_clearing(whole)),
         weights_resident=is_resident(tiling, inp),
     )
 
 
 def task_count(tiling: GradInputTiling, inp: TilingInput) -> int:
     """Tasks of the whole kernel."""
-    problem = inp.problem
+    problem = split_input(inp, tiling.kernel_split).problem
     chunks = ceil_div(problem.h_in * problem.w_in, max(tiling.single_core_m, 1))
-    outer = problem.n * problem.d_in * inp.real_groups
+    outer = problem.n * ceil_div(problem.d_in, max(tiling.single_core_din, 1)) * inp.real_groups
+    if tiling.kernel_split == SPLIT_H:  # each part has tasks of its own
+        outer *= len(split_parts(inp.problem, SPLIT_H))
     return chunks * outer * ceil_div(inp.cin_g, max(tiling.single_core_cin, 1))
 
 
@@ -306,8 +314,9 @@ def step_candidates(
 
     Resident weights, then ping-pong of both operands, of A, of B, of none; each with whole channel blocks, most first.
     """
-    k, whole = gemm(inp)[1], k_slice(inp)
-    blocks = k // whole
+    whole = k_slice(inp)
+    blocks = ceil_div(inp.cout_g, k_unit(inp))
+    k = blocks * whole
     most = max(inp.buffers["L1"] // (whole * FRACTAL * inp.itemsize), 1)  # blocks of weights that fit L1 at most
     steps = [ceil_div(count * whole, tiling.base_k) for count in divisors_down(blocks, most)]
     a_steps = [tiling.step_ka] if "step_ka" in given else [s for s in steps if s * tiling.base_k <= LOAD3D_MAX_K]

@@ -35,7 +35,9 @@ from ascend_sim.ops.tiling.capacity import (
     fits_l0,
     grad_input_fits_l1,
     grad_weight_fits_l1,
+    is_resident,
     k_slice,
+    k_unit,
     l0_base_k,
     n_slice,
 )
@@ -56,6 +58,7 @@ from ascend_sim.ops.tiling.fields import (
 )
 from ascend_sim.ops.tiling.grad_input import finish
 from ascend_sim.ops.tiling.grad_weight import gemm, whole_rows, with_core_shape
+from ascend_sim.ops.tiling.kernel_split import split_input
 
 Fixed = Mapping[str, int]
 
@@ -85,9 +88,11 @@ def tilings_that_fit(
             yield tiling
 
 
-def settable(tiling: GradInputTiling | GradWeightTiling) -> dict[str, int]:
-    """The fields, in the vendor's spelling, that make the same tiling again when a user sets them."""
+def settable(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput | None = None) -> dict[str, int]:
+    """The fields, in the vendor's spelling, that make the same tiling of `inp` again when a user sets them."""
     fields = {name: value for name, value in tiling.to_vendor().items() if name not in _DERIVED}
+    if isinstance(tiling, GradInputTiling) and inp is not None and inp.direct:
+        fields |= {tiling.VENDOR[name]: getattr(tiling, name) for name in tiling.DIRECT_ONLY}
     if fields.get("streamKType") == 0:  # without it no core shares a task: nothing to set
         del fields["coreStreamK"]
     return fields
@@ -103,10 +108,12 @@ _DERIVED = {
 
 
 def _grad_input(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradInputTiling]:
-    start = choose_grad_input(inp, chip=chip)
+    own = {"kernelSplitMode": given["kernel_split"]} if "kernel_split" in given else None
+    start = choose_grad_input(inp, own, chip=chip)
     start = start.but(al0_buffers=2, bl0_buffers=2, step_m=1, step_n=1, single_core_batch=0, source="manual").but(
         **given
     )
+    whole, inp = inp, split_input(inp, start.kernel_split)
     width, channels = inp.problem.w_in, ceil_to(inp.cin1 * inp.c0, inp.unit)
     rows = even_parts(inp.problem.h_in)
     tasks = [given["single_core_m"]] if "single_core_m" in given else [count * width for count in rows]
@@ -118,7 +125,20 @@ def _grad_input(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterat
             cuts = [cut for cut in cuts if 2 * cut >= most] or cuts[:1]
             for base_m in _axis(given, "base_m", cuts):
                 block = start.but(base_m=base_m, base_n=base_n, cl0_buffers=cl0, single_core_m=pixels)
-                yield from _grad_input_steps(block, inp, given)
+                for tiling in _grad_input_steps(block, inp, given):
+                    tiling = _kept_weights(tiling, inp, given)
+                    tiling = finish(tiling, whole, keep=frozenset({*given, "single_core_m"}))
+                    if _passes(tiling, whole):
+                        yield tiling
+
+
+def _kept_weights(tiling: GradInputTiling, inp: TilingInput, given: Fixed) -> GradInputTiling:
+    """Where NCDHW is read, weights that L1 holds stay from task to task."""
+    if not inp.direct:
+        return tiling
+    shaped = tiling.but(single_core_cin=given.get("single_core_cin", tiling.base_n))
+    kept = {"full_load": int(is_resident(shaped, inp)), "single_core_din": 1}
+    return tiling.but(**{name: value for name, value in kept.items() if name not in given})
 
 
 def _largest_base_m(tiling: GradInputTiling, inp: TilingInput) -> int:
@@ -129,9 +149,10 @@ def _largest_base_m(tiling: GradInputTiling, inp: TilingInput) -> int:
 
 def _grad_input_steps(block: GradInputTiling, inp: TilingInput, given: Fixed) -> Iterator[GradInputTiling]:
     """K and the L1 side of a block of M and N."""
-    whole, blocks = k_slice(inp), inp.cout_padded // inp.unit
+    whole, unit = k_slice(inp), k_unit(inp)
+    blocks = ceil_div(inp.cout_g, unit)
     limit = min(l0_base_k(block, inp), blocks * whole)
-    lengths = [k for k in range(floor_to(limit, inp.unit), 0, -inp.unit) if k % whole == 0 or whole % k == 0]
+    lengths = [k for k in range(floor_to(limit, unit), 0, -unit) if k % whole == 0 or whole % k == 0]
     divisors = divisors_down(blocks, blocks)
     counts = sorted({*divisors, *(2**power for power in range(blocks.bit_length()))})
     slices = {(count, count) for count in counts} | {pair for d in divisors for pair in ((d, blocks), (blocks, d))}
@@ -144,9 +165,7 @@ def _grad_input_steps(block: GradInputTiling, inp: TilingInput, given: Fixed) ->
             for al1, bl1 in product(_axis(given, "al1_buffers", (2, 1)), _axis(given, "bl1_buffers", (2, 1))):
                 tiling = tiled.but(step_ka=step_ka, step_kb=step_kb, al1_buffers=al1, bl1_buffers=bl1)
                 if grad_input_fits_l1(tiling, inp):
-                    tiling = finish(tiling, inp, keep=frozenset({*given, "single_core_m"}))
-                    if _passes(tiling, inp):
-                        yield tiling
+                    yield tiling
 
 
 def _passes(tiling: GradInputTiling, inp: TilingInput) -> bool:

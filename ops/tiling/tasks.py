@@ -6,6 +6,7 @@ mirrors template 1: inferred; group order of grad_input and template 0: ours).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ascend_sim.ops.tiling.fields import (
@@ -20,6 +21,7 @@ from ascend_sim.ops.tiling.fields import (
     ceil_div,
 )
 from ascend_sim.ops.tiling.grad_weight import gemm
+from ascend_sim.ops.tiling.kernel_split import SPLIT_H, split_input, split_parts
 
 
 def core_share(total: int, cores: int, core: int) -> range:
@@ -36,7 +38,10 @@ def _chunk(index: int, size: int, total: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class GradInputTask:
-    """dx pixels `m_start ..` (row-major) x channels `n_start ..` of one real group, image and input depth."""
+    """dx pixels `m_start ..` (row-major) x channels `n_start ..` of one real group, image and input depth.
+
+    Where the kernel is split, the pixels are those of a part: of `part` (by rows), or of each part in turn (both axes).
+    """
 
     group: int
     batch: int
@@ -45,6 +50,7 @@ class GradInputTask:
     m_count: int
     n_start: int
     n_count: int
+    part: int = 0
 
 
 def grad_input_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> list[GradInputTask]:
@@ -52,6 +58,8 @@ def grad_input_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> li
 
     With `single_core_batch` a core gets one part of the pixels and channels of that many images: pixels fastest (assumed).
     """
+    if inp.direct:
+        return _direct_tasks(tiling, inp, core)
     problem = inp.problem
     pixels, channels = problem.h_in * problem.w_in, inp.cin1 * inp.c0
     m_parts, n_parts = ceil_div(pixels, tiling.single_core_m), ceil_div(channels, tiling.single_core_cin)
@@ -75,6 +83,40 @@ def grad_input_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> li
         group, m_index = divmod(rest, m_parts)
         m, n = _chunk(m_index, tiling.single_core_m, pixels), _chunk(n_index, tiling.single_core_cin, channels)
         tasks.append(GradInputTask(group, *divmod(image, problem.d_in), *m, *n))
+    return tasks
+
+
+def _direct_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> list[GradInputTask]:
+    """Tasks of the kernel that reads NCDHW, those of several depths one by one.
+
+    Order (ops-nn arch35: stated; where images and parts of a split by rows come: ours): several kernel planes: pixels, depth,
+    channels fastest; else depth, pixels, channels, for a kernel of one tap the longer side before the shorter one.
+    """
+    part = split_input(inp, tiling.kernel_split).problem
+    pixels, channels = part.h_in * part.w_in, inp.cin1 * inp.c0
+    sizes = {
+        "group": inp.real_groups,
+        "image": part.n * ceil_div(part.d_in, tiling.single_core_din),
+        "part": len(split_parts(inp.problem, SPLIT_H)) if tiling.kernel_split == SPLIT_H else 1,
+        "m": ceil_div(pixels, tiling.single_core_m),
+        "n": ceil_div(channels, tiling.single_core_cin),
+    }
+    order = ["group", "image", "part", "m", "n"]
+    if part.k_d > 1:
+        order = ["group", "m", "image", "part", "n"]
+    elif inp.taps == 1 and channels > pixels:
+        order = ["group", "image", "part", "n", "m"]
+    tasks = []
+    for number in core_share(math.prod(sizes.values()), tiling.block_dim, core):
+        at = {}
+        for axis in reversed(order):
+            number, at[axis] = divmod(number, sizes[axis])
+        batch, piece = divmod(at["image"], sizes["image"] // part.n)
+        m, n = _chunk(at["m"], tiling.single_core_m, pixels), _chunk(at["n"], tiling.single_core_cin, channels)
+        first, depths = _chunk(piece, tiling.single_core_din, part.d_in)
+        tasks += [
+            GradInputTask(at["group"], batch, depth, *m, *n, at["part"]) for depth in range(first, first + depths)
+        ]
     return tasks
 
 

@@ -202,7 +202,7 @@ def test_the_own_choice_given_back_is_the_same_kernel() -> None:
         found = kernel(name, **SMALL)
         outcome = search(found, limit=0)
         assert found.simulate(outcome.own["fields"])["cycles"] == outcome.own["cycles"]
-        assert set(outcome.own["fields"]) == set(settable(next(found.tilings())[1]))
+        assert set(outcome.own["fields"]) == set(settable(next(found.tilings())[1], found.inp))
 
 
 def resnet50_layers() -> list[Layer]:

@@ -10,13 +10,17 @@ from typing import Any
 import pytest
 from tiling_problems import RESNET, on_910b
 
+from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.params import ConvProblem
 from ascend_sim.ops.tiling.capacity import grad_input_l1
+from ascend_sim.ops.tiling.choose import choose_grad_input, choose_grad_weight
 from ascend_sim.ops.tiling.fields import TilingInput
 from ascend_sim.ops.tiling.grad_input import covers_grad_input, task_count, vendor_grad_input
+from ascend_sim.ops.tiling.grad_input_3510 import covers_grad_input_3510, vendor_grad_input_3510
 from ascend_sim.ops.tiling.grad_weight import covers_grad_weight, vendor_grad_weight
 from ascend_sim.ops.tiling.grad_weight_3510 import vendor_grad_weight_3510
+from ascend_sim.ops.tiling.tuned import problem_of, tuned_fields, tuned_rows
 
 TABLE = json.loads((Path(__file__).parents[2] / "data" / "ut_tilings_arch22.json").read_text())
 COVERS = {"grad_input": covers_grad_input, "grad_weight": covers_grad_weight}
@@ -116,3 +120,54 @@ def test_grad_weight_of_dav_3510(row: dict[str, Any]) -> None:
         return
     got = vendor_grad_weight_3510(inp).to_vendor()
     assert {name: got[name] for name in row["fields"]} == row["fields"]
+
+
+ARCH35 = json.loads((Path(__file__).parents[2] / "data" / "ut_tilings_arch35_grad_input.json").read_text())
+
+
+@pytest.mark.parametrize("row", [r for r in ARCH35["rows"] if not r["reason"]], ids=lambda row: row["name"])
+def test_grad_input_of_dav_3510(row: dict[str, Any]) -> None:
+    tiling = vendor_grad_input_3510(on_950(row))
+    got = tiling.to_vendor() | {tiling.VENDOR[name]: getattr(tiling, name) for name in tiling.DIRECT_ONLY}
+    assert {name: got[name] for name in row["fields"]} == row["fields"]
+    assert tiling.source == ("stand-in" if row["fields"]["kernelSplitMode"] else "vendor procedure")
+
+
+def test_grad_input_rows_that_are_left_open() -> None:
+    """Those with NCDHW tensors: what is written here does not claim to be the vendor's."""
+    reasons = [row["reason"] for row in ARCH35["rows"] if row["reason"]]
+    assert (len(ARCH35["rows"]), len(reasons)) == (36, 12)
+    for row in ARCH35["rows"]:
+        if row["reason"].startswith(("C04", "fully loaded kernel split")):
+            assert not covers_grad_input_3510(on_950(row))
+            assert vendor_grad_input_3510(on_950(row)).source == "stand-in"
+        elif row["reason"].startswith("the kernel is cut"):
+            with pytest.raises(TilingError, match="load3d: kernel h = 768 > 255"):
+                vendor_grad_input_3510(on_950(row))
+
+
+def on_950(row: dict[str, Any]) -> TilingInput:
+    """The problem on the kernel that reads NCDHW; the vendor's merges groups."""
+    problem = ConvProblem(**row["problem"])
+    return TilingInput(problem, row["itemsize"], row["cores"], ARCH35["buffers"], ARCH35["l2_bytes"], direct=True)
+
+
+@pytest.mark.parametrize("row", tuned_rows(), ids=lambda row: f"{row['kernel']}-{row['input']}")
+def test_the_tuned_table_comes_first(row: dict[str, Any]) -> None:
+    chip = load_chip("ascend950pr_9589")
+    wide = 4 if row["dtype"] == "hf32" else 2
+    buffers = {str(name): size for name, size in chip.buffers.items()}
+    inp = TilingInput(problem_of(row), wide, row["cores"], buffers, chip.memory.l2_bytes, True, True)
+    choose = choose_grad_input if row["kernel"] == "grad_input" else choose_grad_weight
+    tiling = choose(inp, chip=chip, dtype=row["dtype"])
+    if row["tuned"].get("enableSplitK") or "weight_format" in row:  # not expressed, or for weights in another format
+        assert tiling.source != "vendor table"
+        return
+    got = tiling.to_vendor() | {"kSegment": 0, "kernelSplitMode": 0} | tiling.to_vendor()
+    assert {name: got[name] for name in tuned_fields(row)} == tuned_fields(row)
+    assert tiling.source == "vendor table"
+    for other in (
+        choose(inp, chip=load_chip("ascend950dt_9581"), dtype=row["dtype"]),
+        choose(inp, chip=chip, dtype="float32"),
+    ):
+        assert other.source != "vendor table"
