@@ -13,7 +13,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.params import ConvProblem
-from ascend_sim.ops.tiling.fields import TilingInput, ceil_to
+from ascend_sim.ops.tiling.fields import FRACTAL, TilingInput, ceil_to
 from ascend_sim.ops.tiling.tasks import GradWeightTask
 
 BLOCK_BYTES = 32
