@@ -129,12 +129,14 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
     whole_blocks = inp.coupled and tiling.single_core_m % FRACTAL == 0
     anywhere = whole_blocks or inp.direct
     if (tiling.single_core_m % problem.w_in and not anywhere) or tiling.single_core_m < 1:
-        also = f" or of {FRACTAL} pixels" if inp.coupled else ""
+        also = f", or blocks of {FRACTAL} pixels" if inp.coupled else ""
         raise TilingError(
             f"singleCoreM = {tiling.single_core_m} is not a multiple of W_in = {problem.w_in}: tasks are whole rows{also}"
         )
     if tiling.single_core_batch and not inp.coupled:
-        raise TilingError("singleCoreBatch: a field of grad_input on coupled chips (Ascend 910 and 310P)")
+        raise TilingError(
+            f"singleCoreBatch = {tiling.single_core_batch}: a field of grad_input on coupled chips, Ascend 910 and 310P"
+        )
     if tiling.single_core_batch > problem.n * problem.d_in:
         raise TilingError(
             f"singleCoreBatch = {tiling.single_core_batch}; allowed up to N*D_in = {problem.n * problem.d_in}"

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
-from test_tiling_properties import covers_grad_input_once
+from test_tiling_properties import covers_grad_input_once, covers_grad_weight_once
 from tiling_problems import conv2d
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.params import ConvProblem
-from ascend_sim.ops.tiling.capacity import check_grad_input
-from ascend_sim.ops.tiling.choose import choose_grad_input
+from ascend_sim.ops.tiling.capacity import check_grad_input, check_grad_weight
+from ascend_sim.ops.tiling.choose import choose_grad_input, choose_grad_weight
 from ascend_sim.ops.tiling.fields import TilingInput, ceil_div
 from ascend_sim.ops.tiling.grad_input_1001 import (
     CacheTiling,
@@ -142,3 +143,35 @@ def test_who_decides() -> None:
     assert choose_grad_input(inp, chip=chip, blocks=28) == own
     assert choose_grad_input(inp, chip=chip, blocks=30).source == "stand-in"
     assert choose_grad_input(inp, {"baseM": 64}, chip=chip).source == "manual"
+
+
+@settings(max_examples=40, deadline=None)
+@given(flat(), st.sampled_from([8, 16, 30, 32]))
+def test_grad_weight_of_coupled_cores_fits_and_covers_dw_once(problem: ConvProblem, cores: int) -> None:
+    inp = on_910a(problem, cores)
+    tiling = choose_grad_weight(inp, chip=load_chip("ascend910a"))
+    check_grad_weight(tiling, inp)
+    covers_grad_weight_once(tiling, inp)
+
+
+def test_the_first_layer_of_resnet_is_one_tile() -> None:
+    """7x7 on 3 channels: 64 x 784 elements of dW fit L0C once, and its operands are loaded once."""
+    inp = on_910a(conv2d(64, 3, 64, 224, 7, stride=2, pad=3))
+    tiling = choose_grad_weight(inp, chip=load_chip("ascend910a"))
+    assert (tiling.base_m, tiling.base_n, tiling.cl0_buffers) == (64, 784, 1)
+
+
+def test_a_task_of_one_image_loads_it_once_where_l1_has_room() -> None:
+    chip = load_chip("ascend910a")
+    small, large = (choose_grad_weight(on_910a(conv2d(16, 128, 128, size, 1), 16), chip=chip) for size in (14, 112))
+    assert (small.al1_buffers, small.bl1_buffers) == (1, 1)
+    assert small.step_ka * small.base_k >= small.single_core_k == 196
+    assert (large.al1_buffers, large.bl1_buffers) == (2, 2)
+
+
+def test_huge_channels_are_planned_at_once() -> None:
+    inp = on_910a(conv2d(7, 720720 * 16, 720720 * 16, 8, 1))
+    for choose in (choose_grad_input, choose_grad_weight):
+        start = process_time()
+        choose(inp, chip=load_chip("ascend910a"))
+        assert process_time() - start < 5
