@@ -1,7 +1,8 @@
 """The plan of dav-3510: every call is lifted to 3-D, and V2 kernels read and write NCDHW without TransData (ops-nn: stated).
 
 How the kernels do it is ours in part (`grad_input_exchange`). TBC is one image in NDHWC, with weights in DHWCN, which the same
-kernels read and write (stated).
+kernels read and write (stated). The library's detours that only change layouts are not written: Transposes of the weights
+to NDHWC, and of 1500 to 4096 images to the height, before its data kernel.
 """
 
 from __future__ import annotations
