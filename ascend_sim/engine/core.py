@@ -9,11 +9,15 @@ instant, can always be handed to `Traffic` in time.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from array import array
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import simpy
+from numpy.typing import NDArray
 
 from ascend_sim.engine.cross import CrossFlags
 from ascend_sim.engine.lines import footprint
@@ -37,6 +41,8 @@ from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
 Process = Generator[simpy.Event, Any, None]
 NO_WAIT = -1
+CHUNK = 4096
+"""Rows of a pipe that are Python numbers at a time; the rest lies in arrays, a quarter as large."""
 
 
 class CoreRun:
@@ -63,9 +69,9 @@ class CoreRun:
         self._barrier_latency = chip.sync.barrier_latency
         self._issue = chip.scalar.issue_cycles
         count = len(program)
-        self.start = [begin] * count
-        self.end = [begin] * count
-        self.retire = [begin] * count
+        self.start = array("q", [begin]) * count
+        self.end = array("q", [begin]) * count
+        self.retire = array("q", [begin]) * count
         self.shared: dict[int, tuple[int, ...]] = {}
         self.limited: dict[int, int] = {}
         self.queue_full = 0
@@ -83,8 +89,8 @@ class CoreRun:
         stream = work + program.per_row("head_stream")
         if self._traffic is None:
             self._add_port_time(first, stream)
-        self._flag_sets: list[list[int]] = []
-        self._flag_taken: list[list[int]] = []
+        self._flag_sets: list[array[int]] = []
+        self._flag_taken: list[array[int]] = []
         self._flag_sleeper: list[simpy.Event | None] = []
         flags: dict[tuple[str, str, int], int] = {}
         number = np.zeros(len(instructions), np.int64)
@@ -94,8 +100,8 @@ class CoreRun:
                 key = (instruction.source, instruction.destination, instruction.flag)
                 if key not in flags:
                     flags[key] = len(flags)
-                    self._flag_sets.append([])
-                    self._flag_taken.append([])
+                    self._flag_sets.append(array("q"))
+                    self._flag_taken.append(array("q"))
                     self._flag_sleeper.append(None)
                 number[argument] = flags[key]
         self._flag_names = list(flags)
@@ -103,20 +109,20 @@ class CoreRun:
         is_flag = (kind == SET) | (kind == WAIT) | (kind == DISARMED)
         first = np.where(is_flag, number[program.rows[:, 0]], first)
         arguments = program.rows[:, 0]
-        self._queues: list[list[list[int]]] = []
+        self._queues: list[list[NDArray[np.int32]]] = []
         self._lengths: list[int] = []
         for p in range(len(PIPES)):
             index = np.flatnonzero(pipe == p)
             columns = (index, kind[index], first[index], stream[index], latency[index], arguments[index])
-            self._queues.append([column.tolist() for column in columns])
+            self._queues.append([column.astype(np.int32) for column in columns])
             self._lengths.append(len(index))
-        self._issue_pipe = pipe.tolist()
+        self._issue_pipe = pipe.astype(np.uint8).tobytes()
         self._depth = [chip.sync.queue_depth.get(name, 0) for name in PIPES]
         self._outstanding = [chip.sync.outstanding.get(name, 0) for name in PIPES]
-        self._issued: list[list[int]] = [[] for _ in PIPES]
+        self._issued = [array("q") for _ in PIPES]
         # When the n-th instruction of a pipe finds its place in the queue free: at once for the first ones, then when an
         # earlier one leaves the queue.
-        self._left: list[list[int]] = [[self.begin] * depth for depth in self._depth]
+        self._left = [array("q", [self.begin]) * depth for depth in self._depth]
         self._sleeping: list[simpy.Event | None] = [None] * len(PIPES)
         self._position = [0] * len(PIPES)
         self._drained = [self.begin] * len(PIPES)
@@ -166,7 +172,7 @@ class CoreRun:
     def _scalar(self) -> Process:
         """Issue in order; each instruction costs its issue time and a free slot in the queue of its pipe."""
         issue, issued, lefts = self._issue, self._issued, self._left
-        scalar_rows = zip(*self._queues[0], strict=True)
+        scalar_rows = self._rows_of(0)
         t = self.begin
         for p in self._issue_pipe:
             if p == 0:
@@ -199,6 +205,14 @@ class CoreRun:
             queue.append(t)
         self._wake_pipes()
         self.finish = max(self.finish, t)
+
+    def _rows_of(self, p: int) -> Iterator[tuple[int, int, int, int, int, int]]:
+        """Row, kind, first, stream, latency and argument of everything in the queue of pipe `p`."""
+        columns = self._queues[p]
+        return chain.from_iterable(
+            zip(*(column[at : at + CHUNK].tolist() for column in columns), strict=True)
+            for at in range(0, self._lengths[p], CHUNK)
+        )
 
     def _scalar_cycles(self, row: int, work: int) -> int:
         instruction = self.program.table.instructions[int(self.program.rows[row, 0])]
@@ -249,10 +263,10 @@ class CoreRun:
         free = self.begin  # when the pipe can take its next instruction
         busy_until = -1  # end of the last work, to know whether the next is the first of a stream
         last_retire = self.begin
-        retired = [self.begin] * limit  # retirements in order; the last `limit` bound what may be in flight
+        retired = deque([self.begin] * limit, limit)  # the last `limit` retirements bound what may be in flight
         left_at, retired_at = left.append, retired.append
         position = available = 0
-        for i, kind, first, stream, latency, argument in zip(*self._queues[p], strict=True):
+        for i, kind, first, stream, latency, argument in self._rows_of(p):
             if position == available:
                 available = len(issued)
                 while position == available:
@@ -265,9 +279,9 @@ class CoreRun:
             if free > t:
                 t = free
             if kind == LOCAL:
-                if retired[-limit] > t:
-                    self.limited[i] = retired[-limit] - t
-                    t = retired[-limit]
+                if retired[0] > t:
+                    self.limited[i] = retired[0] - t
+                    t = retired[0]
                 left_at(t)
                 busy_until = free = t + (first if t > busy_until else stream)
                 if free + latency > last_retire:
@@ -300,9 +314,9 @@ class CoreRun:
                 left.append(t)
                 free = end_of[i] = retire_of[i] = t
             elif kind == TRANSFER:
-                if retired[-limit] > t:
-                    self.limited[i] = retired[-limit] - t
-                    t = retired[-limit]
+                if retired[0] > t:
+                    self.limited[i] = retired[0] - t
+                    t = retired[0]
                 left.append(t)
                 start_of[i] = t
                 cycles = first if t > busy_until else stream
@@ -370,14 +384,14 @@ class CoreRun:
         for p in range(1, len(PIPES)):
             done = len(self._left[p]) - self._depth[p]
             if done < self._lengths[p]:
-                heads.append((PIPES[p], self._queues[p][0][done], done < len(self._issued[p])))
+                heads.append((PIPES[p], int(self._queues[p][0][done]), done < len(self._issued[p])))
         return heads
 
     def scalar_stuck(self) -> tuple[int, str] | None:
         """The row before which the scalar unit stands, and the pipe whose queue is full ("ALL" at a barrier)."""
         p = self._want_pipe
         if self._want is not None and len(self._left[p]) <= self._want_slot:
-            return self._queues[p][0][self._want_slot], PIPES[p]
+            return int(self._queues[p][0][self._want_slot]), PIPES[p]
         return (self._drain_row, "ALL") if self._drain is not None else None
 
     def flag_overflow(self) -> str | None:
