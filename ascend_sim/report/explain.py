@@ -105,7 +105,7 @@ def gemm_lines(explanation: Explanation) -> list[str]:
             ("N", f"{out:,}", f"channels of grad_input{group}"),
         ]
         if not call.transposed and max(p.stride_h, p.stride_w) > 1:
-            rows[1] = (*rows[1][:2], f"{rows[1][2]}, zeros inserted for the stride")
+            rows[1] = (*rows[1][:2], f"{rows[1][2]}, {_stride_words(explanation)}")
         depth = f", depth {d}" if p.d_in * p.d_out > 1 else ""
         here = f"the element is row {h * width + w} of image {n}{depth}, column {c % out}"
     if p.k_d > 1:
@@ -120,6 +120,17 @@ def gemm_lines(explanation: Explanation) -> list[str]:
         blocks, source = many(task.block_dim, "block"), task.info["tiling_source"]
         lines.append(f"computed by {task.op_type} in {blocks}, in tiles of {fields} ({source})")
     return lines
+
+
+def _stride_words(explanation: Explanation) -> str:
+    """How the kernel deals with a stride: it inserts zeros, or it is split into parts that need none."""
+    tasks = (explanation.task(part.mmads[0].row) for part in explanation.parts if part.mmads)
+    mode = next((task.info["tiling"].get("kernelSplitMode", 0) for task in tasks), 0)
+    words = {
+        1: "the kernel split by the stride",
+        2: "the kernel split by the stride of rows, zeros inserted for columns",
+    }
+    return str(words.get(mode, "zeros inserted for the stride"))
 
 
 def _short_cut(explanation: Explanation, kind: str) -> tuple[list[tuple[str, str, str]], str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from searched import CHIPS, KERNELS, kernel, problems
@@ -45,6 +47,24 @@ def test_no_tiling_beats_its_bounds(
     assert max(found.bounds().of(tiling).values()) <= result["cycles"]
     assert found.sharper_bound(found.bounds(), fields, tiling) <= result["cycles"]
     assert not result["findings"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "problem"),
+    [
+        (1, {"n": 1, "c_out": 20, "size": 13, "stride": 2}),
+        (2, {"c_in": 20, "size": 9, "stride": 2, "pad": 0, "dtype": "float32"}),
+        (1, {"n": 1, "c_in": 3, "c_out": 5, "size": 7, "k": 1, "stride": 2, "pad": 0}),  # parts without a tap
+    ],
+)
+def test_no_split_kernel_beats_its_bounds(mode: int, problem: dict[str, Any]) -> None:
+    found = kernel("grad_input", "ascend950pr_9589", **problem)
+    bounds, tilings = found.bounds(), list(islice(found.tilings({"kernelSplitMode": mode}), 200))
+    for fields, tiling in tilings[:: len(tilings) // 2]:
+        result = found.simulate(fields)
+        assert result["tiling"]["kernelSplitMode"] == mode and not result["findings"]
+        assert max(bounds.of(tiling).values()) <= result["cycles"]
+        assert found.sharper_bound(bounds, fields, tiling) <= result["cycles"]
 
 
 def work_of(program: Program, pipe: str) -> float:
