@@ -217,9 +217,10 @@ def _blocks(inp: TilingInput) -> int:
 
 def _cuts(side: int, unit: int = FRACTAL) -> list[int]:
     """Sizes of 1, 2, 3, ... even pieces of a side, largest first, between 64 and 1024 (or the side)."""
-    pieces = range(1, side // unit + 1)
-    sizes = dict.fromkeys(ceil_to(ceil_div(side, count), unit) for count in pieces)
-    return [size for size in sizes if min(SHORTEST_SIDE, side) <= size <= LONGEST_SIDE]
+    longest, shortest = min(floor_to(LONGEST_SIDE, unit), ceil_to(side, unit)), ceil_to(min(SHORTEST_SIDE, side), unit)
+    # A size comes from the fewest pieces that are no longer, so that a long side takes no longer than a short one.
+    fewest = ((size, ceil_div(side, size)) for size in range(longest, shortest - 1, -unit))
+    return [size for size, count in fewest if count <= side // unit and ceil_to(ceil_div(side, count), unit) == size]
 
 
 def _block(base_m: int, base_n: int, inp: TilingInput) -> GradInputTiling:
@@ -281,7 +282,9 @@ def refitted(tiling: GradInputTiling, inp: TilingInput, given: Collection[str]) 
 
 def _ladder(block: GradInputTiling, inp: TilingInput) -> GradInputTiling | None:
     whole = k_slice(inp)
-    for count in range(_most(min(block.al1_buffers, block.bl1_buffers), inp), 0, -1):
+    weights = inp.buffers["L1"] // (whole * block.base_n * inp.itemsize)  # channel blocks, were L1 theirs alone
+    most = min(_most(min(block.al1_buffers, block.bl1_buffers), inp), LOAD3D_MAX_K // whole, weights)
+    for count in range(most, 0, -1):
         step = ceil_div(count * whole, block.base_k)
         if _fits(candidate := block.but(step_ka=step, step_kb=step), inp):
             return candidate
