@@ -134,7 +134,11 @@ def validate(
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Write predicted against measured to this PNG file.")] = None,
     l2: Annotated[
-        str, typer.Option(help="warm: a kernel finds its inputs in the L2, as far as they fit; cold.")
+        str,
+        typer.Option(
+            help="For rows that do not say it. warm: a kernel finds its inputs in the L2, as far as they fit; cold: nothing; "
+            "stale: what other kernels wrote."
+        ),
     ] = "warm",
     long: Annotated[
         bool, typer.Option("--long", help="Run the rows that take minutes too (MatMul of 8192 and more).")
