@@ -323,7 +323,7 @@ def _shrunk(block: GradInputTiling, inp: TilingInput) -> GradInputTiling | None:
 
 def _smaller(block: GradInputTiling, smallest_m: int, unit: int) -> Iterator[GradInputTiling]:
     while block.base_m > smallest_m or block.base_n > unit:
-        if block.base_m > smallest_m and block.base_m > block.base_n:
+        if block.base_m > smallest_m and (block.base_m > block.base_n or block.base_n == unit):
             block = block.but(base_m=max(block.base_m - FRACTAL, FRACTAL))
         else:
             block = block.but(base_n=max(block.base_n - unit, unit))

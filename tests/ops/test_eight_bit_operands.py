@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import ascend_sim
+from ascend_sim.api import _call
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import AclnnError, SimError
 from ascend_sim.explain import explain
@@ -259,6 +260,16 @@ def test_whatever_phase_one_accepts_runs() -> None:
         ("hifloat8", False, DX), ("hifloat8", False, DW), ("hifloat8", True, DX), ("hifloat8", True, DW),
         ("hifloat8", True, BOTH), ("float8_e4m3fn", False, DX),
     }  # fmt: skip
+
+
+def test_a_block_that_shrinks_comes_to_an_end() -> None:
+    """Rows too long for the first blocks: base_m shrinks on beside a base_n of one unit."""
+    call = Call("hifloat8", False, DX, 32, 200, 33, (600, 14), (5, 5), (1, 1), (0, 0), (1, 1))
+    specs = [ascend_sim.TensorSpec(shape, call.dtype) for shape in call.shapes]
+    chip = load_chip(CHIP)
+    arguments = _call(dict(zip(NAMES, specs, strict=True)), *call.attributes, 0, "library")
+    plan = make_plan(accept(arguments, chip, conformance="library", deterministic=None), chip)
+    assert [step.op_type for step in plan.steps] == ["Conv3DBackpropInputV2"]
 
 
 def case_of(call: Call, path: Path, **extra: Any) -> Path:
