@@ -123,10 +123,8 @@ def fit(
 class Bench:
     """Predicted task times of rows under given values; every kernel is simulated once for each setting."""
 
-    def __init__(
-        self, chip: str, start: Values, folder: Path, jobs: int = 1, factors: Sequence[float] = FACTORS
-    ) -> None:
-        self.chip, self.start, self.folder, self.jobs, self.factors = chip, start, folder, jobs, factors
+    def __init__(self, chip: str, start: Values, folder: Path, jobs: int = 1) -> None:
+        self.chip, self.start, self.folder, self.jobs = chip, start, folder, jobs
         self.notes: list[str] = []
         self._known: dict[tuple[Kernel, tuple[tuple[str, float], ...]], float] = {}
 
@@ -177,7 +175,7 @@ class Bench:
         return float(100 * np.abs(self.times(rows, values) / _measured(rows) - 1).mean())
 
     def _tried(self, field: str) -> list[float]:
-        return sorted({_rounded(self.start[field], factor) for factor in self.factors})
+        return sorted({_rounded(self.start[field], factor) for factor in FACTORS})
 
     def responses(self, rows: Sequence[Row], field: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Tried values of a field, and what each adds to every row's time: [values], [values, rows]."""
@@ -196,9 +194,7 @@ class Bench:
             if _without_effect(added, measured):
                 choices[field], effects[field] = [start[field]], np.zeros((1, len(rows)))
                 continue
-            steps = {
-                _rounded(start[field], factor) for factor in np.geomspace(self.factors[0], self.factors[-1], STEPS)
-            }
+            steps = {_rounded(start[field], factor) for factor in np.geomspace(FACTORS[0], FACTORS[-1], STEPS)}
             choices[field] = sorted(steps | {start[field]}, key=lambda value: abs(math.log(value / start[field])))
             effects[field] = np.array(
                 [[np.interp(value, tried, row) for row in added.T] for value in choices[field]]
@@ -233,8 +229,7 @@ class Bench:
         if _without_effect(added, _measured(rows)):
             return "  (not fitted: it changes none of these rows)"
         if value in (tried[0], tried[-1]):
-            least, most = self.factors[0], self.factors[-1]
-            return f"  (at the end of what was tried, {least:g} to {most:g} times: something else may be the cause)"
+            return f"  (at the end of what was tried, {FACTORS[0]:g} to {FACTORS[-1]:g} times: something else may be the cause)"
         return ""
 
     def unexplained(self, rows: Sequence[Row], values: Values) -> list[str]:
