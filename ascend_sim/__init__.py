@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ascend_sim.acl.state import use
     from ascend_sim.api import Result, TensorSpec, conv_tbc_backward, convolution_backward
     from ascend_sim.chip import load_chip
-    from ascend_sim.explain import explain
+    from ascend_sim.explanation import explain
     from ascend_sim.numerics import compare
     from ascend_sim.precision_bench import precision
 
@@ -41,7 +41,7 @@ _HOME = {
     "TensorSpec": "ascend_sim.api",
     "conv_tbc_backward": "ascend_sim.api",
     "convolution_backward": "ascend_sim.api",
-    "explain": "ascend_sim.explain",
+    "explain": "ascend_sim.explanation",
     "load_chip": "ascend_sim.chip",
     "compare": "ascend_sim.numerics",
     "precision": "ascend_sim.precision_bench",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import pickle
 import re
@@ -363,3 +364,9 @@ def test_an_argument_of_another_kind_is_one_line(name):
 def test_errors_survive_pickling():
     error = pickle.loads(pickle.dumps(ascend_sim.AclnnError(161002, "stride = [0]")))
     assert (error.status, error.message, str(error)) == (161002, "stride = [0]", "status 161002: stride = [0]")
+
+
+@pytest.mark.parametrize("name", ascend_sim.__all__)
+def test_no_module_hides_a_public_name(name: str) -> None:
+    """A module of the package that has the name of a function would take its place once something imports it."""
+    assert importlib.util.find_spec(f"ascend_sim.{name}") is None

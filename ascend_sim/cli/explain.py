@@ -38,7 +38,7 @@ def explain_command(
     overflow: Annotated[str | None, typer.Option(help="inf_nan or saturate; default: the chip's.")] = None,
 ) -> None:
     """Follow one number of a gradient from the formula through tiles, loads and mmads to the result."""
-    from ascend_sim.explain import explain
+    from ascend_sim.explanation import explain
     from ascend_sim.report.explain import explain_page
     from ascend_sim.report.explain_html import explain_data, explain_html
     from ascend_sim.report.files import atomic_write

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ascend_sim.engine.flow import CONSTANT, flow_of
 from ascend_sim.engine.follow import Multiplication, Operand, Part, Step
 from ascend_sim.engine.replay import Row
-from ascend_sim.explain import Explanation
+from ascend_sim.explanation import Explanation
 from ascend_sim.isa.base import PIPES
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.load import LoadData3D

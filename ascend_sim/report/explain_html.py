@@ -17,7 +17,7 @@ from ascend_sim.engine.flow import CONSTANT
 from ascend_sim.engine.follow import Multiplication, Operand, Part, Step
 from ascend_sim.engine.replay import Row
 from ascend_sim.errors import SimError
-from ascend_sim.explain import Explanation
+from ascend_sim.explanation import Explanation
 from ascend_sim.isa.base import PIPES
 from ascend_sim.ops.formula import places
 from ascend_sim.ops.verdicts import numbers

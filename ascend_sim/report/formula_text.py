@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ascend_sim.explain import Explanation
+from ascend_sim.explanation import Explanation
 from ascend_sim.report.columns import columns, many
 
 MOST_PRODUCTS = 24

@@ -26,7 +26,7 @@ import ascend_sim
 from ascend_sim.api import _call
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import AclnnError, SimError
-from ascend_sim.explain import explain
+from ascend_sim.explanation import explain
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.arguments import ConvBackwardCall, TensorArg
 from ascend_sim.ops.case import load_case, make_tensors

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import ascend_sim
 from ascend_sim.errors import SimError
-from ascend_sim.explain import Explanation, explain, explain_all
+from ascend_sim.explanation import Explanation, explain, explain_all
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.kernel.program import Program
 from ascend_sim.ops.case import Case, ConvolutionBackwardCase, load_case, make_tensors

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ascend_sim import Result, conv_tbc_backward
-from ascend_sim.explain import explain
+from ascend_sim.explanation import explain
 from ascend_sim.ops.case import ConvTbcBackwardCase
 
 Array = NDArray[Any]

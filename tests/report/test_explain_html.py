@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ascend_sim.explain import Explanation, explain
+from ascend_sim.explanation import Explanation, explain
 from ascend_sim.ops.case import ConvolutionBackwardCase
 from ascend_sim.report.explain import real_products
 from ascend_sim.report.explain_html import explain_data, explain_html

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ascend_sim.explain import Explanation, explain
+from ascend_sim.explanation import Explanation, explain
 from ascend_sim.ops.case import ConvolutionBackwardCase
 from ascend_sim.report.explain import explain_page, parts_with_products
 
