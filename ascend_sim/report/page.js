@@ -23,7 +23,9 @@
     const config = { responsive: true, displaylogo: false, scrollZoom: place.dataset.zoom === "yes" && !narrow.matches,
       displayModeBar: place.dataset.zoom === "yes" && !narrow.matches, modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"] };
     drawn.add(place);
-    Plotly.newPlot(place, figure.data, layout, config);
+    Plotly.newPlot(place, figure.data, layout, config).then(() => {
+      if (place.id.startsWith("occupancy")) { follow(document.getElementById(place.id.replace("occupancy", "timeline"))); }
+    });
     if (place.dataset.zoom === "yes") { place.on("plotly_relayout", () => follow(place)); }
   }
 

@@ -172,6 +172,8 @@ def test_another_kernel_can_be_chosen(browser: Any) -> None:
     assert [one.get_attribute("data-kernel") for one in sections if one.is_displayed()] == [kernel]
     wait_for(browser, f"document.querySelectorAll('#timeline-{kernel} .main-svg').length > 0")
     assert browser.find_element("id", f"occupancy-{kernel}").is_displayed()
+    timeline, curves = (f"document.getElementById('{one}-{kernel}')._fullLayout" for one in ("timeline", "occupancy"))
+    assert wait_for(browser, f"String({timeline}.xaxis.range) === String({curves}.xaxis.range)"), "from the start"
 
 
 def test_the_timeline_zooms(browser: Any) -> None:
