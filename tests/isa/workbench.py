@@ -13,7 +13,7 @@ from ascend_sim.memory.local import LocalMemory
 from ascend_sim.memory.regions import Region
 
 CHIP = load_chip("ascend910b3")
-SIZES = {"L1": 16384, "L0A": 12288, "L0B": 12288, "L0C": 16384, "UB": 8192}
+SIZES = {"L1": 16384, "L0A": 16384, "L0B": 16384, "L0C": 16384, "UB": 8192}
 GM_BYTES = 16384
 
 
