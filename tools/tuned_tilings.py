@@ -33,7 +33,7 @@ HEAD = """## The vendor's tuned tilings of the 950 among ours
 searched ([tiling-search.md](tiling-search.md)) with at most {limit} simulations in the order of the bounds, operands in the
 L2; grad_weight deterministic, as the vendor's kernel there always is. "place" is that among the simulated ones, which are
 the most promising: 1 would be the fastest. Where fewer than {all} stand there, the search came to its end, and nothing on the
-grid beats the best found.
+grid beats the best found. "own choice" is what the simulator decides without this table, which it looks up first.
 
 | kernel | input | weight | tuned baseM/K/N | cycles | place | of | best found | own choice |
 |---|---|---|---|---|---|---|---|---|
