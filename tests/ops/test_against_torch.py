@@ -140,7 +140,7 @@ def test_any_problem(
     check_layouts(problem, dtype, mask, deterministic, seed, data)
 
 
-@settings(QUICK, max_examples=8)
+@settings(QUICK, max_examples=4)
 @given(*MIXED_CALLS)
 @example(Problem(groups=2, c_in=4), MIXED, 2, True, False, 0)  # grad_weight goes through float16 in the library
 def test_mixed_dtypes(

@@ -46,7 +46,7 @@ def test_one_group(c_out: int, c_in: int, k_d: int, taps: int, layout: tuple[int
     check((c_out, c_in, k_d, taps), 1, *layout, seed)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(2, 20), st.integers(1, 20), st.integers(1, 28), st.integers(1, 2), st.integers(1, 9), LAYOUTS)
 def test_groups(groups: int, cout: int, cin: int, k_d: int, taps: int, layout: tuple[int, int]) -> None:
     check((groups * cout, cin, k_d, taps), groups, *layout)
