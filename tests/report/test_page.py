@@ -212,7 +212,9 @@ def test_hovering_tells_the_instruction(browser: Any) -> None:
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", plot)
     widest = browser.execute_script(
         "const found = [...arguments[0].querySelectorAll('.bars path')].map(path => [path, path.getBoundingClientRect()]);"
-        "const boxes = found.filter(([_, box]) => box.height > 20 && box.width < 300);"
+        "const whole = arguments[0].getBoundingClientRect();"  # bars outside the window are drawn too, and cut off
+        "const seen = box => box.left > whole.left && box.right < whole.right && box.height > 20 && box.width < 300;"
+        "const boxes = found.filter(([_, box]) => seen(box));"
         "return boxes.reduce((a, b) => b[1].width > a[1].width ? b : a)[0]",
         plot,
     )
