@@ -210,6 +210,8 @@ def read_rows(path: str | Path, l2: str = "warm", chip: str | None = None) -> li
 
 
 def _read_file(path: Path, l2: str, chip: str | None) -> list[Row]:
+    if not path.exists():
+        raise ConfigError(f"{path}: no such file; --rows takes a CSV of measured rows, or a profiler's folder")
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:

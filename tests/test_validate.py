@@ -347,3 +347,8 @@ def test_rows_are_plain_data() -> None:
     row = shipped_rows()[0]
     assert isinstance(row, Row)
     assert hash(row.kernel) == hash(shipped_rows()[0].kernel)
+
+
+def test_rows_that_are_not_there_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.csv: no such file"):
+        read_rows(tmp_path / "none.csv", "warm")
