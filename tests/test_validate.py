@@ -244,8 +244,11 @@ def test_other_errors(tmp_path: Path) -> None:
     path.write_text(CONV + "\n")
     with pytest.raises(ConfigError, match="no rows"):
         read_rows(path)
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match="none.csv: no such file"):
         read_rows(tmp_path / "none.csv")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        path.write_bytes(b"\xff\xfe")
+        read_rows(path)
     path.write_text(HELPERS.replace("NCHW,NC1HWC0", "NCHW,NHWC"))
     with pytest.raises(ConfigError, match="line 2: format_in, format_out"):
         read_rows(path)
