@@ -244,7 +244,7 @@ def test_other_errors(tmp_path: Path) -> None:
     path.write_text(CONV + "\n")
     with pytest.raises(ConfigError, match="no rows"):
         read_rows(path)
-    with pytest.raises(ConfigError, match="none.csv: no such file"):
+    with pytest.raises(ConfigError, match=r"none\.csv: no such file"):
         read_rows(tmp_path / "none.csv")
     with pytest.raises(ConfigError, match="cannot be read"):
         path.write_bytes(b"\xff\xfe")
