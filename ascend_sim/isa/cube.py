@@ -122,6 +122,16 @@ class Mmad(Instruction):
         return add_exact_groups(total, a, b, rate.k_per_cycle, digits)
 
 
+def store(memory: Memory, out: NDArray[Any], values: NDArray[Any], atomic: bool) -> None:
+    """Put `values` into `out`, a view of memory, or add them to what stands there; a sum overflows as the chip says."""
+    if not atomic:
+        out[...] = values
+        return
+    out += values
+    if memory.model.saturate:
+        out[...] = memory.model.settled(out)
+
+
 @dataclass(frozen=True)
 class Fixpipe(Instruction):
     """`m` x `n` of an L0C tile of `m_padded` rows to GM as [n / c0][m][c0], blocks `dst_stride` bytes apart.
@@ -186,13 +196,7 @@ class Fixpipe(Instruction):
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         strides = (self.dst_stride, self.c0 * self.itemsize, self.itemsize)
-        out = memory.array("GM", dst, pending.shape, pending.dtype, strides)
-        if self.atomic_add:
-            out += pending
-        else:
-            out[...] = pending
-        if self.atomic_add and memory.model.saturate:
-            out[...] = memory.model.settled(out)
+        store(memory, memory.array("GM", dst, pending.shape, pending.dtype, strides), pending, self.atomic_add)
 
     def path(self) -> str:
         return "L0C->GM"

@@ -9,7 +9,7 @@ import numpy as np
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Memory
-from ascend_sim.isa.cube import SIDE, Fixpipe
+from ascend_sim.isa.cube import SIDE, Fixpipe, store
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import numpy_dtype
 
@@ -153,13 +153,8 @@ class FixpipeDn(Instruction):
         return columns.transpose(1, 0, 2).reshape(self.m, -1)[:, self.first : self.first + self.n]
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        out = memory.array("GM", dst, pending.shape, pending.dtype, (self.row_stride, self.column_stride))
-        if self.atomic_add:
-            out += pending
-        else:
-            out[...] = pending
-        if self.atomic_add and memory.model.saturate:
-            out[...] = memory.model.settled(out)
+        strides = (self.row_stride, self.column_stride)
+        store(memory, memory.array("GM", dst, pending.shape, pending.dtype, strides), pending, self.atomic_add)
 
     def path(self) -> str:
         return "L0C->GM"

@@ -60,8 +60,6 @@ from ascend_sim.ops.tiling.tuned import tuned_tiling
 T = TypeVar("T", GradInputTiling, GradWeightTiling)
 
 BLOCK = ("base_m", "base_k", "base_n")
-LEAST_K = 8  # K of one cube fractal in 32-bit, of the longest
-MAY_BE_ZERO = ("iterate_order", "stream_k_type", "core_stream_k", "full_load", "kernel_split", "k_segment")
 GRAD_WEIGHT_PROCEDURES = {
     "basic_block": (covers_grad_weight, vendor_grad_weight),
     "stream_k": (covers_grad_weight_3510, vendor_grad_weight_3510),
@@ -71,17 +69,6 @@ GRAD_INPUT_PROCEDURES = {
     "basic_block": (covers_grad_input, vendor_grad_input),
     "cache_tiling": (covers_grad_input_1001, vendor_grad_input_1001),
     "inner_product": (lambda inp: inp.direct, vendor_grad_input_3510),  # says itself what is not the vendor's
-}
-# Fields that follow from the problem and the other fields, which nobody can set
-DERIVED = {
-    "single_core_cout",
-    "load_b2",
-    "init_output",
-    "weights_resident",
-    "core_bind_order",
-    "bl1_bound",
-    "split_kd",
-    "template",
 }
 
 
@@ -123,7 +110,7 @@ def choose_grad_input(
         tiling = tiling.but(source="stand-in")
     if not overrides:
         return tiling
-    given = given_fields(GradInputTiling, overrides)
+    given = GradInputTiling.given(overrides)
     if inp.direct:
         return _manual_3510(tiling, inp, given)
     tiling = _refit_block(tiling.but(**given), inp, given)
@@ -165,7 +152,7 @@ def choose_grad_weight(
         tiling = tiling.but(source="stand-in")
     if not overrides:
         return tiling
-    given = given_fields(GradWeightTiling, overrides)
+    given = GradWeightTiling.given(overrides)
     tiling = _refit_block(tiling.but(**given), inp, given)
     if not grad_weight_fits_l1(tiling, inp, clipped=True) or any(name in given for name in BLOCK):
         fits = (t for t in _grad_weight_steps(tiling, inp, given) if grad_weight_fits_l1(t, inp, clipped=True))
@@ -257,22 +244,6 @@ def _automatic_grad_weight(inp: TilingInput, procedure: str | None, chip: ChipSp
         except TilingError:
             pass
     return sound_grad_weight(inp, chip if chip is not None and chip.cores.coupled else None)
-
-
-def given_fields(kind: type[GradInputTiling] | type[GradWeightTiling], overrides: Mapping[str, Any]) -> dict[str, int]:
-    """The user's fields under our names; refuses names and values that no tiling can have."""
-    allowed = {vendor: ours for ours, vendor in kind.VENDOR.items() if ours not in DERIVED} | {"blockDim": "block_dim"}
-    unknown = [name for name in overrides if name not in allowed]
-    if unknown:
-        raise TilingError(f"unknown tiling field {', '.join(unknown)}; allowed: {', '.join(allowed)}")
-    for name, value in overrides.items():
-        least = 0 if allowed[name] in MAY_BE_ZERO else 1
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise TilingError(f"{name} = {value!r}; allowed: a whole number, {least} or more")
-        unit = LEAST_K if name == "baseK" else FRACTAL
-        if allowed[name] in BLOCK and value % unit:
-            raise TilingError(f"{name} = {value} is not a multiple of {unit}, the side of a cube fractal")
-    return {allowed[name]: value for name, value in overrides.items()}
 
 
 def _refit_block(tiling: T, inp: TilingInput, given: Mapping[str, int]) -> T:

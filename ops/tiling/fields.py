@@ -134,14 +134,12 @@ class TilingInput:
 
 
 @dataclass(frozen=True)
-class _Tiling:
-    """What both tilings share: the L0 block, L1 steps, buffer counts (1 single, 2 ping-pong)."""
+class BlockTiling:
+    """What all cube kernels share: the L0 block, L1 steps of K, buffer counts (1 single, 2 ping-pong)."""
 
     base_m: int
     base_k: int
     base_n: int
-    step_m: int = 1
-    step_n: int = 1
     step_ka: int = 1
     step_kb: int = 1
     al0_buffers: int = 2
@@ -150,9 +148,69 @@ class _Tiling:
     al1_buffers: int = 2
     bl1_buffers: int = 2
     single_core_m: int = 0
-    iterate_order: int = 0
     block_dim: int = 1
     source: str = "vendor procedure"
+
+    VENDOR: ClassVar[dict[str, str]] = {
+        "base_m": "baseM", "base_k": "baseK", "base_n": "baseN", "step_ka": "stepKa", "step_kb": "stepKb",
+        "al1_buffers": "al1Pbuffer", "bl1_buffers": "bl1Pbuffer", "single_core_m": "singleCoreM",
+    }  # fmt: skip
+    """Our name of a field -> the vendor's."""
+    DERIVED: ClassVar[frozenset[str]] = frozenset()
+    """Fields that follow from the problem and the other fields, which nobody can set."""
+    MAY_BE_ZERO: ClassVar[frozenset[str]] = frozenset()
+    LEAST_K: ClassVar[int] = FRACTAL
+    """What base_k is a multiple of, whatever the dtype."""
+    WHOSE: ClassVar[str] = ""
+    """What a message about an unknown field says first."""
+
+    def to_vendor(self) -> dict[str, Any]:
+        """Every field under the vendor's name, `source` under its own."""
+        return {vendor: getattr(self, ours) for ours, vendor in self.VENDOR.items()} | {"source": self.source}
+
+    @classmethod
+    def own_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The vendor's names turned into ours; `blockDim` is accepted for the vendor's core count of any kernel.
+
+        Raises TilingError for an unknown name.
+        """
+        known = {vendor: ours for ours, vendor in cls.VENDOR.items()} | {"blockDim": "block_dim", "source": "source"}
+        unknown = [name for name in values if name not in known]
+        if unknown:
+            raise TilingError(
+                f"unknown tiling field {', '.join(unknown)}; allowed: {', '.join(n for n in known if n != 'source')}"
+            )
+        return {known[name]: value for name, value in values.items()}
+
+    @classmethod
+    def given(cls, overrides: Mapping[str, Any]) -> dict[str, int]:
+        """A user's fields, in the vendor's spelling, under our names; TilingError for names and values that no tiling has."""
+        allowed = {vendor: ours for ours, vendor in cls.VENDOR.items() if ours not in cls.DERIVED}
+        allowed["blockDim"] = "block_dim"
+        unknown = [name for name in overrides if name not in allowed]
+        if unknown:
+            raise TilingError(f"unknown tiling field {', '.join(unknown)}; {cls.WHOSE}allowed: {', '.join(allowed)}")
+        for name, value in overrides.items():
+            least = 0 if allowed[name] in cls.MAY_BE_ZERO else 1
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise TilingError(f"{name} = {value!r}; allowed: a whole number, {least} or more")
+            unit = cls.LEAST_K if name == "baseK" else FRACTAL
+            if allowed[name] in ("base_m", "base_k", "base_n") and value % unit:
+                raise TilingError(f"{name} = {value} is not a multiple of {unit}, the side of a cube fractal")
+        return {allowed[name]: value for name, value in overrides.items()}
+
+    def but(self, **changes: Any) -> Self:
+        """A copy with some fields changed."""
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True)
+class _Tiling(BlockTiling):
+    """What both kernels of convolution backward share beyond that: L1 steps of M and N, the order of the tiles."""
+
+    step_m: int = 1
+    step_n: int = 1
+    iterate_order: int = 0
 
     VENDOR: ClassVar[dict[str, str]] = {
         "base_m": "baseM", "base_k": "baseK", "base_n": "baseN", "step_m": "stepM", "step_n": "stepN",
@@ -160,10 +218,7 @@ class _Tiling:
         "cl0_buffers": "cl0Pbuffer", "al1_buffers": "al1Pbuffer", "bl1_buffers": "bl1Pbuffer",
         "single_core_m": "singleCoreM", "iterate_order": "iterateOrder",
     }  # fmt: skip
-
-    def to_vendor(self) -> dict[str, Any]:
-        """Every field under the vendor's name, `source` under its own."""
-        return {vendor: getattr(self, ours) for ours, vendor in self.VENDOR.items()} | {"source": self.source}
+    LEAST_K: ClassVar[int] = 8  # K of one cube fractal in 32-bit
 
     @classmethod
     def from_vendor(cls, values: Mapping[str, Any]) -> Self:
@@ -173,21 +228,6 @@ class _Tiling:
         if missing:
             raise TilingError(f"tiling lacks {', '.join(missing)}")
         return cls(**given)
-
-    @classmethod
-    def own_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The vendor's names turned into ours; `blockDim` is accepted for the vendor's core count of either kernel."""
-        known = {vendor: ours for ours, vendor in cls.VENDOR.items()} | {"blockDim": "block_dim", "source": "source"}
-        unknown = [name for name in values if name not in known]
-        if unknown:
-            raise TilingError(
-                f"unknown tiling field {', '.join(unknown)}; allowed: {', '.join(n for n in known if n != 'source')}"
-            )
-        return {known[name]: value for name, value in values.items()}
-
-    def but(self, **changes: Any) -> Self:
-        """A copy with some fields changed."""
-        return replace(self, **changes)
 
 
 @dataclass(frozen=True)
@@ -221,6 +261,8 @@ class GradInputTiling(_Tiling):
         "single_core_din": "singleCoreDin", "full_load": "enableFullLoad",
         "kernel_split": "kernelSplitMode", "k_segment": "kSegment", "block_dim": "coreNum",
     }  # fmt: skip
+    DERIVED: ClassVar[frozenset[str]] = frozenset(("single_core_cout", "load_b2", "init_output", "weights_resident"))
+    MAY_BE_ZERO: ClassVar[frozenset[str]] = frozenset(("iterate_order", "full_load", "kernel_split", "k_segment"))
     DIRECT_ONLY: ClassVar[dict[str, int]] = {"single_core_din": 1, "full_load": 0, "kernel_split": 0, "k_segment": 0}
     """What the kernels that read NCDHW alone have, and its value elsewhere."""
 
@@ -268,6 +310,8 @@ class GradWeightTiling(_Tiling):
         "template": "templateId", "core_bind_order": "coreBindOrder", "stream_k_type": "streamKType",
         "core_stream_k": "coreStreamK", "bl1_bound": "bl1Bound", "split_kd": "splitKd", "block_dim": "usedCoreNum",
     }  # fmt: skip
+    DERIVED: ClassVar[frozenset[str]] = frozenset(("core_bind_order", "bl1_bound", "split_kd", "template"))
+    MAY_BE_ZERO: ClassVar[frozenset[str]] = frozenset(("iterate_order", "stream_k_type", "core_stream_k"))
 
     @property
     def tiling_key(self) -> int:

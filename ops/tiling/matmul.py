@@ -22,7 +22,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError, TilingError
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.tiling.capacity import ACCUMULATOR_BYTES, LOAD3D_MAX_K
-from ascend_sim.ops.tiling.fields import FRACTAL, ceil_div, ceil_to, floor_to
+from ascend_sim.ops.tiling.fields import FRACTAL, BlockTiling, ceil_div, ceil_to, floor_to
 
 DOUBLE = 2
 MOST_STEPS = 8  # L1 steps that are tried; more brings no fewer bytes and a later start (ours)
@@ -76,44 +76,23 @@ class MatMulProblem:
 
 
 @dataclass(frozen=True)
-class MatMulTiling:
+class MatMulTiling(BlockTiling):
     """Base block of one Mmad, K blocks that L1 holds of each operand, what one task covers.
 
     A task is `single_core_m` x `single_core_n` of C, cut into tiles of `base_m` x `base_n`; N is walked first. Tasks go to
-    the cores in turn, in strips of `strip` tasks of N: within a strip M is walked, so that cores that run together read few
-    different rows and columns. Buffers: 1 single, 2 ping-pong.
+    the cores in turn, in strips of `strip` tasks of N (ours, `stripN`): within a strip M is walked, so that cores that run
+    together read few different rows and columns.
     """
 
-    base_m: int
-    base_n: int
-    base_k: int
-    step_ka: int = 1
-    step_kb: int = 1
-    al0_buffers: int = DOUBLE
-    bl0_buffers: int = DOUBLE
-    cl0_buffers: int = 1
-    al1_buffers: int = DOUBLE
-    bl1_buffers: int = DOUBLE
-    single_core_m: int = 0
     single_core_n: int = 0
     strip: int = 1
-    block_dim: int = 1
     source: str = "stand-in"
 
-    VENDOR: ClassVar[dict[str, str]] = {
-        "base_m": "baseM", "base_n": "baseN", "base_k": "baseK", "step_ka": "stepKa", "step_kb": "stepKb",
-        "al0_buffers": "dbL0A", "bl0_buffers": "dbL0B", "cl0_buffers": "dbL0C", "al1_buffers": "al1Pbuffer",
-        "bl1_buffers": "bl1Pbuffer", "single_core_m": "singleCoreM", "single_core_n": "singleCoreN",
+    VENDOR: ClassVar[dict[str, str]] = BlockTiling.VENDOR | {
+        "al0_buffers": "dbL0A", "bl0_buffers": "dbL0B", "cl0_buffers": "dbL0C", "single_core_n": "singleCoreN",
         "strip": "stripN", "block_dim": "usedCoreNum",
     }  # fmt: skip
-
-    def to_vendor(self) -> dict[str, Any]:
-        """Every field under the vendor's name (`stripN` is ours), `source` under its own."""
-        return {vendor: getattr(self, ours) for ours, vendor in self.VENDOR.items()} | {"source": self.source}
-
-    def but(self, **changes: Any) -> MatMulTiling:
-        """A copy with some fields changed."""
-        return replace(self, **changes)
+    WHOSE: ClassVar[str] = "this gradient is a MatMul, "
 
     def l1_bytes(self, itemsize: int) -> tuple[int, int]:
         """Bytes of one L1 buffer of A and of B."""
@@ -178,7 +157,7 @@ def choose_matmul(problem: MatMulProblem, chip: ChipSpec, overrides: Mapping[str
 
     Fields that are left out follow from those given. Raises TilingError for what cannot run, with the formula and the limit.
     """
-    given = _given(overrides or {})
+    given = MatMulTiling.given(overrides or {})
     candidates = list(_candidates(problem, chip, given))
     if not candidates:
         raise TilingError(f"no base block of MatMul {problem.m} x {problem.n} x {problem.k} fits {chip.name}")
@@ -227,22 +206,6 @@ def _overflow(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> s
     return None
 
 
-def _given(overrides: Mapping[str, Any]) -> dict[str, int]:
-    """The user's fields under our names."""
-    allowed = {vendor: ours for ours, vendor in MatMulTiling.VENDOR.items()} | {"blockDim": "block_dim"}
-    unknown = [name for name in overrides if name not in allowed]
-    if unknown:
-        raise TilingError(
-            f"unknown tiling field {', '.join(unknown)}; this gradient is a MatMul, allowed: {', '.join(allowed)}"
-        )
-    for name, value in overrides.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise TilingError(f"{name} = {value!r}; allowed: a whole number, 1 or more")
-        if allowed[name] in ("base_m", "base_n", "base_k") and value % FRACTAL:
-            raise TilingError(f"{name} = {value} is not a multiple of {FRACTAL}, the side of a cube fractal")
-    return {allowed[name]: value for name, value in overrides.items()}
-
-
 def _candidates(problem: MatMulProblem, chip: ChipSpec, given: Mapping[str, int]) -> Iterator[MatMulTiling]:
     """Base blocks up to the published one (either way round), with all that follows from each."""
     base = architecture(chip)["base"]
@@ -280,7 +243,7 @@ def _complete(
     c_tile = base_m * base_n * ACCUMULATOR_BYTES
     l0c = given.get("cl0_buffers", DOUBLE if DOUBLE * c_tile <= buffers["L0C"] else 1)
     tiling = MatMulTiling(
-        base_m, base_n, base_k, al0_buffers=l0, bl0_buffers=l0, cl0_buffers=l0c,
+        base_m, base_k, base_n, al0_buffers=l0, bl0_buffers=l0, cl0_buffers=l0c,
         al1_buffers=given.get("al1_buffers", DOUBLE), bl1_buffers=given.get("bl1_buffers", DOUBLE),
     )  # fmt: skip
     step = 1

@@ -41,7 +41,7 @@ from ascend_sim.ops.tiling.capacity import (
     l0_base_k,
     n_slice,
 )
-from ascend_sim.ops.tiling.choose import choose_grad_input, choose_grad_weight, complete_grad_weight, given_fields
+from ascend_sim.ops.tiling.choose import choose_grad_input, choose_grad_weight, complete_grad_weight
 from ascend_sim.ops.tiling.fields import (
     FRACTAL,
     SPLIT_GRID,
@@ -79,7 +79,7 @@ def tilings_that_fit(
 
     Raises TilingError for a field that nobody can set, or values that no tiling can have.
     """
-    given = given_fields(TILINGS[kernel], fixed or {})
+    given = TILINGS[kernel].given(fixed or {})
     found = _grad_input(inp, given, chip) if kernel == "grad_input" else _grad_weight(inp, given, chip)
     seen = set()
     for tiling in found:

@@ -21,7 +21,7 @@ from ascend_sim.ops.tiling.capacity import (
     grad_weight_l1,
     n_slice,
 )
-from ascend_sim.ops.tiling.choose import DERIVED, choose_grad_input, choose_grad_weight
+from ascend_sim.ops.tiling.choose import choose_grad_input, choose_grad_weight
 from ascend_sim.ops.tiling.fields import GradInputTiling, GradWeightTiling, TilingInput, floor_sum
 from ascend_sim.ops.tiling.grad_input import sound_grad_input
 from ascend_sim.ops.tiling.grad_weight_sound import sound_grad_weight
@@ -188,7 +188,7 @@ def fields_of(kind: type[GradInputTiling] | type[GradWeightTiling]) -> st.Search
     names = [
         (vendor, next((v for prefix, v in values.items() if ours.startswith(prefix)), counts))
         for ours, vendor in kind.VENDOR.items()
-        if ours not in DERIVED
+        if ours not in kind.DERIVED
     ]
     return st.lists(st.sampled_from(names), max_size=4, unique_by=lambda n: n[0]).flatmap(
         lambda chosen: st.fixed_dictionaries(dict(chosen))
