@@ -66,7 +66,8 @@ def normalise(call: ConvBackwardCall | ConvTbcCall, *, batch_on_width: bool = Fa
 
     `batch_on_width` is the layout of TBC on dav-3510 in ops-nn e5c3fa93: T on H and B on W with a kernel of 1;
     otherwise B is the batch and T stands on W. AclnnError 561103 where shapes do not fit each other, 161001 for a null
-    tensor. An empty call of conv backward convolves nothing; the library accepts some whose sizes do not fit.
+    tensor. A call of conv backward that is empty, or wants the bias gradient alone, convolves nothing; the library accepts
+    some whose sizes do not fit. Their problem has gradOutput's batch, or none.
     """
     if isinstance(call, ConvTbcCall):
         return _normalise_tbc(call, batch_on_width)
@@ -78,26 +79,27 @@ def normalise(call: ConvBackwardCall | ConvTbcCall, *, batch_on_width: bool = Fa
     spatial_rank = weight.rank - 2
     stride, dilation = call.stride or (), call.dilation or ()
     pads = _paired_padding(call.padding or (), spatial_rank)
+    empty = any(tensor.is_empty for tensor in (x, y, weight))
+    convolves = not empty and any((call.output_mask or ())[:2])
     lengths = {x.rank - 2, y.rank - 2, spatial_rank, len(stride), len(dilation), len(pads)}
-    if len(lengths) != 1 or spatial_rank not in (1, 2, 3):
+    if not empty and (len(lengths) != 1 or spatial_rank not in (1, 2, 3)):
         raise _misfit(
             f"ranks {x.rank}, {y.rank}, {weight.rank} and attribute lengths {len(stride)}, {len(dilation)}, {len(pads)}"
         )
-    empty = any(tensor.is_empty for tensor in (x, y, weight))
-    if x.shape[0] != y.shape[0] and not empty:
+    if x.shape[0] != y.shape[0] and convolves:
         raise _misfit(f"gradOutput has batch {grad_output.shape[0]}, input {input.shape[0]}")
     if not empty and (y.shape[1] != weight.shape[0] or x.shape[1] != weight.shape[1] * call.groups):
         tensors = f"gradOutput {grad_output.shape}, input {input.shape}, weight {weight.shape}"
         raise _misfit(f"channels of {tensors}, groups {call.groups}")
-    columns = zip(x.shape[2:], y.shape[2:], weight.shape[2:], stride, dilation, pads, strict=True)
+    columns = zip(x.shape[2:], y.shape[2:], weight.shape[2:], stride, dilation, pads, strict=not empty)
     axes = [_Axis(xs, ys, ks, s, d, low, high) for xs, ys, ks, s, d, (low, high) in columns]
-    for axis in axes if not empty else ():
+    for axis in axes if convolves else ():
         _check_size(axis)
     names = ("D", "H", "W")[3 - spatial_rank :]
     if spatial_rank == 1 and not (call.transposed or call.groups == 1 or dilation[0] == _DILATION_WITH_L_ON_W):
         names = ("H",)
-    by_name = dict(zip(names, axes, strict=True))
-    batch = min(x.shape[0], y.shape[0])
+    by_name = dict(zip(names, axes, strict=not empty))
+    batch = 0 if empty else grad_output.shape[0]
     return _assemble(batch, x.shape[1], y.shape[1], by_name, call.groups, call.transposed, weight.rank)
 
 

@@ -11,6 +11,7 @@ from ascend_sim.ops.checks.rules import Failure, fail, show
 from ascend_sim.ops.status import Status
 
 __all__ = [
+    "at_least",
     "each_at_least",
     "first_failure",
     "in_range",
@@ -65,6 +66,11 @@ def same_shape(name: str, tensor: TensorArg | None, shape: tuple[int, ...], reas
     return fail(f"{name} has shape {show(tensor.shape)}: it must be {show(shape)}, {reason}")
 
 
+def at_least(name: str, value: int, limit: int) -> Failure | None:
+    """161002 when a value is below its limit."""
+    return None if value >= limit else fail(f"{name} = {show(value)}: it must be at least {limit}")
+
+
 def each_at_least(name: str, values: tuple[int, ...], limit: int) -> Failure | None:
     """161002 when a value of a list is below its limit."""
     if min(values, default=limit) >= limit:
@@ -82,6 +88,8 @@ def in_range(
         values = values_of(limit)
         outside = [value for value in values if not limit.min <= value <= limit.max]
         if outside:
-            what = f"{limit.argument} holds {show(outside[0])} (in {show(values)})"
+            what = f"{limit.argument} = {show(values[0])}"
+            if len(values) > 1:
+                what = f"{limit.argument} holds {show(outside[0])} (in {show(values)})"
             return fail(f"{what}: allowed is [{limit.min}, {limit.max}]; {limit.source}")
     return None

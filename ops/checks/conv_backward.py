@@ -10,6 +10,7 @@ from __future__ import annotations
 from ascend_sim.ops.arguments import EIGHT_BIT, ConvBackwardCall
 from ascend_sim.ops.checks import conv_backward_eight_bit, conv_backward_tail
 from ascend_sim.ops.checks.common import (
+    at_least,
     each_at_least,
     first_failure,
     in_range,
@@ -217,7 +218,7 @@ def output_padding_values(c: ConvFacts) -> Failure | None:
 
 @rule("groups.positive", "000, groups: greater than 0; library, parameter check")
 def groups_positive(c: ConvFacts) -> Failure | None:
-    return each_at_least("groups", (c.call.groups,), 1)
+    return at_least("groups", c.call.groups, 1)
 
 
 @rule("cube_math_type", "000, cubeMathType (ruling 2); library, cube util")

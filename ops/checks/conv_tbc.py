@@ -10,7 +10,7 @@ from __future__ import annotations
 from ascend_sim.numerics.cube_math import promote
 from ascend_sim.ops.arguments import EIGHT_BIT, ConvTbcCall, TensorArg
 from ascend_sim.ops.checks.common import (
-    each_at_least,
+    at_least,
     first_failure,
     in_range,
     no_negative_dimension,
@@ -178,7 +178,7 @@ def ranges(c: TbcFacts) -> Failure | None:
 
 @rule("pad.positive", "library, shape check", only="library")
 def pad_positive(c: TbcFacts) -> Failure | None:
-    return each_at_least("pad", (c.call.pad,), 0)
+    return at_least("pad", c.call.pad, 0)
 
 
 @rule("channels", "001 and 002, errors: input dim 3 = weight dim 2, bias = weight dim 3; library, shape check")

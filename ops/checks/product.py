@@ -84,7 +84,7 @@ class Range(_Entry):
 
 
 class KernelLimit(_Entry):
-    """What one operator of the library's kernels takes: an interval for fields of the problem.
+    """What one operator of the library's kernels takes: an interval for fields of the problem, or products ("h_in * w_in").
 
     `at_most` names a field that is the upper end in place of `max`. `dilation_*` of an axis whose kernel is 1 counts as 1
     (ops-nn: stated).

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import TilingError
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.kernels.cube_common import CubeCall, WeightLayout
 from ascend_sim.ops.kernels.dilation import Spread, dilation_task
@@ -132,8 +133,10 @@ class BlockedPlan(Gradients):
         return target
 
     def to_fractal_z(self, source: str) -> str:
-        """TransData of the weights to FRACTAL_Z."""
+        """TransData of the weights to FRACTAL_Z, which has whole groups alone (TilingError)."""
         p = self.p
+        if p.c_out % p.groups:
+            raise TilingError(f"{self.fractal_z} of weights: {p.c_out} output channels in {p.groups} groups")
         size = WeightLayout.of(self.inp, self.itemsize).total_bytes(self.inp.real_groups)
         target = self.result.tensor(f"weight.{self.fractal_z}", self.storage, self.fractal_z, size)
         self.result.add(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from ascend_sim.errors import TilingError
@@ -81,7 +82,7 @@ def check_limits(call: AcceptedCall, op_type: str) -> None:
         most: int = getattr(p, limit.at_most) if limit.at_most else limit.max
         for name in limit.fields:
             unused = name.startswith("dilation") and getattr(p, name.replace("dilation", "k")) == 1
-            value = 1 if unused else getattr(p, name)
+            value = 1 if unused else math.prod(getattr(p, factor) for factor in name.split(" * "))
             if not limit.min <= value <= most:
                 allowed = f"[{limit.min}, {limit.at_most or limit.max}]"
                 raise TilingError(f"{op_type} takes {name} in {allowed}, not {value} ({limit.source})")

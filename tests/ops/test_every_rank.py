@@ -189,6 +189,17 @@ def test_library_adds_ones_for_the_bias_of_an_empty_tbc_call() -> None:
         conv_tbc_backward(*tensors, np.ones(4, np.float32), 0, conformance="documented")
 
 
+@pytest.mark.parametrize("chip", ["ascend910b3", "ascend910_95"])
+def test_library_sums_a_bias_gradient_whose_batch_is_not_that_of_input(chip: str) -> None:
+    rng = np.random.default_rng(0)
+    tensors = [rng.standard_normal(shape).astype(np.float32) for shape in ((3, 8, 4, 5), (2, 4, 6, 6), (8, 4, 3, 3))]
+    result = convolution_backward(
+        *tensors, None, (1, 1), (0, 0), (1, 1), False, (0, 0), 1, (False, False, True), chip=chip, conformance="library"
+    )
+    assert result.report.passed and result.grad_bias is not None
+    np.testing.assert_allclose(result.grad_bias, tensors[0].sum((0, 2, 3), np.float64), rtol=1e-5, atol=1e-5)
+
+
 def test_no_output_wanted_runs_no_cube_kernel() -> None:
     ones = np.ones
     result = convolution_backward(

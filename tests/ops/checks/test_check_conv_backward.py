@@ -168,6 +168,10 @@ def test_a_message_names_argument_value_limit_and_source():
     assert message.startswith("stride = [1, 0]: every value must be at least 1") and "000, stride" in message
     message = check(replace(TWO_D, padding=(256, 0)), "910B", "documented").failure.message
     assert "padding holds 256 (in [256, 0])" in message and "[0, 255]" in message and "000, padding" in message
+    message = check(replace(TWO_D, groups=0), "910B", "documented").failure.message
+    assert message.startswith("groups = 0: it must be at least 1 (rule groups.positive: 000")
+    message = check(replace(TWO_D, groups=65536), "910B", "documented").failure.message
+    assert message.startswith("groups = 65536: allowed is [1, 65535]; 000, groups")
 
 
 def test_warnings_stand_beside_status_0():
