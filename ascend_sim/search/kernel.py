@@ -16,7 +16,8 @@ from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.convolution_backward import make_plan
 from ascend_sim.ops.plans import cube_call
 from ascend_sim.ops.tiling.capacity import grad_input_l1, grad_weight_l1
-from ascend_sim.ops.tiling.fields import GradInputTiling, TilingInput
+from ascend_sim.ops.tiling.fields import GradInputTiling, GradWeightTiling, TilingInput
+from ascend_sim.ops.tiling.grad_weight_strips import stacked
 from ascend_sim.ops.tiling.kernel_split import split_input
 from ascend_sim.ops.tiling.space import TILINGS, settable, tilings_that_fit
 from ascend_sim.report.report import timed_kernel
@@ -114,4 +115,5 @@ class CubeKernel:
         if self.name == "grad_input":
             assert isinstance(tiling, GradInputTiling)
             return grad_input_l1(tiling, split_input(inp, tiling.kernel_split))
-        return grad_weight_l1(tiling, inp, clipped=True)  # type: ignore[arg-type]
+        assert isinstance(tiling, GradWeightTiling)
+        return grad_weight_l1(tiling, stacked(inp, tiling.split_wo), clipped=True)

@@ -15,14 +15,16 @@ all-core barrier the vector cores add the slots in order.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import Allocation, gm_operand
-from ascend_sim.ops.kernels.cube_common import BLOCK_BYTES, CubeCall, CubePipeline, HeldOperand, WeightLayout
-from ascend_sim.ops.kernels.direct import Channels, DirectWeights, load_run
+from ascend_sim.ops.kernels.cube_common import CubeCall, CubePipeline, HeldOperand, WeightLayout
+from ascend_sim.ops.kernels.direct import DirectWeights
+from ascend_sim.ops.kernels.grad_weight_loads import MapLoads, boxes
 from ascend_sim.ops.kernels.grad_weight_streamk import (
     ALL_CUBES,
     CUBE_TO_VECTOR,
@@ -42,6 +44,7 @@ from ascend_sim.ops.tiling.fields import (
     ceil_div,
     ceil_to,
 )
+from ascend_sim.ops.tiling.grad_weight_strips import Strip, input_rows, sections
 from ascend_sim.ops.tiling.tasks import GradWeightTask, adds_once_per_task, grad_weight_tasks
 from ascend_sim.runtime import Task
 
@@ -85,6 +88,19 @@ def grad_weight_task(
     return Task(name, op_type, kind, tiling.block_dim, tensors, build, all_cores=stream_k, info=info)
 
 
+@dataclass
+class _Tile:
+    """A tile under way: dW rows m .. x columns of a kernel plane, and whether its sum has begun."""
+
+    task: GradWeightTask
+    m: int
+    m_count: int
+    column: int
+    n_count: int
+    accumulator: int
+    started: bool = False
+
+
 class _CubeBuilder:
     """Writes the cube program of one block."""
 
@@ -94,6 +110,8 @@ class _CubeBuilder:
         self.p = inp.problem
         self.c0, self.itemsize = inp.c0, inp.itemsize
         self.layout = WeightLayout.of(inp, 4)
+        self.gradient = MapLoads(inp, "out", GRAD_OUTPUT)
+        self.features = MapLoads(inp, "in", INPUT)
         self.atomic = tiling.template != SPLIT_STREAM_K
         a1 = tiling.step_ka * tiling.base_k * tiling.step_m * tiling.base_m * self.itemsize
         self.a1 = HeldOperand(k, "A1", tiling.al1_buffers, a1)
@@ -149,73 +167,50 @@ class _CubeBuilder:
     def tile(self, task: GradWeightTask, images: range, m: int, m_count: int, n: int, n_count: int) -> None:
         """dW rows m .. (of the real group) x columns n .., summed over `images` and the task's rows, then written."""
         self.k.next_tile(counted=not task.slot)  # parts of a StreamK task share its tiles
-        p, tiling = self.p, self.tiling
+        p = self.p
         plane, column = divmod(n, self.inp.cin1 * self.inp.taps * self.c0)
         if task.plane is not None:
             plane = task.plane
-        accumulator = self.pipeline.tiles.acquire()
-        started = False
-        first, last = task.row_start * p.w_out, (task.row_start + task.rows) * p.w_out
+        tile = _Tile(task, m, m_count, column, n_count, self.pipeline.tiles.acquire())
         for image in images:
-            batch, depth_out = divmod(image, p.d_out)
-            depth = depth_out * p.stride_d - p.pad_front + plane * p.dilation_d
-            if not 0 <= depth < p.d_in:
-                continue
-            for pixel in range(first, last, tiling.base_k):
-                count = min(tiling.base_k, last - pixel)
-                span_a, span_b = tiling.step_ka * tiling.base_k, tiling.step_kb * tiling.base_k
-                start_a, start_b = (
-                    first + (pixel - first) // span_a * span_a,
-                    first + (pixel - first) // span_b * span_b,
-                )
-                rows_b = self.input_rows(start_b, min(start_b + span_b, last))
-                rows = self.input_rows(pixel, pixel + count)
-                if rows_b[1] <= 0 or rows[1] <= 0:
-                    continue  # these pixels see padding only
-                self.load_a1(task, image, m, start_a, min(start_a + span_a, last))
-                self.load_b1(task, batch, depth, column, n_count, start_b, *rows_b)
-                span = (start_a, min(start_a + span_a, last))
-                self.step(task, m, m_count, column, n_count, pixel, count, span, start_b, rows_b, accumulator, started)
-                started = True
-        if not started:
-            self.pipeline.zero(self.k, accumulator, m_count, n_count, self.c0, self.call)
+            depth = image % p.d_out * p.stride_d - p.pad_front + plane * p.dilation_d
+            if 0 <= depth < p.d_in:
+                for strip, row, rows in sections(p, self.tiling.split_wo, task.row_start, task.rows):
+                    self.pixels(tile, strip, image, depth, row * strip.problem.w_out, rows * strip.problem.w_out)
+        if not tile.started:
+            self.pipeline.zero(self.k, tile.accumulator, m_count, n_count, self.c0, self.call)
         self.write(task, plane, m, m_count, column, n_count)
 
-    def input_rows(self, first_pixel: int, end_pixel: int) -> tuple[int, int, int]:
-        """Input rows that gradOutput pixels first .. end - 1 see: first row, rows, and padding rows above them."""
-        p = self.p
-        top = first_pixel // p.w_out * p.stride_h - p.pad_up
-        bottom = (end_pixel - 1) // p.w_out * p.stride_h - p.pad_up + (p.k_h - 1) * p.dilation_h
-        start = max(top, 0)
-        return start, min(bottom, p.h_in - 1) - start + 1, start - top
+    def pixels(self, tile: _Tile, strip: Strip, image: int, depth: int, first: int, pixels: int) -> None:
+        """Products of the gradOutput pixels first .. of a strip, and what they see of input plane `depth`."""
+        tiling, last = self.tiling, first + pixels
+        span_a, span_b = tiling.step_ka * tiling.base_k, tiling.step_kb * tiling.base_k
+        for pixel in range(first, last, tiling.base_k):
+            count = min(tiling.base_k, last - pixel)
+            start_a = first + (pixel - first) // span_a * span_a
+            start_b = first + (pixel - first) // span_b * span_b
+            held = input_rows(strip.problem, start_b, min(start_b + span_b, last))
+            rows = input_rows(strip.problem, pixel, pixel + count)
+            if held[1] <= 0 or rows[1] <= 0 or not strip.problem.w_in:
+                continue  # these pixels see padding only
+            span = (start_a, min(start_a + span_a, last))
+            self.load_a1(tile, strip, image, *span)
+            self.load_b1(tile, strip, image // self.p.d_out, depth, start_b, held)
+            self.step(tile, strip, pixel, count, span, start_b, held)
 
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
 
-    def load_a1(self, task: GradWeightTask, image: int, m: int, start: int, end: int) -> None:
+    def load_a1(self, tile: _Tile, strip: Strip, image: int, start: int, end: int) -> None:
         """gradOutput pixels start .. end - 1 of the channel blocks of stepM*baseM rows: [c1][pixels][C0] in L1."""
-        p = self.p
-        rows = self.tiling.step_m * self.tiling.base_m
-        base = task.m_start + (m - task.m_start) // rows * rows
-        address = self.a1.begin((image, task.group, base, start, end))
+        task, rows = tile.task, self.tiling.step_m * self.tiling.base_m
+        base = task.m_start + (tile.m - task.m_start) // rows * rows
+        address = self.a1.begin((image, task.group, base, strip.column, start, end))
         if address is None:
             return
-        if self.inp.direct:
-            load_run(
-                self.k, address, GRAD_OUTPUT, Channels.of(self.inp, "out", self.itemsize),
-                (image // p.d_out, task.group * self.inp.cout_g + base, image % p.d_out),
-                min(rows, self.channels(task) - base), (start, end - start), "A",
-            )  # fmt: skip
-            self.a1.loaded()
-            return
-        blocks = ceil_div(min(rows, self.channels(task) - base), self.c0)
-        total_blocks = ceil_div(p.c_out, self.c0)
-        block = (task.group * self.inp.cout_g + base) // self.c0
-        plane_bytes = p.h_out * p.w_out * BLOCK_BYTES
-        source = (image * total_blocks + block) * plane_bytes + start * BLOCK_BYTES
-        size = (end - start) * BLOCK_BYTES
-        self.k.data_copy(
-            "GM", "L1", address, gm_operand(GRAD_OUTPUT, source), size, blocks, plane_bytes, size, operand="A"
-        )
+        channels = min(rows, self.channels(task) - base)
+        place = (*divmod(image, self.p.d_out), task.group * self.inp.cout_g + base)
+        for box, offset in boxes(strip, start, end):
+            self.gradient.load(self.k, address + offset, place, channels, box, end - start)
         self.a1.loaded()
 
     def input_blocks(self, task: GradWeightTask) -> int:
@@ -227,57 +222,40 @@ class _CubeBuilder:
         return self.call.group_channels(task.group, self.p.c_out, self.inp.cout_g)
 
     def load_b1(
-        self,
-        task: GradWeightTask,
-        batch: int,
-        depth: int,
-        column: int,
-        n_count: int,
-        start: int,
-        row: int,
-        rows: int,
-        _: int,
+        self, tile: _Tile, strip: Strip, batch: int, depth: int, start: int, held: tuple[int, int, int]
     ) -> None:
-        """Input rows of the channel blocks that columns column .. need: [c1][rows][W][C0] in L1."""
-        p = self.p
-        per_block = self.inp.taps * self.c0
-        first, last = column // per_block, (column + n_count - 1) // per_block
-        address = self.b1.begin((batch, depth, task.group, first, last, start, row, rows))
+        """Input rows of the channel blocks that the tile's columns need: [c1][rows][W][C0] in L1.
+
+        Rows of a strip stay while its pixels need them; whole rows are loaded again for each run of pixels, as in the vendor's.
+        """
+        task, per_block = tile.task, self.inp.taps * self.c0
+        first, last = tile.column // per_block, (tile.column + tile.n_count - 1) // per_block
+        run = (strip.column, held[2]) if self.tiling.split_wo else (0, start)
+        address = self.b1.begin((batch, depth, task.group, first, last, *run, *held[:2]))
         if address is None:
             return
-        if self.inp.direct:
-            channel = first * self.c0
-            present = self.call.group_channels(task.group, p.c_in, self.inp.cin_g)
-            load_run(
-                self.k, address, INPUT, Channels.of(self.inp, "in", self.itemsize),
-                (batch, task.group * self.inp.cin_g + channel, depth),
-                min((last - first + 1) * self.c0, present - channel), (row * p.w_in, rows * p.w_in), "B",
-            )  # fmt: skip
-            self.b1.loaded()
-            return
-        total_blocks = ceil_div(p.c_in, self.c0)
-        block = task.group * self.inp.cin_g // self.c0 + first
-        blocks = last - first + 1
-        plane_bytes = p.h_in * p.w_in * BLOCK_BYTES
-        source = ((batch * p.d_in + depth) * total_blocks + block) * plane_bytes + row * p.w_in * BLOCK_BYTES
-        size = rows * p.w_in * BLOCK_BYTES
-        self.k.data_copy("GM", "L1", address, gm_operand(INPUT, source), size, blocks, plane_bytes, size, operand="B")
+        present = self.call.group_channels(task.group, self.p.c_in, self.inp.cin_g)
+        channels = min((last - first + 1) * self.c0, present - first * self.c0)
+        place = (batch, depth, task.group * self.inp.cin_g + first * self.c0)
+        row, rows, _ = held
+        columns = strip.problem.w_in
+        self.features.load(self.k, address, place, channels, (row, rows, strip.first, columns), rows * columns)
         self.b1.loaded()
 
     # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
 
     def step(
-        self, task: GradWeightTask, m: int, m_count: int, column: int, n_count: int, pixel: int, count: int,
-        span: tuple[int, int], start_b: int, rows_b: tuple[int, int, int], accumulator: int, accumulate: bool,
+        self, tile: _Tile, strip: Strip, pixel: int, count: int, span: tuple[int, int], start_b: int,
+        held: tuple[int, int, int],
     ) -> None:  # fmt: skip
         """One base block: fill half of L0A and L0B, multiply."""
-        p, k = self.p, self.k
+        p, k, task = strip.problem, self.k, tile.task
         half = self.pipeline.operands.acquire()
         left, right = self.pipeline.left[half], self.pipeline.right[half]
         pixels = span[1] - span[0]
         rows_held = self.tiling.step_m * self.tiling.base_m
-        channel = (m - task.m_start) % rows_held
-        channels = min(m_count, self.channels(task) - m)
+        channel = (tile.m - task.m_start) % rows_held
+        channels = min(tile.m_count, self.channels(task) - tile.m)
         k.load_data_3d(
             (
                 "L0A", self.itemsize, 1, pixels, 1, 1, 1, 1, 1, 1, 0, 0, 1, pixels,
@@ -290,15 +268,19 @@ class _CubeBuilder:
         per_block = self.inp.taps * self.c0
         k.load_data_3d(
             (
-                "L0B", self.itemsize, rows_b[1], p.w_in, p.k_h, p.k_w, p.stride_h, p.stride_w, p.dilation_h, p.dilation_w,
-                rows_b[2], p.pad_left, height, p.w_out,
-                (first_row - first_held) * p.w_out + pixel % p.w_out, count, column % per_block, n_count,
+                "L0B", self.itemsize, held[1], p.w_in, p.k_h, p.k_w, p.stride_h, p.stride_w, p.dilation_h, p.dilation_w,
+                held[2], p.pad_left, height, p.w_out,
+                (first_row - first_held) * p.w_out + pixel % p.w_out, count, tile.column % per_block, tile.n_count,
             ),
             right, self.b1.address,
         )  # fmt: skip
         self.pipeline.operands.publish()
         self.pipeline.operands.take()
-        k.mmad(accumulator, left, right, channels, count, n_count, self.call.dtype, accumulate, self.call.hf32_bits)
+        k.mmad(
+            tile.accumulator, left, right, channels, count, tile.n_count, self.call.dtype, tile.started,
+            self.call.hf32_bits,
+        )  # fmt: skip
+        tile.started = True
         self.pipeline.operands.release()
 
     # -- L0C -> GM -----------------------------------------------------------------------------------------------------

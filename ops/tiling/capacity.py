@@ -18,6 +18,7 @@ from ascend_sim.ops.tiling.fields import (
     ceil_to,
     floor_to,
 )
+from ascend_sim.ops.tiling.grad_weight_strips import stacked
 from ascend_sim.ops.tiling.kernel_split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_input, split_parts
 from ascend_sim.ops.tiling.window import dilated_height, pad_after, pad_before
 
@@ -238,21 +239,33 @@ def b1_slices(inp: TilingInput, columns: int) -> int:
     return slices + 1 if 2 * blocks % inp.taps else slices
 
 
-def b1_rows(inp: TilingInput, pixels: int) -> int:
-    """Input rows behind a run of `pixels` gradOutput pixels; counts rows above and below the image too."""
-    problem = inp.problem
-    if pixels % problem.w_out == 0 or problem.w_out % pixels == 0:
-        rows = ceil_div(pixels, problem.w_out)
+def b1_rows(inp: TilingInput, pixels: int, width: int = 0) -> int:
+    """Input rows behind a run of `pixels` gradOutput pixels; counts rows above and below the image too.
+
+    `width` is that of gradOutput rows, if it is not the problem's.
+    """
+    problem, width = inp.problem, width or inp.problem.w_out
+    if pixels % width == 0 or width % pixels == 0:
+        rows = ceil_div(pixels, width)
     else:
-        rows = pixels // problem.w_out + 2 if pixels > problem.w_out else 2
+        rows = pixels // width + 2 if pixels > width else 2
     return (rows - 1) * problem.stride_h + (problem.k_h - 1) * problem.dilation_h + 1
 
 
 def bl1_bound(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = False) -> int:
     """Elements of one L1 buffer of B; `clipped` counts no more rows than the image has (the vendor's bound does)."""
-    rows = b1_rows(inp, max(tiling.base_k * tiling.step_kb, 1))
-    rows = min(rows, inp.problem.h_in) if clipped else rows
-    return rows * inp.problem.w_in * b1_slices(inp, tiling.step_n * tiling.base_n) * inp.c0
+    held = b1_pixels(inp, tiling.base_k * tiling.step_kb, clipped=clipped)
+    return held * b1_slices(inp, tiling.step_n * tiling.base_n) * inp.c0
+
+
+def b1_pixels(inp: TilingInput, pixels: int, *, clipped: bool = False) -> int:
+    """Input pixels, in whole rows, that L1 holds for a run of gradOutput pixels; narrower last strips may need more."""
+    p, found = inp.problem, []
+    for width in {p.w_out, inp.last_width or p.w_out}:
+        rows = b1_rows(inp, max(pixels, 1), width)
+        columns = p.w_in if width == p.w_out else (width - 1) * p.stride_w + (p.k_w - 1) * p.dilation_w + 1
+        found.append((min(rows, p.h_in) if clipped else rows) * min(columns, p.w_in))
+    return max(found)
 
 
 def grad_weight_l1(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = False) -> tuple[int, int]:
@@ -268,7 +281,10 @@ def grad_weight_fits_l1(tiling: GradWeightTiling, inp: TilingInput, *, clipped: 
 
 def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
     """Raise TilingError at the first thing that the grad_weight kernel could not do with this tiling."""
+    check_strips(tiling.split_wo, inp)
+    inp = stacked(inp, tiling.split_wo)
     problem = inp.problem
+    row = "splitWo" if tiling.split_wo else "W_out"
     _check_block(tiling, inp)
     _check_steps(tiling)
     if tiling.single_core_m < 1 or tiling.single_core_m % inp.unit:
@@ -281,7 +297,7 @@ def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
     pixels = problem.h_out * problem.w_out
     if tiling.single_core_k < 1 or (tiling.single_core_k < pixels and tiling.single_core_k % problem.w_out):
         raise TilingError(
-            f"singleCoreK = {tiling.single_core_k} is not a multiple of W_out = {problem.w_out}: tasks are whole rows"
+            f"singleCoreK = {tiling.single_core_k} is not a multiple of {row} = {problem.w_out}: tasks are whole rows"
         )
     if not 1 <= tiling.single_core_batch <= inp.images:
         raise TilingError(f"singleCoreBatch = {tiling.single_core_batch}; allowed 1 to N*D_out = {inp.images}")
@@ -298,11 +314,19 @@ def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
         inp,
         f"A1 stepKa*baseK {tiling.step_ka * tiling.base_k} * stepM*baseM {tiling.step_m * tiling.base_m} * "
         f"{inp.itemsize} * al1Pbuffer {tiling.al1_buffers}",
-        f"B1 {min(b1_rows(inp, tiling.step_kb * tiling.base_k), problem.h_in)} rows * Wi {problem.w_in} * "
+        f"B1 {b1_pixels(inp, tiling.step_kb * tiling.base_k, clipped=True)} pixels (rows of Wi {problem.w_in}) * "
         f"{b1_slices(inp, tiling.step_n * tiling.base_n)} slices * C0 {inp.c0} * {inp.itemsize} "
         f"* bl1Pbuffer {tiling.bl1_buffers}",
     )
     check_grad_weight_problem(inp)
+
+
+def check_strips(width: int, inp: TilingInput) -> None:
+    """Raise TilingError where gradOutput has no strips of so many columns (splitWo)."""
+    if width > inp.problem.w_out:
+        raise TilingError(
+            f"splitWo = {width}; allowed 0 (whole rows) to W_out = {inp.problem.w_out} gradOutput columns"
+        )
 
 
 def check_grad_weight_problem(inp: TilingInput) -> None:

@@ -21,7 +21,9 @@ from ascend_sim.ops.tiling.capacity import (
     bl1_bound,
     check_grad_input,
     check_grad_weight,
+    check_grad_weight_problem,
     check_split,
+    check_strips,
     fits_l0,
     grad_input_fits_l1,
     grad_weight_fits_l1,
@@ -54,12 +56,14 @@ from ascend_sim.ops.tiling.grad_weight import covers_grad_weight, task_count, ve
 from ascend_sim.ops.tiling.grad_weight_3510 import covers_grad_weight_3510, vendor_grad_weight_3510
 from ascend_sim.ops.tiling.grad_weight_sound import sound_grad_weight
 from ascend_sim.ops.tiling.grad_weight_streamk import stream_k
+from ascend_sim.ops.tiling.grad_weight_strips import stacked
 from ascend_sim.ops.tiling.kernel_split import split_input
 from ascend_sim.ops.tiling.tuned import tuned_tiling
 
 T = TypeVar("T", GradInputTiling, GradWeightTiling)
 
 BLOCK = ("base_m", "base_k", "base_n")
+UNLIMITED = 2**62  # bytes
 GRAD_WEIGHT_PROCEDURES = {
     "basic_block": (covers_grad_weight, vendor_grad_weight),
     "stream_k": (covers_grad_weight_3510, vendor_grad_weight_3510),
@@ -144,22 +148,24 @@ def choose_grad_weight(
     """Tiling of grad_weight; arguments as for `choose_grad_input`. Without flags between cores there is no StreamK."""
     if inp.deterministic and not overrides and (tuned := tuned_tiling("grad_weight", inp, dtype, chip)):
         return choose_grad_weight(inp, tuned, chip=chip).but(source="vendor table")
+    given = GradWeightTiling.given(overrides or {})
+    check_strips(given.get("split_wo", 0), inp)
     together = chip is None or chip.sync.cross_flag_ids > 0
-    tiling = _automatic_grad_weight(inp, _procedure(chip, "grad_weight"), chip)
+    tiling = _with_strips(inp, _procedure(chip, "grad_weight"), chip, given.get("split_wo"))
+    whole, inp = inp, stacked(inp, tiling.split_wo)
     if not together:
         tiling = _alone(tiling, inp)
     if stand_in:
         tiling = tiling.but(source="stand-in")
     if not overrides:
         return tiling
-    given = GradWeightTiling.given(overrides)
     tiling = _refit_block(tiling.but(**given), inp, given)
     if not grad_weight_fits_l1(tiling, inp, clipped=True) or any(name in given for name in BLOCK):
         fits = (t for t in _grad_weight_steps(tiling, inp, given) if grad_weight_fits_l1(t, inp, clipped=True))
         tiling = next(fits, tiling)
     if tiling.template != SPLIT_GRID:
         tiling = with_core_shape(tiling, inp).but(**given)
-    return complete_grad_weight(tiling, inp, given, chip)
+    return complete_grad_weight(tiling, whole, given, chip)
 
 
 def complete_grad_weight(
@@ -170,6 +176,7 @@ def complete_grad_weight(
     Raises TilingError for what cannot run.
     """
     check_grad_weight(tiling, inp)  # before anything divides by a task's extent
+    inp = stacked(inp, tiling.split_wo)
     tasks = task_count(tiling, inp)
     together = chip is None or chip.sync.cross_flag_ids > 0
     shared = (
@@ -234,6 +241,57 @@ def _alone(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
     """The same tiling with every task on one core."""
     cores = min(task_count(tiling, inp), inp.cores)
     return tiling.but(stream_k_type=STREAM_NONE, core_stream_k=0, block_dim=cores)
+
+
+def _with_strips(inp: TilingInput, procedure: str | None, chip: ChipSpec | None, width: int | None) -> GradWeightTiling:
+    """A tiling with strips of `width` gradOutput columns (0: whole rows); None: with strips only where whole rows do not fit.
+
+    Then the fewest strips that let a base block have the size that it would have without a limit of L1, and two buffers of each
+    operand; where no strips do, the fewest that fit at all.
+    """
+    if width is not None:
+        cut = stacked(inp, width)
+        found = _automatic_grad_weight(cut, procedure, chip)
+        return found if cut is inp else found.but(split_wo=width, source="stand-in")
+    try:
+        return _automatic_grad_weight(inp, procedure, chip)
+    except TilingError as error:
+        check_grad_weight_problem(inp)
+        refused = error
+
+    def attempt(count: int, comfortable: bool) -> GradWeightTiling | None:
+        width = ceil_to(ceil_div(inp.problem.w_out, count), FRACTAL)
+        cut = stacked(inp, width)
+        try:
+            tiling = _automatic_grad_weight(cut, procedure, chip)
+            if comfortable:
+                free = replace(cut, buffers={**cut.buffers, "L1": UNLIMITED})
+                wanted = _automatic_grad_weight(free, procedure, chip)
+                if not _comparable(tiling, wanted):
+                    return None
+        except TilingError:
+            return None
+        return tiling.but(split_wo=width, source="stand-in")
+
+    most = ceil_div(inp.problem.w_out, FRACTAL)
+    for comfortable in (True, False):
+        if most > 1 and (tiling := attempt(most, comfortable)):
+            low, high, best = 1, most, tiling  # whole rows do not fit, the narrowest strips do
+            while high - low > 1:
+                middle = (low + high) // 2
+                if tiling := attempt(middle, comfortable):
+                    high, best = middle, tiling
+                else:
+                    low = middle
+            return best
+    raise refused
+
+
+def _comparable(tiling: GradWeightTiling, wanted: GradWeightTiling) -> bool:
+    """Whether a tiling has the base block that is wanted, and as many L1 buffers or ping-pong."""
+    buffers = (tiling.al1_buffers, tiling.bl1_buffers)
+    block = all(getattr(tiling, name) == getattr(wanted, name) for name in BLOCK)
+    return block and buffers in ((2, 2), (wanted.al1_buffers, wanted.bl1_buffers))
 
 
 def _automatic_grad_weight(inp: TilingInput, procedure: str | None, chip: ChipSpec | None) -> GradWeightTiling:

@@ -59,7 +59,8 @@ class TilingInput:
     `coupled` says that cube and vector unit share a core: another kernel, whose tilings have more freedom.
     Groups are merged so that channels of a real group fill whole blocks (ops-nn group merge: stated). `direct` is for kernels
     that read and write NCDHW; where a group may begin at any channel they need not be merged (`merged` False: ours).
-    `channels_last` says that these read and write NDHWC, and weights DHWCN (TBC).
+    `channels_last` says that these read and write NDHWC, and weights DHWCN (TBC). `last_width` is the width of the last rows of
+    a problem that is made of strips, where they are narrower (`grad_weight_strips`), else 0.
     """
 
     problem: ConvProblem
@@ -72,6 +73,7 @@ class TilingInput:
     merged: bool = True
     coupled: bool = False
     channels_last: bool = False
+    last_width: int = 0
 
     @cached_property
     def c0(self) -> int:
@@ -292,7 +294,9 @@ class GradWeightTiling(_Tiling):
     A task is `single_core_m` x `single_core_n` elements of dW, `single_core_k` pixels (whole rows) of
     `single_core_batch` images. Templates 1 to 3 take one image per task and add its sum to dW. Template 4 reduces all
     images; `core_stream_k` cores share a tail task, by images (`stream_k_type` 1) or rows (2). Template 0 (ours) keeps
-    a tile in L0C over all images of a task and adds it once. `bl1_bound` is elements of one L1 buffer of B.
+    a tile in L0C over all images of a task and adds it once. `bl1_bound` is elements of one L1 buffer of B. With `split_wo`
+    K is taken in strips of that many gradOutput columns, whose rows, those of one strip below those of the other, are what
+    `single_core_k` and StreamK count; 0 for whole rows.
     """
 
     single_core_n: int = 0
@@ -304,14 +308,23 @@ class GradWeightTiling(_Tiling):
     core_stream_k: int = 0
     bl1_bound: int = 0
     split_kd: bool = False
+    split_wo: int = 0
 
     VENDOR: ClassVar[dict[str, str]] = _Tiling.VENDOR | {
         "single_core_n": "singleCoreN", "single_core_k": "singleCoreK", "single_core_batch": "singleCoreBatch",
         "template": "templateId", "core_bind_order": "coreBindOrder", "stream_k_type": "streamKType",
-        "core_stream_k": "coreStreamK", "bl1_bound": "bl1Bound", "split_kd": "splitKd", "block_dim": "usedCoreNum",
+        "core_stream_k": "coreStreamK", "bl1_bound": "bl1Bound", "split_kd": "splitKd", "split_wo": "splitWo",
+        "block_dim": "usedCoreNum",
     }  # fmt: skip
     DERIVED: ClassVar[frozenset[str]] = frozenset(("core_bind_order", "bl1_bound", "split_kd", "template"))
-    MAY_BE_ZERO: ClassVar[frozenset[str]] = frozenset(("iterate_order", "stream_k_type", "core_stream_k"))
+    MAY_BE_ZERO: ClassVar[frozenset[str]] = frozenset(("iterate_order", "stream_k_type", "core_stream_k", "split_wo"))
+
+    def to_vendor(self) -> dict[str, Any]:
+        """Every field under the vendor's name, what splits rows only where it does."""
+        values = super().to_vendor()
+        if not self.split_wo:
+            del values["splitWo"]
+        return values
 
     @property
     def tiling_key(self) -> int:

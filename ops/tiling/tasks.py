@@ -21,6 +21,7 @@ from ascend_sim.ops.tiling.fields import (
     ceil_div,
 )
 from ascend_sim.ops.tiling.grad_weight import gemm
+from ascend_sim.ops.tiling.grad_weight_strips import stacked
 from ascend_sim.ops.tiling.kernel_split import SPLIT_H, split_input, split_parts
 
 
@@ -124,6 +125,7 @@ def _direct_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> list[
 class GradWeightTask:
     """Rows `m_start ..` and columns `n_start ..` of dW, from images `image_start ..`, rows `row_start ..`.
 
+    Rows are those of gradOutput; with strips those of all strips, which stand below each other (`grad_weight_strips`).
     An image is (batch, output depth) = divmod(image, D_out). `plane` is the kernel depth, None where N holds all planes
     (plane-major). `slot` is the part of a StreamK tail task whose sum other cores add to, None for a task of its own.
     """
@@ -159,6 +161,7 @@ class _Axes:
     """The task axes of a grad_weight tiling, and the decoding of a task number."""
 
     def __init__(self, tiling: GradWeightTiling, inp: TilingInput) -> None:
+        inp = stacked(inp, tiling.split_wo)
         self.tiling, self.inp = tiling, inp
         self.m, _, self.n = gemm(inp, tiling.split_kd)
         self.height = inp.problem.h_out

@@ -1,0 +1,87 @@
+"""Strips of grad_weight: gradOutput columns that are multiplied together where L1 cannot hold whole rows of the input.
+
+dW is a sum over gradOutput pixels, so any cut of them will do. Columns `column` .. of gradOutput see a run of input columns;
+together they are an ordinary problem with paddings of its own, whose rows lie further apart in GM. A task walks over the rows
+of one strip after the other, as if the strips stood below each other in one map that is as wide as a strip (`stacked`): the
+procedures, the capacity formulas and the work list take that map for a problem.
+
+That rows are split, and that the field says into how many columns (splitWo), is the vendor's on dav-3510 (ops-nn arch35 tiling
+data: stated). When and how, and that other architectures split them as well, is ours (inferred).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+from ascend_sim.ops.params import ConvProblem
+from ascend_sim.ops.tiling.fields import TilingInput, ceil_div
+
+
+@dataclass(frozen=True)
+class Strip:
+    """gradOutput columns from `column` on, input columns from `first` on; `problem` has that many and the padding they see.
+
+    `problem.w_in` is 0 where they see padding only.
+    """
+
+    problem: ConvProblem
+    column: int = 0
+    first: int = 0
+
+
+@cache
+def strips(problem: ConvProblem, width: int) -> tuple[Strip, ...]:
+    """Strips of `width` gradOutput columns, the last one with what is left; with 0 the problem itself."""
+    p = problem
+    if not is_split(problem, width):
+        return (Strip(p),)
+    found = []
+    for column in range(0, p.w_out, width):
+        columns = min(width, p.w_out - column)
+        start = column * p.stride_w - p.pad_left
+        end = start + (columns - 1) * p.stride_w + (p.k_w - 1) * p.dilation_w + 1
+        first, last = max(start, 0), min(end, p.w_in)
+        seen = max(last - first, 0)
+        part = replace(p, w_out=columns, w_in=seen, pad_left=first - start, pad_right=max(end - p.w_in, 0))
+        found.append(Strip(part, column, first))
+    return tuple(found)
+
+
+def is_split(problem: ConvProblem, width: int) -> bool:
+    """Whether strips of `width` columns are less than whole rows; 0 stands for whole rows."""
+    return 0 < width < problem.w_out
+
+
+def stacked(inp: TilingInput, width: int) -> TilingInput:
+    """What a tiling with strips of `width` columns is made for: one map with the strips below each other.
+
+    Its rows are the widest strip's, also those of a last strip that is narrower, which `last_width` tells. A map that is no
+    wider than a strip stays as it is.
+    """
+    p = inp.problem
+    if not is_split(p, width):
+        return inp
+    seen, last = max(strip.problem.w_in for strip in strips(p, width)), p.w_out % width
+    rows = p.h_out * ceil_div(p.w_out, width)
+    return replace(inp, problem=replace(p, h_out=rows, w_out=width, w_in=max(seen, 1)), last_width=last)
+
+
+def sections(problem: ConvProblem, width: int, first: int, count: int) -> list[tuple[Strip, int, int]]:
+    """(strip, its first row, rows) of rows `first` .. of the strips below each other, one strip after the other."""
+    found = []
+    for index, strip in enumerate(strips(problem, width)):
+        start = max(first - index * problem.h_out, 0)
+        end = min(first + count - index * problem.h_out, problem.h_out)
+        if start < end:
+            found.append((strip, start, end - start))
+    return found
+
+
+def input_rows(problem: ConvProblem, first_pixel: int, end_pixel: int) -> tuple[int, int, int]:
+    """Input rows that gradOutput pixels first .. end - 1 see: first row, rows, and padding rows above them."""
+    p = problem
+    top = first_pixel // p.w_out * p.stride_h - p.pad_up
+    bottom = (end_pixel - 1) // p.w_out * p.stride_h - p.pad_up + (p.k_h - 1) * p.dilation_h
+    start = max(top, 0)
+    return start, min(bottom, p.h_in - 1) - start + 1, start - top
