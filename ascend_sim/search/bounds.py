@@ -35,6 +35,7 @@ from ascend_sim.ops.tiling.fields import (
 )
 from ascend_sim.ops.tiling.grad_input import task_count
 from ascend_sim.ops.tiling.grad_weight import gemm
+from ascend_sim.ops.tiling.grad_weight_strips import input_rows, sections, stacked
 from ascend_sim.ops.tiling.kernel_split import SPLIT_H, SPLIT_NONE, Part, split_input, split_parts
 from ascend_sim.ops.tiling.tasks import GradWeightTask, grad_input_tasks, grad_weight_tasks
 from ascend_sim.ops.tiling.window import needed_rows, pad_before
@@ -371,12 +372,12 @@ class Bounds:
     # -- grad_weight ---------------------------------------------------------------------------------------------------
 
     def _grad_weight(self, tiling: GradWeightTiling) -> _Parts:
-        inp = self.inp
+        inp = stacked(self.inp, tiling.split_wo)
         m, _, n = gemm(inp, tiling.split_kd)
         rows, images = self._rows(tiling), self._batch(tiling)
         lanes = inp.real_groups * (self._p.k_d if tiling.split_kd else 1)
         tasks = lanes * ceil_div(m, tiling.single_core_m) * ceil_div(n, tiling.single_core_n)
-        tasks *= ceil_div(self._p.h_out, rows) * ceil_div(inp.images, images)
+        tasks *= ceil_div(inp.problem.h_out, rows) * ceil_div(inp.images, images)
 
         def work_of(block: int) -> _Work:
             work = _Work()
@@ -391,7 +392,8 @@ class Bounds:
         return tasks, work_of, self._grad_weight_bytes(tiling, rows, images), 0
 
     def _rows(self, tiling: GradWeightTiling) -> int:
-        return min(max(tiling.single_core_k // self._p.w_out, 1), self._p.h_out)
+        p = stacked(self.inp, tiling.split_wo).problem
+        return min(max(tiling.single_core_k // p.w_out, 1), p.h_out)
 
     def _batch(self, tiling: GradWeightTiling) -> int:
         return self.inp.images if tiling.template == SPLIT_STREAM_K else tiling.single_core_batch
@@ -402,11 +404,11 @@ class Bounds:
         return Counter(replace(task, image_start=task.image_start % self._p.d_out) for task in tasks)
 
     def _grad_weight_work(self, work: _Work, tiling: GradWeightTiling, task: GradWeightTask, times: int) -> None:
-        inp, p = self.inp, self._p
+        inp = self.inp
         whole = tiling.template in (SPLIT_GRID, SPLIT_STREAM_K)
         columns, rows = self._tiles(tiling, task)
-        steps, spans_a, rows_b = self._pixel_spans(
-            task.row_start, task.rows, tiling.base_k, tiling.step_ka, tiling.step_kb
+        steps, spans_a, spans_b = self._pixel_spans(
+            task.row_start, task.rows, tiling.split_wo, tiling.base_k, tiling.step_ka, tiling.step_kb
         )
         atomic = tiling.template != SPLIT_STREAM_K and task.slot is None
         parts = times * (1 if whole else task.images)
@@ -423,9 +425,9 @@ class Bounds:
                     work.mte1 += images * count * (left + self._image(length, n_count))
                 if many or len(spans_a) > 1:
                     work.mte2 += images * sum(self._copy(size * ceil_div(channels, inp.c0)) for size in spans_a)
-                if many or len(rows_b) > 1:
+                if many or len(spans_b) > 1:
                     blocks = self._blocks(n_first, n_count)
-                    work.mte2 += images * sum(self._copy(held * p.w_in * BLOCK_BYTES * blocks) for held in rows_b)
+                    work.mte2 += images * sum(self._copy(size * blocks) for size in spans_b)
 
     def _blocks(self, first: int, count: int) -> int:
         """C0 blocks of input behind columns `first` .. of a plane."""
@@ -457,38 +459,37 @@ class Bounds:
         return sum(0 <= depth < p.d_in for depth in depths)
 
     def _pixel_spans(
-        self, row: int, rows: int, base_k: int, step_ka: int, step_kb: int
+        self, row: int, rows: int, split_wo: int, base_k: int, step_ka: int, step_kb: int
     ) -> tuple[list[tuple[int, int]], list[int], list[int]]:
-        """Of one image: (pixels, times) of its steps, bytes per channel block of each A load, input rows of each B load."""
-        p = self._p
-        first, last = row * p.w_out, (row + rows) * p.w_out
+        """Of one image: (pixels, times) of its steps, bytes per channel block of each A load and of each B load."""
         steps: Counter[int] = Counter()
-        for pixel in range(first, last, base_k):
-            if self._input_rows(pixel, min(pixel + base_k, last)) > 0:
-                steps[min(base_k, last - pixel)] += 1
-        whole = sum(steps.values()) * base_k >= last - first  # else some loads are left out: count none
-        span_a, span_b = step_ka * base_k, step_kb * base_k
-        spans_a = [min(span_a, last - start) * BLOCK_BYTES for start in range(first, last, span_a)] if whole else []
-        rows_b = (
-            [self._input_rows(start, min(start + span_b, last)) for start in range(first, last, span_b)]
-            if whole
-            else []
-        )
-        return list(steps.items()), spans_a, rows_b
-
-    def _input_rows(self, first: int, end: int) -> int:
-        """Input rows that gradOutput pixels first .. end - 1 see."""
-        p = self._p
-        top = first // p.w_out * p.stride_h - p.pad_up
-        bottom = (end - 1) // p.w_out * p.stride_h - p.pad_up + (p.k_h - 1) * p.dilation_h
-        return min(bottom, p.h_in - 1) - max(top, 0) + 1
+        spans_a: list[int] = []
+        spans_b: list[int] = []
+        for strip, start, count in sections(self._p, split_wo, row, rows):
+            p, held = strip.problem, None
+            first, last = start * p.w_out, (start + count) * p.w_out
+            seen = 0
+            for pixel in range(first, last, base_k):
+                if p.w_in and input_rows(p, pixel, min(pixel + base_k, last))[1] > 0:
+                    steps[min(base_k, last - pixel)] += 1
+                    seen += base_k
+            if seen < last - first:  # some loads are left out: count none
+                continue
+            span_a, span_b = step_ka * base_k, step_kb * base_k
+            spans_a += [min(span_a, last - begin) * BLOCK_BYTES for begin in range(first, last, span_a)]
+            for begin in range(first, last, span_b):
+                window = input_rows(p, begin, min(begin + span_b, last))
+                if not split_wo or window != held:  # rows of a strip stay while its pixels need them
+                    spans_b.append(window[1] * p.w_in * BLOCK_BYTES)
+                held = window
+        return list(steps.items()), spans_a, spans_b
 
     def _grad_weight_bytes(self, tiling: GradWeightTiling, rows: int, images: int) -> _Moved:
         """Reads where L1 holds nothing between tiles, and writes: dW for each part of the sum."""
         inp, p, moved = self.inp, self._p, _Moved()
-        parts = 1
+        parts, height = 1, stacked(inp, tiling.split_wo).problem.h_out
         if tiling.template != SPLIT_STREAM_K:
-            parts = ceil_div(p.h_out, rows) * (
+            parts = ceil_div(height, rows) * (
                 ceil_div(inp.images, images) if tiling.template == SPLIT_GRID else inp.images
             )
         moved.written += parts * p.c_out * (p.c_in // p.groups) * inp.taps * p.k_d * 4
@@ -497,11 +498,11 @@ class Bounds:
         m, _, n = gemm(inp, tiling.split_kd)
         m, n = min(m, p.c_out), min(n, ceil_div(p.c_in, inp.c0) * inp.taps * inp.c0)
         size_a = size_b = 0
-        for start in range(0, p.h_out, rows):
-            _, spans_a, rows_b = self._pixel_spans(
-                start, min(rows, p.h_out - start), tiling.base_k, tiling.step_ka, tiling.step_kb
+        for start in range(0, height, rows):
+            _, spans_a, spans_b = self._pixel_spans(
+                start, min(rows, height - start), tiling.split_wo, tiling.base_k, tiling.step_ka, tiling.step_kb
             )
-            size_a, size_b = size_a + sum(spans_a), size_b + sum(rows_b) * p.w_in * BLOCK_BYTES
+            size_a, size_b = size_a + sum(spans_a), size_b + sum(spans_b)
         rows_m = [cut for task in _cuts(m, tiling.single_core_m) for cut in _cuts(task, tiling.base_m)]
         tiles_n = 0
         blocks_n = 0

@@ -151,6 +151,7 @@ CASES = {
         "single buffers": Case(LAYER, PIXELS | SINGLE | {"stepKa": 1, "stepKb": 2}),
         "single buffers, B more often": Case(LAYER, PIXELS | SINGLE | {"stepKa": 2, "stepKb": 1}),
         "vendor tiling": Case(replace(LAYER, n=4), block_dim=None),
+        "strips": Case(Problem(1, 16, 32, (3, 24)), PIXELS | DOUBLE | {"splitWo": 16, "stepKa": 1, "stepKb": 1}),
         "StreamK by rows": Case(Problem(1, 32, 128, (9, 16)), {"singleCoreN": 288}, None, deterministic=True),
         "StreamK by images": Case(Problem(3, 48, 16, (8, 8)), {"baseN": 144}, None, deterministic=True),
     },

@@ -1,0 +1,130 @@
+"""Strips of gradOutput columns: what they cover, and when they are taken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from tiling_problems import BUFFERS, L2_BYTES, conv2d, inputs, on_910b, problems
+
+from ascend_sim.errors import TilingError
+from ascend_sim.ops.params import ConvProblem
+from ascend_sim.ops.tiling.capacity import b1_pixels, check_grad_weight, grad_weight_l1
+from ascend_sim.ops.tiling.choose import choose_grad_weight
+from ascend_sim.ops.tiling.fields import TilingInput
+from ascend_sim.ops.tiling.grad_weight_strips import input_rows, sections, stacked, strips
+from ascend_sim.ops.tiling.tasks import grad_weight_tasks
+
+
+def products(p: ConvProblem, column: int = 0, first: int = 0) -> list[tuple[int, int, int]]:
+    """(gradOutput column, input column, kernel column) of every product along a row; `column` and `first` are added."""
+    return [
+        (column + out, first + out * p.stride_w - p.pad_left + tap * p.dilation_w, tap)
+        for out in range(p.w_out)
+        for tap in range(p.k_w)
+        if 0 <= out * p.stride_w - p.pad_left + tap * p.dilation_w < p.w_in
+    ]
+
+
+@given(problems(), st.data())
+@settings(max_examples=100, deadline=None)
+def test_strips_have_every_product_once(p: ConvProblem, data: st.DataObject) -> None:
+    width = data.draw(st.integers(0, p.w_out))
+    cut = strips(p, width)
+    found = [product for strip in cut for product in products(strip.problem, strip.column, strip.first)]
+    assert sorted(found) == sorted(products(p))
+    widest = stacked(on_910b(p), width).problem
+    assert all(strip.problem.w_in <= widest.w_in and strip.problem.w_out <= widest.w_out for strip in cut)
+
+
+@given(problems(), st.data())
+@settings(max_examples=100, deadline=None)
+def test_l1_holds_the_rows_of_every_load(p: ConvProblem, data: st.DataObject) -> None:
+    width, span = data.draw(st.integers(1, p.w_out)), 16 * data.draw(st.integers(1, 6))
+    held = b1_pixels(stacked(on_910b(p), width), span, clipped=True)
+    for strip in strips(p, width):
+        pixels = p.h_out * strip.problem.w_out
+        for start in range(0, pixels, span):
+            _, rows, _ = input_rows(strip.problem, start, min(start + span, pixels))
+            assert rows * strip.problem.w_in <= held
+
+
+@given(inputs(), st.data())
+@settings(max_examples=100, deadline=None)
+def test_tasks_have_every_pixel_once(inp: TilingInput, data: st.DataObject) -> None:
+    p = inp.problem
+    width = data.draw(st.integers(1, p.w_out))
+    tiling = choose_grad_weight(inp, {"splitWo": width})
+    check_grad_weight(tiling, inp)
+    assert (tiling.split_wo, tiling.source) == (width, "manual")
+    seen: dict[tuple[int, ...], np.ndarray] = {}
+    for core in range(tiling.block_dim):
+        for task in grad_weight_tasks(tiling, inp, core):
+            tile = (task.group, task.plane or 0, task.m_start, task.n_start)
+            count = seen.setdefault(tile, np.zeros((inp.images, p.h_out, p.w_out), int))
+            for strip, row, rows in sections(p, width, task.row_start, task.rows):
+                columns = slice(strip.column, strip.column + strip.problem.w_out)
+                count[task.image_start : task.image_start + task.images, row : row + rows, columns] += 1
+    assert seen and all((count == 1).all() for count in seen.values())
+
+
+LONG = replace(conv2d(1, 64, 64, 8, 3), h_in=1, k_h=1, h_out=1, w_in=65536, w_out=65536, pad_left=1, pad_right=1)
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("itemsize", [2, 4])
+def test_strips_come_where_whole_rows_do_not_fit(itemsize: int, deterministic: bool) -> None:
+    """With the block that there would be without a limit of L1, in two buffers: all cores have work."""
+    inp = on_910b(LONG, itemsize, deterministic=deterministic)
+    tiling = choose_grad_weight(inp)
+    assert tiling.source == "stand-in" and tiling.split_wo % 16 == 0 and 0 < tiling.split_wo < LONG.w_out
+    assert tiling.al1_buffers == tiling.bl1_buffers == 2 and tiling.block_dim > 15
+    assert sum(grad_weight_l1(tiling, stacked(inp, tiling.split_wo), clipped=True)) <= BUFFERS["L1"]
+    with pytest.raises(TilingError, match="L1: A1"):
+        choose_grad_weight(inp, {"splitWo": 0})
+    again = choose_grad_weight(inp, {"splitWo": tiling.split_wo})
+    assert again == tiling.but(source="manual", bl1_bound=again.bl1_bound)
+    assert (
+        "splitWo" in tiling.to_vendor()
+        and "splitWo" not in choose_grad_weight(on_910b(conv2d(1, 64, 64, 9, 3))).to_vendor()
+    )
+
+
+@given(inputs(), st.integers(6, 60))
+@settings(max_examples=60, deadline=None)
+def test_strips_are_not_taken_where_whole_rows_fit(inp: TilingInput, kib: int) -> None:
+    inp = replace(inp, buffers={**BUFFERS, "L1": kib * 1024})
+    try:
+        tiling = choose_grad_weight(inp)
+    except TilingError:
+        assume(False)
+        return
+    check_grad_weight(tiling, inp)
+    if tiling.split_wo:
+        with pytest.raises(TilingError):
+            choose_grad_weight(inp, {"splitWo": 0})
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (57, "splitWo = 57; allowed 0 (whole rows) to W_out = 56 gradOutput columns"),
+        (-1, "splitWo = -1; allowed: a whole number, 0 or more"),
+        (1.5, "splitWo = 1.5; allowed: a whole number, 0 or more"),
+    ],
+)
+def test_strips_that_cannot_be(value: float, message: str) -> None:
+    inp = TilingInput(conv2d(1, 64, 64, 56, 3, pad=1), 2, 20, BUFFERS, L2_BYTES)
+    with pytest.raises(TilingError) as refused:
+        choose_grad_weight(inp, {"splitWo": value})
+    assert str(refused.value) == message
+
+
+def test_what_strips_cannot_help() -> None:
+    """Rows of one pixel that are longer than L1: the message is that of the whole problem."""
+    wide = replace(LONG, k_w=255, dilation_w=255, w_out=65536 - 254 * 255, pad_left=0, pad_right=0)
+    with pytest.raises(TilingError, match="L1: A1"):
+        choose_grad_weight(on_910b(wide))
