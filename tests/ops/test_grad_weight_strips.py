@@ -74,9 +74,9 @@ DTYPES = dict.fromkeys(CHIPS, ("float16",)) | {"ascend910b3": ("float16", "float
 LONG = {
     "1-D": Problem(2, 16, 16, (1, 640), (1, 3), pads=(0, 0, 1, 1)),
     "strided": Problem(1, 20, 24, (1, 600), (1, 10), (1, 5), pads=(0, 0, 9, 4)),
-    "wide map": Problem(1, 16, 16, (2, 200), (3, 3)),
+    "wide map": Problem(1, 16, 16, (2, 300), (3, 3)),
     "dilated": Problem(1, 16, 16, (1, 640), (1, 3), pads=(0, 0, 60, 60), dilation=(1, 60)),
-    "groups": Problem(1, 24, 24, (2, 260), (2, 3), pads=(1, 0, 1, 1), groups=8),
+    "groups": Problem(1, 12, 12, (2, 270), (2, 3), pads=(1, 0, 1, 1), groups=3),
 }
 
 
