@@ -74,7 +74,8 @@ def vendor_grad_weight(inp: TilingInput) -> GradWeightTiling:
         tiling = _split_k(inp)
     if not inp.deterministic:
         tiling = tiling.but(block_dim=min(task_count(tiling, inp), inp.cores))
-    tiling = tiling.but(bl1_bound=bl1_bound(tiling, inp))
+    # Rows above and below the image are counted only while there is room for them.
+    tiling = tiling.but(bl1_bound=bl1_bound(tiling, inp, clipped=not grad_weight_fits_l1(tiling, inp)))
     check_grad_weight(tiling, inp)
     return tiling
 

@@ -81,7 +81,8 @@ def vendor_grad_weight_3510(inp: TilingInput) -> GradWeightTiling:
     tiling = tiling.but(base_k=whole_rows(base_k, inp), block_dim=inp.cores)
     fits = (t for t in _steps(tiling, ceil_div(pixels, tiling.base_k)) if grad_weight_fits_l1(t, inp))
     tiling = next(fits, None) or tiling
-    tiling = tiling.but(bl1_bound=bl1_bound(tiling, inp))
+    # Rows above and below the image are counted only while there is room for them.
+    tiling = tiling.but(bl1_bound=bl1_bound(tiling, inp, clipped=not grad_weight_fits_l1(tiling, inp)))
     check_grad_weight(tiling, inp)
     return tiling
 

@@ -86,7 +86,9 @@ def test_no_tiling_in_strips_beats_its_bounds(chip: str, problem: dict[str, Any]
         for pipe, ours in (("M", work.cube), ("MTE1", work.mte1), ("MTE2", work.mte2), ("FIX", work.out)):
             real = work_of(program, pipe)
             assert ours <= real * (1 + 1e-9)
-            if pipe != "MTE2" and problem["pad"] < problem["k"]:  # else strips of padding, whose tiles of zeros are not counted
+            if (
+                pipe != "MTE2" and problem["pad"] < problem["k"]
+            ):  # else strips of padding, whose tiles of zeros are not counted
                 assert np.isclose(ours, real, rtol=1e-9), pipe
 
 

@@ -103,6 +103,8 @@ def test_strips_are_not_taken_where_whole_rows_fit(inp: TilingInput, kib: int) -
         assume(False)
         return
     check_grad_weight(tiling, inp)
+    a1 = grad_weight_l1(tiling, stacked(inp, tiling.split_wo), clipped=True)[0]
+    assert a1 + tiling.bl1_bound * inp.itemsize * tiling.bl1_buffers <= kib * 1024  # what the kernel takes
     if tiling.split_wo:
         with pytest.raises(TilingError):
             choose_grad_weight(inp, {"splitWo": 0})
