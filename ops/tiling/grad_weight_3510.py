@@ -1,7 +1,7 @@
 """The vendor's tiling of grad_weight on dav-3510: M and N over the cores, the last round shared by StreamK, deterministic.
 
 Follows ops-nn Conv3DBackpropFilterV2 (arch35, StreamK template). Derived from its host tiling; checked against its
-unit-test tables. Not written: the Winograd template (fp32 3x3), maps whose rows are split, kernels cut by tap.
+unit-test tables. Not written: the Winograd template (fp32 3x3), when rows are split or kernels cut by tap (ours decide that).
 """
 
 from __future__ import annotations
