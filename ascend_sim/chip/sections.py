@@ -362,9 +362,9 @@ class Sync(Section):
 
 
 class Scalar(Section):
-    """Cycles that the scalar unit needs to issue one instruction."""
+    """Cycles that the scalar unit of each kind of core needs to issue one instruction."""
 
-    issue_cycles: Cycles
+    issue_cycles: dict[CoreKind, Cycles]
 
 
 class Launch(Section):

@@ -173,6 +173,9 @@ class ChipSpec(BaseModel):
             raise ValueError(
                 f"overflow.default: {self.overflow.default} is not one of overflow.modes: {', '.join(self.overflow.modes)}"
             )
+        for kind in self.cores.kinds:
+            if kind not in self.scalar.issue_cycles:
+                raise ValueError(f"scalar.issue_cycles: missing key {kind}, a kind of core of this chip")
         for table in ("queue_depth", "outstanding"):
             missing = [pipe for pipe in self.pipes if pipe != "S" and pipe not in getattr(self.sync, table)]
             if missing:

@@ -67,7 +67,7 @@ class CoreRun:
         chip = program.table.chip
         self._flag_latency = chip.sync.flag_latency
         self._barrier_latency = chip.sync.barrier_latency
-        self._issue = chip.scalar.issue_cycles
+        self._issue = program.issue_cycles
         count = len(program)
         self.start = array("q", [begin]) * count
         self.end = array("q", [begin]) * count

@@ -86,7 +86,7 @@ class _Rows:
         self.run = run
         program, chip = run.program, run.program.table.chip
         self.kind, self.pipe = program.per_row("kind"), program.per_row("pipe")
-        self.issue = chip.scalar.issue_cycles
+        self.issue = program.issue_cycles
         self.before = np.full(len(program), -1)
         """The row before on the same pipe."""
         self.done = np.full(len(program), -1)

@@ -69,7 +69,7 @@ class ProgramRun:
         pipe = self.program.per_row("pipe")
         length = np.where(np.isin(kind, _ZERO_KINDS), 0, self.end - self.start)
         cycles = np.bincount(pipe, weights=length, minlength=len(PIPES))
-        issue = self.program.table.chip.scalar.issue_cycles
+        issue = self.program.issue_cycles
         busy = {name: int(cycles[p]) for p, name in enumerate(PIPES)}
         busy["S"] += issue * int(np.count_nonzero((pipe != 0) | (kind == BARRIER_ALL)))
         return busy
@@ -149,7 +149,7 @@ def stall_columns(
         rows = np.flatnonzero(kind == waiting)
         held = end[rows] - start[rows]
         if waiting == BARRIER_ALL:
-            held = held - program.table.chip.scalar.issue_cycles
+            held = held - program.issue_cycles
         # A wait that also has a gap before it: the longer part names the cause of the row; `stalls` keeps them apart.
         cause[rows] = np.where(held >= stall[rows], np.where(held > 0, _CAUSE[name], cause[rows]), cause[rows])
         stall[rows] += held

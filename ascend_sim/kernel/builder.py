@@ -71,6 +71,7 @@ class KernelBuilder:
                 f"(chip file, cores.kinds)"
             )
         self._parts = parts
+        self.issue_cycles = self.chip.scalar.issue_cycles[core_kind]  # type: ignore[index]
         self.sub_block = sub_block
         self._sizes = tuple(tensor_sizes)
         self._disarm = frozenset(disarm)

@@ -125,6 +125,11 @@ class Program:
         return {*self.flags, *map(cross_name, cross)}
 
     @property
+    def issue_cycles(self) -> int:
+        """What the scalar unit of its core needs for one instruction."""
+        return self.table.chip.scalar.issue_cycles[self.core_kind]  # type: ignore[index]
+
+    @property
     def where(self) -> str:
         """Block and core in words, for messages."""
         return f"block {self.block} {self.core_kind}{self.sub_block if self.core_kind == 'AIV' else ''}"

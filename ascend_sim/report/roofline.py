@@ -84,11 +84,11 @@ def _pipe_bounds(chip: ChipSpec, programs: Sequence[Program]) -> dict[str, int]:
     for program in programs:
         known = least.get(id(program.table))
         if known is None:
-            known = least[id(program.table)] = (program.table, *_least_cycles(chip, program.table))
-        _, work, issue = known
+            known = least[id(program.table)] = (program.table, _least_cycles(program.table))
+        _, work = known
         counts, pipe = occurrences(program), program.table.column("pipe")
         cycles = np.bincount(pipe, weights=counts * work, minlength=len(PIPES))
-        cycles[0] += int((counts * issue).sum())
+        cycles[0] += program.issue_cycles * len(program)
         for name, value in zip(PIPES, cycles.tolist(), strict=True):
             most[name] = max(most[name], value)
             key = (program.core_kind, name)
@@ -99,16 +99,15 @@ def _pipe_bounds(chip: ChipSpec, programs: Sequence[Program]) -> dict[str, int]:
     return {PIPE_KEYS[name]: int(most[name]) for name in PIPES}
 
 
-def _least_cycles(chip: ChipSpec, table: InstructionTable) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Per distinct instruction: cycles on its pipe without heads, and on the scalar unit."""
+def _least_cycles(table: InstructionTable) -> NDArray[np.float64]:
+    """Cycles of each distinct instruction on its pipe without heads; the scalar unit issues it besides."""
     work = table.column("work").astype(np.float64)
-    issue = np.full(len(work), chip.scalar.issue_cycles, np.int64)
     for index, (instruction, access) in enumerate(zip(table.instructions, table.accesses, strict=True)):
         if access is not None:
             work[index] += access.region.total / access.rate
         elif isinstance(instruction, Scalar):
             work[index] = instruction.cycles
-    return work, issue
+    return work
 
 
 def gm_lines(chip: ChipSpec, task: Task, programs: Sequence[Program]) -> tuple[Lines, Lines]:

@@ -114,6 +114,7 @@ def _launch(chip: ChipSpec) -> ChipSpec:
 def changes(chip: ChipSpec) -> list[Change]:
     """Every rate that a chip has, doubled; and half the cost of launches, flags and the scalar unit (whole cycles)."""
     issue, flag = chip.scalar.issue_cycles, chip.sync.flag_latency
+    slow = max(issue.values())
     found = [
         Change("cube", "twice the cube rate", _cube),
         Change("MTE1", "twice the MTE1 rate", _mte1),
@@ -123,8 +124,8 @@ def changes(chip: ChipSpec) -> list[Change]:
         Change("V", "twice the vector rate", _vector),
         Change("L2", "twice the L2 bandwidth", _l2),
         Change("HBM", "twice the HBM bandwidth", _hbm),
-        Change("issue", f"scalar instructions in {issue // 2} cycles in place of {issue}",
-               lambda c: _with(c, scalar={"issue_cycles": issue // 2})),
+        Change("issue", f"scalar instructions in {slow // 2} cycles in place of {slow}",
+               lambda c: _with(c, scalar={"issue_cycles": {kind: cycles // 2 for kind, cycles in issue.items()}})),
         Change("flag", f"flags in {flag // 2} cycles in place of {flag}",
                lambda c: _with(c, sync={"flag_latency": flag // 2})),
         Change("launch", "half the overhead of launches and core starts", _launch),

@@ -31,11 +31,11 @@ class Recording:
 
         Only time is simulated. Tilings stay as they are, whatever a kernel would choose on `chip`.
         """
-        tables = {id(run.program.table): run.program.table for run in self.timeline.programs}
-        faster = {identity: _on(chip, table) for identity, table in tables.items()}
+        tables = {(id(p.table), p.core_kind): p for p in (run.program for run in self.timeline.programs)}
+        faster = {key: _on(chip, program) for key, program in tables.items()}
         programs: list[dict[int, list[Program]]] = [{} for _ in self.tasks]
         for run in self.timeline.programs:
-            again = replace(run.program, table=faster[id(run.program.table)])
+            again = replace(run.program, table=faster[id(run.program.table), run.program.core_kind])
             programs[run.task].setdefault(run.program.block, []).append(again)
         device = Device(chip, with_values=False)
         for tensor in self.warm:
@@ -55,10 +55,11 @@ def not_built(block: int) -> list[Program]:
     raise SimError("a recorded task has no kernel to build its programs; Recording.rerun runs them again")
 
 
-def _on(chip: ChipSpec, table: InstructionTable) -> InstructionTable:
-    """The same instructions with the costs of another chip; scalar time is so many instructions of the scalar unit."""
+def _on(chip: ChipSpec, program: Program) -> InstructionTable:
+    """Its instructions with the costs of another chip; scalar time is so many instructions of the scalar unit."""
+    table = program.table
     other = InstructionTable(chip, table.kind)
-    before, after = table.chip.scalar.issue_cycles, chip.scalar.issue_cycles
+    before, after = program.issue_cycles, chip.scalar.issue_cycles[program.core_kind]  # type: ignore[index]
     for key in table.index:
         if key[0] is Scalar and before:
             key = (Scalar, ceil_div(key[1] * after, before))

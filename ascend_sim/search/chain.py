@@ -20,7 +20,7 @@ def least_cycles(program: Program) -> int:
     Left out, and so free: places in queues, instructions in flight, longer heads of idle pipes, cross-core flags.
     """
     chip = program.table.chip
-    issue, flag_latency, barrier_latency = chip.scalar.issue_cycles, chip.sync.flag_latency, chip.sync.barrier_latency
+    issue, flag_latency, barrier_latency = program.issue_cycles, chip.sync.flag_latency, chip.sync.barrier_latency
     known: dict[int, _Row] = {}
     free, retired = [0] * len(PIPES), [0] * len(PIPES)
     raised: dict[tuple[str, str, int], list[int]] = {}

@@ -88,7 +88,7 @@ def turn_program(k: KernelBuilder, call: CubeCall, tiling: GradInputTiling, tile
         if k.sub_block:
             continue
         k.scalar_wait("V")
-        k.scalar(ceil_div(tile.n_count, ROWS_AT_ONCE) * LIST_INSTRUCTIONS * k.chip.scalar.issue_cycles)
+        k.scalar(ceil_div(tile.n_count, ROWS_AT_ONCE) * LIST_INSTRUCTIONS * k.issue_cycles)
         taken, turned = incoming.take(), outgoing.acquire()
         k.transpose_blocks(
             turned, taken, False, itemsize, inp.c0, tile.m_count, pitch, BLOCK_BYTES, 0, blocks, inp.c0 * pitch, span

@@ -174,7 +174,7 @@ class _Kernel:
         """Each repeat of the row reduction is issued by itself, behind what the vector unit does (published counters)."""
         repeat = self.k.chip.vector.repeat_bytes
         self.k.scalar_wait("V")
-        self.k.scalar(rows * ceil_div(columns * _WIDE_BYTES, repeat) * self.k.chip.scalar.issue_cycles)
+        self.k.scalar(rows * ceil_div(columns * _WIDE_BYTES, repeat) * self.k.issue_cycles)
 
     def _add_columns(self, total: int, channel: int, channels: int) -> None:
         """HW = 1: sums of `channels` neighbouring channels into `total`; a tile is [image][channel]."""

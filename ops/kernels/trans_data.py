@@ -155,7 +155,7 @@ def turn_tiles(
             source = incoming.take()
         if job.turns:
             k.scalar_wait("V")
-            k.scalar(job.address_lists(itemsize) * LIST_INSTRUCTIONS * k.chip.scalar.issue_cycles)
+            k.scalar(job.address_lists(itemsize) * LIST_INSTRUCTIONS * k.issue_cycles)
         target = outgoing.acquire()
         if to_c0 and job.has_gaps:
             k.duplicate(target, "float32", job.block_bytes // 4)

@@ -163,7 +163,8 @@ def _task(
     layout = BlockLayout(c0 or BLOCK_BYTES // itemsize, itemsize)
     ways = (chip.path("GM", "UB"), chip.path("UB", "GM"))
     row_cycles = sum(way.unaligned_row or 0 for way in ways) / len(ways)
-    feature = _Feature(layout, n, c, d, hw, tile_bytes(chip.buffers["UB"]), row_cycles, chip.scalar.issue_cycles)
+    issue = chip.scalar.issue_cycles[chip.cores.vector_kind(0)]
+    feature = _Feature(layout, n, c, d, hw, tile_bytes(chip.buffers["UB"]), row_cycles, issue)
     pieces = feature.pieces()
     parts = min(max(vector_cores(chip) // n, 1), len(pieces))
     blocks = min(n, vector_cores(chip)) * parts

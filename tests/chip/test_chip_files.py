@@ -94,6 +94,7 @@ buffers: {{UB: {ub}, BT: null, FB: null}}
 fixpipe: null
 paths: {{{removed}, "L0C->UB": {{pipe: V, bytes_per_cycle: {rate}, head: {none}, latency: {none}}}}}
 launch: {{task_overhead_us: {{AI_CORE: {us}}}, core_start_us: {{AI_CORE: {us}}}}}
+scalar: {{issue_cycles: {{AIC: null, AIV: null, AI_CORE: {none}}}}}
 """
     chip = load_chip(overlay(tmp_path, text))
     assert chip.fixpipe is None

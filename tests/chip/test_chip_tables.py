@@ -35,7 +35,7 @@ def test_the_detail_shows_value_unit_and_source_of_every_number() -> None:
         shown = [words for words in lines if words[0] == field and words[2:] == [source.unit, *source.text.split()]]
         assert shown, place
     assert ["UB", "196608", "bytes"] in [words[:3] for words in lines]
-    assert ["issue_cycles", "5", "cycles"] in [words[:3] for words in lines]
+    assert ["issue_cycles.AIC", "20", "cycles"] in [words[:3] for words in lines]
     assert ["partial_line_refetch", "true", "bool"] in [words[:3] for words in lines]
 
 

@@ -31,6 +31,10 @@ def changed(chip: ChipSpec, **sections: dict[str, Any]) -> ChipSpec:
     return chip.model_copy(update=update)
 
 
+FIVE = {"issue_cycles": {"AIC": 5, "AIV": 5}}
+"""Cycles of issue in timelines that are worked out on paper."""
+
+
 def quiet(chip: ChipSpec) -> ChipSpec:
     """No launch overhead, so that all blocks of a first wave begin at cycle 0."""
     none = {"AIC": 0.0, "AIV": 0.0}

@@ -131,7 +131,7 @@ def _run(
         instruction: Instruction = view.instruction
         if view.pipe == "S":
             begin = scalar
-            scalar += chip.scalar.issue_cycles
+            scalar += program.issue_cycles
             if isinstance(instruction, Scalar):
                 scalar += instruction.cycles
             elif isinstance(instruction, PipeBarrier | ScalarWait):
@@ -141,7 +141,7 @@ def _run(
             _note(times, begin, scalar, scalar)
             continue
         pipe = pipes[view.pipe]
-        scalar += chip.scalar.issue_cycles
+        scalar += program.issue_cycles
         depth = sync.queue_depth[view.pipe]  # type: ignore[index]
         if len(pipe.left) >= depth:
             scalar = max(scalar, pipe.left[-depth])

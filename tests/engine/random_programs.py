@@ -49,7 +49,7 @@ class Variant:
                 "barrier_latency": self.barrier,
                 "cross_latency": self.cross,
             },
-            scalar={"issue_cycles": self.issue},
+            scalar={"issue_cycles": {"AIC": self.issue, "AIV": self.issue}},
             cube=dict(zip(("head_first", "head_stream", "latency"), self.cube, strict=True)),
             paths=dict(zip(("head", "latency"), self.path, strict=True)),
             vector=dict(zip(("head", "latency"), self.vector, strict=True)),

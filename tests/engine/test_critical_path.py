@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from machine import CHIP, changed, program, quiet, scalar_task, task_of
+from machine import CHIP, FIVE, changed, program, quiet, scalar_task, task_of
 from random_programs import SIZES, Step, Variant, steps, variants, writer
 
 import ascend_sim
@@ -90,7 +90,9 @@ def test_issue_times_are_those_of_the_engine(variant: Variant, kind: str, action
 SLOWER = {
     paths.FLAG: lambda chip, d: changed(chip, sync={"flag_latency": chip.sync.flag_latency + d}),
     paths.BARRIER_TIME: lambda chip, d: changed(chip, sync={"barrier_latency": chip.sync.barrier_latency + d}),
-    paths.ISSUE: lambda chip, d: changed(chip, scalar={"issue_cycles": chip.scalar.issue_cycles + d}),
+    paths.ISSUE: lambda chip, d: changed(
+        chip, scalar={"issue_cycles": {k: cycles + d for k, cycles in chip.scalar.issue_cycles.items()}}
+    ),
     paths.CORE_START: lambda chip, d: changed(chip, launch={"core_start_us": {k: chip.us(d) for k in ("AIC", "AIV")}}),
     "M": lambda chip, d: changed(
         chip, cube={"head_first": chip.cube.head_first + d, "head_stream": chip.cube.head_stream + d}
@@ -122,7 +124,7 @@ def test_a_path_worked_out_on_paper() -> None:
         k.set_flag(done)
         k.wait_flag(done)
 
-    chip = quiet(CHIP)
+    chip = changed(quiet(CHIP), scalar=FIVE)
     timeline = Engine(Device(chip, with_values=False)).run([task_of([[program(chip, "AIC", write)]])])
     found = [(step.begin, step.end, step.what, step.because) for step in critical_path(timeline)]
     assert found == [

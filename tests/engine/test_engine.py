@@ -21,7 +21,6 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
 
 QUIET = quiet(CHIP)
-ISSUE = CHIP.scalar.issue_cycles
 
 
 def run(tasks: list[Task], chip: Any = QUIET, **options: Any) -> Timeline:
@@ -58,7 +57,7 @@ def test_a_launch_costs_its_overhead_and_a_core_its_start() -> None:
         timeline = run([scalar_task(chip, kind, [100], "a"), scalar_task(chip, kind, [100], "b")], chip)
         assert timeline.tasks[0].begin == launch
         assert timeline.programs[0].begin == launch + start
-        assert timeline.tasks[0].finish == launch + start + 100 + ISSUE
+        assert timeline.tasks[0].finish == launch + start + 100 + CHIP.scalar.issue_cycles[kind]
         assert timeline.tasks[1].launch == timeline.tasks[0].finish
         assert timeline.tasks[1].begin == timeline.tasks[0].finish + launch
 
@@ -85,7 +84,7 @@ def test_the_scalar_unit_waits_for_one_pipe() -> None:
     timeline = run([task_of([[program(QUIET, "AIV", write, [65536])]], [Device(QUIET).allocate(65536, "x")])])
     (one,) = timeline.programs
     assert one.end[2] == one.retire[1] + QUIET.sync.barrier_latency < one.end[0]
-    assert one.end[3] == one.end[2] + QUIET.scalar.issue_cycles + 7
+    assert one.end[3] == one.end[2] + QUIET.scalar.issue_cycles["AIV"] + 7
 
 
 def test_blocks_are_dispatched_one_after_the_other() -> None:
@@ -113,7 +112,7 @@ def test_waves() -> None:
     for length in lengths:
         core = min(range(3), key=lambda c: (free[c], c))
         expected.append((free[core], core))
-        free[core] += length + ISSUE
+        free[core] += length + CHIP.scalar.issue_cycles["AIV"]
     assert [(r.begin, r.core) for r in timeline.programs] == expected
     assert timeline.tasks[0].finish == max(free)
 
@@ -124,7 +123,7 @@ def test_a_stream_runs_in_order_and_streams_beside_each_other() -> None:
         scalar_task(CHIP, "AIC", [1000], "c0", stream=0), scalar_task(CHIP, "AIV", [700], "v0", stream=1),
         scalar_task(CHIP, "AIV", [1000], "v1", stream=0), scalar_task(CHIP, "AIV", [700], "v2", stream=1),
     ]  # fmt: skip
-    assert spans(run(tasks)) == [(0, 1005), (0, 705), (1005, 2010), (705, 1410)]
+    assert spans(run(tasks)) == [(0, 1020), (0, 705), (1020, 2025), (705, 1410)]
 
 
 def test_the_task_that_began_first_has_the_cores_first() -> None:
@@ -142,7 +141,7 @@ def test_events_order_streams() -> None:
         scalar_task(CHIP, "AIV", [100], "before", stream=1),
         scalar_task(CHIP, "AIV", [100], "consumer", stream=1, wait_events=["ready"]),
     ]
-    assert spans(run(tasks)) == [(0, 1005), (1005, 1510), (0, 105), (1005, 1110)]
+    assert spans(run(tasks)) == [(0, 1020), (1020, 1540), (0, 105), (1020, 1125)]
 
 
 def test_an_event_that_nobody_records_is_a_deadlock() -> None:

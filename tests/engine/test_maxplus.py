@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from machine import CHIP, changed, ideal_memory, program, quiet, task_of
+from machine import CHIP, FIVE, changed, ideal_memory, program, quiet, task_of
 from maxplus import lines_touched, schedule
 from random_programs import SIZES, Step, Variant, steps, variants, writer
 
@@ -124,7 +124,7 @@ def test_the_recurrence_itself() -> None:
         k.set_flag(done)
         k.wait_flag(done)
 
-    made = program(quiet(CHIP), "AIC", write)
+    made = program(changed(quiet(CHIP), scalar=FIVE), "AIC", write)
     times = schedule([made], [])[0]
     assert times.start == [5, 35, 54, 20]
     assert times.end == [35, 54, 54, 72]

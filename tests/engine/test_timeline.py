@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from machine import CHIP, changed, columns, program, quiet, random_bytes, run_one, task_of
+from machine import CHIP, FIVE, changed, columns, program, quiet, random_bytes, run_one, task_of
 from random_programs import SIZES, Step, Variant, steps, variants, writer
 
 import ascend_sim
@@ -54,7 +54,7 @@ def test_pipes_work_in_order_and_one_thing_at_a_time(variant: Variant, kind: str
 
 def test_causes_on_paper() -> None:
     """FIX waits for M, M for nobody; the queue of M, two places deep, fills and holds the scalar unit."""
-    chip = changed(quiet(CHIP), sync={"queue_depth": CHIP.sync.queue_depth | {"M": 2}})
+    chip = changed(quiet(CHIP), sync={"queue_depth": CHIP.sync.queue_depth | {"M": 2}}, scalar=FIVE)
 
     def write(k: Any) -> None:
         done = k.flag("M", "FIX", "done")

@@ -217,7 +217,7 @@ def test_what_starts_at_an_instant_reads_before_what_retires_later() -> None:
 
 def test_one_cycle_of_work_without_latency() -> None:
     """Each instruction retires at the instant at which the next on its pipe starts and reads what it left behind."""
-    chip = changed(QUIET, vector={"head": 0.0, "latency": 0, "count_tail": 0}, scalar={"issue_cycles": 0})
+    chip = changed(QUIET, vector={"head": 0.0, "latency": 0, "count_tail": 0}, scalar={"issue_cycles": {"AIV": 0}})
 
     def write(k: Any) -> None:
         k.duplicate(0, "float16", 128, 1.0)

@@ -59,7 +59,7 @@ def test_bounds_by_hand():
     assert bounds["L2 read"] == int(16384 / CHIP.l2_read_bytes_per_cycle())
     assert bounds["L2 write"] == int(8192 / CHIP.l2_write_bytes_per_cycle())
     assert bounds["HBM"] == int(16384 / CHIP.hbm_bytes_per_cycle())
-    assert bounds["scalar"] == CHIP.scalar.issue_cycles * len(built(task)[0])
+    assert bounds["scalar"] == CHIP.scalar.issue_cycles["AIV"] * len(built(task)[0])
 
 
 def test_the_cube_bound_is_the_mmad_work_of_the_longest_block():

@@ -65,7 +65,7 @@ def doubled() -> dict[str, dict[str, Any]]:
         "FIX": {"paths": ports("FIX"), "fixpipe": {"elements_per_cycle": elements, "channel_split_bytes_per_cycle": split}},
         "HBM": {"memory": {"hbm_gb_per_s": leaf(2 * memory.hbm_gb_per_s, "GB/s")}},
         "L2": {"memory": {name: leaf(2 * getattr(memory, name), "bytes/cycle") for name in per_aic}},
-        "issue": {"scalar": {"issue_cycles": leaf(CHIP.scalar.issue_cycles // 2, "cycles")}},
+        "issue": {"scalar": {"issue_cycles": {k: leaf(c // 2, "cycles") for k, c in CHIP.scalar.issue_cycles.items()}}},
         "flag": {"sync": {"flag_latency": leaf(CHIP.sync.flag_latency // 2, "cycles")}},
     }  # fmt: skip
 
