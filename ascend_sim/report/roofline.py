@@ -80,7 +80,7 @@ def _pipe_bounds(chip: ChipSpec, programs: Sequence[Program]) -> dict[str, int]:
     """The busiest program of each pipe, or an even share of all work per core where that is more (waves of blocks)."""
     most = dict.fromkeys(PIPES, 0.0)
     total: dict[tuple[str, str], float] = {}
-    least: dict[int, tuple[InstructionTable, NDArray[np.float64], NDArray[np.int64]]] = {}
+    least: dict[int, tuple[InstructionTable, NDArray[np.float64]]] = {}
     for program in programs:
         known = least.get(id(program.table))
         if known is None:
