@@ -151,7 +151,7 @@ def choose_grad_weight(
     given = GradWeightTiling.given(overrides or {})
     check_strips(given.get("split_wo", 0), inp)
     together = chip is None or chip.sync.cross_flag_ids > 0
-    tiling = _with_strips(inp, _procedure(chip, "grad_weight"), chip, given.get("split_wo"))
+    tiling = _with_strips(inp, _procedure(chip, "grad_weight"), chip, given.get("split_wo"), dtype)
     whole, inp = inp, stacked(inp, tiling.split_wo)
     if not together:
         tiling = _alone(tiling, inp)
@@ -243,7 +243,9 @@ def _alone(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
     return tiling.but(stream_k_type=STREAM_NONE, core_stream_k=0, block_dim=cores)
 
 
-def _with_strips(inp: TilingInput, procedure: str | None, chip: ChipSpec | None, width: int | None) -> GradWeightTiling:
+def _with_strips(
+    inp: TilingInput, procedure: str | None, chip: ChipSpec | None, width: int | None, dtype: str
+) -> GradWeightTiling:
     """A tiling with strips of `width` gradOutput columns (0: whole rows); None: with strips only where whole rows do not fit.
 
     Then the fewest strips that let a base block have the size that it would have without a limit of L1, and two buffers of each
@@ -251,10 +253,10 @@ def _with_strips(inp: TilingInput, procedure: str | None, chip: ChipSpec | None,
     """
     if width is not None:
         cut = stacked(inp, width)
-        found = _automatic_grad_weight(cut, procedure, chip)
+        found = _automatic_grad_weight(cut, procedure, chip, dtype)
         return found if cut is inp else found.but(split_wo=width, source="stand-in")
     try:
-        return _automatic_grad_weight(inp, procedure, chip)
+        return _automatic_grad_weight(inp, procedure, chip, dtype)
     except TilingError as error:
         check_grad_weight_problem(inp)
         refused = error
@@ -263,10 +265,10 @@ def _with_strips(inp: TilingInput, procedure: str | None, chip: ChipSpec | None,
         width = ceil_to(ceil_div(inp.problem.w_out, count), FRACTAL)
         cut = stacked(inp, width)
         try:
-            tiling = _automatic_grad_weight(cut, procedure, chip)
+            tiling = _automatic_grad_weight(cut, procedure, chip, dtype)
             if comfortable:
                 free = replace(cut, buffers={**cut.buffers, "L1": UNLIMITED})
-                wanted = _automatic_grad_weight(free, procedure, chip)
+                wanted = _automatic_grad_weight(free, procedure, chip, dtype)
                 if not _comparable(tiling, wanted):
                     return None
         except TilingError:
@@ -294,14 +296,16 @@ def _comparable(tiling: GradWeightTiling, wanted: GradWeightTiling) -> bool:
     return block and buffers in ((2, 2), (wanted.al1_buffers, wanted.bl1_buffers))
 
 
-def _automatic_grad_weight(inp: TilingInput, procedure: str | None, chip: ChipSpec | None) -> GradWeightTiling:
+def _automatic_grad_weight(
+    inp: TilingInput, procedure: str | None, chip: ChipSpec | None, dtype: str
+) -> GradWeightTiling:
     covers, vendor = GRAD_WEIGHT_PROCEDURES.get(procedure or "", (None, None))
     if covers and vendor and covers(inp):
         try:
             return vendor(inp)
         except TilingError:
             pass
-    return sound_grad_weight(inp, chip if chip is not None and chip.cores.coupled else None)
+    return sound_grad_weight(inp, chip, dtype)
 
 
 def _refit_block(tiling: T, inp: TilingInput, given: Mapping[str, int]) -> T:

@@ -8,6 +8,7 @@ smaller block than the vendor's.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import product
 
@@ -46,10 +47,11 @@ MOST_STEPS = 8  # base blocks per L1 load
 WORK_SLACK = (21, 20)  # a grid may take 5 % more cube work than the best where it adds dW fewer times
 
 
-def sound_grad_weight(inp: TilingInput, chip: ChipSpec | None = None) -> GradWeightTiling:
+def sound_grad_weight(inp: TilingInput, chip: ChipSpec | None = None, dtype: str = "") -> GradWeightTiling:
     """A tiling that fits, for any type and groups ("stand-in"). TilingError only where none of the family fits.
 
-    With `chip` the grid is weighed by what its loads and additions cost there, not by the cube's work alone.
+    With `chip` the grid is weighed by what L0 loads, and on a coupled chip loads and additions, cost there; else by the
+    cube's work alone.
     """
     check_grad_weight_problem(inp)
     if inp.deterministic:
@@ -57,23 +59,38 @@ def sound_grad_weight(inp: TilingInput, chip: ChipSpec | None = None) -> GradWei
         tiling = with_core_shape(with_largest_steps(block, inp), inp)
         tiling = stream_k(tiling, task_count(tiling, inp), inp)
     else:
-        tiling = grid(inp) if chip is None else weighed_grid(inp, chip)
+        tiling = weighed_grid(inp, chip) if chip is not None and chip.cores.coupled else grid(inp, chip, dtype)
     tiling = tiling.but(bl1_bound=bl1_bound(tiling, inp, clipped=True), source="stand-in")
     check_grad_weight(tiling, inp)
     return tiling
 
 
-def grid(inp: TilingInput) -> GradWeightTiling:
-    """The grid with the least work for the busiest core; of grids within 5 % of it the one that adds dW least often."""
+def grid(inp: TilingInput, chip: ChipSpec | None = None, dtype: str = "") -> GradWeightTiling:
+    """The grid whose busiest core has the least to do; of grids within 5 % of it the one that adds dW least often.
+
+    To do is the longer of products and L0 loads, which run side by side: a tile of an odd size costs MTE1 more than the cube.
+    Without `chip` the products alone. `dtype` is what the cube computes in ("": fp16).
+    """
     columns = gemm(inp, True)[2]
-    best = min(_grids(inp), key=lambda g: g[0])[0]
-    allowed = best * WORK_SLACK[0] // WORK_SLACK[1]
-    _, _, _, (single_m, single_n, rows, images) = min(g for g in _grids(inp) if g[0] <= allowed)
-    block = _block(inp, SPLIT_GRID, min(single_n, columns))
-    block = block.but(
-        single_core_m=single_m, single_core_n=single_n, single_core_batch=images, single_core_k=rows * inp.problem.w_out
+
+    def block(shape: tuple[int, int, int, int]) -> GradWeightTiling:
+        single_m, single_n, rows, images = shape
+        return _block(inp, SPLIT_GRID, min(single_n, columns)).but(
+            single_core_m=single_m, single_core_n=single_n, single_core_batch=images,
+            single_core_k=rows * inp.problem.w_out,
+        )  # fmt: skip
+
+    def cycles(work: int, tasks: int, shape: tuple[int, int, int, int]) -> float:
+        if chip is None:
+            return work
+        return ceil_div(tasks, inp.cores) * max(_products_and_l0(block(shape), inp, chip, dtype))
+
+    grids = {shape: (cycles(work, tasks, shape), added) for work, added, tasks, shape in _grids(inp)}
+    allowed = min(grids.values())[0] * WORK_SLACK[0] / WORK_SLACK[1]
+    shape = min(
+        (shape for shape, (cost, _) in grids.items() if cost <= allowed), key=lambda s: (grids[s][1], grids[s][0], s)
     )
-    tiling = with_largest_steps(block, inp)
+    tiling = with_largest_steps(block(shape), inp)
     return tiling.but(block_dim=min(task_count(tiling, inp), inp.cores))
 
 
@@ -152,17 +169,28 @@ def _as_one_tile(tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec) -> 
 
 def _task_cycles(tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec) -> float:
     """The longest of loads, L0 loads and products of a task; the way out where no other tile hides it."""
+    load, store = (chip.path(*ends).bytes_per_cycle for ends in (("GM", "L1"), ("UB", "GM")))
+    out = ACCUMULATOR_BYTES * tiling.single_core_m * tiling.single_core_n / store / math.prod(_tiles(tiling))
+    return max(*_products_and_l0(tiling, inp, chip), _loaded(tiling, inp) / load) + out
+
+
+def _tiles(tiling: GradWeightTiling) -> tuple[int, int]:
+    """Tiles of a task along M and N."""
+    return ceil_div(tiling.single_core_m, tiling.base_m), ceil_div(tiling.single_core_n, tiling.base_n)
+
+
+def _products_and_l0(
+    tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec, dtype: str = ""
+) -> tuple[float, float]:
+    """Cycles of a task's products and of its loads into L0."""
     m, n = tiling.single_core_m, tiling.single_core_n
-    m_tiles, n_tiles = ceil_div(m, tiling.base_m), ceil_div(n, tiling.base_n)
-    pixels = tiling.single_core_batch * tiling.single_core_k
-    steps = m_tiles * n_tiles * ceil_div(pixels, tiling.base_k)
-    load, left, right, store = (
-        chip.path(*ends).bytes_per_cycle for ends in (("GM", "L1"), ("L1", "L0A"), ("L1", "L0B"), ("UB", "GM"))
-    )
-    cube = m * n * pixels / chip.cube.macs_per_cycle("float16") + steps * chip.cube.head_stream
-    l0 = pixels * inp.itemsize * (m * n_tiles / left + n * m_tiles / right) + 2 * steps * chip.load3d.head
-    out = ACCUMULATOR_BYTES * m * n / store / (m_tiles * n_tiles)
-    return max(cube, l0, _loaded(tiling, inp) / load) + out
+    m_tiles, n_tiles = _tiles(tiling)
+    pixels = tiling.single_core_batch * ceil_to(tiling.single_core_k, FRACTAL)
+    steps = m_tiles * n_tiles * tiling.single_core_batch * ceil_div(tiling.single_core_k, tiling.base_k)
+    left, right = (chip.path("L1", side).bytes_per_cycle for side in ("L0A", "L0B"))
+    products = m * ceil_to(n, FRACTAL) * pixels / chip.cube.macs_per_cycle(dtype or "float16")
+    products += steps * chip.cube.head_stream
+    return products, pixels * inp.itemsize * (m * n_tiles / left + n * m_tiles / right) + 2 * steps * chip.load3d.head
 
 
 def _grids(inp: TilingInput) -> Iterator[tuple[int, int, int, tuple[int, int, int, int]]]:
