@@ -21,7 +21,7 @@ from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.transfer import DataCopy, Fill
 from ascend_sim.ops.kernels.cube_common import BLOCK_BYTES, CubeCall
-from ascend_sim.ops.kernels.grad_input import contributing_planes
+from ascend_sim.ops.kernels.grad_input_tiles import contributing_planes, runs
 from ascend_sim.ops.tiling.capacity import is_resident, k_slice
 from ascend_sim.ops.tiling.fields import (
     FRACTAL,
@@ -36,7 +36,7 @@ from ascend_sim.ops.tiling.fields import (
 from ascend_sim.ops.tiling.grad_input import task_count
 from ascend_sim.ops.tiling.grad_weight import gemm
 from ascend_sim.ops.tiling.grad_weight_strips import input_rows, sections, stacked
-from ascend_sim.ops.tiling.kernel_split import SPLIT_H, SPLIT_NONE, Part, split_input, split_parts
+from ascend_sim.ops.tiling.kernel_split import SPLIT_HW, SPLIT_NONE, Part, split_parts, tiling_input
 from ascend_sim.ops.tiling.tasks import GradWeightTask, grad_input_tasks, grad_weight_tasks
 from ascend_sim.ops.tiling.window import needed_rows, pad_before
 
@@ -63,6 +63,8 @@ class _Moved:
     written: int = 0
 
 
+_Cut = tuple[int, int]
+"""How a tiling cuts dx: kernelSplitMode and columns of a strip."""
 _Parts = tuple[int, Callable[[int], _Work], _Moved, int]
 """Tasks of a tiling, the work of a block, what all blocks move, and how much of it the L2 cannot have."""
 
@@ -78,8 +80,8 @@ def _candidates(tiling: Tiling, tasks: int) -> set[int]:
 
 
 _CACHED = (
-    "_mmad", "_copy", "_drain", "_left", "_right", "_image", "_window", "_depth_planes", "_parts", "_pixel_spans", "_images",
-    "_grad_input_kinds", "_grad_weight_kinds", "start",
+    "_mmad", "_copy", "_drain", "_left", "_right", "_image", "_window", "_pixels", "_depth_planes", "_parts", "_pixel_spans",
+    "_images", "_grad_input_kinds", "_grad_weight_kinds", "start",
 )  # fmt: skip
 """What many tilings ask for with the same numbers."""
 
@@ -182,26 +184,28 @@ class Bounds:
     def _grad_input(self, tiling: GradInputTiling) -> _Parts:
         moved = self._grad_input_bytes(tiling)
         tasks = task_count(tiling, self.inp)
-        return tasks, lambda block: self._grad_input_work(tiling, block), moved, self._grad_input_misses()
+        missed = self._grad_input_misses(tiling.split_wi)
+        return tasks, lambda block: self._grad_input_work(tiling, block), moved, missed
 
-    def _parts(self, mode: int) -> tuple[Part, ...]:
-        """The parts of a split kernel; the problem itself without a split."""
-        return split_parts(self._p, mode)
+    def _parts(self, cut: _Cut) -> tuple[Part, ...]:
+        """The strips, or the parts of a split kernel, or both; the problem itself where nothing is cut."""
+        return split_parts(self._p, *cut)
 
     def _grad_input_work(self, tiling: GradInputTiling, block: int) -> _Work:
         inp, work, coupled = self.inp, _Work(), self.chip.cores.coupled
-        parts = self._parts(tiling.kernel_split)
-        resident = is_resident(tiling, split_input(inp, tiling.kernel_split))
+        cut = (tiling.kernel_split, tiling.split_wi)
+        parts = self._parts(cut)
+        resident = is_resident(tiling, tiling_input(tiling, inp))
         shape = GradInputTiling(
             FRACTAL, FRACTAL, FRACTAL, single_core_m=tiling.single_core_m, single_core_cin=tiling.single_core_cin,
-            single_core_din=tiling.single_core_din, kernel_split=tiling.kernel_split, block_dim=tiling.block_dim,
+            single_core_din=tiling.single_core_din, kernel_split=tiling.kernel_split,
+            split_wi=tiling.split_wi, block_dim=tiling.block_dim,
         )  # fmt: skip
         for (group, m_start, m_count, n_start, n_end, planes, own), times in self._grad_input_kinds(
             shape, block
         ).items():
-            for index, part in enumerate(parts):
-                if tiling.kernel_split == SPLIT_H and index != own:
-                    continue
+            for index in range(len(parts)) if tiling.kernel_split == SPLIT_HW else (own,):
+                part = parts[index]
                 end = min(m_start + m_count, part.rows * part.problem.w_in)
                 for n in range(n_start, n_end, tiling.base_n):
                     n_count = min(tiling.base_n, n_end - n)
@@ -210,12 +214,12 @@ class Bounds:
                     for m in range(m_start, end, tiling.base_m):
                         rows = min(tiling.base_m, end - m)
                         self._grad_input_tile(work, tiling, times, (index, m, rows), (n, n_count), group, planes)
-                        held = self._window(tiling.kernel_split, index, m, rows)[0]
+                        held = self._window(cut, index, m, rows)[0]
                         if planes and held and not ((resident or coupled) and loaded):
                             work.mte2 += times * weights
                             loaded = True
             if coupled:  # whose L1 may keep either operand: what a task loads at least
-                load = self._window(SPLIT_NONE, 0, m_start, m_count)[2]
+                load = self._window(cut, own, m_start, m_count)[2]
                 work.mte2 += times * planes * load(ceil_div(self._outputs(group), inp.c0))
         return work
 
@@ -243,13 +247,15 @@ class Bounds:
         group: int, planes: int,
     ) -> None:  # fmt: skip
         """One tile, `place` = (part, first pixel, pixels) x `channels` (first, count)."""
-        (part, m, rows), n = place, channels[1]
-        taps, mode = len(self._parts(tiling.kernel_split)[part].taps), tiling.kernel_split
+        (part, m, rows), n, cut = place, channels[1], (tiling.kernel_split, tiling.split_wi)
+        taps, pixels = len(self._parts(cut)[part].taps), self._pixels(cut, part, m, rows)
+        if not pixels:
+            return
         k, c0 = self._k_total(group, taps), self.inp.c0
         segments = _cuts(k // taps // c0, tiling.k_segment // c0 or k // taps // c0) if taps else [0]
         work.tiles += times * len(segments)
-        work.out += times * len(segments) * self._out(rows, group, *channels)
-        held, size, load = self._window(mode, part, m, rows)
+        work.out += times * len(segments) * self._out(pixels, group, *channels)
+        held, size, load = self._window(cut, part, m, rows)
         if not held or not planes or not taps:
             return
         step_a, step_b = self._l1_blocks(tiling)
@@ -281,7 +287,7 @@ class Bounds:
 
     def _l1_blocks(self, tiling: GradInputTiling) -> tuple[int, int]:
         """C0 blocks of gradOutput channels in one L1 step of A and of B."""
-        per_block = split_input(self.inp, tiling.kernel_split).taps * self.inp.c0
+        per_block = tiling_input(tiling, self.inp).taps * self.inp.c0
         return tiling.step_ka * tiling.base_k // per_block, tiling.step_kb * tiling.base_k // per_block
 
     def _outputs(self, group: int) -> int:
@@ -298,9 +304,15 @@ class Bounds:
     def _depth_planes(self, depth: int) -> int:
         return len(list(contributing_planes(self._p, depth)))
 
-    def _window(self, mode: int, part: int, m: int, count: int) -> tuple[int, int, Callable[[int], float]]:
+    def _pixels(self, cut: _Cut, part: int, m: int, count: int) -> int:
+        """Pixels of dx in a tile: the last strip may end in columns that dx does not have."""
+        if not cut[1]:
+            return count
+        return sum(pixels for _, _, pixels in runs(self._parts(cut)[part], self._p.w_in, m, count))
+
+    def _window(self, cut: _Cut, part: int, m: int, count: int) -> tuple[int, int, Callable[[int], float]]:
         """Rows of the dilated map that a tile holds, bytes of gradOutput behind one channel block, cycles to load some."""
-        p = self._parts(mode)[part].problem
+        p = self._parts(cut)[part].problem
         window = needed_rows(p, m, count)
         crop = max(-pad_before(p)[1], 0)
         width = (p.w_out - 1) * p.stride_w + 1 - crop
@@ -322,19 +334,18 @@ class Bounds:
 
     def _grad_input_bytes(self, tiling: GradInputTiling) -> _Moved:
         inp, p, moved, coupled = self.inp, self._p, _Moved(), self.chip.cores.coupled
-        resident = is_resident(tiling, split_input(inp, tiling.kernel_split))
+        resident, cut = is_resident(tiling, tiling_input(tiling, inp)), (tiling.kernel_split, tiling.split_wi)
         images = p.n * sum(self._depth_planes(depth) for depth in range(p.d_in))
-        for index, part in enumerate(self._parts(tiling.kernel_split)):
+        for index, part in enumerate(self._parts(cut)):
             pixels, taps = part.rows * part.problem.w_in, len(part.taps)
-            tiles = [
-                (m, min(tiling.base_m, start + min(tiling.single_core_m, pixels - start) - m))
-                for start in range(0, pixels, tiling.single_core_m)
-                for m in range(start, min(start + tiling.single_core_m, pixels), tiling.base_m)
-            ]
-            sizes = [
-                size for held, size, _ in (self._window(tiling.kernel_split, index, *tile) for tile in tiles) if held
-            ]
-            loads = min(ceil_div(pixels, tiling.single_core_m), len(sizes)) if resident else len(sizes)
+            sizes, loads = [], 0
+            for start in range(0, pixels, tiling.single_core_m):
+                end = min(start + tiling.single_core_m, pixels)
+                tiles = [(m, min(tiling.base_m, end - m)) for m in range(start, end, tiling.base_m)]
+                windows = [self._window(cut, index, *tile) for tile in tiles if self._pixels(cut, index, *tile)]
+                held = [size for rows, size, _ in windows if rows]
+                sizes += held
+                loads += min(len(held), 1) if resident else len(held)
             loads = 0 if tiling.full_load else loads
             for group in range(inp.real_groups if taps else 0):
                 k, n = self._k_total(group, taps), self._channels_end(group, inp.cin1 * inp.c0)
@@ -347,8 +358,8 @@ class Bounds:
                     moved.read += images * columns * sum(sizes) // BLOCK_BYTES * outputs * inp.itemsize
                     moved.read += images * loads * n * outputs * taps * inp.itemsize
                 elif coupled:  # whose L1 may keep either operand: both at least once
-                    moved.read += images * self._window(SPLIT_NONE, 0, 0, pixels)[1] * (k // (taps * inp.c0))
-                    moved.read += n * ceil_to(k, k_slice(inp)) * inp.itemsize
+                    moved.read += images * self._window(cut, index, 0, pixels)[1] * (k // (taps * inp.c0))
+                    moved.read += (index == 0) * n * ceil_to(k, k_slice(inp)) * inp.itemsize
                 else:
                     moved.read += images * columns * sum(sizes) * (k // (taps * inp.c0))
                     moved.read += images * loads * n * ceil_to(k, k_slice(inp)) * inp.itemsize
@@ -360,11 +371,17 @@ class Bounds:
             moved.written += p.n * p.d_in * n // inp.c0 * p.h_in * p.w_in * BLOCK_BYTES
         return moved
 
-    def _grad_input_misses(self) -> int:
+    def _grad_input_misses(self, strip: int) -> int:
         """Bytes of gradOutput and weights that nobody has read before."""
         p, inp = self._p, self.inp
         planes = {plane for depth in range(p.d_in) for _, plane in contributing_planes(p, depth)}
-        held, size, _ = self._window(SPLIT_NONE, 0, 0, p.h_in * p.w_in)
+        held, size, _ = self._window((SPLIT_NONE, 0), 0, 0, p.h_in * p.w_in)
+        if strip:
+            # Columns that some strip needs, of those that whole rows have
+            read: set[int] = set()
+            for part in self._parts((SPLIT_NONE, strip)):
+                read.update(range(part.source, part.source + part.problem.w_out) if part.taps else ())
+            size = size // max(p.w_out - ceil_div(max(-pad_before(p)[1], 0), p.stride_w), 1) * len(read)
         if inp.direct:
             return p.n * len(planes) * p.c_out * size // BLOCK_BYTES * inp.itemsize if held else 0
         return p.n * len(planes) * ceil_div(p.c_out, inp.c0) * size if held else 0

@@ -140,13 +140,23 @@ class CubePipeline:
 
         `atomic_add` adds to what GM holds. Through UB a block is always 16 columns, which is C0 of what leaves there.
         """
-        k, m_padded = self._k, ceil_to(m, FRACTAL)
+        self.drain_rows([(target, 0, m)], m, n, dtype, c0, dst_stride, atomic_add)
+
+    def drain_rows(
+        self, pieces: list[tuple[int, int, int]], height: int, n: int, dtype: str, c0: int, dst_stride: int,
+        atomic_add: bool = False,
+    ) -> None:  # fmt: skip
+        """Rows of the finished tile of `height` rows to GM: (target, first row, rows), each from a fractal's first row."""
+        k, m_padded = self._k, ceil_to(height, FRACTAL)
         self.tiles.publish()
         tile = self.tiles.take()
-        if self._staged is None:
-            k.fixpipe(target, tile, m, n, m_padded, dtype, c0, dst_stride, atomic_add)
-        else:
-            self._through_ub(self._staged, target, tile, m, n, dtype, dst_stride, dtype if atomic_add else "")
+        for target, first, rows in pieces:
+            source = tile + first * FRACTAL * ACCUMULATOR_BYTES
+            if self._staged is None:
+                k.fixpipe(target, source, rows, n, m_padded, dtype, c0, dst_stride, atomic_add)
+            else:
+                atomic = dtype if atomic_add else ""
+                self._through_ub(self._staged, target, source, (rows, m_padded), n, dtype, dst_stride, atomic)
         self.tiles.release()
 
     def drain_elements(
@@ -170,13 +180,16 @@ class CubePipeline:
         self.tiles.release()
 
     def _through_ub(
-        self, staged: BufferQueue, target: int, tile: int, m: int, n: int, dtype: str, dst_stride: int, atomic_add: str
-    ) -> None:
-        k, m_padded = self._k, ceil_to(m, FRACTAL)
+        self, staged: BufferQueue, target: int, tile: int, rows_of: tuple[int, int], n: int, dtype: str, dst_stride: int,
+        atomic_add: str,
+    ) -> None:  # fmt: skip
+        """`rows_of` is the rows that go and those of the whole tile."""
+        k, (m, m_padded) = self._k, rows_of
+        height = ceil_to(m, FRACTAL)
         row_bytes = FRACTAL * int(numpy_dtype(dtype).itemsize)
         most_rows = ub_share(k) // row_bytes // FRACTAL * FRACTAL
-        for column, columns in cut(ceil_div(n, FRACTAL), max(most_rows // m_padded, 1)):
-            for row, rows in cut(m_padded, most_rows, FRACTAL):
+        for column, columns in cut(ceil_div(n, FRACTAL), max(most_rows // height, 1)):
+            for row, rows in cut(height, most_rows, FRACTAL):
                 source = tile + (column * m_padded + row) * FRACTAL * ACCUMULATOR_BYTES
                 k.l0c_to_ub(staged.acquire(), source, rows, columns, m_padded, dtype)
                 staged.publish()

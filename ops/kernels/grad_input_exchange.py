@@ -16,7 +16,8 @@ from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube_common import BLOCK_BYTES, CubeCall, WeightLayout
 from ascend_sim.ops.kernels.direct import Channels
-from ascend_sim.ops.kernels.grad_input_turn import GRAD_INPUT, Tile
+from ascend_sim.ops.kernels.grad_input_tiles import Tile
+from ascend_sim.ops.kernels.grad_input_turn import GRAD_INPUT
 from ascend_sim.ops.kernels.trans_data import turn_tiles
 from ascend_sim.ops.kernels.trans_data_filter import fractal_z_tiles
 from ascend_sim.ops.kernels.vector_common import buffer_queue, cut, padded, share

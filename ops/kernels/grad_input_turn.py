@@ -8,7 +8,6 @@ fro, one tile at a time; the second vector core only answers (ops-nn arch22, con
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.kernel.builder import KernelBuilder
@@ -16,25 +15,16 @@ from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube_common import BLOCK_BYTES, CubeCall
 from ascend_sim.ops.kernels.direct import Channels
+from ascend_sim.ops.kernels.grad_input_tiles import Tile, runs
 from ascend_sim.ops.kernels.trans_data import LIST_INSTRUCTIONS, ROWS_AT_ONCE
 from ascend_sim.ops.kernels.vector_common import buffer_queue, padded
 from ascend_sim.ops.tiling.fields import GradInputTiling, TilingInput, ceil_div
-from ascend_sim.ops.tiling.tasks import GradInputTask
+from ascend_sim.ops.tiling.kernel_split import tiling_parts
 
 GRAD_INPUT, SLOTS = 2, 3
 """GM slots of the kernel's last two tensors."""
 _WRITTEN, _READ = 5, 6
 """Cross-core flags: the cube core has filled the slot; the vector cores have emptied it (numbers: stated)."""
-
-
-class Tile(NamedTuple):
-    """An L0C tile: `m_count` pixels from `m` and `n_count` channels of the real group, in whole C0, from `n`."""
-
-    task: GradInputTask
-    m: int
-    m_count: int
-    n: int
-    n_count: int
 
 
 def slots_bytes(tiling: GradInputTiling, chip: ChipSpec) -> int:
@@ -71,7 +61,7 @@ class Slot:
 def turn_program(k: KernelBuilder, call: CubeCall, tiling: GradInputTiling, tiles: Sequence[Tile]) -> Program:
     """What a vector core does with the tiles of its block."""
     inp, p = call.inp, call.inp.problem
-    itemsize = inp.itemsize
+    itemsize, parts = inp.itemsize, tiling_parts(tiling, inp)
     volume = Channels(p.c_in, (p.d_in, p.h_in, p.w_in), itemsize)
     source = gm_operand(SLOTS, _slot_offset(tiling, inp, k.block))
     half = k.chip.buffers["UB"] // 2 // BLOCK_BYTES * BLOCK_BYTES
@@ -96,11 +86,13 @@ def turn_program(k: KernelBuilder, call: CubeCall, tiling: GradInputTiling, tile
         incoming.release()
         outgoing.publish()
         task, channel = tile.task, tile.task.group * inp.cin_g + tile.n
-        target = gm_operand(GRAD_INPUT, volume.offset(task.batch, channel, task.depth, tile.m))
         channels = min(tile.n_count, call.group_channels(task.group, p.c_in, inp.cin_g) - tile.n)
-        k.data_copy(
-            "UB", "GM", target, outgoing.take(), tile.m_count * itemsize, channels, pitch, volume.stride
-        )  # fmt: skip
+        turned = outgoing.take()
+        for start, pixel, pixels in runs(parts[task.part], p.w_in, tile.m, tile.m_count):
+            target = gm_operand(GRAD_INPUT, volume.offset(task.batch, channel, task.depth, pixel))
+            k.data_copy(
+                "UB", "GM", target, turned + start * itemsize, pixels * itemsize, channels, pitch, volume.stride
+            )  # fmt: skip
         outgoing.release()
     if k.sub_block == 0:
         incoming.close()

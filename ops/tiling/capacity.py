@@ -19,7 +19,7 @@ from ascend_sim.ops.tiling.fields import (
     floor_to,
 )
 from ascend_sim.ops.tiling.grad_weight_strips import stacked
-from ascend_sim.ops.tiling.kernel_split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_input, split_parts
+from ascend_sim.ops.tiling.kernel_split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_parts, tiling_input
 from ascend_sim.ops.tiling.window import dilated_height, pad_after, pad_before
 
 ACCUMULATOR_BYTES = 4  # L0C elements are fp32
@@ -107,7 +107,8 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
     """Raise TilingError at the first thing that the grad_input kernel could not do with this tiling."""
     check_grad_input_problem(inp)
     _check_direct(tiling, inp)
-    inp = split_input(inp, tiling.kernel_split)
+    check_grad_input_strips(tiling, inp)
+    inp = tiling_input(tiling, inp)
     problem = inp.problem
     _check_block(tiling, inp)
     if not inp.coupled and (tiling.step_m != 1 or tiling.step_n != 1):
@@ -132,7 +133,8 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
     if (tiling.single_core_m % problem.w_in and not anywhere) or tiling.single_core_m < 1:
         also = f", or blocks of {FRACTAL} pixels" if inp.coupled else ""
         raise TilingError(
-            f"singleCoreM = {tiling.single_core_m} is not a multiple of W_in = {problem.w_in}: tasks are whole rows{also}"
+            f"singleCoreM = {tiling.single_core_m} is not a multiple of {'splitWi' if tiling.split_wi else 'W_in'} = "
+            f"{problem.w_in}: tasks are whole rows{also}"
         )
     if tiling.single_core_batch and not inp.coupled:
         raise TilingError(
@@ -169,7 +171,7 @@ def _check_direct(tiling: GradInputTiling, inp: TilingInput) -> None:
         raise TilingError(f"singleCoreDin = {tiling.single_core_din}; allowed 1 to D_in = {problem.d_in}")
     if tiling.full_load not in (0, 1):
         raise TilingError(f"enableFullLoad = {tiling.full_load}; allowed 0 or 1 (weights stay in L1 from task to task)")
-    if tiling.full_load and not is_resident(tiling, split_input(inp, tiling.kernel_split)):
+    if tiling.full_load and not is_resident(tiling, tiling_input(tiling, inp)):
         raise TilingError(
             "enableFullLoad = 1 needs one kernel plane, bl1Pbuffer = 1, all of K in stepKb*baseK and singleCoreCin in baseN: "
             f"given kd {problem.k_d}, bl1Pbuffer {tiling.bl1_buffers}, stepKb*baseK {tiling.step_kb * tiling.base_k}, "
@@ -181,6 +183,17 @@ def _check_direct(tiling: GradInputTiling, inp: TilingInput) -> None:
         )
     if tiling.k_segment % FRACTAL:
         raise TilingError(f"kSegment = {tiling.k_segment} is not a multiple of {FRACTAL} output channels")
+
+
+def check_grad_input_strips(tiling: GradInputTiling, inp: TilingInput) -> None:
+    """Raise TilingError where dx cannot be cut into such strips (splitWi)."""
+    strip, width = tiling.split_wi, inp.problem.w_in
+    if strip and (strip % FRACTAL or not 0 < strip < width):
+        raise TilingError(
+            f"splitWi = {strip}; allowed 0 (whole rows) or a multiple of {FRACTAL} below W_in = {width}, columns of a strip"
+        )
+    if strip and tiling.kernel_split == SPLIT_HW:
+        raise TilingError(f"splitWi = {strip}: a kernel split by rows and columns (kernelSplitMode 1) takes whole rows")
 
 
 def check_split(mode: int, inp: TilingInput) -> None:

@@ -51,13 +51,14 @@ from ascend_sim.ops.tiling.grad_input import (
     vendor_grad_input,
 )
 from ascend_sim.ops.tiling.grad_input_1001 import covers_grad_input_1001, vendor_grad_input_1001
-from ascend_sim.ops.tiling.grad_input_3510 import refitted, vendor_grad_input_3510
+from ascend_sim.ops.tiling.grad_input_3510 import refitted, split_mode, vendor_grad_input_3510
+from ascend_sim.ops.tiling.grad_input_strips import cut_into_strips, in_strips
 from ascend_sim.ops.tiling.grad_weight import covers_grad_weight, task_count, vendor_grad_weight, with_core_shape
 from ascend_sim.ops.tiling.grad_weight_3510 import covers_grad_weight_3510, vendor_grad_weight_3510
 from ascend_sim.ops.tiling.grad_weight_sound import sound_grad_weight
 from ascend_sim.ops.tiling.grad_weight_streamk import stream_k
 from ascend_sim.ops.tiling.grad_weight_strips import stacked
-from ascend_sim.ops.tiling.kernel_split import split_input
+from ascend_sim.ops.tiling.kernel_split import SPLIT_HW, SPLIT_NONE, tiling_input
 from ascend_sim.ops.tiling.tuned import tuned_tiling
 
 T = TypeVar("T", GradInputTiling, GradWeightTiling)
@@ -109,17 +110,18 @@ def choose_grad_input(
     """
     if not overrides and (tuned := tuned_tiling("grad_input", inp, dtype, chip)):
         return choose_grad_input(inp, tuned, chip=chip).but(source="vendor table")
-    tiling = _automatic_grad_input(inp, chip, blocks, free=not overrides)
+    given = GradInputTiling.given(overrides or {})
+    tiling = _automatic_grad_input(inp, chip, blocks, given, free=not overrides)
     if stand_in:
         tiling = tiling.but(source="stand-in")
     if not overrides:
         return tiling
-    given = GradInputTiling.given(overrides)
     if inp.direct:
         return _manual_3510(tiling, inp, given)
-    tiling = _refit_block(tiling.but(**given), inp, given)
-    if not grad_input_fits_l1(tiling, inp) or any(name in given for name in BLOCK):
-        tiling = next((t for t in step_candidates(tiling, inp, given) if grad_input_fits_l1(t, inp)), tiling)
+    part = tiling_input(tiling, inp)
+    tiling = _refit_block(tiling.but(**given), part, given)
+    if not grad_input_fits_l1(tiling, part) or any(name in given for name in BLOCK):
+        tiling = next((t for t in step_candidates(tiling, part, given) if grad_input_fits_l1(t, part)), tiling)
     tiling = finish(tiling, inp, keep=frozenset(given)).but(source="manual")
     check_grad_input(tiling, inp)
     return tiling
@@ -127,11 +129,8 @@ def choose_grad_input(
 
 def _manual_3510(tiling: GradInputTiling, inp: TilingInput, given: Mapping[str, int]) -> GradInputTiling:
     """The user's fields on the kernel that reads NCDHW."""
-    if "kernel_split" in given and given["kernel_split"] != tiling.kernel_split:
-        check_split(given["kernel_split"], inp)
-        tiling = vendor_grad_input_3510(inp, given["kernel_split"])
     tiling = tiling.but(**given)
-    tiling = _refit_block(tiling, split_input(inp, tiling.kernel_split), given)
+    tiling = _refit_block(tiling, tiling_input(tiling, inp), given)
     tiling = refitted(tiling, inp, given).but(source="manual")
     check_grad_input(tiling, inp)
     return tiling
@@ -196,17 +195,45 @@ def complete_grad_weight(
     return tiling
 
 
-def _automatic_grad_input(inp: TilingInput, chip: ChipSpec | None, blocks: int | None, free: bool) -> GradInputTiling:
+def _automatic_grad_input(
+    inp: TilingInput, chip: ChipSpec | None, blocks: int | None, given: Mapping[str, int], free: bool
+) -> GradInputTiling:
+    """Whole rows where they fit L1, else strips; a kernel split and strips of the user's are taken as they are."""
+    mode, strip = given.get("kernel_split") if inp.direct else None, given.get("split_wi")
+
+    def of_a_strip(part: TilingInput) -> GradInputTiling:
+        # On coupled chips the procedure deals a map out to cores, of which a strip is only a part.
+        rows_alone = SPLIT_NONE if inp.direct and split_mode(inp) == SPLIT_HW else None
+        return _grad_input_of_rows(part, chip, blocks, free and not inp.coupled, rows_alone if mode is None else mode)
+
+    if mode is not None:
+        check_split(mode, inp)
+    if strip:
+        return in_strips(inp, strip, of_a_strip)
+    try:
+        return _grad_input_of_rows(inp, chip, blocks, free, mode)
+    except TilingError:
+        if strip == 0 or mode == SPLIT_HW or inp.problem.w_in <= FRACTAL:
+            raise
+    return cut_into_strips(inp, of_a_strip)
+
+
+def _grad_input_of_rows(
+    inp: TilingInput, chip: ChipSpec | None, blocks: int | None, free: bool, mode: int | None = None
+) -> GradInputTiling:
     """The vendor's tiling where its procedure decides the problem, else a sound one.
 
     On coupled chips a call that asks for another number of blocks than the procedure takes has not got its tiling from
-    there (published rows of the 910: 32 blocks on 30 cores), nor (not `free`) one with fields of the user's.
+    there (published rows of the 910: 32 blocks on 30 cores), nor (not `free`) one with fields of the user's. `mode` is a
+    kernel split to take instead of the library's.
     """
+    if mode:
+        return vendor_grad_input_3510(inp, mode)
     procedure = _procedure(chip, "grad_input")
     covers, vendor = GRAD_INPUT_PROCEDURES.get(procedure or "", (None, None))
     if covers and vendor and covers(inp) and (free or not inp.coupled):
         try:
-            tiling = vendor(inp)
+            tiling = vendor(inp) if mode is None else vendor_grad_input_3510(inp, mode)
             if not inp.coupled or blocks in (None, tiling.block_dim):
                 return tiling
         except TilingError:

@@ -239,7 +239,8 @@ class GradInputTiling(_Tiling):
     A task covers `single_core_m` pixels (whole rows) x `single_core_cin` channels of one (batch, depth, real group).
     `single_core_batch` is for coupled chips: a core gets that many images of one such part; 0 deals tasks one by one.
     `load_b2` is 2 for a 1x1 kernel, 1 where a base block holds every tap, else 0; `init_output` is 1 where dx must be
-    cleared first; `weights_resident` is ours: the weights of a task stay in L1.
+    cleared first; `weights_resident` is ours: the weights of a task stay in L1. With `split_wi` (ours) dx is cut into strips
+    of so many columns, each with tasks of its own, and M is the pixels of one; 0 for whole rows.
 
     Only the kernel that reads NCDHW (dav-3510) has the rest: tasks of `single_core_din` depths; with `full_load` the weights
     stay in L1 from task to task; `kernel_split` is 1 (both axes), 2 (rows) or 0, and then M is one part's pixels;
@@ -252,6 +253,7 @@ class GradInputTiling(_Tiling):
     load_b2: int = 0
     init_output: int = 0
     weights_resident: bool = False
+    split_wi: int = 0
     single_core_din: int = 1
     full_load: int = 0
     kernel_split: int = 0
@@ -260,17 +262,19 @@ class GradInputTiling(_Tiling):
     VENDOR: ClassVar[dict[str, str]] = _Tiling.VENDOR | {
         "single_core_cin": "singleCoreCin", "single_core_cout": "singleCoreCout", "single_core_batch": "singleCoreBatch",
         "load_b2": "loadB2Condition", "init_output": "initOutputFlag", "weights_resident": "weightsResident",
-        "single_core_din": "singleCoreDin", "full_load": "enableFullLoad",
+        "split_wi": "splitWi", "single_core_din": "singleCoreDin", "full_load": "enableFullLoad",
         "kernel_split": "kernelSplitMode", "k_segment": "kSegment", "block_dim": "coreNum",
     }  # fmt: skip
     DERIVED: ClassVar[frozenset[str]] = frozenset(("single_core_cout", "load_b2", "init_output", "weights_resident"))
-    MAY_BE_ZERO: ClassVar[frozenset[str]] = frozenset(("iterate_order", "full_load", "kernel_split", "k_segment"))
+    MAY_BE_ZERO: ClassVar[frozenset[str]] = frozenset(
+        ("iterate_order", "full_load", "kernel_split", "k_segment", "split_wi")
+    )
     DIRECT_ONLY: ClassVar[dict[str, int]] = {"single_core_din": 1, "full_load": 0, "kernel_split": 0, "k_segment": 0}
     """What the kernels that read NCDHW alone have, and its value elsewhere."""
 
     def to_vendor(self) -> dict[str, Any]:
         """Every field under the vendor's name; those of one architecture's kernel only where they say something."""
-        values = self.DIRECT_ONLY | {"single_core_batch": 0}
+        values = self.DIRECT_ONLY | {"single_core_batch": 0, "split_wi": 0}
         silent = {self.VENDOR[ours] for ours, value in values.items() if getattr(self, ours) == value}
         return {name: value for name, value in super().to_vendor().items() if name not in silent}
 

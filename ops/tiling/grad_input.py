@@ -36,7 +36,7 @@ from ascend_sim.ops.tiling.fields import (
     divisors_down,
     floor_to,
 )
-from ascend_sim.ops.tiling.kernel_split import SPLIT_H, split_input, split_parts
+from ascend_sim.ops.tiling.kernel_split import task_parts, tiling_input
 from ascend_sim.ops.tiling.window import RowWindow, needed_rows
 
 __all__ = ["RowWindow", "covers_grad_input", "needed_rows", "sound_grad_input", "vendor_grad_input"]
@@ -272,7 +272,7 @@ def _l2_bytes(pixels: int, tiling: GradInputTiling, inp: TilingInput) -> int:
 
 def finish(tiling: GradInputTiling, inp: TilingInput, keep: frozenset[str] = frozenset()) -> GradInputTiling:
     """Derive the fields that follow from block and steps; fields named in `keep` stay as they are."""
-    whole, inp = inp, split_input(inp, tiling.kernel_split)
+    whole, inp = inp, tiling_input(tiling, inp)
     columns = tiling.single_core_cin if "single_core_cin" in keep else ceil_to(tiling.step_n * tiling.base_n, FRACTAL)
     pixels = tiling.single_core_m if "single_core_m" in keep else task_pixels(tiling, inp)
     tiling = tiling.but(single_core_cin=columns, single_core_m=pixels, single_core_cout=inp.cout_padded)
@@ -288,12 +288,10 @@ def finish(tiling: GradInputTiling, inp: TilingInput, keep: frozenset[str] = fro
 
 def task_count(tiling: GradInputTiling, inp: TilingInput) -> int:
     """Tasks of the whole kernel."""
-    problem = split_input(inp, tiling.kernel_split).problem
+    problem = tiling_input(tiling, inp).problem
     chunks = ceil_div(problem.h_in * problem.w_in, max(tiling.single_core_m, 1))
     outer = problem.n * ceil_div(problem.d_in, max(tiling.single_core_din, 1)) * inp.real_groups
-    if tiling.kernel_split == SPLIT_H:  # each part has tasks of its own
-        outer *= len(split_parts(inp.problem, SPLIT_H))
-    return chunks * outer * ceil_div(inp.cin_g, max(tiling.single_core_cin, 1))
+    return chunks * outer * task_parts(tiling, inp) * ceil_div(inp.cin_g, max(tiling.single_core_cin, 1))
 
 
 def needs_clearing(inp: TilingInput) -> bool:

@@ -34,7 +34,7 @@ from ascend_sim.ops.tiling.fields import (
     floor_to,
 )
 from ascend_sim.ops.tiling.grad_input import finish, step_candidates
-from ascend_sim.ops.tiling.kernel_split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_input
+from ascend_sim.ops.tiling.kernel_split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_input, tiling_input
 
 __all__ = ["covers_grad_input_3510", "refitted", "split_mode", "vendor_grad_input_3510"]
 
@@ -262,7 +262,7 @@ def _most(buffers: int, inp: TilingInput) -> int:
 
 def refitted(tiling: GradInputTiling, inp: TilingInput, given: Collection[str]) -> GradInputTiling:
     """Fields that are not `given` by the user made to go with those that are; the result need not fit."""
-    part = split_input(inp, tiling.kernel_split)
+    part = tiling_input(tiling, inp)
     if "full_load" in given and tiling.full_load:
         steps = ceil_div(_blocks(part) * k_slice(part), tiling.base_k)
         own = {"al1_buffers": 2, "bl1_buffers": 1, "step_kb": steps, "step_ka": steps}

@@ -1,4 +1,9 @@
-"""Kernel split: grad_input with stride > 1 as convolutions of stride 1, one for each residue of a dx pixel's place.
+"""Parts of grad_input that are problems of their own: strips of columns, and kernels split by stride.
+
+Strips: dx columns that are not cut need whole rows of gradOutput in L1. A strip needs a part of each row; its map is as wide
+as all strips', so the last one may end in columns that dx does not have.
+
+Kernel split: grad_input with stride > 1 as convolutions of stride 1, one for each residue of a dx pixel's place.
 
 A dx row y gets tap t from gradOutput row (y + pad_up - t) / stride_h, so only from taps t = (y + pad_up) mod stride_h,
 + stride_h, ...: no zero is multiplied. Rows y0, y0 + stride_h, ... make a part, whose kernel is those taps; the same for
@@ -8,10 +13,13 @@ columns with mode SPLIT_HW, while SPLIT_H leaves them to zero insertion. A part 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.params import ConvProblem
-from ascend_sim.ops.tiling.fields import TilingInput, ceil_div
+from ascend_sim.ops.tiling.fields import GradInputTiling, TilingInput, ceil_div
+from ascend_sim.ops.tiling.strips import reach, strip_count, widest_reach
+from ascend_sim.ops.tiling.window import dilated_width, pad_before
 
 SPLIT_NONE, SPLIT_HW, SPLIT_H = 0, 1, 2
 """The vendor's kernelSplitMode (ops-nn, arch35 tiling key: stated)."""
@@ -23,6 +31,7 @@ class Part:
 
     `problem` has stride 1 along the axes that are split. Its map is as large as the largest part's, so a tile may end in
     rows or columns that this part does not have. `taps` are indices of the whole kernel, in the order of the part's.
+    `source` is the gradOutput column at which the problem's begins.
     """
 
     problem: ConvProblem
@@ -33,6 +42,7 @@ class Part:
     rows: int
     columns: int
     taps: tuple[int, ...]
+    source: int = 0
 
 
 @dataclass(frozen=True)
@@ -53,8 +63,37 @@ def _axis(stride: int, kernel: int, pad: int, size: int) -> list[_Axis]:
     return found
 
 
-def split_parts(problem: ConvProblem, mode: int) -> tuple[Part, ...]:
-    """The parts, rows slowest; without a split the problem itself. TilingError with dilation, whose taps are not in a row."""
+@lru_cache(maxsize=64)
+def split_parts(problem: ConvProblem, mode: int, strip: int = 0) -> tuple[Part, ...]:
+    """The parts, strips slowest, then rows; without a split or strips the problem itself.
+
+    TilingError with dilation, whose taps are not in a row.
+    """
+    if not strip:
+        return _split(problem, mode)
+    found = []
+    for first in range(0, problem.w_in, strip):
+        own, source = _strip(problem, first, strip)
+        for part in _split(own, mode):
+            taps = part.taps if own.w_out else ()
+            columns = min(strip, problem.w_in - first)
+            found.append(replace(part, column=first, columns=columns, taps=taps, source=source))
+    return tuple(found)
+
+
+def _strip(p: ConvProblem, first: int, width: int) -> tuple[ConvProblem, int]:
+    """dx columns `first` .. as a problem, whose `w_out` is 0 where nothing reaches them; the gradOutput column it begins at."""
+    extent = (p.k_w - 1) * p.dilation_w
+    _, pad = pad_before(p)
+    found = reach(first, width, 1, pad, extent + 1, dilated_width(p))
+    # Zeros that were inserted before the first gradOutput column, or behind the last one, are padding here.
+    source = ceil_div(found.first, p.stride_w)
+    columns = max((found.first + found.count - 1) // p.stride_w - source + 1, 0) if found.count else 0
+    before = found.pad + source * p.stride_w - found.first
+    return replace(p, w_in=width, w_out=columns, pad_left=extent - before), source
+
+
+def _split(problem: ConvProblem, mode: int) -> tuple[Part, ...]:
     p = problem
     whole = (Part(p, 0, 0, 1, 1, p.h_in, p.w_in, tuple(range(p.k_h * p.k_w))),)
     if mode == SPLIT_NONE:
@@ -79,8 +118,28 @@ def split_parts(problem: ConvProblem, mode: int) -> tuple[Part, ...]:
     return tuple(found)
 
 
-def split_input(inp: TilingInput, mode: int) -> TilingInput:
-    """What the tiling of a split kernel is made for: the part with the most taps (the first of these)."""
+def split_input(inp: TilingInput, mode: int, strip: int = 0) -> TilingInput:
+    """What a tiling is made for: of a split kernel the part with the most taps (the first of these), of strips the widest."""
+    if strip:
+        p = inp.problem
+        widest = widest_reach(strip, 1, (p.k_w - 1) * p.dilation_w + 1, dilated_width(p))
+        inp = replace(inp, problem=replace(p, w_in=strip, w_out=ceil_div(widest, p.stride_w)))
     if mode == SPLIT_NONE:
         return inp
     return replace(inp, problem=max(split_parts(inp.problem, mode), key=lambda part: len(part.taps)).problem)
+
+
+def tiling_parts(tiling: GradInputTiling, inp: TilingInput) -> tuple[Part, ...]:
+    """The parts that a tiling makes of a problem."""
+    return split_parts(inp.problem, tiling.kernel_split, tiling.split_wi)
+
+
+def tiling_input(tiling: GradInputTiling, inp: TilingInput) -> TilingInput:
+    """The part of a problem that a tiling is made for."""
+    return split_input(inp, tiling.kernel_split, tiling.split_wi)
+
+
+def task_parts(tiling: GradInputTiling, inp: TilingInput) -> int:
+    """How many parts have tasks of their own; those of a split of both axes share theirs."""
+    rows = min(inp.problem.stride_h, inp.problem.h_in) if tiling.kernel_split == SPLIT_H else 1
+    return rows * strip_count(inp.problem.w_in, tiling.split_wi)

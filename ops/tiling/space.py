@@ -60,7 +60,7 @@ from ascend_sim.ops.tiling.fields import (
 from ascend_sim.ops.tiling.grad_input import finish
 from ascend_sim.ops.tiling.grad_weight import gemm, whole_rows, with_core_shape
 from ascend_sim.ops.tiling.grad_weight_strips import stacked
-from ascend_sim.ops.tiling.kernel_split import split_input
+from ascend_sim.ops.tiling.kernel_split import tiling_input
 
 Fixed = Mapping[str, int]
 
@@ -110,12 +110,13 @@ _DERIVED = {
 
 
 def _grad_input(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradInputTiling]:
-    own = {"kernelSplitMode": given["kernel_split"]} if "kernel_split" in given else None
+    parts = {"kernel_split": "kernelSplitMode", "split_wi": "splitWi"}
+    own = {vendor: given[ours] for ours, vendor in parts.items() if ours in given}
     start = choose_grad_input(inp, own, chip=chip)
     start = start.but(al0_buffers=2, bl0_buffers=2, step_m=1, step_n=1, single_core_batch=0, source="manual").but(
         **given
     )
-    whole, inp = inp, split_input(inp, start.kernel_split)
+    whole, inp = inp, tiling_input(start, inp)
     width, channels = inp.problem.w_in, ceil_to(inp.cin1 * inp.c0, inp.unit)
     rows = even_parts(inp.problem.h_in)
     tasks = [given["single_core_m"]] if "single_core_m" in given else [count * width for count in rows]

@@ -22,7 +22,7 @@ from ascend_sim.ops.tiling.fields import (
 )
 from ascend_sim.ops.tiling.grad_weight import gemm
 from ascend_sim.ops.tiling.grad_weight_strips import stacked
-from ascend_sim.ops.tiling.kernel_split import SPLIT_H, split_input, split_parts
+from ascend_sim.ops.tiling.kernel_split import task_parts, tiling_input
 
 
 def core_share(total: int, cores: int, core: int) -> range:
@@ -41,7 +41,8 @@ def _chunk(index: int, size: int, total: int) -> tuple[int, int]:
 class GradInputTask:
     """dx pixels `m_start ..` (row-major) x channels `n_start ..` of one real group, image and input depth.
 
-    Where the kernel is split, the pixels are those of a part: of `part` (by rows), or of each part in turn (both axes).
+    Where dx is cut into strips or the kernel is split, the pixels are those of a part: of `part`, or (a split of both axes) of
+    each part in turn.
     """
 
     group: int
@@ -55,15 +56,16 @@ class GradInputTask:
 
 
 def grad_input_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> list[GradInputTask]:
-    """Tasks of one core: real group slowest, then pixels, (batch, depth), channels fastest. Channels are C0-padded.
+    """Tasks of one core: real group slowest, then strips, pixels, (batch, depth), channels fastest. Channels are C0-padded.
 
     With `single_core_batch` a core gets one part of the pixels and channels of that many images: pixels fastest (assumed).
     """
     if inp.direct:
         return _direct_tasks(tiling, inp, core)
-    problem = inp.problem
+    problem = tiling_input(tiling, inp).problem
     pixels, channels = problem.h_in * problem.w_in, inp.cin1 * inp.c0
-    m_parts, n_parts = ceil_div(pixels, tiling.single_core_m), ceil_div(channels, tiling.single_core_cin)
+    strip_parts, n_parts = ceil_div(pixels, tiling.single_core_m), ceil_div(channels, tiling.single_core_cin)
+    m_parts = task_parts(tiling, inp) * strip_parts
     outer = problem.n * problem.d_in
     tasks = []
     if tiling.single_core_batch:
@@ -72,33 +74,36 @@ def grad_input_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> li
             rest, m_index = divmod(number, m_parts)
             rest, n_index = divmod(rest, n_parts)
             group, image_index = divmod(rest, image_parts)
+            part, m_index = divmod(m_index, strip_parts)
             m, n = _chunk(m_index, tiling.single_core_m, pixels), _chunk(n_index, tiling.single_core_cin, channels)
             first, count = _chunk(image_index, tiling.single_core_batch, outer)
             tasks += [
-                GradInputTask(group, *divmod(image, problem.d_in), *m, *n) for image in range(first, first + count)
+                GradInputTask(group, *divmod(image, problem.d_in), *m, *n, part)
+                for image in range(first, first + count)
             ]
         return tasks
     for number in core_share(inp.real_groups * m_parts * outer * n_parts, tiling.block_dim, core):
         rest, n_index = divmod(number, n_parts)
         rest, image = divmod(rest, outer)
         group, m_index = divmod(rest, m_parts)
+        part, m_index = divmod(m_index, strip_parts)
         m, n = _chunk(m_index, tiling.single_core_m, pixels), _chunk(n_index, tiling.single_core_cin, channels)
-        tasks.append(GradInputTask(group, *divmod(image, problem.d_in), *m, *n))
+        tasks.append(GradInputTask(group, *divmod(image, problem.d_in), *m, *n, part))
     return tasks
 
 
 def _direct_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> list[GradInputTask]:
     """Tasks of the kernel that reads NCDHW, those of several depths one by one.
 
-    Order (ops-nn arch35: stated; where images and parts of a split by rows come: ours): several kernel planes: pixels, depth,
+    Order (ops-nn arch35: stated; where images and parts come: ours): several kernel planes: pixels, depth,
     channels fastest; else depth, pixels, channels, for a kernel of one tap the longer side before the shorter one.
     """
-    part = split_input(inp, tiling.kernel_split).problem
+    part = tiling_input(tiling, inp).problem
     pixels, channels = part.h_in * part.w_in, inp.cin1 * inp.c0
     sizes = {
         "group": inp.real_groups,
         "image": part.n * ceil_div(part.d_in, tiling.single_core_din),
-        "part": len(split_parts(inp.problem, SPLIT_H)) if tiling.kernel_split == SPLIT_H else 1,
+        "part": task_parts(tiling, inp),
         "m": ceil_div(pixels, tiling.single_core_m),
         "n": ceil_div(channels, tiling.single_core_cin),
     }

@@ -24,6 +24,11 @@ def dilated_height(problem: ConvProblem) -> int:
     return (problem.h_out - 1) * problem.stride_h + 1
 
 
+def dilated_width(problem: ConvProblem) -> int:
+    """Columns of gradOutput after `stride_w - 1` zeros were put between its columns."""
+    return (problem.w_out - 1) * problem.stride_w + 1
+
+
 def pad_before(problem: ConvProblem) -> tuple[int, int]:
     """Backprop padding (up, left) of the dilated map; negative means that rows or columns are cropped."""
     return (
@@ -37,7 +42,7 @@ def pad_after(problem: ConvProblem) -> tuple[int, int]:
     up, left = pad_before(problem)
     return (
         problem.h_in - dilated_height(problem) + (problem.k_h - 1) * problem.dilation_h - up,
-        problem.w_in - ((problem.w_out - 1) * problem.stride_w + 1) + (problem.k_w - 1) * problem.dilation_w - left,
+        problem.w_in - dilated_width(problem) + (problem.k_w - 1) * problem.dilation_w - left,
     )
 
 

@@ -28,7 +28,7 @@ from ascend_sim.errors import TilingError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import gm_operand
-from ascend_sim.ops.kernels.grad_input import spread_pieces
+from ascend_sim.ops.kernels.grad_input_load import spread_pieces
 from ascend_sim.ops.params import ConvProblem
 from ascend_sim.ops.tiling import choose
 from ascend_sim.ops.tiling.fields import TilingInput

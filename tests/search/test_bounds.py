@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 from searched import CHIPS, KERNELS, kernel, problems
 
@@ -90,6 +90,23 @@ def test_no_tiling_in_strips_beats_its_bounds(chip: str, problem: dict[str, Any]
                 pipe != "MTE2" and problem["pad"] < problem["k"]
             ):  # else strips of padding, whose tiles of zeros are not counted
                 assert np.isclose(ours, real, rtol=1e-9), pipe
+
+
+@settings(max_examples=12, deadline=None, phases=(Phase.explicit, Phase.generate))
+@given(CHIPS, problems(), st.sampled_from(["warm", "cold"]), st.data())
+def test_no_grad_input_in_strips_beats_its_bounds(
+    chip: str, problem: dict[str, Any], l2: str, draw: st.DataObject
+) -> None:
+    found = made("grad_input", chip, problem | {"size": draw.draw(st.integers(17, 36))}, l2)
+    assume(found.inp.problem.w_in > 16)  # a 1x1 kernel with a stride works on the smaller map
+    tilings = list(
+        islice(found.tilings({"splitWi": 16, "kernelSplitMode": 0} if "950" in chip else {"splitWi": 16}), 200)
+    )
+    fields, tiling = tilings[draw.draw(st.integers(0, len(tilings) - 1))]
+    result = found.simulate(fields)
+    assert result["tiling"]["splitWi"] == 16 and not result["findings"]
+    assert max(found.bounds().of(tiling).values()) <= result["cycles"]
+    assert found.sharper_bound(found.bounds(), fields, tiling) <= result["cycles"]
 
 
 def work_of(program: Program, pipe: str) -> float:

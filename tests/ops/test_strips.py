@@ -1,0 +1,367 @@
+"""grad_input in strips of columns: rows that L1 does not hold, and strips that are asked for, against torch.
+
+Operands are small whole numbers, so that every sum is exact and one answer is right, whatever the order of K.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ascend_sim import AclnnError, Result, conv_tbc_backward, convolution_backward
+from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.errors import SimError, TilingError
+from ascend_sim.numerics import numpy_dtype
+from ascend_sim.ops.params import ConvProblem
+from ascend_sim.ops.tiling.kernel_split import SPLIT_H, SPLIT_NONE, split_parts
+from ascend_sim.ops.tiling.strips import even_strip, reach, runs
+from ascend_sim.ops.tiling.window import pad_before
+
+Array = NDArray[Any]
+CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")
+ONLY_DX = (True, False, False)
+QUICK = settings(
+    max_examples=8,
+    deadline=None,
+    phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of any rank; `x` is the map that the kernel slides over, the result's unless `transposed`."""
+
+    x: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    n: int = 1
+    c_in: int = 16
+    c_out: int = 16
+    groups: int = 1
+    transposed: bool = False
+    dtype: str = "float16"
+
+    @property
+    def y(self) -> tuple[int, ...]:
+        axes = zip(self.x, self.kernel, self.stride, self.padding, self.dilation, strict=True)
+        return tuple((x + 2 * p - d * (k - 1) - 1) // s + 1 for x, k, s, p, d in axes)
+
+    @property
+    def attributes(self) -> tuple[Any, ...]:
+        over = tuple(
+            x - ((y - 1) * s - 2 * p + d * (k - 1) + 1)
+            for x, y, k, s, p, d in zip(
+                self.x, self.y, self.kernel, self.stride, self.padding, self.dilation, strict=True
+            )
+        )
+        rest = over if self.transposed else (0,) * len(self.x)
+        return None, self.stride, self.padding, self.dilation, self.transposed, rest, self.groups, ONLY_DX
+
+    def tensors(self) -> list[Array]:
+        rng = np.random.default_rng(0)
+        x, y = (self.n, self.c_in, *self.x), (self.n, self.c_out, *self.y)
+        shapes = [*((x, y) if self.transposed else (y, x)), (self.c_out, self.c_in // self.groups, *self.kernel)]
+        return [rng.integers(-2, 3, shape).astype(numpy_dtype(self.dtype)) for shape in shapes]
+
+    def wanted(self) -> Array:
+        tensors = [torch.from_numpy(array.astype(np.float64)) for array in self.tensors()]
+        found = torch.ops.aten.convolution_backward(*tensors, *self.attributes[:-1], list(ONLY_DX))
+        return found[0].numpy().astype(numpy_dtype(self.dtype))
+
+    def run(
+        self, chip: str | ChipSpec, mode: str = "full", tiling: dict[str, int] | None = None, **options: Any
+    ) -> Result:
+        chosen = {"grad_input": tiling} if tiling else None
+        return convolution_backward(
+            *self.tensors(), *self.attributes, chip=chip, mode=mode, tiling=chosen, deterministic=True, **options
+        )
+
+    def check(self, chip: str | ChipSpec, tiling: dict[str, int] | None = None, **options: Any) -> dict[str, Any]:
+        """Right in both modes, nothing found; the fields of the data kernel's tiling."""
+        for mode in ("functional", "full"):
+            result = self.run(chip, mode, tiling, **options)
+            np.testing.assert_array_equal(result.gradients["grad_input"], self.wanted())
+            assert result.report.to_dict()["findings"] == []
+        return fields_of(result)
+
+
+def fields_of(result: Result) -> dict[str, Any]:
+    kernels = {kernel["name"]: kernel for kernel in result.report.to_dict()["kernels"]}
+    found: dict[str, Any] = kernels["grad_input"]["tiling"]
+    return found
+
+
+@cache
+def with_l1(chip: str, size: int) -> ChipSpec:
+    spec = load_chip(chip)
+    return spec.model_copy(update={"buffers": spec.buffers | {"L1": size}})
+
+
+# -- index math --------------------------------------------------------------------------------------------------------
+
+
+@given(
+    st.sampled_from([SPLIT_NONE, SPLIT_H]), st.tuples(st.integers(1, 4), st.integers(17, 60)),
+    st.tuples(st.integers(1, 4), st.integers(1, 6)), st.tuples(st.integers(1, 3), st.integers(1, 5)),
+    st.tuples(st.integers(0, 5), st.integers(0, 8)), st.tuples(st.integers(1, 3), st.integers(1, 40)),
+    st.integers(1, 3), st.sampled_from([16, 32]),
+)  # fmt: skip
+@settings(max_examples=200, deadline=None)
+def test_strips_find_the_products_of_the_definition(
+    mode: int, size: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int], pad: tuple[int, int],
+    out: tuple[int, int], dilation: int, strip: int,
+) -> None:  # fmt: skip
+    """Every (dx pixel, tap, gradOutput pixel) of the formula once, and no other, read as load3d reads a strip's map."""
+    dilation = 1 if mode == SPLIT_H else dilation
+    p = ConvProblem(
+        1, 1, 1, 1, *size, 1, *out, 1, *kernel, 1, *stride, dilation_w=dilation, pad_up=pad[0], pad_left=pad[1]
+    )
+    wanted = {
+        (o * p.stride_h - p.pad_up + i, q * p.stride_w - p.pad_left + j * dilation, i * p.k_w + j, o, q)
+        for o in range(p.h_out) for q in range(p.w_out) for i in range(p.k_h) for j in range(p.k_w)
+    }  # fmt: skip
+    wanted = {found for found in wanted if 0 <= found[0] < p.h_in and 0 <= found[1] < p.w_in}
+    found = []
+    for part in split_parts(p, mode, strip):
+        own = part.problem
+        up, left = pad_before(own)
+        assert own.w_in == strip and (not part.taps or left >= 0)
+        for row in range(part.rows):
+            for column in range(part.columns):
+                for number, tap in enumerate(part.taps):
+                    i, j = divmod(len(part.taps) - 1 - number, own.k_w)
+                    y, x = row - up + i, column - left + j * dilation
+                    if y % own.stride_h or x % own.stride_w or not (0 <= y // own.stride_h < p.h_out):
+                        continue
+                    if 0 <= x // own.stride_w < own.w_out:
+                        place = (part.row + row * part.row_step, part.column + column)
+                        found.append((*place, tap, y // own.stride_h, part.source + x // own.stride_w))
+    assert len(found) == len(set(found))
+    assert set(found) == wanted
+
+
+@given(st.integers(1, 90), st.integers(1, 70), st.integers(0, 200), st.integers(1, 200))
+def test_runs_are_the_pixels_that_exist(strip: int, columns: int, pixel: int, count: int) -> None:
+    wanted = [p for p in range(pixel, pixel + count) if p % strip < columns]
+    found = [
+        start * strip + column + i
+        for _, start, column, pixels in runs(strip, columns, pixel, count)
+        for i in range(pixels)
+    ]
+    assert found == wanted
+    for before, row, column, _ in runs(strip, columns, pixel, count):
+        assert pixel + before == row * strip + column
+
+
+@given(
+    st.integers(0, 50), st.integers(1, 30), st.integers(1, 4), st.integers(0, 9), st.integers(1, 9), st.integers(1, 60)
+)
+def test_reach_is_what_is_read(first: int, count: int, step: int, pad: int, extent: int, size: int) -> None:
+    wanted = {x * step - pad + t for x in range(first, first + count) for t in range(extent)}
+    found = reach(first, count, step, pad, extent, size)
+    inside = set(range(found.first, found.first + found.count))
+    assert {x for x in wanted if 0 <= x < size} <= inside
+    assert not inside or (inside <= set(range(size)) and found.first - found.pad == first * step - pad)
+
+
+@given(st.integers(17, 10**6), st.integers(16, 1024))
+def test_strips_are_even(width: int, most: int) -> None:
+    strip = even_strip(width, most)
+    assert strip % 16 == 0 and strip < most + 16
+    assert -(-width // strip) <= -(-width // most)
+
+
+# -- strips that are asked for -----------------------------------------------------------------------------------------
+
+
+@st.composite
+def calls(draw: st.DrawFn, transposed: bool = False) -> Call:
+    rank, groups = draw(st.integers(1, 3)), draw(st.sampled_from([1, 1, 2, 3]))
+    kernel, stride, dilation = (
+        tuple(draw(st.integers(1, high)) for _ in range(rank)) for high in ((3, 2, 2) if rank == 3 else (4, 3, 3))
+    )
+    padding = tuple(draw(st.integers(0, min(3, k - 1))) for k in kernel)
+    extents = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
+    x = tuple(
+        max(draw(st.integers(17, 44)) if axis == rank - 1 else draw(st.integers(1, 5)), extents[axis])
+        for axis in range(rank)
+    )
+    return Call(
+        x, kernel, stride, padding, dilation, draw(st.integers(1, 2)), groups * draw(st.sampled_from([1, 3, 16, 20])),
+        groups * draw(st.sampled_from([1, 5, 16, 24])), groups, transposed,
+        draw(st.sampled_from(["float16", "bfloat16", "float32"])),
+    )  # fmt: skip
+
+
+OTHER_WAYS = ("MatMul", "only", "W_in", "groups", "load3d", "D > 1", "not supported", "161002", "561103")
+"""What a random call may be refused for: its product has not got it, or computes it in another way."""
+
+
+def checked(call: Call, chip: str | ChipSpec, tiling: dict[str, int] | None) -> dict[str, Any] | None:
+    try:
+        return call.check(chip, tiling)
+    except (SimError, AclnnError) as error:
+        assert any(word in str(error) for word in OTHER_WAYS), error
+        return None
+
+
+@QUICK
+@given(
+    calls(), st.sampled_from(CHIPS),
+    st.sampled_from([{}, {"baseM": 32}, {"baseM": 48, "baseN": 16, "baseK": 16}, {"cl0Pbuffer": 1, "al1Pbuffer": 1}]),
+)  # fmt: skip
+def test_strips_of_any_call(call: Call, chip: str, block: dict[str, int]) -> None:
+    fields = checked(call, chip, {"splitWi": 16, **block})
+    assert fields is None or fields["splitWi"] == 16
+
+
+WIDE = Call((3, 45), (3, 3), (1, 1), (1, 1), (1, 1), c_in=20, c_out=24)
+"""45 columns: two strips of 16 and one with 13 columns that exist, or one of 32 and one of 13."""
+CASES = {
+    "plain": WIDE,
+    "stride": Call((4, 45), (3, 3), (2, 3), (1, 1), (1, 1), c_in=20, c_out=24),
+    "a strip that nothing reaches": Call((2, 60), (2, 2), (1, 25), (0, 0), (1, 1)),
+    "gradOutput beyond dx": Call((3, 40), (2, 2), (1, 1), (6, 6), (1, 1)),
+    "dilation": Call((4, 50), (2, 5), (1, 1), (0, 3), (1, 4)),
+    "groups": Call((3, 33), (3, 3), (1, 1), (1, 1), (1, 1), c_in=34, c_out=34, groups=2),
+    "depth": Call((3, 4, 37), (2, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), c_in=20),
+    "one row": Call((50,), (4,), (2,), (1,), (1,), n=3),
+}
+
+
+@pytest.mark.parametrize("chip", ["ascend910b3", "ascend910a", "ascend950pr_9589"])
+@pytest.mark.parametrize("name", CASES)
+def test_strips_of_chosen_calls(name: str, chip: str) -> None:
+    if (name, chip) == ("depth", "ascend910a"):
+        pytest.skip("no 3-D on this product")
+    strip = 32 if name == "groups" else 16
+    assert CASES[name].check(chip, {"splitWi": strip})["splitWi"] == strip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_strips_of_other_formats(dtype: str) -> None:
+    for chip in ("ascend910b3", "ascend950pr_9589"):
+        for name in ("plain", "stride"):
+            call = CASES[name]
+            Call(**{**vars(call), "dtype": dtype}).check(chip, {"splitWi": 16})
+    Call(**{**vars(WIDE), "dtype": "float32"}).check(
+        "ascend910b3", {"splitWi": 16}, cube_math_type=3
+    )  # hf32: exact here
+
+
+def test_tiles_turned_by_vector_cores_are_stored_by_rows() -> None:
+    """NCDHW on dav-2201: a tile of a strip is several runs of dx."""
+    call = Call((2, 4, 45), (1, 3, 3), (1, 1, 1), (0, 1, 1), (1, 1, 1), c_in=20, c_out=36, groups=2)
+    result = call.run("ascend910b3", tiling={"splitWi": 16, "baseM": 64, "singleCoreM": 64})
+    assert [
+        kernel["formats"]["grad_input"]
+        for kernel in result.report.to_dict()["kernels"]
+        if kernel["name"] == "grad_input"
+    ]
+    call.check("ascend910b3", {"splitWi": 16, "baseM": 64, "singleCoreM": 64})
+
+
+def test_strips_of_a_kernel_split_by_rows() -> None:
+    call = Call((9, 50), (4, 3), (2, 1), (1, 1), (1, 1), n=2, c_in=20, c_out=40)
+    fields = call.check("ascend950pr_9589", {"splitWi": 16, "kernelSplitMode": 2})
+    assert (fields["splitWi"], fields["kernelSplitMode"]) == (16, 2)
+
+
+def test_weights_stay_from_strip_to_strip() -> None:
+    """enableFullLoad: loaded once by each core, whatever the strips."""
+    call = Call((4, 50), (3, 3), (1, 1), (1, 1), (1, 1), n=8)
+    reads = []
+    for strip in (16, 32):
+        result = call.run("ascend950pr_9589", tiling={"splitWi": strip, "enableFullLoad": 1, "blockDim": 1})
+        np.testing.assert_array_equal(result.gradients["grad_input"], call.wanted())
+        kernel = next(kernel for kernel in result.report.to_dict()["kernels"] if kernel["name"] == "grad_input")
+        assert kernel["tiling"]["enableFullLoad"] == 1
+        reads.append(kernel["counts"]["operands"]["B"] if "operands" in kernel["counts"] else None)
+    assert len(set(reads)) == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"splitWi": 24}, "splitWi = 24; allowed 0 (whole rows) or a multiple of 16 below W_in = 45"),
+        ({"splitWi": 48}, "splitWi = 48; allowed 0"),
+        ({"splitWi": 16, "singleCoreM": 45}, "singleCoreM = 45 is not a multiple of splitWi = 16"),
+    ],
+)
+def test_strips_that_cannot_be(fields: dict[str, int], words: str) -> None:
+    with pytest.raises(TilingError) as error:
+        WIDE.run("ascend910b3", "timing", fields)
+    assert words in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_kernel_split_by_columns_takes_whole_rows() -> None:
+    call = Call((9, 50), (3, 3), (2, 2), (1, 1), (1, 1))
+    with pytest.raises(TilingError, match="a kernel split by rows and columns"):
+        call.run("ascend950pr_9589", "timing", {"splitWi": 16, "kernelSplitMode": 1})
+
+
+# -- rows that do not fit ----------------------------------------------------------------------------------------------
+
+
+@QUICK
+@given(st.booleans().flatmap(calls), st.sampled_from(["ascend910b3", "ascend910a", "ascend950pr_9589"]))
+def test_calls_whose_rows_do_not_fit(call: Call, chip: str) -> None:
+    """An L1 of 24 KB holds some of these rows whole, others in strips, and of some kernels nothing."""
+    checked(call, with_l1(chip, 24 * 1024), None)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("chip", ["ascend910b3", "ascend910a", "ascend950pr_9589"])
+def test_rows_are_cut_only_where_they_do_not_fit(chip: str, transposed: bool) -> None:
+    call = Call((4, 300), (3, 3), (1, 2), (1, 1), (1, 1), transposed=transposed)
+    name = "splitWo" if transposed else "splitWi"
+    own, small = call.run(chip, "timing"), call.check(with_l1(chip, 24 * 1024))
+    assert name not in fields_of(own)
+    assert 0 < small[name] < (call.y if transposed else call.x)[1]
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_a_long_signal(chip: str) -> None:
+    """36,000 samples: a row of them takes more than L1 has, on the 910 too."""
+    call = Call((36000,), (9,), (1,), (4,), (1,))
+    result = call.run(chip, "functional")
+    np.testing.assert_array_equal(result.gradients["grad_input"], call.wanted())
+    assert fields_of(result)["splitWi"] <= 1024
+
+
+def test_a_long_transposed_signal_in_bf16() -> None:
+    call = Call((16384,), (3,), (2,), (1,), (1,), transposed=True, dtype="bfloat16")
+    for chip in ("ascend910b3", "ascend950pr_9589"):
+        result = call.run(chip, "functional")
+        np.testing.assert_array_equal(result.gradients["grad_input"], call.wanted())
+        assert fields_of(result)["splitWo"] <= 1024
+
+
+@pytest.mark.parametrize("chip", ["ascend910a", "ascend950pr_9589"])
+def test_a_long_tbc_call(chip: str) -> None:
+    rng = np.random.default_rng(0)
+    shapes = ((20002, 1, 5), (20000, 1, 3), (3, 3, 5), (5,))
+    dy, x, weight, bias = (rng.integers(-2, 3, shape).astype(np.float16) for shape in shapes)
+    result = conv_tbc_backward(dy, x, weight, bias, 2, chip=chip, mode="functional")
+    found = torch.ops.aten.conv_tbc_backward(
+        *(torch.from_numpy(t.astype(np.float64)) for t in (dy, x, weight, bias)), 2
+    )
+    np.testing.assert_array_equal(result.gradients["grad_input"], found[0].numpy().astype(np.float16))
+
+
+def test_what_no_strip_fits_is_told_in_one_line() -> None:
+    call = Call((300, 300), (250, 9), (1, 1), (0, 0), (1, 1))
+    with pytest.raises(AclnnError) as error:
+        call.run("ascend910b3", "timing")
+    assert error.value.status == 561103 and "L1: A1" in str(error.value)
