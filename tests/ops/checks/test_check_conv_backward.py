@@ -97,6 +97,11 @@ def test_three_dimensions_are_refused_on_the_fp16_cube(product):
     grouped = conv_call((2, 8, 4, 4, 4), (2, 4, 6, 6, 6), (8, 2, 3, 3, 3), groups=2)
     assert failed_rule(check(grouped, product, "library", deterministic=True)) == "deterministic.grouped_3d"
     assert check(TWO_D, product, "documented").status == 0
+    empty = conv_call((2, 8, 4, 4, 4), (0, 4, 6, 6, 6), (8, 4, 3, 3, 3))
+    assert (status(empty, product, "library"), status(empty, product)) == (
+        0,
+        161002,
+    )  # filled before its rank is looked at
 
 
 def test_a_grouped_float32_grad_weight_of_16_bit_inputs_is_refused_on_the_3d_path():
@@ -135,11 +140,16 @@ def test_eight_bit_rules_of_950_under_the_library():
     assert failed_rule(check(mixed, "950", "library")) == "eight_bit.grad_input"
     both = eight_bit("hifloat8", transposed=False, mask=(True, True, False), weight_out="float32")
     assert failed_rule(check(both, "950", "library")) == "eight_bit.one_gradient"
+    beside = eight_bit("hifloat8", weight_out="hifloat8")  # a transposed gradInput, gradWeight given but not wanted
+    assert status(beside, "950", "library") == 0
+    assert status(replace(beside, transposed=False), "950", "library") == 161002
     only_weight = {"mask": (False, True, False), "transposed": False}
     assert status(eight_bit("hifloat8", weight_out="float32", **only_weight), "950", "library") == 0
     for call in (
         eight_bit("hifloat8", weight_out="float16", **only_weight),
         eight_bit("float8_e4m3fn", weight_out="float32", **only_weight),
+        eight_bit("hifloat8", weight_out="float32", groups=2, **only_weight),
+        eight_bit("hifloat8", weight_out="float32", mask=(False, True, False), output_padding=(0, 1), stride=(2, 2)),
     ):
         assert failed_rule(check(call, "950", "library")) == "eight_bit.grad_weight"
 

@@ -64,4 +64,6 @@ def test_dimensions_have_an_upper_limit_in_001_alone():
     call = tbc_call(batch=batch)
     assert failed_rule(check(call, "910B", "documented")) == "ranges"
     assert status(tbc_call(batch=batch - 1)) == 0
+    for time, kernel, pad in ((batch, 3, 0), (batch - 1, 1, 1)):  # of input alone, of self alone
+        assert failed_rule(check(tbc_call(time=time, kernel=kernel, pad=pad), "910B", "documented")) == "ranges"
     assert status(call, "910_95") == status(call, "910B", "library") == 0

@@ -86,6 +86,19 @@ def test_ruling_4_output_dtypes_follow_input_weight_and_grad_output(name):
         assert status(call, "910_95", "library") == 161002
 
 
+def test_ruling_4_each_output_has_the_dtype_of_its_own_input():
+    inputs = {"grad_output": "float16", "input": "bfloat16", "weight": "float32"}
+    outputs = {"grad_bias": "float16", "grad_input": "bfloat16", "grad_weight": "float32"}
+    mixed = replace(
+        GOOD, **{name: with_dtype(getattr(GOOD, name), dtype) for name, dtype in (inputs | outputs).items()}
+    )
+    assert status(mixed) == status(mixed, "910_95", "library") == 0
+    for name, own in outputs.items():
+        for dtype in {*outputs.values()} - {own}:
+            call = replace(mixed, **{name: with_dtype(getattr(mixed, name), dtype)})
+            assert status(call) == status(call, "910_95", "library") == 161002, (name, dtype)
+
+
 @pytest.mark.parametrize("dtype", ["hifloat8", "float8_e4m3fn"])
 def test_ruling_4_tbc_grad_weight_may_have_8_bits_on_910_95_alone(dtype):
     for weight_dtype in DTYPES:
@@ -132,6 +145,8 @@ def test_ruling_6_formats():
     one_d = conv_call((2, 8, 4), (2, 4, 6), (8, 4, 3))
     assert status(relabelled(one_d, "ND")) == 0
     assert status(replace(one_d, weight=replace(one_d.weight, format="ND"))) == 0
+    for label in ("NCL", "ND", "NCHW", "NCDHW", "NC"):
+        assert status(relabelled(one_d, label), conformance="library") == (0 if label in ("NCL", "ND") else 161002)
     for name in ("grad_output", "input", "weight", "grad_input", "grad_weight"):
         assert status(replace(GOOD, **{name: replace(getattr(GOOD, name), format="NCDHW")})) == 161002
     assert status(replace(GOOD, grad_bias=replace(GOOD.grad_bias, format="NCHW"))) == 161002
@@ -150,6 +165,7 @@ def test_ruling_7_empty_tensors_of_conv_backward():
         conv_call((2, 8, 4, 4), (2, 4, 3, 3), (8, 4, 0, 3)),
         conv_call((2, 8, 4, 4), (2, 0, 6, 6), (8, 4, 3, 3)),
         conv_call((2, 8, 4, 4), (0, 4, 6, 6), (8, 4, 3, 3)),
+        conv_call((2, 8, 2, 4), (2, 4, 0, 2), (8, 4, 3, 3), padding=(2, 2)),  # an empty H whose padding the kernel sees
     ):
         assert status(call) == 161002
 
@@ -186,7 +202,9 @@ def test_ruling_8_what_the_documents_leave_open_is_accepted():
     depth = conv_call((1, 1, 1, 1, 1), (1, 1, 300, 1, 1), (1, 1, 300, 1, 1), stride=(64, 1, 1))
     assert status(depth) == 0  # D has no upper limits
     wide = conv_call((1, 1, 1, 1), (1, 1, 256, 1), (1, 1, 256, 1), stride=(64, 64))
+    small, row = TensorArg((1, 1, 1, 1), "float16", "NCHW"), TensorArg((1, 1, 1, 1), "float16", "NCHW")
     assert status(wide, "910") == 0  # the ranges are those of 910B and 910_93
+    assert status(replace(wide, weight=small, grad_weight=small, input=row, grad_input=row)) == 0  # strides of 2-D
     grown = conv_call((1, 1, 300, 1), (1, 1, 1, 1), (1, 1, 300, 1), transposed=True)
     assert status(grown) == 0  # and of transposed=false
 
