@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from html import escape
 from math import prod
@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.critical_path import critical_path
 from ascend_sim.engine.timeline import Timeline
-from ascend_sim.errors import SimError
+from ascend_sim.errors import AclnnError, SimError
 from ascend_sim.numerics import canonical, numpy_dtype
 from ascend_sim.ops.arguments import EIGHT_BIT, ConvBackwardCall, ConvTbcCall, TensorArg
 from ascend_sim.ops.call import GRADIENTS, INPUTS, AcceptedCall
 from ascend_sim.ops.case import Case
 from ascend_sim.ops.checks import check_conv_backward, check_conv_tbc, conv_backward, conv_tbc, load_product
-from ascend_sim.ops.checks.rules import CheckResult, Rule
+from ascend_sim.ops.checks.rules import CheckResult, Failure, Rule
 from ascend_sim.ops.conv_tbc_backward import accept_tbc
 from ascend_sim.ops.convolution_backward import accept, make_plan
 from ascend_sim.ops.execute import Execution, execute, gradient
@@ -303,13 +303,30 @@ def _tbc_call(
 def check_case(case: Case, spec: ChipSpec, cube_math_type: int, conformance: str) -> tuple[CheckResult, list[Rule]]:
     """What the checks of the case's operator say of it, and all their rules in order."""
     product = load_product(case.operator, spec.identity.product)
-    deterministic = bool(case.deterministic)
+    default = product.profile(conformance).deterministic_default.value
+    deterministic = default if case.deterministic is None else case.deterministic
     specs = {name: TensorSpec(shape, dtype) for name, (shape, dtype) in case.tensors.items()}
     if case.operator == "conv_tbc_backward":
         call = _tbc_call(specs, case.attributes["pad"], case.attributes["grad_weight_dtype"], cube_math_type)
         return check_conv_tbc(call, product, conformance, deterministic), list(conv_tbc.RULES)  # type: ignore[arg-type]
     arguments = _call(specs, **_in_order(case.attributes), cube_math_type=cube_math_type, conformance=conformance)
     return check_conv_backward(arguments, product, conformance, deterministic), list(conv_backward.RULES)  # type: ignore[arg-type]
+
+
+def phase_one_of_case(
+    case: Case, spec: ChipSpec, cube_math_type: int, conformance: str
+) -> tuple[CheckResult, list[Rule]]:
+    """`check_case`, and behind the rules the plan as one more: the whole of GetWorkspaceSize."""
+    result, rules = check_case(case, spec, cube_math_type, conformance)
+    rules.append(Rule("plan", "ruling 9: kernels and tilings that take the problem", lambda _: None))
+    if result.failure is not None:
+        return replace(result, trace=[*result.trace, ("plan", "not reached")]), rules
+    try:
+        make_plan(accept_case(case, spec, cube_math_type=cube_math_type, conformance=conformance), spec)
+    except AclnnError as error:
+        failed = Failure(int(error.status), error.message)
+        return CheckResult(failed.status, failed, [*result.trace, ("plan", "fail")]), rules
+    return replace(result, trace=[*result.trace, ("plan", "pass")]), rules
 
 
 def accept_case(
