@@ -36,16 +36,32 @@ def strips(problem: ConvProblem, width: int) -> tuple[Strip, ...]:
     p = problem
     if not is_split(problem, width):
         return (Strip(p),)
-    found = []
-    for column in range(0, p.w_out, width):
-        columns = min(width, p.w_out - column)
-        start = column * p.stride_w - p.pad_left
-        end = start + (columns - 1) * p.stride_w + (p.k_w - 1) * p.dilation_w + 1
-        first, last = max(start, 0), min(end, p.w_in)
-        seen = max(last - first, 0)
-        part = replace(p, w_out=columns, w_in=seen, pad_left=first - start, pad_right=max(end - p.w_in, 0))
-        found.append(Strip(part, column, first))
-    return tuple(found)
+    return tuple(_strip(p, width, column) for column in range(0, p.w_out, width))
+
+
+def _strip(problem: ConvProblem, width: int, column: int) -> Strip:
+    p = problem
+    columns = min(width, p.w_out - column)
+    start = column * p.stride_w - p.pad_left
+    end = start + (columns - 1) * p.stride_w + (p.k_w - 1) * p.dilation_w + 1
+    first, last = max(start, 0), min(end, p.w_in)
+    part = replace(p, w_out=columns, w_in=max(last - first, 0), pad_left=first - start, pad_right=max(end - p.w_in, 0))
+    return Strip(part, column, first)
+
+
+def _most_seen(problem: ConvProblem, width: int) -> int:
+    """Input columns of the widest strip, without making them all: rows may have millions.
+
+    Strips see the more the less padding they reach into, so the widest is the first that sees none on the left, the last that
+    sees none on the right, or one beside them; the very last may be narrower and sees less than its neighbour.
+    """
+    p = problem
+    step = width * p.stride_w
+    reach = (width - 1) * p.stride_w + (p.k_w - 1) * p.dilation_w + 1
+    near = (ceil_div(p.pad_left, step), (p.w_in + p.pad_left - reach) // step)
+    last = ceil_div(p.w_out, width) - 1
+    indices = {min(max(index + shift, 0), last - edge) for index in near for shift in (-1, 0, 1) for edge in (0, 1)}
+    return max(_strip(p, width, index * width).problem.w_in for index in indices)
 
 
 def is_split(problem: ConvProblem, width: int) -> bool:
@@ -62,9 +78,8 @@ def stacked(inp: TilingInput, width: int) -> TilingInput:
     p = inp.problem
     if not is_split(p, width):
         return inp
-    seen, last = max(strip.problem.w_in for strip in strips(p, width)), p.w_out % width
-    rows = p.h_out * ceil_div(p.w_out, width)
-    return replace(inp, problem=replace(p, h_out=rows, w_out=width, w_in=max(seen, 1)), last_width=last)
+    seen, rows = max(_most_seen(p, width), 1), p.h_out * ceil_div(p.w_out, width)
+    return replace(inp, problem=replace(p, h_out=rows, w_out=width, w_in=seen), last_width=p.w_out % width)
 
 
 def sections(problem: ConvProblem, width: int, first: int, count: int) -> list[tuple[Strip, int, int]]:

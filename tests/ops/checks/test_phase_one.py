@@ -177,6 +177,9 @@ def test_a_dilation_that_no_kernel_needs_counts_as_1():
     assert status(call, "910B") == 0
 
 
+WIDE = 7_400_095
+
+
 @pytest.mark.parametrize("product", ["910", "910B", "910_95"])
 @pytest.mark.parametrize(
     "call",
@@ -184,10 +187,13 @@ def test_a_dilation_that_no_kernel_needs_counts_as_1():
         conv_call((9, 405_555_357, 365, 25), (9, 1, 1457, 25), (405_555_357, 1, 1, 1), stride=(4, 1)),
         tbc_call(batch=13, **huge_tbc(80_622_881, 1_146_151)),
         tbc_call(batch=13, **huge_tbc(1_741_481_974, 2)),
+        conv_call(
+            (2, 16, 2, WIDE), (2, 16, 92, WIDE), (16, 16, 31, 1), dilation=(3, 1), output_mask=(False, True, False)
+        ),
     ],
-    ids=["gradOutput", "both", "input"],
+    ids=["gradOutput", "both", "input", "columns"],
 )
-def test_a_plan_takes_no_longer_for_more_channels(call, product):
+def test_a_plan_takes_no_longer_for_larger_sizes(call, product):
     begin = time.process_time()
     plan_of(call, product)
     assert time.process_time() - begin < 2
