@@ -58,26 +58,14 @@ def calls(draw: st.DrawFn) -> Call:
     def axes(low: int, high: int) -> tuple[int, ...]:
         return tuple(draw(st.integers(low, high)) for _ in range(rank))
 
-    kernel, stride, dilation, padding = axes(1, 4), axes(1, 3), axes(1, 3), axes(0, 3)
-    zeros = (0,) * rank
-    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
-    if transposed:
-        y = axes(1, 6)
-        output_padding = tuple(draw(st.integers(0, s - 1)) for s in stride)
-        lows = zip(y, stride, padding, reach, output_padding, strict=True)
-        x = tuple(max((o - 1) * s - 2 * p + r + q, 1) for o, s, p, r, q in lows)
-        fits = all(
-            (o - 1) * s - 2 * p + r + q >= 1
-            for o, s, p, r, q in zip(y, stride, padding, reach, output_padding, strict=True)
-        )
-    else:
-        x, output_padding = axes(1, 9), zeros
-        y = tuple((i + 2 * p - r) // s + 1 for i, p, r, s in zip(x, padding, reach, stride, strict=True))
-        fits = min(y) >= 1
-    if not fits:
-        x = y = (1,) * rank
-        kernel = stride = dilation = (1,) * rank
-        padding = output_padding = zeros
+    kernel, stride, dilation = axes(1, 4), axes(1, 3), axes(1, 3)
+    # What y needs of x without padding, so that every example is a convolution.
+    y = axes(1, 7 - rank)
+    grown = [(o - 1) * s + (k - 1) * d + 1 for o, s, k, d in zip(y, stride, kernel, dilation, strict=True)]
+    padding = tuple(draw(st.integers(0, min(3, (size - 1) // 2))) for size in grown)
+    beyond = tuple(draw(st.integers(0, s - 1)) for s in stride)
+    x = tuple(size - 2 * p + e for size, p, e in zip(grown, padding, beyond, strict=True))
+    output_padding = beyond if transposed else (0,) * rank
     channels = [groups * draw(st.sampled_from([1, 2, 3, 7, 8, 16, 17, 20])) for _ in range(2)]
     dtype = draw(st.sampled_from(["float16", "bfloat16", "float32"]))
     return Call(
@@ -123,6 +111,28 @@ def test_gradients_of_every_rank(call: Call, mode: str, deterministic: bool) -> 
     for name, truth, square in zip(GRADIENTS, exact, squares, strict=True):
         assert report["gradients"][name]["correct"]
         assert_close(getattr(result, name), truth, square, counts[name], call.dtype)
+
+
+@pytest.mark.parametrize("chip", ["ascend910b3", "ascend910_95"])
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_every_axis_has_attributes_of_its_own(transposed: bool, groups: int, chip: str) -> None:
+    """All of D, H, W differ in everything, so that none is taken for another."""
+    y, kernel, stride, dilation, padding, beyond = (3, 4, 2), (2, 3, 4), (2, 1, 3), (3, 2, 1), (1, 2, 0), (1, 0, 2)
+    columns = zip(y, kernel, stride, dilation, padding, beyond, strict=True)
+    x = tuple((o - 1) * s - 2 * p + (k - 1) * d + 1 + e for o, k, s, d, p, e in columns)
+    call = Call(
+        transposed, 2, groups, 4 * groups, 6 * groups, x, y, kernel, stride, dilation, padding,
+        beyond if transposed else (0, 0, 0), "float16", 1,
+    )  # fmt: skip
+    tensors = call.tensors()
+    result = convolution_backward(
+        *tensors, None, stride, padding, dilation, transposed, call.output_padding, groups, (True, True, True), chip=chip,
+        mode="functional",
+    )  # fmt: skip
+    exact, squares = torch_gradients(call, tensors, 1), torch_gradients(call, tensors, 2)
+    for name, truth, square in zip(GRADIENTS, exact, squares, strict=True):
+        assert_close(getattr(result, name), truth, square, 400, "float16")
 
 
 @EXAMPLES
