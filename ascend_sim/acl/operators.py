@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from math import prod
 from typing import Any
 
@@ -17,11 +19,12 @@ from ascend_sim.acl.state import PROCESS, call
 from ascend_sim.acl.streams import stream_of
 from ascend_sim.acl.tensors import aclBoolArray, aclIntArray, aclTensor, check_storage, known
 from ascend_sim.errors import AclnnError, SimError
+from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.arguments import ConvBackwardCall, ConvTbcCall
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.conv_tbc_backward import accept_tbc
 from ascend_sim.ops.convolution_backward import accept, make_plan
-from ascend_sim.ops.execute import bind
+from ascend_sim.ops.execute import bind, view_of
 from ascend_sim.ops.plan import WORKSPACE_ALIGNMENT, Plan
 from ascend_sim.runtime import Allocation
 
@@ -35,6 +38,8 @@ __all__ = [
 
 _INT8, _INT32, _INT64 = ((-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 32, 64))
 _WRONG = "aclnn argument"
+_SEARCH = 100_000
+"""Candidates that numpy looks at for an element that two strided tensors share (a few hundredths of a second)."""
 
 
 @dataclass(eq=False)
@@ -163,6 +168,7 @@ def _phase_two(operator: str, workspace: Any, workspace_size: Any, executor: Any
     for name, place in ranges.items():
         if space is not None and place is not None and space.meets(place):
             raise Refused(_WRONG, f"the workspace ({space}) and {name} ({place}) share memory")
+    _warn_of_shared_memory(ready, ranges)
     tensors = {name: _allocation(name, place) for name, place in ranges.items()}
     try:
         tasks = bind(ready.plan, device().chip, tensors, _allocation("workspace", space))
@@ -219,6 +225,28 @@ def _memory(name: str, size: int, tensor: aclTensor) -> Range | None:
     if tensor.data is None:
         raise Refused("aclnn null", f"{name} has no memory (its data is a null pointer)")
     return _range(name, tensor.data, size)
+
+
+def _warn_of_shared_memory(ready: aclOpExecutor, ranges: Mapping[str, Range | None]) -> None:
+    """Tell of outputs whose elements are also another tensor's: the vendor does not forbid it, but it is hardly meant."""
+    held = {name: place for name, place in ranges.items() if place is not None}
+    for (first, a), (second, b) in combinations(held.items(), 2):
+        written = {first, second} & set(ready.accepted.outputs)
+        if not written or not a.meets(b):
+            continue
+        try:
+            shared = np.shares_memory(_view(ready, first, a), _view(ready, second, b), _SEARCH)  # type: ignore[arg-type]
+        except np.exceptions.TooHardError:  # nobody knows: no warning
+            shared = False
+        if shared:
+            text = f"{first} and {second} share memory: what is there in the end depends on the order of the kernels"
+            warnings.warn(text, RuntimeWarning, stacklevel=5)
+
+
+def _view(ready: aclOpExecutor, name: str, place: Range) -> np.ndarray[Any, Any]:
+    """A tensor's elements in device memory."""
+    arg = ready.tensors[name].arg
+    return view_of(place.data.view(numpy_dtype(arg.dtype)), arg)
 
 
 def _allocation(name: str, place: Range | None) -> Allocation:

@@ -1,5 +1,9 @@
 """The two phases: what they refuse, what they leave alone, and results in strided and shared memory."""
 
+import warnings
+from pathlib import Path
+
+import acl_calls
 import numpy as np
 import pytest
 from acl_calls import Convolution, download, int_array, ok, open_device, refused, tensor_at, upload
@@ -250,6 +254,36 @@ def test_strided_input_and_output_with_offsets(stream):
     np.testing.assert_array_equal(download(address, target.shape), target)
     dw = np.broadcast_to(values.sum((0, 2, 3)), (c, c)).reshape(c, c, 1, 1)
     np.testing.assert_array_equal(conv.result("gradWeight"), dw)
+
+
+@pytest.mark.parametrize(("name", "other"), [("gradWeight", "gradInput"), ("gradInput", "gradOutput")])
+def test_an_output_that_is_another_tensor_too(stream, name, other):
+    """Allowed, as far as the documents say, but hardly meant."""
+    conv = Convolution()
+    conv.tensors[name] = tensor_at(conv.addresses[other], conv.shapes[name])
+    conv.prepare()
+    with pytest.warns(RuntimeWarning, match="share memory") as told:
+        ok(conv.launch(stream))
+    assert Path(told[0].filename) == Path(acl_calls.__file__)  # where the call stands
+    conv = Convolution(mask=tuple(output != name for output in ("gradInput", "gradWeight", "gradBias")))
+    conv.tensors[name] = tensor_at(conv.addresses[other], conv.shapes[name])
+    with warnings.catch_warnings(action="error"):
+        ok(conv.prepare().launch(stream))  # it is not written
+
+
+def test_outputs_may_stand_between_each_other(stream):
+    """The columns of gradOutput and gradInput alternate in one map: no element is shared, and nothing is told."""
+    conv = Convolution(cube_math_type=0)
+    n, c, h, w = conv.shapes["input"]
+    address = upload(np.ones((n, c, h, 2 * w), np.float32))
+    strides = [c * h * 2 * w, h * 2 * w, 2 * w, 2]
+    for offset, name in enumerate(("gradOutput", "gradInput")):
+        storage = [2 * n * c * h * w]
+        conv.tensors[name] = tensor_at(address, [n, c, h, w], strides=strides, offset=offset, storage=storage)
+    with warnings.catch_warnings(action="error"):
+        ok(conv.prepare().launch(stream))
+    ok(acl.aclrtSynchronizeStream(stream))
+    assert (download(address, (n, c, h, w, 2)) == [1, c]).all()
 
 
 def test_a_tensor_inside_a_larger_block(stream):
