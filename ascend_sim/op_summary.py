@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["FILES", "is_op_summary", "missing_columns", "tables", "to_row"]
+__all__ = ["FILES", "STATIC", "is_op_summary", "missing_columns", "tables", "to_row"]
 
 FILES = ("op_summary_*.csv", "kernel_details.csv")
 """Names of the profiler's tables of kernels."""
@@ -37,7 +37,12 @@ _NAMES = {
 _NEEDED = ("type", "duration", "input shapes", "input types", "input formats", "output shapes", "output types")
 _PIPES = ("mac", "mte1", "mte2", "mte3", "vec", "fixpipe", "scalar")
 _DTYPES = {"float": "fp32", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
-_STATIC = {"Conv2DBackpropInputD": "Conv2DBackpropInput", "Conv2DBackpropFilterD": "Conv2DBackpropFilter"}
+STATIC = {
+    "Conv2DBackpropInputD": "Conv2DBackpropInput",
+    "Conv2DBackpropFilterD": "Conv2DBackpropFilter",
+    "ReduceSumD": "ReduceSum",
+}
+"""Operators compiled for one shape, by the name of the operator whose work they do."""
 _NONE = ("", "N/A", "NA", "NULL", "nan")
 
 
@@ -84,7 +89,7 @@ def to_row(cells: Mapping[str, str], own: Sequence[str]) -> dict[str, str]:
     `own` are columns that the user may have added. ValueError for text that is no shape or number.
     """
     line = _Line(cells)
-    row = {"op_type": _STATIC.get(line["type"], line["type"]), "duration_us": line["duration"]}
+    row = {"op_type": STATIC.get(line["type"], line["type"]), "duration_us": line["duration"]}
     row |= _times(line)
     given = {name: line.text[name.lower()] for name in own if line.text.get(name.lower())}
     for name, text in given.items():

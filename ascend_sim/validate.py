@@ -105,6 +105,11 @@ SIZES: Mapping[str, Sequence[str]] = {
 }
 """Operators that can be compared, with the columns that give their size (TransData: of a feature map or of a filter)."""
 
+FORMATS = (
+    "ND", "NCHW", "NHWC", "HWCN", "NCDHW", "NDHWC", "NC1HWC0", "NDC1HWC0", "FRACTAL_Z", "FRACTAL_Z_3D", "FRACTAL_NZ",
+)  # fmt: skip
+"""Formats of the vendor's that a TransData may have on either side."""
+_TURNS = (["NC1HWC0", "NCHW"], ["FRACTAL_Z", "NCHW"])
 _LABELS = ("dtype_out", "format_in", "format_out", "path", "quantity")
 _PROGRAM = ("tile_m", "tile_n", "splits", "repeats", "buffers", "bypass", "nbytes")
 _COLUMNS = tuple(
@@ -287,12 +292,14 @@ def _row(where: str, cells: Mapping[str, str], l2: str) -> Row:
     except ConfigError as error:
         raise ConfigError(f"{where}: chip: {error}") from None
     op_type = text.get("op_type", "")
-    unlike = _unlike(op_type, text.get("fused", ""))
+    op_type = op_summary.STATIC.get(op_type, op_type)
     sizes = {name: _whole(where, name, text[name], name in _FROM_ZERO) for name in _COLUMNS if text.get(name)}
     for name in _FLAGS:
         if sizes.get(name, 0) > 1:
             raise ConfigError(f"{where}: {name}: {text[name]!r} given; allowed: 0, 1")
     labels = {name: text[name] for name in _LABELS if text.get(name)}
+    labels |= _formats(labels)
+    unlike = _unlike(op_type, text.get("fused", "")) or _other_formats(op_type, labels)
     if not unlike:
         _require_sizes(where, op_type, sizes, labels)
     residency = text.get("l2") or l2
@@ -326,6 +333,21 @@ def _unlike(op_type: str, fused: str) -> str:
     return "" if op_type in SIZES else unknown_operator(op_type)
 
 
+def _formats(labels: Mapping[str, str]) -> dict[str, str]:
+    """Formats as a kernel here names them: ND beside channel blocks is NCHW, and a profiler writes C0 = 16 of fp32 as :1."""
+    found = {side: labels[side].upper().split(":")[0] for side in ("format_in", "format_out") if side in labels}
+    blocked = {"NC1HWC0", "FRACTAL_Z"} & set(found.values())
+    return {side: "NCHW" if name == "ND" and blocked else name for side, name in found.items()}
+
+
+def _other_formats(op_type: str, labels: Mapping[str, str]) -> str:
+    """Why a TransData between two formats of the vendor's is skipped, "" for what is simulated or no format at all."""
+    formats = [labels.get(side, "") for side in ("format_in", "format_out")]
+    if op_type != "TransData" or not set(formats) <= set(FORMATS) or sorted(formats) in _TURNS:
+        return ""
+    return f"TransData {formats[0]} -> {formats[1]} is not simulated"
+
+
 def unknown_operator(op_type: str) -> str:
     """Why a row of an operator without a kernel here is skipped."""
     return f"no kernel of {op_type or 'an empty op_type'} here"
@@ -341,8 +363,8 @@ def _require_sizes(where: str, op_type: str, sizes: Mapping[str, int], labels: M
             needed = list(_FILTER)
         else:
             raise ConfigError(
-                f"{where}: format_in, format_out: {' -> '.join(sorted(formats))!r} given; allowed for TransData: NCHW on one "
-                "side, NC1HWC0 or FRACTAL_Z on the other"
+                f"{where}: format_in, format_out: '{labels.get('format_in', '')} -> {labels.get('format_out', '')}' given; "
+                "allowed for TransData: NCHW on one side, NC1HWC0 or FRACTAL_Z on the other"
             )
     missing = [name for name in needed if name not in sizes]
     if missing:

@@ -109,6 +109,22 @@ def test_helpers_run_and_others_say_why_not(tmp_path: Path) -> None:
     assert all(one.prediction.task_us > one.prediction.core_us > 0 for one in compared[:7])
 
 
+def test_other_names_of_operators_and_formats(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(TWO_ROWS.replace("Filter,", "FilterD,"))
+    assert [row.kernel.op_type for row in read_rows(path)] == ["Conv2DBackpropInput", "Conv2DBackpropFilter"]
+    given = ("ND,NC1HWC0", "NC1HWC0:1,NCHW", "nd,fractal_z", "ND,FRACTAL_NZ", "NCHW,NHWC")
+    line = "ascend910b2,TransData,2,20,6,6,20,3,3,fp32,,{},8,10"
+    path.write_text("\n".join([HELPERS.splitlines()[0], *(line.format(formats) for formats in given)]))
+    rows = read_rows(path)
+    assert [(row.kernel.label("format_in"), row.kernel.label("format_out")) for row in rows[:3]] == [
+        ("NCHW", "NC1HWC0"), ("NC1HWC0", "NCHW"), ("NCHW", "FRACTAL_Z"),
+    ]  # fmt: skip
+    assert [row.unlike for row in rows] == [
+        "", "", "", "TransData ND -> FRACTAL_NZ is not simulated", "TransData NCHW -> NHWC is not simulated",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("index", range(7))
 def test_helpers_read_and_write_whole_tensors(tmp_path: Path, index: int) -> None:
     """The sizes of both tensors by hand, and a kernel that writes all of its output."""
@@ -249,7 +265,7 @@ def test_other_errors(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         path.write_bytes(b"\xff\xfe")
         read_rows(path)
-    path.write_text(HELPERS.replace("NCHW,NC1HWC0", "NCHW,NHWC"))
+    path.write_text(HELPERS.replace("NCHW,NC1HWC0", "NCHW,NC1HWCO"))
     with pytest.raises(ConfigError, match="line 2: format_in, format_out"):
         read_rows(path)
 
