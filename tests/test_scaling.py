@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -36,13 +38,15 @@ def overlay(folder: Path, soc: str, what: str) -> str:
     return str(path)
 
 
-def kernel_us(chip: str, shape: tuple[int, int, int, int, int]) -> dict[str, float]:
+def kernel_us(
+    chip: str, shape: tuple[int, int, int, int, int], mask: tuple[bool, bool, bool] = (True, True, True)
+) -> dict[str, float]:
     """Times of the two cube kernels, launch included, and of the whole call with its gradBias."""
     n, c_in, c_out, size, side = shape
     result = convolution_backward(
         TensorSpec((n, c_out, size, size), "float16"), TensorSpec((n, c_in, size, size), "float16"),
         TensorSpec((c_out, c_in, side, side), "float16"), None, (1, 1), (side // 2, side // 2), (1, 1), False, (0, 0), 1,
-        (True, True, True), chip=chip, mode="timing", l2="cold", deterministic=False,
+        mask, chip=chip, mode="timing", l2="cold", deterministic=False,
     )  # fmt: skip
     kernels = result.report.to_dict()["kernels"]
     times = {k["name"]: k["task_us"] for k in kernels if k["name"] in ("grad_input", "grad_weight")}
@@ -101,3 +105,21 @@ def test_twice_the_cores_at_most_halve(tmp_path: Path, soc: str, shape: tuple[in
     before, after = kernel_us(soc, shape), kernel_us(overlay(tmp_path, soc, "cores"), shape)
     for name, us in before.items():
         assert us / 2 / SLACK <= after[name], (name, us, after[name])
+
+
+@cache
+def bound_us(chip: str, by_hbm: bool) -> float:
+    """Time of a long cast out of a cold L2, which waits for HBM, or of the dX of a convolution of many products."""
+    if not by_hbm:
+        return kernel_us(chip, (64, 64, 128, 14, 3), (True, False, False))["grad_input"]
+    found = simulate(Kernel(chip, "Cast", "fp32", (("N", 2**24),), (("dtype_out", "fp16"),), "cold"))
+    assert not found.skipped
+    return found.task_us
+
+
+@pytest.mark.parametrize(
+    ("soc", "what"), [*((soc, "hbm") for soc in CHIPS), *product(("ascend910b3", "ascend310p3"), ("clock", "cores"))]
+)
+def test_who_waits_for_it_gains_from_it(tmp_path: Path, soc: str, what: str) -> None:
+    by_hbm = what == "hbm"
+    assert bound_us(soc, by_hbm) > 1.4 * bound_us(overlay(tmp_path, soc, what), by_hbm)
