@@ -207,6 +207,17 @@ def test_the_kernels_that_write_ncdhw_are_followed(name: str, gradient: str) -> 
     check_formula(explanation)
 
 
+@pytest.mark.parametrize("chip", ["ascend910b3", "ascend910a", "ascend950pr_9589"])
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_every_strip_is_followed(chip: str, deterministic: bool) -> None:
+    problem = conv_problems.Problem(2, 8, 8, (3, 40), (3, 3), stride=(1, 2), pads=(1, 1, 2, 2))
+    case = case_of(problem, "float16", 0, deterministic, 1)
+    case = case.model_copy(update={"chip": chip, "tiling": {"grad_weight": {"splitWo": 16}}})
+    (explanation,) = explain_all(case, [("grad_weight", (3, 5, 0, 1))])
+    check_result(explanation)
+    check_formula(explanation)
+
+
 def test_no_page_without_an_mmad() -> None:
     """Stride 2 and one tap: every second element of grad_input gets nothing."""
     problem = conv_problems.Problem(1, 16, 16, (4, 4), (1, 1), stride=(2, 2), pads=(0, 0, 0, 0))
