@@ -30,12 +30,14 @@ from ascend_sim.ops.tiling.fields import (
     STREAM_NONE,
     GradInputTiling,
     GradWeightTiling,
+    TilingInput,
     ceil_div,
     ceil_to,
 )
 from ascend_sim.ops.tiling.grad_input import task_count
 from ascend_sim.ops.tiling.grad_weight import gemm
-from ascend_sim.ops.tiling.grad_weight_strips import input_rows, sections, stacked
+from ascend_sim.ops.tiling.grad_weight_strips import input_rows
+from ascend_sim.ops.tiling.grad_weight_taps import cut_input, cut_sections
 from ascend_sim.ops.tiling.kernel_split import SPLIT_HW, SPLIT_NONE, Part, split_parts, tiling_input
 from ascend_sim.ops.tiling.tasks import GradWeightTask, grad_input_tasks, grad_weight_tasks
 from ascend_sim.ops.tiling.window import needed_rows, pad_before
@@ -175,9 +177,9 @@ class Bounds:
             return k // c0 * self._cycles(LoadData2D("L0B", self.inp.itemsize, ceil_div(n, c0), 1, True))
         return k // c0 * self._load3d("L0B", 1, c0, n, True)
 
-    def _image(self, k: int, n: int) -> float:
+    def _image(self, k: int, n: int, stride_w: int) -> float:
         """img2col of the input to L0B in grad_weight."""
-        return self._load3d("L0B", self._p.stride_w, k, n, False)
+        return self._load3d("L0B", stride_w, k, n, False)
 
     # -- grad_input ----------------------------------------------------------------------------------------------------
 
@@ -389,10 +391,10 @@ class Bounds:
     # -- grad_weight ---------------------------------------------------------------------------------------------------
 
     def _grad_weight(self, tiling: GradWeightTiling) -> _Parts:
-        inp = stacked(self.inp, tiling.split_wo)
+        inp = cut_input(self.inp, tiling)
         m, _, n = gemm(inp, tiling.split_kd)
         rows, images = self._rows(tiling), self._batch(tiling)
-        lanes = inp.real_groups * (self._p.k_d if tiling.split_kd else 1)
+        lanes = inp.real_groups * (inp.problem.k_d if tiling.split_kd else 1)
         tasks = lanes * ceil_div(m, tiling.single_core_m) * ceil_div(n, tiling.single_core_n)
         tasks *= ceil_div(inp.problem.h_out, rows) * ceil_div(inp.images, images)
 
@@ -409,7 +411,7 @@ class Bounds:
         return tasks, work_of, self._grad_weight_bytes(tiling, rows, images), 0
 
     def _rows(self, tiling: GradWeightTiling) -> int:
-        p = stacked(self.inp, tiling.split_wo).problem
+        p = cut_input(self.inp, tiling).problem
         return min(max(tiling.single_core_k // p.w_out, 1), p.h_out)
 
     def _batch(self, tiling: GradWeightTiling) -> int:
@@ -421,17 +423,20 @@ class Bounds:
         return Counter(replace(task, image_start=task.image_start % self._p.d_out) for task in tasks)
 
     def _grad_weight_work(self, work: _Work, tiling: GradWeightTiling, task: GradWeightTask, times: int) -> None:
-        inp = self.inp
+        inp = cut_input(self.inp, tiling)
         whole = tiling.template in (SPLIT_GRID, SPLIT_STREAM_K)
         columns, rows = self._tiles(tiling, task)
-        steps, spans_a, spans_b = self._pixel_spans(
-            task.row_start, task.rows, tiling.split_wo, tiling.base_k, tiling.step_ka, tiling.step_kb
-        )
+        cuts = GradWeightTiling(
+            FRACTAL, tiling.base_k, FRACTAL, step_ka=tiling.step_ka, step_kb=tiling.step_kb, split_wo=tiling.split_wo,
+            split_kernel=tiling.split_kernel,
+        )  # fmt: skip
         atomic = tiling.template != SPLIT_STREAM_K and task.slot is None
         parts = times * (1 if whole else task.images)
         many = whole and task.images > 1  # then L1 holds nothing from one tile to the next
         for plane, n_first, n_count in columns:
-            images = times * self._images(task.image_start, task.images, plane)
+            kernel_depth, tap = divmod(plane, self.inp.taps) if tiling.split_kernel else (plane, 0)
+            images = times * self._images(task.image_start, task.images, kernel_depth)
+            steps, spans_a, spans_b = self._pixel_spans(task.row_start, task.rows, tap, cuts)
             for channels in rows:
                 work.tiles += parts
                 work.out += parts * self._drain(ceil_to(channels, FRACTAL), n_count, "float32", atomic)
@@ -439,21 +444,29 @@ class Bounds:
                     work.steps += images * count
                     work.cube += images * count * self._mmad(channels, length, n_count)
                     left = self._left(ceil_to(channels, inp.c0), length, True)
-                    work.mte1 += images * count * (left + self._image(length, n_count))
+                    right = self._image(length, n_count, inp.problem.stride_w)
+                    work.mte1 += images * count * (left + right)
                 if many or len(spans_a) > 1:
-                    work.mte2 += images * sum(self._copy(size * ceil_div(channels, inp.c0)) for size in spans_a)
+                    work.mte2 += images * sum(self._copy(self._pixels(size, channels)) for size in spans_a)
                 if many or len(spans_b) > 1:
-                    blocks = self._blocks(n_first, n_count)
-                    work.mte2 += images * sum(self._copy(size * blocks) for size in spans_b)
+                    blocks = self._blocks(inp, n_first, n_count)
+                    held = min(blocks * inp.c0, inp.cin_g)
+                    work.mte2 += images * sum(self._copy(self._pixels(size, held)) for size in spans_b)
 
-    def _blocks(self, first: int, count: int) -> int:
+    def _pixels(self, size: int, channels: int) -> int:
+        """Bytes in GM of pixels that take `size` for each channel block."""
+        if self.inp.direct:
+            return size // BLOCK_BYTES * channels * self.inp.itemsize
+        return size * ceil_div(channels, self.inp.c0)
+
+    def _blocks(self, inp: TilingInput, first: int, count: int) -> int:
         """C0 blocks of input behind columns `first` .. of a plane."""
-        per_block = self.inp.taps * self.inp.c0
+        per_block = inp.taps * inp.c0
         return (first + count - 1) // per_block - first // per_block + 1
 
     def _tiles(self, tiling: GradWeightTiling, task: GradWeightTask) -> tuple[list[tuple[int, int, int]], list[int]]:
         """(plane, first column, columns) of a task's tiles along N, channels of its tiles along M."""
-        inp, p = self.inp, self._p
+        inp, p = cut_input(self.inp, tiling), self._p
         per_plane = inp.cin1 * inp.taps * inp.c0
         blocks = ceil_div(self._call.group_channels(task.group, p.c_in, inp.cin_g), inp.c0)
         present = blocks * inp.taps * inp.c0
@@ -476,13 +489,17 @@ class Bounds:
         return sum(0 <= depth < p.d_in for depth in depths)
 
     def _pixel_spans(
-        self, row: int, rows: int, split_wo: int, base_k: int, step_ka: int, step_kb: int
+        self, row: int, rows: int, tap: int, tiling: GradWeightTiling
     ) -> tuple[list[tuple[int, int]], list[int], list[int]]:
-        """Of one image: (pixels, times) of its steps, bytes per channel block of each A load and of each B load."""
+        """Of one image: (pixels, times) of its steps, bytes per channel block of each A load and of each B load.
+
+        `tap` matters where taps are split. Of the tiling only base_k, the steps of K and the cuts count.
+        """
+        base_k = tiling.base_k
         steps: Counter[int] = Counter()
         spans_a: list[int] = []
         spans_b: list[int] = []
-        for strip, start, count in sections(self._p, split_wo, row, rows):
+        for strip, start, count in cut_sections(self._p, tiling, tap, row, rows):
             p, held = strip.problem, None
             first, last = start * p.w_out, (start + count) * p.w_out
             seen = 0
@@ -492,11 +509,14 @@ class Bounds:
                     seen += base_k
             if seen < last - first:  # some loads are left out: count none
                 continue
-            span_a, span_b = step_ka * base_k, step_kb * base_k
+            span_a, span_b = tiling.step_ka * base_k, tiling.step_kb * base_k
             spans_a += [min(span_a, last - begin) * BLOCK_BYTES for begin in range(first, last, span_a)]
+            if tiling.split_kernel:
+                spans_b += [min(span_b, last - begin) * BLOCK_BYTES for begin in range(first, last, span_b)]
+                continue
             for begin in range(first, last, span_b):
                 window = input_rows(p, begin, min(begin + span_b, last))
-                if not split_wo or window != held:  # rows of a strip stay while its pixels need them
+                if not tiling.split_wo or window != held:  # rows of a strip stay while its pixels need them
                     spans_b.append(window[1] * p.w_in * BLOCK_BYTES)
                 held = window
         return list(steps.items()), spans_a, spans_b
@@ -504,21 +524,21 @@ class Bounds:
     def _grad_weight_bytes(self, tiling: GradWeightTiling, rows: int, images: int) -> _Moved:
         """Reads where L1 holds nothing between tiles, and writes: dW for each part of the sum."""
         inp, p, moved = self.inp, self._p, _Moved()
-        parts, height = 1, stacked(inp, tiling.split_wo).problem.h_out
+        parts, height = 1, cut_input(inp, tiling).problem.h_out
         if tiling.template != SPLIT_STREAM_K:
             parts = ceil_div(height, rows) * (
                 ceil_div(inp.images, images) if tiling.template == SPLIT_GRID else inp.images
             )
         moved.written += parts * p.c_out * (p.c_in // p.groups) * inp.taps * p.k_d * 4
+        if tiling.split_kernel:  # what a tap reads is not counted
+            return moved
         if tiling.template not in (SPLIT_GRID, SPLIT_STREAM_K) or images == 1 or inp.real_groups > 1 or p.k_d > 1:
             return moved
         m, _, n = gemm(inp, tiling.split_kd)
         m, n = min(m, p.c_out), min(n, ceil_div(p.c_in, inp.c0) * inp.taps * inp.c0)
         size_a = size_b = 0
         for start in range(0, height, rows):
-            _, spans_a, spans_b = self._pixel_spans(
-                start, min(rows, height - start), tiling.split_wo, tiling.base_k, tiling.step_ka, tiling.step_kb
-            )
+            _, spans_a, spans_b = self._pixel_spans(start, min(rows, height - start), 0, tiling)
             size_a, size_b = size_a + sum(spans_a), size_b + sum(spans_b)
         rows_m = [cut for task in _cuts(m, tiling.single_core_m) for cut in _cuts(task, tiling.base_m)]
         tiles_n = 0
@@ -527,7 +547,7 @@ class Bounds:
             end = min(begin + tiling.single_core_n, n)
             for column in range(begin, end, tiling.base_n):
                 tiles_n += 1
-                blocks_n += self._blocks(column, min(tiling.base_n, end - column))
+                blocks_n += self._blocks(inp, column, min(tiling.base_n, end - column))
         tail = inp.images % images == 1  # a last task of one image may find its tile's rows in L1
         seen = inp.images - tail
         moved.read += seen * size_a * tiles_n * sum(ceil_div(count, inp.c0) for count in rows_m)

@@ -17,7 +17,7 @@ from ascend_sim.ops.convolution_backward import make_plan
 from ascend_sim.ops.plans import cube_call
 from ascend_sim.ops.tiling.capacity import grad_input_l1, grad_weight_l1
 from ascend_sim.ops.tiling.fields import GradInputTiling, GradWeightTiling, TilingInput
-from ascend_sim.ops.tiling.grad_weight_strips import stacked
+from ascend_sim.ops.tiling.grad_weight_taps import cut_input
 from ascend_sim.ops.tiling.kernel_split import tiling_input
 from ascend_sim.ops.tiling.space import TILINGS, settable, tilings_that_fit
 from ascend_sim.report.report import timed_kernel
@@ -116,4 +116,4 @@ class CubeKernel:
             assert isinstance(tiling, GradInputTiling)
             return grad_input_l1(tiling, tiling_input(tiling, inp))
         assert isinstance(tiling, GradWeightTiling)
-        return grad_weight_l1(tiling, stacked(inp, tiling.split_wo), clipped=True)
+        return grad_weight_l1(tiling, cut_input(inp, tiling), clipped=True)

@@ -44,7 +44,8 @@ from ascend_sim.ops.tiling.fields import (
     ceil_div,
     ceil_to,
 )
-from ascend_sim.ops.tiling.grad_weight_strips import Strip, input_rows, sections
+from ascend_sim.ops.tiling.grad_weight_strips import Strip, input_rows
+from ascend_sim.ops.tiling.grad_weight_taps import by_tap, cut_sections
 from ascend_sim.ops.tiling.tasks import GradWeightTask, adds_once_per_task, grad_weight_tasks
 from ascend_sim.runtime import Task
 
@@ -106,12 +107,12 @@ class _CubeBuilder:
 
     def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder) -> None:
         self.call, self.tiling, self.k = call, tiling, k
-        inp = self.inp = call.inp
-        self.p = inp.problem
+        inp = self.inp = by_tap(call.inp) if tiling.split_kernel else call.inp
+        self.p = call.inp.problem
         self.c0, self.itemsize = inp.c0, inp.itemsize
         self.layout = WeightLayout.of(inp, 4)
-        self.gradient = MapLoads(inp, "out", GRAD_OUTPUT)
-        self.features = MapLoads(inp, "in", INPUT)
+        self.gradient = MapLoads(call.inp, "out", GRAD_OUTPUT)
+        self.features = MapLoads(call.inp, "in", INPUT)
         self.atomic = tiling.template != SPLIT_STREAM_K
         a1 = tiling.step_ka * tiling.base_k * tiling.step_m * tiling.base_m * self.itemsize
         self.a1 = HeldOperand(k, "A1", tiling.al1_buffers, a1)
@@ -171,11 +172,13 @@ class _CubeBuilder:
         plane, column = divmod(n, self.inp.cin1 * self.inp.taps * self.c0)
         if task.plane is not None:
             plane = task.plane
+        kernel_depth, tap = divmod(plane, self.call.inp.taps) if self.inp.by_tap else (plane, 0)
         tile = _Tile(task, m, m_count, column, n_count, self.pipeline.tiles.acquire())
+        cut = cut_sections(p, self.tiling, tap, task.row_start, task.rows)
         for image in images:
-            depth = image % p.d_out * p.stride_d - p.pad_front + plane * p.dilation_d
+            depth = image % p.d_out * p.stride_d - p.pad_front + kernel_depth * p.dilation_d
             if 0 <= depth < p.d_in:
-                for strip, row, rows in sections(p, self.tiling.split_wo, task.row_start, task.rows):
+                for strip, row, rows in cut:
                     self.pixels(tile, strip, image, depth, row * strip.problem.w_out, rows * strip.problem.w_out)
         if not tile.started:
             self.pipeline.zero(self.k, tile.accumulator, m_count, n_count, self.c0, self.call)
@@ -195,8 +198,9 @@ class _CubeBuilder:
                 continue  # these pixels see padding only
             span = (start_a, min(start_a + span_a, last))
             self.load_a1(tile, strip, image, *span)
-            self.load_b1(tile, strip, image // self.p.d_out, depth, start_b, held)
-            self.step(tile, strip, pixel, count, span, start_b, held)
+            run = (start_b, min(start_b + span_b, last))
+            self.load_b1(tile, strip, image // self.p.d_out, depth, run, held)
+            self.step(tile, strip, pixel, count, span, run, held)
 
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
 
@@ -209,7 +213,8 @@ class _CubeBuilder:
             return
         channels = min(rows, self.channels(task) - base)
         place = (*divmod(image, self.p.d_out), task.group * self.inp.cout_g + base)
-        for box, offset in boxes(strip, start, end):
+        for (row, count, column, columns), offset in boxes(strip, start, end):
+            box = (row, count, strip.column + column, columns)
             self.gradient.load(self.k, address + offset, place, channels, box, end - start)
         self.a1.loaded()
 
@@ -222,16 +227,21 @@ class _CubeBuilder:
         return self.call.group_channels(task.group, self.p.c_out, self.inp.cout_g)
 
     def load_b1(
-        self, tile: _Tile, strip: Strip, batch: int, depth: int, start: int, held: tuple[int, int, int]
+        self, tile: _Tile, strip: Strip, batch: int, depth: int, run: tuple[int, int], held: tuple[int, int, int]
     ) -> None:
         """Input rows of the channel blocks that the tile's columns need: [c1][rows][W][C0] in L1.
 
         Rows of a strip stay while its pixels need them; whole rows are loaded again for each run of pixels, as in the vendor's.
+        A single tap needs one pixel for each of the run: [c1][pixels][C0].
         """
         task, per_block = tile.task, self.inp.taps * self.c0
         first, last = tile.column // per_block, (tile.column + tile.n_count - 1) // per_block
-        run = (strip.column, held[2]) if self.tiling.split_wo else (0, start)
-        address = self.b1.begin((batch, depth, task.group, first, last, *run, *held[:2]))
+        what: tuple[object, ...] = (0, run[0])
+        if self.inp.by_tap:
+            what = (strip, *run)
+        elif self.tiling.split_wo:
+            what = (strip.column, held[2])
+        address = self.b1.begin((batch, depth, task.group, first, last, *what, *held[:2]))
         if address is None:
             return
         present = self.call.group_channels(task.group, self.p.c_in, self.inp.cin_g)
@@ -239,13 +249,17 @@ class _CubeBuilder:
         place = (batch, depth, task.group * self.inp.cin_g + first * self.c0)
         row, rows, _ = held
         columns = strip.problem.w_in
-        self.features.load(self.k, address, place, channels, (row, rows, strip.first, columns), rows * columns)
+        if self.inp.by_tap:
+            for box, offset in boxes(strip, *run):
+                self.features.gather(self.k, address + offset, place, channels, box, strip, run[1] - run[0])
+        else:
+            self.features.load(self.k, address, place, channels, (row, rows, strip.first, columns), rows * columns)
         self.b1.loaded()
 
     # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
 
     def step(
-        self, tile: _Tile, strip: Strip, pixel: int, count: int, span: tuple[int, int], start_b: int,
+        self, tile: _Tile, strip: Strip, pixel: int, count: int, span: tuple[int, int], run: tuple[int, int],
         held: tuple[int, int, int],
     ) -> None:  # fmt: skip
         """One base block: fill half of L0A and L0B, multiply."""
@@ -263,17 +277,16 @@ class _CubeBuilder:
             ),
             left, self.a1.address,
         )  # fmt: skip
-        first_row, first_held = pixel // p.w_out, start_b // p.w_out
+        first_row, first_held = pixel // p.w_out, run[0] // p.w_out
         height = (pixel + count - 1) // p.w_out - first_held + 1
-        per_block = self.inp.taps * self.c0
-        k.load_data_3d(
-            (
-                "L0B", self.itemsize, held[1], p.w_in, p.k_h, p.k_w, p.stride_h, p.stride_w, p.dilation_h, p.dilation_w,
-                held[2], p.pad_left, height, p.w_out,
-                (first_row - first_held) * p.w_out + pixel % p.w_out, count, tile.column % per_block, tile.n_count,
-            ),
-            right, self.b1.address,
+        window = (
+            held[1], p.w_in, p.k_h, p.k_w, p.stride_h, p.stride_w, p.dilation_h, p.dilation_w, held[2], p.pad_left, height,
+            p.w_out, (first_row - first_held) * p.w_out + pixel % p.w_out,
         )  # fmt: skip
+        if self.inp.by_tap:
+            window = (1, run[1] - run[0], 1, 1, 1, 1, 1, 1, 0, 0, 1, run[1] - run[0], pixel - run[0])
+        column = tile.column % (self.inp.taps * self.c0)
+        k.load_data_3d(("L0B", self.itemsize, *window, count, column, tile.n_count), right, self.b1.address)
         self.pipeline.operands.publish()
         self.pipeline.operands.take()
         k.mmad(

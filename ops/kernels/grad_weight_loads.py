@@ -16,7 +16,7 @@ Box = tuple[int, int, int, int]
 
 
 def boxes(strip: Strip, start: int, end: int) -> list[tuple[Box, int]]:
-    """Pixels start .. end - 1 of a strip, row-major, as boxes of gradOutput, each with its place in L1 (bytes).
+    """Pixels start .. end - 1 of a strip, row-major, as boxes of the strip, each with its place in L1 (bytes).
 
     They are what the first row has left, whole rows, and the beginning of the last one.
     """
@@ -26,7 +26,7 @@ def boxes(strip: Strip, start: int, end: int) -> list[tuple[Box, int]]:
         rows, columns = 1, min(width - column, end - pixel)
         if columns == width:
             rows = (end - pixel) // width
-        found.append(((row, rows, strip.column + column, columns), (pixel - start) * BLOCK_BYTES))
+        found.append(((row, rows, column, columns), (pixel - start) * BLOCK_BYTES))
         pixel += rows * columns
     return found
 
@@ -95,3 +95,26 @@ class MapLoads:
                 k, target + index * columns * BLOCK_BYTES, self.slot, of, (batch, channel, depth), channels,
                 (row + index, together), (column, columns), pitches, self.operand,
             )  # fmt: skip
+
+    def gather(
+        self, k: KernelBuilder, target: int, place: tuple[int, int, int], channels: int, box: Box, strip: Strip, pitch: int
+    ) -> None:  # fmt: skip
+        """The pixels that a tap meets from a box of gradOutput's, one after the other, of a map NCDHW or NDHWC."""
+        of = Channels.of(self.inp, self.side, self.inp.itemsize)
+        (row, rows, column, columns), (batch, depth, channel) = box, place
+        width, step = of.volume[2], strip.column_step
+        together = rows if step == 1 and not of.last else 1
+        for index in range(0, rows, together):
+            pixel = ((row + index) * strip.row_step + strip.top) * width + strip.first + column * step
+            source = gm_operand(self.slot, of.offset(batch, channel, depth, pixel))
+            to = target + index * columns * BLOCK_BYTES
+            if of.last:
+                k.data_copy_nd2nz(to, source, columns, channels, of.itemsize, step * of.pixel, pitch, self.operand)
+                continue
+            line = (columns, together, strip.row_step * width, columns) if step == 1 else (1, columns, step, 1)
+            pixels, count, src, dst = line
+            move = (
+                channels, pixels, of.itemsize, of.stride, BLOCK_BYTES, pitch * BLOCK_BYTES, count, src * of.itemsize,
+                dst * BLOCK_BYTES, self.operand,
+            )  # fmt: skip
+            k.data_copy_dn2nz(move, to, source)

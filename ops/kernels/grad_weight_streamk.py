@@ -12,6 +12,7 @@ from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube_common import CubeCall, WeightLayout
 from ascend_sim.ops.kernels.direct import DirectWeights
 from ascend_sim.ops.tiling.fields import FRACTAL, STREAM_NONE, GradWeightTiling, TilingInput, ceil_div, ceil_to
+from ascend_sim.ops.tiling.grad_weight_taps import cut_input
 from ascend_sim.ops.tiling.tasks import GradWeightTask, grad_weight_tasks
 
 GRAD_OUTPUT, INPUT, GRAD_WEIGHT, WORKSPACE = 0, 1, 2, 3
@@ -30,7 +31,7 @@ def workspace_bytes(tiling: GradWeightTiling, inp: TilingInput | None = None) ->
 def slot_bytes(tiling: GradWeightTiling, inp: TilingInput | None = None) -> int:
     """Bytes of one slot."""
     if inp is not None and inp.direct:
-        return DirectWeights.of(inp).slot_bytes(tiling.single_core_m, tiling.single_core_n)
+        return DirectWeights.of(cut_input(inp, tiling)).slot_bytes(tiling.single_core_m, tiling.single_core_n)
     return ceil_to(tiling.single_core_m, FRACTAL) * ceil_to(tiling.single_core_n, FRACTAL) * 4
 
 
@@ -39,7 +40,7 @@ class StreamKBuilder:
 
     def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder) -> None:
         self.call, self.tiling, self.k = call, tiling, k
-        self.inp = call.inp
+        self.inp = cut_input(call.inp, tiling)
         self.layout = WeightLayout.of(call.inp, 4)
 
     def program(self) -> Program:

@@ -18,7 +18,7 @@ from ascend_sim.ops.tiling.fields import (
     ceil_to,
     floor_to,
 )
-from ascend_sim.ops.tiling.grad_weight_strips import stacked
+from ascend_sim.ops.tiling.grad_weight_taps import cut_input
 from ascend_sim.ops.tiling.kernel_split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_parts, tiling_input
 from ascend_sim.ops.tiling.window import dilated_height, pad_after, pad_before
 
@@ -273,6 +273,8 @@ def bl1_bound(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = Fal
 
 def b1_pixels(inp: TilingInput, pixels: int, *, clipped: bool = False) -> int:
     """Input pixels, in whole rows, that L1 holds for a run of gradOutput pixels; narrower last strips may need more."""
+    if inp.by_tap:  # of which a pixel meets one
+        return pixels
     p, found = inp.problem, []
     for width in {p.w_out, inp.last_width or p.w_out}:
         rows = b1_rows(inp, max(pixels, 1), width)
@@ -294,8 +296,8 @@ def grad_weight_fits_l1(tiling: GradWeightTiling, inp: TilingInput, *, clipped: 
 
 def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
     """Raise TilingError at the first thing that the grad_weight kernel could not do with this tiling."""
-    check_strips(tiling.split_wo, inp)
-    inp = stacked(inp, tiling.split_wo)
+    check_cuts(tiling.split_wo, tiling.split_kernel, inp)
+    inp = cut_input(inp, tiling)
     problem = inp.problem
     row = "splitWo" if tiling.split_wo else "W_out"
     _check_block(tiling, inp)
@@ -334,8 +336,14 @@ def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
     check_grad_weight_problem(inp)
 
 
-def check_strips(width: int, inp: TilingInput) -> None:
-    """Raise TilingError where gradOutput has no strips of so many columns (splitWo)."""
+def check_cuts(width: int, taps: int, inp: TilingInput) -> None:
+    """Raise TilingError where gradOutput has no strips of `width` columns (splitWo), or no single taps (isSplitKernelHW)."""
+    if taps not in (0, 1):
+        raise TilingError(f"isSplitKernelHW = {taps}; allowed 0 or 1 (taps of the kernel one by one)")
+    if taps and not inp.direct:
+        raise TilingError(f"isSplitKernelHW = {taps}: only the kernel of dav-3510, which reads NCDHW, has this field")
+    if taps and width:
+        raise TilingError(f"splitWo = {width} with isSplitKernelHW = 1: single taps load runs of pixels, not rows")
     if width > inp.problem.w_out:
         raise TilingError(
             f"splitWo = {width}; allowed 0 (whole rows) to W_out = {inp.problem.w_out} gradOutput columns"

@@ -19,11 +19,11 @@ from ascend_sim.ops.tiling.capacity import (
     ACCUMULATOR_BYTES,
     LOAD3D_MAX_K,
     bl1_bound,
+    check_cuts,
     check_grad_input,
     check_grad_weight,
     check_grad_weight_problem,
     check_split,
-    check_strips,
     fits_l0,
     grad_input_fits_l1,
     grad_weight_fits_l1,
@@ -58,6 +58,7 @@ from ascend_sim.ops.tiling.grad_weight_3510 import covers_grad_weight_3510, vend
 from ascend_sim.ops.tiling.grad_weight_sound import sound_grad_weight
 from ascend_sim.ops.tiling.grad_weight_streamk import stream_k
 from ascend_sim.ops.tiling.grad_weight_strips import stacked
+from ascend_sim.ops.tiling.grad_weight_taps import by_tap, cut_input
 from ascend_sim.ops.tiling.kernel_split import SPLIT_HW, SPLIT_NONE, tiling_input
 from ascend_sim.ops.tiling.tuned import tuned_tiling
 
@@ -148,10 +149,10 @@ def choose_grad_weight(
     if inp.deterministic and not overrides and (tuned := tuned_tiling("grad_weight", inp, dtype, chip)):
         return choose_grad_weight(inp, tuned, chip=chip).but(source="vendor table")
     given = GradWeightTiling.given(overrides or {})
-    check_strips(given.get("split_wo", 0), inp)
+    check_cuts(given.get("split_wo", 0), given.get("split_kernel", 0), inp)
     together = chip is None or chip.sync.cross_flag_ids > 0
-    tiling = _with_strips(inp, _procedure(chip, "grad_weight"), chip, given.get("split_wo"), dtype)
-    whole, inp = inp, stacked(inp, tiling.split_wo)
+    tiling = _cut_grad_weight(inp, _procedure(chip, "grad_weight"), chip, given, dtype)
+    whole, inp = inp, cut_input(inp, tiling)
     if not together:
         tiling = _alone(tiling, inp)
     if stand_in:
@@ -175,7 +176,7 @@ def complete_grad_weight(
     Raises TilingError for what cannot run.
     """
     check_grad_weight(tiling, inp)  # before anything divides by a task's extent
-    inp = stacked(inp, tiling.split_wo)
+    inp = cut_input(inp, tiling)
     tasks = task_count(tiling, inp)
     together = chip is None or chip.sync.cross_flag_ids > 0
     shared = (
@@ -268,6 +269,20 @@ def _alone(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
     """The same tiling with every task on one core."""
     cores = min(task_count(tiling, inp), inp.cores)
     return tiling.but(stream_k_type=STREAM_NONE, core_stream_k=0, block_dim=cores)
+
+
+def _cut_grad_weight(
+    inp: TilingInput, procedure: str | None, chip: ChipSpec | None, given: Mapping[str, int], dtype: str
+) -> GradWeightTiling:
+    """A tiling with the strips or single taps that are given; taps not given are taken where nothing else is possible."""
+    width, taps = given.get("split_wo"), given.get("split_kernel")
+    if not taps:
+        try:
+            return _with_strips(inp, procedure, chip, width, dtype)
+        except TilingError:
+            if not inp.direct or width or taps is not None:
+                raise
+    return _automatic_grad_weight(by_tap(inp), procedure, chip, dtype).but(split_kernel=1, source="stand-in")
 
 
 def _with_strips(

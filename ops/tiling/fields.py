@@ -60,7 +60,8 @@ class TilingInput:
     Groups are merged so that channels of a real group fill whole blocks (ops-nn group merge: stated). `direct` is for kernels
     that read and write NCDHW; where a group may begin at any channel they need not be merged (`merged` False: ours).
     `channels_last` says that these read and write NDHWC, and weights DHWCN (TBC). `last_width` is the width of the last rows of
-    a problem that is made of strips, where they are narrower (`grad_weight_strips`), else 0.
+    a problem that is made of strips, where they are narrower (`grad_weight_strips`), else 0; `by_tap` says that the kernel
+    planes of a problem are the taps of another one (`grad_weight_taps`).
     """
 
     problem: ConvProblem
@@ -74,6 +75,7 @@ class TilingInput:
     coupled: bool = False
     channels_last: bool = False
     last_width: int = 0
+    by_tap: bool = False
 
     @cached_property
     def c0(self) -> int:
@@ -300,7 +302,7 @@ class GradWeightTiling(_Tiling):
     images; `core_stream_k` cores share a tail task, by images (`stream_k_type` 1) or rows (2). Template 0 (ours) keeps
     a tile in L0C over all images of a task and adds it once. `bl1_bound` is elements of one L1 buffer of B. With `split_wo`
     K is taken in strips of that many gradOutput columns, whose rows, those of one strip below those of the other, are what
-    `single_core_k` and StreamK count; 0 for whole rows.
+    `single_core_k` and StreamK count; 0 for whole rows. With `split_kernel` 1 every tap is a kernel plane of its own.
     """
 
     single_core_n: int = 0
@@ -313,22 +315,23 @@ class GradWeightTiling(_Tiling):
     bl1_bound: int = 0
     split_kd: bool = False
     split_wo: int = 0
+    split_kernel: int = 0
 
     VENDOR: ClassVar[dict[str, str]] = _Tiling.VENDOR | {
         "single_core_n": "singleCoreN", "single_core_k": "singleCoreK", "single_core_batch": "singleCoreBatch",
         "template": "templateId", "core_bind_order": "coreBindOrder", "stream_k_type": "streamKType",
         "core_stream_k": "coreStreamK", "bl1_bound": "bl1Bound", "split_kd": "splitKd", "split_wo": "splitWo",
-        "block_dim": "usedCoreNum",
+        "split_kernel": "isSplitKernelHW", "block_dim": "usedCoreNum",
     }  # fmt: skip
     DERIVED: ClassVar[frozenset[str]] = frozenset(("core_bind_order", "bl1_bound", "split_kd", "template"))
-    MAY_BE_ZERO: ClassVar[frozenset[str]] = frozenset(("iterate_order", "stream_k_type", "core_stream_k", "split_wo"))
+    MAY_BE_ZERO: ClassVar[frozenset[str]] = frozenset(
+        ("iterate_order", "stream_k_type", "core_stream_k", "split_wo", "split_kernel")
+    )
 
     def to_vendor(self) -> dict[str, Any]:
-        """Every field under the vendor's name, what splits rows only where it does."""
-        values = super().to_vendor()
-        if not self.split_wo:
-            del values["splitWo"]
-        return values
+        """Every field under the vendor's name, what splits rows or the kernel only where it does."""
+        silent = {self.VENDOR[name] for name in ("split_wo", "split_kernel") if not getattr(self, name)}
+        return {name: value for name, value in super().to_vendor().items() if name not in silent}
 
     @property
     def tiling_key(self) -> int:

@@ -22,12 +22,16 @@ from ascend_sim.ops.tiling.fields import TilingInput, ceil_div
 class Strip:
     """gradOutput columns from `column` on, input columns from `first` on; `problem` has that many and the padding they see.
 
-    `problem.w_in` is 0 where they see padding only.
+    `problem.w_in` is 0 where they see padding only. Row r and column c of `problem`'s input are row r * `row_step` + `top` and
+    column `first` + c * `column_step` of the map's (other steps than 1 are those of single taps, `grad_weight_taps`).
     """
 
     problem: ConvProblem
     column: int = 0
     first: int = 0
+    top: int = 0
+    row_step: int = 1
+    column_step: int = 1
 
 
 @cache

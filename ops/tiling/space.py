@@ -17,7 +17,7 @@ grad_weight
 - baseM, baseN: the task in even parts, in steps of 16, the largest two that L0C holds (templates 1 to 4: four)
 - baseK: what L0A and L0B hold, the same in whole rows, and half of it
 - L1: 1, 2, 4 or 8 base blocks, as many of both operands; both orders of tiles
-- strips: those of the simulator's own tiling
+- strips and single taps: as in the simulator's own tiling
 both: one or two buffers of L0C, L1-A and L1-B; always two halves of L0A and L0B, unless fixed.
 """
 
@@ -59,7 +59,7 @@ from ascend_sim.ops.tiling.fields import (
 )
 from ascend_sim.ops.tiling.grad_input import finish
 from ascend_sim.ops.tiling.grad_weight import gemm, whole_rows, with_core_shape
-from ascend_sim.ops.tiling.grad_weight_strips import stacked
+from ascend_sim.ops.tiling.grad_weight_taps import cut_input
 from ascend_sim.ops.tiling.kernel_split import tiling_input
 
 Fixed = Mapping[str, int]
@@ -183,12 +183,13 @@ def _passes(tiling: GradInputTiling, inp: TilingInput) -> bool:
 
 
 def _grad_weight(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradWeightTiling]:
-    own = {"splitWo": given["split_wo"]} if "split_wo" in given else None
+    cuts = {name: given[name] for name in ("split_wo", "split_kernel") if name in given}
+    own = {GradWeightTiling.VENDOR[name]: value for name, value in cuts.items()}
     start = choose_grad_weight(inp, own, chip=chip).but(
         al0_buffers=2, bl0_buffers=2, step_m=1, step_n=1, source="manual"
     )
     start = start.but(**given)
-    whole, inp = inp, stacked(inp, start.split_wo)
+    whole, inp = inp, cut_input(inp, start)
     shapes = _grid_tasks(start, inp, given) if start.template == SPLIT_GRID else iter([start])
     for shape in shapes:
         for block in _grad_weight_blocks(shape, inp, given):

@@ -21,7 +21,7 @@ from ascend_sim.ops.tiling.fields import (
     ceil_div,
 )
 from ascend_sim.ops.tiling.grad_weight import gemm
-from ascend_sim.ops.tiling.grad_weight_strips import stacked
+from ascend_sim.ops.tiling.grad_weight_taps import cut_input
 from ascend_sim.ops.tiling.kernel_split import task_parts, tiling_input
 
 
@@ -166,7 +166,7 @@ class _Axes:
     """The task axes of a grad_weight tiling, and the decoding of a task number."""
 
     def __init__(self, tiling: GradWeightTiling, inp: TilingInput) -> None:
-        inp = stacked(inp, tiling.split_wo)
+        inp = cut_input(inp, tiling)
         self.tiling, self.inp = tiling, inp
         self.m, _, self.n = gemm(inp, tiling.split_kd)
         self.height = inp.problem.h_out

@@ -207,12 +207,20 @@ def test_the_kernels_that_write_ncdhw_are_followed(name: str, gradient: str) -> 
     check_formula(explanation)
 
 
-@pytest.mark.parametrize("chip", ["ascend910b3", "ascend910a", "ascend950pr_9589"])
+@pytest.mark.parametrize(
+    ("chip", "cut"),
+    [
+        ("ascend910b3", {"splitWo": 16}),
+        ("ascend910a", {"splitWo": 16}),
+        ("ascend950pr_9589", {"splitWo": 16}),
+        ("ascend950pr_9589", {"isSplitKernelHW": 1}),
+    ],
+)
 @pytest.mark.parametrize("deterministic", [False, True])
-def test_every_strip_is_followed(chip: str, deterministic: bool) -> None:
+def test_every_strip_and_tap_is_followed(chip: str, cut: dict[str, int], deterministic: bool) -> None:
     problem = conv_problems.Problem(2, 8, 8, (3, 40), (3, 3), stride=(1, 2), pads=(1, 1, 2, 2))
     case = case_of(problem, "float16", 0, deterministic, 1)
-    case = case.model_copy(update={"chip": chip, "tiling": {"grad_weight": {"splitWo": 16}}})
+    case = case.model_copy(update={"chip": chip, "tiling": {"grad_weight": cut}})
     (explanation,) = explain_all(case, [("grad_weight", (3, 5, 0, 1))])
     check_result(explanation)
     check_formula(explanation)

@@ -69,14 +69,17 @@ def test_no_split_kernel_beats_its_bounds(mode: int, problem: dict[str, Any]) ->
 
 @settings(max_examples=15, deadline=None)
 @given(CHIPS, problems(), st.data())
-def test_no_tiling_in_strips_beats_its_bounds(chip: str, problem: dict[str, Any], draw: st.DataObject) -> None:
+def test_no_tiling_in_strips_or_taps_beats_its_bounds(chip: str, problem: dict[str, Any], draw: st.DataObject) -> None:
     """And on the split architecture the work of a block is that of its program."""
     found = made("grad_weight", chip, problem)
     width = draw.draw(st.integers(1, found.inp.problem.w_out))
-    tilings = list(islice(found.tilings({"splitWo": width}), 100))
+    cut = {"splitWo": width}
+    if found.inp.direct and draw.draw(st.booleans()):
+        cut = {"isSplitKernelHW": 1}
+    tilings = list(islice(found.tilings(cut), 100))
     fields, tiling = tilings[draw.draw(st.integers(0, len(tilings) - 1))]
     result, bounds = found.simulate(fields), found.bounds()
-    assert result["tiling"].get("splitWo", 0) == width and not result["findings"]
+    assert cut.items() <= result["tiling"].items() and not result["findings"]
     assert max(bounds.of(tiling).values()) <= result["cycles"]
     assert found.sharper_bound(bounds, fields, tiling) <= result["cycles"]
     if chip == "ascend910b3":

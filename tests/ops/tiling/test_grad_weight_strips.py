@@ -1,8 +1,9 @@
-"""Strips of gradOutput columns: what they cover, and when they are taken."""
+"""Strips of gradOutput columns and single taps: what they cover, and when they are taken."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -14,8 +15,9 @@ from ascend_sim.errors import TilingError
 from ascend_sim.ops.params import ConvProblem
 from ascend_sim.ops.tiling.capacity import b1_pixels, check_grad_weight, grad_weight_l1
 from ascend_sim.ops.tiling.choose import choose_grad_weight
-from ascend_sim.ops.tiling.fields import TilingInput
+from ascend_sim.ops.tiling.fields import GradWeightTiling, TilingInput
 from ascend_sim.ops.tiling.grad_weight_strips import input_rows, sections, stacked, strips
+from ascend_sim.ops.tiling.grad_weight_taps import cut_sections
 from ascend_sim.ops.tiling.tasks import grad_weight_tasks
 
 
@@ -39,6 +41,26 @@ def test_strips_have_every_product_once(p: ConvProblem, data: st.DataObject) -> 
     widest = stacked(on_910b(p), width).problem
     assert widest.w_in == max(1, *(strip.problem.w_in for strip in cut))
     assert widest.w_out == max(strip.problem.w_out for strip in cut)
+
+
+@given(problems())
+@settings(max_examples=100, deadline=None)
+def test_taps_have_every_product_once(p: ConvProblem) -> None:
+    tiling = GradWeightTiling(16, 16, 16, split_kernel=1)
+    found = set()
+    for tap in range(p.k_h * p.k_w):
+        for strip, first, rows in cut_sections(p, tiling, tap, 0, p.h_out):
+            for row, i in product(range(first, first + rows), range(strip.problem.w_out)):
+                place = (row * strip.row_step + strip.top, strip.first + i * strip.column_step)
+                found.add((tap, row, strip.column + i, *place))
+    whole = {
+        (ky * p.k_w + kx, row, column, y, x)
+        for ky, kx, row, column in product(range(p.k_h), range(p.k_w), range(p.h_out), range(p.w_out))
+        for y in [row * p.stride_h - p.pad_up + ky * p.dilation_h]
+        for x in [column * p.stride_w - p.pad_left + kx * p.dilation_w]
+        if 0 <= y < p.h_in and 0 <= x < p.w_in
+    }
+    assert found == whole
 
 
 @given(problems(), st.data())
@@ -124,6 +146,29 @@ def test_strips_that_cannot_be(value: float, message: str) -> None:
     with pytest.raises(TilingError) as refused:
         choose_grad_weight(inp, {"splitWo": value})
     assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(
+    ("fields", "direct", "message"),
+    [
+        ({"isSplitKernelHW": 2}, True, "isSplitKernelHW = 2; allowed 0 or 1"),
+        ({"isSplitKernelHW": 1}, False, "isSplitKernelHW = 1: only the kernel of dav-3510"),
+        ({"isSplitKernelHW": 1, "splitWo": 16}, True, "splitWo = 16 with isSplitKernelHW = 1"),
+    ],
+)
+def test_taps_that_cannot_be(fields: dict[str, int], direct: bool, message: str) -> None:
+    inp = TilingInput(conv2d(1, 64, 64, 56, 3, pad=1), 2, 20, BUFFERS, L2_BYTES, direct=direct)
+    with pytest.raises(TilingError, match=message):
+        choose_grad_weight(inp, fields)
+
+
+def test_taps_come_where_rows_of_one_pixel_do_not_fit() -> None:
+    wide = replace(LONG, k_w=255, dilation_w=255, w_out=65536 - 254 * 255, pad_left=0, pad_right=0)
+    inp = replace(on_910b(wide), direct=True)
+    tiling = choose_grad_weight(inp)
+    assert (tiling.split_kernel, tiling.split_wo, tiling.source) == (1, 0, "stand-in")
+    with pytest.raises(TilingError, match="L1: A1"):
+        choose_grad_weight(inp, {"isSplitKernelHW": 0})
 
 
 def test_what_strips_cannot_help() -> None:
