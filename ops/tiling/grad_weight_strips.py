@@ -12,7 +12,7 @@ data: stated). When and how, and that other architectures split them as well, is
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 
 from ascend_sim.ops.params import ConvProblem
 from ascend_sim.ops.tiling.fields import TilingInput, ceil_div
@@ -34,23 +34,29 @@ class Strip:
     column_step: int = 1
 
 
-@cache
 def strips(problem: ConvProblem, width: int) -> tuple[Strip, ...]:
     """Strips of `width` gradOutput columns, the last one with what is left; with 0 the problem itself."""
-    p = problem
-    if not is_split(problem, width):
-        return (Strip(p),)
-    return tuple(_strip(p, width, column) for column in range(0, p.w_out, width))
+    count = ceil_div(problem.w_out, width) if is_split(problem, width) else 1
+    return tuple(_strip(problem, width, index) for index in range(count))
 
 
-def _strip(problem: ConvProblem, width: int, column: int) -> Strip:
-    p = problem
+@lru_cache(maxsize=4096)
+def _strip(p: ConvProblem, width: int, index: int) -> Strip:
+    if not is_split(p, width):
+        return Strip(p)
+    column = index * width
     columns = min(width, p.w_out - column)
     start = column * p.stride_w - p.pad_left
-    end = start + (columns - 1) * p.stride_w + (p.k_w - 1) * p.dilation_w + 1
+    end = start + _window(p, columns)
     first, last = max(start, 0), min(end, p.w_in)
-    part = replace(p, w_out=columns, w_in=max(last - first, 0), pad_left=first - start, pad_right=max(end - p.w_in, 0))
+    seen = max(last - first, 0)
+    part = replace(p, w_out=columns, w_in=seen, pad_left=first - start, pad_right=max(end - p.w_in, 0))
     return Strip(part, column, first)
+
+
+def _window(p: ConvProblem, columns: int) -> int:
+    """Columns of the padded input that gradOutput columns span."""
+    return (columns - 1) * p.stride_w + (p.k_w - 1) * p.dilation_w + 1
 
 
 def _most_seen(problem: ConvProblem, width: int) -> int:
@@ -61,11 +67,11 @@ def _most_seen(problem: ConvProblem, width: int) -> int:
     """
     p = problem
     step = width * p.stride_w
-    reach = (width - 1) * p.stride_w + (p.k_w - 1) * p.dilation_w + 1
+    reach = _window(p, width)
     near = (ceil_div(p.pad_left, step), (p.w_in + p.pad_left - reach) // step)
     last = ceil_div(p.w_out, width) - 1
     indices = {min(max(index + shift, 0), last - edge) for index in near for shift in (-1, 0, 1) for edge in (0, 1)}
-    return max(_strip(p, width, index * width).problem.w_in for index in indices)
+    return max(_strip(p, width, index).problem.w_in for index in indices)
 
 
 def is_split(problem: ConvProblem, width: int) -> bool:
@@ -76,8 +82,8 @@ def is_split(problem: ConvProblem, width: int) -> bool:
 def stacked(inp: TilingInput, width: int) -> TilingInput:
     """What a tiling with strips of `width` columns is made for: one map with the strips below each other.
 
-    Its rows are the widest strip's, also those of a last strip that is narrower, which `last_width` tells. A map that is no
-    wider than a strip stays as it is.
+    Its rows are the widest strip's, also those of a last strip that is narrower, which `last_width` tells. A map
+    that is no wider than a strip stays as it is.
     """
     p = inp.problem
     if not is_split(p, width):
@@ -88,12 +94,10 @@ def stacked(inp: TilingInput, width: int) -> TilingInput:
 
 def sections(problem: ConvProblem, width: int, first: int, count: int) -> list[tuple[Strip, int, int]]:
     """(strip, its first row, rows) of rows `first` .. of the strips below each other, one strip after the other."""
-    found = []
-    for index, strip in enumerate(strips(problem, width)):
-        start = max(first - index * problem.h_out, 0)
-        end = min(first + count - index * problem.h_out, problem.h_out)
-        if start < end:
-            found.append((strip, start, end - start))
+    found, height = [], problem.h_out
+    for index in range(first // height, ceil_div(first + count, height)):
+        start, end = max(first - index * height, 0), min(first + count - index * height, height)
+        found.append((_strip(problem, width, index), start, end - start))
     return found
 
 

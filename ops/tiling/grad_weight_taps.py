@@ -12,7 +12,7 @@ pixels of the input as of gradOutput: stated (ops-nn arch35 tiling; its bl1Bound
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 
 from ascend_sim.ops.params import ConvProblem
 from ascend_sim.ops.tiling.fields import GradWeightTiling, TilingInput, ceil_div
@@ -40,7 +40,7 @@ def cut_sections(
     return [(strip, start, end - start)] if start < end and strip.problem.w_out else []
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _met(p: ConvProblem, tap: int) -> tuple[Strip, range]:
     """What a tap meets: the gradOutput columns as a strip, the rows."""
     row, column = divmod(tap, p.k_w)
