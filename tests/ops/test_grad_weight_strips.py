@@ -152,5 +152,5 @@ def test_taps_where_load3d_has_no_window(name: str) -> None:
         problem, {"grad_weight": found["full"]}, own, "float16", {"grad_weight": ["float16"]}
     )
     assert worst["grad_weight"] <= 1
-    with pytest.raises(AclnnError, match="load3d|ruling 8"):
+    with pytest.raises(AclnnError, match=r"load3d|ruling 8"):
         problem.run(own, MASK, chip="ascend910b3")
