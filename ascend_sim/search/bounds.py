@@ -447,13 +447,13 @@ class Bounds:
                     right = self._image(length, n_count, inp.problem.stride_w)
                     work.mte1 += images * count * (left + right)
                 if many or len(spans_a) > 1:
-                    work.mte2 += images * sum(self._copy(self._pixels(size, channels)) for size in spans_a)
+                    work.mte2 += images * sum(self._copy(self._loaded(size, channels)) for size in spans_a)
                 if many or len(spans_b) > 1:
                     blocks = self._blocks(inp, n_first, n_count)
                     held = min(blocks * inp.c0, inp.cin_g)
-                    work.mte2 += images * sum(self._copy(self._pixels(size, held)) for size in spans_b)
+                    work.mte2 += images * sum(self._copy(self._loaded(size, held)) for size in spans_b)
 
-    def _pixels(self, size: int, channels: int) -> int:
+    def _loaded(self, size: int, channels: int) -> int:
         """Bytes in GM of pixels that take `size` for each channel block."""
         if self.inp.direct:
             return size // BLOCK_BYTES * channels * self.inp.itemsize
