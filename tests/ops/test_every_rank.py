@@ -190,6 +190,17 @@ def test_an_empty_batch_gives_zeros() -> None:
     assert [kernel["op_type"] for kernel in result.report.to_dict()["kernels"]] == ["ZerosLike", "ZerosLike"]
 
 
+@pytest.mark.parametrize("mode", ["full", "functional"])
+@pytest.mark.parametrize("dtype", ["hifloat8", "float8_e4m3fn"])
+def test_an_empty_problem_has_zeros_in_eight_bits_too(dtype: str, mode: str) -> None:
+    shapes = (2, 3, 4), (0, 3, 5), (1, 5, 4), (4,)
+    result = conv_tbc_backward(
+        *(np.ones(shape, np.float32) for shape in shapes), 1, grad_weight_dtype=dtype, chip="ascend910_95", mode=mode
+    )
+    assert result.grad_weight is not None and result.grad_weight.tolist() == np.zeros((1, 5, 4)).tolist()
+    assert result.dtypes["grad_weight"] == dtype and result.report.passed
+
+
 def test_library_adds_ones_for_the_bias_of_an_empty_tbc_call() -> None:
     """gradBias is B * T_out as if self were all ones: the released library's behaviour, independent of self's values."""
     tensors = [np.full((3, 2, 4), 7, np.float32), np.ones((5, 2, 0), np.float32), np.ones((3, 0, 4), np.float32)]
