@@ -38,7 +38,9 @@ from ascend_sim.ops.tiling.grad_input import task_count
 from ascend_sim.ops.tiling.grad_weight import gemm
 from ascend_sim.ops.tiling.grad_weight_strips import input_rows
 from ascend_sim.ops.tiling.grad_weight_taps import cut_input, cut_sections
-from ascend_sim.ops.tiling.kernel_split import SPLIT_HW, SPLIT_NONE, Part, split_parts, tiling_input
+from ascend_sim.ops.tiling.kernel_cut import UNCUT, kernel_pieces
+from ascend_sim.ops.tiling.kernel_split import SPLIT_HW, SPLIT_NONE, Part, split_parts
+from ascend_sim.ops.tiling.parts import tiling_input
 from ascend_sim.ops.tiling.tasks import GradWeightTask, grad_input_tasks, grad_weight_tasks
 from ascend_sim.ops.tiling.window import needed_rows, pad_before
 
@@ -65,8 +67,8 @@ class _Moved:
     written: int = 0
 
 
-_Cut = tuple[int, int]
-"""How a tiling cuts dx: kernelSplitMode and columns of a strip."""
+_Cut = tuple[int, int, int]
+"""How a tiling cuts dx and the kernel: kernelSplitMode, columns of a strip, loadB1Condition."""
 _Parts = tuple[int, Callable[[int], _Work], _Moved, int]
 """Tasks of a tiling, the work of a block, what all blocks move, and how much of it the L2 cannot have."""
 
@@ -82,8 +84,8 @@ def _candidates(tiling: Tiling, tasks: int) -> set[int]:
 
 
 _CACHED = (
-    "_mmad", "_copy", "_drain", "_left", "_right", "_image", "_window", "_pixels", "_depth_planes", "_parts", "_pixel_spans",
-    "_images", "_grad_input_kinds", "_grad_weight_kinds", "start",
+    "_mmad", "_copy", "_drain", "_left", "_right", "_image", "_window", "_pixels", "_depth_planes", "_parts", "_pieces",
+    "_pixel_spans", "_images", "_grad_input_kinds", "_grad_weight_kinds", "start",
 )  # fmt: skip
 """What many tilings ask for with the same numbers."""
 
@@ -186,16 +188,20 @@ class Bounds:
     def _grad_input(self, tiling: GradInputTiling) -> _Parts:
         moved = self._grad_input_bytes(tiling)
         tasks = task_count(tiling, self.inp)
-        missed = self._grad_input_misses(tiling.split_wi)
+        missed = 0 if tiling.load_b1 else self._grad_input_misses(tiling.split_wi)  # pieces may skip rows and columns
         return tasks, lambda block: self._grad_input_work(tiling, block), moved, missed
 
     def _parts(self, cut: _Cut) -> tuple[Part, ...]:
         """The strips, or the parts of a split kernel, or both; the problem itself where nothing is cut."""
-        return split_parts(self._p, *cut)
+        return split_parts(self._p, *cut[:2])
+
+    def _pieces(self, cut: _Cut, part: int) -> tuple[Part, ...]:
+        """What a part is summed of: itself, or pieces of a cut kernel."""
+        return kernel_pieces(self._p, self._parts(cut)[part], cut[2])
 
     def _grad_input_work(self, tiling: GradInputTiling, block: int) -> _Work:
         inp, work, coupled = self.inp, _Work(), self.chip.cores.coupled
-        cut = (tiling.kernel_split, tiling.split_wi)
+        cut = _cut(tiling)
         parts = self._parts(cut)
         resident = is_resident(tiling, tiling_input(tiling, inp))
         shape = GradInputTiling(
@@ -211,15 +217,17 @@ class Bounds:
                 end = min(m_start + m_count, part.rows * part.problem.w_in)
                 for n in range(n_start, n_end, tiling.base_n):
                     n_count = min(tiling.base_n, n_end - n)
-                    weights = planes * self._weights(tiling, group, part, n, n_count)
                     loaded = bool(tiling.full_load) or coupled  # by an earlier task, or perhaps
                     for m in range(m_start, end, tiling.base_m):
                         rows = min(tiling.base_m, end - m)
+                        if not self._pixels(cut, index, m, rows):
+                            continue
                         self._grad_input_tile(work, tiling, times, (index, m, rows), (n, n_count), group, planes)
-                        held = self._window(cut, index, m, rows)[0]
-                        if planes and held and not ((resident or coupled) and loaded):
-                            work.mte2 += times * weights
-                            loaded = True
+                        for number, piece in enumerate(self._pieces(cut, index)):
+                            held = self._window(cut, index, m, rows, number)[0]
+                            if planes and held and not ((resident or coupled) and loaded):
+                                work.mte2 += times * planes * self._weights(tiling, group, piece, n, n_count)
+                                loaded = True
             if coupled:  # whose L1 may keep either operand: what a task loads at least
                 load = self._window(cut, own, m_start, m_count)[2]
                 work.mte2 += times * planes * load(ceil_div(self._outputs(group), inp.c0))
@@ -249,24 +257,30 @@ class Bounds:
         group: int, planes: int,
     ) -> None:  # fmt: skip
         """One tile, `place` = (part, first pixel, pixels) x `channels` (first, count)."""
-        (part, m, rows), n, cut = place, channels[1], (tiling.kernel_split, tiling.split_wi)
-        taps, pixels = len(self._parts(cut)[part].taps), self._pixels(cut, part, m, rows)
-        if not pixels:
-            return
-        k, c0 = self._k_total(group, taps), self.inp.c0
-        segments = _cuts(k // taps // c0, tiling.k_segment // c0 or k // taps // c0) if taps else [0]
+        (part, m, rows), cut = place, _cut(tiling)
+        total = ceil_div(self._outputs(group), self.inp.c0)
+        segments = _cuts(total, tiling.k_segment // self.inp.c0 or total) if self._parts(cut)[part].taps else [0]
         work.tiles += times * len(segments)
-        work.out += times * len(segments) * self._out(pixels, group, *channels)
-        held, size, load = self._window(cut, part, m, rows)
-        if not held or not planes or not taps:
-            return
+        work.out += times * len(segments) * self._out(self._pixels(cut, part, m, rows), group, *channels)
+        for number, piece in enumerate(self._pieces(cut, part)):
+            window = self._window(cut, part, m, rows, number)
+            if window[0] and planes and piece.taps:
+                self._piece_of_tile(work, tiling, times * planes, len(piece.taps), (rows, channels[1]), group, window)
+
+    def _piece_of_tile(
+        self, work: _Work, tiling: GradInputTiling, times: int, taps: int, sides: tuple[int, int], group: int,
+        window: tuple[int, int, Callable[[int], float]],
+    ) -> None:  # fmt: skip
+        """Loads and products of a tile of `sides` rows and columns, for `taps` of the kernel."""
+        (rows, n), (_, size, load), c0 = sides, window, self.inp.c0
+        total = ceil_div(self._outputs(group), c0)
         step_a, step_b = self._l1_blocks(tiling)
-        for blocks in segments:
+        for blocks in _cuts(total, tiling.k_segment // c0 or total):
             for span in _cuts(blocks, min(step_a, step_b)):
                 length = span * taps * c0
                 for step_k, count in ((tiling.base_k, length // tiling.base_k), (length % tiling.base_k, 1)):
                     if step_k and count:
-                        steps = times * planes * count
+                        steps = times * count
                         work.steps += steps
                         work.cube += steps * self._mmad(rows, step_k, n)
                         work.mte1 += steps * (self._left(rows, step_k, False) + self._right(step_k, n))
@@ -274,9 +288,9 @@ class Bounds:
             return
         if self.inp.direct:
             pixels = size // BLOCK_BYTES
-            work.mte2 += times * planes * self._copy(pixels * self._outputs(group) * self.inp.itemsize)
+            work.mte2 += times * self._copy(pixels * self._outputs(group) * self.inp.itemsize)
             return
-        work.mte2 += times * planes * sum(load(blocks) for blocks in _cuts(k // taps // c0, step_a))
+        work.mte2 += times * sum(load(blocks) for blocks in _cuts(total, step_a))
 
     def _out(self, rows: int, group: int, first: int, count: int) -> float:
         """The way out of a tile of grad_input."""
@@ -312,9 +326,11 @@ class Bounds:
             return count
         return sum(pixels for _, _, pixels in runs(self._parts(cut)[part], self._p.w_in, m, count))
 
-    def _window(self, cut: _Cut, part: int, m: int, count: int) -> tuple[int, int, Callable[[int], float]]:
+    def _window(
+        self, cut: _Cut, part: int, m: int, count: int, piece: int = 0
+    ) -> tuple[int, int, Callable[[int], float]]:
         """Rows of the dilated map that a tile holds, bytes of gradOutput behind one channel block, cycles to load some."""
-        p = self._parts(cut)[part].problem
+        p = self._pieces(cut, part)[piece].problem
         window = needed_rows(p, m, count)
         crop = max(-pad_before(p)[1], 0)
         width = (p.w_out - 1) * p.stride_w + 1 - crop
@@ -336,15 +352,18 @@ class Bounds:
 
     def _grad_input_bytes(self, tiling: GradInputTiling) -> _Moved:
         inp, p, moved, coupled = self.inp, self._p, _Moved(), self.chip.cores.coupled
-        resident, cut = is_resident(tiling, tiling_input(tiling, inp)), (tiling.kernel_split, tiling.split_wi)
+        resident, cut = is_resident(tiling, tiling_input(tiling, inp)), _cut(tiling)
         images = p.n * sum(self._depth_planes(depth) for depth in range(p.d_in))
-        for index, part in enumerate(self._parts(cut)):
-            pixels, taps = part.rows * part.problem.w_in, len(part.taps)
+        parts = self._parts(cut)
+        pieces = [(index, *piece) for index in range(len(parts)) for piece in enumerate(self._pieces(cut, index))]
+        for index, number, piece in pieces:
+            part = parts[index]
+            pixels, taps = part.rows * part.problem.w_in, len(piece.taps)
             sizes, loads = [], 0
             for start in range(0, pixels, tiling.single_core_m):
                 end = min(start + tiling.single_core_m, pixels)
                 tiles = [(m, min(tiling.base_m, end - m)) for m in range(start, end, tiling.base_m)]
-                windows = [self._window(cut, index, *tile) for tile in tiles if self._pixels(cut, index, *tile)]
+                windows = [self._window(cut, index, *tile, number) for tile in tiles if self._pixels(cut, index, *tile)]
                 held = [size for rows, size, _ in windows if rows]
                 sizes += held
                 loads += min(len(held), 1) if resident else len(held)
@@ -377,11 +396,11 @@ class Bounds:
         """Bytes of gradOutput and weights that nobody has read before."""
         p, inp = self._p, self.inp
         planes = {plane for depth in range(p.d_in) for _, plane in contributing_planes(p, depth)}
-        held, size, _ = self._window((SPLIT_NONE, 0), 0, 0, p.h_in * p.w_in)
+        held, size, _ = self._window((SPLIT_NONE, 0, UNCUT), 0, 0, p.h_in * p.w_in)
         if strip:
             # Columns that some strip needs, of those that whole rows have
             read: set[int] = set()
-            for part in self._parts((SPLIT_NONE, strip)):
+            for part in self._parts((SPLIT_NONE, strip, UNCUT)):
                 read.update(range(part.source, part.source + part.problem.w_out) if part.taps else ())
             size = size // max(p.w_out - ceil_div(max(-pad_before(p)[1], 0), p.stride_w), 1) * len(read)
         if inp.direct:
@@ -553,6 +572,10 @@ class Bounds:
         moved.read += seen * size_a * tiles_n * sum(ceil_div(count, inp.c0) for count in rows_m)
         moved.read += seen * size_b * blocks_n * len(rows_m)
         return moved
+
+
+def _cut(tiling: GradInputTiling) -> _Cut:
+    return tiling.kernel_split, tiling.split_wi, tiling.load_b1
 
 
 def _cuts(total: int, size: int) -> list[int]:

@@ -18,7 +18,7 @@ from ascend_sim.ops.plans import cube_call
 from ascend_sim.ops.tiling.capacity import grad_input_l1, grad_weight_l1
 from ascend_sim.ops.tiling.fields import GradInputTiling, GradWeightTiling, TilingInput
 from ascend_sim.ops.tiling.grad_weight_taps import cut_input
-from ascend_sim.ops.tiling.kernel_split import tiling_input
+from ascend_sim.ops.tiling.parts import tiling_input
 from ascend_sim.ops.tiling.space import TILINGS, settable, tilings_that_fit
 from ascend_sim.report.report import timed_kernel
 from ascend_sim.search.bounds import Bounds, Tiling

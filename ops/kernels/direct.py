@@ -192,27 +192,28 @@ def load_run(
 
 def load_filters(
     k: KernelBuilder, target: int, slot: int, p: ConvProblem, filters: tuple[int, int], channels: tuple[int, int],
-    plane: int, rows: int, itemsize: int, last: bool = False,
+    plane: int, rows: int, itemsize: int, last: bool = False, some: tuple[int, int] | None = None,
 ) -> None:  # fmt: skip
     """Filters (first, count) and their channels (first in the group, count) of one kernel plane, as FRACTAL_Z in L1.
 
     That is [channel block][tap][`rows` filters][C0]; filters that fill up the rows are zeros. With `last` the weights are
-    DHWCN, where the filters of a channel adjoin.
+    DHWCN, where the filters of a channel adjoin. `some` are the taps wanted, (first, count); else all.
     """
-    taps, c0 = p.k_h * p.k_w, BLOCK_BYTES // itemsize
+    whole, c0 = p.k_h * p.k_w, BLOCK_BYTES // itemsize
+    first, taps = some or (0, whole)
     line = rows * BLOCK_BYTES
-    channel_stride = p.k_d * taps * itemsize
+    channel_stride = p.k_d * whole * itemsize
     filter_stride = p.c_in // p.groups * channel_stride
     if filters[1] < rows:
         k.fill("L1", target, -(-channels[1] // c0) * taps * line)
         k.pipe_barrier("MTE2")
     if last:
         step = p.c_out * itemsize
-        source = ((plane * taps * p.c_in + channels[0]) * p.c_out + filters[0]) * itemsize
+        source = (((plane * whole + first) * p.c_in + channels[0]) * p.c_out + filters[0]) * itemsize
         move = (channels[1], filters[1], itemsize, step, BLOCK_BYTES, taps * line, taps, p.c_in * step, line, "B")
         k.data_copy_dn2nz(move, target, gm_operand(slot, source))
         return
-    source = filters[0] * filter_stride + channels[0] * channel_stride + plane * taps * itemsize
+    source = filters[0] * filter_stride + channels[0] * channel_stride + (plane * whole + first) * itemsize
     move = (
         channels[1], taps, itemsize, channel_stride, line, taps * line, filters[1], filter_stride, BLOCK_BYTES, "B",
     )  # fmt: skip

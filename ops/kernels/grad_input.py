@@ -35,7 +35,9 @@ from ascend_sim.ops.kernels.grad_input_tiles import (
 from ascend_sim.ops.kernels.grad_input_turn import GRAD_INPUT, SLOTS, Slot, turn_program
 from ascend_sim.ops.tiling.capacity import k_unit
 from ascend_sim.ops.tiling.fields import FRACTAL, GradInputTiling, ceil_div
-from ascend_sim.ops.tiling.kernel_split import SPLIT_HW, tiling_input, tiling_parts
+from ascend_sim.ops.tiling.kernel_cut import kernel_pieces
+from ascend_sim.ops.tiling.kernel_split import SPLIT_HW
+from ascend_sim.ops.tiling.parts import tiling_input, tiling_parts
 from ascend_sim.ops.tiling.tasks import GradInputTask
 from ascend_sim.ops.tiling.window import RowWindow, needed_rows
 from ascend_sim.runtime import Task
@@ -103,7 +105,10 @@ class _Builder:
         inp = self.inp = call.inp
         self.p, self.c0, self.itemsize = inp.problem, inp.c0, inp.itemsize
         self.unit = k_unit(inp)
-        self.maps = [PartMap(i, part) for i, part in enumerate(tiling_parts(tiling, inp))]
+        self.maps = [
+            PartMap(i, part, kernel_pieces(self.p, part, tiling.load_b1))
+            for i, part in enumerate(tiling_parts(tiling, inp))
+        ]
         largest = tiling_input(tiling, inp)
         # Channel blocks of one L1 step: L1 holds as many of every part, whose kernels may be smaller.
         self.step_a = tiling.step_ka * tiling.base_k // (largest.taps * self.c0)
@@ -165,15 +170,26 @@ class _Builder:
         blocks: range,
         accumulator: int,
     ) -> None:
-        """One tile of L0C, summed over kernel planes and K; zeros where nothing contributes."""
+        """One tile of L0C, summed over pieces of the kernel, its planes and K; zeros where nothing contributes."""
+        started = False
+        for piece in of.pieces:
+            started = self.sum_piece(piece, task, m, m_count, n, n_count, blocks, accumulator, started)
+        if not started:
+            self.pipeline.zero(self.k, accumulator, m_count, n_count, self.c0, self.call)
+
+    def sum_piece(
+        self, of: PartMap, task: GradInputTask, m: int, m_count: int, n: int, n_count: int, blocks: range, accumulator: int,
+        started: bool,
+    ) -> bool:  # fmt: skip
+        """A piece's share of the tile, added where the sum has `started`; whether it has now."""
         held_m, held_n = held_pixels(self.tiling, task, m), held_channels(self.call, self.tiling, task, n)
         window = needed_rows(of.p, held_m[0], min(held_m[1], of.pixels - held_m[0]))
-        planes = list(contributing_planes(self.p, task.depth)) if window.rows and of.taps and of.crop < of.width else []
+        if not window.rows or not of.taps or of.crop >= of.width:
+            return started
         per_block = of.taps * self.c0
         k_total = len(blocks) * per_block
         span_a, span_b = self.step_a * per_block, self.step_b * per_block
-        started = False
-        for plane, gradient_plane in planes:
+        for plane, gradient_plane in contributing_planes(self.p, task.depth):
             for start in range(0, k_total, min(span_a, span_b)):
                 end = min(start + min(span_a, span_b), k_total)
                 if start % span_a == 0:
@@ -191,8 +207,7 @@ class _Builder:
                     channel = (n - held_n[0]) // self.c0
                     self.step(of, window, pixel, m_count, channel, n_count, place, slices, accumulator, started)
                     started = True
-        if not started:
-            self.pipeline.zero(self.k, accumulator, m_count, n_count, self.c0, self.call)
+        return started
 
     def k_slices(self, of: PartMap, k_start: int, k_count: int) -> range:
         """Blocks of output channels (16, or C0 where NCDHW is read) that K elements k_start .. belong to."""

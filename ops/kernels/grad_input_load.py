@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ascend_sim.kernel.builder import KernelBuilder
@@ -62,11 +62,12 @@ def spread_pieces(blocks: int, rows: tuple[int, int], columns: int, room: int) -
 
 
 class PartMap:
-    """One part of the problem as load_data_3d sees it (without a kernel split the only one): its map and its taps."""
+    """One part of the problem as load_data_3d sees it (without a cut the only one): map, taps, the pieces it is summed of."""
 
-    def __init__(self, index: int, part: Part) -> None:
+    def __init__(self, index: int, part: Part, pieces: Sequence[Part] | None = None) -> None:
         p = self.p = part.problem
         self.index, self.part = index, part
+        self.pieces = [self] if pieces is None else [PartMap(index, piece) for piece in pieces]
         self.taps = len(part.taps)
         self.pixels = part.rows * p.w_in
         self.width = (p.w_out - 1) * p.stride_w + 1
@@ -108,7 +109,7 @@ class OperandLoads:
     ) -> None:
         """Rows `window` (behind pixels m ..) of `blocks` channel blocks of gradOutput, spread out where stride > 1."""
         p, k = self.p, self.k
-        key: tuple[object, ...] = (task, of.index, plane, block, m, n)  # never resident across tiles
+        key: tuple[object, ...] = (task, of.part.taps, plane, block, m, n)  # never resident across tiles
         if self.coupled:
             key = (task, plane, block, m)
         address = self.a1.begin(key)
@@ -202,7 +203,7 @@ class OperandLoads:
         self, of: PartMap, task: GradInputTask, plane: int, slices: range, m: int, n: int, n_count: int
     ) -> None:
         """Weights of output-channel blocks `slices` for input channels n ..: [cin1][tap][slices][unit][C0] in L1."""
-        key: tuple[object, ...] = (task, of.index, plane, slices, n, None if self.resident else m)  # for one task
+        key: tuple[object, ...] = (task, of.part.taps, plane, slices, n, None if self.resident else m)  # for one task
         if self.coupled or self.tiling.full_load:
             key = (task.group, of.part.taps, plane, slices, n)
         address = self.b1.begin(key)
@@ -218,7 +219,7 @@ class OperandLoads:
             channels = min(n_count, self.inp.cin_g - n)
             load_filters(
                 self.k, address, WEIGHT, p, (task.group * self.inp.cout_g + first, end - first), (n, channels), plane,
-                len(slices) * self.unit, self.itemsize, self.inp.channels_last,
+                len(slices) * self.unit, self.itemsize, self.inp.channels_last, (of.part.taps[0], of.taps),
             )  # fmt: skip
         else:
             lines = ceil_div(n_count, self.c0) * w.taps

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from ascend_sim.ops.kernels.cube_common import CubeCall
 from ascend_sim.ops.params import ConvProblem
 from ascend_sim.ops.tiling.fields import GradInputTiling, ceil_to
-from ascend_sim.ops.tiling.kernel_split import Part, tiling_input, tiling_parts
+from ascend_sim.ops.tiling.kernel_split import Part
+from ascend_sim.ops.tiling.parts import tiling_input, tiling_parts
 from ascend_sim.ops.tiling.strips import runs as strip_runs
 from ascend_sim.ops.tiling.tasks import GradInputTask, grad_input_tasks
 

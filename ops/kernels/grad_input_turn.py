@@ -19,7 +19,7 @@ from ascend_sim.ops.kernels.grad_input_tiles import Tile, runs
 from ascend_sim.ops.kernels.trans_data import LIST_INSTRUCTIONS, ROWS_AT_ONCE
 from ascend_sim.ops.kernels.vector_common import buffer_queue, padded
 from ascend_sim.ops.tiling.fields import GradInputTiling, TilingInput, ceil_div
-from ascend_sim.ops.tiling.kernel_split import tiling_parts
+from ascend_sim.ops.tiling.parts import tiling_parts
 
 GRAD_INPUT, SLOTS = 2, 3
 """GM slots of the kernel's last two tensors."""

@@ -19,7 +19,9 @@ from ascend_sim.ops.tiling.fields import (
     floor_to,
 )
 from ascend_sim.ops.tiling.grad_weight_taps import cut_input
-from ascend_sim.ops.tiling.kernel_split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_parts, tiling_input
+from ascend_sim.ops.tiling.kernel_cut import NO_HK, NO_HK_WK, UNCUT
+from ascend_sim.ops.tiling.kernel_split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_parts
+from ascend_sim.ops.tiling.parts import tiling_input
 from ascend_sim.ops.tiling.window import dilated_height, pad_after, pad_before
 
 ACCUMULATOR_BYTES = 4  # L0C elements are fp32
@@ -97,6 +99,7 @@ def is_resident(tiling: GradInputTiling, inp: TilingInput) -> bool:
     """Whether L1 keeps the weights of a task: one kernel plane, one buffer that holds all K and all its channels."""
     return (
         inp.problem.k_d == 1
+        and tiling.load_b1 == UNCUT
         and tiling.bl1_buffers == 1
         and tiling.step_kb * tiling.base_k >= ceil_to(inp.cout_g, k_unit(inp)) * inp.taps
         and tiling.step_n * tiling.base_n >= min(tiling.single_core_cin, ceil_to(inp.cin1 * inp.c0, FRACTAL))
@@ -105,9 +108,12 @@ def is_resident(tiling: GradInputTiling, inp: TilingInput) -> bool:
 
 def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
     """Raise TilingError at the first thing that the grad_input kernel could not do with this tiling."""
-    check_grad_input_problem(inp)
     _check_direct(tiling, inp)
     check_grad_input_strips(tiling, inp)
+    if tiling.load_b1:
+        _check_cut(tiling, inp)
+    else:
+        check_grad_input_problem(inp)
     inp = tiling_input(tiling, inp)
     problem = inp.problem
     _check_block(tiling, inp)
@@ -183,6 +189,31 @@ def _check_direct(tiling: GradInputTiling, inp: TilingInput) -> None:
         )
     if tiling.k_segment % FRACTAL:
         raise TilingError(f"kSegment = {tiling.k_segment} is not a multiple of {FRACTAL} output channels")
+
+
+def _check_cut(tiling: GradInputTiling, inp: TilingInput) -> None:
+    """Raise TilingError where the kernel cannot be taken piece by piece (loadB1Condition)."""
+    cut, p = tiling.load_b1, inp.problem
+    if cut not in (NO_HK, NO_HK_WK):
+        raise TilingError(f"loadB1Condition = {cut}; allowed 0 (whole kernels), 2 (row by row), 3 (tap by tap)")
+    if not inp.direct:
+        raise TilingError(f"loadB1Condition = {cut}: only the kernel of dav-3510, which reads NCDHW, cuts kernels")
+    if tiling.kernel_split != SPLIT_NONE:
+        raise TilingError(
+            f"loadB1Condition = {cut}: a kernel that is split (kernelSplitMode {tiling.kernel_split}) is not cut"
+        )
+    part = tiling_input(tiling, inp)
+    check_grad_input_problem(part)
+    width, across = part.problem.w_in, max(pad_before(p)[1], pad_after(p)[1])
+    if cut == NO_HK_WK and min(across, width) > LOAD3D_MAX_BYTE:
+        raise TilingError(
+            f"load3d: backprop pad {across} > {LOAD3D_MAX_BYTE}; tap by tap it needs strips (splitWi) no wider"
+        )
+    rows = ceil_div(tiling.base_m - 1, width) + 1
+    if rows > LOAD3D_MAX_BYTE:
+        raise TilingError(
+            f"baseM = {tiling.base_m} covers {rows} rows > {LOAD3D_MAX_BYTE}, which load3d may have to take for padding"
+        )
 
 
 def check_grad_input_strips(tiling: GradInputTiling, inp: TilingInput) -> None:

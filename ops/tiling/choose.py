@@ -59,7 +59,9 @@ from ascend_sim.ops.tiling.grad_weight_sound import sound_grad_weight
 from ascend_sim.ops.tiling.grad_weight_streamk import stream_k
 from ascend_sim.ops.tiling.grad_weight_strips import stacked
 from ascend_sim.ops.tiling.grad_weight_taps import by_tap, cut_input
-from ascend_sim.ops.tiling.kernel_split import SPLIT_HW, SPLIT_NONE, tiling_input
+from ascend_sim.ops.tiling.kernel_cut import NO_HK, NO_HK_WK, UNCUT
+from ascend_sim.ops.tiling.kernel_split import SPLIT_HW, SPLIT_NONE
+from ascend_sim.ops.tiling.parts import tiling_input
 from ascend_sim.ops.tiling.tuned import tuned_tiling
 
 T = TypeVar("T", GradInputTiling, GradWeightTiling)
@@ -199,24 +201,39 @@ def complete_grad_weight(
 def _automatic_grad_input(
     inp: TilingInput, chip: ChipSpec | None, blocks: int | None, given: Mapping[str, int], free: bool
 ) -> GradInputTiling:
-    """Whole rows where they fit L1, else strips; a kernel split and strips of the user's are taken as they are."""
+    """Whole rows where they fit L1, else strips; where neither fits on dav-3510, the kernel row by row or tap by tap.
+
+    A kernel split, strips or a cut of the user's are taken as they are.
+    """
     mode, strip = given.get("kernel_split") if inp.direct else None, given.get("split_wi")
-
-    def of_a_strip(part: TilingInput) -> GradInputTiling:
-        # On coupled chips the procedure deals a map out to cores, of which a strip is only a part.
-        rows_alone = SPLIT_NONE if inp.direct and split_mode(inp) == SPLIT_HW else None
-        return _grad_input_of_rows(part, chip, blocks, free and not inp.coupled, rows_alone if mode is None else mode)
-
+    cuts = (given["load_b1"],) if "load_b1" in given else (UNCUT, NO_HK, NO_HK_WK) if inp.direct else (UNCUT,)
     if mode is not None:
         check_split(mode, inp)
-    if strip:
-        return in_strips(inp, strip, of_a_strip)
-    try:
-        return _grad_input_of_rows(inp, chip, blocks, free, mode)
-    except TilingError:
-        if strip == 0 or mode == SPLIT_HW or inp.problem.w_in <= FRACTAL:
-            raise
-    return cut_into_strips(inp, of_a_strip)
+
+    def tiling(cut: int) -> GradInputTiling:
+        def of_a_part(part: TilingInput) -> GradInputTiling:
+            # On coupled chips the procedure deals a map out to cores, of which a strip is only a part.
+            unsplit = inp.direct and (cut != UNCUT or split_mode(inp) == SPLIT_HW)
+            own = SPLIT_NONE if mode is None and unsplit else mode
+            return _grad_input_of_rows(part, chip, blocks, free and not inp.coupled, own)
+
+        if strip:
+            return in_strips(inp, strip, of_a_part, cut)
+        try:
+            return in_strips(inp, 0, of_a_part, cut) if cut else _grad_input_of_rows(inp, chip, blocks, free, mode)
+        except TilingError:
+            if strip == 0 or mode == SPLIT_HW or inp.problem.w_in <= FRACTAL:
+                raise
+        return cut_into_strips(inp, of_a_part, cut)
+
+    refusal: TilingError | None = None
+    for cut in cuts:
+        try:
+            return tiling(cut)
+        except TilingError as error:
+            refusal = refusal or error
+    assert refusal is not None
+    raise refusal
 
 
 def _grad_input_of_rows(

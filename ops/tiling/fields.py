@@ -245,8 +245,9 @@ class GradInputTiling(_Tiling):
     of so many columns, each with tasks of its own, and M is the pixels of one; 0 for whole rows.
 
     Only the kernel that reads NCDHW (dav-3510) has the rest: tasks of `single_core_din` depths; with `full_load` the weights
-    stay in L1 from task to task; `kernel_split` is 1 (both axes), 2 (rows) or 0, and then M is one part's pixels;
-    `k_segment` output channels are summed in L0C at a time and added up in GM, 0 for all.
+    stay in L1 from task to task; `kernel_split` is 1 (both axes), 2 (rows) or 0, and then M is one part's pixels; `load_b1` is
+    2 where the kernel is taken row by row, 3 tap by tap, else 0; `k_segment` output channels are summed in L0C at a time and
+    added up in GM, 0 for all.
     """
 
     single_core_cin: int = 0
@@ -256,6 +257,7 @@ class GradInputTiling(_Tiling):
     init_output: int = 0
     weights_resident: bool = False
     split_wi: int = 0
+    load_b1: int = 0
     single_core_din: int = 1
     full_load: int = 0
     kernel_split: int = 0
@@ -264,19 +266,19 @@ class GradInputTiling(_Tiling):
     VENDOR: ClassVar[dict[str, str]] = _Tiling.VENDOR | {
         "single_core_cin": "singleCoreCin", "single_core_cout": "singleCoreCout", "single_core_batch": "singleCoreBatch",
         "load_b2": "loadB2Condition", "init_output": "initOutputFlag", "weights_resident": "weightsResident",
-        "split_wi": "splitWi", "single_core_din": "singleCoreDin", "full_load": "enableFullLoad",
+        "split_wi": "splitWi", "load_b1": "loadB1Condition", "single_core_din": "singleCoreDin", "full_load": "enableFullLoad",
         "kernel_split": "kernelSplitMode", "k_segment": "kSegment", "block_dim": "coreNum",
     }  # fmt: skip
     DERIVED: ClassVar[frozenset[str]] = frozenset(("single_core_cout", "load_b2", "init_output", "weights_resident"))
     MAY_BE_ZERO: ClassVar[frozenset[str]] = frozenset(
-        ("iterate_order", "full_load", "kernel_split", "k_segment", "split_wi")
+        ("iterate_order", "full_load", "kernel_split", "k_segment", "split_wi", "load_b1")
     )
     DIRECT_ONLY: ClassVar[dict[str, int]] = {"single_core_din": 1, "full_load": 0, "kernel_split": 0, "k_segment": 0}
     """What the kernels that read NCDHW alone have, and its value elsewhere."""
 
     def to_vendor(self) -> dict[str, Any]:
         """Every field under the vendor's name; those of one architecture's kernel only where they say something."""
-        values = self.DIRECT_ONLY | {"single_core_batch": 0, "split_wi": 0}
+        values = self.DIRECT_ONLY | {"single_core_batch": 0, "split_wi": 0, "load_b1": 0}
         silent = {self.VENDOR[ours] for ours, value in values.items() if getattr(self, ours) == value}
         return {name: value for name, value in super().to_vendor().items() if name not in silent}
 

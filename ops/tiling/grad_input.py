@@ -36,7 +36,7 @@ from ascend_sim.ops.tiling.fields import (
     divisors_down,
     floor_to,
 )
-from ascend_sim.ops.tiling.kernel_split import task_parts, tiling_input
+from ascend_sim.ops.tiling.parts import task_parts, tiling_input
 from ascend_sim.ops.tiling.window import RowWindow, needed_rows
 
 __all__ = ["RowWindow", "covers_grad_input", "needed_rows", "sound_grad_input", "vendor_grad_input"]

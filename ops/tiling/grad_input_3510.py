@@ -3,7 +3,8 @@
 Follows the summary of ops-nn Conv3DBackpropInputV2 (arch35, templates 98 to 101) that we have: stated where a comment does
 not say otherwise; checked against its unit-test tables. Not written, because the summary leaves them open or the kernel has
 no use for them: which problems take the fully loaded kernel split (97), blocks of more than 128 channels under full load, the
-packing of at most 4 output channels (C04), kernels cut by row or tap, sums of 16-bit results in segments of K.
+packing of at most 4 output channels (C04), sums of 16-bit results in segments of K. Kernels cut by rows or taps
+(`kernel_cut`) have blocks of ours.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from ascend_sim.ops.tiling.fields import (
     floor_to,
 )
 from ascend_sim.ops.tiling.grad_input import finish, step_candidates
-from ascend_sim.ops.tiling.kernel_split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_input, tiling_input
+from ascend_sim.ops.tiling.kernel_split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_input
+from ascend_sim.ops.tiling.parts import tiling_input
 
 __all__ = ["covers_grad_input_3510", "refitted", "split_mode", "vendor_grad_input_3510"]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ascend_sim.ops.tiling.capacity import (
+    LOAD3D_MAX_BYTE,
     check_grad_input,
     check_grad_input_problem,
     check_grad_input_strips,
@@ -17,29 +18,39 @@ from ascend_sim.ops.tiling.capacity import (
 )
 from ascend_sim.ops.tiling.fields import FRACTAL, GradInputTiling, TilingInput
 from ascend_sim.ops.tiling.grad_input import task_count
-from ascend_sim.ops.tiling.kernel_split import SPLIT_NONE, split_input
-from ascend_sim.ops.tiling.strips import widest_that_fits
+from ascend_sim.ops.tiling.kernel_cut import NO_HK_WK, UNCUT
+from ascend_sim.ops.tiling.kernel_split import SPLIT_NONE
+from ascend_sim.ops.tiling.parts import part_input
+from ascend_sim.ops.tiling.strips import WIDEST, widest_that_fits
 
 Choose = Callable[[TilingInput], GradInputTiling]
 
 
-def cut_into_strips(inp: TilingInput, choose: Choose) -> GradInputTiling:
-    """The tiling that `choose` finds for strips of a fitting width; TilingError where not even narrow ones fit."""
-    check_grad_input_problem(inp)
+def cut_into_strips(inp: TilingInput, choose: Choose, cut: int = UNCUT) -> GradInputTiling:
+    """The tiling that `choose` finds for strips of a fitting width; TilingError where not even narrow ones fit.
+
+    With a `cut` kernel the strips are at most as wide as load3d's padding, which may be all that a tap sees of one.
+    """
+    piece = part_input(inp, SPLIT_NONE, 0, cut)
     smallest = GradInputTiling(
-        FRACTAL, inp.unit, inp.unit, step_ka=inp.taps, step_kb=inp.taps, al1_buffers=1, bl1_buffers=1
+        FRACTAL, inp.unit, inp.unit, step_ka=piece.taps, step_kb=piece.taps, al1_buffers=1, bl1_buffers=1
     )
 
     def may_fit(strip: int) -> bool:
-        return grad_input_fits_l1(smallest.but(single_core_m=strip), split_input(inp, SPLIT_NONE, strip))
+        return grad_input_fits_l1(smallest.but(single_core_m=strip), part_input(inp, SPLIT_NONE, strip, cut))
 
-    return widest_that_fits(inp.problem.w_in, may_fit, lambda strip: in_strips(inp, strip, choose))
+    if cut == UNCUT:
+        check_grad_input_problem(inp)
+    most = LOAD3D_MAX_BYTE if cut == NO_HK_WK else WIDEST
+    return widest_that_fits(inp.problem.w_in, may_fit, lambda strip: in_strips(inp, strip, choose, cut), most)
 
 
-def in_strips(inp: TilingInput, strip: int, choose: Choose) -> GradInputTiling:
-    """The tiling that `choose` finds for a strip of `strip` columns, for all of them."""
+def in_strips(inp: TilingInput, strip: int, choose: Choose, cut: int = UNCUT) -> GradInputTiling:
+    """The tiling that `choose` finds for a strip of `strip` columns (0: whole rows) and a piece of a `cut` kernel."""
     check_grad_input_strips(GradInputTiling(FRACTAL, FRACTAL, FRACTAL, split_wi=strip), inp)
-    tiling = choose(split_input(inp, SPLIT_NONE, strip)).but(split_wi=strip, source="stand-in")
+    tiling = choose(part_input(inp, SPLIT_NONE, strip, cut)).but(split_wi=strip, source="stand-in")
+    if cut:  # L1 holds the weights of one piece after the other
+        tiling = tiling.but(load_b1=cut, full_load=0, single_core_din=1, weights_resident=False)
     tiling = tiling.but(block_dim=min(task_count(tiling, inp), inp.cores))
     check_grad_input(tiling, inp)
     return tiling

@@ -17,8 +17,8 @@ from functools import lru_cache
 
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.params import ConvProblem
-from ascend_sim.ops.tiling.fields import GradInputTiling, TilingInput, ceil_div
-from ascend_sim.ops.tiling.strips import reach, strip_count, widest_reach
+from ascend_sim.ops.tiling.fields import TilingInput, ceil_div
+from ascend_sim.ops.tiling.strips import reach, widest_reach
 from ascend_sim.ops.tiling.window import dilated_width, pad_before
 
 SPLIT_NONE, SPLIT_HW, SPLIT_H = 0, 1, 2
@@ -73,7 +73,7 @@ def split_parts(problem: ConvProblem, mode: int, strip: int = 0) -> tuple[Part, 
         return _split(problem, mode)
     found = []
     for first in range(0, problem.w_in, strip):
-        own, source = _strip(problem, first, strip)
+        own, source = strip_problem(problem, first, strip)
         for part in _split(own, mode):
             taps = part.taps if own.w_out else ()
             columns = min(strip, problem.w_in - first)
@@ -81,7 +81,7 @@ def split_parts(problem: ConvProblem, mode: int, strip: int = 0) -> tuple[Part, 
     return tuple(found)
 
 
-def _strip(p: ConvProblem, first: int, width: int) -> tuple[ConvProblem, int]:
+def strip_problem(p: ConvProblem, first: int, width: int) -> tuple[ConvProblem, int]:
     """dx columns `first` .. as a problem, whose `w_out` is 0 where nothing reaches them; the gradOutput column it begins at."""
     extent = (p.k_w - 1) * p.dilation_w
     _, pad = pad_before(p)
@@ -127,19 +127,3 @@ def split_input(inp: TilingInput, mode: int, strip: int = 0) -> TilingInput:
     if mode == SPLIT_NONE:
         return inp
     return replace(inp, problem=max(split_parts(inp.problem, mode), key=lambda part: len(part.taps)).problem)
-
-
-def tiling_parts(tiling: GradInputTiling, inp: TilingInput) -> tuple[Part, ...]:
-    """The parts that a tiling makes of a problem."""
-    return split_parts(inp.problem, tiling.kernel_split, tiling.split_wi)
-
-
-def tiling_input(tiling: GradInputTiling, inp: TilingInput) -> TilingInput:
-    """The part of a problem that a tiling is made for."""
-    return split_input(inp, tiling.kernel_split, tiling.split_wi)
-
-
-def task_parts(tiling: GradInputTiling, inp: TilingInput) -> int:
-    """How many parts have tasks of their own; those of a split of both axes share theirs."""
-    rows = min(inp.problem.stride_h, inp.problem.h_in) if tiling.kernel_split == SPLIT_H else 1
-    return rows * strip_count(inp.problem.w_in, tiling.split_wi)

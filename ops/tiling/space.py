@@ -60,7 +60,7 @@ from ascend_sim.ops.tiling.fields import (
 from ascend_sim.ops.tiling.grad_input import finish
 from ascend_sim.ops.tiling.grad_weight import gemm, whole_rows, with_core_shape
 from ascend_sim.ops.tiling.grad_weight_taps import cut_input
-from ascend_sim.ops.tiling.kernel_split import tiling_input
+from ascend_sim.ops.tiling.parts import tiling_input
 
 Fixed = Mapping[str, int]
 
@@ -110,7 +110,7 @@ _DERIVED = {
 
 
 def _grad_input(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradInputTiling]:
-    parts = {"kernel_split": "kernelSplitMode", "split_wi": "splitWi"}
+    parts = {"kernel_split": "kernelSplitMode", "split_wi": "splitWi", "load_b1": "loadB1Condition"}
     own = {vendor: given[ours] for ours, vendor in parts.items() if ours in given}
     start = choose_grad_input(inp, own, chip=chip)
     start = start.but(al0_buffers=2, bl0_buffers=2, step_m=1, step_n=1, single_core_batch=0, source="manual").but(

@@ -62,14 +62,14 @@ def even_strip(width: int, most: int) -> int:
     return ceil_to(ceil_div(width, ceil_div(width, most)), FRACTAL)
 
 
-def widest_that_fits(width: int, may_fit: Callable[[int], bool], cut: Callable[[int], T]) -> T:
+def widest_that_fits(width: int, may_fit: Callable[[int], bool], cut: Callable[[int], T], widest: int = WIDEST) -> T:
     """The tiling that `cut` makes of strips as wide as the tile that it finds for wide ones: a tile uses all that is loaded.
 
-    Wide ones are 1024 columns, or half of that, a quarter ... where `cut` finds nothing that fits (TilingError); `may_fit`
+    Wide ones are `widest` columns, or half of that, a quarter ... where `cut` finds nothing that fits (TilingError); `may_fit`
     says quickly where it need not be asked. Raises what the narrowest strip is refused for.
     """
     refusal = TilingError(f"{width} columns are not cut: a strip has at least {FRACTAL}")
-    most = min(WIDEST, ceil_to(width, FRACTAL) // 2)
+    most = min(widest // FRACTAL * FRACTAL, ceil_to(width, FRACTAL) // 2)
     while most >= FRACTAL:
         strip = even_strip(width, most)
         narrowest = most < 2 * FRACTAL

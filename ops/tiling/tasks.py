@@ -22,7 +22,7 @@ from ascend_sim.ops.tiling.fields import (
 )
 from ascend_sim.ops.tiling.grad_weight import gemm
 from ascend_sim.ops.tiling.grad_weight_taps import cut_input
-from ascend_sim.ops.tiling.kernel_split import task_parts, tiling_input
+from ascend_sim.ops.tiling.parts import task_parts, tiling_input
 
 
 def core_share(total: int, cores: int, core: int) -> range:

@@ -112,6 +112,18 @@ def test_no_grad_input_in_strips_beats_its_bounds(
     assert found.sharper_bound(found.bounds(), fields, tiling) <= result["cycles"]
 
 
+@pytest.mark.parametrize("fields", [{"loadB1Condition": 2}, {"loadB1Condition": 3, "splitWi": 16}], ids=str)
+@pytest.mark.parametrize("stride", [1, 2])
+def test_no_cut_kernel_beats_its_bounds(fields: dict[str, int], stride: int) -> None:
+    found = kernel("grad_input", "ascend950pr_9589", c_in=20, size=19, stride=stride, dtype="float32", l2="cold")
+    bounds, tilings = found.bounds(), list(islice(found.tilings(fields), 200))
+    for own, tiling in tilings[:: max(len(tilings) // 2, 1)]:
+        result = found.simulate(own)
+        assert fields.items() <= result["tiling"].items() and not result["findings"]
+        assert max(bounds.of(tiling).values()) <= result["cycles"]
+        assert found.sharper_bound(bounds, own, tiling) <= result["cycles"]
+
+
 def work_of(program: Program, pipe: str) -> float:
     """Cycles on a pipe with the shorter heads, row by row of the program."""
     table, total = program.table, 0.0
