@@ -144,7 +144,12 @@ the rest."""
 
 NOT_MODELLED = """Not modelled anywhere: misses of the instruction cache, dual issue, Fixpipe and cube at once on one tile.
 Measured L2 misses of tensors left by an earlier phase of a step run at 0.45-0.65 TB/s; write-backs of what other kernels
-left explain two thirds of the distance to the 1.45 of long streams, the rest is not known."""
+left explain two thirds of the distance to the 1.45 of long streams, the rest is not known.
+
+On the 950 no measured kernel says what small layers cost. Where a kernel is split by rows and columns, the vector cores
+here take a transfer, with its head of 38 cycles (assumed), for each channel and part of a tile, and dW in NCDHW leaves L0C in
+single elements, a 128-byte line each; small 1x1 layers of stride 2 and small dW are nothing but that. The library may move
+several channels at once; no instruction that does so is described in the sources here."""
 
 
 LEFT_OUT = """## Rows left out of a fit

@@ -32,9 +32,6 @@ from ascend_sim.numerics import numpy_dtype
 CONSTANT = -1
 """The source of a byte that an instruction makes up itself: zeros around a map, of a fill or of a missing channel."""
 
-_L0_BITS = 16
-"""Bits of the number of an item of L0A or L0B, which have 64 KiB."""
-
 Bytes = NDArray[np.uint8]
 Offsets = NDArray[np.int64]
 
@@ -178,7 +175,8 @@ def cube_flow_of(mmad: Mmad, chip: ChipSpec) -> CubeFlow:
     sizes = {region.space: region.extent for region in (*mmad.reads(), *mmad.writes())}
     itemsize = mmad.itemsize
     left = right = np.zeros(1, np.int64)
-    for shift in range(0, _L0_BITS, 8 * itemsize):  # as many bits of the numbers as an item holds
+    bits = (max(sizes["L0A"], sizes["L0B"]) // itemsize - 1).bit_length()
+    for shift in range(0, bits, 8 * itemsize):  # as many bits of the numbers as an item holds
         numbers = {
             space: (np.arange(sizes[space] // itemsize) >> shift).astype(f"u{itemsize}").view(np.uint8)
             for space in ("L0A", "L0B")
