@@ -141,6 +141,8 @@ def test_occupancy_of_l0c_to_gm() -> None:
         ("L1->UB", 32, "path 'L1->UB': allowed are GM->L1"),
         ("L0C->GM", 100, "an L0C row of 16 results has 64"),
         ("L1->L0A", 100, "a fractal has 512"),
+        ("GM->UB", 400000, "400000 bytes: UB of ascend910b1 has 196608"),
+        ("L1->BT", 3000, "3000 bytes: BT of ascend910b1 has 1024"),
         ("GM->L1", 2**20, "at most 524288"),
     ],
 )
