@@ -233,9 +233,9 @@ def single_transfer(chip: ChipSpec, path: str, nbytes: int) -> tuple[int, int]:
     source, destination = path.split("->")
     if nbytes > TENSOR:
         raise SimError(f"{nbytes} bytes: at most {TENSOR} lie ready for a transfer")
-    for place in (source, destination):
-        if place != "GM" and nbytes > chip.buffers.get(place, nbytes):
-            raise SimError(f"{nbytes} bytes: {place} of {chip.name} has {chip.buffers[place]}")
+    for buffer, size in chip.buffers.items():
+        if buffer in (source, destination) and nbytes > size:
+            raise SimError(f"{nbytes} bytes: {buffer} of {chip.name} has {size}")
 
     def build(k: KernelBuilder) -> None:
         if source == "L0C":  # fp32 out of one column of fractals: as many bytes leave as L0C holds
