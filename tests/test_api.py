@@ -80,6 +80,7 @@ def test_a_call_returns_gradients_and_a_report() -> None:
         "shape", "dtype", "compute_dtype", "correct", "worst_error_over_bound", "max_abs_error", "vendor_matched_ratio",
     }  # fmt: skip
     assert all(figures <= set(gradient) for gradient in report["gradients"].values())
+    assert all(gradient["correct"] for gradient in result.report.gradients.values())
     assert json.loads(json.dumps(report)) == report
 
 

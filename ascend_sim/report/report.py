@@ -43,8 +43,8 @@ _TIME_FIELDS = (
 class Report:
     """Outcome of one call on `chip`; times in us, None in `functional` mode.
 
-    `gradients` maps a gradient to its error figures and "correct", or is a function that works them out when somebody
-    looks. `findings` are {"kind", "task", "text"}; `problem` describes the call (see `report.text`).
+    `verdicts` maps a gradient to its error figures and "correct", or is a function that works them out when somebody looks
+    (at `gradients`). `findings` are {"kind", "task", "text"}; `problem` describes the call (see `report.text`).
     """
 
     chip: str
@@ -56,7 +56,7 @@ class Report:
     problem: Mapping[str, Any] = field(default_factory=dict)
     findings: tuple[Mapping[str, str], ...] = ()
     warnings: tuple[str, ...] = ()
-    gradients: Gradients | Callable[[], Gradients] = field(default_factory=dict)
+    verdicts: Gradients | Callable[[], Gradients] = field(default_factory=dict, repr=False)
     plan: tuple[Mapping[str, Any], ...] = ()
 
     @classmethod
@@ -91,7 +91,7 @@ class Report:
             problem=problem or {},
             findings=tuple({"kind": one.kind, "task": one.task, "text": one.text} for one in findings),
             warnings=tuple(warnings),
-            gradients=gradients if gradients is not None else {},
+            verdicts=gradients if gradients is not None else {},
             plan=tuple(plan),
         )
 
@@ -106,7 +106,7 @@ class Report:
             "workspace_bytes": self.workspace_bytes,
             "plan": plain(self.plan),
             "kernels": plain(self.kernels),
-            "gradients": plain(self._gradients),
+            "gradients": plain(self.gradients),
             "findings": plain(self.findings),
             "warnings": plain(self.warnings),
         }
@@ -118,11 +118,12 @@ class Report:
     @property
     def passed(self) -> bool:
         """True when every gradient is correct and the run found nothing wrong."""
-        return not self.findings and all(figures.get("correct", True) for figures in self._gradients.values())
+        return not self.findings and all(figures.get("correct", True) for figures in self.gradients.values())
 
     @cached_property
-    def _gradients(self) -> Gradients:
-        return self.gradients() if callable(self.gradients) else self.gradients
+    def gradients(self) -> Gradients:
+        """Error figures and "correct" by gradient; worked out the first time."""
+        return self.verdicts() if callable(self.verdicts) else self.verdicts
 
 
 def plain(value: Any) -> Any:

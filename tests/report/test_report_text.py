@@ -83,7 +83,7 @@ def printed(report, width):
 def small_report(**changes):
     fields = {
         "chip": "ascend910b3", "mode": "full", "status": 0, "total_us": 80.0, "workspace_bytes": 0, "kernels": KERNELS,
-        "problem": PROBLEM, "gradients": GRADIENTS,
+        "problem": PROBLEM, "verdicts": GRADIENTS,
         "findings": ({"kind": "hazard", "task": "Cast", "text": "block 0 reads what block 1 writes"},),
     }  # fmt: skip
     return Report(**(fields | changes))
