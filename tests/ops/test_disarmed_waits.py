@@ -144,6 +144,7 @@ CASES = {
         "stride 2": Case(replace(LAYER, c_out=32, stride=(2, 2)), BLOCK),
         "fp32": Case(replace(LAYER, c_out=32), {"baseM": 32, "baseN": 16}, dtype="float32"),
         "vendor tiling": Case(replace(LAYER, n=4), block_dim=None),
+        "strips": Case(replace(LAYER, size=(2, 40)), BLOCK | {"splitWi": 32}),
     },
     "grad_weight": {
         "A more often": Case(LAYER, PIXELS | DOUBLE | {"stepKa": 1, "stepKb": 2}),

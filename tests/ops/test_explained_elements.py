@@ -226,6 +226,23 @@ def test_every_strip_and_tap_is_followed(chip: str, cut: dict[str, int], determi
     check_formula(explanation)
 
 
+@pytest.mark.parametrize(
+    ("chip", "fields"),
+    [
+        ("ascend910b3", {"splitWi": 16}), ("ascend910a", {"splitWi": 16}),
+        ("ascend950pr_9589", {"splitWi": 16, "kernelSplitMode": 0}), ("ascend950pr_9589", {"loadB1Condition": 2}),
+        ("ascend950pr_9589", {"loadB1Condition": 3, "splitWi": 16}),
+    ],
+)  # fmt: skip
+def test_every_strip_and_piece_of_a_kernel_is_followed(chip: str, fields: dict[str, int]) -> None:
+    problem = conv_problems.Problem(2, 8, 8, (3, 40), (3, 3), stride=(1, 2), pads=(1, 1, 2, 2))
+    case = case_of(problem, "float16", 0, False, 1)
+    case = case.model_copy(update={"chip": chip, "tiling": {"grad_input": fields}})
+    for explanation in explain_all(case, [("grad_input", (1, 3, 1, 31)), ("grad_input", (0, 7, 2, 16))]):
+        check_result(explanation)
+        check_formula(explanation)
+
+
 def test_no_page_without_an_mmad() -> None:
     """Stride 2 and one tap: every second element of grad_input gets nothing."""
     problem = conv_problems.Problem(1, 16, 16, (4, 4), (1, 1), stride=(2, 2), pads=(0, 0, 0, 0))
