@@ -306,3 +306,28 @@ def test_drawn_codes_are_rounded_normals(tmp_path: Path) -> None:
     wide = make_tensors(load_case(case_of(Call(**{**vars(call), "dtype": "float32"}), tmp_path / "wide.yaml")))
     for name in NAMES:
         np.testing.assert_array_equal(eight[name], encoded(wide[name].astype(np.float64), "hifloat8"))
+
+
+@pytest.mark.parametrize("cut", [{"splitWo": 7}, {"splitWo": 16}, {"isSplitKernelHW": 1}], ids=str)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_grad_weight_in_strips_or_tap_by_tap(transposed: bool, cut: dict[str, int]) -> None:
+    """Sums of these codes are exact in float32, in any order."""
+    call = Call(
+        "hifloat8",
+        transposed,
+        (False, True, False),
+        2,
+        33,
+        6,
+        (3, 40),
+        (2, 3),
+        (1, 2),
+        (1, 1),
+        (1, 1),
+        deterministic=True,
+    )
+    codes = call.codes(5)
+    for mode in ("full", "functional"):
+        result = call.run(codes, mode, tiling={"grad_weight": cut})
+        assert result.report.passed and result.report.to_dict()["findings"] == []
+        assert np.array_equal(result.gradients["grad_weight"], call.wanted(codes)["grad_weight"])
