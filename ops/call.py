@@ -27,7 +27,8 @@ class AcceptedCall:
 
     `axes` is the order in which the caller's axes of feature maps stand in N, C, ... (TBC: (1, 2, 0), T on W; on dav-3510
     (2, 0, 1), T on H and B on W). `inputs` and `outputs` are seen in that order, on dav-3510 as the caller has them;
-    `returned` is how the caller sees the outputs where that differs. `bias_when_empty` is the bias gradient of an empty
+    `returned` is how the caller sees the outputs where that differs, `unread` the strided inputs that the library makes
+    contiguous and then never looks at. `bias_when_empty` is the bias gradient of an empty
     problem.
     """
 
@@ -50,6 +51,7 @@ class AcceptedCall:
     padded: bool = False
     axes: tuple[int, ...] | None = None
     returned: Mapping[str, TensorArg] = field(default_factory=dict)
+    unread: Mapping[str, TensorArg] = field(default_factory=dict)
     bias_when_empty: float = 0.0
 
     @property

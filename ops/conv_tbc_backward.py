@@ -67,6 +67,8 @@ def accept_tbc(
         padded=call.pad > 0,
         axes=IMAGE_AXES if as_image else FEATURE_AXES,
         returned={"grad_input": call.grad_input, "grad_weight": call.grad_weight},
+        # The Permutes read the caller's tensors again (op_api of conv_tbc: stated); the bias, which nobody reads, is left out.
+        unread={} if as_image else {n: t for n, t in inputs.items() if t.offset or not t.is_contiguous},
         # The released library adds ones instead of self when there is nothing to convolve (op_api of conv_tbc: stated).
         bias_when_empty=float(steps * batch) if empty else 0.0,
     )

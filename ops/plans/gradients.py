@@ -70,6 +70,8 @@ class Gradients(Steps, ABC):
     def gradients(self) -> None:
         """Bias first, then the preparation of the inputs and the cube kernels."""
         call = self.call
+        for name in call.unread:
+            self.unread_copy(name)
         plain = {name: self.contiguous(name) for name in INPUTS}
         if "grad_bias" in call.outputs:
             self.bias(plain["grad_output"])

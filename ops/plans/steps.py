@@ -83,6 +83,14 @@ class Steps:
             return name
         return self.view_copy(name, tensor, f"{name}.contiguous", None, self.result.tensors[name].dtype)
 
+    def unread_copy(self, name: str) -> None:
+        """A contiguous copy of an input as the caller sees it, which costs time and workspace and nothing else."""
+        view, dtype = self.call.unread[name], self.result.tensors[name].dtype
+        itemsize, contiguous = int(numpy_dtype(dtype).itemsize), contiguous_strides(view.shape)
+        target = self.result.tensor(f"{name}.unread", dtype, view.format, view.size * itemsize)
+        strides = (view.strides or contiguous, contiguous)
+        self.strided_copy("ViewCopy", name, target, view.shape, strides, (view.offset, 0), itemsize)
+
     def view_copy(self, source: str, view: TensorArg, target: str, target_view: TensorArg | None, dtype: str) -> str:
         """Strided copy: `view` of `source` to a contiguous intermediate, or a contiguous `source` to `target_view`."""
         itemsize = int(numpy_dtype(dtype).itemsize)

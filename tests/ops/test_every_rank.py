@@ -162,6 +162,20 @@ def test_tbc_gradients(data: st.DataObject, mode: str) -> None:
         assert_close(getattr(result, name), truth, square, count, dtype)
 
 
+def test_strided_tbc_inputs_are_copied_for_nobody_as_well() -> None:
+    """The library makes them contiguous and its Permutes then read the caller's tensors (stated)."""
+    rng = np.random.default_rng(0)
+    tensors = [rng.standard_normal(shape).astype(np.float16) for shape in ((6, 3, 20), (6, 3, 36), (3, 36, 20), (20,))]
+    plain = conv_tbc_backward(*tensors, 1)
+    strided = conv_tbc_backward(tensors[0], np.asfortranarray(tensors[1]), *tensors[2:], 1)
+    for name in GRADIENTS:
+        np.testing.assert_array_equal(getattr(strided, name), getattr(plain, name))
+    extra, *rest = strided.report.plan
+    assert (extra["op_type"], extra["outputs"]) == ("ViewCopy", ["input.unread float16 ND"])
+    assert [row["name"] for row in rest] == [row["name"] for row in plain.report.plan]
+    assert not any("input.unread" in " ".join(row["inputs"]) for row in rest)
+
+
 @pytest.mark.parametrize("dtype", ["hifloat8", "float8_e4m3fn"])
 @pytest.mark.parametrize("mode", ["full", "functional"])
 def test_tbc_grad_weight_in_eight_bits_where_a_document_allows_it(dtype: str, mode: str) -> None:
