@@ -4,15 +4,14 @@ Every call has to end in a status within a time limit. The wrappers turn an exce
 here that counts as an escape. Half of the calls are a consistent convolution of random extent (up to 2^31 per axis), a third
 such a one with one to three wild fields, the rest is wild altogether.
 
-Usage: python tools/fuzz_calls.py [CALLS per function [SEED]]
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import random
 import signal
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -293,7 +292,11 @@ def _one(summary: Summary, function: Callable[..., Any], call: Any, setting: tup
 
 
 def main() -> None:
-    count, seed = (int(text) for text in (sys.argv[1:] + ["100000", "0"][len(sys.argv) - 1 :]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("calls", type=int, nargs="?", default=100_000, help="of each function (default: %(default)s)")
+    parser.add_argument("seed", type=int, nargs="?", default=0, help="default: %(default)s")
+    given = parser.parse_args()
+    count, seed = given.calls, given.seed
     failed = False
     for operator in ("aclnnConvolutionBackward", "aclnnConvTbcBackward"):
         summary = fuzz(operator, count, seed)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cache, partial
 from itertools import product
 
 from ascend_sim.chip import ChipSpec
@@ -72,10 +73,11 @@ def grid(inp: TilingInput, chip: ChipSpec | None = None, dtype: str = "") -> Gra
     Without `chip` the products alone. `dtype` is what the cube computes in ("": fp16).
     """
     columns = gemm(inp, True)[2]
+    of_width = cache(partial(_block, inp, SPLIT_GRID))  # the same for many shapes
 
     def block(shape: tuple[int, int, int, int]) -> GradWeightTiling:
         single_m, single_n, rows, images = shape
-        return _block(inp, SPLIT_GRID, min(single_n, columns)).but(
+        return of_width(min(single_n, columns)).but(
             single_core_m=single_m, single_core_n=single_n, single_core_batch=images,
             single_core_k=rows * inp.problem.w_out,
         )  # fmt: skip
@@ -103,12 +105,13 @@ def weighed_grid(inp: TilingInput, chip: ChipSpec) -> GradWeightTiling:
     image_each = inp.images == inp.cores
     columns = gemm(inp, True)[2]
     macs = chip.cube.macs_per_cycle("float16")
+    of_width = cache(partial(_block, inp, SPLIT_GRID))
     load, store = (chip.path(*ends).bytes_per_cycle for ends in (("GM", "L1"), ("UB", "GM")))
     best: tuple[float, GradWeightTiling] | None = None
     for work, added, tasks, (single_m, single_n, rows, images) in _grids(inp):
         if image_each and (images > 1 or added != inp.images):
             continue
-        block = _block(inp, SPLIT_GRID, min(single_n, columns)).but(
+        block = of_width(min(single_n, columns)).but(
             single_core_m=single_m, single_core_n=single_n, single_core_batch=images,
             single_core_k=rows * inp.problem.w_out,
         )  # fmt: skip
