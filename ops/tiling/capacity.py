@@ -26,7 +26,10 @@ from ascend_sim.ops.tiling.window import dilated_height, pad_after, pad_before
 
 ACCUMULATOR_BYTES = 4  # L0C elements are fp32
 LOAD3D_MAX_K = 65535  # k extent, a 16-bit field
-LOAD3D_MAX_BYTE = 255  # pad, kernel and dilation, 8-bit fields
+LOAD3D_MAX_BYTE = 255  # pad and dilation, 8-bit fields; the kernel too, but on dav-2201
+LOAD3D_MAX_KERNEL = (
+    511  # there: what its dx kernel takes (stated); that the others take as much, the instruction being one, is derived
+)
 LOAD3D_MAX_STRIDE = 63  # a 6-bit field
 
 
@@ -255,7 +258,7 @@ def check_split(mode: int, inp: TilingInput) -> None:
 def check_grad_input_problem(inp: TilingInput) -> None:
     """Raise TilingError where no grad_input tiling can help, because load3d cannot express the problem."""
     (up, left), (down, right) = pad_before(inp.problem), pad_after(inp.problem)
-    _check_load3d(
+    check_load3d(
         inp,
         {
             "backprop pad up (kh-1)*dh-pad": up,
@@ -384,7 +387,7 @@ def check_cuts(width: int, taps: int, inp: TilingInput) -> None:
 def check_grad_weight_problem(inp: TilingInput) -> None:
     """Raise TilingError where no grad_weight tiling can help, because load3d cannot express the problem."""
     problem = inp.problem
-    _check_load3d(
+    check_load3d(
         inp,
         {
             "pad up": problem.pad_up,
@@ -475,18 +478,16 @@ def _check_load3d_k(name: str, extent: int) -> None:
         raise TilingError(f"load3d: {name} = {extent} > {LOAD3D_MAX_K}, the limit of its k extent")
 
 
-def _check_load3d(inp: TilingInput, pads: dict[str, int]) -> None:
-    """Kernel, dilation and pads are byte fields; a negative pad is a crop that the loads to L1 do."""
-    problem = inp.problem
-    small = {
-        "kernel h": problem.k_h,
-        "kernel w": problem.k_w,
-        "dilation h": problem.dilation_h,
-        "dilation w": problem.dilation_w,
-    }
-    for name, value in (small | pads).items():
-        if value > LOAD3D_MAX_BYTE:
-            raise TilingError(f"load3d: {name} = {value} > {LOAD3D_MAX_BYTE}")
-    for name, value in (("stride h", problem.stride_h), ("stride w", problem.stride_w)):
-        if value > LOAD3D_MAX_STRIDE:
-            raise TilingError(f"load3d: {name} = {value} > {LOAD3D_MAX_STRIDE}")
+def check_load3d(inp: TilingInput, pads: dict[str, int]) -> None:
+    """TilingError where a field of load3d cannot hold its value; a negative pad is a crop that the loads to L1 do."""
+    p = inp.problem
+    kernel = LOAD3D_MAX_BYTE if inp.coupled or inp.direct else LOAD3D_MAX_KERNEL
+    limits = [
+        (kernel, {"kernel h": p.k_h, "kernel w": p.k_w}),
+        (LOAD3D_MAX_BYTE, {"dilation h": p.dilation_h, "dilation w": p.dilation_w} | pads),
+        (LOAD3D_MAX_STRIDE, {"stride h": p.stride_h, "stride w": p.stride_w}),
+    ]
+    for most, values in limits:
+        for name, value in values.items():
+            if value > most:
+                raise TilingError(f"load3d: {name} = {value} > {most}")

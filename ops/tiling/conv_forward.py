@@ -12,7 +12,7 @@ from typing import Any
 
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.params import ConvProblem
-from ascend_sim.ops.tiling.capacity import ACCUMULATOR_BYTES, LOAD3D_MAX_BYTE, LOAD3D_MAX_STRIDE
+from ascend_sim.ops.tiling.capacity import ACCUMULATOR_BYTES, check_load3d
 from ascend_sim.ops.tiling.fields import FRACTAL, TilingInput, ceil_div, ceil_to
 from ascend_sim.ops.tiling.strips import reach, strip_count, widest_reach, widest_that_fits
 
@@ -60,13 +60,7 @@ def l1_bytes(inp: TilingInput, base_m: int, base_n: int, slices: int) -> tuple[i
 def choose_conv_forward(inp: TilingInput) -> ConvForwardTiling:
     """The largest tile that fits L0C twice and L1; TilingError with the numbers when not even one fractal does."""
     p = inp.problem
-    limits = {"kernel": max(p.k_h, p.k_w), "dilation": max(p.dilation_h, p.dilation_w)}
-    limits["padding"] = max(p.pad_up, p.pad_left)
-    for name, value in limits.items():
-        if value > LOAD3D_MAX_BYTE:
-            raise TilingError(f"{name} {value} > {LOAD3D_MAX_BYTE}: load3d has 8 bits for it")
-    if max(p.stride_h, p.stride_w) > LOAD3D_MAX_STRIDE:
-        raise TilingError(f"stride {max(p.stride_h, p.stride_w)} > {LOAD3D_MAX_STRIDE}: load3d has 6 bits for it")
+    check_load3d(inp, {"pad up": p.pad_up, "pad left": p.pad_left})
     try:
         return _of_rows(inp)
     except TilingError:

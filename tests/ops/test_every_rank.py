@@ -267,3 +267,18 @@ def test_dilation_kernels_stand_where_the_library_takes_them(kernel: int, stride
     )
     assert result.report.passed
     assert [k["op_type"] for k in result.report.to_dict()["kernels"] if k["op_type"] != "TransData"] == expected
+
+
+@pytest.mark.parametrize(("chip", "kernel", "transposed"), [("ascend910b3", 511, False), ("ascend910b3", 300, True)])
+def test_kernels_of_up_to_511_taps_on_dav_2201(chip: str, kernel: int, transposed: bool) -> None:
+    rng, pad, size = np.random.default_rng(0), kernel // 2, 600
+    out = size - 1 - 2 * pad + kernel if transposed else size + 2 * pad - kernel + 1
+    channels = (8, 4) if transposed else (4, 8)
+    weight = (channels[0], channels[1], kernel) if transposed else (channels[1], channels[0], kernel)
+    tensors = [
+        rng.standard_normal(s).astype(np.float16) for s in ((1, channels[1], out), (1, channels[0], size), weight)
+    ]
+    call = (*tensors, None, (1,), (pad,), (1,), transposed, (0,), 1, (True, True, True))
+    assert convolution_backward(*call, chip=chip, mode="functional", conformance="library").report.passed
+    with pytest.raises(AclnnError, match=rf"561103.*load3d: kernel w = {kernel} > 255"):
+        convolution_backward(*call, chip="ascend910a", mode="functional", conformance="library")
