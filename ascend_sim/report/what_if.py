@@ -6,7 +6,7 @@ for outcome in what_if(recording):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,10 +111,14 @@ def _launch(chip: ChipSpec) -> ChipSpec:
     )
 
 
+def _listed(cycles: Iterable[int]) -> str:
+    """Different numbers once each, by kind of core: "10 and 2"."""
+    return " and ".join(map(str, dict.fromkeys(cycles)))
+
+
 def changes(chip: ChipSpec) -> list[Change]:
     """Every rate that a chip has, doubled; and half the cost of launches, flags and the scalar unit (whole cycles)."""
     issue, flag = chip.scalar.issue_cycles, chip.sync.flag_latency
-    slow = max(issue.values())
     found = [
         Change("cube", "twice the cube rate", _cube),
         Change("MTE1", "twice the MTE1 rate", _mte1),
@@ -124,7 +128,8 @@ def changes(chip: ChipSpec) -> list[Change]:
         Change("V", "twice the vector rate", _vector),
         Change("L2", "twice the L2 bandwidth", _l2),
         Change("HBM", "twice the HBM bandwidth", _hbm),
-        Change("issue", f"scalar instructions in {slow // 2} cycles in place of {slow}",
+        Change("issue", f"scalar instructions in {_listed(cycles // 2 for cycles in issue.values())} cycles in place of "
+               f"{_listed(issue.values())}",
                lambda c: _with(c, scalar={"issue_cycles": {kind: cycles // 2 for kind, cycles in issue.items()}})),
         Change("flag", f"flags in {flag // 2} cycles in place of {flag}",
                lambda c: _with(c, sync={"flag_latency": flag // 2})),
