@@ -27,9 +27,8 @@ from ascend_sim.ops.tiling.window import dilated_height, pad_after, pad_before
 ACCUMULATOR_BYTES = 4  # L0C elements are fp32
 LOAD3D_MAX_K = 65535  # k extent, a 16-bit field
 LOAD3D_MAX_BYTE = 255  # pad and dilation, 8-bit fields; the kernel too, but on dav-2201
-LOAD3D_MAX_KERNEL = (
-    511  # there: what its dx kernel takes (stated); that the others take as much, the instruction being one, is derived
-)
+LOAD3D_MAX_KERNEL = 511
+"""Kernel rows or columns on dav-2201: stated of its dx kernel; of the others, which use the same instruction, derived."""
 LOAD3D_MAX_STRIDE = 63  # a 6-bit field
 
 
