@@ -12,6 +12,7 @@ from ascend_sim.ops.tiling.fields import (
     SPLIT_STREAM_K,
     STREAM_NONE,
     GradInputTiling,
+    ConvTiling,
     GradWeightTiling,
     TilingInput,
     ceil_div,
@@ -36,8 +37,8 @@ LOAD3D_MAX_STRIDE = 63  # a 6-bit field
 
 
 def k_unit(inp: TilingInput) -> int:
-    """Output channels that L1 holds together: a unit, or a C0 in the kernel that reads NCDHW (inferred from its tests)."""
-    return inp.c0 if inp.direct else inp.unit
+    """Output channels that L1 holds together."""
+    return GradInputTiling.k_unit(inp)
 
 
 def k_slice(inp: TilingInput) -> int:
@@ -118,7 +119,7 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
         check_grad_input_problem(inp)
     inp = tiling_input(tiling, inp)
     problem = inp.problem
-    _check_block(tiling, inp)
+    check_block(tiling, inp)
     if not inp.coupled and (tiling.step_m != 1 or tiling.step_n != 1):
         raise TilingError(
             f"stepM = {tiling.step_m}, stepN = {tiling.step_n}: grad_input loads one tile (1, 1) per L1 step"
@@ -135,7 +136,7 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
                 f"{name}*baseK = {step}*{tiling.base_k} = {step * tiling.base_k} is not a multiple of "
                 f"kh*kw*{unit} = {problem.k_h}*{problem.k_w}*{unit} = {whole}: L1 holds whole blocks of {unit} output channels"
             )
-    _check_steps(tiling)
+    check_steps(tiling)
     whole_blocks = inp.coupled and tiling.single_core_m % FRACTAL == 0
     anywhere = whole_blocks or inp.direct
     if (tiling.single_core_m % problem.w_in and not anywhere) or tiling.single_core_m < 1:
@@ -154,8 +155,8 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
         )
     if tiling.single_core_cin % inp.unit or tiling.single_core_cin < 1:
         raise TilingError(f"singleCoreCin = {tiling.single_core_cin} is not a multiple of {inp.unit}")
-    _check_load3d_k("stepKa*baseK", tiling.step_ka * tiling.base_k)
-    _check_l1(
+    check_load3d_k("stepKa*baseK", tiling.step_ka * tiling.base_k)
+    check_l1(
         grad_input_l1(tiling, inp),
         inp,
         f"A1 {_held_rows(tiling, inp)} rows * Wo*sw {problem.w_out * problem.stride_w} * "
@@ -333,8 +334,8 @@ def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
     inp = cut_input(inp, tiling)
     problem = inp.problem
     row = "splitWo" if tiling.split_wo else "W_out"
-    _check_block(tiling, inp)
-    _check_steps(tiling)
+    check_block(tiling, inp)
+    check_steps(tiling)
     if tiling.single_core_m < 1 or tiling.single_core_m % inp.unit:
         raise TilingError(f"singleCoreM = {tiling.single_core_m} is not a multiple of {inp.unit}")
     if tiling.single_core_n < 1 or tiling.single_core_n % n_slice(inp):
@@ -355,9 +356,9 @@ def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
         )
     if tiling.template == SPLIT_STREAM_K and tiling.stream_k_type != STREAM_NONE and tiling.block_dim > inp.cores:
         raise TilingError(f"usedCoreNum = {tiling.block_dim} > {inp.cores} cores: StreamK cores meet at a barrier")
-    _check_load3d_k("stepKa*baseK", tiling.step_ka * tiling.base_k)
-    _check_load3d_k("baseN", tiling.base_n)
-    _check_l1(
+    check_load3d_k("stepKa*baseK", tiling.step_ka * tiling.base_k)
+    check_load3d_k("baseN", tiling.base_n)
+    check_l1(
         grad_weight_l1(tiling, inp, clipped=True),
         inp,
         f"A1 stepKa*baseK {tiling.step_ka * tiling.base_k} * stepM*baseM {tiling.step_m * tiling.base_m} * "
@@ -400,9 +401,9 @@ def check_grad_weight_problem(inp: TilingInput) -> None:
 # ---- both ----------------------------------------------------------------------------------------------------------
 
 
-def l0_bytes(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput) -> dict[str, int]:
+def l0_bytes(tiling: ConvTiling, inp: TilingInput) -> dict[str, int]:
     """Bytes in L0A, L0B and L0C, all buffers counted."""
-    base_k = ceil_to(tiling.base_k, k_unit(inp) if isinstance(tiling, GradInputTiling) else inp.unit)
+    base_k = ceil_to(tiling.base_k, tiling.k_unit(inp))
     return {
         "L0A": tiling.base_m * base_k * inp.itemsize * tiling.al0_buffers,
         "L0B": base_k * tiling.base_n * inp.itemsize * tiling.bl0_buffers,
@@ -410,25 +411,25 @@ def l0_bytes(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput) -> di
     }
 
 
-def fits_l0(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput) -> bool:
+def fits_l0(tiling: ConvTiling, inp: TilingInput) -> bool:
     """Whether a base block fits L0A, L0B and L0C."""
     return all(used <= inp.buffers[name] for name, used in l0_bytes(tiling, inp).items())
 
 
-def l0_base_k(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput) -> int:
+def l0_base_k(tiling: ConvTiling, inp: TilingInput) -> int:
     """The longest base_k that L0A and L0B hold."""
-    unit = k_unit(inp) if isinstance(tiling, GradInputTiling) else inp.unit
+    unit = tiling.k_unit(inp)
     a = inp.buffers["L0A"] // tiling.al0_buffers // inp.itemsize // tiling.base_m
     b = inp.buffers["L0B"] // tiling.bl0_buffers // inp.itemsize // tiling.base_n
     return floor_to(min(a, b), unit)
 
 
 _BLOCK_FIELDS = [
-    name for name in GradInputTiling.VENDOR if name.startswith(("base_", "step_")) or name.endswith("_buffers")
+    name for name in ConvTiling.VENDOR if name.startswith(("base_", "step_")) or name.endswith("_buffers")
 ]
 
 
-def _check_block(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput) -> None:
+def check_block(tiling: ConvTiling, inp: TilingInput) -> None:
     names = type(tiling).VENDOR
     for name in _BLOCK_FIELDS:
         value = getattr(tiling, name)
@@ -436,11 +437,8 @@ def _check_block(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput) -
             raise TilingError(f"{names[name]} = {value}; allowed 1 (single) or 2 (ping-pong)")
         if name.startswith("step_") and value < 1:
             raise TilingError(f"{names[name]} = {value}; allowed 1 or more")
-        # Pixels are what no load turns: M of grad_input and K of grad_weight, whose last block is filled up.
-        data = isinstance(tiling, GradInputTiling)
-        unit = FRACTAL if name == ("base_m" if data else "base_k") else inp.unit
-        if data and name == "base_k":
-            unit = k_unit(inp)
+        # Pixels are what no load turns.
+        unit = FRACTAL if name == tiling.PIXELS else tiling.k_unit(inp) if name == "base_k" else inp.unit
         if name.startswith("base_") and (value < 1 or value % unit):
             side = "a cube fractal" if unit <= FRACTAL else "the squares that turn 8-bit operands"
             raise TilingError(f"{names[name]} = {value} is not a positive multiple of {unit}, the side of {side}")
@@ -459,7 +457,7 @@ def _check_block(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput) -
             )
 
 
-def _check_steps(tiling: GradInputTiling | GradWeightTiling) -> None:
+def check_steps(tiling: ConvTiling) -> None:
     low, high = sorted((tiling.step_ka, tiling.step_kb))
     if high % low:
         raise TilingError(
@@ -467,12 +465,12 @@ def _check_steps(tiling: GradInputTiling | GradWeightTiling) -> None:
         )
 
 
-def _check_l1(used: tuple[int, int], inp: TilingInput, a1: str, b1: str) -> None:
+def check_l1(used: tuple[int, int], inp: TilingInput, a1: str, b1: str) -> None:
     if sum(used) > inp.buffers["L1"]:
         raise TilingError(f"L1: {a1} = {used[0]}; {b1} = {used[1]}; sum {sum(used)} > {inp.buffers['L1']} bytes")
 
 
-def _check_load3d_k(name: str, extent: int) -> None:
+def check_load3d_k(name: str, extent: int) -> None:
     if extent > LOAD3D_MAX_K:
         raise TilingError(f"load3d: {name} = {extent} > {LOAD3D_MAX_K}, the limit of its k extent")
 

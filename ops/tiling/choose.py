@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from importlib import resources
@@ -64,7 +64,7 @@ from ascend_sim.ops.tiling.kernel_split import SPLIT_HW, SPLIT_NONE
 from ascend_sim.ops.tiling.parts import tiling_input
 from ascend_sim.ops.tiling.tuned import tuned_tiling
 
-T = TypeVar("T", GradInputTiling, GradWeightTiling)
+T = TypeVar("T", bound=ConvTiling)
 
 BLOCK = ("base_m", "base_k", "base_n")
 UNLIMITED = 2**62  # bytes
@@ -88,7 +88,7 @@ def open_procedures() -> Mapping[str, Mapping[str, Mapping[str, str]]]:
     return found
 
 
-def _procedure(chip: ChipSpec | None, kernel: str) -> str | None:
+def procedure_for(chip: ChipSpec | None, kernel: str) -> str | None:
     """The name of the open procedure for a kernel; None where there is none."""
     if chip is None:
         return "basic_block"
@@ -122,7 +122,7 @@ def choose_grad_input(
     if inp.direct:
         return _manual_3510(tiling, inp, given)
     part = tiling_input(tiling, inp)
-    tiling = _refit_block(tiling.but(**given), part, given)
+    tiling = refit_block(tiling.but(**given), part, given, aligned_base_k)
     if not grad_input_fits_l1(tiling, part) or any(name in given for name in BLOCK):
         tiling = next((t for t in step_candidates(tiling, part, given) if grad_input_fits_l1(t, part)), tiling)
     tiling = finish(tiling, inp, keep=frozenset(given)).but(source="manual")
@@ -133,7 +133,7 @@ def choose_grad_input(
 def _manual_3510(tiling: GradInputTiling, inp: TilingInput, given: Mapping[str, int]) -> GradInputTiling:
     """The user's fields on the kernel that reads NCDHW."""
     tiling = tiling.but(**given)
-    tiling = _refit_block(tiling, tiling_input(tiling, inp), given)
+    tiling = refit_block(tiling, tiling_input(tiling, inp), given, aligned_base_k)
     tiling = refitted(tiling, inp, given).but(source="manual")
     check_grad_input(tiling, inp)
     return tiling
@@ -153,7 +153,7 @@ def choose_grad_weight(
     given = GradWeightTiling.given(overrides or {})
     check_cuts(given.get("split_wo", 0), given.get("split_kernel", 0), inp)
     together = chip is None or chip.sync.cross_flag_ids > 0
-    tiling = _cut_grad_weight(inp, _procedure(chip, "grad_weight"), chip, given, dtype)
+    tiling = _cut_grad_weight(inp, procedure_for(chip, "grad_weight"), chip, given, dtype)
     whole, inp = inp, cut_input(inp, tiling)
     if not together:
         tiling = _alone(tiling, inp)
@@ -161,7 +161,7 @@ def choose_grad_weight(
         tiling = tiling.but(source="stand-in")
     if not overrides:
         return tiling
-    tiling = _refit_block(tiling.but(**given), inp, given)
+    tiling = refit_block(tiling.but(**given), inp, given)
     if not grad_weight_fits_l1(tiling, inp, clipped=True) or any(name in given for name in BLOCK):
         fits = (t for t in _grad_weight_steps(tiling, inp, given) if grad_weight_fits_l1(t, inp, clipped=True))
         tiling = next(fits, tiling)
@@ -247,7 +247,7 @@ def _grad_input_of_rows(
     """
     if mode:
         return vendor_grad_input_3510(inp, mode)
-    procedure = _procedure(chip, "grad_input")
+    procedure = procedure_for(chip, "grad_input")
     covers, vendor = GRAD_INPUT_PROCEDURES.get(procedure or "", (None, None))
     if covers and vendor and covers(inp) and (free or not inp.coupled):
         try:
@@ -367,8 +367,10 @@ def _automatic_grad_weight(
     return sound_grad_weight(inp, chip, dtype)
 
 
-def _refit_block(tiling: T, inp: TilingInput, given: Mapping[str, int]) -> T:
-    """Lower the block fields that were not given until L0 holds the block."""
+def refit_block(
+    tiling: T, inp: TilingInput, given: Mapping[str, int], aligned: Callable[[int, TilingInput], int] | None = None
+) -> T:
+    """Lower the block fields that were not given until L0 holds the block; `aligned` makes a base_k one that a kernel takes."""
     if fits_l0(tiling, inp):
         return tiling
     tile = inp.buffers["L0C"] // ACCUMULATOR_BYTES // tiling.cl0_buffers
@@ -378,7 +380,7 @@ def _refit_block(tiling: T, inp: TilingInput, given: Mapping[str, int]) -> T:
         tiling = tiling.but(base_m=min(tiling.base_m, floor_to(tile // tiling.base_n, inp.unit)))
     if "base_k" not in given:
         limit = min(tiling.base_k, l0_base_k(tiling, inp))
-        tiling = tiling.but(base_k=aligned_base_k(limit, inp) if isinstance(tiling, GradInputTiling) else limit)
+        tiling = tiling.but(base_k=aligned(limit, inp) if aligned else limit)
     return tiling
 
 

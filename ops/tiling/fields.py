@@ -215,7 +215,7 @@ class BlockTiling:
 
 
 @dataclass(frozen=True)
-class _Tiling(BlockTiling):
+class ConvTiling(BlockTiling):
     """What both kernels of convolution backward share beyond that: L1 steps of M and N, the order of the tiles."""
 
     step_m: int = 1
@@ -229,6 +229,13 @@ class _Tiling(BlockTiling):
         "single_core_m": "singleCoreM", "iterate_order": "iterateOrder",
     }  # fmt: skip
     LEAST_K: ClassVar[int] = 8  # K of one cube fractal in 32-bit
+    PIXELS: ClassVar[str] = "base_k"
+    """The side of a base block that counts pixels: no load turns them, and the last block is filled up."""
+
+    @staticmethod
+    def k_unit(inp: TilingInput) -> int:
+        """What base_k is a multiple of for a problem, where K is not pixels."""
+        return inp.unit
 
     @classmethod
     def from_vendor(cls, values: Mapping[str, Any]) -> Self:
@@ -241,7 +248,7 @@ class _Tiling(BlockTiling):
 
 
 @dataclass(frozen=True)
-class GradInputTiling(_Tiling):
+class GradInputTiling(ConvTiling):
     """Tiling of grad_input: M = H_in*W_in pixels, K = Cout*k_h*k_w, N = Cin.
 
     A task covers `single_core_m` pixels (whole rows) x `single_core_cin` channels of one (batch, depth, real group).
@@ -269,7 +276,7 @@ class GradInputTiling(_Tiling):
     kernel_split: int = 0
     k_segment: int = 0
 
-    VENDOR: ClassVar[dict[str, str]] = _Tiling.VENDOR | {
+    VENDOR: ClassVar[dict[str, str]] = ConvTiling.VENDOR | {
         "single_core_cin": "singleCoreCin", "single_core_cout": "singleCoreCout", "single_core_batch": "singleCoreBatch",
         "load_b2": "loadB2Condition", "init_output": "initOutputFlag", "weights_resident": "weightsResident",
         "split_wi": "splitWi", "load_b1": "loadB1Condition", "single_core_din": "singleCoreDin", "full_load": "enableFullLoad",
@@ -279,6 +286,7 @@ class GradInputTiling(_Tiling):
     MAY_BE_ZERO: ClassVar[frozenset[str]] = frozenset(
         ("iterate_order", "full_load", "kernel_split", "k_segment", "split_wi", "load_b1")
     )
+    PIXELS: ClassVar[str] = "base_m"
     DIRECT_ONLY: ClassVar[dict[str, int]] = {"single_core_din": 1, "full_load": 0, "kernel_split": 0, "k_segment": 0}
     """What the kernels that read NCDHW alone have, and its value elsewhere."""
 
@@ -287,6 +295,11 @@ class GradInputTiling(_Tiling):
         values = self.DIRECT_ONLY | {"single_core_batch": 0, "split_wi": 0, "load_b1": 0}
         silent = {self.VENDOR[ours] for ours, value in values.items() if getattr(self, ours) == value}
         return {name: value for name, value in super().to_vendor().items() if name not in silent}
+
+    @staticmethod
+    def k_unit(inp: TilingInput) -> int:
+        """Output channels that L1 holds together: a unit, or a C0 in the kernel that reads NCDHW (inferred from its tests)."""
+        return inp.c0 if inp.direct else inp.unit
 
     BASIC_BLOCK_KEY: ClassVar[int] = 1 << 9  # bit 9 of the key says: tasks of the basic-block kernel (ops-nn: stated)
 
@@ -302,7 +315,7 @@ STREAM_NONE, STREAM_IMAGES, STREAM_ROWS = 0, 1, 2
 
 
 @dataclass(frozen=True)
-class GradWeightTiling(_Tiling):
+class GradWeightTiling(ConvTiling):
     """Tiling of grad_weight: M = Cout, N = Cin*k_h*k_w (*k_d unless `split_kd`), K = H_out*W_out pixels.
 
     A task is `single_core_m` x `single_core_n` elements of dW, `single_core_k` pixels (whole rows) of
@@ -325,7 +338,7 @@ class GradWeightTiling(_Tiling):
     split_wo: int = 0
     split_kernel: int = 0
 
-    VENDOR: ClassVar[dict[str, str]] = _Tiling.VENDOR | {
+    VENDOR: ClassVar[dict[str, str]] = ConvTiling.VENDOR | {
         "single_core_n": "singleCoreN", "single_core_k": "singleCoreK", "single_core_batch": "singleCoreBatch",
         "template": "templateId", "core_bind_order": "coreBindOrder", "stream_k_type": "streamKType",
         "core_stream_k": "coreStreamK", "bl1_bound": "bl1Bound", "split_kd": "splitKd", "split_wo": "splitWo",

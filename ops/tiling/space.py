@@ -69,7 +69,7 @@ TILINGS: Mapping[str, type[GradInputTiling] | type[GradWeightTiling]] = {
     "grad_weight": GradWeightTiling,
 }
 _LONGEST_K = 3
-_STEPS = (1, 2, 4, 8)
+STEPS = (1, 2, 4, 8)
 _MOST_TASKS = 2  # of a core, in template 0
 _WORK_SLACK = (11, 10)  # how much more work than in the most even grid the busiest core may have
 
@@ -82,7 +82,7 @@ def tilings_that_fit(
     Raises TilingError for a field that nobody can set, or values that no tiling can have.
     """
     given = TILINGS[kernel].given(fixed or {})
-    found = _grad_input(inp, given, chip) if kernel == "grad_input" else _grad_weight(inp, given, chip)
+    found = grad_input_tilings(inp, given, chip) if kernel == "grad_input" else grad_weight_tilings(inp, given, chip)
     seen = set()
     for tiling in found:
         if tiling not in seen:
@@ -109,7 +109,7 @@ _DERIVED = {
 # ---- grad_input ----------------------------------------------------------------------------------------------------
 
 
-def _grad_input(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradInputTiling]:
+def grad_input_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradInputTiling]:
     parts = {"kernel_split": "kernelSplitMode", "split_wi": "splitWi", "load_b1": "loadB1Condition"}
     own = {vendor: given[ours] for ours, vendor in parts.items() if ours in given}
     start = choose_grad_input(inp, own, chip=chip)
@@ -120,13 +120,13 @@ def _grad_input(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterat
     width, channels = inp.problem.w_in, ceil_to(inp.cin1 * inp.c0, inp.unit)
     rows = even_parts(inp.problem.h_in)
     tasks = [given["single_core_m"]] if "single_core_m" in given else [count * width for count in rows]
-    columns = _axis(given, "base_n", even_parts(channels, inp.unit))
-    for base_n, cl0 in product(columns, _axis(given, "cl0_buffers", (2, 1))):
+    columns = axis(given, "base_n", even_parts(channels, inp.unit))
+    for base_n, cl0 in product(columns, axis(given, "cl0_buffers", (2, 1))):
         most = _largest_base_m(start.but(base_n=base_n, cl0_buffers=cl0), inp)
         for pixels in tasks:
             cuts = [cut for cut in even_parts(pixels, FRACTAL) if cut <= most]
             cuts = [cut for cut in cuts if 2 * cut >= most] or cuts[:1]
-            for base_m in _axis(given, "base_m", cuts):
+            for base_m in axis(given, "base_m", cuts):
                 block = start.but(base_m=base_m, base_n=base_n, cl0_buffers=cl0, single_core_m=pixels)
                 for tiling in _grad_input_steps(block, inp, given):
                     tiling = _kept_weights(tiling, inp, given)
@@ -159,13 +159,13 @@ def _grad_input_steps(block: GradInputTiling, inp: TilingInput, given: Fixed) ->
     divisors = divisors_down(blocks, blocks)
     counts = sorted({*divisors, *(2**power for power in range(blocks.bit_length()))})
     slices = {(count, count) for count in counts} | {pair for d in divisors for pair in ((d, blocks), (blocks, d))}
-    for base_k in _axis(given, "base_k", lengths[:_LONGEST_K]):
+    for base_k in axis(given, "base_k", lengths[:_LONGEST_K]):
         tiled = block.but(base_k=base_k)
         if not fits_l0(tiled, inp):
             continue
         steps = {(ceil_div(a * whole, base_k), ceil_div(b * whole, base_k)) for a, b in slices}
-        for step_ka, step_kb in _pairs(steps, given):
-            for al1, bl1 in product(_axis(given, "al1_buffers", (2, 1)), _axis(given, "bl1_buffers", (2, 1))):
+        for step_ka, step_kb in pairs(steps, given):
+            for al1, bl1 in product(axis(given, "al1_buffers", (2, 1)), axis(given, "bl1_buffers", (2, 1))):
                 tiling = tiled.but(step_ka=step_ka, step_kb=step_kb, al1_buffers=al1, bl1_buffers=bl1)
                 if grad_input_fits_l1(tiling, inp):
                     yield tiling
@@ -182,7 +182,7 @@ def _passes(tiling: GradInputTiling, inp: TilingInput) -> bool:
 # ---- grad_weight ---------------------------------------------------------------------------------------------------
 
 
-def _grad_weight(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradWeightTiling]:
+def grad_weight_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradWeightTiling]:
     cuts = {name: given[name] for name in ("split_wo", "split_kernel") if name in given}
     own = {GradWeightTiling.VENDOR[name]: value for name, value in cuts.items()}
     start = choose_grad_weight(inp, own, chip=chip).but(
@@ -206,10 +206,10 @@ def _grid_tasks(start: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iter
     height, width = inp.problem.h_out, inp.problem.w_out
     m, n = inp.cout_padded, inp.cin1 * n_slice(inp)
     axes = (
-        _axis(given, "single_core_m", even_parts(m, inp.unit)),
-        _axis(given, "single_core_n", [blocks * n_slice(inp) for blocks in even_parts(inp.cin1)]),
-        _axis(given, "single_core_batch", even_parts(inp.images)),
-        _axis(given, "single_core_k", [rows * width for rows in even_parts(height)]),
+        axis(given, "single_core_m", even_parts(m, inp.unit)),
+        axis(given, "single_core_n", [blocks * n_slice(inp) for blocks in even_parts(inp.cin1)]),
+        axis(given, "single_core_batch", even_parts(inp.images)),
+        axis(given, "single_core_k", [rows * width for rows in even_parts(height)]),
     )
     totals = (m, n, inp.images, height * width)
     shapes = []
@@ -234,17 +234,17 @@ def _grad_weight_blocks(shape: GradWeightTiling, inp: TilingInput, given: Fixed)
     kept = 2 if grid else 4
     extent_m, extent_n = (shape.single_core_m, shape.single_core_n) if grid else (m, n)
     k = min(k, shape.single_core_k) if grid else k
-    for cl0 in _axis(given, "cl0_buffers", (2, 1)):
+    for cl0 in axis(given, "cl0_buffers", (2, 1)):
         room = inp.buffers["L0C"] // ACCUMULATOR_BYTES // cl0 // FRACTAL
         rows = [cut for cut in even_parts(extent_m, inp.unit) if cut <= room][:kept]
-        for base_m in _axis(given, "base_m", rows):
+        for base_m in axis(given, "base_m", rows):
             room = inp.buffers["L0C"] // ACCUMULATOR_BYTES // cl0 // base_m
             columns = [cut for cut in even_parts(extent_n, inp.unit) if cut <= room][:kept]
-            for base_n in _axis(given, "base_n", columns):
+            for base_n in axis(given, "base_n", columns):
                 block = shape.but(base_m=base_m, base_n=base_n, cl0_buffers=cl0)
                 most = min(l0_base_k(block, inp), ceil_to(k, FRACTAL))
                 lengths = dict.fromkeys((most, whole_rows(most, inp), floor_to(most // 2, FRACTAL)))
-                for base_k in _axis(given, "base_k", list(lengths)):
+                for base_k in axis(given, "base_k", list(lengths)):
                     block = block.but(base_k=base_k)
                     if fits_l0(block, inp):
                         yield block
@@ -254,14 +254,14 @@ def _grad_weight_steps(block: GradWeightTiling, inp: TilingInput, given: Fixed) 
     """The L1 side of a base block."""
     m, k, n = gemm(inp, block.split_kd)
     pixels = min(k, block.single_core_k) if block.template == SPLIT_GRID else k
-    useful = [step for step in _STEPS if step < 2 * ceil_div(pixels, block.base_k)]
+    useful = [step for step in STEPS if step < 2 * ceil_div(pixels, block.base_k)]
     steps = {(step, step) for step in useful}
-    held_m = _axis(given, "step_m", _side_steps(block.template == SPLIT_MK, m, block.base_m))
-    held_n = _axis(given, "step_n", _side_steps(block.template == SPLIT_NK, n, block.base_n))
-    counts = (_axis(given, name, (2, 1)) for name in ("al1_buffers", "bl1_buffers"))
+    held_m = axis(given, "step_m", _side_steps(block.template == SPLIT_MK, m, block.base_m))
+    held_n = axis(given, "step_n", _side_steps(block.template == SPLIT_NK, n, block.base_n))
+    counts = (axis(given, name, (2, 1)) for name in ("al1_buffers", "bl1_buffers"))
     for al1, bl1, step_m, step_n in product(*counts, held_m, held_n):
         held = block.but(al1_buffers=al1, bl1_buffers=bl1, step_m=step_m, step_n=step_n)
-        for step_ka, step_kb in _pairs(steps, given):
+        for step_ka, step_kb in pairs(steps, given):
             tiling = held.but(step_ka=step_ka, step_kb=step_kb)
             if grad_weight_fits_l1(tiling, inp, clipped=True):
                 yield tiling
@@ -269,7 +269,7 @@ def _grad_weight_steps(block: GradWeightTiling, inp: TilingInput, given: Fixed) 
 
 def _side_steps(stays: bool, extent: int, base: int) -> list[int]:
     """Base blocks of M or N that L1 holds: more than one only of the operand that stays there (templates 1 and 2)."""
-    return [step for step in _STEPS if step == 1 or (stays and step < 2 * ceil_div(extent, base))]
+    return [step for step in STEPS if step == 1 or (stays and step < 2 * ceil_div(extent, base))]
 
 
 def _task_shapes(tiling: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
@@ -285,7 +285,7 @@ def _task_shapes(tiling: GradWeightTiling, inp: TilingInput, given: Fixed) -> It
     for shape in shapes:
         square = shape.single_core_m > shape.base_m and shape.single_core_n > shape.base_n
         orders = (0, 1) if square else (shape.iterate_order,)
-        for order in _axis(given, "iterate_order", orders):
+        for order in axis(given, "iterate_order", orders):
             yield shape.but(iterate_order=order)
 
 
@@ -298,11 +298,11 @@ def even_parts(total: int, unit: int = 1) -> list[int]:
     return [unit * size for size in dict.fromkeys(ceil_div(units, parts) for parts in range(1, units + 1))]
 
 
-def _axis(given: Fixed, name: str, values: Any) -> Any:
+def axis(given: Fixed, name: str, values: Any) -> Any:
     return (given[name],) if name in given else values
 
 
-def _pairs(steps: set[tuple[int, int]], given: Fixed) -> list[tuple[int, int]]:
+def pairs(steps: set[tuple[int, int]], given: Fixed) -> list[tuple[int, int]]:
     """The L1 steps of both operands, with those that are given."""
     pairs = {(given.get("step_ka", a), given.get("step_kb", b)) for a, b in steps}
     return sorted(pair for pair in pairs if max(pair) % min(pair) == 0)

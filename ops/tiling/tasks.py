@@ -32,7 +32,7 @@ def core_share(total: int, cores: int, core: int) -> range:
     return range(start, start + each + (core < more))
 
 
-def _chunk(index: int, size: int, total: int) -> tuple[int, int]:
+def chunk(index: int, size: int, total: int) -> tuple[int, int]:
     """(start, count) of a chunk; the last one may be shorter."""
     return index * size, min(size, total - index * size)
 
@@ -75,8 +75,8 @@ def grad_input_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> li
             rest, n_index = divmod(rest, n_parts)
             group, image_index = divmod(rest, image_parts)
             part, m_index = divmod(m_index, strip_parts)
-            m, n = _chunk(m_index, tiling.single_core_m, pixels), _chunk(n_index, tiling.single_core_cin, channels)
-            first, count = _chunk(image_index, tiling.single_core_batch, outer)
+            m, n = chunk(m_index, tiling.single_core_m, pixels), chunk(n_index, tiling.single_core_cin, channels)
+            first, count = chunk(image_index, tiling.single_core_batch, outer)
             tasks += [
                 GradInputTask(group, *divmod(image, problem.d_in), *m, *n, part)
                 for image in range(first, first + count)
@@ -87,7 +87,7 @@ def grad_input_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> li
         rest, image = divmod(rest, outer)
         group, m_index = divmod(rest, m_parts)
         part, m_index = divmod(m_index, strip_parts)
-        m, n = _chunk(m_index, tiling.single_core_m, pixels), _chunk(n_index, tiling.single_core_cin, channels)
+        m, n = chunk(m_index, tiling.single_core_m, pixels), chunk(n_index, tiling.single_core_cin, channels)
         tasks.append(GradInputTask(group, *divmod(image, problem.d_in), *m, *n, part))
     return tasks
 
@@ -118,8 +118,8 @@ def _direct_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> list[
         for axis in reversed(order):
             number, at[axis] = divmod(number, sizes[axis])
         batch, piece = divmod(at["image"], sizes["image"] // part.n)
-        m, n = _chunk(at["m"], tiling.single_core_m, pixels), _chunk(at["n"], tiling.single_core_cin, channels)
-        first, depths = _chunk(piece, tiling.single_core_din, part.d_in)
+        m, n = chunk(at["m"], tiling.single_core_m, pixels), chunk(at["n"], tiling.single_core_cin, channels)
+        first, depths = chunk(piece, tiling.single_core_din, part.d_in)
         tasks += [
             GradInputTask(at["group"], batch, depth, *m, *n, at["part"]) for depth in range(first, first + depths)
         ]
@@ -197,10 +197,10 @@ class _Axes:
         return GradWeightTask(
             group,
             plane if self.tiling.split_kd else None,
-            *_chunk(m_index, self.tiling.single_core_m, self.m),
-            *_chunk(n_index, self.tiling.single_core_n, self.n),
-            *_chunk(image_index, self.batch, self.inp.images),
-            *_chunk(row_index, self.rows, self.height),
+            *chunk(m_index, self.tiling.single_core_m, self.m),
+            *chunk(n_index, self.tiling.single_core_n, self.n),
+            *chunk(image_index, self.batch, self.inp.images),
+            *chunk(row_index, self.rows, self.height),
         )
 
     def part(self, number: int, slot: int) -> list[GradWeightTask]:
@@ -208,7 +208,7 @@ class _Axes:
         task = self.task(number)
         by_images = self.tiling.stream_k_type == STREAM_IMAGES
         total = self.inp.images if by_images else self.height
-        start, count = _chunk(slot, ceil_div(total, self.tiling.core_stream_k), total)
+        start, count = chunk(slot, ceil_div(total, self.tiling.core_stream_k), total)
         if count <= 0:
             return []
         images = (start, count) if by_images else (task.image_start, task.images)
