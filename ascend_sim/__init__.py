@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from ascend_sim.acl.state import use
     from ascend_sim.api import Result, TensorSpec, conv_tbc_backward, convolution_backward
     from ascend_sim.chip import load_chip
-    from ascend_sim.explanation import explain
     from ascend_sim.numerics import compare
-    from ascend_sim.precision_bench import precision
+    from ascend_sim.studies.explain.run import explain
+    from ascend_sim.studies.precision.run import precision
 
 __all__ = [
     "AclnnError",
@@ -41,10 +41,10 @@ _HOME = {
     "TensorSpec": "ascend_sim.api",
     "conv_tbc_backward": "ascend_sim.api",
     "convolution_backward": "ascend_sim.api",
-    "explain": "ascend_sim.explanation",
+    "explain": "ascend_sim.studies.explain.run",
     "load_chip": "ascend_sim.chip",
     "compare": "ascend_sim.numerics",
-    "precision": "ascend_sim.precision_bench",
+    "precision": "ascend_sim.studies.precision.run",
     "use": "ascend_sim.acl.state",
 }
 

@@ -18,15 +18,21 @@ from ascend_sim.engine.critical_path import critical_path
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.errors import AclnnError, SimError
 from ascend_sim.numerics import canonical, numpy_dtype
-from ascend_sim.ops.arguments import EIGHT_BIT, ConvBackwardCall, ConvTbcCall, TensorArg
+from ascend_sim.ops.arguments import EIGHT_BIT, TensorArg
 from ascend_sim.ops.call import GRADIENTS, INPUTS, AcceptedCall
 from ascend_sim.ops.case import Case
-from ascend_sim.ops.checks import check_conv_backward, check_conv_tbc, conv_backward, conv_tbc, load_product
+from ascend_sim.ops.checks import load_product
 from ascend_sim.ops.checks.rules import CheckResult, Failure, Rule
-from ascend_sim.ops.conv_tbc_backward import accept_tbc
-from ascend_sim.ops.convolution_backward import accept, make_plan
 from ascend_sim.ops.execute import Execution, execute, gradient
-from ascend_sim.ops.verdicts import judge
+from ascend_sim.ops.operators.conv_tbc_backward import checks as conv_tbc
+from ascend_sim.ops.operators.conv_tbc_backward.accept import accept_tbc
+from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
+from ascend_sim.ops.operators.conv_tbc_backward.checks import check_conv_tbc
+from ascend_sim.ops.operators.convolution_backward.accept import accept, make_plan
+from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
+from ascend_sim.ops.operators.convolution_backward.checks import rules as conv_backward
+from ascend_sim.ops.operators.convolution_backward.checks.rules import check_conv_backward
+from ascend_sim.ops.operators.convolution_backward.verdicts import judge
 from ascend_sim.report.report import Report
 from ascend_sim.report.words import words
 from ascend_sim.runtime import Observer, Progress, Recording, ValueModel

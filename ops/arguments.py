@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from operator import index
 
-__all__ = ["EIGHT_BIT", "ConvBackwardCall", "ConvTbcCall", "TensorArg"]
+__all__ = ["EIGHT_BIT", "TensorArg"]
 
 IntArray = tuple[int, ...]
 EIGHT_BIT = ("hifloat8", "float8_e4m3fn")
@@ -62,55 +62,6 @@ class TensorArg:
                 return False
             expected *= size
         return True
-
-
-@dataclass(frozen=True)
-class ConvBackwardCall:
-    """Arguments of aclnnConvolutionBackwardGetWorkspaceSize in their order; None is a null pointer.
-
-    Formats of TensorArgs are labels; `output_mask` is (gradInput, gradWeight, gradBias).
-    """
-
-    grad_output: TensorArg | None
-    input: TensorArg | None
-    weight: TensorArg | None
-    bias_sizes: IntArray | None
-    stride: IntArray | None
-    padding: IntArray | None
-    dilation: IntArray | None
-    transposed: bool
-    output_padding: IntArray | None
-    groups: int
-    output_mask: tuple[bool, ...] | None
-    cube_math_type: int
-    grad_input: TensorArg | None
-    grad_weight: TensorArg | None
-    grad_bias: TensorArg | None
-
-    def __post_init__(self) -> None:
-        for name in ("bias_sizes", "stride", "padding", "dilation", "output_padding"):
-            _freeze_integers(self, name)
-        if self.output_mask is not None:
-            object.__setattr__(self, "output_mask", tuple(bool(value) for value in self.output_mask))
-
-
-@dataclass(frozen=True)
-class ConvTbcCall:
-    """Arguments of aclnnConvTbcBackwardGetWorkspaceSize in their order; None is a null pointer.
-
-    `self` is the gradient of the output [T_out, B, C_out]; `input` [T_in, B, C_in], `weight` [K, C_in, C_out],
-    `bias` [C_out].
-    """
-
-    self: TensorArg | None
-    input: TensorArg | None
-    weight: TensorArg | None
-    bias: TensorArg | None
-    pad: int
-    cube_math_type: int
-    grad_input: TensorArg | None
-    grad_weight: TensorArg | None
-    grad_bias: TensorArg | None
 
 
 def _freeze_integers(owner: object, name: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.checks.product import KernelLimit
-from ascend_sim.ops.params import ConvProblem
+from ascend_sim.ops.problem.conv_problem import ConvProblem
 
 INPUTS = ("grad_output", "input", "weight")
 GRADIENTS = ("grad_input", "grad_weight", "grad_bias")

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from ascend_sim.chip import load_chip
-from ascend_sim.validate import of_chips, read_rows, simulate
+from ascend_sim.studies.validate.run import of_chips, read_rows, simulate
 
 TOOL = Path(__file__).parents[1] / "tools" / "calibrate.py"
 FIELD = "launch.prologue_us.ReduceSum"

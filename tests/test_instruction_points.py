@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ascend_sim.instruction_points import Point, compare_points, shipped_points
-from ascend_sim.report.accuracy import group_points, points_text
+from ascend_sim.studies.validate.instruction_points import Point, compare_points, shipped_points
+from ascend_sim.studies.validate.pages import group_points, points_text
 
 
 def test_every_shipped_point_is_compared_or_says_why_not() -> None:

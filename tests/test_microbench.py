@@ -16,7 +16,8 @@ from ascend_sim.chip import load_chip
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.errors import ConfigError, SimError
-from ascend_sim.microbench import (
+from ascend_sim.report.counts import kernel_counts
+from ascend_sim.studies.validate.microbench import (
     Stream,
     VectorAdd,
     matmul_loop,
@@ -24,8 +25,7 @@ from ascend_sim.microbench import (
     single_transfer,
     transfer_cycles,
 )
-from ascend_sim.report.counts import kernel_counts
-from ascend_sim.validate import Row, read_rows, shipped_rows, simulate
+from ascend_sim.studies.validate.run import Row, read_rows, shipped_rows, simulate
 
 PAGE = Path(__file__).parents[1] / "docs" / "measured-bandwidth.md"
 TOOL = Path(__file__).parents[1] / "tools" / "bench" / "bandwidth.py"

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from ascend_sim import TensorSpec, convolution_backward
 from ascend_sim.cli import app
 from ascend_sim.errors import AclnnError, ConfigError, SimError
-from ascend_sim.network import load_network, run_network
-from ascend_sim.workers import spread
+from ascend_sim.runtime.workers import spread
+from ascend_sim.studies.network.run import load_network, run_network
 
 THREE_LAYERS = """
 name: small

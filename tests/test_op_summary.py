@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from ascend_sim.cli import app
 from ascend_sim.errors import ConfigError, SimError
-from ascend_sim.op_summary import to_row
-from ascend_sim.validate import Row, read_rows, shipped_rows
+from ascend_sim.studies.validate.op_summary import to_row
+from ascend_sim.studies.validate.run import Row, read_rows, shipped_rows
 
 HEADS = (
     "Device_id", "Op Name", "OP Type", "Task Type", "Task Start Time(us)", "Task Duration(us)", "Block Dim", "HF32 Eligible",

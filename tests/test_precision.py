@@ -12,12 +12,13 @@ import pytest
 from typer.testing import CliRunner
 
 import ascend_sim
-from ascend_sim import SimError, precision, precision_bench
+from ascend_sim import SimError, precision
 from ascend_sim.cli import app
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.ops.case import load_case, make_tensors
 from ascend_sim.ops.tensor_files import save_tensors
-from ascend_sim.report.precision import csv_text, notes
+from ascend_sim.studies.precision import run as precision_bench
+from ascend_sim.studies.precision.pages import csv_text, notes
 
 CASE = """
 operator: convolution_backward

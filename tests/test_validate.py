@@ -17,9 +17,9 @@ from ascend_sim import TensorSpec, convolution_backward
 from ascend_sim.chip import load_chip
 from ascend_sim.cli import app
 from ascend_sim.errors import ConfigError, SimError
-from ascend_sim.report.accuracy import Errors, csv_text, group_by, plot, spearman
 from ascend_sim.runtime import Device
-from ascend_sim.validate import (
+from ascend_sim.studies.validate.pages import Errors, csv_text, group_by, plot, spearman
+from ascend_sim.studies.validate.run import (
     MATMULS,
     MICROBENCHMARKS,
     PIPES,
@@ -130,7 +130,7 @@ def test_helpers_read_and_write_whole_tensors(tmp_path: Path, index: int) -> Non
     """The sizes of both tensors by hand, and a kernel that writes all of its output."""
     from ascend_sim.report.counts import kernel_counts
     from ascend_sim.runtime import Device
-    from ascend_sim.validate import _launch
+    from ascend_sim.studies.validate.run import _launch
 
     path = tmp_path / "helpers.csv"
     path.write_text(HELPERS)

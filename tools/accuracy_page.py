@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 import yaml
 
-from ascend_sim.instruction_points import compare_points, shipped_points
-from ascend_sim.report.accuracy import (
+from ascend_sim.report.files import atomic_write
+from ascend_sim.runtime.workers import usable_cores
+from ascend_sim.studies.validate.instruction_points import compare_points, shipped_points
+from ascend_sim.studies.validate.pages import (
     Errors,
     Group,
     blind,
@@ -29,9 +31,7 @@ from ascend_sim.report.accuracy import (
     programs_markdown,
     skipped_lines,
 )
-from ascend_sim.report.files import atomic_write
-from ascend_sim.validate import MATMULS, MICROBENCHMARKS, PIPES, Comparison, compare, of_chips, shipped_rows
-from ascend_sim.workers import usable_cores
+from ascend_sim.studies.validate.run import MATMULS, MICROBENCHMARKS, PIPES, Comparison, compare, of_chips, shipped_rows
 
 DX, DW = "Conv2DBackpropInput", "Conv2DBackpropFilter"
 B2, FIRST = "ascend910b2", "ascend910b"
@@ -290,7 +290,7 @@ MATMUL_AIMS = (
 
 def _pooled(rows: Sequence[Comparison]) -> Group:
     """One group over several operators of a chip."""
-    from ascend_sim.report.accuracy import spearman
+    from ascend_sim.studies.validate.pages import spearman
 
     pairs = [(one.prediction.task_us, one.row.duration_us) for one in rows]
     rank = spearman([pair[0] for pair in pairs], [pair[1] for pair in pairs])

@@ -20,7 +20,9 @@ from typing import Any
 
 from ascend_sim import acl, use
 from ascend_sim.chip.spec import chip_names
-from ascend_sim.ops.arguments import ConvBackwardCall, ConvTbcCall, TensorArg
+from ascend_sim.ops.arguments import TensorArg
+from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
+from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
 
 SECONDS = 5.0
 """Longest CPU time that one call may take; a machine that is busy with other work is no fault of the call."""

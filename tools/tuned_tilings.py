@@ -15,13 +15,14 @@ from ascend_sim.api import accept_case
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.ops.case import ConvolutionBackwardCase
-from ascend_sim.ops.tiling.choose import choose_grad_input, choose_grad_weight
-from ascend_sim.ops.tiling.space import settable
-from ascend_sim.ops.tiling.tuned import tuned_fields, tuned_rows
+from ascend_sim.ops.kernels.cube.tuned import tuned_fields, tuned_rows
+from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
+from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.kernels.tilings import settable
 from ascend_sim.report.files import atomic_write
-from ascend_sim.search.kernel import CubeKernel
-from ascend_sim.search.search import search
-from ascend_sim.workers import usable_cores
+from ascend_sim.runtime.workers import usable_cores
+from ascend_sim.studies.tiles.kernel import CubeKernel
+from ascend_sim.studies.tiles.search import search
 
 CHIP = "ascend950pr_9589"
 HERE = Path(__file__).parent

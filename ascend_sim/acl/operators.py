@@ -20,11 +20,12 @@ from ascend_sim.acl.streams import stream_of
 from ascend_sim.acl.tensors import aclBoolArray, aclIntArray, aclTensor, check_storage, known
 from ascend_sim.errors import AclnnError, SimError
 from ascend_sim.numerics import numpy_dtype
-from ascend_sim.ops.arguments import ConvBackwardCall, ConvTbcCall
 from ascend_sim.ops.call import AcceptedCall
-from ascend_sim.ops.conv_tbc_backward import accept_tbc
-from ascend_sim.ops.convolution_backward import accept, make_plan
 from ascend_sim.ops.execute import bind, view_of
+from ascend_sim.ops.operators.conv_tbc_backward.accept import accept_tbc
+from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
+from ascend_sim.ops.operators.convolution_backward.accept import accept, make_plan
+from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
 from ascend_sim.ops.plan import WORKSPACE_ALIGNMENT, Plan
 from ascend_sim.runtime import Allocation
 

@@ -22,7 +22,7 @@ def chips(
 ) -> None:
     """List the chips, print every number of one with its source, or compare some."""
     from ascend_sim.chip import load_chip
-    from ascend_sim.report.chips import chip_detail, chips_table, compare_table
+    from ascend_sim.studies.lookup.chips import chip_detail, chips_table, compare_table
 
     with errors(as_json=False):
         specs = [load_chip(name) for name in names or []]

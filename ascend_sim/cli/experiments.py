@@ -40,8 +40,8 @@ def precision(
     plot: Annotated[Path | None, typer.Option(help="Write the error distributions to this PNG file.")] = None,
 ) -> None:
     """Run a case in every precision that the product offers and compare the errors of its gradients."""
-    from ascend_sim import precision_bench
-    from ascend_sim.report import precision as pages
+    from ascend_sim.studies.precision import pages
+    from ascend_sim.studies.precision import run as precision_bench
 
     progress = Progress("rows")
     with errors(json_output):
@@ -84,10 +84,10 @@ def run_network(
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one for each CPU.")] = None,
 ) -> None:
     """Time the backward pass of every convolution of a network: one line a layer and the totals."""
-    from ascend_sim import network as networks
-    from ascend_sim.report import network as pages
     from ascend_sim.report.files import atomic_write, write_json
-    from ascend_sim.workers import usable_cores
+    from ascend_sim.runtime.workers import usable_cores
+    from ascend_sim.studies.network import pages
+    from ascend_sim.studies.network import run as networks
 
     progress = Progress("layers")
     begin = time.monotonic()
@@ -147,11 +147,11 @@ def validate(
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one for each CPU.")] = None,
 ) -> None:
     """Compare simulated with measured kernels: errors of task, core and pipe times by chip and operator."""
-    from ascend_sim import validate as validation
-    from ascend_sim.instruction_points import compare_points, shipped_points
-    from ascend_sim.report import accuracy as pages
     from ascend_sim.report.files import atomic_write
-    from ascend_sim.workers import usable_cores
+    from ascend_sim.runtime.workers import usable_cores
+    from ascend_sim.studies.validate import pages
+    from ascend_sim.studies.validate import run as validation
+    from ascend_sim.studies.validate.instruction_points import compare_points, shipped_points
 
     progress = Progress("kernels")
     begin = time.monotonic()
@@ -223,10 +223,9 @@ def tile(
 ) -> None:
     """Search the tiling of a cube kernel that takes the fewest cycles, and show the best beside the simulator's own."""
     from ascend_sim.ops.case import load_case
-    from ascend_sim.report import tilings as pages
-    from ascend_sim.report.accuracy import check_plot
-    from ascend_sim.search import command
-    from ascend_sim.workers import usable_cores
+    from ascend_sim.runtime.workers import usable_cores
+    from ascend_sim.studies.tiles import command, pages
+    from ascend_sim.studies.validate.pages import check_plot
 
     progress = Status()
     with errors(json_output):

@@ -38,10 +38,10 @@ def explain_command(
     overflow: Annotated[str | None, typer.Option(help="inf_nan or saturate; default: the chip's.")] = None,
 ) -> None:
     """Follow one number of a gradient from the formula through tiles, loads and mmads to the result."""
-    from ascend_sim.explanation import explain
-    from ascend_sim.report.explain import explain_page
-    from ascend_sim.report.explain_html import explain_data, explain_html
     from ascend_sim.report.files import atomic_write
+    from ascend_sim.studies.explain.page import explain_data, explain_html
+    from ascend_sim.studies.explain.run import explain
+    from ascend_sim.studies.explain.text import explain_page
 
     progress = Progress()
     with errors(json_output):
@@ -120,7 +120,7 @@ def format_command(
     mantissa_bits: Annotated[int | None, typer.Option(help="For hf32: 11 (910B, 910_93) or 10 (950).")] = None,
 ) -> None:
     """Explain a number format: layout, range, special codes, spacing, and how a number is rounded to it."""
-    from ascend_sim.report.format_page import format_page
+    from ascend_sim.studies.lookup.formats import format_page
 
     with errors(as_json=False):
         print(format_page(name, value, rounding=rounding, mantissa_bits=mantissa_bits), end="")

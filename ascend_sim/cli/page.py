@@ -31,7 +31,7 @@ def write_html(
     """Write the page; returns what it says of the bottleneck."""
     from ascend_sim.report.page import write_page
     from ascend_sim.report.what_if import what_if
-    from ascend_sim.workers import usable_cores
+    from ascend_sim.runtime.workers import usable_cores
 
     rows = sum(len(run.program) for run in recording.timeline.programs)
     jobs = usable_cores() if rows > _ROWS_WORTH_PROCESSES else 1

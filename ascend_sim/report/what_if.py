@@ -14,7 +14,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.engine import Progress
 from ascend_sim.engine.timeline import TaskRun
 from ascend_sim.runtime import Recording
-from ascend_sim.workers import spread
+from ascend_sim.runtime.workers import spread
 
 
 @dataclass(frozen=True)

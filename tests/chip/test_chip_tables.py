@@ -1,4 +1,4 @@
-"""The chip tables of the report (ascend_sim/report/chips.py)."""
+"""The chip tables of the report (ascend_sim/studies/lookup/chips.py)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from ascend_sim.chip import chip_names, load_chip
 from ascend_sim.cli import app
-from ascend_sim.report.chips import chip_detail, chips_table, compare_table, value_at
+from ascend_sim.studies.lookup.chips import chip_detail, chips_table, compare_table, value_at
 
 
 def printed(what: RenderableType) -> list[list[str]]:

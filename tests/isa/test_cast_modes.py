@@ -257,7 +257,7 @@ def test_overflow_from_the_call_to_the_verdict():
 
 
 def test_the_verdict_of_the_other_mode_is_wrong():
-    from ascend_sim.ops.verdicts import judge
+    from ascend_sim.ops.operators.convolution_backward.verdicts import judge
 
     kept, settled = (backward(B3, 3e4, np.float16, overflow=mode) for mode in ("inf_nan", "saturate"))
     assert np.isinf(kept.grad_input).any()

@@ -7,7 +7,7 @@ import pytest
 
 from ascend_sim.errors import SimError
 from ascend_sim.numerics import FORMATS, round_to
-from ascend_sim.report.format_page import format_page
+from ascend_sim.studies.lookup.formats import format_page
 
 STEPS = """
 Rounding 0.1 to hifloat8 (round: nearest, a tie goes away from zero)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.numerics import numpy_dtype
-from ascend_sim.ops.kernels.matmul import matmul_task
-from ascend_sim.ops.tiling.matmul import MatMulProblem, choose_matmul
+from ascend_sim.ops.kernels.matmul.program import matmul_task
+from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
 from ascend_sim.runtime import Device, Outcome, run_tasks
 
 Array = NDArray[Any]

@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 
 from ascend_sim import AclnnError, Result
 from ascend_sim.isa import load
-from ascend_sim.ops.kernels import grad_input
+from ascend_sim.ops.kernels.grad_input import program as grad_input
 
 pytest.importorskip("torch")
 

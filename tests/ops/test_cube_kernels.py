@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from ascend_sim import Result
 from ascend_sim.errors import SimError, TilingError
-from ascend_sim.ops.kernels.cube_common import WeightLayout
-from ascend_sim.ops.params import ConvProblem
-from ascend_sim.ops.tiling.fields import TilingInput
+from ascend_sim.ops.layouts.blocked import WeightLayout
+from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 ONLY: dict[str, Mask] = {"grad_input": (True, False, False), "grad_weight": (False, True, False)}
 KERNELS = list(ONLY)

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from ranked_calls import QUICK, Call, calls, checked, fields_of
 
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.params import ConvProblem
-from ascend_sim.ops.tiling.kernel_cut import NO_HK, NO_HK_WK, UNCUT, kernel_pieces
-from ascend_sim.ops.tiling.kernel_split import SPLIT_NONE, split_parts
-from ascend_sim.ops.tiling.window import needed_rows, pad_before
+from ascend_sim.ops.kernels.grad_input.pieces import NO_HK, NO_HK_WK, UNCUT, kernel_pieces
+from ascend_sim.ops.kernels.grad_input.split import SPLIT_NONE, split_parts
+from ascend_sim.ops.kernels.grad_input.window import needed_rows, pad_before
+from ascend_sim.ops.problem.conv_problem import ConvProblem
 
 CHIP = "ascend950pr_9589"
 

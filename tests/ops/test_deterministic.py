@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 import ascend_sim
 from ascend_sim.chip import ChipSpec, load_chip
-from ascend_sim.ops.tiling.fields import STREAM_IMAGES, STREAM_ROWS
+from ascend_sim.ops.kernels.grad_weight.fields import STREAM_IMAGES, STREAM_ROWS
 
 FEW = settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 FEWER = settings(FEW, max_examples=3)

@@ -26,14 +26,15 @@ import ascend_sim
 from ascend_sim.api import _call
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import AclnnError, SimError
-from ascend_sim.explanation import explain
 from ascend_sim.numerics import numpy_dtype
-from ascend_sim.ops.arguments import ConvBackwardCall, TensorArg
+from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.case import load_case, make_tensors
-from ascend_sim.ops.convolution_backward import accept, make_plan
 from ascend_sim.ops.execute import execute
+from ascend_sim.ops.operators.convolution_backward.accept import accept, make_plan
+from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
 from ascend_sim.ops.tensor_files import save_tensors
-from ascend_sim.precision_bench import precision
+from ascend_sim.studies.explain.run import explain
+from ascend_sim.studies.precision.run import precision
 
 Array = NDArray[Any]
 CHIP = "ascend950pr_9589"

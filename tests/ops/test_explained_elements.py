@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 import ascend_sim
 from ascend_sim.errors import SimError
-from ascend_sim.explanation import Explanation, explain, explain_all
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.kernel.program import Program
 from ascend_sim.ops.case import Case, ConvolutionBackwardCase, load_case, make_tensors
-from ascend_sim.ops.reference import grad_input_reference, grad_weight_reference
-from ascend_sim.report.explain_html import explain_html
+from ascend_sim.ops.operators.convolution_backward.reference import grad_input_reference, grad_weight_reference
+from ascend_sim.studies.explain.page import explain_html
+from ascend_sim.studies.explain.run import Explanation, explain, explain_all
 
 Partials = list[list[bytes]]
 

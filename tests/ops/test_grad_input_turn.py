@@ -13,7 +13,7 @@ from ascend_sim import Result, TensorSpec, convolution_backward
 from ascend_sim.api import _call
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.deadlock import DeadlockError
-from ascend_sim.ops.convolution_backward import accept, make_plan
+from ascend_sim.ops.operators.convolution_backward.accept import accept, make_plan
 
 Array = NDArray[Any]
 SHAPES = ((1, 36, 4, 4, 9), (1, 40, 3, 7, 9), (36, 20, 2, 3, 3))

@@ -18,9 +18,9 @@ from ascend_sim.engine.deadlock import DeadlockError
 from ascend_sim.errors import SimError, TilingError
 from ascend_sim.isa.direct import DataCopyDn2Nz
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.ops.params import ConvProblem
-from ascend_sim.ops.tiling.kernel_split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_parts
-from ascend_sim.ops.tiling.window import pad_before
+from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_parts
+from ascend_sim.ops.kernels.grad_input.window import pad_before
+from ascend_sim.ops.problem.conv_problem import ConvProblem
 
 CHIP = "ascend950pr_9589"
 QUICK = settings(

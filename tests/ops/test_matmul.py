@@ -18,7 +18,7 @@ from ascend_sim.engine.deadlock import DeadlockError
 from ascend_sim.errors import SimError, TilingError
 from ascend_sim.isa.sync import WaitFlag
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.ops.tiling.matmul import MatMulProblem, choose_matmul, matmul_tiles
+from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul, matmul_tiles
 
 CHIPS = ("ascend910b3", "ascend950pr_9599")
 DTYPES = ("float16", "bfloat16", "float32", "hf32")

@@ -127,8 +127,8 @@ def test_one_image_under_a_1x1_kernel_on_the_950(call: Call, product: bool) -> N
             assert "MatMul" not in call.kernels(mask, A2)
         else:
             from ascend_sim.api import _call
-            from ascend_sim.ops.convolution_backward import accept
-            from ascend_sim.ops.matmul_routes import matmul_routes
+            from ascend_sim.ops.operators.convolution_backward.accept import accept
+            from ascend_sim.ops.operators.convolution_backward.matmul_routes import matmul_routes
 
             names = ("grad_output", "input", "weight")
             specs = {n: TensorSpec(shape, "float16") for n, shape in zip(names, call.shapes, strict=True)}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import ascend_sim
 from ascend_sim.api import _call
 from ascend_sim.chip import load_chip
-from ascend_sim.ops.convolution_backward import accept, make_plan
+from ascend_sim.ops.operators.convolution_backward.accept import accept, make_plan
 from ascend_sim.ops.plan import Plan
 
 SMALL = Problem(2, 32, 16, (6, 6))

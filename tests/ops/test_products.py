@@ -28,10 +28,10 @@ from ascend_sim.errors import TilingError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import gm_operand
-from ascend_sim.ops.kernels.grad_input_load import spread_pieces
-from ascend_sim.ops.params import ConvProblem
+from ascend_sim.ops.kernels.grad_input.loads import spread_pieces
+from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.ops.tiling import choose
-from ascend_sim.ops.tiling.fields import TilingInput
 
 COUPLED = ("ascend910a", "ascend310p3")
 OTHERS = (*COUPLED, "ascend950pr_9589")

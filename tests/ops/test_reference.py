@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascend_sim.ops import reference
-from ascend_sim.ops.params import ConvProblem
-from ascend_sim.ops.reference import (
+from ascend_sim.ops.operators.convolution_backward import reference
+from ascend_sim.ops.operators.convolution_backward.reference import (
     grad_bias_reference,
     grad_input_reference,
     grad_weight_reference,
     products_per_element,
 )
+from ascend_sim.ops.problem.conv_problem import ConvProblem
 
 
 def make_problem(n, groups, channels, sizes, kernel, strides, dilations, pads):

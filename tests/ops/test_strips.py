@@ -11,10 +11,10 @@ from ranked_calls import QUICK, Call, calls, checked, fields_of, with_l1
 
 from ascend_sim import AclnnError, conv_tbc_backward
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.params import ConvProblem
-from ascend_sim.ops.tiling.kernel_split import SPLIT_H, SPLIT_NONE, split_parts
-from ascend_sim.ops.tiling.strips import even_strip, reach, runs
-from ascend_sim.ops.tiling.window import pad_before
+from ascend_sim.ops.kernels.cube.strips import even_strip, reach, runs
+from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_NONE, split_parts
+from ascend_sim.ops.kernels.grad_input.window import pad_before
+from ascend_sim.ops.problem.conv_problem import ConvProblem
 
 CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ascend_sim import Result, conv_tbc_backward
-from ascend_sim.explanation import explain
 from ascend_sim.ops.case import ConvTbcBackwardCase
+from ascend_sim.studies.explain.run import explain
 
 Array = NDArray[Any]
 Sizes = tuple[int, int, int, int, int, int]

@@ -13,7 +13,7 @@ from ascend_sim.engine.engine import Engine
 from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.isa.vector import VectorBinary
 from ascend_sim.kernel.program import InstructionTable
-from ascend_sim.ops.kernels.cast import cast_task
+from ascend_sim.ops.kernels.vector.cast import cast_task
 from ascend_sim.report.timeline_file import load_recording, write_timeline
 from ascend_sim.runtime import Device
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ascend_sim.explanation import Explanation, explain
 from ascend_sim.ops.case import ConvolutionBackwardCase
-from ascend_sim.report.explain import real_products
-from ascend_sim.report.explain_html import explain_data, explain_html
+from ascend_sim.studies.explain.page import explain_data, explain_html
+from ascend_sim.studies.explain.run import Explanation, explain
+from ascend_sim.studies.explain.text import real_products
 
 TILING = {"grad_input": {"baseK": 48}}
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ascend_sim.explanation import Explanation, explain
 from ascend_sim.ops.case import ConvolutionBackwardCase
-from ascend_sim.report.explain import explain_page, parts_with_products
+from ascend_sim.studies.explain.run import Explanation, explain
+from ascend_sim.studies.explain.text import explain_page, parts_with_products
 
 EACH_ONCE = "the numbers that the cube multiplied are those of the formula, each product once"
 

@@ -15,8 +15,8 @@ import pytest
 
 from ascend_sim.api import TensorSpec, convolution_backward
 from ascend_sim.ops.case import load_case
-from ascend_sim.ops.formula import Formula, formula
-from ascend_sim.report.formula_text import formula_lines
+from ascend_sim.ops.operators.convolution_backward.formula import Formula, formula
+from ascend_sim.studies.explain.formula_text import formula_lines
 
 LINE = re.compile(r"(\w+)\[([^]]*)\] = sum over ([\w, ]+) of (\w+)\[([^]]*)\] x (\w+)\[([^]]*)\]")
 

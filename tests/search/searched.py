@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ascend_sim.api import accept_case
 from ascend_sim.chip import load_chip
 from ascend_sim.ops.case import Case, ConvolutionBackwardCase
-from ascend_sim.search.kernel import CubeKernel
+from ascend_sim.studies.tiles.kernel import CubeKernel
 
 
 def case(

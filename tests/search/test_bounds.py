@@ -15,10 +15,10 @@ from ascend_sim.engine.engine import Engine
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPE_INDEX
 from ascend_sim.kernel.program import Program
-from ascend_sim.ops.plans import cube_call
-from ascend_sim.search.bounds import Bounds
-from ascend_sim.search.chain import least_cycles
-from ascend_sim.search.kernel import CubeKernel
+from ascend_sim.ops.operators.convolution_backward.plans import cube_call
+from ascend_sim.studies.tiles.bounds import Bounds
+from ascend_sim.studies.tiles.chain import least_cycles
+from ascend_sim.studies.tiles.kernel import CubeKernel
 
 
 def pick(draw: st.DataObject, found: CubeKernel) -> tuple[Any, Any]:

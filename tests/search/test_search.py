@@ -16,12 +16,12 @@ from hypothesis import assume, given, settings
 from searched import KERNELS, kernel, problems
 
 from ascend_sim.errors import SimError, TilingError
-from ascend_sim.network import Layer, load_network
 from ascend_sim.ops.case import load_case
-from ascend_sim.ops.tiling.space import settable
-from ascend_sim.search.command import kernels_of, parse_fields
-from ascend_sim.search.search import State, search
-from ascend_sim.search.store import Store, key
+from ascend_sim.ops.kernels.tilings import settable
+from ascend_sim.studies.network.run import Layer, load_network
+from ascend_sim.studies.tiles.command import kernels_of, parse_fields
+from ascend_sim.studies.tiles.search import State, search
+from ascend_sim.studies.tiles.store import Store, key
 
 SMALL = {"n": 2, "c_in": 16, "c_out": 32, "size": 5}
 FEW = {"al1Pbuffer": 2, "cl0Pbuffer": 1}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ascend_sim.errors import SimError
-from ascend_sim.ops.tiling.tuned import tuned_fields, tuned_rows
+from ascend_sim.ops.kernels.cube.tuned import tuned_fields, tuned_rows
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 ROWS = tuned_rows()

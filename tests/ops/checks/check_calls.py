@@ -7,8 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ascend_sim.ops.arguments import ConvBackwardCall, ConvTbcCall, TensorArg
-from ascend_sim.ops.checks import CheckResult, check_conv_backward, check_conv_tbc, load_product
+from ascend_sim.ops.arguments import TensorArg
+from ascend_sim.ops.checks import CheckResult, load_product
+from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
+from ascend_sim.ops.operators.conv_tbc_backward.checks import check_conv_tbc
+from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
+from ascend_sim.ops.operators.convolution_backward.checks.rules import check_conv_backward
 
 TABLES = Path(__file__).parents[2] / "data"
 OWN_TABLES = Path(__file__).parent / "data"

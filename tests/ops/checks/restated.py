@@ -6,7 +6,9 @@ shows as a difference (`test_restated.py`). Products are the documents' names; "
 
 from __future__ import annotations
 
-from ascend_sim.ops.arguments import ConvBackwardCall, ConvTbcCall, TensorArg
+from ascend_sim.ops.arguments import TensorArg
+from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
+from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
 
 OK, NULL, INVALID, INNER = 0, 161001, 161002, 561103
 FP16_CUBE, A2_A3, REGBASE = ("310P", "910"), ("910B", "910_93"), ("910_95",)

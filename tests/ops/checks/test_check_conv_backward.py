@@ -8,8 +8,8 @@ import pytest
 from check_calls import check, conv_call, failed_rule, status, with_dtype
 
 from ascend_sim.ops.arguments import TensorArg
-from ascend_sim.ops.checks import check_conv_backward, load_product
-from ascend_sim.ops.checks.conv_backward import RULES
+from ascend_sim.ops.checks import load_product
+from ascend_sim.ops.operators.convolution_backward.checks.rules import RULES, check_conv_backward
 
 TWO_D = conv_call((2, 8, 4, 4), (2, 4, 6, 6), (8, 4, 3, 3))
 THREE_D = conv_call((2, 8, 4, 4, 4), (2, 4, 6, 6, 6), (8, 4, 3, 3, 3))

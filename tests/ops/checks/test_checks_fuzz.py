@@ -10,8 +10,10 @@ from check_calls import LABEL, check
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascend_sim.ops.arguments import ConvBackwardCall, ConvTbcCall, TensorArg
-from ascend_sim.ops.normalise import normalise
+from ascend_sim.ops.arguments import TensorArg
+from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
+from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
+from ascend_sim.ops.operators.convolution_backward.normalise import normalise
 
 PRODUCTS = ("310P", "910", "910B", "910_93", "910_95")
 CONFORMANCES = ("documented", "library")

@@ -10,7 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_sim.errors import AclnnError
-from ascend_sim.ops.normalise import infer_output_shape, infer_tbc_output_shape, normalise
+from ascend_sim.ops.operators.convolution_backward.normalise import (
+    infer_output_shape,
+    infer_tbc_output_shape,
+    normalise,
+)
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional

@@ -12,10 +12,11 @@ from variants import Variants
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import AclnnError
-from ascend_sim.ops.arguments import ConvTbcCall, TensorArg
+from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.checks import CONFORMANCES
-from ascend_sim.ops.conv_tbc_backward import accept_tbc
-from ascend_sim.ops.convolution_backward import accept, make_plan
+from ascend_sim.ops.operators.conv_tbc_backward.accept import accept_tbc
+from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
+from ascend_sim.ops.operators.convolution_backward.accept import accept, make_plan
 from ascend_sim.ops.plan import Plan
 
 CHIPS = {

@@ -10,7 +10,7 @@ from restated import documented_conv, documented_tbc, library_conv, library_tbc
 from test_vendor_cases import CONV_ST, CONV_UT, TBC_ST, TBC_UT, conv_system_call, tbc_system_call
 from variants import Call, Variants
 
-from ascend_sim.ops.arguments import ConvBackwardCall
+from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
 
 CALLS: list[Call] = [
     *map(conv_row, CONV_UT), *map(conv_system_call, CONV_ST), *map(tbc_row, TBC_UT), *map(tbc_system_call, TBC_ST)

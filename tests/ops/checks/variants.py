@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
 from typing import Any
 
-from ascend_sim.ops.arguments import ConvBackwardCall, ConvTbcCall, TensorArg
+from ascend_sim.ops.arguments import TensorArg
+from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
+from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
 
 Call = ConvBackwardCall | ConvTbcCall
 

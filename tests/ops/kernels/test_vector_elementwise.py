@@ -15,9 +15,9 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.task import Task
 from ascend_sim.errors import SimError
 from ascend_sim.memory.gm import Allocation
-from ascend_sim.ops.kernels.cast import cast_task
-from ascend_sim.ops.kernels.mem_set import mem_set_task
-from ascend_sim.ops.kernels.view_copy import view_copy_task
+from ascend_sim.ops.kernels.vector.cast import cast_task
+from ascend_sim.ops.kernels.vector.mem_set import mem_set_task
+from ascend_sim.ops.kernels.vector.view_copy import view_copy_task
 
 TYPES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16), "float32": np.dtype(np.float32)}
 PAIRS = [(a, b) for a in TYPES for b in TYPES if a != b]

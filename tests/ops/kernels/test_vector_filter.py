@@ -14,7 +14,7 @@ from vector_runs import both_modes, chip, codes, fractal_z, useless_waits
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.task import Task
 from ascend_sim.memory.gm import Allocation
-from ascend_sim.ops.kernels.trans_data_filter import filter_from_fractal_z_task, filter_to_fractal_z_task
+from ascend_sim.ops.kernels.vector.trans_data_filter import filter_from_fractal_z_task, filter_to_fractal_z_task
 
 LAYOUTS = st.sampled_from([(2, 16), (4, 8), (4, 16)])
 

@@ -15,7 +15,7 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.task import Task
 from ascend_sim.errors import SimError
 from ascend_sim.memory.gm import Allocation
-from ascend_sim.ops.kernels.reduce_sum import reduce_sum_task
+from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_task
 
 TYPES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16), "float32": np.dtype(np.float32)}
 LARGE = [

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from tiling_problems import BUFFERS, L2_BYTES, conv2d, inputs, on_910b, problems
 
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.params import ConvProblem
-from ascend_sim.ops.tiling.capacity import b1_pixels, check_grad_weight, grad_weight_l1
-from ascend_sim.ops.tiling.choose import choose_grad_weight
-from ascend_sim.ops.tiling.fields import GradWeightTiling, TilingInput
-from ascend_sim.ops.tiling.grad_weight_strips import input_rows, sections, stacked, strips
-from ascend_sim.ops.tiling.grad_weight_taps import cut_sections
-from ascend_sim.ops.tiling.tasks import grad_weight_tasks
+from ascend_sim.ops.kernels.grad_weight.capacity import b1_pixels, check_grad_weight, grad_weight_l1
+from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.strips import input_rows, sections, stacked, strips
+from ascend_sim.ops.kernels.grad_weight.taps import cut_sections
+from ascend_sim.ops.kernels.grad_weight.tasks import grad_weight_tasks
+from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
 def products(p: ConvProblem, column: int = 0, first: int = 0) -> list[tuple[int, int, int]]:

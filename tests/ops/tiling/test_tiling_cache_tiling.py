@@ -16,16 +16,19 @@ from tiling_problems import conv2d
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.params import ConvProblem
-from ascend_sim.ops.tiling.capacity import check_grad_input, check_grad_weight
-from ascend_sim.ops.tiling.choose import choose_grad_input, choose_grad_weight
-from ascend_sim.ops.tiling.fields import TilingInput, ceil_div
-from ascend_sim.ops.tiling.grad_input_1001 import (
+from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input
+from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
+from ascend_sim.ops.kernels.grad_input.procedures.dav_1001 import (
     CacheTiling,
     cache_tiling,
     covers_grad_input_1001,
     vendor_grad_input_1001,
 )
+from ascend_sim.ops.kernels.grad_weight.capacity import check_grad_weight
+from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.sizes import ceil_div
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 TABLE = json.loads((Path(__file__).parents[2] / "data" / "ut_tilings_910a.json").read_text())
 

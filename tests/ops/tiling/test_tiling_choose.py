@@ -8,10 +8,11 @@ import pytest
 from tiling_problems import BUFFERS, RESNET, conv2d, on_910b
 
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.params import ConvProblem
-from ascend_sim.ops.tiling.capacity import fits_l0
-from ascend_sim.ops.tiling.choose import choose_grad_input, choose_grad_weight
-from ascend_sim.ops.tiling.grad_weight import task_count
+from ascend_sim.ops.kernels.cube.capacity import fits_l0
+from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
+from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import task_count
+from ascend_sim.ops.problem.conv_problem import ConvProblem
 
 INP = on_910b(RESNET)
 

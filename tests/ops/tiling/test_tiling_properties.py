@@ -12,22 +12,21 @@ from tiling_problems import RESNET, conv2d, inputs, on_910b
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.params import ConvProblem
-from ascend_sim.ops.tiling.capacity import (
-    a1_rows,
-    b1_rows,
-    check_grad_input,
-    check_grad_weight,
-    grad_input_l1,
-    grad_weight_l1,
-    n_slice,
-)
-from ascend_sim.ops.tiling.choose import choose_grad_input, choose_grad_weight
-from ascend_sim.ops.tiling.fields import GradInputTiling, GradWeightTiling, TilingInput, floor_sum
-from ascend_sim.ops.tiling.grad_input import sound_grad_input
-from ascend_sim.ops.tiling.grad_weight_sound import sound_grad_weight
-from ascend_sim.ops.tiling.tasks import core_share, grad_input_tasks, grad_weight_tasks
-from ascend_sim.ops.tiling.window import needed_rows
+from ascend_sim.ops.kernels.cube.tasks import core_share
+from ascend_sim.ops.kernels.grad_input.capacity import a1_rows, check_grad_input, grad_input_l1
+from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import sound_grad_input
+from ascend_sim.ops.kernels.grad_input.tasks import grad_input_tasks
+from ascend_sim.ops.kernels.grad_input.window import needed_rows
+from ascend_sim.ops.kernels.grad_weight.capacity import b1_rows, check_grad_weight, grad_weight_l1, n_slice
+from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.procedures.stand_in import sound_grad_weight
+from ascend_sim.ops.kernels.grad_weight.tasks import grad_weight_tasks
+from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.sizes import floor_sum
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
 def covers_grad_input_once(tiling: GradInputTiling, inp: TilingInput) -> None:

@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 from tiling_problems import RESNET, conv2d, on_910b
 
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.tiling.capacity import check_grad_input, check_grad_weight
-from ascend_sim.ops.tiling.choose import choose_grad_input, choose_grad_weight
-from ascend_sim.ops.tiling.space import even_parts, settable, tilings_that_fit
+from ascend_sim.ops.kernels.cube.space import even_parts
+from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input
+from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
+from ascend_sim.ops.kernels.grad_weight.capacity import check_grad_weight
+from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.kernels.tilings import settable, tilings_that_fit
 
 CHOOSE = {"grad_input": choose_grad_input, "grad_weight": choose_grad_weight}
 CHECK = {"grad_input": check_grad_input, "grad_weight": check_grad_weight}

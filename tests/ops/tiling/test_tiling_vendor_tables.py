@@ -12,15 +12,16 @@ from tiling_problems import RESNET, on_910b
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.params import ConvProblem
-from ascend_sim.ops.tiling.capacity import grad_input_l1
-from ascend_sim.ops.tiling.choose import choose_grad_input, choose_grad_weight
-from ascend_sim.ops.tiling.fields import TilingInput
-from ascend_sim.ops.tiling.grad_input import covers_grad_input, task_count, vendor_grad_input
-from ascend_sim.ops.tiling.grad_input_3510 import covers_grad_input_3510, vendor_grad_input_3510
-from ascend_sim.ops.tiling.grad_weight import covers_grad_weight, vendor_grad_weight
-from ascend_sim.ops.tiling.grad_weight_3510 import vendor_grad_weight_3510
-from ascend_sim.ops.tiling.tuned import problem_of, tuned_fields, tuned_rows
+from ascend_sim.ops.kernels.cube.tuned import problem_of, tuned_fields, tuned_rows
+from ascend_sim.ops.kernels.grad_input.capacity import grad_input_l1
+from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
+from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import covers_grad_input, task_count, vendor_grad_input
+from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import covers_grad_input_3510, vendor_grad_input_3510
+from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import covers_grad_weight, vendor_grad_weight
+from ascend_sim.ops.kernels.grad_weight.procedures.dav_3510 import vendor_grad_weight_3510
+from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 TABLE = json.loads((Path(__file__).parents[2] / "data" / "ut_tilings_arch22.json").read_text())
 COVERS = {"grad_input": covers_grad_input, "grad_weight": covers_grad_weight}

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiling_problems import conv2d, problems
 
-from ascend_sim.ops.params import ConvProblem
-from ascend_sim.ops.tiling.window import RowWindow, dilated_height, needed_rows
+from ascend_sim.ops.kernels.grad_input.window import RowWindow, dilated_height, needed_rows
+from ascend_sim.ops.problem.conv_problem import ConvProblem
 
 
 def rows_by_definition(problem: ConvProblem, m_start: int, m_count: int) -> list[int]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from ascend_sim.ops.params import ConvProblem
-from ascend_sim.ops.tiling.fields import TilingInput
+from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 BUFFERS = {"L1": 524288, "L0A": 65536, "L0B": 65536, "L0C": 131072}  # Ascend 910B, CANN 8.1.RC1 platform files
 L2_BYTES = 192 * 2**20

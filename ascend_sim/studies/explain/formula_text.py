@@ -1,0 +1,192 @@
+"""The formula of one element as text: with letters, with the element's index put in, and its products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ascend_sim.report.columns import columns, many
+from ascend_sim.studies.explain.run import Explanation
+
+MOST_PRODUCTS = 24
+"""Products that are written out one by one; with more of them the tile is shown instead."""
+
+Index = int | str
+"""A number, or the letter that runs over it."""
+
+
+def formula_lines(explanation: Explanation) -> list[str]:
+    """The formula with this problem's strides and paddings, with the element's own index, and its products."""
+    count, everything = len(explanation.formula.left), _all_terms(explanation)
+    lines = [*_symbols(explanation), "", many(count, "product")]
+    if not everything:
+        lines[-1] = f"no products: {_runs_over_nothing(explanation)}, so the sum is 0"
+    elif not count:
+        lines[-1] = "no products: every term falls into padding or between strides, so the sum is 0"
+    elif count < everything:
+        lines[-1] += f"; the other {everything - count:,} terms fall into padding or between strides"
+    if 0 < count <= MOST_PRODUCTS:
+        lines += [f"  {line}" for line in _product_lines(explanation)]
+    return lines
+
+
+def _all_terms(explanation: Explanation) -> int:
+    """Terms of the sum, with those that meet no number of the map."""
+    call = explanation.call
+    p = call.problem
+    if explanation.gradient == "grad_weight":
+        return p.n * p.d_out * p.h_out * p.w_out
+    return (p.c_in if call.transposed else p.c_out) // p.groups * p.k_d * p.k_h * p.k_w
+
+
+def _runs_over_nothing(explanation: Explanation) -> str:
+    """Why a sum has no terms: what it runs over is empty."""
+    p = explanation.call.problem
+    if explanation.gradient == "grad_weight" and not p.n:
+        return "the batch is empty"
+    return f"{explanation.name('grad_output')} is empty"
+
+
+def _product_lines(explanation: Explanation) -> list[str]:
+    """The caller's numbers as they are multiplied, one product a line."""
+    terms, rows = explanation.formula, []
+    for i, j in zip(terms.left.tolist(), terms.right.tolist(), strict=True):
+        a = float(explanation.operands[terms.left_name].reshape(-1)[i])
+        b = float(explanation.operands[terms.right_name].reshape(-1)[j])
+        names = explanation.subscript(terms.left_name, i), "x", explanation.subscript(terms.right_name, j)
+        rows.append((*names, "=", f"{a:.6g}", "x", f"{b:.6g}", "=", f"{a * b:.6g}"))
+    return columns(rows, ">")
+
+
+def _symbols(explanation: Explanation) -> list[str]:
+    """The formula twice: with letters, and with the element's index put in."""
+    p, place = explanation.call.problem, explanation.formula.place
+    axes = _axes(explanation)
+    letters = [axis for axis, _ in axes]
+    numbers = [place[2 + number] for _, number in axes]
+    if explanation.gradient == "grad_weight":
+        outer, inner = _channels(explanation)
+        return [
+            _weight_line(explanation, outer, inner, [f"k{axis}" for axis in letters]),
+            _weight_line(explanation, place[0], place[1], numbers),
+        ]
+    outer, inner = _channels(explanation)
+    own = outer if explanation.call.transposed else inner
+    lines = [_input_line(explanation, "n", own, letters), _input_line(explanation, place[0], place[1], numbers)]
+    if explanation.call.transposed:
+        return lines
+    if any((p.stride_d, p.stride_h, p.stride_w)[number] > 1 for _, number in axes):
+        lines.append("where a quotient is whole and inside the map")
+    if p.groups > 1:
+        per_group = p.c_out // p.groups
+        first = place[1] // (p.c_in // p.groups) * per_group
+        lines.append(f"{outer} runs over the group of this channel, {first} to {first + per_group - 1}")
+    return lines
+
+
+def _channels(explanation: Explanation) -> tuple[str, str]:
+    """Letters of the weight's first and second axis of channels: those of the maps y and x of the convolution."""
+    return ("ci", "co") if explanation.call.transposed else ("co", "ci")
+
+
+def _axes(explanation: Explanation) -> list[tuple[str, int]]:
+    """The caller's spatial axes: their letters, and which of D, H, W of the problem each is."""
+    p, rank = explanation.call.problem, explanation.call.rank
+    if rank == 3:
+        letter = "t" if explanation.call.axes is not None else "l"
+        return [(letter, 1 if max(p.h_in, p.h_out, p.k_h) > 1 else 2)]
+    return [(letter, 5 - rank + i) for i, letter in enumerate("dhw"[5 - rank :])]
+
+
+def _weight_line(explanation: Explanation, outer: Index, inner: Index, taps: Sequence[Index]) -> str:
+    """grad_weight[outer, inner, taps] = sum over images and positions of y x."""
+    call, axes = explanation.call, _axes(explanation)
+    p = call.problem
+    channel: Index = inner
+    if p.groups > 1:
+        first = _group(outer, p.c_out // p.groups, p.c_in // p.groups)
+        channel = first + inner if isinstance(first, int) and isinstance(inner, int) else f"{first} + {inner}"
+    letters = [axis for axis, _ in axes]
+    y = _feature(explanation, call.y, "n", outer, letters)
+    seen = [_seen(explanation, *entry) for entry in zip(axes, letters, taps, strict=True)]
+    x = _feature(explanation, call.x, "n", channel, seen)
+    gradient = _filter(explanation, "grad_weight", outer, inner, taps)
+    return f"{gradient} = sum over {', '.join(['n', *letters])} of {y} x {x}"
+
+
+def _input_line(explanation: Explanation, n: Index, own: Index, at: Sequence[Index]) -> str:
+    """grad_input[n, own, at] = sum over channels and taps of grad_output weight."""
+    call, axes = explanation.call, _axes(explanation)
+    p = call.problem
+    outer, inner = _channels(explanation)
+    taps = [f"k{axis}" for axis, _ in axes]
+    summed = inner if call.transposed else outer
+    channel: Index = summed
+    if call.transposed:
+        met = [_seen(explanation, *entry) for entry in zip(axes, at, taps, strict=True)]
+        weight = _filter(explanation, "weight", own, inner, taps)
+        if p.groups > 1:
+            channel = f"{_group(own, p.c_out // p.groups, p.c_in // p.groups)} + {inner}"
+    else:
+        met = [_met(explanation, *entry) for entry in zip(axes, at, taps, strict=True)]
+        local = own if p.groups == 1 else _rest(own, p.c_in // p.groups)
+        weight = _filter(explanation, "weight", outer, local, taps)
+    gradient = _feature(explanation, "grad_input", n, own, at)
+    given = _feature(explanation, "grad_output", n, channel, met)
+    return f"{gradient} = sum over {', '.join([summed, *taps])} of {given} x {weight}"
+
+
+def _group(channel: Index, size: int, other: int) -> Index:
+    """The first channel, of groups of `other`, in the group that `channel` is in, of groups of `size`."""
+    return channel // size * other if isinstance(channel, int) else f"{channel} div {size} x {other}"
+
+
+def _rest(channel: Index, size: int) -> Index:
+    return channel % size if isinstance(channel, int) else f"{channel} mod {size}"
+
+
+def _feature(explanation: Explanation, name: str, n: Index, c: Index, positions: Sequence[Index]) -> str:
+    order = [n, c, *positions] if explanation.call.axes is None else [*positions, n, c]
+    return f"{explanation.name(name)}[{', '.join(map(str, order))}]"
+
+
+def _filter(explanation: Explanation, name: str, outer: Index, inner: Index, taps: Sequence[Index]) -> str:
+    order = [outer, inner, *taps] if explanation.call.axes is None else [*taps, inner, outer]
+    return f"{name}[{', '.join(map(str, order))}]"
+
+
+def _seen(explanation: Explanation, axis: tuple[str, int], o: Index, tap: Index) -> str:
+    """o stride - pad + tap dilation: where the convolution reads x for position o of y."""
+    stride, pad, dilation = _attributes(explanation, axis[1])
+    return _linear([(stride, o), (dilation, tap), (-pad, 1)])
+
+
+def _met(explanation: Explanation, axis: tuple[str, int], i: Index, tap: Index) -> str:
+    """(i + pad - tap dilation) / stride: which position of y read position i of x."""
+    stride, pad, dilation = _attributes(explanation, axis[1])
+    text = _linear([(1, i), (pad, 1), (-dilation, tap)])
+    return text if stride == 1 else f"({text}) / {stride}"
+
+
+def _attributes(explanation: Explanation, axis: int) -> tuple[int, int, int]:
+    """Stride, padding in front and dilation along D, H or W."""
+    p = explanation.call.problem
+    return (
+        (p.stride_d, p.stride_h, p.stride_w)[axis],
+        (p.pad_front, p.pad_up, p.pad_left)[axis],
+        (p.dilation_d, p.dilation_h, p.dilation_w)[axis],
+    )
+
+
+def _linear(terms: Sequence[tuple[int, Index]]) -> str:
+    """A sum of multiples: letters that are added, then the number, then letters that are taken away."""
+    number = sum(factor * index for factor, index in terms if isinstance(index, int))
+    named = [(factor, index) for factor, index in terms if isinstance(index, str)]
+    added = [_multiple(factor, index) for factor, index in named if factor > 0]
+    text = " + ".join(added)
+    if number or not text:
+        text = f"{text} {'-' if number < 0 else '+'} {abs(number)}" if text else str(number)
+    return "".join([text, *(f" - {_multiple(-factor, index)}" for factor, index in named if factor < 0)])
+
+
+def _multiple(factor: int, letter: str) -> str:
+    return letter if factor == 1 else f"{factor} {letter}"

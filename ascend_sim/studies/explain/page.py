@@ -1,0 +1,358 @@
+"""The walk of one element as a page: one self-contained HTML file with step, back and a slider.
+
+The page holds what the run left (`explain_data`) as JSON; `explain.html` beside this module draws it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.engine.flow import CONSTANT
+from ascend_sim.engine.follow import Multiplication, Operand, Part, Step
+from ascend_sim.engine.replay import Row
+from ascend_sim.errors import SimError
+from ascend_sim.isa.base import PIPES
+from ascend_sim.ops.operators.convolution_backward.formula import places
+from ascend_sim.ops.operators.convolution_backward.verdicts import numbers
+from ascend_sim.studies.explain.formula_text import formula_lines
+from ascend_sim.studies.explain.run import Explanation
+from ascend_sim.studies.explain.text import (
+    about,
+    box_of_load,
+    element,
+    explain_page,
+    gemm_lines,
+    origins_of_load,
+    real_products,
+    result_lines,
+    side_box,
+    tensor_of,
+)
+
+_MOST_MMADS = 600
+"""Mmads of all the parts on a page; a part beyond stays in the text."""
+_MOST_BOXES = 8000
+_FLOW = ("MTE2", "MTE1", "M", "V", "FIX", "MTE3")
+"""Pipes in the order in which data pass them."""
+_SMALL = 64
+"""Pixels of a plane whose numbers are shown, where there are few planes."""
+_FEW_PLANES = 4
+_TILE_BYTES = 1 << 20
+Array = NDArray[Any]
+
+
+def explain_html(explanation: Explanation) -> str:
+    """The page; it loads nothing from anywhere. SimError for an element that no Mmad added to."""
+    if not explanation.parts:
+        raise SimError(
+            f"{element(explanation)}: no mmad adds to it, so a page has nothing to step through; see the text"
+        )
+    template = files("ascend_sim.studies.explain").joinpath("explain.html").read_text(encoding="utf-8")
+    data = json.dumps(explain_data(explanation), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return template.replace("{{title}}", element(explanation)).replace("{{data}}", data)
+
+
+def explain_data(explanation: Explanation) -> dict[str, Any]:
+    """Everything that the page shows, as plain values."""
+    shown: list[Part] = []
+    for part in explanation.parts:
+        if shown and sum(len(p.mmads) for p in (*shown, part)) > _MOST_MMADS:
+            break
+        shown.append(part)
+    maps = {side: _Map(explanation, side) for side in ("left", "right", "out")}
+    steps = [_step(explanation, step) for step in explanation.way if isinstance(step, Step)]
+    return {
+        "element": element(explanation),
+        "about": about(explanation),
+        "formula": formula_lines(explanation),
+        "gemm": gemm_lines(explanation),
+        "result": result_lines(explanation),
+        "text": explain_page(explanation),
+        "value": _finite(explanation.value),
+        "reference": _finite(explanation.reference),
+        "maps": {side: entry.to_dict() for side, entry in maps.items()},
+        "parts": [_part(explanation, part, maps) for part in shown],
+        "allParts": len(explanation.parts),
+        "steps": steps,
+    }
+
+
+def _finite(value: float | np.floating[Any]) -> float | str:
+    """A number as JSON can hold it."""
+    return float(value) if np.isfinite(value) else str(float(value))
+
+
+# -- maps of the tensors -----------------------------------------------------------------------------------------------
+
+
+class _Map:
+    """How one of the three tensors is drawn: planes of rows x columns; a plane for each channel where there are few."""
+
+    def __init__(self, explanation: Explanation, side: str) -> None:
+        self.explanation, self.side = explanation, side
+        terms, call = explanation.formula, explanation.call
+        p = call.problem
+        self.tensor = {"left": terms.left_name, "right": terms.right_name, "out": explanation.gradient}[side]
+        stored = {"grad_input": "input", "grad_weight": "weight"}.get(self.tensor, self.tensor)
+        self.shape = explanation.operands[stored].shape
+        self.rows, self.columns = (p.k_h, p.k_w) if stored == "weight" else call.volume(stored)[3:]
+        flat = {"left": terms.left, "right": terms.right}.get(side)
+        if flat is None:
+            flat = np.asarray([np.ravel_multi_index(explanation.index, self.shape)])
+        first, second, third, *_ = self.places(flat)
+        keys: list[tuple[int, ...]] = sorted(set(zip(first.tolist(), second.tolist(), third.tolist(), strict=True)))
+        self.numbers = self.rows * self.columns <= _SMALL and len(keys) <= _FEW_PLANES
+        if not self.numbers:  # all channels on top of each other
+            keys = sorted({self.key(*key) for key in keys})
+        self.planes = {key: number for number, key in enumerate(keys)}
+
+    def key(self, first: int, second: int, third: int) -> tuple[int, ...]:
+        """The plane of a place in the problem."""
+        if self.numbers:
+            return first, second, third
+        return (third,) if self.tensor in ("weight", "grad_weight") else (first, third)
+
+    def places(self, flat: Array) -> tuple[Array, ...]:
+        """Places in the problem."""
+        return places(self.explanation.call, self.tensor, self.shape, flat)
+
+    def cells(self, flat: Array) -> list[int]:
+        """Plane, row and column of every cell of some numbers, one after the other."""
+        first, second, third, row, column = self.places(flat)
+        found = {
+            (self.planes[key], r, c)
+            for a, b, d, r, c in zip(*(x.tolist() for x in (first, second, third, row, column)), strict=True)
+            if (key := self.key(a, b, d)) in self.planes
+        }
+        return [value for cell in sorted(found) for value in cell]
+
+    def area(self, flat: Array) -> list[int]:
+        """Top, left, bottom and right (inclusive) of the cells of some numbers."""
+        _, _, _, row, column = self.places(flat)
+        return [int(row.min()), int(column.min()), int(row.max()), int(column.max())]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Sizes, and the numbers of small maps."""
+        shown = []
+        weight = self.tensor in ("weight", "grad_weight")
+        channels = ("ci", "co") if self.explanation.call.transposed else ("co", "ci")
+        whole = (*channels, "kd") if weight else ("n", "c", "d")
+        names = whole if self.numbers else whole[2:] if weight else whole[::2]
+        for key in self.planes:
+            deep = max(self.places(np.asarray([np.prod(self.shape) - 1]))[2].tolist()) > 0
+            label = ", ".join(f"{n} {i}" for n, i in zip(names, key, strict=True) if deep or n not in ("d", "kd"))
+            shown.append({"label": label, "values": self._values(key) if self.numbers else None})
+        return {
+            "tensor": self.explanation.name(self.tensor),
+            "shape": list(self.shape),
+            "rows": self.rows,
+            "columns": self.columns,
+            "planes": shown,
+            "element": self.cells(np.asarray([np.ravel_multi_index(self.explanation.index, self.shape)]))
+            if self.side == "out"
+            else None,
+        }
+
+    def _values(self, key: tuple[int, ...]) -> list[str]:
+        """The numbers of a plane, row by row."""
+        result = self.explanation.result
+        if self.side == "out":
+            array = numbers(result.gradients[self.tensor], result.dtypes[self.tensor])
+        else:
+            array = self.explanation.operands[self.tensor]
+        flat = np.arange(array.size)
+        first, second, third, row, column = self.places(flat)
+        here = np.flatnonzero((first == key[0]) & (second == key[1]) & (third == key[2]))
+        order = here[np.lexsort((column[here], row[here]))]
+        return [f"{float(value):.3g}" for value in array.reshape(-1)[flat[order]]]
+
+
+# -- one part ----------------------------------------------------------------------------------------------------------
+
+
+def _part(explanation: Explanation, part: Part, maps: dict[str, _Map]) -> dict[str, Any]:
+    run = explanation.provenance.programs[part.owner]
+    loads = sorted({load.row for m in part.mmads for side in (m.left, m.right) for load in side.l1_loads})
+    followed = {row[1] for row in loads}
+    for mmad in part.mmads:
+        followed |= {mmad.row[1], *(load.row[1] for side in (mmad.left, mmad.right) for load in side.loads)}
+    out = next(
+        step for step in explanation.way if isinstance(step, Step) and any(source is part for source in step.sources)
+    )
+    followed.add(out.row[1])
+    rows = np.asarray(sorted(followed))
+    begin, end = int(run.start[rows].min()), int(run.retire[rows].max())
+    first = int(run.start[part.mmads[0].row[1]])
+    window = max(begin, 2 * first - end), end  # of what came long before, only the loads that the element needs
+    return {
+        "where": f"{run.program.where} on core {run.core}",
+        "window": window,
+        "loads": [_load(explanation, row, maps) for row in loads],
+        "mmads": _mmads(explanation, part, maps, loads),
+        "out": _step(explanation, out),
+        "buffers": _buffers(explanation, part, window, followed),
+        "timeline": _timeline(explanation, part, window, followed),
+    }
+
+
+def _times(explanation: Explanation, row: Row) -> list[int]:
+    run = explanation.provenance.programs[row[0]]
+    return [int(run.start[row[1]]), int(run.retire[row[1]])]
+
+
+def _load(explanation: Explanation, row: Row, maps: dict[str, _Map]) -> dict[str, Any]:
+    instruction = explanation.provenance.instruction(row)
+    origins = origins_of_load(explanation, row)
+    real = origins[origins != CONSTANT]
+    found = tensor_of(explanation, int(real[0])) if len(real) else None
+    side, area = None, None
+    if found is not None:
+        name, base = found
+        side = next(s for s in ("left", "right") if maps[s].tensor == name)
+        area = maps[side].area((real - base) // explanation.itemsize(name))
+    what = "zeros" if not instruction.reads() else box_of_load(explanation, row)
+    run = explanation.provenance.programs[row[0]]
+    pipe = PIPES[int(run.program.per_row("pipe")[row[1]])]
+    return {"time": _times(explanation, row), "pipe": pipe, "name": instruction.name, "what": what, "side": side, "area": area,
+            "bytes": instruction.writes()[0].total, "address": explanation.provenance.address(row, "dst", "L1")}  # fmt: skip
+
+
+def _mmads(explanation: Explanation, part: Part, maps: dict[str, _Map], loads: list[Row]) -> dict[str, Any]:
+    """Columns would be shorter, but a list of mmads is easier to read; the L0C tiles stand beside it."""
+    tiles, tile = _tiles(part)
+    products = [len(real_products(m)) for m in part.mmads]
+    most = 64 if sum(products) <= 4000 else 12
+    return {
+        "list": [_mmad(explanation, m, maps, loads, most) for m in part.mmads],
+        "tile": tile,
+        "tiles": tiles,
+    }
+
+
+def _mmad(
+    explanation: Explanation, mmad: Multiplication, maps: dict[str, _Map], loads: list[Row], most: int
+) -> dict[str, Any]:
+    real = real_products(mmad)
+    instruction = explanation.provenance.instruction(mmad.row)
+    sides = {}
+    for side, given in (("left", mmad.left), ("right", mmad.right)):
+        flat = explanation.indices(given, real)
+        sides[side] = {
+            "cells": maps[side].cells(flat) if len(flat) else [],
+            "box": side_box(explanation, given, real),
+            "bytes": [int(given.addresses.min()), int(given.addresses.max())],
+            "time": _span_of(explanation, given),
+            "loads": [loads.index(load.row) for load in given.l1_loads],
+            "names": [explanation.subscript(maps[side].tensor, i) for i in flat[:most].tolist()],
+            "values": [f"{v:.5g}" for v in given.values[real[:most]].tolist()],
+        }
+    return {
+        "time": _times(explanation, mmad.row),
+        "size": [getattr(instruction, name) for name in ("m", "k", "n")],
+        "place": [mmad.m, mmad.n],
+        "accumulate": getattr(instruction, "accumulate", False),
+        "products": len(real),
+        "each": [f"{v:.5g}" for v in mmad.products[real[:most]].tolist()],
+        "sum": f"{float(mmad.products.sum()):.9g}",
+        "partial": f"{float(mmad.partial):.9g}",
+        "number": _finite(mmad.partial),
+        "bits": f"0x{int(mmad.partial.view(np.uint32)):08X}",
+        **sides,
+    }
+
+
+def _span_of(explanation: Explanation, operand: Operand) -> list[int]:
+    """From the first start to the last retirement of the loads that filled L0."""
+    times = [_times(explanation, load.row) for load in operand.loads]
+    return [min(t[0] for t in times), max(t[1] for t in times)]
+
+
+def _tiles(part: Part) -> tuple[str, dict[str, Any]]:
+    """The L0C tile after every mmad as signed bytes of its largest magnitude, thinned out where that were too much."""
+    first = part.mmads[0]
+    kept = [m.tile for m in part.mmads if m.tile is not None]
+    if len(kept) < len(part.mmads):
+        return "", {"rows": 0, "columns": 0, "step": 1, "peak": 0.0, "row": 0, "column": 0}
+    step = 1
+    while kept[0][::step, ::step].size * len(kept) > _TILE_BYTES:
+        step += 1
+    stack = np.stack([tile[first.m % step :: step, first.n % step :: step] for tile in kept])
+    finite = np.where(np.isfinite(stack), stack, 0)
+    peak = float(np.abs(finite).max()) or 1.0
+    codes = np.rint(finite * (127 / peak)).astype(np.int8)
+    tile = {"rows": stack.shape[1], "columns": stack.shape[2], "step": step, "peak": peak,
+            "row": first.m // step, "column": first.n // step}  # fmt: skip
+    return base64.b64encode(codes.tobytes()).decode(), tile
+
+
+def _step(explanation: Explanation, step: Step) -> dict[str, Any]:
+    instruction = explanation.provenance.instruction(step.row)
+    run = explanation.provenance.programs[step.row[0]]
+    return {
+        "time": _times(explanation, step.row),
+        "name": instruction.name,
+        "adds": instruction.atomic,
+        "kernel": explanation.task(step.row).name,
+        "where": f"{run.program.where} on core {run.core}",
+        "pipe": PIPES[int(run.program.per_row("pipe")[step.row[1]])],
+        "space": step.space,
+        "dtype": step.dtype,
+        "value": f"{step.value:.9g}",
+        "bits": f"0x{step.bits:X}",
+    }
+
+
+def _in_window(explanation: Explanation, part: Part, window: tuple[int, int], followed: set[int]) -> list[int]:
+    """Rows of the part's program that work at some time of the window: those that write something, or the element needs."""
+    run = explanation.provenance.programs[part.owner]
+    works = np.asarray([bool(i.writes()) for i in run.program.table.instructions], np.bool_)[run.program.rows[:, 0]]
+    inside = np.flatnonzero((run.start <= window[1]) & (run.end >= window[0]) & works).tolist()
+    return sorted({*inside[:_MOST_BOXES], *followed})
+
+
+def _buffers(explanation: Explanation, part: Part, window: tuple[int, int], followed: set[int]) -> list[dict[str, Any]]:
+    """What is written to the buffers: [low, high, start, retirement, whether the element needs it]."""
+    run = explanation.provenance.programs[part.owner]
+    writes: dict[str, list[list[int]]] = {}
+    for row in _in_window(explanation, part, window, followed):
+        for region in explanation.provenance.instruction((part.owner, row)).writes():
+            if region.space != "GM":
+                low = int(run.program.rows[row, 1]) + region.offset
+                high = int(run.program.rows[row, 1]) + region.extent
+                times = int(run.start[row]), int(run.retire[row])
+                writes.setdefault(region.space, []).append([low, high, *times, int(row in followed)])
+    order = [name for name in ("L1", "L0A", "L0B", "L0C", "UB") if name in writes]
+    sizes: dict[str, int] = {str(name): size for name, size in explanation.chip.buffers.items()}
+    return [{"name": name, "capacity": sizes[name], "writes": writes[name]} for name in order]
+
+
+def _timeline(explanation: Explanation, part: Part, window: tuple[int, int], followed: set[int]) -> dict[str, Any]:
+    """Boxes [pipe, start, end of occupancy, label, whether the element needs it] of the part's program."""
+    run = explanation.provenance.programs[part.owner]
+    pipe = run.program.per_row("pipe")
+    labels: dict[str, int] = {}
+    boxes = []
+    for row in _in_window(explanation, part, window, followed):
+        instruction = explanation.provenance.instruction((part.owner, row))
+        label = labels.setdefault(_label(instruction), len(labels))
+        boxes.append([int(pipe[row]), int(run.start[row]), int(run.end[row]), label, int(row in followed)])
+    used = {PIPES[entry[0]] for entry in boxes}
+    return {
+        "pipes": [[PIPES.index(name), name] for name in _FLOW if name in used],
+        "labels": list(labels),
+        "boxes": boxes,
+    }
+
+
+def _label(instruction: Any) -> str:
+    """An instruction in a few words."""
+    if instruction.name == "mmad":
+        return f"mmad {instruction.m} x {instruction.k} x {instruction.n}, {instruction.dtype}"
+    path = instruction.path() or instruction.writes()[0].space
+    return f"{instruction.name} {path}, {instruction.writes()[0].total:,} bytes"

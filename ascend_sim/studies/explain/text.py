@@ -1,0 +1,405 @@
+"""One element of a gradient as text: the formula, the matrix product, the tile, its mmads, and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.engine.flow import CONSTANT, flow_of
+from ascend_sim.engine.follow import Multiplication, Operand, Part, Step
+from ascend_sim.engine.replay import Row
+from ascend_sim.isa.base import PIPES
+from ascend_sim.isa.cube import Mmad
+from ascend_sim.isa.load import LoadData3D
+from ascend_sim.isa.vector import VectorBinary
+from ascend_sim.numerics import format_of, ulp
+from ascend_sim.ops.operators.convolution_backward.matmul_routes import PATCHES, PIXELS, computed_in, matmul_routes
+from ascend_sim.report.columns import columns, many, middle_out
+from ascend_sim.studies.explain.formula_text import MOST_PRODUCTS, formula_lines
+from ascend_sim.studies.explain.run import Explanation
+
+_MOST_PARTS, _MOST_MMADS, _MOST_LOADS = 2, 12, 12
+_FRACTAL = 512
+Array = NDArray[Any]
+
+
+def explain_page(explanation: Explanation) -> str:
+    """The text; every number in it comes from the run (steps and parts) or from the formula, as the headings say."""
+    sections = [
+        ("", _head(explanation)),
+        ("1. The formula", formula_lines(explanation)),
+        ("2. As a matrix product", gemm_lines(explanation)),
+    ]
+    parts = explanation.parts
+    shown = parts
+    if len(parts) > _MOST_PARTS + 1:
+        shown = (parts_with_products(explanation) or parts)[:_MOST_PARTS]
+    for number, part in enumerate(shown):
+        which = "" if len(parts) == 1 else f", part {parts.index(part) + 1} of {len(parts)}"
+        sections.append((f"{3 + number}. The cube{which}", part_lines(explanation, part)))
+    if len(shown) < len(parts):
+        sections[-1][1].extend(["", *_other_parts(explanation, [part for part in parts if part not in shown])])
+    sections.append((f"{3 + len(shown)}. The way out", out_lines(explanation)))
+    sections.append((f"{4 + len(shown)}. The result", result_lines(explanation)))
+    text = []
+    for title, lines in sections:
+        text += [*(["", title] if title else []), *(f"  {line}".rstrip() if title else line for line in lines)]
+    return "\n".join(text) + "\n"
+
+
+def element(explanation: Explanation) -> str:
+    """The element by its name, "grad_input[0, 3, 5, 5]"."""
+    return f"{explanation.gradient}[{', '.join(map(str, explanation.index))}]"
+
+
+def _head(explanation: Explanation) -> list[str]:
+    return [f"{element(explanation)} of {about(explanation)}"]
+
+
+def about(explanation: Explanation) -> str:
+    """Operator, chip and dtypes."""
+    call = explanation.call
+    computed = computed_in(call, explanation.gradient)
+    return f"{call.operator} on {explanation.chip.name}, computed in {computed}, returned in {explanation.output.dtype}"
+
+
+# -- the matrix product ------------------------------------------------------------------------------------------------
+
+
+def gemm_lines(explanation: Explanation) -> list[str]:
+    """What M, K and N are, the element's row and column, and the kernel with its tiling."""
+    call, place = explanation.call, explanation.formula.place
+    p = call.problem
+    c_in, c_out = p.c_in // p.groups, p.c_out // p.groups
+    taps, plane = p.k_d * p.k_h * p.k_w, p.k_h * p.k_w
+    group = "" if p.groups == 1 else " of a group"
+    if explanation.gradient == "grad_weight":
+        co, ci, kd, kh, kw = place
+        y, x = explanation.name(call.y), explanation.name(call.x)
+        images = p.n * p.d_out
+        rows = [
+            ("M", f"{c_out:,}", f"channels of {y}{group}"),
+            ("K", f"{images * p.h_out * p.w_out:,}", f"pixels of {y}: {many(images, 'map')} of {p.h_out} x {p.w_out}"),
+            (
+                "N",
+                f"{c_in * taps:,}",
+                f"columns of im2col({x}): {many(c_in, 'channel')}{group} x {many(taps, 'tap')}",
+            ),
+        ]
+        here = f"the element is row {co % c_out}, and column channel {ci}, tap {(kd * p.k_h + kh) * p.k_w + kw}"
+    else:
+        n, c, d, h, w = place
+        height, width = (p.h_out, p.w_out) if call.transposed else (p.h_in, p.w_in)
+        out, inner = (c_out, c_in) if call.transposed else (c_in, c_out)
+        dy = explanation.name("grad_output")
+        rows = [
+            ("M", f"{height * width:,}", f"pixels of grad_input, {height} x {width}, for each image"),
+            (
+                "K",
+                f"{inner * taps:,}",
+                f"columns of im2col({dy}): {many(inner, 'channel')}{group} x {many(taps, 'tap')}",
+            ),
+            ("N", f"{out:,}", f"channels of grad_input{group}"),
+        ]
+        if not call.transposed and max(p.stride_h, p.stride_w) > 1:
+            rows[1] = (*rows[1][:2], f"{rows[1][2]}, {_stride_words(explanation)}")
+        depth = f", depth {d}" if p.d_in * p.d_out > 1 else ""
+        here = f"the element is row {h * width + w} of image {n}{depth}, column {c % out}"
+    if p.k_d > 1:
+        here += f" (K in planes of {plane} taps)"
+    route = matmul_routes(call).get(explanation.gradient)
+    if route is not None:
+        rows, here = _short_cut(explanation, route.kind)
+    lines = [f"{explanation.gradient}[M, N] = left[M, K] x right[K, N]", *columns(rows, " >"), here]
+    task = next((explanation.task(part.mmads[0].row) for part in explanation.parts), None)
+    if task is not None:
+        fields = ", ".join(f"{name} {value}" for name, value in task.info["tiling"].items() if name.startswith("base"))
+        blocks, source = many(task.block_dim, "block"), task.info["tiling_source"]
+        lines.append(f"computed by {task.op_type} in {blocks}, in tiles of {fields} ({source})")
+    return lines
+
+
+def _stride_words(explanation: Explanation) -> str:
+    """How the kernel deals with a stride: it inserts zeros, or it is split into parts that need none."""
+    tasks = (explanation.task(part.mmads[0].row) for part in explanation.parts if part.mmads)
+    mode = next((task.info["tiling"].get("kernelSplitMode", 0) for task in tasks), 0)
+    words = {
+        1: "the kernel split by the stride",
+        2: "the kernel split by the stride of rows, zeros inserted for columns",
+    }
+    return str(words.get(mode, "zeros inserted for the stride"))
+
+
+def _short_cut(explanation: Explanation, kind: str) -> tuple[list[tuple[str, str, str]], str]:
+    """M, K and N where the gradient is a matrix product without im2col, and why it is one."""
+    p = explanation.call.problem
+    row, pixels = p.c_in * p.k_d * p.k_h * p.k_w, p.d_out * p.h_out * p.w_out
+    images, outputs = ("images", p.n), ("channels of grad_output", p.c_out)
+    inputs, places = ("channels of input", p.c_in), ("pixels of grad_output", pixels)
+    weights = ("weights of an output channel", row)
+    data = explanation.gradient == "grad_input"
+    if kind == PIXELS:
+        why, sides = "a 1x1 kernel on one image", (inputs, outputs, places) if data else (outputs, places, inputs)
+    elif kind == PATCHES:
+        why, sides = "windows that do not overlap, image by image", (places, outputs, weights)
+    else:
+        why = "a kernel that covers the map"
+        sides = (images, outputs, weights) if data else (outputs, images, weights)
+    rows = [(letter, f"{count:,}", what) for letter, (what, count) in zip("MKN", sides, strict=True)]
+    return rows, f"a product of matrices as they lie in memory, without im2col: {why}"
+
+
+# -- the cube ----------------------------------------------------------------------------------------------------------
+
+
+def part_lines(explanation: Explanation, part: Part) -> list[str]:
+    """One L0C tile: who owns it, what it brings to L1, and every mmad with the partial sum behind it."""
+    first = part.mmads[0]
+    run = explanation.provenance.programs[part.owner]
+    mmad = explanation.provenance.instruction(first.row)
+    assert isinstance(mmad, Mmad)
+    tile = int(run.program.rows[first.row[1], 4])
+    lines = [
+        f"{run.program.where} on core {run.core}, its tile {tile}: {mmad.m} x {mmad.n} at L0C+"
+        f"{explanation.provenance.address(first.row, 'dst', 'L0C'):#x}; the element is row {first.m}, column {first.n}, "
+        f"L0C+{part.address:#x}",
+        "",
+    ]
+    loads = sorted({load.row for m in part.mmads for side in (m.left, m.right) for load in side.l1_loads})
+    rows = [_load_row(explanation, row) for row in loads]
+    lines += ["to L1", *(f"  {line}" for line in columns(middle_out(rows, _MOST_LOADS), ">"))] if rows else []
+    if not rows:
+        lines.append("nothing is brought to L1: this tile meets padding alone, and the cube multiplies zeros by zeros")
+    window = _window(explanation, part)
+    lines += ["", *window] if window else []
+    model = explanation.result.report.problem["accumulate"]
+    lines += ["", f"through L0A and L0B into L0C: {many(len(part.mmads), 'mmad')}, float32 sums (model {model})"]
+    head = (
+        "mmad",
+        "cycles",
+        "k",
+        "L0A fractals: left row",
+        "L0B fractals: right column",
+        "products",
+        "their sum",
+        "L0C then",
+        "bits",
+    )
+    table = [head, *middle_out([_mmad_row(explanation, n, m) for n, m in enumerate(part.mmads)], _MOST_MMADS)]
+    lines += [f"  {line}" for line in columns(table, ">>>  >>>>")]
+    if 0 < sum(len(real_products(m)) for m in part.mmads) <= MOST_PRODUCTS:
+        lines += ["", "what they multiply (the zeros left out)"]
+        for number, m in enumerate(part.mmads):
+            lines += [f"  mmad {number}: {text}" for text in _as_multiplied(explanation, m)]
+    return lines
+
+
+def _load_row(explanation: Explanation, row: Row) -> tuple[str, ...]:
+    """When, what, which of the caller's numbers, how many bytes, where to."""
+    instruction = explanation.provenance.instruction(row)
+    targets = instruction.writes()
+    space, total = targets[0].space, sum(target.total for target in targets)
+    address = explanation.provenance.address(row, "dst", space)
+    what = "zeros" if not instruction.reads() else box_of_load(explanation, row)
+    return (_cycles(explanation, row), _pipe(explanation, row), instruction.name, what, f"{total:,} bytes",
+            f"{space}+{address:#x}")  # fmt: skip
+
+
+def box_of_load(explanation: Explanation, row: Row) -> str:
+    """The part of a tensor of the caller that an instruction fetched from GM: "weight[0..15, 0..31, 0..2, 0..2]"."""
+    return box(explanation, origins_of_load(explanation, row))
+
+
+def origins_of_load(explanation: Explanation, row: Row) -> Array:
+    """The GM bytes of the caller's numbers that a load fetched, CONSTANT for the others."""
+    provenance = explanation.provenance
+    instruction = provenance.instruction(row)
+    if not instruction.reads():
+        return np.zeros(0, np.int64)
+    flow = flow_of(instruction, explanation.chip)
+    region = instruction.reads()[0]
+    source = flow.source[flow.source != CONSTANT]
+    return provenance.origins(row, region.space, source + provenance.address(row, region.operand, region.space))
+
+
+def tensor_of(explanation: Explanation, origin: int) -> tuple[str, int] | None:
+    """The caller's tensor that holds a byte of GM, and where it begins; None for other tensors."""
+    for task in explanation.provenance.tasks:
+        for tensor in task.tensors:
+            if tensor.name in explanation.operands and tensor.base <= origin < tensor.base + tensor.size:
+                return tensor.name, tensor.base
+    return None
+
+
+def box(explanation: Explanation, origins: Array) -> str:
+    real = origins[origins != CONSTANT]
+    found = tensor_of(explanation, int(real[0])) if len(real) else None
+    if found is None:
+        return "zeros"
+    name, base = found
+    array = explanation.operands[name]
+    places = np.unravel_index((real - base) // explanation.itemsize(name), array.shape)
+    return f"{explanation.name(name)}[{', '.join(_span(axis) for axis in places)}]"
+
+
+def _span(numbers: Array) -> str:
+    low, high = int(numbers.min()), int(numbers.max())
+    return str(low) if low == high else f"{low}..{high}"
+
+
+def _window(explanation: Explanation, part: Part) -> list[str]:
+    """What load_data_3d takes out of the map in L1 for the element's first mmad."""
+    if explanation.gradient in matmul_routes(explanation.call):
+        return []
+    side = part.mmads[0].right if explanation.gradient == "grad_weight" else part.mmads[0].left
+    for load in side.loads:
+        i = explanation.provenance.instruction(load.row)
+        if isinstance(i, LoadData3D):
+            return [
+                f"load_data_3d to {i.destination} sees {i.height} x {i.width} pixels in L1 and zeros around them "
+                f"({i.pad_top} above, {i.pad_left} to the left),",
+                f"and takes windows of {i.k_h} x {i.k_w} (stride {i.stride_h} x {i.stride_w}, dilation {i.dilation_h} x "
+                f"{i.dilation_w}): rows {i.m_start}..{i.m_start + i.m_extent - 1}, "
+                f"columns {i.k_start}..{i.k_start + i.k_extent - 1} of the matrix, for mmad 0",
+            ]
+    return []
+
+
+def parts_with_products(explanation: Explanation) -> list[Part]:
+    """The parts of the sum that meet numbers of the caller; the others see padding alone."""
+    return [part for part in explanation.parts if any(len(real_products(mmad)) for mmad in part.mmads)]
+
+
+def real_products(mmad: Multiplication) -> Array:
+    """Which of the products are those of two numbers of the caller."""
+    return np.flatnonzero((mmad.left.origins != CONSTANT) & (mmad.right.origins != CONSTANT))
+
+
+def _mmad_row(explanation: Explanation, number: int, mmad: Multiplication) -> tuple[str, ...]:
+    real = real_products(mmad)
+    return (
+        str(number),
+        _cycles(explanation, mmad.row),
+        str(len(mmad.left.addresses)),
+        _side(explanation, mmad.left, real),
+        _side(explanation, mmad.right, real),
+        f"{len(real):,}",
+        _number(mmad.products.sum()),
+        _number(mmad.partial),
+        f"0x{int(mmad.partial.view(np.uint32)):08X}",
+    )
+
+
+def _side(explanation: Explanation, operand: Operand, real: Array) -> str:
+    """Fractals in L0 and the numbers in them."""
+    fractals = operand.addresses // _FRACTAL
+    return f"{_span(fractals)}: {side_box(explanation, operand, real)}"
+
+
+def side_box(explanation: Explanation, operand: Operand, real: Array) -> str:
+    """The caller's numbers on one side of an mmad that meet numbers on the other; where none do, all that it holds."""
+    return box(explanation, operand.origins[real] if len(real) else operand.origins)
+
+
+def _as_multiplied(explanation: Explanation, mmad: Multiplication) -> Iterable[str]:
+    terms, real = explanation.formula, real_products(mmad)
+    names = [
+        [explanation.subscript(tensor, i) for i in explanation.indices(side, real).tolist()]
+        for tensor, side in ((terms.left_name, mmad.left), (terms.right_name, mmad.right))
+    ]
+    values = zip(*names, mmad.left.values[real].tolist(), mmad.right.values[real].tolist(), strict=True)
+    rows = [(left, f"{a:.6g}", "x", right, f"{b:.6g}", "=", f"{a * b:.6g}") for left, right, a, b in values]
+    return columns(rows, " >  >")
+
+
+def _other_parts(explanation: Explanation, parts: Sequence[Part]) -> list[str]:
+    lines = [f"the other {len(parts)} parts, in the order in which they were added"]
+    rows = [("core", "cycles", "mmads", "products", "last partial sum")]
+    for part in parts:
+        last = part.mmads[-1]
+        count = sum(len(real_products(m)) for m in part.mmads)
+        core = str(explanation.provenance.programs[part.owner].core)
+        rows.append((core, _cycles(explanation, last.row), str(len(part.mmads)), f"{count:,}", _number(last.partial)))
+    return [*lines, *(f"  {line}" for line in columns(middle_out(rows, _MOST_MMADS), ">>>>>"))]
+
+
+# -- the way out -------------------------------------------------------------------------------------------------------
+
+
+def out_lines(explanation: Explanation) -> list[str]:
+    """Every instruction behind the cube, and what stood in its destination afterwards."""
+    rows: list[tuple[str, ...]] = [("cycles", "pipe", "instruction", "kernel", "to", "format", "value", "bits")]
+    for step in explanation.way:
+        if isinstance(step, Step):
+            rows.append(_step_row(explanation, step))
+    return columns(middle_out(rows, 3 * _MOST_MMADS), ">")
+
+
+def _step_row(explanation: Explanation, step: Step) -> tuple[str, ...]:
+    instruction = explanation.provenance.instruction(step.row)
+    where = f"{step.space}+{step.address:#x}"
+    if step.space == "GM":
+        where = next(
+            f"{tensor.name}+{step.address - tensor.base:#x}"
+            for tensor in explanation.task(step.row).tensors
+            if tensor.base <= step.address < tensor.base + tensor.size
+        )
+    what = instruction.name
+    if instruction.atomic:
+        what += ", adds"
+    elif isinstance(instruction, VectorBinary):
+        what += f", {instruction.operation}"
+    digits = format_of(step.dtype).bits // 4
+    return (_cycles(explanation, step.row), _pipe(explanation, step.row), what, explanation.task(step.row).name, where,
+            step.dtype, _number(step.value), f"0x{step.bits:0{digits}X}")  # fmt: skip
+
+
+# -- the result --------------------------------------------------------------------------------------------------------
+
+
+def result_lines(explanation: Explanation) -> list[str]:
+    """The element beside the same sum in float64."""
+    value, reference, unrounded = explanation.value, explanation.reference, explanation.unrounded
+    dtype = explanation.output.dtype
+    rows = [("the call returned", _number(value), "")]
+    rows.append(
+        ("float64, numbers as the cube sees them", f"{reference:.12g}", _error(value - reference, reference, dtype))
+    )
+    if unrounded != reference:
+        rows.append(("float64, the caller's numbers", f"{unrounded:.12g}", _error(value - unrounded, unrounded, dtype)))
+    return [*columns(rows, " >"), "", _agreement(explanation)]
+
+
+def _agreement(explanation: Explanation) -> str:
+    """Whether the run did what the formula says."""
+    if not explanation.agrees:
+        return "the numbers that the cube multiplied are NOT those of the formula"
+    if len(explanation.formula.left):
+        return "the numbers that the cube multiplied are those of the formula, each product once"
+    if explanation.parts:
+        return "the formula has no products, and the cube added only products with zeros"
+    return "the formula has no products, and no mmad added to this element"
+
+
+def _error(error: float, reference: float, dtype: str) -> str:
+    step = float(ulp(np.asarray(reference), dtype)) if np.isfinite(reference) else np.nan
+    return f"error {error:.3g}, {error / step:.3g} ULP of {dtype}" if error else "equal"
+
+
+# -- small things ------------------------------------------------------------------------------------------------------
+
+
+def _cycles(explanation: Explanation, row: Row) -> str:
+    run = explanation.provenance.programs[row[0]]
+    return f"{run.start[row[1]]:,}-{run.retire[row[1]]:,}"
+
+
+def _pipe(explanation: Explanation, row: Row) -> str:
+    return PIPES[int(explanation.provenance.programs[row[0]].program.per_row("pipe")[row[1]])]
+
+
+def _number(value: float | np.floating[Any]) -> str:
+    return f"{float(value):.9g}"

@@ -1,0 +1,71 @@
+"""A network's convolutions as a table: one line a layer and the totals."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from ascend_sim.studies.network.run import PARTS, NetworkRun
+
+_HEADS = {
+    "grad_input": "dX us",
+    "grad_weight": "dW us",
+    "grad_bias": "db us",
+    "around": "around us",
+    "total": "total us",
+}
+
+
+def render(run: NetworkRun, console: Console) -> None:
+    """Print the layers in forward order; "around" are the kernels beside those of the three gradients."""
+    table = Table(title=f"{run.network.name}, batch {run.batch}, on {run.chip}: backward", title_justify="left")
+    table.add_column("layer")
+    table.add_column("Ci x H x W -> Co")
+    for part in (*PARTS, "total"):
+        table.add_column(_HEADS[part], justify="right")
+    table.add_column("same as")
+    for layer, times, same in zip(run.network.layers, run.layers, run.same_as, strict=True):
+        figures = [f"{times.times[part]:.1f}" for part in (*PARTS, "total")]
+        table.add_row(layer.name, layer.shape_text, *figures, same or "")
+    table.add_section()
+    totals = [f"{run.totals[part]:.1f}" for part in (*PARTS, "total")]
+    table.add_row(f"{len(run.layers)} layers", f"{run.distinct} distinct", *totals, "")
+    console.print(table)
+    for finding in run.findings:
+        console.print(f"finding: {finding}")
+
+
+def cost_line(run: NetworkRun, seconds: float, jobs: int) -> str:
+    """What the simulation itself took."""
+    instructions = sum(times.instructions for times, same in zip(run.layers, run.same_as, strict=True) if same is None)
+    return (
+        f"took {seconds:.1f} s on {min(jobs, run.distinct)} processes{_usage()}: {run.distinct} distinct layers, "
+        f"{instructions:,} instructions"
+    )
+
+
+def _usage() -> str:
+    """CPU time of this process and its ended children and the memory of the largest; "" where the system does not tell."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return ""
+    all_of = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    cpu = sum(one.ru_utime + one.ru_stime for one in all_of)
+    peak = max(one.ru_maxrss for one in all_of) * (1 if sys.platform == "darwin" else 1024)
+    return f" ({cpu:.0f} s of CPU, at most {peak / 1e6:.0f} MB each)"
+
+
+def csv_text(run: NetworkRun) -> str:
+    """One line a layer, times in us."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["layer", "Ci", "H", "W", "Co", *(f"{part}_us" for part in (*PARTS, "total")), "same_as"])
+    for layer, times, same in zip(run.network.layers, run.layers, run.same_as, strict=True):
+        sizes = [layer.Ci, layer.H, layer.W or layer.H, layer.Co]
+        writer.writerow([layer.name, *sizes, *(times.times[part] for part in (*PARTS, "total")), same or ""])
+    return text.getvalue()

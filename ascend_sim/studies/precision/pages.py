@@ -1,0 +1,298 @@
+"""The precision table as text, as CSV and as a picture, and in plain words what was lost where."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ascend_sim.errors import SimError
+from ascend_sim.numerics import format_of
+from ascend_sim.report.files import atomic_write
+from ascend_sim.studies.precision.run import PrecisionRow, PrecisionTable
+
+_ROW_FIELDS = ("chip", "dtype", "cube_math_type", "accumulate", "status", "compute_dtype", "total_us", "same_as")
+_FIGURES = (
+    "correct", "worst_error_over_bound", "vendor_matched_ratio", "vendor_pass", "max_abs_error", "mere", "mare", "rmse",
+    "cosine", "effective_bits", "operand_bits", "machine_bits", "bit_equal_share", "nonfinite", "products", "computed_in",
+)  # fmt: skip
+_SHORT = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "hifloat8": "hif8", "float8_e4m3fn": "e4m3fn"}
+
+
+# -- the table ---------------------------------------------------------------------------------------------------------
+
+
+def render(table: PrecisionTable, console: Console) -> None:
+    """Print the table, the chips side by side where there are several, and the notes."""
+    console.print(Text(f"{table.operator} {table.case}: inputs {table.inputs}; {table.conformance}", style="bold"))
+    console.print(_detail(table))
+    if len(table.overflow) > 1:
+        console.print(_side_by_side(table))
+    console.print()
+    for note in notes(table):
+        console.print(Text(note), highlight=False)
+
+
+def _detail(table: PrecisionTable) -> Table:
+    several_chips = len(table.overflow) > 1
+    several_models = len({row.accumulate for row in table.rows}) > 1
+    head = [*(["chip"] if several_chips else []), "inputs", ">type", *(["sums"] if several_models else [])]
+    figures = [
+        "gradient", "correct", ">matched", "vendor", ">max abs", ">MERE", ">MARE", ">RMSE", ">cosine", ">bits",
+        ">bit-equal", ">inf/NaN",
+    ]  # fmt: skip
+    grid = _grid([*head, "status", "compute", ">us", *figures])
+    first = table.rows[0].accumulate if table.rows else ""
+    for row in table.rows:
+        own = bool(row.gradients) and row.same_as is None
+        if not own and row.accumulate != first:
+            continue  # the same line for every model
+        lead = [*([row.chip] if several_chips else []), _SHORT[row.dtype], str(row.cube_math_type)]
+        lead += [row.accumulate if own else "-"] if several_models else []
+        status = "no kernels" if row.status is None else str(row.status)
+        lead += [status, _short(row.compute_dtype), "-" if row.total_us is None else f"{row.total_us:.2f}"]
+        if row.same_as is not None:
+            grid.add_row(*lead, Text(f"as type {row.same_as}", style="dim"))
+        elif not row.gradients:
+            grid.add_row(*lead, "-")
+        for name, of in row.gradients.items() if own else ():
+            grid.add_row(*lead, *_cells(name, of))
+            lead = [""] * len(lead)
+    return grid
+
+
+def _cells(name: str, of: Mapping[str, Any]) -> list[Text | str]:
+    right = of["correct"]
+    return [
+        name,
+        Text("yes" if right else "WRONG", style="green" if right else "bold red"),
+        _share(of["vendor_matched_ratio"]),
+        "-" if of["vendor_pass"] is None else "pass" if of["vendor_pass"] else "fail",
+        *(_number(of[key]) for key in ("max_abs_error", "mere", "mare", "rmse")),
+        f"{of['cosine']:.8f}" if of["cosine"] is not None else "-",
+        _left(of),
+        _share(of["bit_equal_share"]),
+        str(of["nonfinite"]),
+    ]
+
+
+def _side_by_side(table: PrecisionTable) -> Table:
+    """One line per precision, for every chip: what it computes in, time, and the bits that are left of each gradient."""
+    chips = list(table.overflow)
+    grid = _grid(["inputs", ">type", "sums", *(column for chip in chips for column in (chip, ">us", ">bits"))])
+    grid.title = "\nSide by side (effective bits of grad_input / grad_weight / grad_bias)"
+    by_key: dict[tuple[str, int, str], dict[str, PrecisionRow]] = {}
+    for row in table.rows:
+        by_key.setdefault((row.dtype, row.cube_math_type, row.accumulate), {})[row.chip] = row
+    first = table.rows[0].accumulate if table.rows else ""
+    for (dtype, number, model), rows in by_key.items():
+        if model != first and not any(row.gradients for row in rows.values()):
+            continue
+        cells = [_SHORT[dtype], str(number), model]
+        for chip in chips:
+            row = rows[chip]
+            state = _short(row.compute_dtype) if row.status == 0 else str(row.status or "no kernels")
+            bits = " / ".join(_left(of) for of in row.gradients.values())
+            cells += [state, "-" if row.total_us is None else f"{row.total_us:.2f}", bits or "-"]
+        grid.add_row(*cells)
+    return grid
+
+
+def _grid(columns: Sequence[str]) -> Table:
+    grid = Table(box=None, padding=(0, 1, 0, 0), title_justify="left", title_style="bold", pad_edge=False)
+    for column in columns:
+        right = column.startswith(">")
+        grid.add_column(column.removeprefix(">"), justify="right" if right else "left", header_style="", no_wrap=True)
+    return grid
+
+
+def _short(dtype: str | None) -> str:
+    return "-" if dtype is None else _SHORT.get(dtype, dtype)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2e}"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.2f}%"
+
+
+def _bits(value: float | None) -> str:
+    return "-" if value is None else "exact" if value == math.inf else f"{value:.1f}"
+
+
+def _exact(of: Mapping[str, Any]) -> bool:
+    """`compare` has no figure for the bits of a result without error."""
+    return of["max_abs_error"] == 0
+
+
+def _left(of: Mapping[str, Any]) -> str:
+    return "exact" if _exact(of) else _bits(of["effective_bits"])
+
+
+# -- in plain words ----------------------------------------------------------------------------------------------------
+
+
+def notes(table: PrecisionTable) -> list[str]:
+    """What was lost where: a paragraph per computation, then what was refused."""
+    lines = []
+    several = len(table.overflow) > 1
+    models = list(dict.fromkeys(row.accumulate for row in table.rows))
+    for rows in _computations(table):
+        row = rows[0]
+        types = _listed([str(number) for number in dict.fromkeys(one.cube_math_type for one in rows)])
+        where = f" on {row.chip}" if several else ""
+        lines.append(f"{_SHORT[row.dtype]}, cubeMathType {types}{where}: {_operands(row, table)}")
+        lines += [f"  {_gradient(name, of)}" for name, of in row.gradients.items()]
+        lines += [f"  warning: {text}" for text in dict.fromkeys(one.warning for one in rows) if text]
+    lines += _refusals(table, several)
+    found = sum(row.findings for row in table.rows if row.same_as is None)
+    if found:
+        lines.append(f"{found} findings (hazards, uninitialised reads): `ascend-sim run` names them.")
+    if any(row.gradients for row in table.rows):
+        lines.append(
+            f"Sums are a model ({', '.join(models)}): the order in which the cube adds is not published, so no last bit here "
+            "is the hardware's. The vendor's verdict holds results against unrounded inputs and is informative; "
+            "`correct` is the verdict."
+        )
+    return lines
+
+
+def _computations(table: PrecisionTable) -> Iterator[list[PrecisionRow]]:
+    """Rows of the same chip, dtype and compute dtype, under the first model of additions."""
+    groups: dict[tuple[str, str, str | None], list[PrecisionRow]] = {}
+    first = table.rows[0].accumulate if table.rows else ""
+    for row in table.rows:
+        if row.gradients and row.accumulate == first:
+            groups.setdefault((row.dtype, row.chip, row.compute_dtype), []).append(row)
+    yield from groups.values()
+
+
+def _operands(row: PrecisionRow, table: PrecisionTable) -> str:
+    compute, given = row.compute_dtype or "", format_of(row.dtype)
+    if compute == row.dtype:
+        return f"{_short(compute)} operands are multiplied as they are, sums are float32."
+    if compute == "hf32":
+        kept = table.hf32_bits[row.chip] or 0
+        text = f"rounds both operands to hf32 as they enter the cube: {given.mantissa_bits - kept} bits dropped"
+        text += ", results stay float32"
+    else:
+        wanted = format_of(compute)
+        dropped = given.mantissa_bits - wanted.mantissa_bits
+        bits = f"{dropped} bits dropped" if dropped > 0 else "no bits of the mantissa dropped"
+        text = f"casts both operands to {compute} before the cube: {bits}"
+        if wanted.max_exponent < given.max_exponent:
+            text += f", range cut to {wanted.smallest:.1e} .. {wanted.max_finite:g}"
+    changed = max((effect["changed"] for effect in row.operands.values()), default=0.0)
+    text += f" ({_share(changed)} of the elements of an operand change)"
+    for count, what in (("overflowed", "overflow"), ("to_zero", "become 0")):
+        lost = {name: effect[count] for name, effect in row.operands.items() if effect[count]}
+        if lost:
+            text += "; " + ", ".join(f"{number:,} of {name} {what}" for name, number in lost.items())
+    return text + "."
+
+
+def _gradient(name: str, of: Mapping[str, Any]) -> str:
+    text = f"{name} sums up to {of['products']:,} products in float32"
+    if name == "grad_bias":
+        text = f"{name} sums {of['products']:,} values of gradOutput in its own dtype, in float32 (assumed)"
+    steps = [_short(step) for step in of["roundings"] if step != "float32"]
+    if steps:
+        dropped = 23 - min(format_of(step).mantissa_bits for step in of["roundings"])
+        text += f" and rounds them to {_listed(steps)} ({dropped} bits dropped)"
+    total = "exact" if _exact(of) else f"{_bits(of['effective_bits'])} effective bits"
+    if of["operand_bits"] == math.inf:
+        return f"{text}: {total}{'' if _exact(of) else ', all of the loss in sums and result'}."
+    return (
+        f"{text}: {total}; rounding the operands alone leaves {_bits(of['operand_bits'])}, "
+        f"sums and result alone {_bits(of['machine_bits'])}."
+    )
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+
+
+def _refusals(table: PrecisionTable, several: bool) -> list[str]:
+    groups: dict[tuple[str, int | None, str], list[str]] = {}
+    for row in table.rows:
+        if row.status != 0:
+            where = row.chip if several else ""
+            cell = f"{_SHORT[row.dtype]} with {row.cube_math_type}"
+            cells = groups.setdefault((where, row.status, row.message), [])
+            if cell not in cells:
+                cells.append(cell)
+    lines = []
+    for (where, status, message), cells in groups.items():
+        what = "Not simulated" if status is None else f"Refused with {status}"
+        lines.append(f"{what}{f' on {where}' if where else ''}: {', '.join(cells)}: {message}")
+    return lines
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def csv_text(table: PrecisionTable) -> str:
+    """One line per row and gradient (a refused row has one line), figures in full precision."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*_ROW_FIELDS, "gradient", *_FIGURES, "message"])
+    for row in table.to_dict()["rows"]:
+        lead = [row[name] for name in _ROW_FIELDS]
+        for name, of in (row["gradients"] or {"": {}}).items():
+            writer.writerow([*lead, name, *(of.get(key) for key in _FIGURES), row["message"]])
+    return out.getvalue()
+
+
+def plot(table: PrecisionTable, path: str | Path) -> None:
+    """Write a PNG: the distribution of relative errors of each gradient, one line per computation.
+
+    Raises SimError when matplotlib is missing or the path is not a .png.
+    """
+    if Path(path).suffix.lower() != ".png":
+        raise SimError(f"--plot {path}: give a file that ends in .png")
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise SimError("--plot needs matplotlib, which is not installed: pip install 'ascend-sim[plot]'") from None
+    shown = [row for row in table.rows if row.gradients and row.same_as is None]
+    names = list(dict.fromkeys(name for row in shown for name in row.gradients))
+    figure = Figure(figsize=(9, 1.2 + 2.6 * max(len(names), 1)), layout="constrained")
+    axes = figure.subplots(max(len(names), 1), 1, sharex=True, squeeze=False)[:, 0]
+    for axis, name in zip(axes, names, strict=False):
+        for row in shown:
+            if name in row.gradients:
+                _line(axis, row, row.gradients[name], table)
+        axis.set_ylabel(f"{name}\nshare of elements")
+        axis.grid(alpha=0.3)
+    axes[-1].set_xlabel("relative error, log2(|error| / |reference|)")
+    axes[0].set_title(f"{table.case}: errors against float64 of the inputs ({table.inputs})")
+    if names:
+        axes[0].legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    with atomic_write(path) as file:
+        figure.savefig(file, format="png", dpi=120)
+
+
+def _line(axis: Any, row: PrecisionRow, of: Mapping[str, Any], table: PrecisionTable) -> None:
+    histogram = of["error_log2"]
+    total = sum(histogram["counts"]) + histogram["exact"] + histogram["undefined"]
+    label = f"{_short(row.dtype)} as {_short(row.compute_dtype)}"
+    label += f", {row.accumulate}" if len({one.accumulate for one in table.rows}) > 1 else ""
+    label += f", {row.chip}" if len(table.overflow) > 1 else ""
+    if histogram["exact"]:
+        label += f" ({_share(histogram['exact'] / total)} exact)"
+    used = [index for index, count in enumerate(histogram["counts"]) if count]
+    if used:
+        span = range(max(used[0] - 1, 0), min(used[-1] + 2, len(histogram["counts"])))
+        places = [histogram["low"] + index + 0.5 for index in span]
+        axis.plot(places, [histogram["counts"][index] / total for index in span], drawstyle="steps-mid", label=label)
+    else:
+        axis.plot([], [], label=label)

@@ -1,0 +1,375 @@
+"""One case in every precision that a product offers: what each costs, and what it does to each gradient.
+
+    table = ascend_sim.precision("fp32_keep", chips=["ascend910b3"], accumulate="all")
+    table.rows, table.to_dict(), table.passed
+
+A row is an input dtype with a cubeMathType (and a model of the cube's additions). The same values are rounded to each input
+dtype; errors are measured against float64 of those inputs, unrounded by the cube; `correct` is the verdict of the report,
+against float64 of the operands that the cube multiplies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from ascend_sim.api import Result, call_case, check_case
+from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.errors import AclnnError, SimError
+from ascend_sim.numerics import FORMATS, cast, compare, encode
+from ascend_sim.numerics.accumulate import ACCUMULATIONS
+from ascend_sim.numerics.cube_math import CUBE_MATH_TYPES
+from ascend_sim.ops.arguments import EIGHT_BIT
+from ascend_sim.ops.call import AcceptedCall
+from ascend_sim.ops.case import Case, DataEntry, load_case, make_tensors
+from ascend_sim.ops.case_data import Distribution
+from ascend_sim.ops.checks import load_product
+from ascend_sim.ops.operators.convolution_backward.verdicts import (
+    computed_in,
+    in_problem_order,
+    numbers,
+    operand,
+    products,
+    roundings,
+    sums,
+    verdict_of,
+)
+from ascend_sim.ops.operators.convolution_backward.verdicts import typed as as_format
+from ascend_sim.ops.tensor_files import load_tensors
+from ascend_sim.runtime import Progress, ValueModel
+
+Array = NDArray[Any]
+DTYPES = ("float16", "bfloat16", "float32")
+"""Input dtypes of the rows of every table."""
+
+HISTOGRAM_LOW, HISTOGRAM_HIGH = -40, 8
+"""Binades of |error| / |reference| that the error histogram covers; the outer bins hold what lies beyond."""
+
+
+@dataclass(frozen=True)
+class PrecisionRow:
+    """One precision of one chip.
+
+    `status` 0: ran; another code: refused, `message` says why; None: accepted, but there are no kernels for it here.
+    `same_as` names an earlier cubeMathType with the same computation, whose figures stand here too. `total_us` is the end
+    of the last kernel. `gradients` maps a name to its figures, `operands` to what rounding did to an operand.
+    """
+
+    chip: str
+    dtype: str
+    cube_math_type: int
+    accumulate: str
+    status: int | None
+    message: str = ""
+    warning: str = ""
+    compute_dtype: str | None = None
+    same_as: int | None = None
+    total_us: float | None = None
+    findings: int = 0
+    operands: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    gradients: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """Nothing found and every gradient correct (also where nothing ran)."""
+        return not self.findings and all(figures["correct"] for figures in self.gradients.values())
+
+
+@dataclass(frozen=True)
+class PrecisionTable:
+    """All rows, by input dtype, cubeMathType, chip and model; `inputs` says where the values are from."""
+
+    case: str
+    operator: str
+    inputs: str
+    conformance: str
+    overflow: Mapping[str, str]
+    hf32_bits: Mapping[str, int | None]
+    rows: tuple[PrecisionRow, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Every row passed."""
+        return all(row.passed for row in self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; what has no finite value is None."""
+        return _plain(asdict(self))
+
+
+def precision(
+    case: str | Path | Case,
+    *,
+    chips: Sequence[str | Path | ChipSpec] | None = None,
+    inputs: str | Path | None = None,
+    accumulate: str | Sequence[str] = "blas",
+    overflow: str | None = None,
+    conformance: str | None = None,
+    dtypes: Sequence[str] | None = None,
+    progress: Progress | None = None,
+) -> PrecisionTable:
+    """Run a case in every precision of each chip (default: the case's chip).
+
+    `inputs`: a distribution ("uniform", "normal", "relu", "wide", "ones", "adversarial") or a `.npz` file; None: the
+    case's. `accumulate`: a model of the cube's additions, several, or "all". `dtypes`: of the inputs, row by row; None: the
+    16- and 32-bit ones, and the case's own where it has 8 bits. With adversarial inputs `correct` uses the
+    rigorous bound. Raises SimError for unknown names and files that do not fit the case.
+    """
+    named = case if isinstance(case, Case) else load_case(case)
+    name = "case" if isinstance(case, Case) else Path(case).stem
+    named = with_inputs(named, inputs)
+    specs = [c if isinstance(c, ChipSpec) else load_chip(c) for c in chips or [named.chip]]
+    names = list(ACCUMULATIONS) if accumulate == "all" else [accumulate] if isinstance(accumulate, str) else accumulate
+    models = [[ValueModel.of(spec, model, overflow) for model in names] for spec in specs]
+    if dtypes is None:
+        dtypes = [*DTYPES, *dict.fromkeys(named.codes.values())]
+    for dtype in dtypes:
+        if dtype not in (*DTYPES, *EIGHT_BIT):
+            raise SimError(f"dtype {dtype!r}: allowed are {', '.join((*DTYPES, *EIGHT_BIT))}")
+    bench = _Bench(named, conformance or named.conformance, progress, _steps(len(dtypes), models))
+    rows = []
+    for dtype in dtypes:
+        per_chip = [bench.rows(dtype, own) for own in models]
+        rows += [row for number in CUBE_MATH_TYPES for own in per_chip for row in own if row.cube_math_type == number]
+    return PrecisionTable(
+        case=name,
+        operator=named.operator,
+        inputs=str(named.data.file) if named.data.file else f"{named.data.distribution}, seed {named.data.seed}",
+        conformance=bench.conformance,
+        overflow={spec.name: own[0].overflow for spec, own in zip(specs, models, strict=True)},
+        hf32_bits={spec.name: spec.cube.hf32_mantissa_bits for spec in specs},
+        rows=tuple(rows),
+    )
+
+
+def with_inputs(case: Case, inputs: str | Path | None) -> Case:
+    """The case with other values: a distribution of the same seed and scale, or a `.npz` file."""
+    if inputs is None:
+        return case
+    if str(inputs).endswith(".npz"):
+        return case.with_file(inputs)
+    if str(inputs) not in get_args(Distribution):
+        raise SimError(f"inputs {str(inputs)!r}: allowed are {', '.join(get_args(Distribution))}, or a .npz file")
+    drawn = {"distribution": str(inputs), "seed": case.data.seed, "scale": case.data.scale}
+    return case.model_copy(update={"data": DataEntry.model_validate(drawn)})
+
+
+def typed(case: Case, dtype: str) -> Case:
+    """The case with every tensor in one dtype."""
+    entries = ("grad_output", "self_", "input", "weight", "bias")
+    changed = {name: getattr(case, name).model_copy(update={"dtype": dtype}) for name in entries if hasattr(case, name)}
+    return case.model_copy(update=changed)
+
+
+def base_tensors(case: Case) -> dict[str, Array]:
+    """The case's tensors in float32, before they are rounded to a row's dtype."""
+    if case.data.file is None:
+        return make_tensors(typed(case, "float32"))
+    found = load_tensors(case.data.file)
+    expected = {
+        name: (shape, found[name][1] if name in found else dtype) for name, (shape, dtype) in case.tensors.items()
+    }
+    return {
+        name: numbers(array, dtype).astype(np.float32, copy=False)
+        for name, (array, dtype) in load_tensors(case.data.file, expected).items()
+    }
+
+
+def _steps(dtypes: int, models: Sequence[Sequence[ValueModel]]) -> int:
+    """Upper bound of the runs, for the progress bar."""
+    return sum(dtypes * len(CUBE_MATH_TYPES) * len(own) for own in models)
+
+
+class _Bench:
+    """Runs the rows of one case; truths are kept while they can be used again."""
+
+    def __init__(self, case: Case, conformance: str, progress: Progress | None, steps: int) -> None:
+        self.case = case
+        self.conformance = conformance
+        self.base = base_tensors(case)
+        self.absolute = case.data.file is None and case.data.distribution == "adversarial"
+        self._progress, self._steps, self._done = progress, steps, 0
+        self._dtype = ""
+        self._truths: dict[tuple[Any, ...], tuple[Array, Array]] = {}
+
+    def rows(self, dtype: str, models: Sequence[ValueModel]) -> list[PrecisionRow]:
+        """The rows of one input dtype on one chip, every model under each cubeMathType."""
+        if dtype != self._dtype:
+            self._dtype = dtype
+            self._truths.clear()
+        case = typed(self.case, dtype)
+        with np.errstate(over="ignore"):
+            round_input = encode if dtype in EIGHT_BIT else cast
+            tensors = {name: round_input(array, dtype) for name, array in self.base.items()}
+        known: dict[tuple[str, str], PrecisionRow] = {}
+        found = []
+        for number in CUBE_MATH_TYPES:
+            for model in models:
+                found.append(self._row(case, tensors, dtype, number, model, known))
+                self._done += 1
+                if self._progress:
+                    self._progress("precision", self._done, self._steps)
+        return found
+
+    def _row(
+        self, case: Case, tensors: Mapping[str, Array], dtype: str, number: int, model: ValueModel,
+        known: dict[tuple[str, str], PrecisionRow],
+    ) -> PrecisionRow:  # fmt: skip
+        row = PrecisionRow(model.chip.name, dtype, number, model.accumulate, None)
+        try:
+            checked, _ = check_case(case, model.chip, number, self.conformance)
+            product = load_product(case.operator, model.chip.identity.product)
+        except AclnnError as error:  # a product that the operator does not know
+            return replace(row, status=error.status, message=error.message)
+        if checked.failure is not None:
+            return replace(row, status=checked.status, message=checked.failure.message)
+        choice = product.compute_dtype(dtype, number, self.conformance)
+        if choice.compute_dtype is None:
+            return replace(row, status=choice.status, message=choice.source)
+        row = replace(row, compute_dtype=choice.compute_dtype, warning=choice.warning or "")
+        # Nothing behind the checks sees the cubeMathType, only the compute dtype that the table gives for it.
+        same = known.get((choice.compute_dtype, model.accumulate))
+        if same is not None:
+            return replace(same, cube_math_type=number, warning=row.warning, same_as=same.cube_math_type)
+        try:
+            result = self._run(case, tensors, number, model)
+        except AclnnError as error:
+            return replace(row, status=error.status, message=error.message)
+        except SimError as error:
+            return replace(row, message=str(error))
+        row = self._judged(row, result, tensors, model)
+        known[choice.compute_dtype, model.accumulate] = row
+        return row
+
+    def _run(self, case: Case, tensors: Mapping[str, Array], number: int, model: ValueModel) -> Result:
+        return call_case(
+            case, tensors, cube_math_type=number, chip=model.chip,
+            mode="full", deterministic=case.deterministic, conformance=self.conformance, tiling=case.tiling,
+            block_dim=case.block_dim or None, l2=case.l2, accumulate=model.accumulate, overflow=model.overflow,
+        )  # fmt: skip
+
+    # -- figures -------------------------------------------------------------------------------------------------------
+
+    def _judged(
+        self, row: PrecisionRow, result: Result, tensors: Mapping[str, Array], model: ValueModel
+    ) -> PrecisionRow:
+        call = result.call
+        assert call is not None
+        given = {
+            name: numbers(tensors[key], tensor.dtype)
+            for (name, tensor), key in zip(call.inputs.items(), self.case.tensors, strict=False)
+        }
+        with threadpool_limits(limits=1, user_api="blas"), np.errstate(invalid="ignore", over="ignore"):
+            inputs = in_problem_order(call, given)
+            returned = {name: as_format(codes, call.outputs[name].dtype) for name, codes in result.gradients.items()}
+            gradients = in_problem_order(call, returned)
+            operands = {name: operand(array, call.compute_dtype, model) for name, array in inputs.items()}
+            figures = {
+                name: self._figures(call, name, gradient, inputs, operands, model)
+                for name, gradient in gradients.items()
+            }
+        return replace(
+            row,
+            status=0,
+            total_us=result.report.total_us,
+            findings=len(result.report.findings),
+            operands={name: rounding_effect(inputs[name], operands[name]) for name in inputs},
+            gradients=figures,
+        )
+
+    def _figures(
+        self, call: AcceptedCall, name: str, gradient: Array, inputs: Mapping[str, Array], operands: Mapping[str, Array],
+        model: ValueModel,
+    ) -> dict[str, Any]:  # fmt: skip
+        truth, weights = self._truth(call, name, inputs, inputs, ())
+        total, compute = truth, computed_in(call, name)
+        if compute != call.compute_dtype and name != "grad_bias":
+            operands = {other: operand(array, compute, model) for other, array in inputs.items()}
+        rounds = any(operands[other] is not array for other, array in inputs.items())
+        if rounds and name != "grad_bias":
+            key = (compute, model.chip.cube.hf32_mantissa_bits, model.saturate)
+            total, weights = self._truth(call, name, operands, inputs, key)
+        verdict = verdict_of(call, name, gradient, total, weights, model, absolute=self.absolute)
+        truth, total = truth.reshape(gradient.shape), total.reshape(gradient.shape)
+        dtype = call.outputs[name].dtype
+        values = numbers(gradient, dtype).astype(np.float64)
+        comparison = compare(gradient, truth, dtype=dtype, compute_dtype=compute).to_dict()
+        return {
+            "dtype": dtype,
+            "computed_in": compute,
+            "products": products(call)[name],
+            "roundings": roundings(call, name),
+            "correct": verdict.correct,
+            "worst_error_over_bound": verdict.worst_error_over_bound,
+            **{key: value for key, value in comparison.items() if key not in ("dtype", "compute_dtype")},
+            "operand_bits": effective_bits(total, truth),
+            "machine_bits": effective_bits(values, total),
+            "error_log2": error_histogram(values, truth),
+        }
+
+    def _truth(
+        self, call: AcceptedCall, name: str, operands: Mapping[str, Array], inputs: Mapping[str, Array], key: Any
+    ) -> tuple[Array, Array]:
+        """float64 sums and their weights (squares, or absolute values); the key tells what rounded the operands."""
+        found = self._truths.get((name, key))
+        if found is None:
+            total, *weights = sums(call, name, operands, inputs["grad_output"], absolute=self.absolute)
+            found = self._truths[name, key] = total, weights[-1]
+        return found
+
+
+def rounding_effect(before: Array, after: Array) -> dict[str, Any]:
+    """What rounding did to an operand: share of elements changed, finite ones that overflowed, others that became 0."""
+    old, new = before.astype(np.float64), after.astype(np.float64)
+    lost = np.abs(new - old)
+    largest = FORMATS["float16"].max_finite if after.dtype == np.float16 else math.inf
+    beyond = np.isfinite(old) & (~np.isfinite(new) | ((np.abs(new) == largest) & (np.abs(old) > largest)))
+    return {
+        "elements": old.size,
+        "changed": float(np.count_nonzero(lost > 0) / max(old.size, 1)),
+        "overflowed": int(np.count_nonzero(beyond)),
+        "to_zero": int(np.count_nonzero((old != 0) & (new == 0))),
+    }
+
+
+def effective_bits(result: Array, reference: Array) -> float:
+    """-log2(mean |error| / mean |reference|) over the elements finite in both; infinite without error."""
+    both = np.isfinite(result) & np.isfinite(reference)
+    error, size = np.abs(result[both] - reference[both]).sum(), np.abs(reference[both]).sum()
+    if not error:
+        return math.inf
+    return -math.log2(error / size) if size else -math.inf
+
+
+def error_histogram(result: Array, reference: Array) -> dict[str, Any]:
+    """Elements by floor(log2(|error| / |reference|)); `exact` counts those without error, `undefined` non-finite ones."""
+    both = np.isfinite(result) & np.isfinite(reference)
+    error, size = np.abs(result[both] - reference[both]), np.abs(reference[both])
+    wrong = error > 0
+    with np.errstate(divide="ignore"):
+        binades = np.floor(np.log2(error[wrong] / size[wrong]))
+    clipped = np.clip(binades, HISTOGRAM_LOW, HISTOGRAM_HIGH).astype(np.int64) - HISTOGRAM_LOW
+    counts = np.bincount(clipped, minlength=HISTOGRAM_HIGH - HISTOGRAM_LOW + 1)
+    return {
+        "low": HISTOGRAM_LOW,
+        "counts": counts.tolist(),
+        "exact": int(np.count_nonzero(~wrong)),
+        "undefined": int(result.size - np.count_nonzero(both)),
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value

@@ -1,0 +1,97 @@
+"""The work behind `ascend-sim tile`: searches for every chip and kernel asked for, and what they leave in a folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ascend_sim.api import accept_case, check_fits
+from ascend_sim.chip import load_chip
+from ascend_sim.errors import ConfigError, SimError
+from ascend_sim.ops.case import Case
+from ascend_sim.studies.tiles import pages
+from ascend_sim.studies.tiles.kernel import CubeKernel
+from ascend_sim.studies.tiles.search import Outcome, State, search
+from ascend_sim.studies.tiles.store import Store
+
+RESULTS = "results.sqlite"
+KERNELS = ("grad_input", "grad_weight")
+_FIELD = re.compile(r"(?:(?P<kernel>\w+)\.)?(?P<name>\w+)=(?P<value>-?[0-9]{1,18})")
+
+
+def kernels_of(
+    case: Case, chips: Sequence[str], kernel: str | None, *, l2: str = "warm", cube_math_type: int | None = None,
+    deterministic: bool | None = None, conformance: str | None = None,
+) -> list[CubeKernel]:  # fmt: skip
+    """The cube kernels to search, chip by chip; without `kernel` every one that the case has."""
+    if kernel is not None and kernel not in KERNELS:
+        raise SimError(f"--kernel {kernel}: allowed are {' and '.join(KERNELS)}")
+    found: list[CubeKernel] = []
+    for name in chips:
+        spec = load_chip(name)
+        check_fits(case.tensors, spec)
+        options = {"cube_math_type": cube_math_type, "deterministic": deterministic, "conformance": conformance}
+        call = accept_case(case, spec, **options)  # type: ignore[arg-type]
+        refused: SimError | None = None
+        for one in [kernel] if kernel else [one for one in KERNELS if one in call.outputs]:
+            try:
+                found.append(CubeKernel.of(call, spec, one, l2))
+            except SimError as error:  # no fields to set; the other kernel may have some
+                refused = error
+        if refused is not None and (kernel or not any(one.chip is spec for one in found)):
+            raise refused
+    return found
+
+
+def parse_fields(texts: Sequence[str], kernels: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Fixed fields by kernel, from FIELD=VALUE or KERNEL.FIELD=VALUE, several with commas; ConfigError for anything else."""
+    fields: dict[str, dict[str, int]] = {name: {} for name in kernels}
+    for part in (part.strip() for text in texts for part in text.split(",")):
+        match = _FIELD.fullmatch(part)
+        if match is None:
+            raise ConfigError(f"--field {part!r}: allowed is FIELD=WHOLE NUMBER, for example baseM=256")
+        only = match["kernel"]
+        if only is not None and only not in kernels:
+            raise ConfigError(f"--field {part!r}: {only} is not searched; searched: {', '.join(kernels)}")
+        for name in (only,) if only else kernels:
+            if match["name"] in fields[name]:
+                raise ConfigError(f"--field: {name}.{match['name']} is given twice")
+            fields[name][match["name"]] = int(match["value"])
+    return fields
+
+
+def run_searches(
+    kernels: Sequence[CubeKernel], fields: Sequence[str], out: Path | None, *, jobs: int, limit: int | None,
+    seconds: float | None, within: float, progress: Callable[[str, State], None] | None = None,
+) -> list[Outcome]:  # fmt: skip
+    """Search kernel by kernel; results go to `out` as they come. An interrupt ends all, with what was found."""
+    fixed = parse_fields(fields, list(dict.fromkeys(kernel.name for kernel in kernels)))
+    outcomes: list[Outcome] = []
+    for kernel in kernels:
+        store = Store(kernel, None if out is None else out / RESULTS)
+        name = f"{kernel.name} on {kernel.chip.name}"
+        try:
+            outcome = search(
+                kernel, fixed[kernel.name], store=store, jobs=jobs, limit=limit, seconds=seconds, within=within,
+                progress=None if progress is None else lambda state, name=name: progress(name, state),  # type: ignore[misc]
+            )  # fmt: skip
+        finally:
+            store.close()
+        outcomes.append(outcome)
+        if outcome.reason == "interrupted":
+            break
+    return outcomes
+
+
+def write_best(outcomes: Sequence[Outcome], out: Path) -> dict[Path, Path | None]:
+    """best.yaml for one chip, best-CHIP.yaml for each of several.
+
+    Returns what was written, each with the new name of the file that stood there with other tilings, if one did.
+    """
+    chips = list(dict.fromkeys(outcome.kernel.chip.name for outcome in outcomes))
+    written = {}
+    for chip in chips:
+        path = out / ("best.yaml" if len(chips) == 1 else f"best-{chip}.yaml")
+        written[path] = pages.write_best(path, [outcome for outcome in outcomes if outcome.kernel.chip.name == chip])
+    return written

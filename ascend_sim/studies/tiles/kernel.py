@@ -1,0 +1,122 @@
+"""One cube kernel of a call under different tilings: the tilings, their bounds, and what each comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.engine.device import Device
+from ascend_sim.engine.engine import Engine
+from ascend_sim.engine.hazards import find_hazards
+from ascend_sim.engine.task import Task
+from ascend_sim.errors import SimError
+from ascend_sim.ops.call import AcceptedCall
+from ascend_sim.ops.kernels.grad_input.capacity import grad_input_l1
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_input.parts import tiling_input
+from ascend_sim.ops.kernels.grad_weight.capacity import grad_weight_l1
+from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.taps import cut_input
+from ascend_sim.ops.kernels.tilings import TILINGS, settable, tilings_that_fit
+from ascend_sim.ops.operators.convolution_backward.accept import make_plan
+from ascend_sim.ops.operators.convolution_backward.plans import cube_call
+from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.report.report import timed_kernel
+from ascend_sim.studies.tiles.bounds import Bounds, Tiling
+from ascend_sim.studies.tiles.chain import least_cycles
+
+Fields = Mapping[str, int]
+"""A tiling as a user sets it: fields by the vendor's names. No fields: the simulator's own choice."""
+
+
+@dataclass(frozen=True)
+class CubeKernel:
+    """The kernel "grad_input" or "grad_weight" of `call` on `chip`, launched alone.
+
+    `l2` "warm": it finds its operands in the L2, as far as they fit, as after the kernels that a call launches before it;
+    "cold": nothing. Pickles, for worker processes.
+    """
+
+    chip: ChipSpec
+    call: AcceptedCall
+    name: str
+    l2: str = "warm"
+
+    @classmethod
+    def of(cls, call: AcceptedCall, chip: ChipSpec, name: str, l2: str = "warm") -> CubeKernel:
+        """Raises SimError where the call has no such kernel, or for an unknown `l2`."""
+        if l2 not in ("cold", "warm"):
+            raise SimError(f"l2 {l2!r}: allowed are cold and warm")
+        if name not in TILINGS:
+            raise SimError(f"no cube kernel {name!r}; allowed are {' and '.join(TILINGS)}")
+        cube_call(call, chip, name)
+        return cls(chip, call, name, l2)
+
+    @property
+    def inp(self) -> TilingInput:
+        """What a tiling is made for."""
+        return cube_call(self.call, self.chip, self.name).inp
+
+    def tilings(self, fixed: Mapping[str, Any] | None = None) -> Iterator[tuple[Fields, Tiling]]:
+        """Every tiling of the grid that fits, `fixed` fields given; raises TilingError for what no tiling can have."""
+        inp = self.inp
+        for tiling in tilings_that_fit(self.name, inp, fixed, self.chip):
+            yield settable(tiling, inp), tiling
+
+    def bounds(self) -> Bounds:
+        """Bounds from the tiling's numbers."""
+        return Bounds(cube_call(self.call, self.chip, self.name), cold=self.l2 == "cold")
+
+    def launch(self, fields: Fields) -> tuple[Device, Task]:
+        """A fresh device and the kernel on it; TilingError for fields that do not fit."""
+        plan = make_plan(replace(self.call, tiling={self.name: dict(fields)} if fields else {}), self.chip)
+        step = next(step for step in plan.steps if step.name == self.name)
+        device = Device(self.chip, with_values=False)
+        tensors = {name: device.allocate(plan.tensors[name].size, name) for name in step.tensors}
+        if self.l2 == "warm":
+            for name in step.inputs:
+                device.warm(tensors[name])
+        return device, step.make(self.chip, tensors)
+
+    def sharper_bound(self, bounds: Bounds, fields: Fields, tiling: Tiling) -> int:
+        """Cycles that the block with the most work alone takes, from its program: it knows what waits for what."""
+        _, task = self.launch(fields)
+        block = bounds.with_block(tiling)[1]
+        return bounds.start(block) + least_cycles(task.build(block)[0])
+
+    def simulate(self, fields: Fields) -> dict[str, Any]:
+        """One launch in `timing` mode, as plain data.
+
+        "cycles" from launch to end, "us" the same, "busy" the share of the cores' time by pipe, "bytes" by path, "stall"
+        {"cause", "share"} of the busiest pipe "bottleneck", "l1" bytes of L1 that the tiling takes, "findings" of the hazard
+        check, "tiling" every field and "source" where it is from.
+        """
+        device, task = self.launch(fields)
+        timeline = Engine(device).run([task])
+        row = timed_kernel(self.chip, timeline, [task])
+        span = timeline.tasks[0]
+        core_us = row["core_us"] or 1.0
+        return {
+            "fields": dict(fields),
+            "cycles": span.finish - span.launch,
+            "us": row["task_us"],
+            "busy": {pipe: round(us / core_us, 4) for pipe, us in row["pipes_us"].items()},
+            "bytes": row["counts"]["bytes"],
+            "bottleneck": row["bottleneck_pipe"],
+            "stall": row["main_stall"],
+            "l1": sum(self._l1(row["tiling"])),
+            "tiling": row["tiling"],
+            "source": row["tiling_source"],
+            "findings": [one.text for one in find_hazards([task], timeline.programs)],
+        }
+
+    def _l1(self, fields: Mapping[str, Any]) -> tuple[int, int]:
+        inp = self.inp
+        tiling = TILINGS[self.name].from_vendor(fields)
+        if self.name == "grad_input":
+            assert isinstance(tiling, GradInputTiling)
+            return grad_input_l1(tiling, tiling_input(tiling, inp))
+        assert isinstance(tiling, GradWeightTiling)
+        return grad_weight_l1(tiling, cut_input(inp, tiling), clipped=True)

@@ -1,0 +1,176 @@
+"""What a search for tilings found: a table of the best, a picture, and the best as a file for `run --tiling`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ascend_sim.errors import SimError
+from ascend_sim.report.files import atomic_write
+from ascend_sim.studies.tiles.search import Outcome, Result, State
+from ascend_sim.studies.validate.pages import check_plot
+
+_PIPES = ("cube", "mte1", "mte2", "fixpipe", "vec", "scalar")
+_SHORT = {"nothing to do": "idle"}
+_BREAK = re.compile("(?<=^base)|(?<=^step)|(?<=[0-9]P)|(?=Core|Order|KType)")
+"""Where the heads of the columns are broken, so that the table stays narrow."""
+
+
+def render(outcome: Outcome, console: Console, top: int = 10) -> None:
+    """Print the best `top` tilings below the simulator's own choice; what all of them have in common stands below."""
+    kernel, own = outcome.kernel, outcome.own
+    best = [result for result in outcome.results if result["fields"] != own["fields"]][:top]
+    rows = [own, *best]
+    names = list(dict.fromkeys(name for row in rows for name in row["fields"]))
+    differ = [name for name in names if len({row["fields"].get(name) for row in rows}) > 1]
+    console.print(Text(f"{kernel.name} on {kernel.chip.name}, L2 {kernel.l2}: {outcome.sentence}", style="bold"))
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="")
+    pipes = [pipe for pipe in _PIPES if any(row["busy"].get(pipe) for row in rows)]
+    heads = ["", *map(_head, differ), "cycles", "us", "against\nown", "bound", *(f"{pipe}\nbusy" for pipe in pipes)]
+    for head in (*heads, "GM->L1\nMB", "L1\nuse", "main stall"):
+        justify: Literal["left", "right"] = "left" if head in ("", "main stall") else "right"
+        table.add_column(head, justify=justify, vertical="bottom", overflow="fold")
+    places = {id(result): str(place) for place, result in enumerate(outcome.results, 1)}
+    rank = next((place for place, result in enumerate(outcome.results, 1) if result["fields"] == own["fields"]), None)
+    for row in rows:
+        name = ("own" if rank is None else f"own, {rank}.") if row is own else f"{places[id(row)]}."
+        table.add_row(name, *_cells(row, own, differ, pipes, kernel.chip.buffers["L1"]))
+    console.print(table)
+    common = {name: own["fields"][name] for name in names if name not in differ and name in own["fields"]}
+    console.print(Text(f"all: {', '.join(f'{name} {value}' for name, value in common.items())}"), highlight=False)
+    console.print(Text(f"own: the simulator's own choice ({own['source']})"), highlight=False)
+    for result in rows:
+        if result["findings"]:
+            console.print(Text(f"finding: {result['findings'][0]}", style="red"))
+
+
+def _head(name: str) -> str:
+    """A field's name in two lines."""
+    return _BREAK.sub("\n", name, count=1)
+
+
+def _cells(row: Result, own: Result, names: Sequence[str], pipes: Sequence[str], l1: int) -> list[str]:
+    against = row["cycles"] / own["cycles"] - 1
+    stall = row["stall"]
+    return [
+        *(str(row["fields"].get(name, "-")) for name in names),
+        f"{row['cycles']:,}", f"{row['us']:.2f}",
+        "" if row is own else f"{100 * against:+.1f}%",
+        f"{row['bound']:,}",
+        *(f"{100 * row['busy'].get(pipe, 0.0):.0f}%" for pipe in pipes),
+        f"{row['bytes'].get('GM->L1', 0) / 1e6:.1f}",
+        f"{100 * row['l1'] / l1:.0f}%",
+        f"{row['bottleneck']} {_SHORT.get(stall['cause'], stall['cause'])} {100 * stall['share']:.0f}%" if stall else "none",
+    ]  # fmt: skip
+
+
+def to_dict(outcome: Outcome, top: int = 10) -> dict[str, Any]:
+    """A search as plain data; no times of the search itself."""
+    return {
+        "chip": outcome.kernel.chip.name, "kernel": outcome.kernel.name, "l2": outcome.kernel.l2,
+        "fixed": dict(outcome.fixed), "fit": outcome.fit, "simulated": len(outcome.results), "reused": outcome.reused,
+        "might_be_better": outcome.open, "lowest_bound_left": outcome.least, "within": outcome.within,
+        "ended": outcome.reason, "sentence": outcome.sentence, "own": dict(outcome.own),
+        "best": [dict(result) for result in outcome.results[:top]],
+    }  # fmt: skip
+
+
+def best_fields(outcomes: Sequence[Outcome]) -> dict[str, dict[str, int]]:
+    """The best tiling of each kernel, as `run --tiling` takes it."""
+    return {outcome.kernel.name: dict(outcome.best["fields"]) for outcome in outcomes}
+
+
+def write_best(path: Path, outcomes: Sequence[Outcome]) -> Path | None:
+    """Write `best_fields` as YAML. What stood at `path` with other tilings is kept under the path that is returned."""
+    call = outcomes[0].kernel.call
+    shapes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in call.inputs.items())
+    lines = [
+        f"# Best tilings found for {outcomes[0].kernel.chip.name}; ascend-sim run CASE --tiling FILE takes this file\n",
+        f"# {call.operator}: {shapes}, computed in {call.compute_dtype}\n",
+    ]
+    for outcome in outcomes:
+        lines.append(f"# {outcome.kernel.name}: {outcome.best['cycles']:,} cycles ({outcome.sentence})\n")
+    fields = best_fields(outcomes)
+    kept = _keep(path) if path.exists() and _fields_in(path) != fields else None
+    with atomic_write(path) as file:
+        file.write(("".join(lines) + yaml.safe_dump(fields, sort_keys=False)).encode())
+    return kept
+
+
+def _fields_in(path: Path) -> Any:
+    """What a YAML file says; None for anything else."""
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return None
+
+
+def _keep(path: Path) -> Path:
+    """Give a file the first free name: best-1.yaml, best-2.yaml ... beside it."""
+    names = (path.with_stem(f"{path.stem}-{number}") for number in count(1))
+    kept = next(name for name in names if not name.exists())
+    try:
+        return path.rename(kept)
+    except OSError as error:
+        raise SimError(f"cannot rename {path} to {kept}: {error.strerror or error}") from None
+
+
+def compare_chips(outcomes: Sequence[Outcome], console: Console) -> None:
+    """One line for each chip and kernel: own choice and best."""
+    table = Table(title="Chips side by side", title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
+    for head in ("chip", "kernel", "own us", "best us", "gain"):
+        table.add_column(head, justify="right" if "us" in head or head == "gain" else "left", header_style="")
+    for outcome in outcomes:
+        own, best = outcome.own["us"], outcome.best["us"]
+        gain = f"{100 * (outcome.best['cycles'] / outcome.own['cycles'] - 1):+.1f}%"
+        table.add_row(outcome.kernel.chip.name, outcome.kernel.name, f"{own:.2f}", f"{best:.2f}", gain)
+    console.print(table)
+
+
+def progress_text(name: str, state: State) -> str:
+    """Where a search stands, in a line."""
+    best = "" if state.best is None else f", best {state.best:,} cycles"
+    left = "" if state.least is None else f", {state.open:,} open (from {state.least:,})"
+    return f"{name}: {state.simulated:,} simulated{best}{left}"
+
+
+def plot(outcomes: Sequence[Outcome], path: Path) -> None:
+    """Write a PNG: simulated cycles against the bound, and against L1 use, a row for each search; errors as `check_plot`."""
+    check_plot(path)
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 4.2 * len(outcomes)), layout="constrained")
+    for outcome, (left, right) in zip(outcomes, figure.subplots(len(outcomes), 2, squeeze=False), strict=True):
+        name = f"{outcome.kernel.name} on {outcome.kernel.chip.name}"
+        cycles = [result["cycles"] for result in outcome.results]
+        for axis, values, label in (
+            (left, _column(outcome.results, "bound"), "bound, cycles"),
+            (right, [size / 1024 for size in _column(outcome.results, "l1")], "L1 that the tiling takes, KiB"),
+        ):
+            axis.scatter(values, cycles, s=12, alpha=0.6, label="simulated")
+            axis.scatter(values[:1], cycles[:1], s=70, marker="*", color="tab:green", label="best", zorder=3)
+            axis.set(xlabel=label, ylabel="cycles", title=name)
+            axis.grid(alpha=0.3)
+        left.scatter(
+            [outcome.own["bound"]], [outcome.own["cycles"]], marker="D", color="tab:red", label="own choice", zorder=3
+        )
+        right.scatter([outcome.own["l1"] / 1024], [outcome.own["cycles"]], marker="D", color="tab:red", zorder=3)
+        ends = (min(_column(outcome.results, "bound")), max(_column(outcome.results, "bound")))
+        left.plot(ends, ends, color="black", linewidth=0.8, label="cycles = bound")
+        right.axvline(outcome.kernel.chip.buffers["L1"] / 1024, color="black", linewidth=0.8, label="size of L1")
+        for axis in (left, right):
+            axis.legend(fontsize="small")
+    with atomic_write(path) as file:
+        figure.savefig(file, format="png", dpi=120)
+
+
+def _column(results: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
+    return [result[name] for result in results]

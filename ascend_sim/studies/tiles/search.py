@@ -1,0 +1,237 @@
+"""The search: tilings in the order of their bounds, until no bound is below the fewest cycles found.
+
+    kernel = CubeKernel.of(accept_case(load_case("resnet50_conv2_3x3"), chip), chip, "grad_input")
+    outcome = search(kernel)
+    outcome.best["fields"], outcome.best["cycles"], outcome.sentence
+
+Every tiling first has a bound from its numbers. One that comes to its turn gets a sharper bound from the program of one block;
+the lowest of those is simulated next. The simulator's own choice is simulated before all others.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from joblib import Parallel, delayed
+
+from ascend_sim.errors import SimError
+from ascend_sim.ops.kernels.tilings import TILINGS, settable
+from ascend_sim.studies.tiles.bounds import Tiling
+from ascend_sim.studies.tiles.kernel import CubeKernel, Fields
+from ascend_sim.studies.tiles.store import Store, key
+
+Result = Mapping[str, Any]
+"""What `CubeKernel.simulate` says of a tiling, and its "bound"."""
+
+Reason = Literal["done", "limit", "time", "interrupted"]
+_AHEAD = 16
+"""Sharper bounds between two simulations, at most: what is simulated early rules out much of what follows."""
+_WHY = {
+    "limit": "stopped at the limit of simulations", "time": "stopped at the time limit", "interrupted": "interrupted",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a search stands: tilings simulated, best cycles so far, tilings whose bound is below them, the lowest bound."""
+
+    simulated: int
+    best: int | None
+    open: int
+    least: int | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a search found.
+
+    `results` are the simulated tilings, fewest cycles first; `own` is the simulator's own choice, which is among them unless
+    fixed fields rule it out. `fit` counts the tilings of the grid; `open` those that might still beat the best (by more than
+    `within`), of which `least` is the lowest bound. `reused` results were there before.
+    """
+
+    kernel: CubeKernel
+    fixed: Fields
+    results: tuple[Result, ...]
+    own: Result
+    fit: int
+    reused: int
+    open: int
+    least: int | None
+    within: float
+    reason: Reason
+    seconds: float
+
+    @property
+    def best(self) -> Result:
+        """The tiling with the fewest cycles; of equals the one with the lowest bound."""
+        return self.results[0]
+
+    @property
+    def sentence(self) -> str:
+        """How much of the space was simulated, and what is known of the rest."""
+        counts = f"{self.fit:,} fit, {len(self.results):,} simulated"
+        if self.open == 0:
+            if not self.within:
+                return f"{counts}, the rest cannot be better"
+            return f"{counts}, the rest cannot be better by more than {100 * self.within:g} %"
+        assert self.least is not None
+        gap = 100 * (1 - self.least / self.best["cycles"])
+        return f"{counts}, {_WHY[self.reason]}: {self.open:,} might be better, by at most {gap:.1f} %"
+
+
+def search(
+    kernel: CubeKernel, fixed: Mapping[str, Any] | None = None, *, store: Store | None = None, jobs: int = 1,
+    limit: int | None = None, seconds: float | None = None, within: float = 0.0,
+    progress: Callable[[State], None] | None = None,
+) -> Outcome:  # fmt: skip
+    """Find the tiling with the fewest cycles among those of the grid that fit; `fixed` are fields by the vendor's names.
+
+    `jobs` processes simulate. After `limit` new simulations or `seconds` no further one begins. With `within` (a share, 0.01
+    is 1 %) tilings that can only be better by less are left out. Results go to `store` as they come, and what it has is not
+    simulated again. An interrupt (Ctrl-C) ends the search as a limit does.
+
+    Raises TilingError for fields that no tiling can have, SimError where no tiling of the grid fits.
+    """
+    if jobs < 1:
+        raise SimError(f"jobs is {jobs}; allowed is a whole number from 1")
+    run = _Search(kernel, dict(fixed or {}), store or Store(kernel), limit, seconds, within, progress)
+    return run.outcome(jobs)
+
+
+class _Search:
+    def __init__(
+        self, kernel: CubeKernel, fixed: Fields, store: Store, limit: int | None, seconds: float | None, within: float,
+        progress: Callable[[State], None] | None,
+    ) -> None:  # fmt: skip
+        self.begin = time.monotonic()
+        self.kernel, self.fixed, self.store = kernel, fixed, store
+        self.limit, self.seconds, self.within, self.progress = limit, seconds, within, progress
+        self.started = 0
+        self.reason: Reason = "done"
+        self.best: int | None = None
+        self.found: dict[str, Result] = {}
+        self.tilings: list[tuple[Fields, Tiling]] = list(kernel.tilings(fixed))
+        if not self.tilings:
+            kernel.launch(fixed)  # says why, if it is these fields that do not fit
+            raise SimError(f"{kernel.name}: no tiling of the grid fits{_with(fixed)}, only smaller ones")
+        self.bounds = kernel.bounds()
+        self.before = store.results()
+        self.own = self._own()
+        self.names = [key(fields) for fields, _ in self.tilings]
+        self.rough = [(self._bound(tiling), number) for number, (_, tiling) in enumerate(self.tilings)]
+        self.sharp: list[tuple[int, int]] = []
+        self.bound_of_started: dict[int, int] = {}
+        for name in self.names:
+            if name in self.before:
+                self._keep(name, self.before[name])
+        heapq.heapify(self.rough)
+
+    def _own(self) -> Result:
+        """The simulator's own choice, simulated if nobody has; a first result where the fixed fields allow it."""
+        name = "own"
+        result = self.before.get(name)
+        if result is None:
+            result = self.kernel.simulate({})
+            tiling = TILINGS[self.kernel.name].from_vendor(result["tiling"])
+            bound = max(self._bound(tiling), self.kernel.sharper_bound(self.bounds, {}, tiling))
+            result |= {"fields": settable(tiling, self.kernel.inp), "bound": bound}
+            self.store.add(name, result)
+        if all(result["tiling"].get(field) == value for field, value in self.fixed.items()):
+            self._keep(key(result["fields"]), result)
+        return result
+
+    def _bound(self, tiling: Tiling) -> int:
+        return max(self.bounds.of(tiling).values())
+
+    def _keep(self, name: str, result: Result) -> None:
+        self.found.setdefault(name, result)
+        if self.best is None or result["cycles"] < self.best:
+            self.best = result["cycles"]
+
+    def _beats(self, bound: int) -> bool:
+        """Whether a tiling with this bound might be worth its simulation."""
+        return self.best is None or bound < self.best * (1 - self.within)
+
+    def pending(self) -> Iterator[int]:
+        """Numbers of the tilings to simulate, asked for one by one as processes become free."""
+        ahead = 0
+        while self._worth(self.rough) or self._worth(self.sharp):
+            if self.limit is not None and self.started >= self.limit:
+                self.reason = "limit"
+                return
+            if self.seconds is not None and time.monotonic() - self.begin >= self.seconds:
+                self.reason = "time"
+                return
+            if self._worth(self.rough) and (not self.sharp or (self.rough[0] < self.sharp[0] and ahead < _AHEAD)):
+                bound, number = heapq.heappop(self.rough)
+                if self.names[number] not in self.found:
+                    sharper = self.kernel.sharper_bound(self.bounds, *self.tilings[number])
+                    heapq.heappush(self.sharp, (max(bound, sharper), number))
+                    ahead += 1
+                continue
+            ahead = 0
+            bound, number = heapq.heappop(self.sharp)
+            if self._beats(bound):
+                self.started += 1
+                self.bound_of_started[number] = bound
+                yield number
+
+    def _worth(self, queue: list[tuple[int, int]]) -> bool:
+        return bool(queue) and self._beats(queue[0][0])
+
+    def outcome(self, jobs: int) -> Outcome:
+        self._tell()
+        work = (delayed(_simulate)(self.kernel, number, self.tilings[number][0]) for number in self.pending())
+        try:
+            # One at a time: what is worth simulating next depends on what has come back.
+            parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=jobs)
+            for number, result in parallel(work):
+                kept = {**result, "bound": self.bound_of_started.pop(number)}
+                self.store.add(self.names[number], kept)
+                self._keep(self.names[number], kept)
+                self._tell()
+        except KeyboardInterrupt:
+            self.reason = "interrupted"
+        return self._outcome()
+
+    def _open(self) -> list[int]:
+        """Bounds of the tilings that might still be better."""
+        waiting = [bound for bound, number in (*self.rough, *self.sharp) if self.names[number] not in self.found]
+        return [bound for bound in (*waiting, *self.bound_of_started.values()) if self._beats(bound)]
+
+    def _tell(self) -> None:
+        if self.progress is not None:
+            left = self._open()
+            self.progress(State(len(self.found), self.best, len(left), min(left, default=None)))
+
+    def _outcome(self) -> Outcome:
+        left = self._open()
+        if not self.found:
+            raise SimError(f"{self.kernel.name}: {_WHY[self.reason]} before anything was simulated")
+        results = sorted(
+            self.found.values(), key=lambda result: (result["cycles"], result["bound"], key(result["fields"]))
+        )
+        own_on_grid = key(self.own["fields"]) in self.names
+        extra = int(key(self.own["fields"]) in self.found and not own_on_grid)
+        return Outcome(
+            self.kernel, self.fixed, tuple(results), self.own, len(self.tilings) + extra,
+            sum(name in self.before or (name == key(self.own["fields"]) and "own" in self.before) for name in self.found),
+            len(left), min(left, default=None), self.within, self.reason, time.monotonic() - self.begin,
+        )  # fmt: skip
+
+
+def _simulate(kernel: CubeKernel, number: int, fields: Fields) -> tuple[int, Result]:
+    """In a worker process; an error names the tiling."""
+    try:
+        return number, kernel.simulate(fields)
+    except SimError as error:
+        raise SimError(f"{kernel.name} with {key(fields)}: {error}") from None
+
+
+def _with(fixed: Fields) -> str:
+    return f" with {', '.join(f'{name} = {value}' for name, value in fixed.items())}" if fixed else ""

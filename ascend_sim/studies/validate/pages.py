@@ -1,0 +1,406 @@
+"""How far predictions are from measurements: the table, all rows as CSV, a scatter plot."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from ascend_sim.errors import SimError
+from ascend_sim.report.files import atomic_write
+from ascend_sim.studies.validate.instruction_points import ComparedPoint
+from ascend_sim.studies.validate.run import MICROBENCHMARKS, PIPES, Comparison, unknown_operator
+
+FAR = 0.75
+"""Precision of a published point, 1 - abs(error), below which it counts as far off."""
+
+FEW = 3
+"""Distinct measured kernels below which a rank correlation says nothing."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Relative errors of one quantity over `rows` rows, in percent: mean and median of their size, their mean (bias).
+
+    `worst` is the one of the largest size, with its sign.
+    """
+
+    rows: int
+    mean: float
+    median: float
+    bias: float
+    worst: float
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[float, float]]) -> Errors | None:
+        """From (predicted, measured) pairs; a measured 0 has no relative error and is left out. None without pairs."""
+        errors = [100 * (predicted - measured) / measured for predicted, measured in pairs if measured > 0]
+        if not errors:
+            return None
+        sizes = [abs(error) for error in errors]
+        return cls(len(errors), fmean(sizes), median(sizes), fmean(errors), max(errors, key=abs))
+
+
+@dataclass(frozen=True)
+class Group:
+    """The rows of one chip, operator and series: `kernels` distinct ones, errors of task and core time and of each pipe.
+
+    `rank` is Spearman's rank correlation of task times, None with fewer than FEW distinct kernels. `skipped` counts the
+    reasons why rows were not simulated.
+    """
+
+    chip: str
+    op_type: str
+    series: str
+    kernels: int
+    task: Errors | None
+    rank: float | None
+    core: Errors | None
+    pipes: Mapping[str, Errors]
+    skipped: Mapping[str, int]
+
+
+def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Rank correlation, equal values sharing their mean rank; None where one side is constant."""
+    a, b = _ranks(first), _ranks(second)
+    if len(a) < 2 or a.std() == 0 or b.std() == 0:
+        return None
+    return float(np.corrcoef(a, b)[0, 1])
+
+
+def _ranks(values: Sequence[float]) -> np.ndarray[Any, Any]:
+    _, inverse, counts = np.unique(np.asarray(values, float), return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2)[inverse]
+
+
+def series_of(one: Comparison) -> str:
+    """What keeps rows of one operator apart: the path of a small program, and the row's series."""
+    return ", ".join(filter(None, (one.row.kernel.label("path"), one.row.series)))
+
+
+def group_by(compared: Sequence[Comparison], label: Callable[[Comparison], str] = series_of) -> list[Group]:
+    """One Group for every chip, op_type and `label`, in the order of the rows' chips and operators."""
+    parts: dict[tuple[str, str, str], list[Comparison]] = {}
+    for one in compared:
+        kernel = one.row.kernel
+        parts.setdefault((kernel.chip, kernel.op_type, label(one)), []).append(one)
+    return [_group(*key, rows) for key, rows in sorted(parts.items())]
+
+
+def _group(chip: str, op_type: str, series: str, rows: Sequence[Comparison]) -> Group:
+    shown = [one for one in rows if not one.prediction.skipped]
+    pairs = [(one.prediction.task_us, one.row.duration_us) for one in shown]
+    cores = [(one.prediction.core_us, one.row.core_us) for one in shown if one.row.core_us]
+    pipes = {}
+    for pipe in PIPES:
+        errors = Errors.of(
+            [(one.prediction.pipes[pipe], one.row.pipes[pipe]) for one in shown if pipe in one.row.pipes]
+        )
+        if errors is not None:
+            pipes[pipe] = errors
+    kernels = len({one.row.kernel for one in shown})
+    rank = spearman(*zip(*pairs, strict=True)) if kernels >= FEW else None
+    skipped = Counter(one.prediction.skipped for one in rows if one.prediction.skipped)
+    return Group(chip, op_type, series, kernels, Errors.of(pairs), rank, Errors.of(cores), pipes, skipped)
+
+
+_HEADS = (
+    "chip",
+    "op_type",
+    "rows",
+    "kernels",
+    "mean %",
+    "median %",
+    "bias %",
+    "rank",
+    "core mean %",
+    "pipes: mean % (bias %)",
+)
+
+
+def table_rows(groups: Sequence[Group]) -> list[tuple[str, ...]]:
+    """The figures of every group that has any, as text under `_HEADS`."""
+    rows: list[tuple[str, ...]] = []
+    for group in groups:
+        if group.task is None or group.op_type in MICROBENCHMARKS:
+            continue
+        pipes = ", ".join(f"{pipe} {e.mean:.0f} ({e.bias:+.0f})" for pipe, e in group.pipes.items())
+        task, core = group.task, group.core
+        rows.append((
+            group.chip, _name(group), str(task.rows), str(group.kernels),
+            f"{task.mean:.1f}", f"{task.median:.1f}", f"{task.bias:+.1f}", "-" if group.rank is None else f"{group.rank:.3f}",
+            "-" if core is None else f"{core.mean:.1f}", pipes or "-",
+        ))  # fmt: skip
+    return rows
+
+
+def _name(group: Group) -> str:
+    return f"{group.op_type}, {group.series}" if group.series else group.op_type
+
+
+_PROGRAM_HEADS = ("chip", "program", "rows", "median %", "worst %", "bias %")
+
+
+def program_rows(groups: Sequence[Group]) -> list[tuple[str, ...]]:
+    """The figures of small programs as text under `_PROGRAM_HEADS`."""
+    return [
+        (
+            group.chip, _name(group), str(group.task.rows), f"{group.task.median:.1f}", f"{group.task.worst:+.1f}",
+            f"{group.task.bias:+.1f}",
+        )
+        for group in groups
+        if group.op_type in MICROBENCHMARKS and group.task is not None
+    ]  # fmt: skip
+
+
+def blind(compared: Sequence[Comparison]) -> Errors | None:
+    """Errors of the small programs that set no cost and that no other source contradicts."""
+    return Errors.of([
+        (one.prediction.task_us, one.row.duration_us)
+        for one in compared
+        if one.row.kernel.op_type in MICROBENCHMARKS and not one.row.series and not one.prediction.skipped
+    ])  # fmt: skip
+
+
+def blind_line(errors: Errors) -> str:
+    """`blind` in words."""
+    rows = "program that sets" if errors.rows == 1 else "programs that set"
+    return f"{errors.rows} small {rows} no cost: median error {errors.median:.1f} %, worst {errors.worst:+.1f} %"
+
+
+def skipped_lines(groups: Sequence[Group]) -> list[str]:
+    """One line for every reason why rows were not simulated, with their number; operators unknown here share a line."""
+    lines = []
+    strangers: dict[str, dict[str, int]] = {}
+    for group in groups:
+        for reason, count in sorted(group.skipped.items()):
+            if reason == unknown_operator(group.op_type):
+                strangers.setdefault(group.chip, {})[group.op_type or "(no operator)"] = count
+            else:
+                rows = "row" if count == 1 else "rows"
+                lines.append(f"{count} {rows} of {group.chip} {_name(group)} skipped: {reason}")
+    for chip, counts in strangers.items():
+        names = ", ".join(
+            f"{name} {count}" for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        )
+        total = sum(counts.values())
+        rows = "row" if total == 1 else "rows"
+        lines.append(f"{total} {rows} of {chip} skipped, operators without a kernel here: {names}")
+    return lines
+
+
+def assumed_lines(compared: Sequence[Comparison]) -> list[str]:
+    """What was assumed of rows out of a profiler's table, with the number of simulated rows."""
+    shown = [one for one in compared if not one.prediction.skipped]
+    notes = Counter(one.row.cells["assumed"] for one in shown if one.row.cells.get("assumed"))
+    return [f"assumed for {count} {'row' if count == 1 else 'rows'}: {note}" for note, count in notes.most_common()]
+
+
+def render(compared: Sequence[Comparison], console: Console) -> None:
+    """Print the figures of every chip and operator, and what was skipped."""
+    groups = group_by(compared)
+    _print("Task time, predicted against measured", _HEADS, table_rows(groups), console)
+    _print("Small programs, predicted against measured", _PROGRAM_HEADS, program_rows(groups), console)
+    errors = blind(compared)
+    if errors is not None:
+        console.print(blind_line(errors), highlight=False)
+    for line in (*skipped_lines(groups), *assumed_lines(compared)):
+        console.print(line, highlight=False, markup=False)
+
+
+def _print(title: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]], console: Console) -> None:
+    if not rows:
+        return
+    table = Table(title=title, title_justify="left")
+    for number, head in enumerate(heads):
+        table.add_column(head, justify="right" if 2 <= number <= 8 else "left")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+@dataclass(frozen=True)
+class PointGroup:
+    """Published vector tile operations of an architecture: how many, and the median of their precisions.
+
+    `far` counts those with a precision below 0.75, `skipped` those without a cost in the chip file.
+    """
+
+    arch: str
+    points: int
+    median: float
+    far: int
+    skipped: int
+
+
+def group_points(compared: Sequence[ComparedPoint]) -> list[PointGroup]:
+    """One PointGroup for every architecture that has points with a prediction."""
+    groups = []
+    for arch in sorted({one.point.arch for one in compared}):
+        of_arch = [one for one in compared if one.point.arch == arch]
+        found = [one.precision for one in of_arch if not one.skipped]
+        if found:
+            far = sum(precision < FAR for precision in found)
+            groups.append(PointGroup(arch, len(found), median(found), far, len(of_arch) - len(found)))
+    return groups
+
+
+def points_text(groups: Sequence[PointGroup]) -> list[str]:
+    """A line for every architecture."""
+    return [
+        f"vector tile operations of {group.arch}: {group.points} points, median precision {group.median:.3f}, "
+        f"{group.far} below {FAR}; {group.skipped} without a cost here"
+        for group in groups
+    ]
+
+
+def markdown(groups: Sequence[Group]) -> str:
+    """The same table for a page."""
+    return _markdown(_HEADS, table_rows(groups))
+
+
+def programs_markdown(groups: Sequence[Group]) -> str:
+    """The table of small programs for a page."""
+    return _markdown(_PROGRAM_HEADS, program_rows(groups))
+
+
+def _markdown(heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def to_dict(compared: Sequence[Comparison]) -> dict[str, Any]:
+    """The groups as plain data."""
+    return {"groups": [_plain(group) for group in group_by(compared)]}
+
+
+def points_dict(groups: Sequence[PointGroup]) -> list[dict[str, Any]]:
+    """The architectures' points as plain data."""
+    return [asdict(group) for group in groups]
+
+
+def _plain(group: Group) -> dict[str, Any]:
+    def errors(of: Errors | None) -> dict[str, Any] | None:
+        if of is None:
+            return None
+        return {
+            "rows": of.rows, "mean_pct": of.mean, "median_pct": of.median, "bias_pct": of.bias, "worst_pct": of.worst,
+        }  # fmt: skip
+
+    return {
+        "chip": group.chip, "op_type": group.op_type, "series": group.series, "kernels": group.kernels,
+        "task": errors(group.task), "rank_correlation": group.rank, "core": errors(group.core),
+        "pipes": {pipe: errors(of) for pipe, of in group.pipes.items()}, "skipped": dict(group.skipped),
+    }  # fmt: skip
+
+
+def csv_text(compared: Sequence[Comparison]) -> str:
+    """Every row with all its own columns, then what was predicted; `skipped` says why nothing was."""
+    heads = list(dict.fromkeys(name for one in compared for name in one.row.cells))
+    added = ["predicted_us", "error_pct", "predicted_core_us", *(f"predicted_{pipe}_us" for pipe in PIPES), "skipped"]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [*heads, *added], lineterminator="\n", restval="", extrasaction="ignore")
+    writer.writeheader()
+    for one in compared:
+        line: dict[str, Any] = {**one.row.cells, "skipped": one.prediction.skipped}
+        if not one.prediction.skipped:
+            line |= {
+                "predicted_us": one.prediction.task_us,
+                "error_pct": round(100 * one.error, 2),
+                "predicted_core_us": one.prediction.core_us,
+                **{f"predicted_{pipe}_us": value for pipe, value in one.prediction.pipes.items()},
+            }
+        writer.writerow(line)
+    return text.getvalue()
+
+
+def check_plot(path: str | Path) -> None:
+    """Raise SimError when no PNG can be written at `path`: before a long run, not after it."""
+    if Path(path).suffix.lower() != ".png":
+        raise SimError(f"--plot {path}: give a file that ends in .png")
+    if not Path(path).parent.is_dir():
+        raise SimError(f"--plot {path}: there is no folder {Path(path).parent}")
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError:
+        raise SimError("--plot needs matplotlib, which is not installed: pip install 'ascend-sim[plot]'") from None
+
+
+def plot(compared: Sequence[Comparison], path: str | Path) -> None:
+    """Write a PNG of predicted against measured task times: a colour for every operator, a shape for every chip.
+
+    Single transfers stand on it only where there is nothing else. Errors as `check_plot`.
+    """
+    check_plot(path)
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 6.5), layout="constrained")
+    axis = figure.subplots()
+    found = [one for one in compared if not one.prediction.skipped]
+    # Single transfers take fractions of a microsecond: beside kernels they would squeeze these into a corner.
+    shown = [one for one in found if one.row.kernel.op_type != "DataCopy"] or found
+    operators = list(dict.fromkeys(sorted(one.row.kernel.op_type for one in shown)))
+    chips = list(dict.fromkeys(sorted(_chip(one) for one in shown)))
+    for operator in operators:
+        for chip in chips:
+            rows = [one for one in shown if (one.row.kernel.op_type, _chip(one)) == (operator, chip)]
+            axis.scatter(
+                [one.row.duration_us for one in rows], [one.prediction.task_us for one in rows], s=16, linewidths=0.8,
+                color=f"C{operators.index(operator) % 10}", marker=_SHAPES[chips.index(chip) % len(_SHAPES)],
+                facecolors="none" if operators.index(operator) >= 10 else None,
+            )  # fmt: skip
+    if shown:
+        times = [time for one in shown for time in (one.row.duration_us, one.prediction.task_us)]
+        ends = (min(times) / math.sqrt(2), max(times) * math.sqrt(2))
+        axis.plot(ends, ends, color="black", linewidth=0.8)
+        for factor in (0.8, 1.25):
+            axis.plot(ends, [end * factor for end in ends], color="grey", linewidth=0.6, linestyle="--")
+        figure.legend(handles=_legend(operators, chips), loc="outside right upper", fontsize="small")
+    axis.set(
+        xscale="log",
+        yscale="log",
+        xlabel="measured us",
+        ylabel="predicted us",
+        title=f"Task time of {len(shown)} rows (dashed: +25 %, -20 %)",
+    )
+    axis.grid(alpha=0.3)
+    with atomic_write(path) as file:
+        figure.savefig(file, format="png", dpi=120)
+
+
+_SHAPES = "os^DvP*X"
+"""Markers of chips."""
+
+
+def _chip(one: Comparison) -> str:
+    """A chip by its name; a chip file of the user's without its folders."""
+    return Path(one.row.kernel.chip).name
+
+
+def _legend(operators: Sequence[str], chips: Sequence[str]) -> list[Any]:
+    """Colours of operators (hollow from the eleventh on), then shapes of chips."""
+    from matplotlib.lines import Line2D
+
+    colours = [
+        Line2D(
+            [], [], linestyle="", marker="o", color=f"C{number % 10}", label=name, markersize=5,
+            markerfacecolor="none" if number >= 10 else None,
+        )
+        for number, name in enumerate(operators)
+    ]  # fmt: skip
+    shapes = [
+        Line2D([], [], linestyle="", marker=_SHAPES[number % len(_SHAPES)], color="black", label=name, markersize=5)
+        for number, name in enumerate(chips)
+    ]
+    return [*colours, *shapes]

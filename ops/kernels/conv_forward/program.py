@@ -1,0 +1,212 @@
+"""The forward convolution: grad_input of a transposed call.
+
+    y[M, N] = sum over kernel planes of im2col(x)[M, K] x weight[K, N]
+    M = H_out*W_out pixels, N = C_out, K = (C_in blocks of C0, k_h, k_w, C0)
+
+x (NDC1HWC0) GM -> L1 -> load_data_3d with the forward stride -> L0A. FRACTAL_Z has the order of L0B already, so weights go
+GM -> L1 -> L0B without a turn. Results leave L0C cast, in NDC1HWC0.
+"""
+
+from __future__ import annotations
+
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.memory.gm import gm_operand
+from ascend_sim.ops.kernels.conv_forward.tiling import BUFFERS, ConvForwardTiling, Strip, l1_bytes, strip_input, strips
+from ascend_sim.ops.kernels.cube.call import CubeCall
+from ascend_sim.ops.kernels.cube.pipeline import BLOCK_BYTES, FRACTAL_BYTES, CubePipeline, HeldOperand
+from ascend_sim.ops.kernels.cube.strips import runs
+from ascend_sim.ops.kernels.cube.tasks import core_share
+from ascend_sim.ops.layouts.blocked import WeightLayout
+from ascend_sim.ops.layouts.planar import Channels, load_channels, load_filters
+from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.tiling_input import FRACTAL
+from ascend_sim.runtime import Allocation, Task
+
+X, WEIGHT, Y = 0, 1, 2
+
+
+def conv_forward_task(
+    call: CubeCall, tiling: ConvForwardTiling, tensors: list[Allocation], name: str, op_type: str
+) -> Task:
+    """The kernel launch; `tensors` are x, weight and y in the layouts above, in the compute dtype."""
+    table = InstructionTable(call.chip)
+    sizes = [tensor.size for tensor in tensors]
+
+    def build(block: int) -> list[Program]:
+        return [
+            _Builder(call, tiling, KernelBuilder(table, block, call.core_kind, sizes, disarm=call.disarm)).program()
+        ]
+
+    storage = "float32" if call.inp.itemsize == 4 else call.dtype
+    names = ("x", "weight", "y")
+    info = call.info(
+        tiling, dict.fromkeys(names, storage), dict(zip(names, ("NC1HWC0", "FRACTAL_Z", "NC1HWC0"), strict=True))
+    )
+    return Task(name, op_type, call.core_kind, tiling.block_dim, tensors, build, info=info)
+
+
+class _Builder:
+    """Writes the program of one block."""
+
+    def __init__(self, call: CubeCall, tiling: ConvForwardTiling, k: KernelBuilder) -> None:
+        self.call, self.tiling, self.k = call, tiling, k
+        inp = self.inp = call.inp
+        self.p = inp.problem
+        self.c0, self.itemsize = inp.c0, inp.itemsize
+        self.weights = WeightLayout.of(inp, inp.itemsize)
+        part = strip_input(inp, tiling.split_wo) if tiling.split_wo else inp
+        a1, b1 = l1_bytes(part, tiling.base_m, tiling.base_n, tiling.slices)
+        self.a1 = HeldOperand(k, "A1", BUFFERS, a1 // BUFFERS)
+        self.b1 = HeldOperand(k, "B1", BUFFERS, b1 // BUFFERS)
+        self.strips = strips(self.p, tiling.split_wo)
+        self.pipeline = CubePipeline(k, BUFFERS, BUFFERS, tiling.base_m * tiling.base_n * 4)
+
+    def program(self) -> Program:
+        p, tiling = self.p, self.tiling
+        pixels = p.h_out * self.strips[0].problem.w_out
+        parts, n_parts = ceil_div(pixels, tiling.base_m), ceil_div(self.weights.cout1 * FRACTAL, tiling.base_n)
+        m_parts = len(self.strips) * parts
+        total = self.inp.real_groups * p.n * p.d_out * n_parts * m_parts
+        for number in core_share(total, tiling.block_dim, self.k.block):
+            rest, m = divmod(number, m_parts)
+            rest, n = divmod(rest, n_parts)
+            group, image = divmod(rest, p.n * p.d_out)
+            channels = ceil_div(self.call.group_channels(group, p.c_out, self.inp.cout_g), self.c0) * self.c0
+            n_count = min(tiling.base_n, channels - n * tiling.base_n)
+            index, m = divmod(m, parts)
+            strip, m = self.strips[index], m * tiling.base_m
+            m_count = min(tiling.base_m, pixels - m)
+            if n_count > 0 and any(runs(strip.problem.w_out, strip.columns, m, m_count)):
+                self.tile(strip, group, image, m, m_count, n * tiling.base_n, n_count)
+        self.a1.close()
+        self.b1.close()
+        self.pipeline.close()
+        return self.k.finish()
+
+    def tile(self, strip: Strip, group: int, image: int, m: int, m_count: int, n: int, n_count: int) -> None:
+        """Output pixels m .. x channels n .. of a real group, summed over kernel planes and K, then written."""
+        self.k.next_tile()
+        p, per_block = strip.problem, self.inp.taps * self.c0
+        batch, depth_out = divmod(image, p.d_out)
+        accumulator = self.pipeline.tiles.acquire()
+        started = False
+        top = m // p.w_out * p.stride_h - p.pad_up
+        bottom = (m + m_count - 1) // p.w_out * p.stride_h - p.pad_up + (p.k_h - 1) * p.dilation_h
+        row = max(top, 0)
+        rows = min(bottom, p.h_in - 1) - row + 1
+        blocks = ceil_div(self.call.group_channels(group, p.c_in, self.inp.cin_g), self.c0)
+        for plane in range(p.k_d):
+            depth = depth_out * p.stride_d - p.pad_front + plane * p.dilation_d
+            if not 0 <= depth < p.d_in or rows <= 0 or p.w_in <= 0:
+                continue
+            for block in range(0, blocks, self.tiling.slices):
+                count = min(self.tiling.slices, blocks - block)
+                self.load_a1(strip, group, batch, depth, block, count, row, rows)
+                self.load_b1(group, plane, block, count, n, n_count)
+                for k_start in range(0, count * per_block, self.tiling.base_k):
+                    k_count = min(self.tiling.base_k, count * per_block - k_start)
+                    self.step(p, row - top, rows, m, m_count, n_count, k_start, k_count, accumulator, started)
+                    started = True
+        if not started:
+            self.pipeline.zero(self.k, accumulator, m_count, n_count, self.c0, self.call)
+        self.write(strip, group, image, m, m_count, n, n_count)
+
+    def load_a1(
+        self, strip: Strip, group: int, batch: int, depth: int, block: int, blocks: int, row: int, rows: int
+    ) -> None:
+        """Input rows row .. of `blocks` channel blocks: [c1][rows][W][C0] in L1, W the columns that the strip reads."""
+        p, width = self.p, strip.problem.w_in
+        address = self.a1.begin((strip.first, group, batch, depth, block, row, rows))
+        if address is None:
+            return
+        if self.inp.direct:
+            channel = block * self.c0
+            load_channels(
+                self.k, address, X, Channels(p.c_in, (p.d_in, p.h_in, p.w_in), self.itemsize),
+                (batch, group * self.inp.cin_g + channel, depth), min(blocks * self.c0, self.inp.cin_g - channel),
+                (row, rows), (strip.source, width), (width * BLOCK_BYTES, BLOCK_BYTES, rows * width * BLOCK_BYTES),
+                "A",
+            )  # fmt: skip
+            self.a1.loaded()
+            return
+        total, first = ceil_div(p.c_in, self.c0), group * self.inp.cin_g // self.c0 + block
+        plane = p.h_in * p.w_in * BLOCK_BYTES
+        source = ((batch * p.d_in + depth) * total + first) * plane + (row * p.w_in + strip.source) * BLOCK_BYTES
+        line = width * BLOCK_BYTES
+        size = rows * line
+        if width == p.w_in:
+            self.k.data_copy("GM", "L1", address, gm_operand(X, source), size, blocks, plane, size, operand="A")
+        else:
+            pitch = p.w_in * BLOCK_BYTES
+            for b in range(blocks):
+                at = gm_operand(X, source + b * plane)
+                self.k.data_copy("GM", "L1", address + b * size, at, line, rows, pitch, line, operand="A")
+        self.a1.loaded()
+
+    def load_b1(self, group: int, plane: int, block: int, blocks: int, n: int, n_count: int) -> None:
+        """Weights of `blocks` C_in blocks for channels n ..: [cin1][tap][n1][16][C0] in L1, the order of L0B."""
+        address = self.b1.begin((group, plane, block, n))
+        if address is None:
+            return
+        w = self.weights
+        if self.inp.direct:
+            channel = block * self.c0
+            load_filters(
+                self.k, address, WEIGHT, self.p, (group * self.inp.cout_g + n, min(n_count, self.inp.cout_g - n)),
+                (channel, min(blocks * self.c0, self.inp.cin_g - channel)), plane, ceil_to(n_count, FRACTAL), self.itemsize,
+            )  # fmt: skip
+            self.b1.loaded()
+            return
+        source = w.offset(group, plane, block, 0, n // FRACTAL)
+        row, pitch = ceil_div(n_count, FRACTAL) * w.fractal_bytes, w.cout1 * w.fractal_bytes
+        lines = blocks * w.taps
+        self.k.data_copy("GM", "L1", address, gm_operand(WEIGHT, source), row, lines, pitch, row, operand="B")
+        self.b1.loaded()
+
+    def step(
+        self, p: ConvProblem, pad_top: int, rows: int, m: int, m_count: int, n_count: int, k_start: int, k_count: int,
+        accumulator: int, accumulate: bool,
+    ) -> None:  # fmt: skip
+        """One base block of the strip that `p` makes: fill half of L0A and L0B, multiply."""
+        k = self.k
+        half = self.pipeline.operands.acquire()
+        left, right = self.pipeline.left[half], self.pipeline.right[half]
+        k.load_data_3d(
+            (
+                "L0A", self.itemsize, rows, p.w_in, p.k_h, p.k_w, p.stride_h, p.stride_w, p.dilation_h, p.dilation_w,
+                pad_top, p.pad_left, ceil_div(m % p.w_out + m_count, p.w_out), p.w_out, m % p.w_out, m_count, k_start, k_count,
+            ),
+            left, self.a1.address,
+        )  # fmt: skip
+        columns = ceil_div(n_count, FRACTAL)
+        source = self.b1.address + k_start // self.c0 * columns * FRACTAL_BYTES
+        k.load_data_2d("L0B", right, source, self.itemsize, k_count // self.c0 * columns)
+        self.pipeline.operands.publish()
+        self.pipeline.operands.take()
+        k.mmad(accumulator, left, right, m_count, k_count, n_count, self.call.dtype, accumulate, self.call.hf32_bits)
+        self.pipeline.operands.release()
+
+    def write(self, strip: Strip, group: int, image: int, m: int, m_count: int, n: int, n_count: int) -> None:
+        """The finished tile to y."""
+        p = self.p
+        dtype = "float32" if self.itemsize == 4 else self.call.dtype
+        pieces = [(0, m, m_count)]
+        if self.tiling.split_wo:
+            found = runs(strip.problem.w_out, strip.columns, m, m_count)
+            pieces = [(done, row * p.w_out + strip.first + column, count) for done, row, column, count in found]
+        if self.inp.direct:
+            channels = Channels(p.c_out, (p.d_out, p.h_out, p.w_out), self.itemsize)
+            place = (image // p.d_out, group * self.inp.cout_g + n, image % p.d_out)
+            count = min(n_count, self.inp.cout_g - n)
+            targets = [
+                (gm_operand(Y, channels.offset(*place, pixel)), first, rows, 0, count) for first, pixel, rows in pieces
+            ]
+            self.pipeline.drain_pieces(targets, m_count, (self.itemsize, channels.stride), False, dtype)
+            return
+        block = (group * self.inp.cout_g + n) // self.c0
+        plane = p.h_out * p.w_out * BLOCK_BYTES
+        offset = (image * ceil_div(p.c_out, self.c0) + block) * plane
+        rows = [(gm_operand(Y, offset + pixel * BLOCK_BYTES), first, count) for first, pixel, count in pieces]
+        self.pipeline.drain_rows(rows, m_count, n_count, dtype, self.c0, plane)

@@ -1,0 +1,148 @@
+"""Tiling of the forward convolution, which is grad_input of a transposed call: a sound procedure of our own ("stand-in").
+
+M = H_out*W_out pixels, N = C_out, K = (C_in blocks of C0, k_h, k_w, C0). Where whole rows of x do not fit L1, y is made in
+strips of columns as wide as a tile. The vendor's Conv2D and Conv3D tilings are not
+documented here, so nothing of theirs is claimed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ascend_sim.errors import TilingError
+from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES, check_load3d
+from ascend_sim.ops.kernels.cube.strips import reach, strip_count, widest_reach, widest_that_fits
+from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+
+BUFFERS = 2  # ping-pong in L0A, L0B and L1
+
+
+@dataclass(frozen=True)
+class ConvForwardTiling:
+    """`base_m` pixels x `base_n` channels per L0C tile, `base_k` of K per Mmad; `slices` C_in blocks per L1 load.
+
+    With `split_wo` y is cut into strips of so many columns, each with tiles of its own; 0 for whole rows.
+    """
+
+    base_m: int
+    base_k: int
+    base_n: int
+    slices: int
+    block_dim: int
+    split_wo: int = 0
+    source: str = "stand-in"
+
+    def to_vendor(self) -> dict[str, Any]:
+        """The fields under names like the vendor's."""
+        cut = {"splitWo": self.split_wo} if self.split_wo else {}
+        return {
+            "baseM": self.base_m, "baseK": self.base_k, "baseN": self.base_n, "cin1PerLoad": self.slices,
+            "usedCoreNum": self.block_dim, **cut, "source": self.source,
+        }  # fmt: skip
+
+
+def input_rows(inp: TilingInput, pixels: int) -> int:
+    """Input rows that a run of `pixels` output pixels can need at most."""
+    p = inp.problem
+    rows = min(ceil_div(pixels - 1, p.w_out) + 1, p.h_out)
+    return min((rows - 1) * p.stride_h + (p.k_h - 1) * p.dilation_h + 1, p.h_in)
+
+
+def l1_bytes(inp: TilingInput, base_m: int, base_n: int, slices: int) -> tuple[int, int]:
+    """Bytes of input and of weights in L1 with ping-pong."""
+    a1 = input_rows(inp, base_m) * inp.problem.w_in * slices * 32 * BUFFERS
+    b1 = slices * inp.taps * inp.c0 * base_n * inp.itemsize * BUFFERS
+    return a1, b1
+
+
+def choose_conv_forward(inp: TilingInput) -> ConvForwardTiling:
+    """The largest tile that fits L0C twice and L1; TilingError with the numbers when not even one fractal does."""
+    p = inp.problem
+    check_load3d(inp, {"pad up": p.pad_up, "pad left": p.pad_left})
+    try:
+        return _of_rows(inp)
+    except TilingError:
+        if p.w_out <= FRACTAL:
+            raise
+
+    def may_fit(strip: int) -> bool:
+        return _slices(strip_input(inp, strip), FRACTAL, FRACTAL) > 0
+
+    return widest_that_fits(p.w_out, may_fit, lambda strip: _in_strips(inp, strip))
+
+
+def _of_rows(inp: TilingInput) -> ConvForwardTiling:
+    """A tiling for whole rows."""
+    p = inp.problem
+    pixels, channels = p.h_out * p.w_out, ceil_to(inp.cout_g, FRACTAL)
+    tile = inp.buffers["L0C"] // BUFFERS // ACCUMULATOR_BYTES
+    base_n = min(channels, 128)
+    base_m = min(ceil_to(pixels, FRACTAL), tile // base_n // FRACTAL * FRACTAL)
+    while base_m >= FRACTAL:
+        slices = _slices(inp, base_m, base_n)
+        if slices:
+            base_k = _base_k(inp, base_m, base_n, slices)
+            tasks = inp.real_groups * ceil_div(channels, base_n) * ceil_div(pixels, base_m) * p.n * p.d_out
+            return ConvForwardTiling(base_m, base_k, base_n, slices, min(tasks, inp.cores))
+        if base_m > FRACTAL:
+            base_m = base_m // 2 // FRACTAL * FRACTAL or FRACTAL
+        elif base_n > FRACTAL:
+            base_n = base_n // 2 // FRACTAL * FRACTAL or FRACTAL
+        else:
+            break
+    a1, b1 = l1_bytes(inp, FRACTAL, FRACTAL, 1)
+    raise TilingError(
+        f"L1: the rows for 16 output pixels and the weights for 16 channels of one C_in block need {a1} + {b1} bytes > "
+        f"{inp.buffers['L1']}"
+    )
+
+
+@dataclass(frozen=True)
+class Strip:
+    """Columns `first` .. of y, of which `columns` exist, and what makes them: `problem` reads x from column `source` on."""
+
+    problem: ConvProblem
+    first: int
+    columns: int
+    source: int
+
+
+def strips(p: ConvProblem, width: int) -> list[Strip]:
+    """The strips of `width` columns; 0 for one with whole rows. One that reads nothing has a problem with `w_in` 0."""
+    if not width:
+        return [Strip(p, 0, p.w_out, 0)]
+    found = []
+    for first in range(0, p.w_out, width):
+        own = reach(first, width, p.stride_w, p.pad_left, (p.k_w - 1) * p.dilation_w + 1, p.w_in)
+        problem = replace(p, w_out=width, w_in=own.count, pad_left=own.pad)
+        found.append(Strip(problem, first, min(width, p.w_out - first), own.first))
+    return found
+
+
+def strip_input(inp: TilingInput, width: int) -> TilingInput:
+    """The problem of a strip that reads as much as any."""
+    p = inp.problem
+    widest = widest_reach(width, p.stride_w, (p.k_w - 1) * p.dilation_w + 1, p.w_in)
+    return replace(inp, problem=replace(p, w_out=width, w_in=widest))
+
+
+def _in_strips(inp: TilingInput, width: int) -> ConvForwardTiling:
+    tiling, p = _of_rows(strip_input(inp, width)), inp.problem
+    tiles = strip_count(p.w_out, width) * ceil_div(p.h_out * width, tiling.base_m)
+    tasks = inp.real_groups * ceil_div(ceil_to(inp.cout_g, FRACTAL), tiling.base_n) * tiles * p.n * p.d_out
+    return replace(tiling, split_wo=width, block_dim=min(tasks, inp.cores))
+
+
+def _slices(inp: TilingInput, base_m: int, base_n: int) -> int:
+    """Most C_in blocks per load that fit, 0 when not even one does."""
+    a1, b1 = l1_bytes(inp, base_m, base_n, 1)
+    return min(inp.buffers["L1"] // (a1 + b1), inp.cin1)
+
+
+def _base_k(inp: TilingInput, base_m: int, base_n: int, slices: int) -> int:
+    """Most of K that half of L0A and of L0B hold, in whole C0."""
+    half = min(inp.buffers["L0A"] // base_m, inp.buffers["L0B"] // base_n) // BUFFERS // inp.itemsize
+    return max(min(half // inp.c0, slices * inp.taps), 1) * inp.c0

@@ -1,0 +1,64 @@
+"""One cube kernel: the call that it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.ops.kernels.conv_forward.tiling import ConvForwardTiling
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
+from ascend_sim.ops.problem.tiling_input import TilingInput
+
+
+@dataclass(frozen=True)
+class CubeCall:
+    """One cube kernel: the problem as its tiling sees it and the compute dtype ("float16", "bfloat16", "float32", "hf32").
+
+    `disarm` names flags whose waits do not hold (an experiment, see `WaitFlag`). `macs` are the useful multiplications
+    where the problem of the kernel has more (a gradOutput with zeros in it).
+    """
+
+    chip: ChipSpec
+    inp: TilingInput
+    dtype: str
+    disarm: Collection[str] = field(default=(), hash=False)
+    macs: int | None = None
+
+    @property
+    def core_kind(self) -> str:
+        """The cores that have a cube: "AIC", or "AI_CORE" where cube and vector unit share a core."""
+        return "AI_CORE" if self.chip.cores.coupled else "AIC"
+
+    @property
+    def hf32_bits(self) -> int:
+        """Mantissa bits that the cube keeps of fp32 operands in HF32 mode, 0 in other modes."""
+        return self.chip.cube.hf32_mantissa_bits or 0 if self.dtype == "hf32" else 0
+
+    def info(
+        self,
+        tiling: GradInputTiling | GradWeightTiling | ConvForwardTiling,
+        dtypes: dict[str, str],
+        formats: dict[str, str],
+    ) -> dict[str, Any]:
+        """What the report says of the launch."""
+        fields = tiling.to_vendor()
+        source = fields.pop("source")
+        if self.inp.channels_last:
+            formats = {name: "DHWCN" if name.endswith("weight") else "NDHWC" for name in formats}
+        elif self.inp.direct:
+            formats = dict.fromkeys(formats, "NCDHW")
+        return {
+            "dtypes": dtypes,
+            "formats": formats,
+            "tiling": fields,
+            "tiling_source": source,
+            "macs": self.inp.problem.macs if self.macs is None else self.macs,
+            "compute_dtype": self.dtype,
+        }
+
+    def group_channels(self, group: int, total: int, per_group: int) -> int:
+        """Channels of `total` that fall to a real group of `per_group` (the last one may hold fewer)."""
+        return min(per_group, total - group * per_group)

@@ -1,0 +1,106 @@
+"""What a block occupies in L0 and what load3d allows: the formulas that both kernels of convolution backward share.
+
+L0: operand block times buffers; L0C holds fp32 (stated). load3d limits: field widths of the instruction as ops-nn checks them
+(stated).
+"""
+
+from __future__ import annotations
+
+from ascend_sim.errors import TilingError
+from ascend_sim.ops.kernels.cube.fields import ConvTiling
+from ascend_sim.ops.problem.sizes import ceil_to, floor_to
+from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+
+ACCUMULATOR_BYTES = 4  # L0C elements are fp32
+LOAD3D_MAX_K = 65535  # k extent, a 16-bit field
+LOAD3D_MAX_BYTE = 255  # pad and dilation, 8-bit fields; the kernel too, but on dav-2201
+LOAD3D_MAX_KERNEL = 511
+"""Kernel rows or columns on dav-2201: stated of its dx kernel; of the others, which use the same instruction, derived."""
+LOAD3D_MAX_STRIDE = 63  # a 6-bit field
+
+
+def l0_bytes(tiling: ConvTiling, inp: TilingInput) -> dict[str, int]:
+    """Bytes in L0A, L0B and L0C, all buffers counted."""
+    base_k = ceil_to(tiling.base_k, tiling.k_unit(inp))
+    return {
+        "L0A": tiling.base_m * base_k * inp.itemsize * tiling.al0_buffers,
+        "L0B": base_k * tiling.base_n * inp.itemsize * tiling.bl0_buffers,
+        "L0C": tiling.base_m * tiling.base_n * ACCUMULATOR_BYTES * tiling.cl0_buffers,
+    }
+
+
+def fits_l0(tiling: ConvTiling, inp: TilingInput) -> bool:
+    """Whether a base block fits L0A, L0B and L0C."""
+    return all(used <= inp.buffers[name] for name, used in l0_bytes(tiling, inp).items())
+
+
+def l0_base_k(tiling: ConvTiling, inp: TilingInput) -> int:
+    """The longest base_k that L0A and L0B hold."""
+    unit = tiling.k_unit(inp)
+    a = inp.buffers["L0A"] // tiling.al0_buffers // inp.itemsize // tiling.base_m
+    b = inp.buffers["L0B"] // tiling.bl0_buffers // inp.itemsize // tiling.base_n
+    return floor_to(min(a, b), unit)
+
+
+_BLOCK_FIELDS = [name for name in ConvTiling.VENDOR if name.startswith(("base_", "step_")) or name.endswith("_buffers")]
+
+
+def check_block(tiling: ConvTiling, inp: TilingInput) -> None:
+    names = type(tiling).VENDOR
+    for name in _BLOCK_FIELDS:
+        value = getattr(tiling, name)
+        if name.endswith("_buffers") and value not in (1, 2):
+            raise TilingError(f"{names[name]} = {value}; allowed 1 (single) or 2 (ping-pong)")
+        if name.startswith("step_") and value < 1:
+            raise TilingError(f"{names[name]} = {value}; allowed 1 or more")
+        # Pixels are what no load turns.
+        unit = FRACTAL if name == tiling.PIXELS else tiling.k_unit(inp) if name == "base_k" else inp.unit
+        if name.startswith("base_") and (value < 1 or value % unit):
+            side = "a cube fractal" if unit <= FRACTAL else "the squares that turn 8-bit operands"
+            raise TilingError(f"{names[name]} = {value} is not a positive multiple of {unit}, the side of {side}")
+    if tiling.block_dim < 1:
+        raise TilingError(f"{type(tiling).VENDOR['block_dim']} = {tiling.block_dim}; allowed 1 or more")
+    sizes = {
+        "L0A": ("baseM*baseK", (tiling.base_m, tiling.base_k, inp.itemsize), "al0Pbuffer", tiling.al0_buffers),
+        "L0B": ("baseK*baseN", (tiling.base_k, tiling.base_n, inp.itemsize), "bl0Pbuffer", tiling.bl0_buffers),
+        "L0C": ("baseM*baseN", (tiling.base_m, tiling.base_n, ACCUMULATOR_BYTES), "cl0Pbuffer", tiling.cl0_buffers),
+    }
+    for name, used in l0_bytes(tiling, inp).items():
+        if used > inp.buffers[name]:
+            block, (x, y, item), buffer_name, count = sizes[name]
+            raise TilingError(
+                f"{name}: {block}*{item}*{buffer_name} = {x}*{y}*{item}*{count} = {used} > {inp.buffers[name]} bytes"
+            )
+
+
+def check_steps(tiling: ConvTiling) -> None:
+    low, high = sorted((tiling.step_ka, tiling.step_kb))
+    if high % low:
+        raise TilingError(
+            f"stepKa = {tiling.step_ka} and stepKb = {tiling.step_kb}: one must be a multiple of the other"
+        )
+
+
+def check_l1(used: tuple[int, int], inp: TilingInput, a1: str, b1: str) -> None:
+    if sum(used) > inp.buffers["L1"]:
+        raise TilingError(f"L1: {a1} = {used[0]}; {b1} = {used[1]}; sum {sum(used)} > {inp.buffers['L1']} bytes")
+
+
+def check_load3d_k(name: str, extent: int) -> None:
+    if extent > LOAD3D_MAX_K:
+        raise TilingError(f"load3d: {name} = {extent} > {LOAD3D_MAX_K}, the limit of its k extent")
+
+
+def check_load3d(inp: TilingInput, pads: dict[str, int]) -> None:
+    """TilingError where a field of load3d cannot hold its value; a negative pad is a crop that the loads to L1 do."""
+    p = inp.problem
+    kernel = LOAD3D_MAX_BYTE if inp.coupled or inp.direct else LOAD3D_MAX_KERNEL
+    limits = [
+        (kernel, {"kernel h": p.k_h, "kernel w": p.k_w}),
+        (LOAD3D_MAX_BYTE, {"dilation h": p.dilation_h, "dilation w": p.dilation_w} | pads),
+        (LOAD3D_MAX_STRIDE, {"stride h": p.stride_h, "stride w": p.stride_w}),
+    ]
+    for most, values in limits:
+        for name, value in values.items():
+            if value > most:
+                raise TilingError(f"load3d: {name} = {value} > {most}")

@@ -1,0 +1,125 @@
+"""What a tiling of a cube kernel decides, with the vendor's spelling beside ours.
+
+Field meanings follow ops-nn (tiling data of conv3d_backprop_input_v2 and conv3d_backprop_filter_v2, arch22): stated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from ascend_sim.errors import TilingError
+from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+
+SOURCES = ("vendor procedure", "vendor table", "stand-in", "manual")
+
+
+@dataclass(frozen=True)
+class BlockTiling:
+    """What all cube kernels share: the L0 block, L1 steps of K, buffer counts (1 single, 2 ping-pong)."""
+
+    base_m: int
+    base_k: int
+    base_n: int
+    step_ka: int = 1
+    step_kb: int = 1
+    al0_buffers: int = 2
+    bl0_buffers: int = 2
+    cl0_buffers: int = 1
+    al1_buffers: int = 2
+    bl1_buffers: int = 2
+    single_core_m: int = 0
+    block_dim: int = 1
+    source: str = "vendor procedure"
+
+    VENDOR: ClassVar[dict[str, str]] = {
+        "base_m": "baseM", "base_k": "baseK", "base_n": "baseN", "step_ka": "stepKa", "step_kb": "stepKb",
+        "al1_buffers": "al1Pbuffer", "bl1_buffers": "bl1Pbuffer", "single_core_m": "singleCoreM",
+    }  # fmt: skip
+    """Our name of a field -> the vendor's."""
+    DERIVED: ClassVar[frozenset[str]] = frozenset()
+    """Fields that follow from the problem and the other fields, which nobody can set."""
+    MAY_BE_ZERO: ClassVar[frozenset[str]] = frozenset()
+    LEAST_K: ClassVar[int] = FRACTAL
+    """What base_k is a multiple of, whatever the dtype."""
+    WHOSE: ClassVar[str] = ""
+    """What a message about an unknown field says first."""
+
+    def to_vendor(self) -> dict[str, Any]:
+        """Every field under the vendor's name, `source` under its own."""
+        return {vendor: getattr(self, ours) for ours, vendor in self.VENDOR.items()} | {"source": self.source}
+
+    @classmethod
+    def own_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The vendor's names turned into ours; `blockDim` is accepted for the vendor's core count of any kernel.
+
+        Raises TilingError for an unknown name.
+        """
+        known = {vendor: ours for ours, vendor in cls.VENDOR.items()} | {"blockDim": "block_dim", "source": "source"}
+        unknown = [name for name in values if name not in known]
+        if unknown:
+            raise TilingError(
+                f"unknown tiling field {', '.join(unknown)}; allowed: {', '.join(n for n in known if n != 'source')}"
+            )
+        return {known[name]: value for name, value in values.items()}
+
+    @classmethod
+    def given(cls, overrides: Mapping[str, Any]) -> dict[str, int]:
+        """A user's fields, in the vendor's spelling, under our names; TilingError for names and values that no tiling has."""
+        allowed = {vendor: ours for ours, vendor in cls.VENDOR.items() if ours not in cls.DERIVED}
+        allowed["blockDim"] = "block_dim"
+        unknown = [name for name in overrides if name not in allowed]
+        if unknown:
+            raise TilingError(f"unknown tiling field {', '.join(unknown)}; {cls.WHOSE}allowed: {', '.join(allowed)}")
+        for name, value in overrides.items():
+            least = 0 if allowed[name] in cls.MAY_BE_ZERO else 1
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise TilingError(f"{name} = {value!r}; allowed: a whole number, {least} or more")
+            unit = cls.LEAST_K if name == "baseK" else FRACTAL
+            if allowed[name] in ("base_m", "base_k", "base_n") and value % unit:
+                raise TilingError(f"{name} = {value} is not a multiple of {unit}, the side of a cube fractal")
+        return {allowed[name]: value for name, value in overrides.items()}
+
+    def but(self, **changes: Any) -> Self:
+        """A copy with some fields changed; TypeError for a name that is no field."""
+        if not changes.keys() <= self.__dict__.keys():
+            raise TypeError(f"no such field: {', '.join(changes.keys() - self.__dict__.keys())}")
+        # The searches make hundreds of copies for a call: `dataclasses.replace` takes several times as long.
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        copy.__dict__.update(changes)
+        return copy
+
+
+@dataclass(frozen=True)
+class ConvTiling(BlockTiling):
+    """What both kernels of convolution backward share beyond that: L1 steps of M and N, the order of the tiles."""
+
+    step_m: int = 1
+    step_n: int = 1
+    iterate_order: int = 0
+
+    VENDOR: ClassVar[dict[str, str]] = {
+        "base_m": "baseM", "base_k": "baseK", "base_n": "baseN", "step_m": "stepM", "step_n": "stepN",
+        "step_ka": "stepKa", "step_kb": "stepKb", "al0_buffers": "al0Pbuffer", "bl0_buffers": "bl0Pbuffer",
+        "cl0_buffers": "cl0Pbuffer", "al1_buffers": "al1Pbuffer", "bl1_buffers": "bl1Pbuffer",
+        "single_core_m": "singleCoreM", "iterate_order": "iterateOrder",
+    }  # fmt: skip
+    LEAST_K: ClassVar[int] = 8  # K of one cube fractal in 32-bit
+    PIXELS: ClassVar[str] = "base_k"
+    """The side of a base block that counts pixels: no load turns them, and the last block is filled up."""
+
+    @staticmethod
+    def k_unit(inp: TilingInput) -> int:
+        """What base_k is a multiple of for a problem, where K is not pixels."""
+        return inp.unit
+
+    @classmethod
+    def from_vendor(cls, values: Mapping[str, Any]) -> Self:
+        """The inverse of `to_vendor`; base block fields are required. Raises TilingError for an unknown name."""
+        given = cls.own_names(values)
+        missing = [cls.VENDOR[n] for n in ("base_m", "base_k", "base_n") if n not in given]
+        if missing:
+            raise TilingError(f"tiling lacks {', '.join(missing)}")
+        return cls(**given)

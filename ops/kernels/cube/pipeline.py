@@ -1,0 +1,182 @@
+"""What the cube kernels share of a program: halves of L0, tiles of L0C and their way out, operands held in L1."""
+
+from __future__ import annotations
+
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.queue import BufferQueue
+from ascend_sim.numerics import numpy_dtype
+from ascend_sim.ops.kernels.cube.call import CubeCall
+from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES
+from ascend_sim.ops.kernels.vector.common import cut
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.tiling_input import FRACTAL
+
+BLOCK_BYTES = 32
+FRACTAL_BYTES = 512
+
+
+class CubePipeline:
+    """The L0 side of the kernels: halves of L0A and L0B in turn between MTE1 and M, L0C tiles between M and their way out.
+
+    That way is the Fixpipe, or on coupled chips the vector unit: L0C -> UB -> GM in pieces of a quarter of UB.
+    """
+
+    def __init__(self, k: KernelBuilder, l0_buffers: int, l0c_buffers: int, tile_bytes: int) -> None:
+        self._k = k
+        self._staged: BufferQueue | None = None
+        sizes = {name: k.chip.buffers[name] // l0_buffers for name in ("L0A", "L0B")}
+        unit = k.chip.alignment.fractal
+        self.left = [k.allocate("L0A", sizes["L0A"] // unit * unit, f"L0A[{i}]") for i in range(l0_buffers)]
+        self.right = [k.allocate("L0B", sizes["L0B"] // unit * unit, f"L0B[{i}]") for i in range(l0_buffers)]
+        self.operands = BufferQueue(k, "L0", "MTE1", "M", list(range(l0_buffers)))
+        tiles = [k.allocate("L0C", tile_bytes, f"L0C[{i}]") for i in range(l0c_buffers)]
+        if k.chip.cores.coupled:
+            self.tiles = BufferQueue(k, "L0C", "M", "V", tiles)
+            results = [k.allocate("UB", ub_share(k), f"result[{i}]") for i in range(2)]
+            self._staged = BufferQueue(k, "result", "V", "MTE3", results)
+        else:
+            self.tiles = BufferQueue(k, "L0C", "M", "FIX", tiles)
+
+    def zero(self, k: KernelBuilder, accumulator: int, m_count: int, n_count: int, c0: int, call: CubeCall) -> None:
+        """A tile that nothing contributes to: zeros times zeros, because only an Mmad writes L0C."""
+        half = self.operands.acquire()
+        k.fill("L0A", self.left[half], ceil_div(m_count, FRACTAL) * FRACTAL_BYTES)
+        k.fill("L0B", self.right[half], ceil_div(n_count, FRACTAL) * FRACTAL_BYTES)
+        self.operands.publish()
+        self.operands.take()
+        k.mmad(accumulator, self.left[half], self.right[half], m_count, c0, n_count, call.dtype, False, call.hf32_bits)
+        self.operands.release()
+
+    def drain(
+        self, target: int, m: int, n: int, dtype: str, c0: int, dst_stride: int, atomic_add: bool = False
+    ) -> None:
+        """The finished tile, `m` x `n`, to GM as [n / c0][m][c0] of `dtype`, blocks `dst_stride` bytes apart.
+
+        `atomic_add` adds to what GM holds. Through UB a block is always 16 columns, which is C0 of what leaves there.
+        """
+        self.drain_rows([(target, 0, m)], m, n, dtype, c0, dst_stride, atomic_add)
+
+    def drain_rows(
+        self, pieces: list[tuple[int, int, int]], height: int, n: int, dtype: str, c0: int, dst_stride: int,
+        atomic_add: bool = False,
+    ) -> None:  # fmt: skip
+        """Rows of the finished tile of `height` rows to GM: (target, first row, rows), each from a fractal's first row."""
+        k, m_padded = self._k, ceil_to(height, FRACTAL)
+        self.tiles.publish()
+        tile = self.tiles.take()
+        for target, first, rows in pieces:
+            source = tile + first * FRACTAL * ACCUMULATOR_BYTES
+            if self._staged is None:
+                k.fixpipe(target, source, rows, n, m_padded, dtype, c0, dst_stride, atomic_add)
+            else:
+                atomic = dtype if atomic_add else ""
+                self._through_ub(self._staged, target, source, (rows, m_padded), n, dtype, dst_stride, atomic)
+        self.tiles.release()
+
+    def drain_elements(
+        self, target: int, tile: tuple[int, int, int], dtype: str, strides: tuple[int, int], atomic_add: bool = False
+    ) -> None:
+        """`tile` (rows, first column, columns) to single elements of GM, rows and columns `strides` bytes apart."""
+        rows, first, columns = tile
+        self.drain_pieces([(target, 0, rows, first, columns)], rows, strides, atomic_add, dtype)
+
+    def drain_pieces(
+        self, pieces: list[tuple[int, int, int, int, int]], height: int, strides: tuple[int, int], atomic_add: bool,
+        dtype: str = "float32",
+    ) -> None:  # fmt: skip
+        """Pieces of the finished tile of `height` rows to GM: (target, first row, rows, first column, columns)."""
+        self.tiles.publish()
+        tile, m_padded = self.tiles.take(), ceil_to(height, FRACTAL)
+        for target, row, rows, first, columns in pieces:
+            source = tile + first // FRACTAL * m_padded * FRACTAL * ACCUMULATOR_BYTES
+            move = (rows, columns, m_padded, first % FRACTAL, dtype, *strides, atomic_add, row)
+            self._k.fixpipe_dn(move, target, source)
+        self.tiles.release()
+
+    def _through_ub(
+        self, staged: BufferQueue, target: int, tile: int, rows_of: tuple[int, int], n: int, dtype: str, dst_stride: int,
+        atomic_add: str,
+    ) -> None:  # fmt: skip
+        """`rows_of` is the rows that go and those of the whole tile."""
+        k, (m, m_padded) = self._k, rows_of
+        height = ceil_to(m, FRACTAL)
+        row_bytes = FRACTAL * int(numpy_dtype(dtype).itemsize)
+        most_rows = ub_share(k) // row_bytes // FRACTAL * FRACTAL
+        for column, columns in cut(ceil_div(n, FRACTAL), max(most_rows // height, 1)):
+            for row, rows in cut(height, most_rows, FRACTAL):
+                source = tile + (column * m_padded + row) * FRACTAL * ACCUMULATOR_BYTES
+                k.l0c_to_ub(staged.acquire(), source, rows, columns, m_padded, dtype)
+                staged.publish()
+                k.data_copy(
+                    "UB", "GM", target + column * dst_stride + row * row_bytes, staged.take(),
+                    min(rows, m - row) * row_bytes, columns, rows * row_bytes, dst_stride, atomic_add,
+                )  # fmt: skip
+                staged.release()
+
+    def close(self) -> None:
+        """End of the program."""
+        self.operands.close()
+        self.tiles.close()
+        if self._staged is not None:
+            self._staged.close()
+
+
+def ub_share(k: KernelBuilder) -> int:
+    """Bytes of one UB buffer of a cube kernel: results and what is built for L1 have two each."""
+    return k.chip.buffers["UB"] // 4 // BLOCK_BYTES * BLOCK_BYTES
+
+
+class ZeroedQueue(BufferQueue):
+    """UB buffers that V clears, MTE2 fills in part and MTE3 empties."""
+
+    def __init__(self, k: KernelBuilder, name: str, addresses: list[int]) -> None:
+        super().__init__(k, name, "MTE2", "MTE3", addresses, opener="V")
+        self._k = k
+        self._zeroed = [k.flag("V", "MTE2", f"{name}[{i}] zeroed") for i in range(len(addresses))]
+        self._turn = 0
+
+    def acquire_zeroed(self, size: int) -> int:
+        """The next buffer with zeros in its first `size` bytes, for MTE2 to write to."""
+        address, zeroed = self.acquire(), self._zeroed[self._turn % len(self._zeroed)]
+        self._turn += 1
+        self._k.duplicate(address, "float32", size // 4)
+        self._k.set_flag(zeroed)
+        self._k.wait_flag(zeroed)
+        return address
+
+
+class HeldOperand:
+    """One operand's L1 buffers, filled by `producer` and read by MTE1; what is there already is not loaded again."""
+
+    def __init__(self, k: KernelBuilder, name: str, buffers: int, size: int, producer: str = "MTE2") -> None:
+        size = ceil_to(size, BLOCK_BYTES)
+        addresses = [k.allocate("L1", size, f"{name}[{i}]") for i in range(buffers)]
+        self.queue = BufferQueue(k, name, producer, "MTE1", addresses)
+        self._held: object = None
+        self._address = 0
+
+    def begin(self, key: object) -> int | None:
+        """Address to load `key` to, or None when it is the one that is held."""
+        if key == self._held:
+            return None
+        if self._held is not None:
+            self.queue.release()
+        self._held = key
+        return self.queue.acquire()
+
+    def loaded(self) -> int:
+        """The load that `begin` asked for is issued: hand it to MTE1."""
+        self.queue.publish()
+        self._address = self.queue.take()
+        return self._address
+
+    @property
+    def address(self) -> int:
+        """Where the held operand lies."""
+        return self._address
+
+    def close(self) -> None:
+        """End of the program."""
+        if self._held is not None:
+            self.queue.release()
+        self.queue.close()

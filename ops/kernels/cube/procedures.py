@@ -1,0 +1,52 @@
+"""Which architectures have an open procedure of the vendor (`configs/tilings.yaml`), and blocks with fields of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import resources
+from typing import TypeVar
+
+import yaml
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES, fits_l0, l0_base_k
+from ascend_sim.ops.kernels.cube.fields import ConvTiling
+from ascend_sim.ops.problem.sizes import floor_to
+from ascend_sim.ops.problem.tiling_input import TilingInput
+
+T = TypeVar("T", bound=ConvTiling)
+
+BLOCK = ("base_m", "base_k", "base_n")
+
+
+@cache
+def open_procedures() -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+    """Architecture -> kernel -> name and source of the vendor's open procedure."""
+    text = resources.files("ascend_sim.configs").joinpath("tilings.yaml").read_text()
+    found: Mapping[str, Mapping[str, Mapping[str, str]]] = yaml.safe_load(text)
+    return found
+
+
+def procedure_for(chip: ChipSpec | None, kernel: str) -> str | None:
+    """The name of the open procedure for a kernel; None where there is none."""
+    if chip is None:
+        return "basic_block"
+    return open_procedures().get(chip.identity.arch, {}).get(kernel, {}).get("procedure")
+
+
+def refit_block(
+    tiling: T, inp: TilingInput, given: Mapping[str, int], aligned: Callable[[int, TilingInput], int] | None = None
+) -> T:
+    """Lower the block fields that were not given until L0 holds the block; `aligned` makes a base_k one that a kernel takes."""
+    if fits_l0(tiling, inp):
+        return tiling
+    tile = inp.buffers["L0C"] // ACCUMULATOR_BYTES // tiling.cl0_buffers
+    if "base_n" not in given:
+        tiling = tiling.but(base_n=min(tiling.base_n, floor_to(tile // tiling.base_m, inp.unit)))
+    elif "base_m" not in given:
+        tiling = tiling.but(base_m=min(tiling.base_m, floor_to(tile // tiling.base_n, inp.unit)))
+    if "base_k" not in given:
+        limit = min(tiling.base_k, l0_base_k(tiling, inp))
+        tiling = tiling.but(base_k=aligned(limit, inp) if aligned else limit)
+    return tiling

@@ -1,0 +1,99 @@
+"""Strips: a map too wide for L1 in runs of columns that are convolutions of their own. Index math, free of any kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from ascend_sim.errors import TilingError
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.tiling_input import FRACTAL
+
+WIDEST = 1024
+"""Columns of a strip at most: the longest side of a base block."""
+
+
+class Tiled(Protocol):
+    """A tiling whose tiles are `base_m` pixels."""
+
+    @property
+    def base_m(self) -> int:
+        """Pixels."""
+
+
+T = TypeVar("T", bound=Tiled)
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What a run of result columns reads: `count` source columns from `first`, behind `pad` columns of zeros.
+
+    `count` is 0 where it reads nothing but padding.
+    """
+
+    first: int
+    count: int
+    pad: int
+
+
+def reach(first: int, count: int, step: int, pad: int, extent: int, size: int) -> Reach:
+    """Source columns of `size` that result columns `first` .. `first` + `count` - 1 read.
+
+    Result column x reads source columns x * `step` - `pad` .. x * `step` - `pad` + `extent` - 1.
+    """
+    start = first * step - pad
+    end = (first + count - 1) * step - pad + extent
+    inside = max(start, 0)
+    return Reach(inside, max(min(end, size) - inside, 0), inside - start)
+
+
+def widest_reach(count: int, step: int, extent: int, size: int) -> int:
+    """The most source columns that `count` adjoining result columns read, wherever they begin."""
+    return min((count - 1) * step + extent, size)
+
+
+def strip_count(width: int, strip: int) -> int:
+    """How many strips of `strip` columns cover `width`; a `strip` of 0 cuts nothing."""
+    return ceil_div(width, strip) if strip else 1
+
+
+def even_strip(width: int, most: int) -> int:
+    """Columns, in whole fractals, of the fewest strips of about `most` or less that cover `width`, all equally wide."""
+    return ceil_to(ceil_div(width, ceil_div(width, most)), FRACTAL)
+
+
+def widest_that_fits(width: int, may_fit: Callable[[int], bool], cut: Callable[[int], T], widest: int = WIDEST) -> T:
+    """The tiling that `cut` makes of strips as wide as the tile that it finds for wide ones: a tile uses all that is loaded.
+
+    Wide ones are `widest` columns, or half of that, a quarter ... where `cut` finds nothing that fits (TilingError); `may_fit`
+    says quickly where it need not be asked. Raises what the narrowest strip is refused for.
+    """
+    refusal = TilingError(f"{width} columns are not cut: a strip has at least {FRACTAL}")
+    most = min(widest // FRACTAL * FRACTAL, ceil_to(width, FRACTAL) // 2)
+    while most >= FRACTAL:
+        strip = even_strip(width, most)
+        narrowest = most < 2 * FRACTAL
+        if strip < width and (may_fit(strip) or narrowest):
+            try:
+                tiling = cut(strip)
+                own = even_strip(width, tiling.base_m)
+                return cut(own) if own < strip else tiling
+            except TilingError as error:
+                refusal = error
+        most = most // 2 // FRACTAL * FRACTAL
+    raise refusal
+
+
+def runs(strip: int, columns: int, pixel: int, count: int) -> Iterator[tuple[int, int, int, int]]:
+    """(pixels before, row, column, pixels) of what adjoins of `count` pixels from `pixel` on, row by row of a strip.
+
+    The map of the strip is `strip` columns wide, of which the last may be beyond the `columns` that exist: those are left out.
+    """
+    done = 0
+    while done < count:
+        row, column = divmod(pixel + done, strip)
+        pixels = min(strip - column, count - done)
+        if column < columns:
+            yield done, row, column, min(pixels, columns - column)
+        done += pixels

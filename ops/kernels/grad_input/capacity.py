@@ -1,0 +1,256 @@
+"""What a tiling of grad_input occupies and what the hardware allows, formula by formula.
+
+L1 formulas: ops-nn arch22 tiling of Conv3DBackpropInputV2 (stated).
+"""
+
+from __future__ import annotations
+
+from ascend_sim.errors import TilingError
+from ascend_sim.ops.kernels.cube.capacity import (
+    LOAD3D_MAX_BYTE,
+    check_block,
+    check_l1,
+    check_load3d,
+    check_load3d_k,
+    check_steps,
+)
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_input.parts import tiling_input
+from ascend_sim.ops.kernels.grad_input.pieces import NO_HK, NO_HK_WK, UNCUT
+from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_parts
+from ascend_sim.ops.kernels.grad_input.window import dilated_height, pad_after, pad_before
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+
+
+def k_unit(inp: TilingInput) -> int:
+    """Output channels that L1 holds together."""
+    return GradInputTiling.k_unit(inp)
+
+
+def k_slice(inp: TilingInput) -> int:
+    """K elements of grad_input that belong to one block of output channels: L1 holds whole slices."""
+    return inp.taps * k_unit(inp)
+
+
+def a1_rows(inp: TilingInput, pixels: int, whole_rows: bool = True) -> int:
+    """Rows of the dilated map that L1 holds for a tile of `pixels` dx pixels, at most the whole map.
+
+    `whole_rows` says that tasks begin with a row; else a tile may begin anywhere.
+    """
+    problem = inp.problem
+    width = problem.w_in
+    if whole_rows and (pixels % width == 0 or width % pixels == 0):
+        rows = ceil_div(pixels, width)
+    else:
+        rows = pixels // width + 2 if pixels > width else 2
+    return min(rows + (problem.k_h - 1) * problem.dilation_h, dilated_height(problem))
+
+
+def a1_row_bytes(inp: TilingInput) -> int:
+    """Bytes of one dilated full-width row of a unit of output channels."""
+    return inp.problem.w_out * inp.problem.stride_w * inp.unit * inp.itemsize
+
+
+def _held_rows(tiling: GradInputTiling, inp: TilingInput) -> int:
+    whole_rows = tiling.single_core_m % inp.problem.w_in == 0
+    whole_tiles = (
+        inp.direct and tiling.single_core_m % tiling.base_m == 0
+    )  # which are whole rows or parts of one, or not
+    return a1_rows(inp, tiling.step_m * tiling.base_m, whole_rows or whole_tiles)
+
+
+def grad_input_l1(tiling: GradInputTiling, inp: TilingInput) -> tuple[int, int]:
+    """Bytes of gradOutput (A1) and of weights (B1) in L1, all buffers counted."""
+    span_a, span = (_held(step, tiling, inp) for step in (tiling.step_ka, tiling.step_kb))
+    channels = max(span_a // inp.taps, 1)
+    rows = _held_rows(tiling, inp)
+    a1 = rows * (inp.problem.w_out * inp.problem.stride_w) * channels * inp.itemsize * tiling.al1_buffers
+    whole = k_slice(inp)
+    aligned = span % whole == 0 or whole % span == 0
+    slices = ceil_div(span, whole) if aligned else (span // whole + 2 if span > whole else 2)
+    b1 = tiling.step_n * tiling.base_n * slices * whole * inp.itemsize * tiling.bl1_buffers
+    return a1, b1
+
+
+def _held(step: int, tiling: GradInputTiling, inp: TilingInput) -> int:
+    """K elements of `step` base blocks, where NCDHW is read no more than K has (ours: L1 then holds all of it)."""
+    span = step * tiling.base_k
+    return min(span, ceil_to(inp.cout_g, k_unit(inp)) * inp.taps) if inp.direct else span
+
+
+def grad_input_fits_l1(tiling: GradInputTiling, inp: TilingInput) -> bool:
+    """Whether the L1 steps are whole slices and both operands fit."""
+    aligned = all(_held(step, tiling, inp) % k_slice(inp) == 0 for step in (tiling.step_ka, tiling.step_kb))
+    return aligned and sum(grad_input_l1(tiling, inp)) <= inp.buffers["L1"]
+
+
+def is_resident(tiling: GradInputTiling, inp: TilingInput) -> bool:
+    """Whether L1 keeps the weights of a task: one kernel plane, one buffer that holds all K and all its channels."""
+    return (
+        inp.problem.k_d == 1
+        and tiling.load_b1 == UNCUT
+        and tiling.bl1_buffers == 1
+        and tiling.step_kb * tiling.base_k >= ceil_to(inp.cout_g, k_unit(inp)) * inp.taps
+        and tiling.step_n * tiling.base_n >= min(tiling.single_core_cin, ceil_to(inp.cin1 * inp.c0, FRACTAL))
+    )
+
+
+def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
+    """Raise TilingError at the first thing that the grad_input kernel could not do with this tiling."""
+    _check_direct(tiling, inp)
+    check_grad_input_strips(tiling, inp)
+    if tiling.load_b1:
+        _check_cut(tiling, inp)
+    else:
+        check_grad_input_problem(inp)
+    inp = tiling_input(tiling, inp)
+    problem = inp.problem
+    check_block(tiling, inp)
+    if not inp.coupled and (tiling.step_m != 1 or tiling.step_n != 1):
+        raise TilingError(
+            f"stepM = {tiling.step_m}, stepN = {tiling.step_n}: grad_input loads one tile (1, 1) per L1 step"
+        )
+    whole, unit = k_slice(inp), k_unit(inp)
+    if not inp.coupled and not inp.direct and whole % tiling.base_k and tiling.base_k % whole:
+        raise TilingError(
+            f"baseK = {tiling.base_k} neither divides nor is a multiple of kh*kw*{inp.unit} = {whole}, "
+            f"K of one block of {inp.unit} output channels"
+        )
+    for name, step in (("stepKa", tiling.step_ka), ("stepKb", tiling.step_kb)):
+        if _held(step, tiling, inp) % whole:
+            raise TilingError(
+                f"{name}*baseK = {step}*{tiling.base_k} = {step * tiling.base_k} is not a multiple of "
+                f"kh*kw*{unit} = {problem.k_h}*{problem.k_w}*{unit} = {whole}: L1 holds whole blocks of {unit} output channels"
+            )
+    check_steps(tiling)
+    whole_blocks = inp.coupled and tiling.single_core_m % FRACTAL == 0
+    anywhere = whole_blocks or inp.direct
+    if (tiling.single_core_m % problem.w_in and not anywhere) or tiling.single_core_m < 1:
+        also = f", or blocks of {FRACTAL} pixels" if inp.coupled else ""
+        raise TilingError(
+            f"singleCoreM = {tiling.single_core_m} is not a multiple of {'splitWi' if tiling.split_wi else 'W_in'} = "
+            f"{problem.w_in}: tasks are whole rows{also}"
+        )
+    if tiling.single_core_batch and not inp.coupled:
+        raise TilingError(
+            f"singleCoreBatch = {tiling.single_core_batch}: a field of grad_input on coupled chips, Ascend 910 and 310P"
+        )
+    if tiling.single_core_batch > problem.n * problem.d_in:
+        raise TilingError(
+            f"singleCoreBatch = {tiling.single_core_batch}; allowed up to N*D_in = {problem.n * problem.d_in}"
+        )
+    if tiling.single_core_cin % inp.unit or tiling.single_core_cin < 1:
+        raise TilingError(f"singleCoreCin = {tiling.single_core_cin} is not a multiple of {inp.unit}")
+    check_load3d_k("stepKa*baseK", tiling.step_ka * tiling.base_k)
+    check_l1(
+        grad_input_l1(tiling, inp),
+        inp,
+        f"A1 {_held_rows(tiling, inp)} rows * Wo*sw {problem.w_out * problem.stride_w} * "
+        f"{tiling.step_ka * tiling.base_k // inp.taps} channels * {inp.itemsize} * al1Pbuffer {tiling.al1_buffers}",
+        f"B1 stepN*baseN {tiling.step_n * tiling.base_n} * stepKb*baseK {tiling.step_kb * tiling.base_k} * {inp.itemsize} "
+        f"* bl1Pbuffer {tiling.bl1_buffers}",
+    )
+
+
+def _check_direct(tiling: GradInputTiling, inp: TilingInput) -> None:
+    """Fields that only the kernel that reads NCDHW has, and what they may be."""
+    problem, names = inp.problem, tiling.VENDOR
+    for name, elsewhere in tiling.DIRECT_ONLY.items():
+        value = getattr(tiling, name)
+        if value != elsewhere and not inp.direct:
+            raise TilingError(
+                f"{names[name]} = {value}: only the kernel of dav-3510, which reads NCDHW, has this field"
+            )
+    check_split(tiling.kernel_split, inp)
+    if not 1 <= tiling.single_core_din <= problem.d_in:
+        raise TilingError(f"singleCoreDin = {tiling.single_core_din}; allowed 1 to D_in = {problem.d_in}")
+    if tiling.full_load not in (0, 1):
+        raise TilingError(f"enableFullLoad = {tiling.full_load}; allowed 0 or 1 (weights stay in L1 from task to task)")
+    if tiling.full_load and not is_resident(tiling, tiling_input(tiling, inp)):
+        raise TilingError(
+            "enableFullLoad = 1 needs one kernel plane, bl1Pbuffer = 1, all of K in stepKb*baseK and singleCoreCin in baseN: "
+            f"given kd {problem.k_d}, bl1Pbuffer {tiling.bl1_buffers}, stepKb*baseK {tiling.step_kb * tiling.base_k}, "
+            f"baseN {tiling.base_n}, singleCoreCin {tiling.single_core_cin}"
+        )
+    if tiling.k_segment and (inp.itemsize != 4 or tiling.kernel_split != SPLIT_NONE):
+        raise TilingError(
+            f"kSegment = {tiling.k_segment}: only 32-bit results of a kernel that is not split are added up in GM here"
+        )
+    if tiling.k_segment % FRACTAL:
+        raise TilingError(f"kSegment = {tiling.k_segment} is not a multiple of {FRACTAL} output channels")
+
+
+def _check_cut(tiling: GradInputTiling, inp: TilingInput) -> None:
+    """Raise TilingError where the kernel cannot be taken piece by piece (loadB1Condition)."""
+    cut, p = tiling.load_b1, inp.problem
+    if cut not in (NO_HK, NO_HK_WK):
+        raise TilingError(f"loadB1Condition = {cut}; allowed 0 (whole kernels), 2 (row by row), 3 (tap by tap)")
+    if not inp.direct:
+        raise TilingError(f"loadB1Condition = {cut}: only the kernel of dav-3510, which reads NCDHW, cuts kernels")
+    if tiling.kernel_split != SPLIT_NONE:
+        raise TilingError(
+            f"loadB1Condition = {cut}: a kernel that is split (kernelSplitMode {tiling.kernel_split}) is not cut"
+        )
+    part = tiling_input(tiling, inp)
+    check_grad_input_problem(part)
+    width, across = part.problem.w_in, max(pad_before(p)[1], pad_after(p)[1])
+    if cut == NO_HK_WK and min(across, width) > LOAD3D_MAX_BYTE:
+        raise TilingError(
+            f"load3d: backprop pad {across} > {LOAD3D_MAX_BYTE}; tap by tap it needs strips (splitWi) no wider"
+        )
+    rows = ceil_div(tiling.base_m - 1, width) + 1
+    if rows > LOAD3D_MAX_BYTE:
+        raise TilingError(
+            f"baseM = {tiling.base_m} covers {rows} rows > {LOAD3D_MAX_BYTE}, which load3d may have to take for padding"
+        )
+
+
+def check_grad_input_strips(tiling: GradInputTiling, inp: TilingInput) -> None:
+    """Raise TilingError where dx cannot be cut into such strips (splitWi)."""
+    strip, width = tiling.split_wi, inp.problem.w_in
+    if strip and (strip % FRACTAL or not 0 < strip < width):
+        raise TilingError(
+            f"splitWi = {strip}; allowed 0 (whole rows) or a multiple of {FRACTAL} below W_in = {width}, columns of a strip"
+        )
+    if strip and tiling.kernel_split == SPLIT_HW:
+        raise TilingError(f"splitWi = {strip}: a kernel split by rows and columns (kernelSplitMode 1) takes whole rows")
+
+
+def check_split(mode: int, inp: TilingInput) -> None:
+    """Raise TilingError where the kernel cannot be split so (kernelSplitMode)."""
+    problem = inp.problem
+    if mode not in (SPLIT_NONE, SPLIT_HW, SPLIT_H):
+        raise TilingError(f"kernelSplitMode = {mode}; allowed 0 (none), 1 (rows and columns), 2 (rows)")
+    if mode == SPLIT_NONE:
+        return
+    if inp.channels_last:
+        raise TilingError(f"kernelSplitMode = {mode} needs NCDHW; TBC is computed in NDHWC")
+    if problem.groups > 1:
+        raise TilingError(f"kernelSplitMode = {mode} needs groups 1, given {problem.groups}")
+    if problem.stride_h == 1:
+        raise TilingError(f"kernelSplitMode = {mode} needs stride_h > 1, given 1: there is nothing to split")
+    if inp.itemsize not in (2, 4):
+        raise TilingError(
+            f"kernelSplitMode = {mode}: the vector cores turn weights of 2 or 4 bytes, given {inp.itemsize}"
+        )
+    if mode == SPLIT_HW and (problem.stride_w != 2 or problem.w_in < 2):
+        raise TilingError(
+            f"kernelSplitMode = 1 needs stride_w = 2 and W_in > 1, given {problem.stride_w} and {problem.w_in}: the vector "
+            "unit interleaves pairs of columns"
+        )
+    split_parts(problem, mode)  # says why dilated kernels are not split
+
+
+def check_grad_input_problem(inp: TilingInput) -> None:
+    """Raise TilingError where no grad_input tiling can help, because load3d cannot express the problem."""
+    (up, left), (down, right) = pad_before(inp.problem), pad_after(inp.problem)
+    check_load3d(
+        inp,
+        {
+            "backprop pad up (kh-1)*dh-pad": up,
+            "backprop pad left (kw-1)*dw-pad": left,
+            "backprop pad down": down,
+            "backprop pad right": right,
+        },
+    )

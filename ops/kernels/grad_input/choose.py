@@ -1,0 +1,165 @@
+"""The tiling that grad_input gets: the vendor's where its open procedure applies, else a stand-in, or the user's fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import TilingError
+from ascend_sim.ops.kernels.cube.capacity import fits_l0
+from ascend_sim.ops.kernels.cube.procedures import BLOCK, procedure_for, refit_block
+from ascend_sim.ops.kernels.cube.tuned import tuned_tiling
+from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input, check_split, grad_input_fits_l1
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_input.parts import tiling_input
+from ascend_sim.ops.kernels.grad_input.pieces import NO_HK, NO_HK_WK, UNCUT
+from ascend_sim.ops.kernels.grad_input.procedures.dav_1001 import covers_grad_input_1001, vendor_grad_input_1001
+from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import (
+    aligned_base_k,
+    covers_grad_input,
+    finish,
+    sound_grad_input,
+    step_candidates,
+    vendor_grad_input,
+)
+from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import refitted, split_mode, vendor_grad_input_3510
+from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW, SPLIT_NONE
+from ascend_sim.ops.kernels.grad_input.strips import cut_into_strips, in_strips
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+
+GRAD_INPUT_PROCEDURES = {
+    "basic_block": (covers_grad_input, vendor_grad_input),
+    "cache_tiling": (covers_grad_input_1001, vendor_grad_input_1001),
+    "inner_product": (lambda inp: inp.direct, vendor_grad_input_3510),  # says itself what is not the vendor's
+}
+
+
+def choose_grad_input(
+    inp: TilingInput,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    stand_in: bool = False,
+    chip: ChipSpec | None = None,
+    blocks: int | None = None,
+    dtype: str = "",
+) -> GradInputTiling:
+    """Tiling of grad_input; `overrides` are the user's fields in the vendor's spelling.
+
+    Fields that are left out are derived again where they depend on those given. `stand_in` says that the real kernel is
+    a closed library, not the V2 kernel. `chip` says which open procedures apply (None: that of dav-2201). `blocks` is the
+    number of blocks that a call asks for, which on coupled chips decides the tiling. The compute `dtype`, if given, is looked
+    up in the vendor's table first. Raises TilingError with the formula and the limit for what cannot run.
+    """
+    if not overrides and (tuned := tuned_tiling("grad_input", inp, dtype, chip)):
+        return choose_grad_input(inp, tuned, chip=chip).but(source="vendor table")
+    given = GradInputTiling.given(overrides or {})
+    tiling = _automatic_grad_input(inp, chip, blocks, given, free=not overrides)
+    if stand_in:
+        tiling = tiling.but(source="stand-in")
+    if not overrides:
+        return tiling
+    if inp.direct:
+        return _manual_3510(tiling, inp, given)
+    part = tiling_input(tiling, inp)
+    tiling = refit_block(tiling.but(**given), part, given, aligned_base_k)
+    if not grad_input_fits_l1(tiling, part) or any(name in given for name in BLOCK):
+        tiling = next((t for t in step_candidates(tiling, part, given) if grad_input_fits_l1(t, part)), tiling)
+    tiling = finish(tiling, inp, keep=frozenset(given)).but(source="manual")
+    check_grad_input(tiling, inp)
+    return tiling
+
+
+def _manual_3510(tiling: GradInputTiling, inp: TilingInput, given: Mapping[str, int]) -> GradInputTiling:
+    """The user's fields on the kernel that reads NCDHW."""
+    tiling = tiling.but(**given)
+    tiling = refit_block(tiling, tiling_input(tiling, inp), given, aligned_base_k)
+    tiling = refitted(tiling, inp, given).but(source="manual")
+    check_grad_input(tiling, inp)
+    return tiling
+
+
+def _automatic_grad_input(
+    inp: TilingInput, chip: ChipSpec | None, blocks: int | None, given: Mapping[str, int], free: bool
+) -> GradInputTiling:
+    """Whole rows where they fit L1, else strips; where neither fits on dav-3510, the kernel row by row or tap by tap.
+
+    A kernel split, strips or a cut of the user's are taken as they are.
+    """
+    mode, strip = given.get("kernel_split") if inp.direct else None, given.get("split_wi")
+    cuts = (given["load_b1"],) if "load_b1" in given else (UNCUT, NO_HK, NO_HK_WK) if inp.direct else (UNCUT,)
+    if mode is not None:
+        check_split(mode, inp)
+
+    def tiling(cut: int) -> GradInputTiling:
+        def of_a_part(part: TilingInput) -> GradInputTiling:
+            # On coupled chips the procedure deals a map out to cores, of which a strip is only a part.
+            unsplit = inp.direct and (cut != UNCUT or split_mode(inp) == SPLIT_HW)
+            own = SPLIT_NONE if mode is None and unsplit else mode
+            return _grad_input_of_rows(part, chip, blocks, free and not inp.coupled, own)
+
+        if strip:
+            return in_strips(inp, strip, of_a_part, cut)
+        try:
+            return in_strips(inp, 0, of_a_part, cut) if cut else _grad_input_of_rows(inp, chip, blocks, free, mode)
+        except TilingError:
+            if strip == 0 or mode == SPLIT_HW or inp.problem.w_in <= FRACTAL:
+                raise
+        return cut_into_strips(inp, of_a_part, cut)
+
+    refusal: TilingError | None = None
+    for cut in cuts:
+        try:
+            return tiling(cut)
+        except TilingError as error:
+            refusal = refusal or error
+    assert refusal is not None
+    raise refusal
+
+
+def _grad_input_of_rows(
+    inp: TilingInput, chip: ChipSpec | None, blocks: int | None, free: bool, mode: int | None = None
+) -> GradInputTiling:
+    """The vendor's tiling where its procedure decides the problem, else a sound one.
+
+    On coupled chips a call that asks for another number of blocks than the procedure takes has not got its tiling from
+    there (published rows of the 910: 32 blocks on 30 cores), nor (not `free`) one with fields of the user's. `mode` is a
+    kernel split to take instead of the library's.
+    """
+    if mode:
+        return vendor_grad_input_3510(inp, mode)
+    procedure = procedure_for(chip, "grad_input")
+    covers, vendor = GRAD_INPUT_PROCEDURES.get(procedure or "", (None, None))
+    if covers and vendor and covers(inp) and (free or not inp.coupled):
+        try:
+            tiling = vendor(inp) if mode is None else vendor_grad_input_3510(inp, mode)
+            if not inp.coupled or blocks in (None, tiling.block_dim):
+                return tiling
+        except TilingError:
+            pass  # the vendor refuses; a smaller block may still do
+    if procedure == "basic_block":
+        return sound_grad_input(inp)
+    return _roomy_grad_input(replace(inp, cores=blocks) if blocks and inp.coupled else inp, chip)
+
+
+def _roomy_grad_input(inp: TilingInput, chip: ChipSpec | None) -> GradInputTiling:
+    """The sound tiling, with two L0C buffers where they fit: a tile leaves while the next one is multiplied.
+
+    On coupled chips two L1 buffers of the weights as well, and images first: a task is an image with all its channels or,
+    where there are fewer images than cores, a part of its rows (published ResNet-50 rows of the 910: 30 blocks for 64 images
+    take as long as three images).
+    """
+    tiling = sound_grad_input(inp)
+    double = tiling.but(cl0_buffers=2)
+    tiling = double if fits_l0(double, inp) else tiling
+    if chip is None or not chip.cores.coupled:
+        return tiling
+    double = tiling.but(bl1_buffers=2)
+    tiling = double if grad_input_fits_l1(double, inp) else tiling
+    problem = inp.problem
+    outer = problem.n * problem.d_in * inp.real_groups
+    rows = ceil_div(problem.h_in, max(inp.cores // outer, 1))
+    whole = {"single_core_m": rows * problem.w_in, "single_core_cin": ceil_to(inp.cin1 * inp.c0, FRACTAL)}
+    return finish(tiling.but(**whole), inp, keep=frozenset(whole))

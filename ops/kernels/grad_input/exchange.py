@@ -1,0 +1,216 @@
+"""What the vector cores do for a grad_input whose kernel is split (dav-3510): weights by tap, and columns put in order.
+
+Before the cubes start, all vector cores bring the weights to FRACTAL_Z in the workspace, where the taps of a part lie apart
+from the others; a barrier joins them. With both axes split a core's cube puts the tiles of its parts, [part][channel][pixel],
+into one of two slots of the workspace, and its vector cores interleave them to rows of dx. (ops-nn, arch35: weights are turned
+by the vector cores, results go through UB or a workspace of that size: stated; the rest is ours.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.program import Program
+from ascend_sim.memory.gm import gm_operand
+from ascend_sim.ops.kernels.cube.call import CubeCall
+from ascend_sim.ops.kernels.cube.pipeline import BLOCK_BYTES
+from ascend_sim.ops.kernels.grad_input.capacity import k_unit
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW, SPLIT_NONE, Part, split_parts
+from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask
+from ascend_sim.ops.kernels.grad_input.tiles import Tile
+from ascend_sim.ops.kernels.grad_input.turn import GRAD_INPUT
+from ascend_sim.ops.kernels.vector.common import buffer_queue, cut, padded, share
+from ascend_sim.ops.kernels.vector.trans_data import turn_tiles
+from ascend_sim.ops.kernels.vector.trans_data_filter import fractal_z_tiles
+from ascend_sim.ops.layouts.blocked import WeightLayout
+from ascend_sim.ops.layouts.planar import Channels
+from ascend_sim.ops.problem.sizes import ceil_to
+from ascend_sim.ops.problem.tiling_input import FRACTAL
+
+WEIGHT, WORKSPACE = 1, 3
+"""GM slots of the kernel's tensors."""
+_ALL_VECTORS, _WEIGHTS, _SLOT_FULL, _SLOT_FREE = 0, 1, 2, 3
+"""Cross-core flags: vector cores have turned their weights; so cubes may read them; a slot is full; a slot is free."""
+_SLOTS = 2
+_ALIGNMENT = 512
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Places in the workspace of one launch, and the flags between its cores."""
+
+    call: CubeCall
+    tiling: GradInputTiling
+    parts: tuple[Part, ...]
+    layout: WeightLayout
+
+    @classmethod
+    def of(cls, call: CubeCall, tiling: GradInputTiling) -> Exchange | None:
+        """None where the kernel is not split."""
+        if tiling.kernel_split == SPLIT_NONE:
+            return None
+        inp = call.inp
+        parts = split_parts(inp.problem, tiling.kernel_split)
+        return cls(call, tiling, parts, WeightLayout.of(inp, inp.itemsize))
+
+    @property
+    def pitch(self) -> int:
+        """Bytes of a channel of a tile in a slot."""
+        return ceil_to(self.tiling.base_m * self.call.inp.itemsize, BLOCK_BYTES)
+
+    @property
+    def bytes(self) -> int:
+        """Of the workspace."""
+        slots = self.tiling.block_dim * _SLOTS if self.tiling.kernel_split == SPLIT_HW else 0
+        return self._weights + slots * len(self.parts) * self.tiling.base_n * self.pitch
+
+    @property
+    def _weights(self) -> int:
+        return ceil_to(self.layout.total_bytes(self.call.inp.real_groups), _ALIGNMENT)
+
+    def offset(self, block: int, number: int, part: int) -> int:
+        """Of a part's channels in the slot of tile `number` of a block."""
+        slot = block * _SLOTS + number % _SLOTS
+        return self._weights + (slot * len(self.parts) + part) * self.tiling.base_n * self.pitch
+
+    # -- the cube's side -----------------------------------------------------------------------------------------------
+
+    def await_weights(self, k: KernelBuilder) -> None:
+        """Before the first load of weights."""
+        k.cross_core_wait(_WEIGHTS, 2, "MTE2")
+
+    def open(self, k: KernelBuilder, number: int) -> None:
+        """Before the first part of a tile is written to its slot."""
+        if number >= _SLOTS:
+            k.cross_core_wait(_SLOT_FREE, 2, "FIX")
+
+    def close(self, k: KernelBuilder) -> None:
+        """After the last part."""
+        k.cross_core_set(_SLOT_FULL, 2, "FIX")
+
+    def load_weights(
+        self, k: KernelBuilder, address: int, part: Part, plane: int, channels: tuple[int, int], slices: range
+    ) -> None:
+        """Taps of a part, [cin1][tap][slices][unit][C0] in L1, for C0 blocks (first, count) of input channels."""
+        (first, count), taps, unit = channels, len(part.taps), k_unit(self.call.inp)
+        row, line = len(slices) * unit * BLOCK_BYTES, self.layout.cout1 * FRACTAL * BLOCK_BYTES
+
+        def source(block: int, tap: int) -> int:
+            place = self.layout.offset(0, plane, first + block, tap, 0) + slices.start * unit * BLOCK_BYTES
+            return gm_operand(WORKSPACE, place)
+
+        across = part.problem.k_w
+        if count * (taps // across) < taps:  # fewer transfers block by block, a kernel row at a time
+            step = (part.taps[1] - part.taps[0]) * line
+            for block in range(count):
+                for tap in range(0, taps, across):
+                    target = address + (block * taps + tap) * row
+                    k.data_copy("GM", "L1", target, source(block, part.taps[tap]), row, across, step, row, operand="B")
+            return
+        step = self.layout.taps * line
+        for number, tap in enumerate(part.taps):
+            k.data_copy("GM", "L1", address + number * row, source(0, tap), row, count, step, taps * row, operand="B")
+
+    # -- the vector cores' side ----------------------------------------------------------------------------------------
+
+    def program(self, k: KernelBuilder, tiles: Sequence[Tile]) -> Program:
+        """What a vector core does for a block with `tiles`."""
+        inp, per_block = self.call.inp, self.call.chip.cores.aiv_per_aic
+        mine = share(
+            inp.real_groups * inp.cout_padded, self.tiling.block_dim * per_block, k.block * per_block + k.sub_block
+        )
+        turn_tiles(k, fractal_z_tiles(k.chip, inp, *mine), True, inp.itemsize, (WEIGHT, WORKSPACE))
+        k.cross_core_set(_ALL_VECTORS, 0, "MTE3")
+        k.cross_core_wait(_ALL_VECTORS, 0, "MTE3")
+        k.cross_core_set(_WEIGHTS, 2, "MTE3")
+        if self.tiling.kernel_split == SPLIT_HW:
+            room = k.chip.buffers["UB"] // 16 // BLOCK_BYTES * BLOCK_BYTES
+            _Interleaver(self, k, room).write(tiles)
+        return k.finish()
+
+
+class _Interleaver:
+    """Rows of dx from the tiles of the parts; `room` is the bytes of UB for the pixels of one column residue."""
+
+    def __init__(self, exchange: Exchange, k: KernelBuilder, room: int) -> None:
+        self.exchange, self.k, self.room = exchange, k, room
+        inp = exchange.call.inp
+        self.itemsize, self.p = inp.itemsize, inp.problem
+        self.parts = exchange.parts
+        self.width, self.steps = self.parts[0].problem.w_in, len({part.row for part in self.parts})
+        self.incoming = buffer_queue(k, "columns", "MTE2", "V", 2 * room)
+        self.outgoing = buffer_queue(k, "rows", "V", "MTE3", 2 * room)
+        self.dx = Channels(self.p.c_in, (self.p.d_in, self.p.h_in, self.p.w_in), self.itemsize)
+
+    def write(self, tiles: Sequence[Tile]) -> None:
+        """All tiles of the block, this core's channels."""
+        k, cores = self.k, self.exchange.call.chip.cores.aiv_per_aic
+        for number, (task, m, m_count, n, n_count) in enumerate(tiles):
+            k.next_tile(counted=False)
+            k.cross_core_wait(_SLOT_FULL, 2, "MTE2")
+            first, channels = share(min(n_count, self.p.c_in - n), cores, k.sub_block)
+            for row, rows, column, columns in rectangles(m, m_count, self.width):
+                pitch = padded(columns * self.itemsize)
+                for start, count in cut(rows, max(self.room // (self.steps * pitch), 1)):
+                    place = (row + start, count, column, columns)
+                    self.rectangle(number, task, m, n, (first, channels), place)
+            if number + _SLOTS < len(tiles):
+                k.cross_core_set(_SLOT_FREE, 2, "MTE2")
+        self.incoming.close()
+        self.outgoing.close()
+
+    def rectangle(
+        self, number: int, task: GradInputTask, m: int, n: int, channels: tuple[int, int], place: tuple[int, int, int, int]
+    ) -> None:  # fmt: skip
+        """Rows and columns of the parts' map, for `channels` (first in the tile, count)."""
+        row, rows, column, columns = place
+        k, size = self.k, self.itemsize
+        pitch = padded(columns * size)
+        there = [max(min(rows, part.rows - row), 0) for part in self.parts]
+        height = sum(have for part, have in zip(self.parts, there, strict=True) if part.column == 0)
+        step = rows * self.steps * pitch  # bytes of a channel of one residue
+        at_once = max(self.room // step, 1) if height == rows * self.steps else 1  # a short last row leaves a gap
+        for start, count in cut(channels[1], at_once) if channels[1] else []:
+            held = self.incoming.acquire()
+            for index, (part, have) in enumerate(zip(self.parts, there, strict=True)):
+                source = self.exchange.offset(k.block, number, index) + (row * self.width + column - m) * size
+                for channel in range(count if have else 0):
+                    at = source + (channels[0] + start + channel) * self.exchange.pitch
+                    target = held + part.column * self.room + channel * step + part.row * pitch
+                    k.data_copy(
+                        "GM", "UB", target, gm_operand(WORKSPACE, at), columns * size, have, self.width * size,
+                        self.steps * pitch,
+                    )  # fmt: skip
+            self.incoming.publish()
+            held, result = self.incoming.take(), self.outgoing.acquire()
+            k.interleave(result, held, held + self.room, size, count * height * pitch // size)
+            self.incoming.release()
+            self.outgoing.publish()
+            result = self.outgoing.take()
+            left = column * self.p.stride_w
+            wide = min(columns * self.p.stride_w, self.p.w_in - left)
+            for channel in range(count):
+                pixel = row * self.p.stride_h * self.p.w_in + left
+                own = n + channels[0] + start + channel
+                target = gm_operand(GRAD_INPUT, self.dx.offset(task.batch, own, task.depth, pixel))
+                k.data_copy(
+                    "UB", "GM", target, result + channel * 2 * step, wide * size, height, 2 * pitch, self.p.w_in * size
+                )
+            self.outgoing.release()
+
+
+def rectangles(m: int, count: int, width: int) -> Iterator[tuple[int, int, int, int]]:
+    """(first row, rows, first column, columns) of a run of pixels: a row's end, whole rows, a row's beginning."""
+    row, column = divmod(m, width)
+    if column or count < width:
+        columns = min(width - column, count)
+        yield row, 1, column, columns
+        row, count = row + 1, count - columns
+    if count >= width:
+        yield row, count // width, 0, width
+        row += count // width
+    if count > 0 and count % width:
+        yield row, 1, 0, count % width

@@ -1,0 +1,71 @@
+"""What a tiling of grad_input decides, with the vendor's spelling beside ours (ops-nn tiling data: stated)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ascend_sim.ops.kernels.cube.fields import ConvTiling
+from ascend_sim.ops.problem.tiling_input import TilingInput
+
+
+@dataclass(frozen=True)
+class GradInputTiling(ConvTiling):
+    """Tiling of grad_input: M = H_in*W_in pixels, K = Cout*k_h*k_w, N = Cin.
+
+    A task covers `single_core_m` pixels (whole rows) x `single_core_cin` channels of one (batch, depth, real group).
+    `single_core_batch` is for coupled chips: a core gets that many images of one such part; 0 deals tasks one by one.
+    `load_b2` is 2 for a 1x1 kernel, 1 where a base block holds every tap, else 0; `init_output` is 1 where dx must be
+    cleared first; `weights_resident` is ours: the weights of a task stay in L1. With `split_wi` (ours) dx is cut into strips
+    of so many columns, each with tasks of its own, and M is the pixels of one; 0 for whole rows.
+
+    Only the kernel that reads NCDHW (dav-3510) has the rest: tasks of `single_core_din` depths; with `full_load` the weights
+    stay in L1 from task to task; `kernel_split` is 1 (both axes), 2 (rows) or 0, and then M is one part's pixels; `load_b1` is
+    2 where the kernel is taken row by row, 3 tap by tap, else 0; `k_segment` output channels are summed in L0C at a time and
+    added up in GM, 0 for all.
+    """
+
+    single_core_cin: int = 0
+    single_core_cout: int = 0
+    single_core_batch: int = 0
+    load_b2: int = 0
+    init_output: int = 0
+    weights_resident: bool = False
+    split_wi: int = 0
+    load_b1: int = 0
+    single_core_din: int = 1
+    full_load: int = 0
+    kernel_split: int = 0
+    k_segment: int = 0
+
+    VENDOR: ClassVar[dict[str, str]] = ConvTiling.VENDOR | {
+        "single_core_cin": "singleCoreCin", "single_core_cout": "singleCoreCout", "single_core_batch": "singleCoreBatch",
+        "load_b2": "loadB2Condition", "init_output": "initOutputFlag", "weights_resident": "weightsResident",
+        "split_wi": "splitWi", "load_b1": "loadB1Condition", "single_core_din": "singleCoreDin", "full_load": "enableFullLoad",
+        "kernel_split": "kernelSplitMode", "k_segment": "kSegment", "block_dim": "coreNum",
+    }  # fmt: skip
+    DERIVED: ClassVar[frozenset[str]] = frozenset(("single_core_cout", "load_b2", "init_output", "weights_resident"))
+    MAY_BE_ZERO: ClassVar[frozenset[str]] = frozenset(
+        ("iterate_order", "full_load", "kernel_split", "k_segment", "split_wi", "load_b1")
+    )
+    PIXELS: ClassVar[str] = "base_m"
+    DIRECT_ONLY: ClassVar[dict[str, int]] = {"single_core_din": 1, "full_load": 0, "kernel_split": 0, "k_segment": 0}
+    """What the kernels that read NCDHW alone have, and its value elsewhere."""
+
+    def to_vendor(self) -> dict[str, Any]:
+        """Every field under the vendor's name; those of one architecture's kernel only where they say something."""
+        values = self.DIRECT_ONLY | {"single_core_batch": 0, "split_wi": 0, "load_b1": 0}
+        silent = {self.VENDOR[ours] for ours, value in values.items() if getattr(self, ours) == value}
+        return {name: value for name, value in super().to_vendor().items() if name not in silent}
+
+    @staticmethod
+    def k_unit(inp: TilingInput) -> int:
+        """Output channels that L1 holds together: a unit, or a C0 in the kernel that reads NCDHW (inferred from its tests)."""
+        return inp.c0 if inp.direct else inp.unit
+
+    BASIC_BLOCK_KEY: ClassVar[int] = 1 << 9  # bit 9 of the key says: tasks of the basic-block kernel (ops-nn: stated)
+
+    @property
+    def tiling_key(self) -> int:
+        """The vendor's kernel key: bits 0-7 `load_b2`, bit 9 the basic-block kernel."""
+        return self.load_b2 | self.BASIC_BLOCK_KEY

@@ -1,0 +1,367 @@
+"""Tilings of grad_input on the split architecture dav-2201.
+
+`vendor_grad_input` follows the "basic block" procedure of ops-nn Conv3DBackpropInputV2 (arch22, priority 0): 16-bit,
+one real group (derived from its host tiling; checked against its unit-test tables). `sound_grad_input` uses the same
+kernel structure where the vendor's tiling comes from a closed library: a stand-in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+from itertools import product
+
+from ascend_sim.errors import TilingError
+from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES, LOAD3D_MAX_K, fits_l0
+from ascend_sim.ops.kernels.grad_input.capacity import (
+    a1_row_bytes,
+    a1_rows,
+    check_grad_input,
+    check_grad_input_problem,
+    grad_input_fits_l1,
+    grad_input_l1,
+    is_resident,
+    k_slice,
+    k_unit,
+)
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_input.parts import task_parts, tiling_input
+from ascend_sim.ops.kernels.grad_input.window import RowWindow, needed_rows
+from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, divisors_down, floor_to
+from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+
+__all__ = ["RowWindow", "covers_grad_input", "needed_rows", "sound_grad_input", "vendor_grad_input"]
+
+# Numbers of the vendor's procedure (ops-nn conv3d_dx_v2_basic_block_tiling, arch22: stated)
+BIG_BLOCK, SMALL_BLOCK = 256, 128  # base block sides: the highest ratio of compute to loads
+BASE_K_BYTES = 128
+WIDE_ROW = 64  # wider rows may leave more than an eighth of a 256-pixel tile unused, so tiles of M are merged
+L2_BUDGET = 144 * 2**20  # bytes; measured by the vendor on a 192 MiB L2, beyond it L2 loses efficiency
+# Ours
+SOUND_BASE_K_32BIT = (
+    16  # K of one L0 step for fp32/hf32: a transposing load moves 16 output channels (measured: small steps)
+)
+
+
+def covers_grad_input(inp: TilingInput) -> bool:
+    """Whether the vendor's open procedure decides this problem: 16-bit operands and one real group."""
+    return inp.itemsize == 2 and inp.real_groups == 1
+
+
+def vendor_grad_input(inp: TilingInput) -> GradInputTiling:
+    """The vendor's tiling. Raises TilingError where the procedure does not apply or finds nothing that fits."""
+    if not covers_grad_input(inp):
+        raise TilingError(
+            f"grad_input: the vendor's open procedure needs 2-byte operands and one real group, "
+            f"given {inp.itemsize} bytes and {inp.real_groups} real groups"
+        )
+    tiling = finish(make_fit(with_steps(base_block(inp), inp), inp), inp)
+    check_grad_input(tiling, inp)
+    return tiling
+
+
+def sound_grad_input(inp: TilingInput) -> GradInputTiling:
+    """A tiling that fits, for any type and groups ("stand-in"). TilingError only where none of the family fits."""
+    check_grad_input_problem(inp)
+    candidates = step_candidates(_level(_sound_block(inp), inp), inp)
+    fitting = next((t for t in candidates if grad_input_fits_l1(t, inp)), None)
+    tiling = finish(fitting or _largest_with_single_steps(inp), inp).but(source="stand-in")
+    check_grad_input(tiling, inp)
+    return tiling
+
+
+def gemm(inp: TilingInput) -> tuple[int, int, int]:
+    """(M, K, N) of one (batch, depth, kernel depth, real group), padded to whole blocks."""
+    pixels = inp.problem.h_in * inp.problem.w_in
+    return ceil_to(pixels, inp.c0), inp.cout_padded * inp.taps, inp.cin1 * inp.c0
+
+
+# ---- base block ----------------------------------------------------------------------------------------------------
+
+
+def aligned_base_k(limit: int, inp: TilingInput) -> int:
+    """The most units up to `limit` that divide, or are a multiple of, K of one unit of output channels; else one."""
+    whole, unit = k_slice(inp), k_unit(inp)
+    candidates = range(floor_to(limit, unit), unit, -unit)
+    return next((k for k in candidates if k % whole == 0 or whole % k == 0), unit)
+
+
+def base_block(inp: TilingInput) -> GradInputTiling:
+    """The L0 block: 256 x 128, the larger side along the larger of M and N, then stretched into what K leaves free."""
+    m, k, n = gemm(inp)
+    whole_m = ceil_to(m, FRACTAL)
+    l0_elements = inp.buffers["L0A"] // 2 // inp.itemsize  # one ping-pong half
+    l0c_elements = inp.buffers["L0C"] // ACCUMULATOR_BYTES
+    short_k = BASE_K_BYTES // inp.itemsize
+
+    base_k = aligned_base_k(min(short_k, k), inp)
+    base_m, base_n = (BIG_BLOCK, SMALL_BLOCK) if m >= n else (SMALL_BLOCK, BIG_BLOCK)
+    base_m, base_n = min(base_m, whole_m), min(base_n, n)
+    side = floor_to(l0_elements // base_k, FRACTAL)
+    if base_n < BIG_BLOCK and base_k < short_k:
+        base_m = min(side, floor_to(l0c_elements // base_n, FRACTAL), whole_m)
+    if base_m < BIG_BLOCK and base_k < short_k:
+        base_n = floor_to(min(side, l0c_elements // base_m, n), inp.unit)
+    raised = aligned_base_k(min(floor_to(l0_elements // max(base_m, base_n), inp.unit), k), inp)
+    return GradInputTiling(base_m, raised if raised > inp.unit else base_k, base_n, iterate_order=1)
+
+
+# ---- L1 steps ------------------------------------------------------------------------------------------------------
+
+
+def with_steps(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
+    """The same block with the vendor's first choice of L1 steps and buffers; the result need not fit.
+
+    First choice are resident weights. Public versions of ops-nn try this only where one base_k step of A already is a
+    whole slice; the worked 3x3 example that we follow takes it without that (a disagreement that no test row decides).
+    """
+    iterations = ceil_div(gemm(inp)[1], tiling.base_k)
+    if inp.problem.k_d == 1:
+        resident = tiling.but(al1_buffers=2, bl1_buffers=1, step_kb=iterations)
+        fits = grad_input_l1(resident, inp)[1] <= inp.buffers["L1"]
+        for step in divisors_down(iterations, iterations) if fits else ():
+            if grad_input_fits_l1(candidate := resident.but(step_ka=step), inp):
+                return candidate
+    both = tiling.but(al1_buffers=2, bl1_buffers=2)
+    equal, ladder = _equal_halves(both, inp), _ladder(both, inp)
+    more = equal.step_ka + equal.step_kb > ladder.step_ka + ladder.step_kb
+    return equal if more and grad_input_fits_l1(equal, inp) else ladder
+
+
+def _ladder(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
+    """Equal steps, from one kernel window of base blocks down to the first that fits (1 when none does)."""
+    start = min(ceil_div(gemm(inp)[1], tiling.base_k), inp.taps, _most_base_blocks(tiling, inp))
+    whole = k_slice(inp)
+    unit = whole // math.gcd(whole, tiling.base_k)  # steps that are whole slices; no other fits
+    for step in range(start // unit * unit, 1, -unit):
+        if grad_input_fits_l1(candidate := tiling.but(step_ka=step, step_kb=step), inp):
+            return candidate
+    return tiling.but(step_ka=1, step_kb=1)
+
+
+def _most_base_blocks(tiling: GradInputTiling, inp: TilingInput) -> int:
+    """Base blocks of the weights that fit L1 at most, even if nothing else were there."""
+    return inp.buffers["L1"] // (tiling.base_k * tiling.base_n * inp.itemsize * tiling.bl1_buffers)
+
+
+def _equal_halves(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
+    """Each operand takes whole channel blocks from its half of L1, the larger count made a multiple of the smaller."""
+    half, blocks, whole = inp.buffers["L1"] // 2, inp.cout_padded // inp.unit, k_slice(inp)
+    a_bytes = a1_rows(inp, tiling.base_m) * a1_row_bytes(inp)
+    b_bytes = whole * tiling.base_n * inp.itemsize
+    a = min(max(half // tiling.al1_buffers // a_bytes, 1), blocks)
+    b = min(max(half // tiling.bl1_buffers // b_bytes, 1), blocks)
+    a, b = (divisors_down(b, a)[0], b) if b > a else (a, divisors_down(a, b)[0])
+    step_a = min(ceil_div(a * whole, tiling.base_k), LOAD3D_MAX_K // tiling.base_k)
+    step_b = ceil_div(b * whole, tiling.base_k)
+    if step_a > step_b:
+        return tiling.but(step_ka=floor_to(step_a, step_b), step_kb=step_b)
+    return tiling.but(step_ka=step_a, step_kb=floor_to(step_b, step_a))
+
+
+def make_fit(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
+    """Shrink the block until L1 holds it; then give up double buffers. The result may still not fit.
+
+    Once the vendor's procedure begins to give up buffers it walks through all three stages, even past one that fits.
+    """
+    if grad_input_fits_l1(tiling, inp) or grad_input_fits_l1(tiling := _shrink(tiling, inp), inp):
+        return tiling
+    for al1_buffers, bl1_buffers in ((2, 1), (1, 2), (1, 1)):
+        tiling = tiling.but(al1_buffers=al1_buffers, bl1_buffers=bl1_buffers)
+        if not grad_input_fits_l1(tiling, inp):
+            tiling = _shrink(tiling, inp)
+    return tiling
+
+
+def _shrink(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
+    """Smaller base_m and base_n (the larger first, base_m not below a row), then base_k anew from what L0 leaves.
+
+    base_k ends at least one fractal below the L0 limit; where none fits, the old block returns with the last steps.
+    """
+    smallest_m = max(inp.problem.w_in, FRACTAL)
+    block = tiling
+    while block.base_m > smallest_m or block.base_n > FRACTAL:
+        if block.base_m > smallest_m and block.base_m > block.base_n:
+            block = block.but(base_m=max(block.base_m - FRACTAL, FRACTAL))
+        else:
+            block = block.but(base_n=max(block.base_n - FRACTAL, FRACTAL))
+        block, fits = _either_steps(block, inp)
+        if fits:
+            break
+    l0_elements = inp.buffers["L0A"] // tiling.al0_buffers // inp.itemsize
+    limit = min(floor_to(l0_elements // max(block.base_m, block.base_n), FRACTAL), gemm(inp)[1])
+    whole = k_slice(inp)
+    for base_k in range(limit - FRACTAL, 0, -FRACTAL):
+        if base_k % whole and whole % base_k:
+            continue
+        block, fits = _either_steps(block.but(base_k=base_k), inp)
+        if fits:
+            return block
+    return block.but(base_m=tiling.base_m, base_n=tiling.base_n, base_k=tiling.base_k)
+
+
+def _either_steps(block: GradInputTiling, inp: TilingInput) -> tuple[GradInputTiling, bool]:
+    ladder = _ladder(block, inp)
+    if grad_input_fits_l1(ladder, inp):
+        return ladder, True
+    equal = _equal_halves(block, inp)
+    return equal, grad_input_fits_l1(equal, inp)
+
+
+# ---- share of one core ---------------------------------------------------------------------------------------------
+
+
+def task_pixels(tiling: GradInputTiling, inp: TilingInput) -> int:
+    """Pixels of one task: the rows of one base_m tile, or more where merged tiles keep the cores even and L2 calm."""
+    problem = inp.problem
+    width, map_pixels = problem.w_in, problem.h_in * problem.w_in
+    tile = tiling.step_m * tiling.base_m
+    if inp.direct:  # a base_m, or the map where there are as many images as cores (inferred from tests)
+        even = problem.n * problem.d_in % inp.cores == 0
+        return min(tile, map_pixels) if even else tile
+    pixels = max(tile // width, 1) * width
+    outer = problem.n * problem.d_in * inp.real_groups
+    columns = tiling.step_n * tiling.base_n
+    most = L2_BUDGET // (columns * inp.itemsize * inp.cores)  # pixels whose dx alone fills the budget
+    if width > WIDE_ROW and tile % width and width % tile:
+        parts, last = max(ceil_div(problem.h_in, max(most // width, 1)), 1), ceil_div(map_pixels, tile)
+        while parts <= last:
+            rows = ceil_div(problem.h_in, parts)
+            merged = rows * width
+            tasks = ceil_div(map_pixels, merged) * outer * ceil_div(inp.cin_g, columns)
+            even = tasks % inp.cores == 0 or tasks >= inp.cores**2
+            if even and _l2_bytes(merged, tiling, inp) <= L2_BUDGET:
+                return merged
+            if rows == 1:
+                break
+            parts = ceil_div(problem.h_in, rows - 1)  # the next that has fewer rows
+    elif outer % inp.cores == 0:
+        best, reach = pixels, tile
+        while pixels < map_pixels and pixels <= most:
+            reach += tile
+            pixels = min(max(reach // width, 1) * width, map_pixels)
+            if map_pixels % pixels == 0 and _l2_bytes(pixels, tiling, inp) <= L2_BUDGET:
+                best = pixels
+        return best
+    return pixels
+
+
+def _l2_bytes(pixels: int, tiling: GradInputTiling, inp: TilingInput) -> int:
+    """What all cores keep in L2 for tasks of `pixels`: rows of gradOutput, weights, dx and one tile of scratch."""
+    problem = inp.problem
+    planes = max(problem.k_d // problem.stride_d, 1)
+    rows = max(a1_rows(inp, pixels) // problem.stride_h, 1)
+    columns = tiling.step_n * tiling.base_n
+    elements = (
+        rows * problem.w_out * planes * inp.cout_padded
+        + columns * gemm(inp)[1] * planes
+        + pixels * columns
+        + tiling.base_m * tiling.base_n
+    )
+    return elements * inp.itemsize * inp.cores
+
+
+def finish(tiling: GradInputTiling, inp: TilingInput, keep: frozenset[str] = frozenset()) -> GradInputTiling:
+    """Derive the fields that follow from block and steps; fields named in `keep` stay as they are."""
+    whole, inp = inp, tiling_input(tiling, inp)
+    columns = tiling.single_core_cin if "single_core_cin" in keep else ceil_to(tiling.step_n * tiling.base_n, FRACTAL)
+    pixels = tiling.single_core_m if "single_core_m" in keep else task_pixels(tiling, inp)
+    tiling = tiling.but(single_core_cin=columns, single_core_m=pixels, single_core_cout=inp.cout_padded)
+    if "block_dim" not in keep:
+        tiling = tiling.but(block_dim=min(task_count(tiling, whole), inp.cores))
+    per_tap = tiling.base_k // FRACTAL >= inp.taps
+    return tiling.but(
+        load_b2=2 if inp.taps == 1 else int(per_tap),
+        init_output=int(needs_clearing(whole)),
+        weights_resident=is_resident(tiling, inp),
+    )
+
+
+def task_count(tiling: GradInputTiling, inp: TilingInput) -> int:
+    """Tasks of the whole kernel."""
+    problem = tiling_input(tiling, inp).problem
+    chunks = ceil_div(problem.h_in * problem.w_in, max(tiling.single_core_m, 1))
+    outer = problem.n * ceil_div(problem.d_in, max(tiling.single_core_din, 1)) * inp.real_groups
+    return chunks * outer * task_parts(tiling, inp) * ceil_div(inp.cin_g, max(tiling.single_core_cin, 1))
+
+
+def needs_clearing(inp: TilingInput) -> bool:
+    """Whether some dx pixels may get no contribution, so that the kernel first clears dx (ops-nn: stated)."""
+    p = inp.problem
+    depth_rest = (p.d_in + p.pad_front + p.pad_back - (p.k_d - 1) * p.dilation_d - 1) % p.stride_d
+    height_rest = (p.h_in + p.pad_up + p.pad_down - (p.k_h - 1) * p.dilation_h - 1) % p.stride_h
+    return depth_rest > p.pad_back or height_rest > p.pad_down or p.stride_h > p.k_h or p.dilation_d > 1
+
+
+# ---- stand-in ------------------------------------------------------------------------------------------------------
+
+
+def step_candidates(
+    tiling: GradInputTiling, inp: TilingInput, given: Collection[str] = ()
+) -> Iterator[GradInputTiling]:
+    """L1 steps and buffers for a fixed block, best first; fields named in `given` stay.
+
+    Resident weights, then ping-pong of both operands, of A, of B, of none; each with whole channel blocks, most first.
+    """
+    whole = k_slice(inp)
+    blocks = ceil_div(inp.cout_g, k_unit(inp))
+    k = blocks * whole
+    most = max(inp.buffers["L1"] // (whole * FRACTAL * inp.itemsize), 1)  # blocks of weights that fit L1 at most
+    steps = [ceil_div(count * whole, tiling.base_k) for count in divisors_down(blocks, most)]
+    a_steps = [tiling.step_ka] if "step_ka" in given else [s for s in steps if s * tiling.base_k <= LOAD3D_MAX_K]
+    b_steps = [tiling.step_kb] if "step_kb" in given else steps
+    pairs = [(a, b) for a, b in product(a_steps, b_steps) if min(a, b) > 0 and max(a, b) % min(a, b) == 0]
+    pairs.sort(key=sum, reverse=True)
+    counts = list(buffer_counts(tiling, given))
+    if inp.problem.k_d == 1 and (2, 1) in counts:
+        resident = tiling.but(al1_buffers=2, bl1_buffers=1)
+        yield from (resident.but(step_ka=a, step_kb=b) for a, b in pairs if b * tiling.base_k >= k)
+    for (al1_buffers, bl1_buffers), (a, b) in product(counts, pairs):
+        yield tiling.but(al1_buffers=al1_buffers, bl1_buffers=bl1_buffers, step_ka=a, step_kb=b)
+
+
+def buffer_counts(tiling: GradInputTiling | GradWeightTiling, given: Collection[str] = ()) -> Iterator[tuple[int, int]]:
+    """L1 buffer counts (A, B) from ping-pong of both to none; counts named in `given` stay."""
+    a = (tiling.al1_buffers,) if "al1_buffers" in given else (2, 1)
+    b = (tiling.bl1_buffers,) if "bl1_buffers" in given else (2, 1)
+    yield from product(a, b)
+
+
+def _sound_block(inp: TilingInput) -> GradInputTiling:
+    """The vendor's block. 32-bit: base_m first, because the transposing load of the weights is the slow one."""
+    m, k, n = gemm(inp)
+    if inp.itemsize < 4:
+        return base_block(inp)
+    base_k = min(SOUND_BASE_K_32BIT, k)
+    base_m = min(BIG_BLOCK, ceil_to(m, FRACTAL), floor_to(inp.buffers["L0A"] // 2 // inp.itemsize // base_k, FRACTAL))
+    base_n = floor_to(inp.buffers["L0C"] // ACCUMULATOR_BYTES // base_m, FRACTAL)
+    base_n = min(base_n, BIG_BLOCK, ceil_to(n, FRACTAL))
+    return GradInputTiling(base_m, base_k, base_n, iterate_order=1)
+
+
+def _level(block: GradInputTiling, inp: TilingInput) -> GradInputTiling:
+    """Even tiles along N, and smaller tiles along M where there would be fewer tasks than cores."""
+    m, _, n = gemm(inp)
+    columns = ceil_div(n, block.base_n)
+    base_n = ceil_to(ceil_div(n, columns), inp.unit)
+    lanes = inp.problem.n * inp.problem.d_in * inp.real_groups * columns
+    rows = max(block.base_m // inp.problem.w_in, 1)
+    if lanes * ceil_div(inp.problem.h_in, rows) < inp.cores:
+        rows = max(inp.problem.h_in // ceil_div(inp.cores, lanes), 1)
+        return block.but(base_n=base_n, base_m=min(block.base_m, ceil_to(rows * inp.problem.w_in, FRACTAL)))
+    return block.but(base_n=base_n, base_m=min(block.base_m, ceil_to(m, FRACTAL)))
+
+
+def _largest_with_single_steps(inp: TilingInput) -> GradInputTiling:
+    """The last resort: one unit of output channels per L1 load, no ping-pong in L1, the largest base block that fits."""
+    m, _, n = gemm(inp)
+    smallest = GradInputTiling(
+        FRACTAL, inp.unit, inp.unit, step_ka=inp.taps, step_kb=inp.taps, al1_buffers=1, bl1_buffers=1, iterate_order=1
+    )
+    for base_m in range(min(ceil_to(m, FRACTAL), BIG_BLOCK), 0, -FRACTAL):
+        for base_n in range(min(ceil_to(n, inp.unit), BIG_BLOCK), 0, -inp.unit):
+            candidate = smallest.but(base_m=base_m, base_n=base_n)
+            if fits_l0(candidate, inp) and grad_input_fits_l1(candidate, inp):
+                return candidate
+    return smallest

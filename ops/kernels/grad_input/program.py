@@ -1,0 +1,316 @@
+"""grad_input: img2col of the zero-inserted gradOutput x the turned weights, one L0C tile at a time.
+
+    dx[M, N] = sum over kernel planes of im2col(gradOutput)[M, K] x rot180(weight)[K, N]
+    M = H_in*W_in pixels, N = C_in, K = (C_out blocks of C0, k_h, k_w, C0)
+
+Dataflow: gradOutput (NDC1HWC0) GM -> L1, with zeros between the pixels where stride > 1 (a coupled core builds them in UB);
+load_data_3d -> L0A, always at stride 1. Weights (FRACTAL_Z) GM -> L1; to L0B transposed and with the taps in reverse.
+Results leave L0C cast, in NDC1HWC0; or in NCDHW, on dav-2201 by way of the vector cores (`grad_input_turn`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ascend_sim.errors import SimError
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.memory.gm import Allocation, gm_operand
+from ascend_sim.ops.kernels.cube.call import CubeCall
+from ascend_sim.ops.kernels.cube.pipeline import BLOCK_BYTES, CubePipeline
+from ascend_sim.ops.kernels.grad_input.capacity import k_unit
+from ascend_sim.ops.kernels.grad_input.exchange import WORKSPACE, Exchange
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_input.loads import OperandLoads, PartMap
+from ascend_sim.ops.kernels.grad_input.parts import tiling_input, tiling_parts
+from ascend_sim.ops.kernels.grad_input.pieces import kernel_pieces
+from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW
+from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask
+from ascend_sim.ops.kernels.grad_input.tiles import (
+    contributing_planes,
+    grad_input_tiles,
+    held_channels,
+    held_pixels,
+    runs,
+)
+from ascend_sim.ops.kernels.grad_input.turn import GRAD_INPUT, SLOTS, Slot, turn_program
+from ascend_sim.ops.kernels.grad_input.window import RowWindow, needed_rows
+from ascend_sim.ops.layouts.planar import Channels
+from ascend_sim.ops.problem.sizes import ceil_div
+from ascend_sim.ops.problem.tiling_input import FRACTAL
+from ascend_sim.runtime import Task
+
+
+def grad_input_task(
+    call: CubeCall,
+    tiling: GradInputTiling,
+    tensors: list[Allocation],
+    name: str,
+    op_type: str,
+    block_dim: int | None = None,
+) -> Task:
+    """The kernel launch; `tensors` are gradOutput, weight and gradInput in the layouts above, in the compute dtype.
+
+    With a fourth tensor the vector cores help: it is the workspace of a split kernel (`grad_input_exchange`), or else the
+    slots of `grad_input_turn`, which turns gradInput to NCDHW. `block_dim` launches another number of blocks than the
+    tiling's.
+    """
+    if block_dim is not None:
+        tiling = tiling.but(block_dim=block_dim)
+    exchange = Exchange.of(call, tiling)
+    if exchange is not None and tiling.block_dim > call.chip.cores.aic:
+        raise SimError(
+            f"block_dim of {name}: {tiling.block_dim} given; the kernel is split and its vector cores meet at a barrier, so "
+            f"at most {call.chip.cores.aic} blocks can run ({call.chip.name}, cores.aic)"
+        )
+    table = InstructionTable(call.chip)
+    sizes = [tensor.size for tensor in tensors]
+    helped = len(tensors) > SLOTS
+    turned = helped and exchange is None
+
+    def build(block: int) -> list[Program]:
+        k = KernelBuilder(table, block, call.core_kind, sizes, disarm=call.disarm)
+        programs = [_Builder(call, tiling, k, turned).program()]
+        if helped:
+            tiles = grad_input_tiles(call, tiling, block)
+            for sub_block in range(call.chip.cores.aiv_per_aic):
+                k = KernelBuilder(table, block, "AIV", sizes, sub_block=sub_block, disarm=call.disarm)
+                programs.append(
+                    turn_program(k, call, tiling, tiles) if exchange is None else exchange.program(k, tiles)
+                )
+        return programs
+
+    storage = "float32" if call.inp.itemsize == 4 else call.dtype
+    names = ("grad_output", "weight", "grad_input")
+    formats = ("NC1HWC0", "FRACTAL_Z", "NCDHW" if turned else "NC1HWC0")
+    info = call.info(tiling, dict.fromkeys(names, storage), dict(zip(names, formats, strict=True)))
+    kind, together = "MIX" if helped else call.core_kind, exchange is not None
+    return Task(name, op_type, kind, tiling.block_dim, tensors, build, all_cores=together, info=info)
+
+
+def workspace_bytes(call: CubeCall, tiling: GradInputTiling) -> int:
+    """Bytes of the fourth tensor where the kernel is split, else 0."""
+    exchange = Exchange.of(call, tiling)
+    return 0 if exchange is None else exchange.bytes
+
+
+class _Builder:
+    """Writes the cube program of one block."""
+
+    def __init__(self, call: CubeCall, tiling: GradInputTiling, k: KernelBuilder, turned: bool = False) -> None:
+        self.call, self.tiling, self.k = call, tiling, k
+        self.slot = Slot(k, tiling, call.inp) if turned else None
+        inp = self.inp = call.inp
+        self.p, self.c0, self.itemsize = inp.problem, inp.c0, inp.itemsize
+        self.unit = k_unit(inp)
+        self.maps = [
+            PartMap(i, part, kernel_pieces(self.p, part, tiling.load_b1))
+            for i, part in enumerate(tiling_parts(tiling, inp))
+        ]
+        largest = tiling_input(tiling, inp)
+        # Channel blocks of one L1 step: L1 holds as many of every part, whose kernels may be smaller.
+        self.step_a = tiling.step_ka * tiling.base_k // (largest.taps * self.c0)
+        self.step_b = tiling.step_kb * tiling.base_k // (largest.taps * self.c0)
+        self.exchange = Exchange.of(call, tiling)
+        self.loads = OperandLoads(call, tiling, k, largest, self.exchange)
+        tile_bytes = ceil_div(tiling.base_m, FRACTAL) * ceil_div(tiling.base_n, FRACTAL) * FRACTAL * FRACTAL * 4
+        self.pipeline = CubePipeline(k, tiling.al0_buffers, tiling.cl0_buffers, tile_bytes)
+
+    def program(self) -> Program:
+        tiles = grad_input_tiles(self.call, self.tiling, self.k.block)
+        if self.exchange is not None:
+            self.exchange.await_weights(self.k)
+        for number, tile in enumerate(tiles):
+            self.tile(number, *tile)
+        self.loads.close()
+        self.pipeline.close()
+        if self.slot is not None:
+            self.slot.close()
+        return self.k.finish()
+
+    # -- one L0C tile --------------------------------------------------------------------------------------------------
+
+    def tile(self, number: int, task: GradInputTask, m: int, m_count: int, n: int, n_count: int) -> None:
+        """dx pixels m .. x channels n .. (of the real group): of each part, in segments of K, summed and written out."""
+        self.k.next_tile()
+        shared = self.tiling.kernel_split == SPLIT_HW
+        if shared and self.exchange is not None:
+            self.exchange.open(self.k, number)
+        for of in self.maps:
+            count = min(m_count, of.pixels - m)
+            if count <= 0 or (not shared and of.index != task.part):
+                continue
+            for segment, blocks in enumerate(self.segments(task)):
+                accumulator = self.pipeline.tiles.acquire()
+                self.sum(of, task, m, count, n, n_count, blocks, accumulator)
+                if shared and self.exchange is not None:
+                    self.hand_over(number, of.index, count, n, n_count)
+                else:
+                    self.write(of, task, m, count, n, n_count, atomic=segment > 0)
+        if shared and self.exchange is not None:
+            self.exchange.close(self.k)
+
+    def segments(self, task: GradInputTask) -> Iterator[range]:
+        """Channel blocks of gradOutput that are summed before the result goes to GM."""
+        channels = self.call.group_channels(task.group, self.p.c_out, self.inp.cout_g)
+        total = ceil_div(channels, self.c0)
+        step = self.tiling.k_segment // self.c0 or total
+        yield from (range(start, min(start + step, total)) for start in range(0, total, step))
+
+    def sum(
+        self,
+        of: PartMap,
+        task: GradInputTask,
+        m: int,
+        m_count: int,
+        n: int,
+        n_count: int,
+        blocks: range,
+        accumulator: int,
+    ) -> None:
+        """One tile of L0C, summed over pieces of the kernel, its planes and K; zeros where nothing contributes."""
+        started = False
+        for piece in of.pieces:
+            started = self.sum_piece(piece, task, m, m_count, n, n_count, blocks, accumulator, started)
+        if not started:
+            self.pipeline.zero(self.k, accumulator, m_count, n_count, self.c0, self.call)
+
+    def sum_piece(
+        self, of: PartMap, task: GradInputTask, m: int, m_count: int, n: int, n_count: int, blocks: range, accumulator: int,
+        started: bool,
+    ) -> bool:  # fmt: skip
+        """A piece's share of the tile, added where the sum has `started`; whether it has now."""
+        held_m, held_n = held_pixels(self.tiling, task, m), held_channels(self.call, self.tiling, task, n)
+        window = needed_rows(of.p, held_m[0], min(held_m[1], of.pixels - held_m[0]))
+        if not window.rows or not of.taps or of.crop >= of.width:
+            return started
+        per_block = of.taps * self.c0
+        k_total = len(blocks) * per_block
+        span_a, span_b = self.step_a * per_block, self.step_b * per_block
+        for plane, gradient_plane in contributing_planes(self.p, task.depth):
+            for start in range(0, k_total, min(span_a, span_b)):
+                end = min(start + min(span_a, span_b), k_total)
+                if start % span_a == 0:
+                    held = ceil_div(min(span_a, k_total - start), per_block)
+                    self.loads.gradient(
+                        of, task, gradient_plane, blocks.start + start // per_block, held, window, held_m[0], n
+                    )
+                if start % span_b == 0:
+                    slices = self.k_slices(of, blocks.start * per_block + start, min(start + span_b, k_total) - start)
+                    self.loads.weights(of, task, plane, slices, m, *held_n)
+                for k_start in range(start, end, self.tiling.base_k):
+                    k_count = min(self.tiling.base_k, end - k_start)
+                    place = (k_start % span_a, blocks.start * per_block + k_start, k_count)
+                    pixel = m - held_m[0] + held_m[0] % of.p.w_in  # counted from the first whole row
+                    channel = (n - held_n[0]) // self.c0
+                    self.step(of, window, pixel, m_count, channel, n_count, place, slices, accumulator, started)
+                    started = True
+        return started
+
+    def k_slices(self, of: PartMap, k_start: int, k_count: int) -> range:
+        """Blocks of output channels (16, or C0 where NCDHW is read) that K elements k_start .. belong to."""
+        whole = of.taps * self.unit
+        return range(k_start // whole, ceil_div(k_start + k_count, whole))
+
+    # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
+
+    def step(
+        self, of: PartMap, window: RowWindow, pixel: int, m_count: int, channel: int, n_count: int, place: tuple[int, int, int],
+        slices: range, accumulator: int, accumulate: bool,
+    ) -> None:  # fmt: skip
+        """One base block: fill half of L0A and L0B, multiply.
+
+        `pixel`, `channel` (in C0) count from what L1 holds; `place` is (K within A1, K, count).
+        """
+        p, k = of.p, self.k
+        k_held, k_start, k_count = place
+        half = self.pipeline.operands.acquire()
+        left, right = self.pipeline.left[half], self.pipeline.right[half]
+        k.load_data_3d(
+            (
+                "L0A", self.itemsize, window.rows, of.width - of.crop, p.k_h, p.k_w, 1, 1, p.dilation_h, p.dilation_w,
+                window.pad_top, of.pad_left, ceil_div(pixel + m_count, p.w_in), p.w_in, pixel, m_count, k_held, k_count,
+            ),
+            left, self.loads.a1.address,
+        )  # fmt: skip
+        columns = ceil_div(n_count, FRACTAL)
+        for number, index in enumerate(range(k_start // self.c0, (k_start + k_count) // self.c0)):
+            channel_block, tap = divmod(index, of.taps)
+            line = channel * of.taps + of.taps - 1 - tap
+            self.load_right(right + number * columns * 512, of.taps, channel_block, line, slices, n_count)
+        self.pipeline.operands.publish()
+        self.pipeline.operands.take()
+        k.mmad(accumulator, left, right, m_count, k_count, n_count, self.call.dtype, accumulate, self.call.hf32_bits)
+        self.pipeline.operands.release()
+
+    def load_right(self, address: int, taps: int, channel_block: int, line: int, slices: range, n_count: int) -> None:
+        """One C0 of K for all channels of the tile: the [co][ci] blocks of one tap of `taps`, turned to [ci][co].
+
+        `line` is the tap's place among the taps of all channel blocks in L1.
+        """
+        if self.itemsize < 4:  # a fractal, or with 8-bit weights the two of a square, is a C0 of K
+            each = self.unit // FRACTAL
+            fractal = (line * len(slices) + channel_block - slices.start) * each
+            source = self.loads.b1.address + fractal * self.loads.layout.fractal_bytes
+            pitch = taps * len(slices) * each
+            self.k.load_data_2d("L0B", address, source, self.itemsize, ceil_div(n_count, self.c0), pitch, True)
+            return
+        # 32-bit: a block of output channels holds one C0 of K or two; its rows are read as pixels of a map so wide.
+        cout1, half = divmod(channel_block, self.unit // self.c0)
+        height = taps * len(slices)
+        row = (line * len(slices) + cout1 - slices.start) * self.unit + half * self.c0
+        load: tuple[Any, ...] = (
+            "L0B", 4, height, self.unit, 1, 1, 1, 1, 1, 1, 0, 0, height, self.unit, row, self.c0, 0, n_count, True,
+        )  # fmt: skip
+        self.k.load_data_3d(load, address, self.loads.b1.address)
+
+    # -- L0C -> GM -----------------------------------------------------------------------------------------------------
+
+    @property
+    def result(self) -> str:
+        """The dtype that a tile leaves L0C in."""
+        return "float32" if self.itemsize == 4 else self.call.dtype
+
+    def write(
+        self, of: PartMap, task: GradInputTask, m: int, m_count: int, n: int, n_count: int, *, atomic: bool = False
+    ) -> None:
+        """The finished tile to gradInput, or to the slot from which a vector core takes it there.
+
+        `atomic` adds to the segment of K that stands in gradInput.
+        """
+        p = self.p
+        if self.slot is not None:
+            address = self.slot.acquire()
+            self.pipeline.drain(address, m_count, n_count, self.call.dtype, self.c0, m_count * BLOCK_BYTES)
+            self.slot.publish()
+            return
+        if self.inp.direct:
+            channels = Channels.of(self.inp, "in", self.itemsize)
+            count = min(n_count, self.inp.cin_g - n)
+            pieces = []
+            for start, first_pixel, pixels in runs(of.part, p.w_in, m, m_count):
+                target = channels.offset(task.batch, task.group * self.inp.cin_g + n, task.depth, first_pixel)
+                pieces.append((gm_operand(GRAD_INPUT, target), start, pixels, 0, count))
+            if atomic:
+                self.k.pipe_barrier("FIX")  # the segment before must stand in GM
+            strides = (channels.pixel, channels.stride)
+            self.pipeline.drain_pieces(pieces, m_count, strides, atomic, self.result)
+            return
+        total_blocks = ceil_div(p.c_in, self.c0)
+        block = (task.group * self.inp.cin_g + n) // self.c0
+        plane_bytes = p.h_in * p.w_in * BLOCK_BYTES
+        plane = ((task.batch * p.d_in + task.depth) * total_blocks + block) * plane_bytes
+        rows = [
+            (gm_operand(GRAD_INPUT, plane + first_pixel * BLOCK_BYTES), start, pixels)
+            for start, first_pixel, pixels in runs(of.part, p.w_in, m, m_count)
+        ]
+        self.pipeline.drain_rows(rows, m_count, n_count, self.result, self.c0, plane_bytes)
+
+    def hand_over(self, number: int, index: int, m_count: int, n: int, n_count: int) -> None:
+        """The finished tile of part `index` to its place in the slot that the vector cores take it from."""
+        assert self.exchange is not None
+        pitch = self.exchange.pitch
+        target = gm_operand(WORKSPACE, self.exchange.offset(self.k.block, number, index))
+        piece = (m_count, 0, min(n_count, self.inp.cin_g - n))
+        self.pipeline.drain_elements(target, piece, self.result, (self.itemsize, pitch))

@@ -1,0 +1,117 @@
+"""The tilings that a search looks at: a grid over the fields that can be set, cut down to what fits.
+
+What fits is said by `capacity` alone, the same formulas that refuse a user's own fields. The grid leaves out what is another
+tiling in all but name; every axis can be replaced by one value of the user's (`fixed`), which need not lie on the grid.
+
+grad_input
+- a task: rows of dx, as many as cut H_in into any number of even parts; all channels of one baseN
+- baseN: C_in in even parts, in steps of 16
+- baseM: the task in even parts, in steps of 16, from half of what L0A and L0C hold
+- baseK: the longest three that L0A and L0B hold and that divide, or are multiples of, kh*kw*16
+- L1: whole blocks of 16 output channels, divisors of their number or powers of two; the same for both operands, or
+  one of them with all of K
+grad_weight
+- a task: M, N, images and rows in even parts, together at most two tasks a core, rows only where the rest gives fewer tasks
+  than cores, the busiest core with at most a tenth more cube work than in the best (template 0); what L1 holds at a time,
+  or 2, 4, ... times its pixels (templates 1 to 3); all of K (template 4)
+- baseM, baseN: the task in even parts, in steps of 16, the largest two that L0C holds (templates 1 to 4: four)
+- baseK: what L0A and L0B hold, the same in whole rows, and half of it
+- L1: 1, 2, 4 or 8 base blocks, as many of both operands; both orders of tiles
+- strips and single taps: as in the simulator's own tiling
+both: one or two buffers of L0C, L1-A and L1-B; always two halves of L0A and L0B, unless fixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import TilingError
+from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES, fits_l0, l0_base_k
+from ascend_sim.ops.kernels.cube.space import Fixed, axis, even_parts, pairs
+from ascend_sim.ops.kernels.grad_input.capacity import (
+    check_grad_input,
+    grad_input_fits_l1,
+    is_resident,
+    k_slice,
+    k_unit,
+)
+from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_input.parts import tiling_input
+from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import finish
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, divisors_down, floor_to
+from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+
+_LONGEST_K = 3
+
+
+def grad_input_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradInputTiling]:
+    parts = {"kernel_split": "kernelSplitMode", "split_wi": "splitWi", "load_b1": "loadB1Condition"}
+    own = {vendor: given[ours] for ours, vendor in parts.items() if ours in given}
+    start = choose_grad_input(inp, own, chip=chip)
+    start = start.but(al0_buffers=2, bl0_buffers=2, step_m=1, step_n=1, single_core_batch=0, source="manual").but(
+        **given
+    )
+    whole, inp = inp, tiling_input(start, inp)
+    width, channels = inp.problem.w_in, ceil_to(inp.cin1 * inp.c0, inp.unit)
+    rows = even_parts(inp.problem.h_in)
+    tasks = [given["single_core_m"]] if "single_core_m" in given else [count * width for count in rows]
+    columns = axis(given, "base_n", even_parts(channels, inp.unit))
+    for base_n, cl0 in product(columns, axis(given, "cl0_buffers", (2, 1))):
+        most = _largest_base_m(start.but(base_n=base_n, cl0_buffers=cl0), inp)
+        for pixels in tasks:
+            cuts = [cut for cut in even_parts(pixels, FRACTAL) if cut <= most]
+            cuts = [cut for cut in cuts if 2 * cut >= most] or cuts[:1]
+            for base_m in axis(given, "base_m", cuts):
+                block = start.but(base_m=base_m, base_n=base_n, cl0_buffers=cl0, single_core_m=pixels)
+                for tiling in _grad_input_steps(block, inp, given):
+                    tiling = _kept_weights(tiling, inp, given)
+                    tiling = finish(tiling, whole, keep=frozenset({*given, "single_core_m"}))
+                    if _passes(tiling, whole):
+                        yield tiling
+
+
+def _kept_weights(tiling: GradInputTiling, inp: TilingInput, given: Fixed) -> GradInputTiling:
+    """Where NCDHW is read, weights that L1 holds stay from task to task."""
+    if not inp.direct:
+        return tiling
+    shaped = tiling.but(single_core_cin=given.get("single_core_cin", tiling.base_n))
+    kept = {"full_load": int(is_resident(shaped, inp)), "single_core_din": 1}
+    return tiling.but(**{name: value for name, value in kept.items() if name not in given})
+
+
+def _largest_base_m(tiling: GradInputTiling, inp: TilingInput) -> int:
+    """What L0A with the shortest K and L0C with this base_n hold."""
+    l0a = inp.buffers["L0A"] // tiling.al0_buffers // inp.itemsize // inp.unit
+    return floor_to(min(l0a, inp.buffers["L0C"] // ACCUMULATOR_BYTES // tiling.cl0_buffers // tiling.base_n), FRACTAL)
+
+
+def _grad_input_steps(block: GradInputTiling, inp: TilingInput, given: Fixed) -> Iterator[GradInputTiling]:
+    """K and the L1 side of a block of M and N."""
+    whole, unit = k_slice(inp), k_unit(inp)
+    blocks = ceil_div(inp.cout_g, unit)
+    limit = min(l0_base_k(block, inp), blocks * whole)
+    lengths = [k for k in range(floor_to(limit, unit), 0, -unit) if k % whole == 0 or whole % k == 0]
+    divisors = divisors_down(blocks, blocks)
+    counts = sorted({*divisors, *(2**power for power in range(blocks.bit_length()))})
+    slices = {(count, count) for count in counts} | {pair for d in divisors for pair in ((d, blocks), (blocks, d))}
+    for base_k in axis(given, "base_k", lengths[:_LONGEST_K]):
+        tiled = block.but(base_k=base_k)
+        if not fits_l0(tiled, inp):
+            continue
+        steps = {(ceil_div(a * whole, base_k), ceil_div(b * whole, base_k)) for a, b in slices}
+        for step_ka, step_kb in pairs(steps, given):
+            for al1, bl1 in product(axis(given, "al1_buffers", (2, 1)), axis(given, "bl1_buffers", (2, 1))):
+                tiling = tiled.but(step_ka=step_ka, step_kb=step_kb, al1_buffers=al1, bl1_buffers=bl1)
+                if grad_input_fits_l1(tiling, inp):
+                    yield tiling
+
+
+def _passes(tiling: GradInputTiling, inp: TilingInput) -> bool:
+    try:
+        check_grad_input(tiling, inp)
+    except TilingError:
+        return False
+    return True

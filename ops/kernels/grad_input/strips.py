@@ -1,0 +1,57 @@
+"""Tilings of grad_input where whole rows of gradOutput do not fit L1: dx in strips of columns (ours: inferred).
+
+ops-nn never cuts a row on arch22 (stated) and has no field for it in its data kernels; what the library does with rows that
+do not fit is not known. A strip is as wide as a tile, so that a tile uses all that is loaded for it and there is work for all
+cores: the fewest strips that fit would load a wide row again for each of its tiles and took 1.5 to 60 times as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ascend_sim.ops.kernels.cube.capacity import LOAD3D_MAX_BYTE
+from ascend_sim.ops.kernels.cube.strips import WIDEST, widest_that_fits
+from ascend_sim.ops.kernels.grad_input.capacity import (
+    check_grad_input,
+    check_grad_input_problem,
+    check_grad_input_strips,
+    grad_input_fits_l1,
+)
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_input.parts import part_input
+from ascend_sim.ops.kernels.grad_input.pieces import NO_HK_WK, UNCUT
+from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import task_count
+from ascend_sim.ops.kernels.grad_input.split import SPLIT_NONE
+from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+
+Choose = Callable[[TilingInput], GradInputTiling]
+
+
+def cut_into_strips(inp: TilingInput, choose: Choose, cut: int = UNCUT) -> GradInputTiling:
+    """The tiling that `choose` finds for strips of a fitting width; TilingError where not even narrow ones fit.
+
+    With a `cut` kernel the strips are at most as wide as load3d's padding, which may be all that a tap sees of one.
+    """
+    piece = part_input(inp, SPLIT_NONE, 0, cut)
+    smallest = GradInputTiling(
+        FRACTAL, inp.unit, inp.unit, step_ka=piece.taps, step_kb=piece.taps, al1_buffers=1, bl1_buffers=1
+    )
+
+    def may_fit(strip: int) -> bool:
+        return grad_input_fits_l1(smallest.but(single_core_m=strip), part_input(inp, SPLIT_NONE, strip, cut))
+
+    if cut == UNCUT:
+        check_grad_input_problem(inp)
+    most = LOAD3D_MAX_BYTE if cut == NO_HK_WK else WIDEST
+    return widest_that_fits(inp.problem.w_in, may_fit, lambda strip: in_strips(inp, strip, choose, cut), most)
+
+
+def in_strips(inp: TilingInput, strip: int, choose: Choose, cut: int = UNCUT) -> GradInputTiling:
+    """The tiling that `choose` finds for a strip of `strip` columns (0: whole rows) and a piece of a `cut` kernel."""
+    check_grad_input_strips(GradInputTiling(FRACTAL, FRACTAL, FRACTAL, split_wi=strip), inp)
+    tiling = choose(part_input(inp, SPLIT_NONE, strip, cut)).but(split_wi=strip, source="stand-in")
+    if cut:  # L1 holds the weights of one piece after the other
+        tiling = tiling.but(load_b1=cut, full_load=0, single_core_din=1, weights_resident=False)
+    tiling = tiling.but(block_dim=min(task_count(tiling, inp), inp.cores))
+    check_grad_input(tiling, inp)
+    return tiling

@@ -1,0 +1,116 @@
+"""The work list of grad_input's kernels: L0C tiles in order, what belongs to each, and where its pixels stand in dx."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import NamedTuple
+
+from ascend_sim.ops.kernels.cube.call import CubeCall
+from ascend_sim.ops.kernels.cube.strips import runs as strip_runs
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_input.parts import tiling_input, tiling_parts
+from ascend_sim.ops.kernels.grad_input.split import Part
+from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask, grad_input_tasks
+from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.sizes import ceil_to
+
+
+class Tile(NamedTuple):
+    """An L0C tile: `m_count` pixels from `m` and `n_count` channels of the real group, in whole C0, from `n`."""
+
+    task: GradInputTask
+    m: int
+    m_count: int
+    n: int
+    n_count: int
+
+
+def grad_input_tiles(call: CubeCall, tiling: GradInputTiling, block: int) -> list[Tile]:
+    """Every tile of a block, in order.
+
+    On coupled chips, whose L1 keeps an operand for as long as its tiles follow each other, in the order that loads less:
+    all tasks for one band of base_n channels, or all bands for one tile of pixels.
+    """
+    found: list[Tile] = []
+    inp, parts = call.inp, tiling_parts(tiling, call.inp)
+    for task in grad_input_tasks(tiling, inp, block):
+        # The last real group may lack channels: what it does not have is not computed.
+        bands = pieces(task.n_start, _channels_end(call, task), tiling.step_n * tiling.base_n)
+        maps = pieces(task.m_start, task.m_start + task.m_count, tiling.step_m * tiling.base_m)
+        for band, held in product(bands, maps):
+            found += [
+                Tile(task, *m, *n)
+                for n in pieces(band[0], sum(band), tiling.base_n)
+                for m in pieces(held[0], sum(held), tiling.base_m)
+                if not tiling.split_wi or any(runs(parts[task.part], inp.problem.w_in, *m))
+            ]
+    if call.chip.cores.coupled and found:
+        places = {
+            tile: (held_pixels(tiling, tile.task, tile.m)[0], held_channels(call, tiling, tile.task, tile.n)[0])
+            for tile in found
+        }
+        bands_count = len({n for _, n in places.values()})
+        maps_count = len({(tile.task, m) for tile, (m, _) in places.items()})
+        k_total = inp.cout_padded * inp.taps
+        weights = inp.cin1 * inp.c0 * k_total  # elements of all bands
+        p = tiling_input(tiling, inp).problem
+        pixels = p.h_out * p.w_out * inp.cout_padded * len({tile.task for tile in found})
+        keeps_pixels = tiling.step_ka * tiling.base_k >= k_total
+        keeps_weights = tiling.step_kb * tiling.base_k >= k_total
+        # Weights stay in the L2, which all cores read them from; a map that is read again may have left it.
+        by_bands = 2 * pixels * bands_count + weights * (1 if keeps_weights else maps_count)
+        by_pixels = 2 * pixels * (1 if keeps_pixels else bands_count) + weights * maps_count
+        if by_bands <= by_pixels:
+            found.sort(key=lambda tile: (tile.task.group, places[tile][1]))
+        else:
+            found.sort(
+                key=lambda tile: (tile.task.group, tile.task.batch, tile.task.depth, tile.task.part, *places[tile])
+            )
+    return found
+
+
+def _channels_end(call: CubeCall, task: GradInputTask) -> int:
+    """The end of a task's channels that exist, in whole C0."""
+    channels = ceil_to(call.group_channels(task.group, call.inp.problem.c_in, call.inp.cin_g), call.inp.c0)
+    return min(task.n_start + task.n_count, channels)
+
+
+def held_pixels(tiling: GradInputTiling, task: GradInputTask, m: int) -> tuple[int, int]:
+    """First pixel and number of those whose rows L1 holds together with pixel `m`."""
+    held = tiling.step_m * tiling.base_m
+    start = task.m_start + (m - task.m_start) // held * held
+    return start, min(held, task.m_start + task.m_count - start)
+
+
+def held_channels(call: CubeCall, tiling: GradInputTiling, task: GradInputTask, n: int) -> tuple[int, int]:
+    """First channel and number of those whose weights L1 holds together with channel `n`."""
+    held = tiling.step_n * tiling.base_n
+    start = task.n_start + (n - task.n_start) // held * held
+    return start, min(held, _channels_end(call, task) - start)
+
+
+def contributing_planes(problem: ConvProblem, depth: int) -> Iterator[tuple[int, int]]:
+    """(kernel plane, gradOutput plane) pairs that reach input plane `depth`."""
+    for plane in range(problem.k_d):
+        position = depth + problem.pad_front - plane * problem.dilation_d
+        if position % problem.stride_d == 0 and 0 <= position // problem.stride_d < problem.d_out:
+            yield plane, position // problem.stride_d
+
+
+def pieces(start: int, end: int, size: int) -> list[tuple[int, int]]:
+    """(first, number) of runs of `size` from `start`, the last one shorter."""
+    return [(first, min(size, end - first)) for first in range(start, end, size)]
+
+
+def runs(part: Part, width: int, m: int, m_count: int) -> Iterator[tuple[int, int, int]]:
+    """(first pixel of the tile, dx pixel, pixels) of what adjoins in GM: a part's rows, or all of a map that is not cut.
+
+    `width` is that of dx, whose columns the part's must adjoin. Pixels that the part does not have are left out.
+    """
+    own = part.problem.w_in
+    if part.row_step == 1 and own == width:
+        yield 0, m, m_count
+        return
+    for done, row, column, pixels in strip_runs(own, part.columns, m, m_count):
+        yield done, (part.row + row * part.row_step) * width + part.column + column, pixels

@@ -1,0 +1,107 @@
+"""The way of grad_input's tiles to NCDHW on dav-2201, whose Fixpipe cannot turn them: a slot and a vector core.
+
+The cube core casts a finished tile to a slot of its own in the workspace, [channel blocks][pixels][C0]; the first vector core
+of its block copies it to UB, turns it and stores the rows of its channels. Two flags between the cores pass the slot to and
+fro, one tile at a time; the second vector core only answers (ops-nn arch22, conv3d_backprop_input_v2: stated).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.program import Program
+from ascend_sim.memory.gm import gm_operand
+from ascend_sim.ops.kernels.cube.call import CubeCall
+from ascend_sim.ops.kernels.cube.pipeline import BLOCK_BYTES
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_input.parts import tiling_parts
+from ascend_sim.ops.kernels.grad_input.tiles import Tile, runs
+from ascend_sim.ops.kernels.vector.common import buffer_queue, padded
+from ascend_sim.ops.kernels.vector.trans_data import LIST_INSTRUCTIONS, ROWS_AT_ONCE
+from ascend_sim.ops.layouts.planar import Channels
+from ascend_sim.ops.problem.sizes import ceil_div
+from ascend_sim.ops.problem.tiling_input import TilingInput
+
+GRAD_INPUT, SLOTS = 2, 3
+"""GM slots of the kernel's last two tensors."""
+_WRITTEN, _READ = 5, 6
+"""Cross-core flags: the cube core has filled the slot; the vector cores have emptied it (numbers: stated)."""
+
+
+def slots_bytes(tiling: GradInputTiling, chip: ChipSpec) -> int:
+    """Bytes of the workspace for the slots: as many as L0C has for every block (stated)."""
+    return tiling.block_dim * chip.buffers["L0C"]
+
+
+class Slot:
+    """The cube core's side of its slot."""
+
+    def __init__(self, k: KernelBuilder, tiling: GradInputTiling, inp: TilingInput) -> None:
+        self._k, self._used = k, False
+        self._address = gm_operand(SLOTS, _slot_offset(tiling, inp, k.block))
+
+    def acquire(self) -> int:
+        """The slot, once the vector cores have emptied it."""
+        self._emptied()
+        return self._address
+
+    def publish(self) -> None:
+        """The tile is on its way to the slot."""
+        self._k.cross_core_set(_WRITTEN, 2, "FIX")
+        self._used = True
+
+    def close(self) -> None:
+        """End of the program."""
+        self._emptied()
+
+    def _emptied(self) -> None:
+        if self._used:
+            self._k.cross_core_wait(_READ, 2, "FIX")
+
+
+def turn_program(k: KernelBuilder, call: CubeCall, tiling: GradInputTiling, tiles: Sequence[Tile]) -> Program:
+    """What a vector core does with the tiles of its block."""
+    inp, p = call.inp, call.inp.problem
+    itemsize, parts = inp.itemsize, tiling_parts(tiling, inp)
+    volume = Channels(p.c_in, (p.d_in, p.h_in, p.w_in), itemsize)
+    source = gm_operand(SLOTS, _slot_offset(tiling, inp, k.block))
+    half = k.chip.buffers["UB"] // 2 // BLOCK_BYTES * BLOCK_BYTES
+    if k.sub_block == 0:
+        incoming = buffer_queue(k, "tile", "MTE2", "V", half, 1)
+        outgoing = buffer_queue(k, "turned", "V", "MTE3", half, 1)
+    for tile in tiles:
+        k.cross_core_wait(_WRITTEN, 2, "MTE2")
+        if k.sub_block == 0:
+            blocks, span, pitch = tile.n_count // inp.c0, tile.m_count * BLOCK_BYTES, padded(tile.m_count * itemsize)
+            k.data_copy("GM", "UB", incoming.acquire(), source, blocks * span)
+            incoming.publish()
+        k.cross_core_set(_READ, 2, "MTE2")
+        if k.sub_block:
+            continue
+        k.scalar_wait("V")
+        k.scalar(ceil_div(tile.n_count, ROWS_AT_ONCE) * LIST_INSTRUCTIONS * k.issue_cycles)
+        taken, turned = incoming.take(), outgoing.acquire()
+        k.transpose_blocks(
+            turned, taken, False, itemsize, inp.c0, tile.m_count, pitch, BLOCK_BYTES, 0, blocks, inp.c0 * pitch, span
+        )  # fmt: skip
+        incoming.release()
+        outgoing.publish()
+        task, channel = tile.task, tile.task.group * inp.cin_g + tile.n
+        channels = min(tile.n_count, call.group_channels(task.group, p.c_in, inp.cin_g) - tile.n)
+        turned = outgoing.take()
+        for start, pixel, pixels in runs(parts[task.part], p.w_in, tile.m, tile.m_count):
+            target = gm_operand(GRAD_INPUT, volume.offset(task.batch, channel, task.depth, pixel))
+            k.data_copy(
+                "UB", "GM", target, turned + start * itemsize, pixels * itemsize, channels, pitch, volume.stride
+            )  # fmt: skip
+        outgoing.release()
+    if k.sub_block == 0:
+        incoming.close()
+        outgoing.close()
+    return k.finish()
+
+
+def _slot_offset(tiling: GradInputTiling, inp: TilingInput, block: int) -> int:
+    return block * tiling.base_m * tiling.base_n * inp.itemsize

@@ -1,0 +1,68 @@
+"""Which rows of gradOutput a run of dx pixels needs: index math of grad_input, free of any tiling."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ascend_sim.ops.problem.conv_problem import ConvProblem
+
+
+class RowWindow(NamedTuple):
+    """Rows of the dilated map for one tile: `pad_top` zero rows, `rows` rows from `first_row`, `pad_bottom` zero rows.
+
+    `rows` is 0 (and `first_row` 0) when the tile sees only padding.
+    """
+
+    first_row: int
+    rows: int
+    pad_top: int
+    pad_bottom: int
+
+
+def dilated_height(problem: ConvProblem) -> int:
+    """Rows of gradOutput after `stride_h - 1` zero rows were put between its rows."""
+    return (problem.h_out - 1) * problem.stride_h + 1
+
+
+def dilated_width(problem: ConvProblem) -> int:
+    """Columns of gradOutput after `stride_w - 1` zeros were put between its columns."""
+    return (problem.w_out - 1) * problem.stride_w + 1
+
+
+def pad_before(problem: ConvProblem) -> tuple[int, int]:
+    """Backprop padding (up, left) of the dilated map; negative means that rows or columns are cropped."""
+    return (
+        (problem.k_h - 1) * problem.dilation_h - problem.pad_up,
+        (problem.k_w - 1) * problem.dilation_w - problem.pad_left,
+    )
+
+
+def pad_after(problem: ConvProblem) -> tuple[int, int]:
+    """Backprop padding (down, right) of the dilated map: what dx reads behind its end; negative means never read."""
+    up, left = pad_before(problem)
+    return (
+        problem.h_in - dilated_height(problem) + (problem.k_h - 1) * problem.dilation_h - up,
+        problem.w_in - dilated_width(problem) + (problem.k_w - 1) * problem.dilation_w - left,
+    )
+
+
+def needed_rows(problem: ConvProblem, m_start: int, m_count: int) -> RowWindow:
+    """Rows of the dilated map that dx pixels `m_start .. m_start + m_count - 1` (row-major in H_in x W_in) read.
+
+    A dx pixel of row y reads the dilated rows y - up + t * dilation_h, t = 0 .. k_h - 1, with
+    up = (k_h - 1) * dilation_h - pad_up. So a tile of rows y0..y1 needs y0 - up .. y1 - up + (k_h - 1) * dilation_h:
+    what lies above row 0 is `pad_top`, below the last row `pad_bottom`. A negative `up` (pad_up beyond the kernel's
+    reach) needs no case of its own: the window then begins below row 0 and the rows above it are never read, a crop.
+
+    The sum pad_top + rows + pad_bottom is always y1 - y0 + (k_h - 1) * dilation_h + 1, and a load3d over exactly this
+    window, padded so, at height offset 0, gives row y0 first. Inserted zero rows count as rows.
+    """
+    up, _ = pad_before(problem)
+    height = dilated_height(problem)
+    first = m_start // problem.w_in - up
+    last = (m_start + m_count - 1) // problem.w_in - up + (problem.k_h - 1) * problem.dilation_h
+    inside = max(0, min(last, height - 1) - max(first, 0) + 1)
+    if inside == 0:
+        above = last - first + 1 if last < 0 else 0
+        return RowWindow(0, 0, above, last - first + 1 - above)
+    return RowWindow(max(first, 0), inside, max(0, -first), max(0, last - height + 1))

@@ -1,0 +1,139 @@
+"""What a tiling of grad_weight occupies and what the hardware allows, formula by formula.
+
+L1 formulas: ops-nn arch22 tiling of Conv3DBackpropFilterV2 (stated).
+"""
+
+from __future__ import annotations
+
+from ascend_sim.errors import TilingError
+from ascend_sim.ops.kernels.cube.capacity import check_block, check_l1, check_load3d, check_load3d_k, check_steps
+from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.taps import cut_input
+from ascend_sim.ops.problem.sizes import ceil_div
+from ascend_sim.ops.problem.tiling_input import TilingInput
+
+
+def n_slice(inp: TilingInput) -> int:
+    """N elements of grad_weight that belong to one C0 block of input channels."""
+    return inp.taps * inp.c0
+
+
+def b1_slices(inp: TilingInput, columns: int) -> int:
+    """C0 blocks of input that L1 holds for `columns` columns of dW, wherever in a block they begin."""
+    blocks = ceil_div(columns, inp.c0)
+    slices = ceil_div(blocks, inp.taps)
+    if inp.taps > blocks and inp.taps % blocks:
+        return slices + 1
+    return slices + 1 if 2 * blocks % inp.taps else slices
+
+
+def b1_rows(inp: TilingInput, pixels: int, width: int = 0) -> int:
+    """Input rows behind a run of `pixels` gradOutput pixels; counts rows above and below the image too.
+
+    `width` is that of gradOutput rows, if it is not the problem's.
+    """
+    problem, width = inp.problem, width or inp.problem.w_out
+    if pixels % width == 0 or width % pixels == 0:
+        rows = ceil_div(pixels, width)
+    else:
+        rows = pixels // width + 2 if pixels > width else 2
+    return (rows - 1) * problem.stride_h + (problem.k_h - 1) * problem.dilation_h + 1
+
+
+def bl1_bound(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = False) -> int:
+    """Elements of one L1 buffer of B; `clipped` counts no more rows than the image has (the vendor's bound does)."""
+    held = b1_pixels(inp, tiling.base_k * tiling.step_kb, clipped=clipped)
+    return held * b1_slices(inp, tiling.step_n * tiling.base_n) * inp.c0
+
+
+def b1_pixels(inp: TilingInput, pixels: int, *, clipped: bool = False) -> int:
+    """Input pixels, in whole rows, that L1 holds for a run of gradOutput pixels; narrower last strips may need more."""
+    if inp.by_tap:  # of which a pixel meets one
+        return pixels
+    p, found = inp.problem, []
+    for width in {p.w_out, inp.last_width or p.w_out}:
+        rows = b1_rows(inp, max(pixels, 1), width)
+        columns = p.w_in if width == p.w_out else (width - 1) * p.stride_w + (p.k_w - 1) * p.dilation_w + 1
+        found.append((min(rows, p.h_in) if clipped else rows) * min(columns, p.w_in))
+    return max(found)
+
+
+def grad_weight_l1(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = False) -> tuple[int, int]:
+    """Bytes of gradOutput (A1) and of input (B1) in L1, all buffers counted."""
+    a1 = tiling.step_ka * tiling.base_k * tiling.step_m * tiling.base_m * inp.itemsize * tiling.al1_buffers
+    return a1, bl1_bound(tiling, inp, clipped=clipped) * inp.itemsize * tiling.bl1_buffers
+
+
+def grad_weight_fits_l1(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = False) -> bool:
+    """Whether both operands fit into L1."""
+    return sum(grad_weight_l1(tiling, inp, clipped=clipped)) <= inp.buffers["L1"]
+
+
+def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
+    """Raise TilingError at the first thing that the grad_weight kernel could not do with this tiling."""
+    check_cuts(tiling.split_wo, tiling.split_kernel, inp)
+    inp = cut_input(inp, tiling)
+    problem = inp.problem
+    row = "splitWo" if tiling.split_wo else "W_out"
+    check_block(tiling, inp)
+    check_steps(tiling)
+    if tiling.single_core_m < 1 or tiling.single_core_m % inp.unit:
+        raise TilingError(f"singleCoreM = {tiling.single_core_m} is not a multiple of {inp.unit}")
+    if tiling.single_core_n < 1 or tiling.single_core_n % n_slice(inp):
+        raise TilingError(
+            f"singleCoreN = {tiling.single_core_n} is not a multiple of kh*kw*C0 = "
+            f"{problem.k_h}*{problem.k_w}*{inp.c0} = {n_slice(inp)}: tasks are whole channel blocks"
+        )
+    pixels = problem.h_out * problem.w_out
+    if tiling.single_core_k < 1 or (tiling.single_core_k < pixels and tiling.single_core_k % problem.w_out):
+        raise TilingError(
+            f"singleCoreK = {tiling.single_core_k} is not a multiple of {row} = {problem.w_out}: tasks are whole rows"
+        )
+    if not 1 <= tiling.single_core_batch <= inp.images:
+        raise TilingError(f"singleCoreBatch = {tiling.single_core_batch}; allowed 1 to N*D_out = {inp.images}")
+    if tiling.template == SPLIT_STREAM_K and tiling.single_core_batch != inp.images:
+        raise TilingError(
+            f"singleCoreBatch = {tiling.single_core_batch}; deterministic tasks take all N*D_out = {inp.images} images"
+        )
+    if tiling.template == SPLIT_STREAM_K and tiling.stream_k_type != STREAM_NONE and tiling.block_dim > inp.cores:
+        raise TilingError(f"usedCoreNum = {tiling.block_dim} > {inp.cores} cores: StreamK cores meet at a barrier")
+    check_load3d_k("stepKa*baseK", tiling.step_ka * tiling.base_k)
+    check_load3d_k("baseN", tiling.base_n)
+    check_l1(
+        grad_weight_l1(tiling, inp, clipped=True),
+        inp,
+        f"A1 stepKa*baseK {tiling.step_ka * tiling.base_k} * stepM*baseM {tiling.step_m * tiling.base_m} * "
+        f"{inp.itemsize} * al1Pbuffer {tiling.al1_buffers}",
+        f"B1 {b1_pixels(inp, tiling.step_kb * tiling.base_k, clipped=True)} pixels (rows of Wi {problem.w_in}) * "
+        f"{b1_slices(inp, tiling.step_n * tiling.base_n)} slices * C0 {inp.c0} * {inp.itemsize} "
+        f"* bl1Pbuffer {tiling.bl1_buffers}",
+    )
+    check_grad_weight_problem(inp)
+
+
+def check_cuts(width: int, taps: int, inp: TilingInput) -> None:
+    """Raise TilingError where gradOutput has no strips of `width` columns (splitWo), or no single taps (isSplitKernelHW)."""
+    if taps not in (0, 1):
+        raise TilingError(f"isSplitKernelHW = {taps}; allowed 0 or 1 (taps of the kernel one by one)")
+    if taps and not inp.direct:
+        raise TilingError(f"isSplitKernelHW = {taps}: only the kernel of dav-3510, which reads NCDHW, has this field")
+    if taps and width:
+        raise TilingError(f"splitWo = {width} with isSplitKernelHW = 1: single taps load runs of pixels, not rows")
+    if width > inp.problem.w_out:
+        raise TilingError(
+            f"splitWo = {width}; allowed 0 (whole rows) to W_out = {inp.problem.w_out} gradOutput columns"
+        )
+
+
+def check_grad_weight_problem(inp: TilingInput) -> None:
+    """Raise TilingError where no grad_weight tiling can help, because load3d cannot express the problem."""
+    problem = inp.problem
+    check_load3d(
+        inp,
+        {
+            "pad up": problem.pad_up,
+            "pad down": problem.pad_down,
+            "pad left": problem.pad_left,
+            "pad right": problem.pad_right,
+        },
+    )

@@ -1,0 +1,58 @@
+"""What a tiling of grad_weight decides, with the vendor's spelling beside ours (ops-nn tiling data: stated)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ascend_sim.ops.kernels.cube.fields import ConvTiling
+
+# Templates of grad_weight: the vendor's kernel keys (ops-nn: stated). SPLIT_GRID is ours, for what the library hides.
+SPLIT_GRID, SPLIT_MK, SPLIT_NK, SPLIT_MN, SPLIT_STREAM_K = 0, 1, 2, 3, 4
+STREAM_NONE, STREAM_IMAGES, STREAM_ROWS = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class GradWeightTiling(ConvTiling):
+    """Tiling of grad_weight: M = Cout, N = Cin*k_h*k_w (*k_d unless `split_kd`), K = H_out*W_out pixels.
+
+    A task is `single_core_m` x `single_core_n` elements of dW, `single_core_k` pixels (whole rows) of
+    `single_core_batch` images. Templates 1 to 3 take one image per task and add its sum to dW. Template 4 reduces all
+    images; `core_stream_k` cores share a tail task, by images (`stream_k_type` 1) or rows (2). Template 0 (ours) keeps
+    a tile in L0C over all images of a task and adds it once. `bl1_bound` is elements of one L1 buffer of B. With `split_wo`
+    K is taken in strips of that many gradOutput columns, whose rows, those of one strip below those of the other, are what
+    `single_core_k` and StreamK count; 0 for whole rows. With `split_kernel` 1 every tap is a kernel plane of its own.
+    """
+
+    single_core_n: int = 0
+    single_core_k: int = 0
+    single_core_batch: int = 1
+    template: int = SPLIT_MK
+    core_bind_order: int = 1
+    stream_k_type: int = STREAM_NONE
+    core_stream_k: int = 0
+    bl1_bound: int = 0
+    split_kd: bool = False
+    split_wo: int = 0
+    split_kernel: int = 0
+
+    VENDOR: ClassVar[dict[str, str]] = ConvTiling.VENDOR | {
+        "single_core_n": "singleCoreN", "single_core_k": "singleCoreK", "single_core_batch": "singleCoreBatch",
+        "template": "templateId", "core_bind_order": "coreBindOrder", "stream_k_type": "streamKType",
+        "core_stream_k": "coreStreamK", "bl1_bound": "bl1Bound", "split_kd": "splitKd", "split_wo": "splitWo",
+        "split_kernel": "isSplitKernelHW", "block_dim": "usedCoreNum",
+    }  # fmt: skip
+    DERIVED: ClassVar[frozenset[str]] = frozenset(("core_bind_order", "bl1_bound", "split_kd", "template"))
+    MAY_BE_ZERO: ClassVar[frozenset[str]] = frozenset(
+        ("iterate_order", "stream_k_type", "core_stream_k", "split_wo", "split_kernel")
+    )
+
+    def to_vendor(self) -> dict[str, Any]:
+        """Every field under the vendor's name, what splits rows or the kernel only where it does."""
+        silent = {self.VENDOR[name] for name in ("split_wo", "split_kernel") if not getattr(self, name)}
+        return {name: value for name, value in super().to_vendor().items() if name not in silent}
+
+    @property
+    def tiling_key(self) -> int:
+        """The vendor's kernel key, which is the template."""
+        return self.template

@@ -1,0 +1,270 @@
+"""Tilings of grad_weight where the vendor's come from a closed library: stand-ins with the same kernel structure.
+
+A grid (template 0, ours): images, rows, M and N are cut so that every core has an equal share, and a core keeps a tile
+of dW in L0C over all images of its task, so that dW is added to global memory once per task and tile (assumed; Fixpipe
+times measured on a 910B2 allow 8 to 24 additions of dW, fewer than images). In deterministic mode template 4 with a
+smaller block than the vendor's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cache, partial
+from itertools import product
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES, LOAD3D_MAX_K, l0_base_k
+from ascend_sim.ops.kernels.grad_weight.capacity import (
+    bl1_bound,
+    check_grad_weight,
+    check_grad_weight_problem,
+    grad_weight_fits_l1,
+    grad_weight_l1,
+    n_slice,
+)
+from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, SPLIT_STREAM_K, GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import gemm, task_count, whole_rows, with_core_shape
+from ascend_sim.ops.kernels.grad_weight.procedures.stream_k import stream_k
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, floor_sum, floor_to
+from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+
+__all__ = ["sound_grad_weight"]
+
+# Ours
+LARGEST_SIDE = 256  # of a base block: longer ones leave no K for the other operand
+SQUARE_SIDE = 128  # of a block that half of L0C holds
+MOST_STEPS = 8  # base blocks per L1 load
+WORK_SLACK = (21, 20)  # a grid may take 5 % more cube work than the best where it adds dW fewer times
+
+
+def sound_grad_weight(inp: TilingInput, chip: ChipSpec | None = None, dtype: str = "") -> GradWeightTiling:
+    """A tiling that fits, for any type and groups ("stand-in"). TilingError only where none of the family fits.
+
+    With `chip` the grid is weighed by what L0 loads, and on a coupled chip loads and additions, cost there; else by the
+    cube's work alone.
+    """
+    check_grad_weight_problem(inp)
+    if inp.deterministic:
+        block = _block(inp, SPLIT_STREAM_K, gemm(inp, True)[2])
+        tiling = with_core_shape(with_largest_steps(block, inp), inp)
+        tiling = stream_k(tiling, task_count(tiling, inp), inp)
+    else:
+        tiling = weighed_grid(inp, chip) if chip is not None and chip.cores.coupled else grid(inp, chip, dtype)
+    tiling = tiling.but(bl1_bound=bl1_bound(tiling, inp, clipped=True), source="stand-in")
+    check_grad_weight(tiling, inp)
+    return tiling
+
+
+def grid(inp: TilingInput, chip: ChipSpec | None = None, dtype: str = "") -> GradWeightTiling:
+    """The grid whose busiest core has the least to do; of grids within 5 % of it the one that adds dW least often.
+
+    To do is the longer of products and L0 loads, which run side by side: a tile of an odd size costs MTE1 more than the cube.
+    Without `chip` the products alone. `dtype` is what the cube computes in ("": fp16).
+    """
+    columns = gemm(inp, True)[2]
+    of_width = cache(partial(_block, inp, SPLIT_GRID))  # the same for many shapes
+
+    def block(shape: tuple[int, int, int, int]) -> GradWeightTiling:
+        single_m, single_n, rows, images = shape
+        return of_width(min(single_n, columns)).but(
+            single_core_m=single_m, single_core_n=single_n, single_core_batch=images,
+            single_core_k=rows * inp.problem.w_out,
+        )  # fmt: skip
+
+    def cycles(work: int, tasks: int, shape: tuple[int, int, int, int]) -> float:
+        if chip is None:
+            return work
+        return ceil_div(tasks, inp.cores) * max(_products_and_l0(block(shape), inp, chip, dtype))
+
+    grids = {shape: (cycles(work, tasks, shape), added) for work, added, tasks, shape in _grids(inp)}
+    allowed = min(grids.values())[0] * WORK_SLACK[0] / WORK_SLACK[1]
+    shape = min(
+        (shape for shape, (cost, _) in grids.items() if cost <= allowed), key=lambda s: (grids[s][1], grids[s][0], s)
+    )
+    tiling = with_largest_steps(block(shape), inp)
+    return tiling.but(block_dim=min(task_count(tiling, inp), inp.cores))
+
+
+def weighed_grid(inp: TilingInput, chip: ChipSpec) -> GradWeightTiling:
+    """The grid and tile order whose busiest core has the least of cube, load and addition time, one after the other.
+
+    Cores of a coupled chip with one L0C tile under way and one L1 load ahead overlap little of the three. With as many
+    images as cores each takes an image (inferred: published ResNet-50 rows of the 910 with 16 blocks for 16 images).
+    """
+    image_each = inp.images == inp.cores
+    columns = gemm(inp, True)[2]
+    macs = chip.cube.macs_per_cycle("float16")
+    of_width = cache(partial(_block, inp, SPLIT_GRID))
+    load, store = (chip.path(*ends).bytes_per_cycle for ends in (("GM", "L1"), ("UB", "GM")))
+    best: tuple[float, GradWeightTiling] | None = None
+    for work, added, tasks, (single_m, single_n, rows, images) in _grids(inp):
+        if image_each and (images > 1 or added != inp.images):
+            continue
+        block = of_width(min(single_n, columns)).but(
+            single_core_m=single_m, single_core_n=single_n, single_core_batch=images,
+            single_core_k=rows * inp.problem.w_out,
+        )  # fmt: skip
+        rounds = ceil_div(tasks, inp.cores)
+        for order in (0, 1):
+            ordered = block.but(iterate_order=order)
+            moved = _loaded(ordered, inp)
+            cycles = work / macs + rounds * (moved / load + ACCUMULATOR_BYTES * single_m * single_n / store)
+            if best is None or cycles < best[0]:
+                best = cycles, ordered
+    assert best is not None
+    tiling = _as_one_tile(best[1], inp, chip)
+    tiling = _full_load(tiling, inp) or with_largest_steps(tiling, inp)
+    return tiling.but(block_dim=min(task_count(tiling, inp), inp.cores))
+
+
+def _loaded(tiling: GradWeightTiling, inp: TilingInput) -> int:
+    """Bytes that a task brings to L1. A tile's operand stays for the next tile only if one load holds all its pixels."""
+    p, rows, images = inp.problem, tiling.single_core_k // inp.problem.w_out, tiling.single_core_batch
+    m_tiles = ceil_div(tiling.single_core_m, tiling.base_m)
+    n_tiles, slice_ = ceil_div(tiling.single_core_n, tiling.base_n), n_slice(inp)
+    # Channel blocks that each tile touches, (end - 1) // slice - start // slice + 1, summed over the tiles.
+    ends = floor_sum(n_tiles - 1, tiling.base_n, slice_, tiling.base_n - 1) + (tiling.single_core_n - 1) // slice_
+    blocks = ends - floor_sum(n_tiles, tiling.base_n, slice_) + n_tiles
+    pixels = images * rows * p.w_out
+    one_load = pixels <= MOST_STEPS * tiling.base_k or _full_load(tiling, inp) is not None
+    held = images == 1 and one_load
+    a = pixels * tiling.single_core_m * inp.itemsize
+    high = min((rows - 1) * p.stride_h + p.k_h, p.h_in)
+    b = images * high * p.w_in * blocks * inp.c0 * inp.itemsize
+    if tiling.iterate_order:
+        return b * (1 if held else m_tiles) + a * n_tiles
+    return a * (1 if held else n_tiles) + b * m_tiles
+
+
+def _full_load(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling | None:
+    """All pixels of a task of one image in one load of either operand, each in one buffer; None where L1 has no room.
+
+    Unit tests of the vendor's procedure for dav-1001 decide so where a core has one image, and take two buffers where it has
+    more (inferred from its table).
+    """
+    steps = ceil_div(tiling.single_core_k, tiling.base_k)
+    full = tiling.but(step_ka=steps, step_kb=steps, al1_buffers=1, bl1_buffers=1)
+    fits = steps * tiling.base_k <= LOAD3D_MAX_K and grad_weight_fits_l1(full, inp, clipped=True)
+    return full if tiling.single_core_batch == 1 and fits else None
+
+
+def _as_one_tile(tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec) -> GradWeightTiling:
+    """The task as a single tile of all L0C, which loads everything once, where that saves more than ping-pong hides."""
+    columns = min(tiling.single_core_n, gemm(inp, True)[2])
+    whole = _block(inp, SPLIT_GRID, columns, tiles=1)
+    one, already = (t.base_m >= tiling.single_core_m and t.base_n >= columns for t in (whole, tiling))
+    if already or not one:
+        return tiling
+    whole = tiling.but(base_m=whole.base_m, base_k=whole.base_k, base_n=whole.base_n, cl0_buffers=1)
+    return min((tiling, whole), key=lambda t: _task_cycles(t, inp, chip))
+
+
+def _task_cycles(tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec) -> float:
+    """The longest of loads, L0 loads and products of a task; the way out where no other tile hides it."""
+    load, store = (chip.path(*ends).bytes_per_cycle for ends in (("GM", "L1"), ("UB", "GM")))
+    out = ACCUMULATOR_BYTES * tiling.single_core_m * tiling.single_core_n / store / math.prod(_tiles(tiling))
+    return max(*_products_and_l0(tiling, inp, chip), _loaded(tiling, inp) / load) + out
+
+
+def _tiles(tiling: GradWeightTiling) -> tuple[int, int]:
+    """Tiles of a task along M and N."""
+    return ceil_div(tiling.single_core_m, tiling.base_m), ceil_div(tiling.single_core_n, tiling.base_n)
+
+
+def _products_and_l0(
+    tiling: GradWeightTiling, inp: TilingInput, chip: ChipSpec, dtype: str = ""
+) -> tuple[float, float]:
+    """Cycles of a task's products and of its loads into L0."""
+    m, n = tiling.single_core_m, tiling.single_core_n
+    m_tiles, n_tiles = _tiles(tiling)
+    pixels = tiling.single_core_batch * ceil_to(tiling.single_core_k, FRACTAL)
+    steps = m_tiles * n_tiles * tiling.single_core_batch * ceil_div(tiling.single_core_k, tiling.base_k)
+    left, right = (chip.path("L1", side).bytes_per_cycle for side in ("L0A", "L0B"))
+    products = m * ceil_to(n, FRACTAL) * pixels / chip.cube.macs_per_cycle(dtype or "float16")
+    products += steps * chip.cube.head_stream
+    return products, pixels * inp.itemsize * (m * n_tiles / left + n * m_tiles / right) + 2 * steps * chip.load3d.head
+
+
+def _grids(inp: TilingInput) -> Iterator[tuple[int, int, int, tuple[int, int, int, int]]]:
+    """(work of the busiest core, times dW is added, tasks, (single M, single N, rows, images)) of every useful grid."""
+    height, width = inp.problem.h_out, inp.problem.w_out
+    m_tiles = ceil_div(inp.cout_padded, _side_m(inp, gemm(inp, True)[2]))
+    lanes = inp.real_groups * inp.problem.k_d
+    for m_parts in range(1, min(m_tiles, inp.cores) + 1):
+        for n_parts in range(1, min(inp.cin1, inp.cores // m_parts) + 1):
+            for image_parts in range(1, min(inp.images, inp.cores // (m_parts * n_parts)) + 1):
+                most_rows = min(height, inp.cores // (m_parts * n_parts * image_parts))
+                for row_parts in {1, most_rows}:
+                    single_m = ceil_to(ceil_div(inp.cout_padded, m_parts), inp.unit)
+                    single_n = ceil_div(inp.cin1, n_parts) * n_slice(inp)
+                    rows, images = ceil_div(height, row_parts), ceil_div(inp.images, image_parts)
+                    added = ceil_div(height, rows) * ceil_div(inp.images, images)
+                    tasks = lanes * added * ceil_div(inp.cout_padded, single_m)
+                    tasks *= ceil_div(inp.cin1 * n_slice(inp), single_n)
+                    work = images * ceil_to(rows * width, FRACTAL) * single_m * ceil_to(single_n, FRACTAL)
+                    yield ceil_div(tasks, inp.cores) * work, added, tasks, (single_m, single_n, rows, images)
+
+
+# ---- block and steps -----------------------------------------------------------------------------------------------
+
+
+def _side_m(inp: TilingInput, columns: int, tiles: int = 2) -> int:
+    """base_m: 128, or more where N is too short to fill an L0C of `tiles` tiles."""
+    room = inp.buffers["L0C"] // tiles // ACCUMULATOR_BYTES
+    base_n = min(ceil_to(columns, FRACTAL), LARGEST_SIDE, floor_to(room // min(inp.cout_padded, SQUARE_SIDE), FRACTAL))
+    return _even(inp.cout_padded, min(floor_to(room // base_n, FRACTAL), LARGEST_SIDE), inp.unit)
+
+
+def _even(total: int, limit: int, unit: int) -> int:
+    """The tile of whole units, at most `limit`, that cuts `total` into equal tiles."""
+    limit = floor_to(limit, unit)
+    return ceil_to(ceil_div(total, ceil_div(total, limit)), unit)
+
+
+def _block(inp: TilingInput, template: int, columns: int, tiles: int = 2) -> GradWeightTiling:
+    """base_m x base_n near a `tiles`-th of L0C (2: ping-pong), base_k filling L0A and L0B; smaller where L1 needs it."""
+    m, k, n = gemm(inp, True)
+    room = inp.buffers["L0C"] // tiles // ACCUMULATOR_BYTES
+    base_m = _side_m(inp, columns, tiles)
+    # A tile that has L0C for itself may be as long as L0B takes with the shortest K.
+    longest = LARGEST_SIDE if tiles > 1 else inp.buffers["L0B"] // 2 // inp.itemsize // FRACTAL
+    base_n = _even(columns, min(room // base_m, longest), inp.unit)
+    block = GradWeightTiling(
+        base_m, FRACTAL, base_n,
+        cl0_buffers=tiles, iterate_order=int(m > n), template=template, split_kd=True, block_dim=inp.cores,
+        single_core_batch=inp.images if template == SPLIT_STREAM_K else 1,
+        al1_buffers=1, bl1_buffers=1,
+    )  # fmt: skip
+    block = block.but(base_k=whole_rows(min(l0_base_k(block, inp), ceil_to(k, FRACTAL)), inp))
+    return block if grad_weight_fits_l1(block, inp, clipped=True) else _largest_single_block(block, inp)
+
+
+def _largest_single_block(block: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
+    """The block with the most products that L1 holds once, without ping-pong; the smallest block where none fits.
+
+    L1 use falls neither with base_n nor with base_k evenly (whole channel blocks, whole rows), so all pairs are tried.
+    """
+    unit = inp.unit
+    best, most = block.but(base_m=unit, base_n=unit, base_k=FRACTAL), 0
+    for base_n, base_k in product(range(block.base_n, 0, -unit), range(block.base_k, 0, -FRACTAL)):
+        thin = block.but(base_m=unit, base_n=base_n, base_k=base_k)
+        a1, b1 = grad_weight_l1(thin, inp, clipped=True)
+        if a1 + b1 <= inp.buffers["L1"]:
+            base_m = min((inp.buffers["L1"] - b1) // a1 * unit, block.base_m)
+            if base_m * base_n * base_k > most:
+                best, most = thin.but(base_m=base_m), base_m * base_n * base_k
+    return best
+
+
+def with_largest_steps(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
+    """Equal L1 steps of both operands: ping-pong if any step count allows it, then as many as fit, up to 8."""
+    pixels = inp.problem.h_out * inp.problem.w_out
+    pixels = min(tiling.single_core_k or pixels, pixels)
+    most = max(min(ceil_div(pixels, tiling.base_k), MOST_STEPS, LOAD3D_MAX_K // tiling.base_k), 1)
+    for buffers in ((2, 2), (2, 1), (1, 2), (1, 1)):
+        for step in range(most, 0, -1):
+            candidate = tiling.but(step_ka=step, step_kb=step, al1_buffers=buffers[0], bl1_buffers=buffers[1])
+            if grad_weight_fits_l1(candidate, inp, clipped=True):
+                return candidate
+    return tiling.but(step_ka=1, step_kb=1, al1_buffers=1, bl1_buffers=1)

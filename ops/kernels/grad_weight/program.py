@@ -1,0 +1,337 @@
+"""grad_weight: gradOutput turned x img2col of the input, K (pixels) innermost.
+
+    dW[M, N] = sum over images of gradOutput[K, M]^T x im2col(input)[K, N]
+    M = C_out, N = (C_in blocks of C0, k_h, k_w, C0), K = H_out*W_out pixels
+
+Dataflow: gradOutput (NDC1HWC0) GM -> L1 -> L0A by a transposing load_data_3d with a 1x1 kernel; input rows GM -> L1 -> L0B by
+load_data_3d with the forward kernel, stride, padding and dilation, so no zeros are inserted. dW is fp32 in FRACTAL_Z.
+
+Without determinism a task adds its part to dW atomically, from L0C or from UB; dW was cleared by a MemSet kernel.
+Deterministic: a core reduces all images of its tile and stores it; only the tasks of the last round are shared by cores
+(StreamK, where cores have flags between them), each of which writes its part to a slot of the workspace, and after an
+all-core barrier the vector cores add the slots in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ascend_sim.errors import SimError
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.memory.gm import Allocation, gm_operand
+from ascend_sim.ops.kernels.cube.call import CubeCall
+from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
+from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.loads import MapLoads, boxes
+from ascend_sim.ops.kernels.grad_weight.stream_k import (
+    ALL_CUBES,
+    CUBE_TO_VECTOR,
+    GRAD_OUTPUT,
+    GRAD_WEIGHT,
+    INPUT,
+    WORKSPACE,
+    StreamKBuilder,
+    slot_bytes,
+    workspace_bytes,
+)
+from ascend_sim.ops.kernels.grad_weight.strips import Strip, input_rows
+from ascend_sim.ops.kernels.grad_weight.taps import by_tap, cut_sections
+from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, adds_once_per_task, grad_weight_tasks
+from ascend_sim.ops.layouts.blocked import WeightLayout
+from ascend_sim.ops.layouts.planar import DirectWeights
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.tiling_input import FRACTAL
+from ascend_sim.runtime import Task
+
+
+def grad_weight_task(
+    call: CubeCall,
+    tiling: GradWeightTiling,
+    tensors: list[Allocation],
+    name: str,
+    op_type: str,
+    block_dim: int | None = None,
+) -> Task:
+    """The kernel launch; `tensors` are gradOutput, input, dW (fp32 FRACTAL_Z) and, with StreamK, the workspace.
+
+    `block_dim` launches another number of blocks than the tiling's; SimError with StreamK, whose parts are cut for it.
+    """
+    if block_dim is not None and tiling.stream_k_type != STREAM_NONE and block_dim != tiling.block_dim:
+        raise SimError(
+            f"block_dim of {name}: {block_dim} given; this deterministic tiling cuts its last round into parts for "
+            f"usedCoreNum = {tiling.block_dim} cores (StreamK), so that many are launched; set usedCoreNum in its tiling"
+        )
+    if block_dim is not None:
+        tiling = tiling.but(block_dim=block_dim)
+    table = InstructionTable(call.chip)
+    sizes = [tensor.size for tensor in tensors]
+    stream_k = tiling.stream_k_type != STREAM_NONE
+
+    def build(block: int) -> list[Program]:
+        k = KernelBuilder(table, block, call.core_kind, sizes, disarm=call.disarm)
+        programs = [_CubeBuilder(call, tiling, k).program()]
+        if stream_k:
+            for sub_block in range(call.chip.cores.aiv_per_aic):
+                k = KernelBuilder(table, block, "AIV", sizes, sub_block=sub_block, disarm=call.disarm)
+                programs.append(StreamKBuilder(call, tiling, k).program())
+        return programs
+
+    kind = "MIX" if stream_k else call.core_kind
+    storage = "float32" if call.inp.itemsize == 4 else call.dtype
+    dtypes = {"grad_output": storage, "input": storage, "grad_weight": "float32"}
+    info = call.info(tiling, dtypes, {"grad_output": "NC1HWC0", "input": "NC1HWC0", "grad_weight": "FRACTAL_Z"})
+    return Task(name, op_type, kind, tiling.block_dim, tensors, build, all_cores=stream_k, info=info)
+
+
+@dataclass
+class _Tile:
+    """A tile under way: dW rows m .. x columns of a kernel plane, and whether its sum has begun."""
+
+    task: GradWeightTask
+    m: int
+    m_count: int
+    column: int
+    n_count: int
+    accumulator: int
+    started: bool = False
+
+
+class _CubeBuilder:
+    """Writes the cube program of one block."""
+
+    def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder) -> None:
+        self.call, self.tiling, self.k = call, tiling, k
+        inp = self.inp = by_tap(call.inp) if tiling.split_kernel else call.inp
+        self.p = call.inp.problem
+        self.c0, self.itemsize = inp.c0, inp.itemsize
+        self.layout = WeightLayout.of(inp, 4)
+        self.gradient = MapLoads(call.inp, "out", GRAD_OUTPUT)
+        self.features = MapLoads(call.inp, "in", INPUT)
+        self.atomic = tiling.template != SPLIT_STREAM_K
+        a1 = tiling.step_ka * tiling.base_k * tiling.step_m * tiling.base_m * self.itemsize
+        self.a1 = HeldOperand(k, "A1", tiling.al1_buffers, a1)
+        self.b1 = HeldOperand(k, "B1", tiling.bl1_buffers, tiling.bl1_bound * self.itemsize)
+        tile_bytes = ceil_div(tiling.base_m, FRACTAL) * ceil_div(tiling.base_n, FRACTAL) * FRACTAL * FRACTAL * 4
+        self.pipeline = CubePipeline(k, tiling.al0_buffers, tiling.cl0_buffers, tile_bytes)
+
+    def program(self) -> Program:
+        for task in grad_weight_tasks(self.tiling, self.inp, self.k.block):
+            for part in self.parts(task):
+                for m, m_count, n, n_count in self.tiles(task):
+                    self.tile(task, part, m, m_count, n, n_count)
+        self.a1.close()
+        self.b1.close()
+        self.pipeline.close()
+        if self.tiling.stream_k_type != STREAM_NONE:
+            self.k.cross_core_set(ALL_CUBES, 0, "FIX")
+            self.k.cross_core_wait(ALL_CUBES, 0, "FIX")
+            self.k.cross_core_set(CUBE_TO_VECTOR, 2, "FIX")
+        return self.k.finish()
+
+    def parts(self, task: GradWeightTask) -> Iterator[range]:
+        """Image ranges that are summed in L0C before dW is written."""
+        images = range(task.image_start, task.image_start + task.images)
+        if not self.atomic or adds_once_per_task(self.tiling):
+            yield images
+        else:
+            yield from (range(image, image + 1) for image in images)
+
+    def tiles(self, task: GradWeightTask) -> Iterator[tuple[int, int, int, int]]:
+        """L0C tiles of a task, (m, count, n, count), in the order of the tiling; a tile stays within one kernel plane."""
+        per_plane = self.inp.cin1 * self.inp.taps * self.c0
+        present = self.input_blocks(task) * self.inp.taps * self.c0
+        columns = []
+        n = task.n_start
+        while n < task.n_start + task.n_count:
+            left = task.n_start + task.n_count - n
+            count = min(self.tiling.base_n, left, present - n % per_plane)
+            if count <= 0:
+                n += min(left, per_plane - n % per_plane)  # channels that the last real group does not have
+                continue
+            columns.append((n, count))
+            n += count
+        end = min(task.m_start + task.m_count, self.channels(task))
+        rows = [(m, min(self.tiling.base_m, end - m)) for m in range(task.m_start, end, self.tiling.base_m)]
+        if self.tiling.iterate_order:
+            yield from ((*row, *column) for column in columns for row in rows)
+        else:
+            yield from ((*row, *column) for row in rows for column in columns)
+
+    # -- one L0C tile --------------------------------------------------------------------------------------------------
+
+    def tile(self, task: GradWeightTask, images: range, m: int, m_count: int, n: int, n_count: int) -> None:
+        """dW rows m .. (of the real group) x columns n .., summed over `images` and the task's rows, then written."""
+        self.k.next_tile(counted=not task.slot)  # parts of a StreamK task share its tiles
+        p = self.p
+        plane, column = divmod(n, self.inp.cin1 * self.inp.taps * self.c0)
+        if task.plane is not None:
+            plane = task.plane
+        kernel_depth, tap = divmod(plane, self.call.inp.taps) if self.inp.by_tap else (plane, 0)
+        tile = _Tile(task, m, m_count, column, n_count, self.pipeline.tiles.acquire())
+        cut = cut_sections(p, self.tiling, tap, task.row_start, task.rows)
+        for image in images:
+            depth = image % p.d_out * p.stride_d - p.pad_front + kernel_depth * p.dilation_d
+            if 0 <= depth < p.d_in:
+                for strip, row, rows in cut:
+                    self.pixels(tile, strip, image, depth, row * strip.problem.w_out, rows * strip.problem.w_out)
+        if not tile.started:
+            self.pipeline.zero(self.k, tile.accumulator, m_count, n_count, self.c0, self.call)
+        self.write(task, plane, m, m_count, column, n_count)
+
+    def pixels(self, tile: _Tile, strip: Strip, image: int, depth: int, first: int, pixels: int) -> None:
+        """Products of the gradOutput pixels first .. of a strip, and what they see of input plane `depth`."""
+        tiling, last = self.tiling, first + pixels
+        span_a, span_b = tiling.step_ka * tiling.base_k, tiling.step_kb * tiling.base_k
+        for pixel in range(first, last, tiling.base_k):
+            count = min(tiling.base_k, last - pixel)
+            start_a = first + (pixel - first) // span_a * span_a
+            start_b = first + (pixel - first) // span_b * span_b
+            held = input_rows(strip.problem, start_b, min(start_b + span_b, last))
+            rows = input_rows(strip.problem, pixel, pixel + count)
+            if held[1] <= 0 or rows[1] <= 0 or not strip.problem.w_in:
+                continue  # these pixels see padding only
+            span = (start_a, min(start_a + span_a, last))
+            self.load_a1(tile, strip, image, *span)
+            run = (start_b, min(start_b + span_b, last))
+            self.load_b1(tile, strip, image // self.p.d_out, depth, run, held)
+            self.step(tile, strip, pixel, count, span, run, held)
+
+    # -- GM -> L1 ------------------------------------------------------------------------------------------------------
+
+    def load_a1(self, tile: _Tile, strip: Strip, image: int, start: int, end: int) -> None:
+        """gradOutput pixels start .. end - 1 of the channel blocks of stepM*baseM rows: [c1][pixels][C0] in L1."""
+        task, rows = tile.task, self.tiling.step_m * self.tiling.base_m
+        base = task.m_start + (tile.m - task.m_start) // rows * rows
+        address = self.a1.begin((image, task.group, base, strip.column, start, end))
+        if address is None:
+            return
+        channels = min(rows, self.channels(task) - base)
+        place = (*divmod(image, self.p.d_out), task.group * self.inp.cout_g + base)
+        for (row, count, column, columns), offset in boxes(strip, start, end):
+            box = (row, count, strip.column + column, columns)
+            self.gradient.load(self.k, address + offset, place, channels, box, end - start)
+        self.a1.loaded()
+
+    def input_blocks(self, task: GradWeightTask) -> int:
+        """Channel blocks of the input that exist in the task's real group."""
+        return ceil_div(self.call.group_channels(task.group, self.p.c_in, self.inp.cin_g), self.c0)
+
+    def channels(self, task: GradWeightTask) -> int:
+        """gradOutput channels that exist in the task's real group."""
+        return self.call.group_channels(task.group, self.p.c_out, self.inp.cout_g)
+
+    def load_b1(
+        self, tile: _Tile, strip: Strip, batch: int, depth: int, run: tuple[int, int], held: tuple[int, int, int]
+    ) -> None:
+        """Input rows of the channel blocks that the tile's columns need: [c1][rows][W][C0] in L1.
+
+        Rows of a strip stay while its pixels need them; whole rows are loaded again for each run of pixels, as in the vendor's.
+        A single tap needs one pixel for each of the run: [c1][pixels][C0].
+        """
+        task, per_block = tile.task, self.inp.taps * self.c0
+        first, last = tile.column // per_block, (tile.column + tile.n_count - 1) // per_block
+        what: tuple[object, ...] = (0, run[0])
+        if self.inp.by_tap:
+            what = (strip, *run)
+        elif self.tiling.split_wo:
+            what = (strip.column, held[2])
+        address = self.b1.begin((batch, depth, task.group, first, last, *what, *held[:2]))
+        if address is None:
+            return
+        present = self.call.group_channels(task.group, self.p.c_in, self.inp.cin_g)
+        channels = min((last - first + 1) * self.c0, present - first * self.c0)
+        place = (batch, depth, task.group * self.inp.cin_g + first * self.c0)
+        row, rows, _ = held
+        columns = strip.problem.w_in
+        if self.inp.by_tap:
+            for box, offset in boxes(strip, *run):
+                self.features.gather(self.k, address + offset, place, channels, box, strip, run[1] - run[0])
+        else:
+            self.features.load(self.k, address, place, channels, (row, rows, strip.first, columns), rows * columns)
+        self.b1.loaded()
+
+    # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
+
+    def step(
+        self, tile: _Tile, strip: Strip, pixel: int, count: int, span: tuple[int, int], run: tuple[int, int],
+        held: tuple[int, int, int],
+    ) -> None:  # fmt: skip
+        """One base block: fill half of L0A and L0B, multiply."""
+        p, k, task = strip.problem, self.k, tile.task
+        half = self.pipeline.operands.acquire()
+        left, right = self.pipeline.left[half], self.pipeline.right[half]
+        pixels = span[1] - span[0]
+        rows_held = self.tiling.step_m * self.tiling.base_m
+        channel = (tile.m - task.m_start) % rows_held
+        channels = min(tile.m_count, self.channels(task) - tile.m)
+        k.load_data_3d(
+            (
+                "L0A", self.itemsize, 1, pixels, 1, 1, 1, 1, 1, 1, 0, 0, 1, pixels,
+                pixel - span[0], count, channel, ceil_to(channels, self.c0), True,
+            ),
+            left, self.a1.address,
+        )  # fmt: skip
+        first_row, first_held = pixel // p.w_out, run[0] // p.w_out
+        height = (pixel + count - 1) // p.w_out - first_held + 1
+        window = (
+            held[1], p.w_in, p.k_h, p.k_w, p.stride_h, p.stride_w, p.dilation_h, p.dilation_w, held[2], p.pad_left, height,
+            p.w_out, (first_row - first_held) * p.w_out + pixel % p.w_out,
+        )  # fmt: skip
+        if self.inp.by_tap:
+            window = (1, run[1] - run[0], 1, 1, 1, 1, 1, 1, 0, 0, 1, run[1] - run[0], pixel - run[0])
+        column = tile.column % (self.inp.taps * self.c0)
+        k.load_data_3d(("L0B", self.itemsize, *window, count, column, tile.n_count), right, self.b1.address)
+        self.pipeline.operands.publish()
+        self.pipeline.operands.take()
+        k.mmad(
+            tile.accumulator, left, right, channels, count, tile.n_count, self.call.dtype, tile.started,
+            self.call.hf32_bits,
+        )  # fmt: skip
+        tile.started = True
+        self.pipeline.operands.release()
+
+    # -- L0C -> GM -----------------------------------------------------------------------------------------------------
+
+    def write(self, task: GradWeightTask, plane: int, m: int, m_count: int, column: int, n_count: int) -> None:
+        """The tile to dW (added or stored), or to this core's slot."""
+        if self.inp.direct:
+            self.write_direct(task, plane, m, min(m_count, self.channels(task) - m), column, n_count)
+            return
+        row_bytes = self.c0 * 4
+        rows = ceil_to(min(m_count, self.channels(task) - m), FRACTAL)
+        if task.slot is not None:
+            pitch = ceil_to(task.m_count, FRACTAL) * row_bytes
+            offset = self.k.block * slot_bytes(self.tiling)
+            offset += (column - task.n_start) // self.c0 * pitch + (m - task.m_start) * row_bytes
+            target = gm_operand(WORKSPACE, offset)
+        else:
+            pitch = self.layout.cout1 * self.layout.fractal_bytes
+            offset = self.layout.offset(task.group, plane, 0, 0, 0) + column // self.c0 * pitch + m * row_bytes
+            target = gm_operand(GRAD_WEIGHT, offset)
+        atomic = self.atomic and task.slot is None
+        self.pipeline.drain(target, rows, n_count, "float32", self.c0, pitch, atomic)
+
+    def write_direct(self, task: GradWeightTask, plane: int, m: int, rows: int, column: int, n_count: int) -> None:
+        """The tile to NCDHW or to this core's slot, a C0 of columns at a time: they are the channels of one tap."""
+        inp, dw = self.inp, DirectWeights.of(self.inp)
+        pieces = []
+        for start in range(0, n_count, self.c0):
+            block, tap = divmod((column + start) // self.c0, inp.taps)
+            channel = block * self.c0
+            count = min(self.c0, self.call.group_channels(task.group, self.p.c_in, inp.cin_g) - channel)
+            if task.slot is not None:
+                offset = self.k.block * slot_bytes(self.tiling, inp) + dw.slot_offset(task, m, channel, tap)
+                pieces.append((gm_operand(WORKSPACE, offset), 0, rows, start, count))
+                continue
+            for row, row_count, first, channels in dw.own(range(m, m + rows), range(channel, channel + count)):
+                target = gm_operand(GRAD_WEIGHT, dw.offset(task.group, row, first, plane, tap))
+                pieces.append((target, row - m, row_count, start + first - channel, channels))
+        own = (dw.filter_stride, dw.channel_stride)
+        strides = own if task.slot is None else dw.slot_strides(task)
+        self.pipeline.drain_pieces(pieces, rows, strides, self.atomic and task.slot is None)
+
+
+__all__: list[Any] = ["grad_weight_task", "workspace_bytes"]

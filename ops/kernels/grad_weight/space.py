@@ -1,0 +1,150 @@
+"""The tilings that a search looks at: a grid over the fields that can be set, cut down to what fits.
+
+What fits is said by `capacity` alone, the same formulas that refuse a user's own fields. The grid leaves out what is another
+tiling in all but name; every axis can be replaced by one value of the user's (`fixed`), which need not lie on the grid.
+
+grad_input
+- a task: rows of dx, as many as cut H_in into any number of even parts; all channels of one baseN
+- baseN: C_in in even parts, in steps of 16
+- baseM: the task in even parts, in steps of 16, from half of what L0A and L0C hold
+- baseK: the longest three that L0A and L0B hold and that divide, or are multiples of, kh*kw*16
+- L1: whole blocks of 16 output channels, divisors of their number or powers of two; the same for both operands, or
+  one of them with all of K
+grad_weight
+- a task: M, N, images and rows in even parts, together at most two tasks a core, rows only where the rest gives fewer tasks
+  than cores, the busiest core with at most a tenth more cube work than in the best (template 0); what L1 holds at a time,
+  or 2, 4, ... times its pixels (templates 1 to 3); all of K (template 4)
+- baseM, baseN: the task in even parts, in steps of 16, the largest two that L0C holds (templates 1 to 4: four)
+- baseK: what L0A and L0B hold, the same in whole rows, and half of it
+- L1: 1, 2, 4 or 8 base blocks, as many of both operands; both orders of tiles
+- strips and single taps: as in the simulator's own tiling
+both: one or two buffers of L0C, L1-A and L1-B; always two halves of L0A and L0B, unless fixed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import product
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import TilingError
+from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES, fits_l0, l0_base_k
+from ascend_sim.ops.kernels.cube.space import STEPS, Fixed, axis, even_parts, pairs
+from ascend_sim.ops.kernels.grad_weight.capacity import grad_weight_fits_l1, n_slice
+from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight, complete_grad_weight
+from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, SPLIT_MK, SPLIT_NK, SPLIT_STREAM_K, GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import gemm, whole_rows, with_core_shape
+from ascend_sim.ops.kernels.grad_weight.taps import cut_input
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, floor_to
+from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+
+_MOST_TASKS = 2  # of a core, in template 0
+_WORK_SLACK = (11, 10)  # how much more work than in the most even grid the busiest core may have
+
+
+def grad_weight_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -> Iterator[GradWeightTiling]:
+    cuts = {name: given[name] for name in ("split_wo", "split_kernel") if name in given}
+    own = {GradWeightTiling.VENDOR[name]: value for name, value in cuts.items()}
+    start = choose_grad_weight(inp, own, chip=chip).but(
+        al0_buffers=2, bl0_buffers=2, step_m=1, step_n=1, source="manual"
+    )
+    start = start.but(**given)
+    whole, inp = inp, cut_input(inp, start)
+    shapes = _grid_tasks(start, inp, given) if start.template == SPLIT_GRID else iter([start])
+    for shape in shapes:
+        for block in _grad_weight_blocks(shape, inp, given):
+            for tiling in _grad_weight_steps(block, inp, given):
+                for cut in _task_shapes(tiling, inp, given):
+                    try:
+                        yield complete_grad_weight(cut, whole, given, chip)
+                    except TilingError:
+                        continue
+
+
+def _grid_tasks(start: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
+    """Tasks of template 0."""
+    height, width = inp.problem.h_out, inp.problem.w_out
+    m, n = inp.cout_padded, inp.cin1 * n_slice(inp)
+    axes = (
+        axis(given, "single_core_m", even_parts(m, inp.unit)),
+        axis(given, "single_core_n", [blocks * n_slice(inp) for blocks in even_parts(inp.cin1)]),
+        axis(given, "single_core_batch", even_parts(inp.images)),
+        axis(given, "single_core_k", [rows * width for rows in even_parts(height)]),
+    )
+    totals = (m, n, inp.images, height * width)
+    shapes = []
+    for shape in product(*axes):
+        parts = [ceil_div(total, part) for total, part in zip(totals, shape, strict=True)]
+        tasks = inp.real_groups * inp.problem.k_d * math.prod(parts)
+        if "single_core_k" in given or parts[-1] == 1 or tasks < parts[-1] * inp.cores:
+            shapes.append((tasks, ceil_div(tasks, inp.cores) * math.prod(shape), shape))
+    most = max(_MOST_TASKS * inp.cores, min(tasks for tasks, _, _ in shapes))
+    shapes = [found for found in shapes if found[0] <= most]
+    allowed = min(work for _, work, _ in shapes) * _WORK_SLACK[0] // _WORK_SLACK[1]
+    for _, work, (single_m, single_n, images, pixels) in shapes:
+        if work <= allowed:
+            task = {"single_core_m": single_m, "single_core_n": single_n, "single_core_k": pixels}
+            yield start.but(single_core_batch=images, **task)
+
+
+def _grad_weight_blocks(shape: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
+    """Base blocks for tasks of a shape."""
+    m, k, n = gemm(inp, shape.split_kd)
+    grid = shape.template == SPLIT_GRID
+    kept = 2 if grid else 4
+    extent_m, extent_n = (shape.single_core_m, shape.single_core_n) if grid else (m, n)
+    k = min(k, shape.single_core_k) if grid else k
+    for cl0 in axis(given, "cl0_buffers", (2, 1)):
+        room = inp.buffers["L0C"] // ACCUMULATOR_BYTES // cl0 // FRACTAL
+        rows = [cut for cut in even_parts(extent_m, inp.unit) if cut <= room][:kept]
+        for base_m in axis(given, "base_m", rows):
+            room = inp.buffers["L0C"] // ACCUMULATOR_BYTES // cl0 // base_m
+            columns = [cut for cut in even_parts(extent_n, inp.unit) if cut <= room][:kept]
+            for base_n in axis(given, "base_n", columns):
+                block = shape.but(base_m=base_m, base_n=base_n, cl0_buffers=cl0)
+                most = min(l0_base_k(block, inp), ceil_to(k, FRACTAL))
+                lengths = dict.fromkeys((most, whole_rows(most, inp), floor_to(most // 2, FRACTAL)))
+                for base_k in axis(given, "base_k", list(lengths)):
+                    block = block.but(base_k=base_k)
+                    if fits_l0(block, inp):
+                        yield block
+
+
+def _grad_weight_steps(block: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
+    """The L1 side of a base block."""
+    m, k, n = gemm(inp, block.split_kd)
+    pixels = min(k, block.single_core_k) if block.template == SPLIT_GRID else k
+    useful = [step for step in STEPS if step < 2 * ceil_div(pixels, block.base_k)]
+    steps = {(step, step) for step in useful}
+    held_m = axis(given, "step_m", _side_steps(block.template == SPLIT_MK, m, block.base_m))
+    held_n = axis(given, "step_n", _side_steps(block.template == SPLIT_NK, n, block.base_n))
+    counts = (axis(given, name, (2, 1)) for name in ("al1_buffers", "bl1_buffers"))
+    for al1, bl1, step_m, step_n in product(*counts, held_m, held_n):
+        held = block.but(al1_buffers=al1, bl1_buffers=bl1, step_m=step_m, step_n=step_n)
+        for step_ka, step_kb in pairs(steps, given):
+            tiling = held.but(step_ka=step_ka, step_kb=step_kb)
+            if grad_weight_fits_l1(tiling, inp, clipped=True):
+                yield tiling
+
+
+def _side_steps(stays: bool, extent: int, base: int) -> list[int]:
+    """Base blocks of M or N that L1 holds: more than one only of the operand that stays there (templates 1 and 2)."""
+    return [step for step in STEPS if step == 1 or (stays and step < 2 * ceil_div(extent, base))]
+
+
+def _task_shapes(tiling: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
+    """Shapes of tasks that follow from a block and its steps, in both orders of its tiles where there are two."""
+    shapes = [tiling]
+    if tiling.template != SPLIT_GRID:
+        shape = with_core_shape(tiling, inp).but(**given)
+        shapes = [shape]
+        pixels, most = shape.single_core_k, inp.problem.h_out * inp.problem.w_out
+        while tiling.template != SPLIT_STREAM_K and "single_core_k" not in given and pixels < most:
+            pixels = min(2 * pixels, most)
+            shapes.append(shape.but(single_core_k=pixels))
+    for shape in shapes:
+        square = shape.single_core_m > shape.base_m and shape.single_core_n > shape.base_n
+        orders = (0, 1) if square else (shape.iterate_order,)
+        for order in axis(given, "iterate_order", orders):
+            yield shape.but(iterate_order=order)

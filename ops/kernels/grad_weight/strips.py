@@ -1,0 +1,111 @@
+"""Strips of grad_weight: gradOutput columns that are multiplied together where L1 cannot hold whole rows of the input.
+
+dW is a sum over gradOutput pixels, so any cut of them will do. Columns `column` .. of gradOutput see a run of input columns;
+together they are an ordinary problem with paddings of its own, whose rows lie further apart in GM. A task walks over the rows
+of one strip after the other, as if the strips stood below each other in one map that is as wide as a strip (`stacked`): the
+procedures, the capacity formulas and the work list take that map for a problem.
+
+That rows are split, and that the field says into how many columns (splitWo), is the vendor's on dav-3510 (ops-nn arch35 tiling
+data: stated). When and how, and that other architectures split them as well, is ours (inferred).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.sizes import ceil_div
+from ascend_sim.ops.problem.tiling_input import TilingInput
+
+
+@dataclass(frozen=True)
+class Strip:
+    """gradOutput columns from `column` on, input columns from `first` on; `problem` has that many and the padding they see.
+
+    `problem.w_in` is 0 where they see padding only. Row r and column c of `problem`'s input are row r * `row_step` + `top` and
+    column `first` + c * `column_step` of the map's (other steps than 1 are those of single taps, `grad_weight_taps`).
+    """
+
+    problem: ConvProblem
+    column: int = 0
+    first: int = 0
+    top: int = 0
+    row_step: int = 1
+    column_step: int = 1
+
+
+def strips(problem: ConvProblem, width: int) -> tuple[Strip, ...]:
+    """Strips of `width` gradOutput columns, the last one with what is left; with 0 the problem itself."""
+    count = ceil_div(problem.w_out, width) if is_split(problem, width) else 1
+    return tuple(_strip(problem, width, index) for index in range(count))
+
+
+@lru_cache(maxsize=4096)
+def _strip(p: ConvProblem, width: int, index: int) -> Strip:
+    if not is_split(p, width):
+        return Strip(p)
+    column = index * width
+    columns = min(width, p.w_out - column)
+    start = column * p.stride_w - p.pad_left
+    end = start + _window(p, columns)
+    first, last = max(start, 0), min(end, p.w_in)
+    seen = max(last - first, 0)
+    part = replace(p, w_out=columns, w_in=seen, pad_left=first - start, pad_right=max(end - p.w_in, 0))
+    return Strip(part, column, first)
+
+
+def _window(p: ConvProblem, columns: int) -> int:
+    """Columns of the padded input that gradOutput columns span."""
+    return (columns - 1) * p.stride_w + (p.k_w - 1) * p.dilation_w + 1
+
+
+def _most_seen(problem: ConvProblem, width: int) -> int:
+    """Input columns of the widest strip, without making them all: rows may have millions.
+
+    Strips see the more the less padding they reach into, so the widest is the first that sees none on the left, the last that
+    sees none on the right, or one beside them; the very last may be narrower and sees less than its neighbour.
+    """
+    p = problem
+    step = width * p.stride_w
+    reach = _window(p, width)
+    near = (ceil_div(p.pad_left, step), (p.w_in + p.pad_left - reach) // step)
+    last = ceil_div(p.w_out, width) - 1
+    indices = {min(max(index + shift, 0), last - edge) for index in near for shift in (-1, 0, 1) for edge in (0, 1)}
+    return max(_strip(p, width, index).problem.w_in for index in indices)
+
+
+def is_split(problem: ConvProblem, width: int) -> bool:
+    """Whether strips of `width` columns are less than whole rows; 0 stands for whole rows."""
+    return 0 < width < problem.w_out
+
+
+def stacked(inp: TilingInput, width: int) -> TilingInput:
+    """What a tiling with strips of `width` columns is made for: one map with the strips below each other.
+
+    Its rows are the widest strip's, also those of a last strip that is narrower, which `last_width` tells. A map
+    that is no wider than a strip stays as it is.
+    """
+    p = inp.problem
+    if not is_split(p, width):
+        return inp
+    seen, rows = max(_most_seen(p, width), 1), p.h_out * ceil_div(p.w_out, width)
+    return replace(inp, problem=replace(p, h_out=rows, w_out=width, w_in=seen), last_width=p.w_out % width)
+
+
+def sections(problem: ConvProblem, width: int, first: int, count: int) -> list[tuple[Strip, int, int]]:
+    """(strip, its first row, rows) of rows `first` .. of the strips below each other, one strip after the other."""
+    found, height = [], problem.h_out
+    for index in range(first // height, ceil_div(first + count, height)):
+        start, end = max(first - index * height, 0), min(first + count - index * height, height)
+        found.append((_strip(problem, width, index), start, end - start))
+    return found
+
+
+def input_rows(problem: ConvProblem, first_pixel: int, end_pixel: int) -> tuple[int, int, int]:
+    """Input rows that gradOutput pixels first .. end - 1 see: first row, rows, and padding rows above them."""
+    p = problem
+    top = first_pixel // p.w_out * p.stride_h - p.pad_up
+    bottom = (end_pixel - 1) // p.w_out * p.stride_h - p.pad_up + (p.k_h - 1) * p.dilation_h
+    start = max(top, 0)
+    return start, min(bottom, p.h_in - 1) - start + 1, start - top

@@ -1,0 +1,119 @@
+"""Which part of dW each task of grad_weight computes, and which core takes it: the kernel's work list.
+
+Orders follow the ops-nn arch22 kernels (stated for templates 1, 3, 4; template 2 mirrors template 1: inferred; template 0:
+ours).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ascend_sim.ops.kernels.cube.tasks import chunk, core_share
+from ascend_sim.ops.kernels.grad_weight.fields import (
+    SPLIT_GRID,
+    SPLIT_MN,
+    SPLIT_STREAM_K,
+    STREAM_IMAGES,
+    STREAM_NONE,
+    GradWeightTiling,
+)
+from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import gemm
+from ascend_sim.ops.kernels.grad_weight.taps import cut_input
+from ascend_sim.ops.problem.sizes import ceil_div
+from ascend_sim.ops.problem.tiling_input import TilingInput
+
+
+@dataclass(frozen=True)
+class GradWeightTask:
+    """Rows `m_start ..` and columns `n_start ..` of dW, from images `image_start ..`, rows `row_start ..`.
+
+    Rows are those of gradOutput; with strips those of all strips, which stand below each other (`grad_weight_strips`).
+    An image is (batch, output depth) = divmod(image, D_out). `plane` is the kernel depth, None where N holds all planes
+    (plane-major). `slot` is the part of a StreamK tail task whose sum other cores add to, None for a task of its own.
+    """
+
+    group: int
+    plane: int | None
+    m_start: int
+    m_count: int
+    n_start: int
+    n_count: int
+    image_start: int
+    images: int
+    row_start: int
+    rows: int
+    slot: int | None = None
+
+
+def grad_weight_tasks(tiling: GradWeightTiling, inp: TilingInput, core: int) -> list[GradWeightTask]:
+    """Tasks of one core, in order; a StreamK part comes last. A core beyond the work has none."""
+    total = _Axes(tiling, inp).total
+    if tiling.stream_k_type == STREAM_NONE:
+        return [_Axes(tiling, inp).task(i) for i in core_share(total, tiling.block_dim, core)]
+    rounds, tail = divmod(total, tiling.block_dim)
+    axes = _Axes(tiling, inp)
+    tasks = [axes.task(i) for i in range(core * rounds, (core + 1) * rounds)]
+    owner, slot = divmod(core, tiling.core_stream_k)
+    if owner < tail:
+        tasks += axes.part(rounds * tiling.block_dim + owner, slot)
+    return tasks
+
+
+class _Axes:
+    """The task axes of a grad_weight tiling, and the decoding of a task number."""
+
+    def __init__(self, tiling: GradWeightTiling, inp: TilingInput) -> None:
+        inp = cut_input(inp, tiling)
+        self.tiling, self.inp = tiling, inp
+        self.m, _, self.n = gemm(inp, tiling.split_kd)
+        self.height = inp.problem.h_out
+        self.rows = min(max(tiling.single_core_k // inp.problem.w_out, 1), self.height)
+        self.batch = inp.images if tiling.template == SPLIT_STREAM_K else tiling.single_core_batch
+        self.m_parts, self.n_parts = ceil_div(self.m, tiling.single_core_m), ceil_div(self.n, tiling.single_core_n)
+        self.row_parts, self.image_parts = ceil_div(self.height, self.rows), ceil_div(inp.images, self.batch)
+        self.planes = inp.problem.k_d if tiling.split_kd else 1
+        self.groups = inp.real_groups
+        sizes = (self.m_parts, self.n_parts, self.row_parts, self.image_parts, self.planes, self.groups)
+        self.total = 1
+        for size in sizes:
+            self.total *= size
+
+    def task(self, number: int) -> GradWeightTask:
+        """Plane slowest, group, then the order of the template, whose last axis is fastest."""
+        lane, number = divmod(number, self.total // (self.planes * self.groups))
+        plane, group = divmod(lane, self.groups)
+        template = self.tiling.template
+        if template in (SPLIT_MN, SPLIT_STREAM_K):  # rows are not split: M slowest, images, N fastest
+            number, n_index = divmod(number, self.n_parts)
+            number, image_index = divmod(number, self.image_parts)
+            row_index, m_index = divmod(number, self.m_parts)
+        else:  # rows slowest, images, then M and N, of which one is not split unless the template is the grid
+            number, n_index = divmod(number, self.n_parts)
+            number, m_index = divmod(number, self.m_parts)
+            row_index, image_index = divmod(number, self.image_parts)
+        return GradWeightTask(
+            group,
+            plane if self.tiling.split_kd else None,
+            *chunk(m_index, self.tiling.single_core_m, self.m),
+            *chunk(n_index, self.tiling.single_core_n, self.n),
+            *chunk(image_index, self.batch, self.inp.images),
+            *chunk(row_index, self.rows, self.height),
+        )
+
+    def part(self, number: int, slot: int) -> list[GradWeightTask]:
+        """Part `slot` of a tail task; empty where the rounding up of parts left nothing."""
+        task = self.task(number)
+        by_images = self.tiling.stream_k_type == STREAM_IMAGES
+        total = self.inp.images if by_images else self.height
+        start, count = chunk(slot, ceil_div(total, self.tiling.core_stream_k), total)
+        if count <= 0:
+            return []
+        images = (start, count) if by_images else (task.image_start, task.images)
+        rows = (task.row_start, task.rows) if by_images else (start, count)
+        corner = (task.group, task.plane, task.m_start, task.m_count, task.n_start, task.n_count)
+        return [GradWeightTask(*corner, *images, *rows, slot)]
+
+
+def adds_once_per_task(tiling: GradWeightTiling) -> bool:
+    """Whether a task keeps a tile of dW in L0C over all its images (template 0), not adding it after each image."""
+    return tiling.template == SPLIT_GRID

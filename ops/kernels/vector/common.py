@@ -1,0 +1,119 @@
+"""What the vector kernels share: one launch, the split of work over blocks, Unified Buffer tiles.
+
+How many blocks each kernel takes. The evidence is an AlexNet training step on a 910B2 with 48 vector cores
+(Ascend/msinsight test data, profiler rows); every rule reproduces all block counts that it names:
+
+| kernel | rule | published counts | mark |
+|---|---|---|---|
+| TransData, features | one block per image; with fewer than half as many images as cores an image is shared | 32 images: 32 | inferred; sharing assumed |
+| TransData, filters | floor(C_out / cores) + 1 output channels each, 28 KB of FRACTAL_Z at least | 192x64x5x5: 39, 256x256x3x3, 256x384x3x3, 384x192x3x3: 43, 64x3x11x11: 8 (fp32) | inferred; the 28 KB assumed, 26.5 to 30.2 fit |
+| ReduceSum, HW > 1 | ceil(C / cores) channels each | C 64: 32, 192: 48, 256: 43, 384: 48 | inferred |
+| ReduceSum, HW = 1 | the same in units of 32 bytes of channels | C 1000: 42, 4096: 47 (fp32, batch 32) | inferred |
+| MemSet | every core, one L2 line at least | 0.25 to 3.5 MB: 48 | inferred |
+| Cast | one block per 16384 elements, at most every core | 32 and 160 elements: 1 | assumed |
+| ViewCopy | one block per UB tile, at most every core | none | assumed |
+"""  # noqa: E501 - a table row is one line
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.kernel.queue import BufferQueue
+from ascend_sim.memory.gm import Allocation
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.runtime import Task
+
+SOURCE, TARGET = 0, 1
+"""GM slots of the two tensors of a kernel."""
+
+BLOCK_BYTES = 32
+"""A data block of the DMA engines: UB addresses are multiples of it and rows in UB are padded to it."""
+
+Body = Callable[[KernelBuilder, int], None]
+
+
+def vector_task(
+    chip: ChipSpec,
+    op_type: str,
+    name: str,
+    block_dim: int,
+    tensors: Sequence[Allocation],
+    body: Body,
+    info: dict[str, Any],
+    disarm: Collection[str] = (),
+    template: str = "",
+) -> Task:
+    """A launch of `block_dim` blocks on the cores of `vector_cores`; `body(k, block)` writes the rows of one block.
+
+    `info` takes "dtypes", "formats" and "shapes" of the call; `template` is `Task.template`.
+    """
+    tables: dict[str, InstructionTable] = {}
+    sizes = [tensor.size for tensor in tensors]
+
+    def build(block: int) -> list[Program]:
+        on = chip.cores.vector_kind(block)
+        table = tables.setdefault(on, InstructionTable(chip, on))
+        k = KernelBuilder(table, block, on, sizes, disarm=disarm)
+        body(k, block)
+        return [k.finish()]
+
+    kinds = {chip.cores.vector_kind(block) for block in range(block_dim)}
+    kind = "MIX_VECTOR_CORE" if len(kinds) > 1 else kinds.pop()
+    return Task(name, op_type, kind, block_dim, tensors, build, info=info, template=template)
+
+
+def vector_cores(chip: ChipSpec) -> int:
+    """Cores that run vector kernels: the vector cores, on a coupled chip the AI Cores and the vector-only cores beside them.
+
+    The platform files of 310P count both together for such kernels (mix_vector_core_cnt). Equal shares for both kinds, AI
+    Cores first (assumed).
+    """
+    return chip.cores.vector_units
+
+
+def call_info(dtypes: Sequence[str], formats: Sequence[str], shapes: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """`Task.info` of a kernel with one input and one output."""
+    sides = ("input", "output")
+    return {
+        "dtypes": dict(zip(sides, dtypes, strict=True)),
+        "formats": dict(zip(sides, formats, strict=True)),
+        "shapes": dict(zip(sides, (list(shape) for shape in shapes), strict=True)),
+    }
+
+
+def require_positive(name: str, **sizes: int) -> None:
+    """Raise SimError for a size below 1: an empty tensor needs no kernel."""
+    for what, size in sizes.items():
+        if size < 1:
+            raise SimError(f"{name}: {what} is {size}; a kernel is launched for 1 or more")
+
+
+def padded(nbytes: int) -> int:
+    """Bytes that a row of `nbytes` takes in UB."""
+    return ceil_to(nbytes, BLOCK_BYTES)
+
+
+def share(total: int, parts: int, index: int) -> tuple[int, int]:
+    """(start, count) of part `index` when `total` units go to `parts` as evenly as possible, larger shares first."""
+    base, extra = divmod(total, parts)
+    return index * base + min(index, extra), base + (index < extra)
+
+
+def cut(total: int, largest: int, unit: int = 1) -> list[tuple[int, int]]:
+    """(start, count) of the fewest pieces of at most `largest` (a multiple of `unit`), nearly equal, on whole units."""
+    if total <= largest:
+        return [(0, total)]
+    size = ceil_to(ceil_div(total, ceil_div(total, largest)), unit)
+    return [(start, min(size, total - start)) for start in range(0, total, size)]
+
+
+def buffer_queue(
+    k: KernelBuilder, name: str, producer: str, consumer: str, nbytes: int, buffers: int = 2
+) -> BufferQueue:
+    """A queue of `buffers` times `nbytes` in UB."""
+    return BufferQueue(k, name, producer, consumer, [k.allocate("UB", nbytes, f"{name}[{i}]") for i in range(buffers)])

@@ -1,0 +1,179 @@
+"""TransData: between plain layouts and C0 layouts, through UB one tile at a time.
+
+Both ways move the same bytes: `Move`s between GM and a tile's plain side, `Turn`s (vector transposition) between its plain
+side and its C0 side, `Move`s between its C0 side and GM. A `TurnTile` lists them once; the direction says which end is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ascend_sim.errors import SimError
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.memory.gm import gm_operand
+from ascend_sim.ops.kernels.vector.common import BLOCK_BYTES, SOURCE, TARGET, buffer_queue, padded
+from ascend_sim.ops.problem.sizes import ceil_div
+
+_TILES = 4  # a tile's plain side and its C0 side take a quarter of UB each (assumed)
+ROWS_AT_ONCE = 16  # rows of one TransDataTo5HD
+LIST_INSTRUCTIONS = (
+    32  # of one TransDataTo5HD: 16 sources and 16 destinations, each put in a register by the scalar unit
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """`rows` rows of `row_bytes` between byte `gm` of a tensor and byte `ub` of a tile; strides in bytes."""
+
+    gm: int
+    ub: int
+    row_bytes: int
+    rows: int = 1
+    gm_stride: int = 0
+    ub_stride: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One `TransposeBlocks` between byte `plain` and byte `blocks` of the two sides of a tile; fields as there."""
+
+    plain: int
+    blocks: int
+    channels: int
+    pixels: int
+    row_stride: int
+    block_stride: int
+    first: int = 0
+    repeats: int = 1
+    plain_step: int = 0
+    block_step: int = 0
+
+
+@dataclass
+class TurnTile:
+    """One UB tile: what it exchanges with GM on either side. `block_bytes` is the size of its C0 side."""
+
+    block_bytes: int
+    plain: list[Move] = field(default_factory=list)
+    blocks: list[Move] = field(default_factory=list)
+    turns: list[Turn] = field(default_factory=list)
+
+    def address_lists(self, itemsize: int) -> int:
+        """TransDataTo5HD address lists of all turns: one walks along aligned rows, others need one for every 32 bytes.
+
+        Single pixels are copied as they are.
+        """
+        rows = 0
+        for turn in self.turns:
+            if turn.pixels == 1:
+                continue
+            aligned = turn.row_stride % BLOCK_BYTES == 0 and (turn.repeats == 1 or turn.plain_step % BLOCK_BYTES == 0)
+            steps = 1 if aligned else ceil_div(turn.pixels * itemsize, BLOCK_BYTES)
+            rows += turn.repeats * turn.channels * steps
+        return ceil_div(rows, ROWS_AT_ONCE)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether some 32-byte blocks of the C0 side belong to no turn (padding, other groups) and must be zeros."""
+        return sum(turn.repeats * turn.pixels for turn in self.turns) * BLOCK_BYTES < self.block_bytes
+
+
+@dataclass(frozen=True)
+class BlockLayout:
+    """How channels lie in blocks of `c0` channels of `itemsize` bytes.
+
+    A block is one or more slices of 32 bytes, the width of the vector unit's transposition: fp32 in blocks of 16
+    channels has two slices of 8.
+    """
+
+    c0: int
+    itemsize: int
+
+    def __post_init__(self) -> None:
+        if self.itemsize not in (2, 4) or self.c0 not in (8, 16) or self.c0 % self.slice_channels:
+            raise SimError(
+                f"TransData: C0 = {self.c0} with {self.itemsize}-byte elements; blocks are 8 or 16 channels of "
+                f"2 or 4 bytes and at least {BLOCK_BYTES} bytes"
+            )
+
+    @property
+    def slice_channels(self) -> int:
+        """Channels in 32 bytes."""
+        return BLOCK_BYTES // self.itemsize
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of one pixel's block."""
+        return self.c0 * self.itemsize
+
+    @property
+    def slices(self) -> int:
+        """32-byte slices of a block."""
+        return self.block_bytes // BLOCK_BYTES
+
+    def pixels_per_tile(self, tile: int) -> int:
+        """Pixels of one channel block that both sides of a tile of `tile` bytes hold, on whole 32-byte plain rows."""
+        return tile // self.block_bytes // self.slice_channels * self.slice_channels
+
+    def piece_bytes(self, pixels: int, row_pitch: int) -> int:
+        """Bytes that one channel block of `pixels` takes on the larger side of a tile."""
+        return max(pixels * self.block_bytes, self.c0 * row_pitch)
+
+    def pitch(self, pixels: int) -> int:
+        """Bytes from one plain row of `pixels` to the next, each on its own 32-byte blocks."""
+        return padded(pixels * self.itemsize)
+
+
+def tile_bytes(k_buffers: int) -> int:
+    """Bytes of one side of a tile, from the capacity of UB."""
+    return k_buffers // _TILES // BLOCK_BYTES * BLOCK_BYTES
+
+
+def turn_tiles(
+    k: KernelBuilder, tiles: Iterable[TurnTile], to_c0: bool, itemsize: int, slots: tuple[int, int] = (SOURCE, TARGET)
+) -> None:
+    """Write the rows of a block: every tile from the source's side through UB to the target's; `slots` are their tensors.
+
+    Buffers are single: published counters (AlexNet on a 910B2) show that the pipes of the compiled kernels hardly overlap, and
+    that the scalar unit prepares the address lists of a tile while the vector unit waits.
+    """
+    tile = tile_bytes(k.chip.buffers["UB"])
+    incoming = buffer_queue(k, "in", "MTE2", "V", tile, 1)
+    outgoing = buffer_queue(k, "out", "V", "MTE3", tile, 1)
+    for job in tiles:
+        k.next_tile()
+        read, written = (job.plain, job.blocks) if to_c0 else (job.blocks, job.plain)
+        source = 0
+        if read:
+            room = incoming.acquire()
+            for m in read:
+                k.data_copy(
+                    "GM", "UB", room + m.ub, gm_operand(slots[0], m.gm), m.row_bytes, m.rows, m.gm_stride, m.ub_stride
+                )
+            incoming.publish()
+            source = incoming.take()
+        if job.turns:
+            k.scalar_wait("V")
+            k.scalar(job.address_lists(itemsize) * LIST_INSTRUCTIONS * k.issue_cycles)
+        target = outgoing.acquire()
+        if to_c0 and job.has_gaps:
+            k.duplicate(target, "float32", job.block_bytes // 4)
+            k.pipe_barrier("V")
+        for t in job.turns:
+            start, end = (t.plain, t.blocks) if to_c0 else (t.blocks, t.plain)
+            k.transpose_blocks(
+                target + end, source + start, to_c0, itemsize, t.channels, t.pixels, t.row_stride, t.block_stride,
+                t.first, t.repeats, t.plain_step, t.block_step,
+            )  # fmt: skip
+        if read:
+            incoming.release()
+        outgoing.publish()
+        result = outgoing.take()
+        for m in written:
+            k.data_copy(
+                "UB", "GM", gm_operand(slots[1], m.gm), result + m.ub, m.row_bytes, m.rows, m.ub_stride, m.gm_stride
+            )
+        outgoing.release()
+    incoming.close()
+    outgoing.close()

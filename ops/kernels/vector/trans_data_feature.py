@@ -1,0 +1,190 @@
+"""TransData of feature maps: [N][C][D][HW] and [N][D][C1][HW][C0]; missing channels of the last block are zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.memory.gm import Allocation
+from ascend_sim.ops.kernels.vector.common import (
+    BLOCK_BYTES,
+    call_info,
+    cut,
+    require_positive,
+    share,
+    vector_cores,
+    vector_task,
+)
+from ascend_sim.ops.kernels.vector.trans_data import (
+    LIST_INSTRUCTIONS,
+    ROWS_AT_ONCE,
+    BlockLayout,
+    Move,
+    Turn,
+    TurnTile,
+    tile_bytes,
+    turn_tiles,
+)
+from ascend_sim.ops.problem.sizes import ceil_div
+from ascend_sim.runtime import Task
+
+
+@dataclass(frozen=True)
+class _Feature:
+    """Sizes of one map and how it falls into UB tiles: whole channel blocks, or pixels of one block where HW is large.
+
+    `row_cycles` is what a row that is not whole blocks costs on its way, `issue` what the scalar unit needs for an instruction.
+    """
+
+    layout: BlockLayout
+    n: int
+    c: int
+    d: int
+    hw: int
+    tile: int
+    row_cycles: float
+    issue: int
+
+    @property
+    def dense(self) -> bool:
+        """Whether an image's rows lie back to back in UB, as in GM: single pixels, and rows that cost more one by one.
+
+        Then each 32 bytes of 16 rows need an address list of their own. The counters of 6 x 6 maps (AlexNet on a 910B2) show
+        that the compiled kernel does the same.
+        """
+        row = self.hw * self.layout.itemsize
+        lists = ceil_div(row, BLOCK_BYTES) * LIST_INSTRUCTIONS * self.issue
+        fits = self.d == 1 and self.layout.piece_bytes(self.hw, row) <= self.tile
+        return fits and (self.hw == 1 or lists < ROWS_AT_ONCE * self.row_cycles + LIST_INSTRUCTIONS * self.issue)
+
+    def pitch(self, pixels: int) -> int:
+        """Bytes from one plain row to the next in UB."""
+        return pixels * self.layout.itemsize if self.dense else self.layout.pitch(pixels)
+
+    @property
+    def c1(self) -> int:
+        """Channel blocks."""
+        return ceil_div(self.c, self.layout.c0)
+
+    def pieces(self) -> list[tuple[int, int, int, int, int]]:
+        """(depth, first block, blocks, first pixel, pixels) of every tile of an image."""
+        layout = self.layout
+        whole = layout.piece_bytes(self.hw, self.pitch(self.hw))
+        if whole <= self.tile:
+            blocks, pixels = cut(self.c1, self.tile // whole), [(0, self.hw)]
+        else:
+            blocks = [(b, 1) for b in range(self.c1)]
+            pixels = cut(self.hw, layout.pixels_per_tile(self.tile), layout.slice_channels)
+        return [(depth, *b, *p) for depth in range(self.d) for b in blocks for p in pixels]
+
+    def tile_of(self, image: int, depth: int, block: int, blocks: int, pixel: int, pixels: int) -> TurnTile:
+        """The moves and turns of one tile."""
+        layout, itemsize = self.layout, self.layout.itemsize
+        channel = block * layout.c0
+        channels = min(blocks * layout.c0, self.c - channel)
+        pitch, span = self.pitch(pixels), pixels * layout.block_bytes
+        job = TurnTile(blocks * span)
+        plane = (image * self.c + channel) * self.d + depth
+        gm = (plane * self.hw + pixel) * itemsize
+        if self.dense:
+            job.plain.append(Move(gm, 0, channels * pitch))
+        else:
+            job.plain.append(Move(gm, 0, pixels * itemsize, channels, self.d * self.hw * itemsize, pitch))
+        line = (image * self.d + depth) * self.c1 + block
+        gm = (line * self.hw + pixel) * layout.block_bytes
+        job.blocks.append(Move(gm, 0, span, blocks, self.hw * layout.block_bytes, span))
+        width = layout.slice_channels
+        full, rest = divmod(channels, layout.c0)
+        step = layout.c0 * pitch
+        for piece in range(layout.slices):
+            plain, target = piece * width * pitch, piece * BLOCK_BYTES
+            if full:
+                job.turns.append(
+                    Turn(plain, target, width, pixels, pitch, layout.block_bytes, 0, full, step, span)
+                )  # fmt: skip
+            left = min(rest - piece * width, width)
+            if left > 0:
+                plain, target = plain + full * step, target + full * span
+                job.turns.append(Turn(plain, target, left, pixels, pitch, layout.block_bytes))
+        return job
+
+
+def feature_to_c0_task(
+    chip: ChipSpec,
+    source: Allocation,
+    target: Allocation,
+    n: int,
+    c: int,
+    d: int,
+    hw: int,
+    itemsize: int,
+    *,
+    c0: int | None = None,
+    dtype: str = "",
+    name: str = "",
+    disarm: Collection[str] = (),
+) -> Task:
+    """[N][C][D][HW] -> [N][D][C1][HW][C0], elements of `itemsize` bytes; `c0` defaults to a 32-byte block.
+
+    `dtype` and `name` only say what stands in reports.
+    """
+    shape = (n, c, d, hw)
+    return _task(chip, source, target, shape, itemsize, c0, True, dtype, name or f"TransData_{source.name}", disarm)
+
+
+def feature_from_c0_task(
+    chip: ChipSpec,
+    source: Allocation,
+    target: Allocation,
+    n: int,
+    c: int,
+    d: int,
+    hw: int,
+    itemsize: int,
+    *,
+    c0: int | None = None,
+    dtype: str = "",
+    name: str = "",
+    disarm: Collection[str] = (),
+) -> Task:
+    """[N][D][C1][HW][C0] -> [N][C][D][HW], the inverse of `feature_to_c0_task`."""
+    shape = (n, c, d, hw)
+    return _task(chip, source, target, shape, itemsize, c0, False, dtype, name or f"TransData_{target.name}", disarm)
+
+
+def _task(
+    chip: ChipSpec, source: Allocation, target: Allocation, shape: tuple[int, int, int, int], itemsize: int,
+    c0: int | None, to_c0: bool, dtype: str, name: str, disarm: Collection[str],
+) -> Task:  # fmt: skip
+    n, c, d, hw = shape
+    require_positive(name, n=n, c=c, d=d, hw=hw, itemsize=itemsize)
+    layout = BlockLayout(c0 or BLOCK_BYTES // itemsize, itemsize)
+    ways = (chip.path("GM", "UB"), chip.path("UB", "GM"))
+    row_cycles = sum(way.unaligned_row or 0 for way in ways) / len(ways)
+    issue = chip.scalar.issue_cycles[chip.cores.vector_kind(0)]
+    feature = _Feature(layout, n, c, d, hw, tile_bytes(chip.buffers["UB"]), row_cycles, issue)
+    pieces = feature.pieces()
+    parts = min(max(vector_cores(chip) // n, 1), len(pieces))
+    blocks = min(n, vector_cores(chip)) * parts
+
+    def tiles(block: int) -> Iterator[TurnTile]:
+        group, part = divmod(block, parts)
+        first_image, images = share(n, blocks // parts, group)
+        first_piece, count = share(len(pieces), parts, part)
+        for image in range(first_image, first_image + images):
+            for piece in pieces[first_piece : first_piece + count]:
+                yield feature.tile_of(image, *piece)
+
+    def body(k: KernelBuilder, block: int) -> None:
+        turn_tiles(k, tiles(block), to_c0, itemsize)
+
+    formats, shapes = ["NCHW", "NC1HWC0"], [[n, c, hw], [n, feature.c1, hw, layout.c0]]
+    if d > 1:
+        formats, shapes = ["NCDHW", "NDC1HWC0"], [[n, c, d, hw], [n, d, feature.c1, hw, layout.c0]]
+    if not to_c0:
+        formats, shapes = formats[::-1], shapes[::-1]
+    element = dtype or f"{8 * itemsize}-bit"
+    info = call_info((element, element), formats, shapes)
+    return vector_task(chip, "TransData", name, blocks, [source, target], body, info, disarm, "TransData_features")

@@ -1,0 +1,282 @@
+"""TransData of filters: [C_out][C_in/g][K_d][K_h*K_w] and FRACTAL_Z, which holds merged groups as block-diagonal matrices.
+
+FRACTAL_Z is [real group][K_d][cin1][K_h*K_w][cout1][16 co][C0 ci]; what belongs to no group, and padding, is zero on the way
+there and skipped on the way back. The merge of groups is `TilingInput`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.memory.gm import Allocation
+from ascend_sim.ops.kernels.vector.common import (
+    BLOCK_BYTES,
+    call_info,
+    cut,
+    padded,
+    require_positive,
+    share,
+    vector_cores,
+    vector_task,
+)
+from ascend_sim.ops.kernels.vector.trans_data import BlockLayout, Move, Turn, TurnTile, tile_bytes, turn_tiles
+from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.sizes import ceil_div
+from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+from ascend_sim.runtime import Task
+
+_LEAST_BYTES = 28 * 1024  # of FRACTAL_Z per block; 26.5 to 30.2 KB give the published 64-channel filter its 8 blocks
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Output channels of one group in a tile: `count` from `start` of the real group, their input channels `low`..`high`.
+
+    Input channels count within the real group; `origin` is where the group's own channels begin.
+    """
+
+    start: int
+    count: int
+    origin: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class _Filter:
+    """Sizes of one filter and how it falls into UB tiles of output channels x channel blocks x kernel positions."""
+
+    layout: BlockLayout
+    inp: TilingInput
+    tile: int
+
+    @cached_property
+    def taps(self) -> int:
+        """Kernel positions of one plane."""
+        return self.inp.taps
+
+    @cached_property
+    def positions(self) -> int:
+        """Kernel positions of all planes."""
+        return self.inp.problem.k_d * self.taps
+
+    @cached_property
+    def cin(self) -> int:
+        """Input channels of one group."""
+        return self.inp.problem.c_in // self.inp.problem.groups
+
+    @cached_property
+    def cout(self) -> int:
+        """Output channels of one group."""
+        return self.inp.problem.c_out // self.inp.problem.groups
+
+    @cached_property
+    def dense(self) -> bool:
+        """Whether plain rows lie back to back in UB.
+
+        Allowed where every channel block begins at a multiple of C0 channels of its group; otherwise (and where a
+        kernel is too large for a tile) each row gets its own 32-byte blocks.
+        """
+        whole = self.layout.piece_bytes(self.positions, self.positions * self.layout.itemsize)
+        aligned = self.inp.group_extension == 1 or self.cin % self.layout.c0 == 0
+        return aligned and whole <= self.tile
+
+    def pitch(self, positions: int) -> int:
+        """Bytes from one plain row to the next in UB."""
+        return positions * self.layout.itemsize if self.dense else self.layout.pitch(positions)
+
+    def tiles(self, first: int, count: int, padding: bool) -> Iterator[TurnTile]:
+        """Tiles of `count` output channels from `first`, counted over the padded real groups.
+
+        Without `padding` only what holds weights is covered.
+        """
+        inp, layout = self.inp, self.layout
+        per_block = layout.piece_bytes(self.positions, self.pitch(self.positions))
+        if per_block > self.tile:
+            spans = cut(self.positions, layout.pixels_per_tile(self.tile), layout.slice_channels)
+            blocks, channels = [(b, 1) for b in range(inp.cin1)], 1
+        else:
+            spans = [(0, self.positions)]
+            blocks = cut(inp.cin1, self.tile // per_block)
+            channels = max(self.tile // (inp.cin1 * per_block + BLOCK_BYTES), 1) if len(blocks) == 1 else 1
+        for group in range(first // inp.cout_padded, ceil_div(first + count, inp.cout_padded)):
+            begin = group * inp.cout_padded
+            low, high = max(first - begin, 0), min(first + count - begin, inp.cout_padded)
+            merged = min(inp.group_extension, inp.problem.groups - group * inp.group_extension)
+            real = merged * self.cout
+            if not padding:
+                high = min(high, real)
+            for start, channels_here in cut(high - low, channels) if high > low else []:
+                for block in blocks:
+                    for span in spans:
+                        tile = self.tile_of(group, low + start, channels_here, real, block, span)
+                        if tile.turns or padding:
+                            yield tile
+
+    def tile_of(
+        self, group: int, start: int, channels: int, real: int, block: tuple[int, int], span: tuple[int, int]
+    ) -> TurnTile:
+        """The moves and turns of one tile; of its output channels those below `real` hold weights."""
+        layout, (first_block, blocks), positions = self.layout, block, span[1]
+        line = channels * layout.block_bytes
+        job = TurnTile(blocks * positions * line)
+        self._block_moves(job, group, start, line, block, span)
+        base = 0
+        end = min(start + channels, real)
+        bounds = first_block * layout.c0, (first_block + blocks) * layout.c0
+        for run in self._runs(start, end, *bounds):
+            width = run.high - run.low
+            pitch = self.pitch(positions)
+            step = padded(width * pitch)
+            self._plain_moves(job, group, run, base, span, pitch, step)
+            for slice_index in range(run.low // layout.slice_channels, ceil_div(run.high, layout.slice_channels)):
+                begin = slice_index * layout.slice_channels
+                low, high = max(run.low, begin), min(run.high, begin + layout.slice_channels)
+                index, piece = divmod(slice_index - first_block * layout.slices, layout.slices)
+                target = index * positions * line + (run.start - start) * layout.block_bytes + piece * BLOCK_BYTES
+                plain = base + (low - run.low) * pitch
+                job.turns.append(
+                    Turn(plain, target, high - low, positions, pitch, line, low - begin, run.count, step, layout.block_bytes)
+                )  # fmt: skip
+            base += run.count * step
+        return job
+
+    def _runs(self, start: int, end: int, low: int, high: int) -> Iterator[_Run]:
+        """The groups whose output channels `start`..`end` meet input channels `low`..`high` of the real group."""
+        for group in range(start // self.cout, ceil_div(end, self.cout)):
+            origin = group * self.cin
+            first, last = max(origin, low), min(origin + self.cin, high)
+            if first < last:
+                begin = max(group * self.cout, start)
+                yield _Run(begin, min((group + 1) * self.cout, end) - begin, origin, first, last)
+
+    def _plain_moves(
+        self, job: TurnTile, group: int, run: _Run, base: int, span: tuple[int, int], pitch: int, step: int
+    ) -> None:
+        """Rows of the plain tensor: one per output channel where dense, one per channel pair elsewhere."""
+        itemsize, (position, positions) = self.layout.itemsize, span
+        row = self.positions * itemsize
+        width = run.high - run.low
+        channel = group * self.inp.cout_g + run.start
+        gm = (channel * self.cin + run.low - run.origin) * row + position * itemsize
+        if self.dense:
+            job.plain.append(Move(gm, base, width * row, run.count, self.cin * row, step))
+        elif width == self.cin:
+            job.plain.append(Move(gm, base, positions * itemsize, run.count * width, row, pitch))
+        else:
+            for i in range(run.count):
+                move = Move(gm + i * self.cin * row, base + i * step, positions * itemsize, width, row, pitch)
+                job.plain.append(move)
+
+    def _block_moves(
+        self, job: TurnTile, group: int, start: int, line: int, block: tuple[int, int], span: tuple[int, int]
+    ) -> None:
+        """Rows of FRACTAL_Z, one per kernel position and channel block, cut where a kernel plane ends."""
+        inp, taps, (first_block, blocks), (position, positions) = self.inp, self.taps, block, span
+        stride = inp.cout_padded * self.layout.block_bytes
+        offset = start * self.layout.block_bytes
+        planes = inp.problem.k_d
+        if planes == 1 and positions == taps:
+            gm = (group * inp.cin1 + first_block) * taps * stride + offset
+            job.blocks.append(Move(gm, 0, line, blocks * taps, stride, line))
+            return
+        for index in range(blocks):
+            done = 0
+            while done < positions:
+                plane, tap = divmod(position + done, taps)
+                count = min(taps - tap, positions - done)
+                gm_line = ((group * planes + plane) * inp.cin1 + first_block + index) * taps + tap
+                ub = (index * positions + done) * line
+                job.blocks.append(Move(gm_line * stride + offset, ub, line, count, stride, line))
+                done += count
+
+
+def fractal_z_tiles(chip: ChipSpec, inp: TilingInput, first: int, count: int) -> Iterator[TurnTile]:
+    """Tiles that bring `count` output channels from `first` of a problem's weights to FRACTAL_Z."""
+    layout = BlockLayout(inp.c0, inp.itemsize)
+    return _Filter(layout, inp, tile_bytes(chip.buffers["UB"])).tiles(first, count, padding=True)
+
+
+def filter_to_fractal_z_task(
+    chip: ChipSpec,
+    source: Allocation,
+    target: Allocation,
+    c_out: int,
+    c_in_per_group: int,
+    k_d: int,
+    taps: int,
+    groups: int,
+    itemsize: int,
+    *,
+    c0: int | None = None,
+    dtype: str = "",
+    name: str = "",
+    disarm: Collection[str] = (),
+) -> Task:
+    """[C_out][C_in/g][K_d][taps] -> FRACTAL_Z; `taps` is K_h*K_w, `c0` defaults to a 32-byte block.
+
+    `dtype` and `name` only say what stands in reports.
+    """
+    shape = (c_out, c_in_per_group, k_d, taps, groups)
+    return _task(chip, source, target, shape, itemsize, c0, True, dtype, name or f"TransData_{source.name}", disarm)
+
+
+def filter_from_fractal_z_task(
+    chip: ChipSpec,
+    source: Allocation,
+    target: Allocation,
+    c_out: int,
+    c_in_per_group: int,
+    k_d: int,
+    taps: int,
+    groups: int,
+    itemsize: int,
+    *,
+    c0: int | None = None,
+    dtype: str = "",
+    name: str = "",
+    disarm: Collection[str] = (),
+) -> Task:
+    """FRACTAL_Z -> [C_out][C_in/g][K_d][taps], the inverse of `filter_to_fractal_z_task`.
+
+    dW is fp32 in blocks of the compute dtype: `itemsize` 4 with `c0` 16 (16-bit operands) or 8 (32-bit).
+    """
+    shape = (c_out, c_in_per_group, k_d, taps, groups)
+    return _task(chip, source, target, shape, itemsize, c0, False, dtype, name or f"TransData_{target.name}", disarm)
+
+
+def _task(
+    chip: ChipSpec, source: Allocation, target: Allocation, shape: tuple[int, int, int, int, int], itemsize: int,
+    c0: int | None, to_c0: bool, dtype: str, name: str, disarm: Collection[str],
+) -> Task:  # fmt: skip
+    c_out, c_in, k_d, taps, groups = shape
+    require_positive(name, c_out=c_out, c_in_per_group=c_in, k_d=k_d, taps=taps, groups=groups, itemsize=itemsize)
+    layout = BlockLayout(c0 or BLOCK_BYTES // itemsize, itemsize)
+    problem = ConvProblem(
+        1, c_in * groups, c_out, d_in=1, h_in=1, w_in=1, d_out=1, h_out=1, w_out=1, k_d=k_d, k_h=1, k_w=taps, groups=groups
+    )  # fmt: skip
+    # The merge of groups depends on C0, which `TilingInput` takes from the compute dtype.
+    inp = TilingInput(problem, BLOCK_BYTES // layout.c0, vector_cores(chip), {}, chip.memory.l2_bytes)
+    filters = _Filter(layout, inp, tile_bytes(chip.buffers["UB"]))
+    channels = inp.real_groups * inp.cout_padded
+    channel_bytes = inp.cin1 * k_d * taps * layout.block_bytes
+    blocks = ceil_div(channels, max(channels // vector_cores(chip) + 1, ceil_div(_LEAST_BYTES, channel_bytes)))
+
+    def body(k: KernelBuilder, block: int) -> None:
+        first, count = share(channels, blocks, block)
+        turn_tiles(k, filters.tiles(first, count, padding=to_c0), to_c0, itemsize)
+
+    plain = [c_out, c_in, taps] if k_d == 1 else [c_out, c_in, k_d, taps]
+    fractal = [inp.real_groups * k_d * inp.cin1 * taps, inp.cout_padded // FRACTAL, FRACTAL, layout.c0]
+    formats, shapes = ["NCHW", "FRACTAL_Z"], [plain, fractal]
+    if k_d > 1:
+        formats = ["NCDHW", "FRACTAL_Z_3D"]
+    if not to_c0:
+        formats, shapes = formats[::-1], shapes[::-1]
+    element = dtype or f"{8 * itemsize}-bit"
+    info = call_info((element, element), formats, shapes)
+    return vector_task(chip, "TransData", name, blocks, [source, target], body, info, disarm, "TransData_filters")

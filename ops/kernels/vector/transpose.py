@@ -1,0 +1,128 @@
+"""Transpose: matrices turned in UB, for views whose innermost axis is another one on the other side.
+
+target[o][s, r] = source[o][r, s]: on the source side the elements of a row (s) adjoin, on the target side those of a column
+(r). A tile comes in as padded rows, is turned in groups of C0 rows, and goes out as padded rows of the turned matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.memory.gm import Allocation, gm_operand
+from ascend_sim.ops.kernels.vector.common import (
+    BLOCK_BYTES,
+    SOURCE,
+    TARGET,
+    buffer_queue,
+    cut,
+    padded,
+    share,
+    vector_cores,
+    vector_task,
+)
+from ascend_sim.ops.problem.sizes import ceil_div
+from ascend_sim.runtime import Task
+
+_BUFFERS = 4  # two in, two out
+_GROUPS = 8  # groups of C0 rows in one tile at most
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A batch of matrices: `rows` x `columns` of the source, and (size, source stride, target stride) of each outer axis.
+
+    Strides and offsets are elements: `row_stride` between source rows, `column_stride` between target rows.
+    """
+
+    rows: int
+    columns: int
+    row_stride: int
+    column_stride: int
+    outer: tuple[tuple[int, int, int], ...]
+    source_offset: int
+    target_offset: int
+
+
+def as_turn(
+    shape: Sequence[int], source: Sequence[int], target: Sequence[int], source_offset: int, target_offset: int
+) -> Turn | None:
+    """The copy between two strided views as a Turn, or None where it is none (the same axis is innermost on both sides)."""
+    axes = [(size, src, dst) for size, src, dst in zip(shape, source, target, strict=True) if size > 1]
+    along_source = [i for i, (_, src, dst) in enumerate(axes) if src == 1 and dst > 1]
+    along_target = [i for i, (_, src, dst) in enumerate(axes) if dst == 1 and src > 1]
+    if not along_source or not along_target:
+        return None
+    s, r = along_source[0], along_target[0]
+    outer = tuple(axis for i, axis in enumerate(axes) if i not in (s, r))
+    return Turn(axes[r][0], axes[s][0], axes[r][1], axes[s][2], outer, source_offset, target_offset)
+
+
+def transpose_task(
+    chip: ChipSpec, source: Allocation, target: Allocation, turn: Turn, itemsize: int, *, op_type: str = "Transpose",
+    dtype: str = "", name: str = "", disarm: Collection[str] = (),
+) -> Task:  # fmt: skip
+    """The launch; blocks share the tiles evenly. `itemsize` is 2 or 4 bytes."""
+    c0 = BLOCK_BYTES // itemsize
+    room = chip.buffers["UB"] // _BUFFERS
+    row_parts = cut(turn.rows, c0 * _GROUPS, c0)
+    high = row_parts[0][1]
+    most = min(room // (ceil_div(high, c0) * BLOCK_BYTES), room // high // itemsize - c0)
+    column_parts = cut(turn.columns, max(most, c0), c0)
+    matrices = prod(size for size, _, _ in turn.outer)
+    total = matrices * len(row_parts) * len(column_parts)
+    blocks = min(total, vector_cores(chip))
+
+    def tiles(block: int) -> Iterator[tuple[int, int, int, int]]:
+        """(source, target, rows, columns) of each tile of a block; places in elements."""
+        first, count = share(total, blocks, block)
+        for number in range(first, first + count):
+            rest, column = divmod(number, len(column_parts))
+            rest, row = divmod(rest, len(row_parts))
+            src, dst = turn.source_offset, turn.target_offset
+            for size, src_stride, dst_stride in reversed(turn.outer):
+                rest, index = divmod(rest, size)
+                src, dst = src + index * src_stride, dst + index * dst_stride
+            (r, rows), (s, columns) = row_parts[row], column_parts[column]
+            src, dst = src + r * turn.row_stride + s, dst + s * turn.column_stride + r
+            yield src, dst, rows, columns
+
+    def body(k: KernelBuilder, block: int) -> None:
+        incoming = buffer_queue(k, "rows", "MTE2", "V", room // BLOCK_BYTES * BLOCK_BYTES)
+        outgoing = buffer_queue(k, "turned", "V", "MTE3", room // BLOCK_BYTES * BLOCK_BYTES)
+        for src, dst, rows, columns in tiles(block):
+            k.next_tile()
+            pitch, groups = padded(columns * itemsize), ceil_div(rows, c0)
+            k.data_copy(
+                "GM", "UB", incoming.acquire(), gm_operand(SOURCE, src * itemsize), columns * itemsize, rows,
+                turn.row_stride * itemsize, pitch,
+            )  # fmt: skip
+            incoming.publish()
+            values, result = incoming.take(), outgoing.acquire()
+            for group in range(groups):
+                channels = min(c0, rows - group * c0)
+                k.transpose_blocks(
+                    result + group * BLOCK_BYTES, values + group * c0 * pitch, True, itemsize, channels, columns, pitch,
+                    groups * BLOCK_BYTES,
+                )  # fmt: skip
+            incoming.release()
+            outgoing.publish()
+            k.data_copy(
+                "UB", "GM", gm_operand(TARGET, dst * itemsize), outgoing.take(), rows * itemsize, columns,
+                groups * BLOCK_BYTES, turn.column_stride * itemsize,
+            )  # fmt: skip
+            outgoing.release()
+        incoming.close()
+        outgoing.close()
+
+    sides = ("input", "output")
+    info: dict[str, Any] = {
+        "dtypes": dict.fromkeys(sides, dtype),
+        "formats": dict.fromkeys(sides, "ND"),
+        "shapes": {"input": [matrices, turn.rows, turn.columns], "output": [matrices, turn.columns, turn.rows]},
+    }
+    return vector_task(chip, op_type, name or f"{op_type}_{target.name}", blocks, [source, target], body, info, disarm)

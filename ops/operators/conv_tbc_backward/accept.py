@@ -1,0 +1,98 @@
+"""Phase one of TBC convolution backward: the checks, and the call as a 1-D convolution on views of the caller's tensors.
+
+[T, B, C] is read as [B, C, T] and [K, C_in, C_out] as [C_out, C_in, K]; the plan makes contiguous copies of such views and
+writes results back through them, which is what the library's Permutes do. On dav-3510 nothing is copied: the tensors are an
+image [1, 1, T, B, C] in NDHWC and weights [1, K, 1, C_in, C_out] in DHWCN (ops-nn op_api of conv_tbc: stated).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import AclnnError
+from ascend_sim.numerics.cube_math import promote
+from ascend_sim.ops.arguments import TensorArg
+from ascend_sim.ops.call import AcceptedCall
+from ascend_sim.ops.checks import load_product
+from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
+from ascend_sim.ops.operators.conv_tbc_backward.checks import check_conv_tbc
+from ascend_sim.ops.operators.convolution_backward.accept import launch_sizes, per_kernel
+from ascend_sim.ops.operators.convolution_backward.normalise import normalise
+
+FEATURE_AXES = (1, 2, 0)
+IMAGE_AXES = (2, 0, 1)
+WEIGHT_AXES = (2, 1, 0)
+
+
+def accept_tbc(
+    call: ConvTbcCall, chip: ChipSpec, *, conformance: str, deterministic: bool | None,
+    tiling: Mapping[str, Mapping[str, Any]] | None = None, block_dim: int | Mapping[str, int] | None = None,
+) -> AcceptedCall:  # fmt: skip
+    """Phase one's checks; raises AclnnError with the status of the first rule that fails."""
+    product = load_product("conv_tbc_backward", chip.identity.product)
+    profile = product.profile(conformance)
+    if deterministic is None:
+        deterministic = profile.deterministic_default.value
+    result = check_conv_tbc(call, product, conformance, deterministic)  # type: ignore[arg-type]
+    if result.failure is not None:
+        raise AclnnError(result.status, result.failure.message)
+    assert call.self is not None and call.input is not None and call.weight is not None and call.bias is not None
+    assert call.grad_input is not None and call.grad_weight is not None and call.grad_bias is not None
+    promoted = promote(call.self.dtype, call.input.dtype, call.weight.dtype)
+    choice = product.compute_dtype(promoted, call.cube_math_type, conformance)
+    if choice.compute_dtype is None:
+        raise AclnnError(choice.status, f"cubeMathType = {call.cube_math_type}: {choice.source}")
+    steps, batch, _ = call.self.shape
+    empty = 0 in (*call.self.shape, *call.input.shape, *call.weight.shape, *call.bias.shape)
+    inputs = {"grad_output": call.self, "input": call.input, "weight": call.weight}
+    gradients = {"grad_input": call.grad_input, "grad_weight": call.grad_weight, "grad_bias": call.grad_bias}
+    as_image = "ncdhw_direct" in product.routes
+    return AcceptedCall(
+        normalise(call, batch_on_width=as_image).problem,
+        False,
+        3,
+        inputs if as_image else _permuted_all(inputs),
+        gradients if as_image else _permuted_all(gradients),
+        choice.compute_dtype,
+        deterministic,
+        conformance,
+        tuple(result.warnings),
+        per_kernel("tiling", tiling or {}),
+        launch_sizes(block_dim),
+        operator="conv_tbc_backward",
+        routes=frozenset(product.routes),
+        kernel_limits=tuple(profile.kernel_limits),
+        cube_math_type=call.cube_math_type,
+        padded=call.pad > 0,
+        axes=IMAGE_AXES if as_image else FEATURE_AXES,
+        returned={"grad_input": call.grad_input, "grad_weight": call.grad_weight},
+        # The Permutes read the caller's tensors again (op_api of conv_tbc: stated); the bias, which nobody reads, is left out.
+        unread={} if as_image else {n: t for n, t in inputs.items() if t.offset or not t.is_contiguous},
+        # The released library adds ones instead of self when there is nothing to convolve (op_api of conv_tbc: stated).
+        bias_when_empty=float(steps * batch) if empty else 0.0,
+    )
+
+
+def _permuted_all(tensors: Mapping[str, TensorArg]) -> dict[str, TensorArg]:
+    """Maps in the order of N, C, L, weights in that of C_out, C_in, K, a bias as it is."""
+    axes = {"grad_output": FEATURE_AXES, "input": FEATURE_AXES, "grad_input": FEATURE_AXES}
+    axes |= {"weight": WEIGHT_AXES, "grad_weight": WEIGHT_AXES}
+    return {name: permuted(tensor, axes[name]) if name in axes else tensor for name, tensor in tensors.items()}
+
+
+def permuted(tensor: TensorArg, axes: tuple[int, ...]) -> TensorArg:
+    """The same memory with its axes in another order."""
+    strides = tensor.strides
+    if strides is None:
+        steps = [1]
+        for size in reversed(tensor.shape[1:]):
+            steps.append(steps[-1] * size)
+        strides = tuple(reversed(steps))
+    storage = tensor.shape if tensor.storage_shape is None else tensor.storage_shape
+    shape = tuple(tensor.shape[axis] for axis in axes)
+    return replace(
+        tensor, shape=shape, strides=tuple(strides[axis] for axis in axes), storage_shape=storage, format="NCL"
+    )

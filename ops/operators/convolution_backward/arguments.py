@@ -1,0 +1,37 @@
+"""The arguments of aclnnConvolutionBackward as plain data, null pointers included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ascend_sim.ops.arguments import IntArray, TensorArg, _freeze_integers
+
+
+@dataclass(frozen=True)
+class ConvBackwardCall:
+    """Arguments of aclnnConvolutionBackwardGetWorkspaceSize in their order; None is a null pointer.
+
+    Formats of TensorArgs are labels; `output_mask` is (gradInput, gradWeight, gradBias).
+    """
+
+    grad_output: TensorArg | None
+    input: TensorArg | None
+    weight: TensorArg | None
+    bias_sizes: IntArray | None
+    stride: IntArray | None
+    padding: IntArray | None
+    dilation: IntArray | None
+    transposed: bool
+    output_padding: IntArray | None
+    groups: int
+    output_mask: tuple[bool, ...] | None
+    cube_math_type: int
+    grad_input: TensorArg | None
+    grad_weight: TensorArg | None
+    grad_bias: TensorArg | None
+
+    def __post_init__(self) -> None:
+        for name in ("bias_sizes", "stride", "padding", "dilation", "output_padding"):
+            _freeze_integers(self, name)
+        if self.output_mask is not None:
+            object.__setattr__(self, "output_mask", tuple(bool(value) for value in self.output_mask))

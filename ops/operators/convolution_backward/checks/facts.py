@@ -1,0 +1,175 @@
+"""What the rules of convolution backward ask about one call, each question answered in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ascend_sim.numerics.cube_math import promote
+from ascend_sim.ops.arguments import TensorArg
+from ascend_sim.ops.checks.product import ProductSpec
+from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
+
+__all__ = ["ConvFacts", "Named", "Spatial"]
+
+
+class Named(NamedTuple):
+    """A tensor with the document's name of its argument."""
+
+    name: str
+    tensor: TensorArg
+
+
+class Spatial(NamedTuple):
+    """One spatial axis of the convolution x -> y: sizes in elements, both paddings, `axis` "D", "H", "W" or "L"."""
+
+    axis: str
+    x: int
+    y: int
+    kernel: int
+    stride: int
+    dilation: int
+    pad_low: int
+    pad_high: int
+    output_padding: int
+
+    @property
+    def window(self) -> int:
+        """Extent of the dilated kernel."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    @property
+    def padded(self) -> int:
+        """Size of x with its declared padding."""
+        return self.x + self.pad_low + self.pad_high
+
+
+class ConvFacts:
+    """One call of convolution backward beside what its product accepts.
+
+    `x` and `y` are the ends of the convolution that the weight belongs to: input and gradOutput, exchanged when
+    transposed. Properties rely on the rules before them (non-null pointers, then ranks), as the rules do.
+    """
+
+    def __init__(self, call: ConvBackwardCall, spec: ProductSpec, conformance: str, deterministic: bool) -> None:
+        self.call = call
+        self.spec = spec
+        self.conformance = conformance
+        self.profile = spec.profile(conformance)
+        self.deterministic = deterministic
+        self.warnings: list[str] = []
+
+    def has(self, trait: str) -> bool:
+        """Whether the product has a trait (see `configs/operators/convolution_backward.yaml`)."""
+        return trait in self.profile.traits
+
+    # -- tensors ------------------------------------------------------------------------------------------------------
+
+    @property
+    def grad_output(self) -> TensorArg:
+        return _known(self.call.grad_output)
+
+    @property
+    def input(self) -> TensorArg:
+        return _known(self.call.input)
+
+    @property
+    def weight(self) -> TensorArg:
+        return _known(self.call.weight)
+
+    @property
+    def x(self) -> TensorArg:
+        return self.grad_output if self.call.transposed else self.input
+
+    @property
+    def y(self) -> TensorArg:
+        return self.input if self.call.transposed else self.grad_output
+
+    @property
+    def x_name(self) -> str:
+        return "gradOutput" if self.call.transposed else "input"
+
+    @property
+    def y_name(self) -> str:
+        return "input" if self.call.transposed else "gradOutput"
+
+    @property
+    def inputs(self) -> list[Named]:
+        return [Named("gradOutput", self.grad_output), Named("input", self.input), Named("weight", self.weight)]
+
+    @property
+    def outputs(self) -> list[Named]:
+        """The non-null outputs."""
+        named = (
+            ("gradInput", self.call.grad_input),
+            ("gradWeight", self.call.grad_weight),
+            ("gradBias", self.call.grad_bias),
+        )
+        return [Named(name, tensor) for name, tensor in named if tensor is not None]
+
+    @property
+    def maps(self) -> list[Named]:
+        """Every non-null tensor that has the rank of the convolution (all but gradBias)."""
+        return self.inputs + [entry for entry in self.outputs if entry.name != "gradBias"]
+
+    @property
+    def mask(self) -> tuple[bool, ...]:
+        return self.call.output_mask or ()
+
+    # -- dtypes -------------------------------------------------------------------------------------------------------
+
+    @property
+    def promoted(self) -> str | None:
+        """Common dtype of the inputs; mixed 8-bit inputs, which only gradBias survives, count as float32 (library)."""
+        common = promote(self.grad_output.dtype, self.input.dtype, self.weight.dtype)
+        return "float32" if common is None and self.has("eight_bit_rules") else common
+
+    # -- shapes -------------------------------------------------------------------------------------------------------
+
+    @property
+    def rank(self) -> int:
+        return self.input.rank
+
+    @property
+    def some_empty(self) -> bool:
+        return any(entry.tensor.is_empty for entry in self.inputs)
+
+    @property
+    def skips_shape_rules(self) -> bool:
+        """Whether the library leaves the shapes of this call to its check of empty tensors."""
+        return self.has("empty_skips_shape_rules") and (self.input.is_empty or self.weight.is_empty)
+
+    @property
+    def axes(self) -> str:
+        """One letter per spatial axis of the input."""
+        return {3: "L", 4: "HW", 5: "DHW"}.get(self.rank, "")
+
+    @property
+    def pads(self) -> list[tuple[int, int]]:
+        """Low and high padding per spatial axis (4 values in 2-D: up, down, left, right)."""
+        padding = self.call.padding or ()
+        if self.rank == 4 and len(padding) == 4:
+            return [(padding[0], padding[1]), (padding[2], padding[3])]
+        return [(value, value) for value in padding]
+
+    def spatial(self) -> Iterator[Spatial]:
+        """The spatial axes in order; silently as many as every list has."""
+        columns = zip(
+            self.axes,
+            self.x.shape[2:],
+            self.y.shape[2:],
+            self.weight.shape[2:],
+            self.call.stride or (),
+            self.call.dilation or (),
+            self.pads,
+            self.call.output_padding or (),
+            strict=False,
+        )
+        for axis, x, y, kernel, stride, dilation, (low, high), extra in columns:
+            yield Spatial(axis, x, y, kernel, stride, dilation, low, high, extra)
+
+
+def _known(tensor: TensorArg | None) -> TensorArg:
+    if tensor is None:  # the rules on pointers come first; reaching this is a defect of the rule list
+        raise AssertionError("a rule on tensors ran before the rule on null pointers")
+    return tensor

@@ -1,0 +1,171 @@
+"""The plan on (N)DC1HWC0 and FRACTAL_Z(_3D) of dav-2201, and of dav-1001 and dav-2002 with its 2-D path alone.
+
+Order and kernels: ops-nn op_api of convolution_backward (stated). The 2-D path (1-D is turned into it) casts and turns all
+three inputs even when only the bias gradient is wanted; the 3-D path then stops after the bias. Some calls of lower rank go
+the 3-D way (`routes.is_3d`, and where the kernel covers the map). A transposed call is the forward convolution of gradOutput
+for grad_input, and the same filter kernel with its two maps exchanged for grad_weight. The coupled architectures' 1x1
+grad_input at low resolution is not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import TilingError
+from ascend_sim.ops.call import AcceptedCall
+from ascend_sim.ops.kernels.cube.call import CubeCall
+from ascend_sim.ops.kernels.vector.dilation import Spread, dilation_task
+from ascend_sim.ops.kernels.vector.trans_data_feature import feature_from_c0_task, feature_to_c0_task
+from ascend_sim.ops.kernels.vector.trans_data_filter import filter_from_fractal_z_task, filter_to_fractal_z_task
+from ascend_sim.ops.layouts.blocked import WeightLayout
+from ascend_sim.ops.operators.convolution_backward.matmul_routes import covers_map
+from ascend_sim.ops.operators.convolution_backward.plans.gradients import Gradients
+from ascend_sim.ops.operators.convolution_backward.plans.routes import (
+    data_op_type,
+    dilations,
+    filter_op_type,
+    is_3d,
+    without_stride,
+)
+from ascend_sim.ops.problem.sizes import ceil_div
+
+
+class BlockedPlan(Gradients):
+    """Inputs to blocks of C0 channels with TransData, results back."""
+
+    def __init__(self, call: AcceptedCall, chip: ChipSpec) -> None:
+        super().__init__(call, chip)
+        deep = is_3d(call)
+        self.lifted = deep or covers_map(call)
+        self.blocks = "NDC1HWC0" if deep else "NC1HWC0"
+        self.fractal_z = "FRACTAL_Z_3D" if deep else "FRACTAL_Z"
+        self.before, self.after = dilations(call)
+
+    def prepared(self, inputs: Mapping[str, str]) -> dict[str, str]:
+        """Maps in (N)DC1HWC0, weights in FRACTAL_Z."""
+        ready = {name: self.to_c0(inputs[name], name) for name in ("grad_output", "input") if name in inputs}
+        return ready | {"weight": self.to_fractal_z(inputs["weight"])}
+
+    def data_op_type(self) -> str:
+        """By shape and dtype."""
+        return data_op_type(self.call)
+
+    def filter_op_type(self) -> str:
+        """By shape and dtype."""
+        return filter_op_type(self.call, self.inp)
+
+    def data_call(self) -> CubeCall:
+        """What the data kernel computes beside the Dilations."""
+        inp = replace(self.inp, problem=without_stride(self.p, self.before, self.after), merged=True)
+        disarm = self.call.disarm.get("grad_input", ())
+        return CubeCall(self.chip, inp, self.call.compute_dtype, disarm, macs=self.p.macs)
+
+    def grad_input(self, grad_output: str, weight: str) -> None:
+        """The data kernel between its Dilations, then TransData and Cast to the caller's layout.
+
+        The second 3-D data kernel writes 16-bit results in NCDHW itself (stated).
+        """
+        if self.data_op_type() == "Conv3DBackpropInputV2" and self.itemsize == 2:
+            target = self.landing("grad_input", self.storage)
+            self.data_kernel(grad_output, weight, target, turned=True)
+            self.deliver(target, "grad_input")
+            return
+        result = self.result.tensor(f"grad_input.{self.blocks}", self.storage, self.blocks, self.feature_bytes("input"))
+        if self.before is not None:
+            grad_output = self.dilation("grad_output", grad_output, "grad_output.dilated", self.before)
+        kernel_result = result
+        if self.after is not None:
+            kernel_result = self.result.tensor(
+                "grad_input.small", self.storage, self.blocks, self.feature_bytes("grad_output", channels=self.p.c_in)
+            )
+        self.data_kernel(grad_output, weight, kernel_result)
+        if self.after is not None:
+            self.dilation("input", kernel_result, result, self.after)
+        target = self.landing("grad_input", self.storage)
+        sizes = self.feature("input")
+        self.result.add(
+            "TransData", "TransData_grad_input", [result], [target],
+            lambda chip, t: feature_from_c0_task(
+                chip, t[result], t[target], *sizes, self.itemsize, dtype=self.storage, **self.named("TransData_grad_input")
+            ),
+        )  # fmt: skip
+        self.deliver(target, "grad_input")
+
+    def grad_weight(self, gradient: str, features: str) -> None:
+        """The filter kernel, then TransData and Cast to the caller's layout."""
+        p, layout = self.p, WeightLayout.of(self.inp, 4)
+        size = layout.total_bytes(self.inp.real_groups)
+        source = self.result.tensor(f"grad_weight.{self.fractal_z}", "float32", self.fractal_z, size)
+        self.filter_kernel(gradient, features, source, size)
+        dtype, itemsize = "float32", 4
+        if narrow := self.narrowed_before_trans_data():
+            source, dtype, itemsize = self.cast(source, narrow, "grad_weight.narrow"), narrow, 2
+        target = self.landing("grad_weight", dtype)
+        self.result.add(
+            "TransData", "TransData_grad_weight", [source], [target],
+            lambda chip, t: filter_from_fractal_z_task(
+                chip, t[source], t[target], p.c_out, p.c_in // p.groups, p.k_d, p.k_h * p.k_w, p.groups, itemsize,
+                c0=layout.c0, dtype=dtype, **self.named("TransData_grad_weight"),
+            ),
+        )  # fmt: skip
+        self.deliver(target, "grad_weight")
+
+    def narrowed_before_trans_data(self) -> str | None:
+        """The dtype that the released library casts a grouped dW of 16-bit inputs to before TransData, or None."""
+        if self.call.conformance != "library" or self.p.groups == 1 or self.inp.c0 != 16:
+            return None
+        wanted = self.call.outputs["grad_weight"].dtype
+        return "float16" if wanted == "float32" else wanted
+
+    # -- layouts -------------------------------------------------------------------------------------------------------
+
+    def feature_bytes(self, name: str, channels: int | None = None) -> int:
+        """Bytes of a feature map in (N)DC1HWC0, with another number of channels if given."""
+        n, c, d, hw = self.feature(name)
+        c = c if channels is None else channels
+        return n * d * ceil_div(c, self.inp.c0) * hw * 32
+
+    def to_c0(self, source: str, name: str) -> str:
+        """TransData of a feature map to NC1HWC0."""
+        target = self.result.tensor(f"{name}.{self.blocks}", self.storage, self.blocks, self.feature_bytes(name))
+        sizes = self.feature(name)
+        self.result.add(
+            "TransData", f"TransData_{name}", [source], [target],
+            lambda chip, t: feature_to_c0_task(
+                chip, t[source], t[target], *sizes, self.itemsize, dtype=self.storage, **self.named(f"TransData_{name}")
+            ),
+        )  # fmt: skip
+        return target
+
+    def to_fractal_z(self, source: str) -> str:
+        """TransData of the weights to FRACTAL_Z, which has whole groups alone (TilingError)."""
+        p = self.p
+        if p.c_out % p.groups:
+            raise TilingError(f"{self.fractal_z} of weights: {p.c_out} output channels in {p.groups} groups")
+        size = WeightLayout.of(self.inp, self.itemsize).total_bytes(self.inp.real_groups)
+        target = self.result.tensor(f"weight.{self.fractal_z}", self.storage, self.fractal_z, size)
+        self.result.add(
+            "TransData", "TransData_weight", [source], [target],
+            lambda chip, t: filter_to_fractal_z_task(
+                chip, t[source], t[target], p.c_out, p.c_in // p.groups, p.k_d, p.k_h * p.k_w, p.groups, self.itemsize,
+                dtype=self.storage, **self.named("TransData_weight"),
+            ),
+        )  # fmt: skip
+        return target
+
+    def dilation(self, name: str, source: str, target: str, spread: Spread) -> str:
+        """Dilation of feature map `name` (its channels and images) to a new tensor, or to the one named `target`."""
+        n, c, d, _ = self.feature(name)
+        planes = n * d * ceil_div(c, self.inp.c0)
+        if target not in self.result.tensors:
+            size = planes * spread.target_height * spread.target_width * 32
+            self.result.tensor(target, self.storage, self.blocks, size)
+        self.result.add(
+            "Dilation", f"Dilation_{name}", [source], [target],
+            lambda chip, t: dilation_task(
+                chip, t[source], t[target], planes, spread, dtype=self.storage, **self.named(f"Dilation_{name}")
+            ),
+        )  # fmt: skip
+        return target

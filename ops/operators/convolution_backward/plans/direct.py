@@ -1,0 +1,74 @@
+"""The plan of dav-3510: every call is lifted to 3-D, and V2 kernels read and write NCDHW without TransData (ops-nn: stated).
+
+How the kernels do it is ours in part (`grad_input_exchange`). TBC is one image in NDHWC, with weights in DHWCN, which the same
+kernels read and write (stated). The library's detours that only change layouts are not written: Transposes of the weights
+to NDHWC, and of 1500 to 4096 images to the height, before its data kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ascend_sim.ops.kernels.cube.call import CubeCall
+from ascend_sim.ops.operators.convolution_backward.plans.gradients import Gradients
+from ascend_sim.ops.operators.convolution_backward.plans.routes import filter_as_1x1, on_windows
+from ascend_sim.ops.operators.convolution_backward.plans.steps import contiguous_strides
+
+
+class DirectPlan(Gradients):
+    """Inputs as they are, results to NCDHW."""
+
+    lifted = True
+
+    def prepared(self, inputs: Mapping[str, str]) -> dict[str, str]:
+        """Inputs as they are."""
+        return dict(inputs)
+
+    def grad_input(self, grad_output: str, weight: str) -> None:
+        """The data kernel, and a Cast where the caller wants another dtype."""
+        target = self.landing("grad_input", self.storage)
+        self.data_kernel(grad_output, weight, target)
+        self.deliver(target, "grad_input")
+
+    def grad_weight(self, gradient: str, features: str) -> None:
+        """The filter kernel, whose sums are fp32, and a Cast where the caller wants another dtype."""
+        if filter_as_1x1(self.call):
+            features = self.windows(features)
+        target = self.landing("grad_weight", "float32")
+        self.filter_kernel(gradient, features, target, math.prod(self.call.outputs["grad_weight"].shape) * 4)
+        self.deliver(target, "grad_weight")
+
+    def data_call(self) -> CubeCall:
+        """The whole problem, its groups not merged."""
+        inp = replace(self.inp, merged=False)
+        disarm = self.call.disarm.get("grad_input", ())
+        return CubeCall(self.chip, inp, self.call.compute_dtype, disarm, macs=self.p.macs)
+
+    def filter_call(self) -> CubeCall:
+        """The whole problem, or the 1x1 one on windows that stand in the channels."""
+        call = super().filter_call()
+        if not filter_as_1x1(self.call):
+            return call
+        return replace(call, inp=replace(call.inp, problem=on_windows(self.p)))
+
+    def windows(self, source: str) -> str:
+        """[N, C, D, H, W] with every window's pixels in the channels: [N, C, kD, kH, kW, D_out, H_out, W_out]."""
+        p = self.p
+        steps = contiguous_strides((p.n, p.c_in, p.d_out, p.k_d, p.h_out, p.k_h, p.w_out, p.k_w))
+        shape = (p.n, p.c_in, p.k_d, p.k_h, p.k_w, p.d_out, p.h_out, p.w_out)
+        strides = tuple(steps[axis] for axis in (0, 1, 3, 5, 7, 2, 4, 6))
+        target = self.result.tensor("input.windows", self.storage, "NCDHW", math.prod(shape) * self.itemsize)
+        self.strided_copy(
+            "Transpose", source, target, shape, (strides, contiguous_strides(shape)), (0, 0), self.itemsize
+        )
+        return target
+
+    def data_op_type(self) -> str:
+        """The forward operator's name on this architecture is inferred from those of the backward ones (assumed)."""
+        return "Conv3DV2" if self.call.transposed else "Conv3DBackpropInputV2"
+
+    def filter_op_type(self) -> str:
+        """One operator for every call (stated)."""
+        return "Conv3DBackpropFilterV2"

@@ -1,0 +1,211 @@
+"""What the plans of all architectures share: the order of the gradients, their MatMul short cuts, and the cube kernels."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ascend_sim.ops.call import INPUTS
+from ascend_sim.ops.kernels.conv_forward.program import conv_forward_task
+from ascend_sim.ops.kernels.conv_forward.tiling import choose_conv_forward
+from ascend_sim.ops.kernels.cube.call import CubeCall
+from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
+from ascend_sim.ops.kernels.grad_input.program import grad_input_task
+from ascend_sim.ops.kernels.grad_input.program import workspace_bytes as grad_input_workspace
+from ascend_sim.ops.kernels.grad_input.turn import slots_bytes
+from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.kernels.grad_weight.program import grad_weight_task, workspace_bytes
+from ascend_sim.ops.kernels.matmul.program import matmul_task
+from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
+from ascend_sim.ops.kernels.vector.mem_set import mem_set_task
+from ascend_sim.ops.operators.convolution_backward.matmul_routes import PATCHES, PIXELS, MatMulRoute, matmul_routes
+from ascend_sim.ops.operators.convolution_backward.plans.routes import check_limits
+from ascend_sim.ops.operators.convolution_backward.plans.steps import Steps, contiguous_strides
+from ascend_sim.ops.plan import Plan
+from ascend_sim.ops.problem.tiling_input import TilingInput
+
+
+class Gradients(Steps, ABC):
+    """Bias first, then MatMul short cuts, then the inputs made ready and the cube kernels.
+
+    A plan says how the inputs are made ready, which operators they go to, and how results come back.
+    """
+
+    lifted: bool
+    """The call goes the way of 3-D ones: what a gradient does not need is not made ready."""
+
+    @abstractmethod
+    def prepared(self, inputs: Mapping[str, str]) -> dict[str, str]:
+        """Inputs as the cube kernels read them."""
+
+    @abstractmethod
+    def grad_input(self, grad_output: str, weight: str) -> None:
+        """The data kernel and the way of its result to the caller's tensor."""
+
+    @abstractmethod
+    def grad_weight(self, gradient: str, features: str) -> None:
+        """The filter kernel and the way of its result to the caller's tensor."""
+
+    @abstractmethod
+    def data_call(self) -> CubeCall:
+        """What the data kernel computes."""
+
+    @abstractmethod
+    def data_op_type(self) -> str:
+        """Which of the library's operators computes grad_input."""
+
+    @abstractmethod
+    def filter_op_type(self) -> str:
+        """Which of the library's operators computes grad_weight."""
+
+    def plan(self) -> Plan:
+        """Kernels and intermediates of the call."""
+        if self.call.empty:
+            self.zeros()
+        else:
+            self.gradients()
+        self.result.place()
+        return self.result
+
+    def gradients(self) -> None:
+        """Bias first, then the preparation of the inputs and the cube kernels."""
+        call = self.call
+        for name in call.unread:
+            self.unread_copy(name)
+        plain = {name: self.contiguous(name) for name in INPUTS}
+        if "grad_bias" in call.outputs:
+            self.bias(plain["grad_output"])
+        products = matmul_routes(call)
+        for gradient, route in products.items():
+            self.matmul(gradient, route, plain)
+        cube = [name for name in ("grad_input", "grad_weight") if name in call.outputs and name not in products]
+        if (self.lifted or products) and not cube:
+            return
+        needed: tuple[str, ...] = INPUTS
+        if self.lifted and call.transposed and cube == ["grad_input"]:
+            needed = ("grad_output", "weight")
+        ready = self.prepared({name: self.cast_input(plain[name], name, self.storage) for name in needed})
+        if "grad_input" in cube:
+            self.grad_input(ready["grad_output"], ready["weight"])
+        if "grad_weight" in cube:
+            self.grad_weight(ready[call.y], ready[call.x])
+
+    def matmul(self, gradient: str, route: MatMulRoute, plain: Mapping[str, str]) -> None:
+        """MatMul of contiguous inputs, whose layouts are those of the matrices; patches are put into their places after."""
+        p, other = self.p, "weight" if gradient == "grad_input" else "input"
+        row, pixels = p.c_in * p.k_d * p.k_h * p.k_w, p.d_out * p.h_out * p.w_out
+        names = ["grad_output", other]
+        turned = (gradient == "grad_weight", False)
+        if route.kind == PATCHES:
+            sizes, batch, turned = (pixels, row, p.c_out), p.n, (True, False)
+        elif route.kind == PIXELS:
+            batch = 1
+            if gradient == "grad_input":
+                sizes, names, turned = (p.c_in, pixels, p.c_out), ["weight", "grad_output"], (True, False)
+            else:
+                sizes, turned = (p.c_out, p.c_in, pixels), (False, True)
+        else:
+            batch, sizes = 1, (p.n, row, p.c_out) if gradient == "grad_input" else (p.c_out, row, p.n)
+        problem = MatMulProblem(*sizes, route.dtype, route.out_dtype, batch, *turned)
+        operands = [self.cast_input(plain[name], name, problem.storage) for name in names]
+        target = result = self.landing(gradient, route.out_dtype)
+        if route.kind == PATCHES:
+            result = self.result.tensor(f"{gradient}.patches", route.out_dtype, "ND", problem.sizes[2])
+        tiling = choose_matmul(problem, self.chip, self.call.tiling.get(gradient))
+        tiling = replace(tiling, block_dim=self.call.block_dim.get(gradient, tiling.block_dim))
+        op_type = "BatchMatMul" if batch > 1 else "MatMul"
+        self.result.add(
+            op_type, gradient, operands, [result],
+            lambda chip, t: matmul_task(
+                chip, problem, tiling, [t[name] for name in (*operands, result)], gradient, op_type,
+                self.call.disarm.get(gradient, ()),
+            ),
+        )  # fmt: skip
+        if route.kind == PATCHES:
+            self.patches_to_map(result, target, problem.out_itemsize)
+        self.deliver(target, gradient)
+
+    def patches_to_map(self, source: str, target: str, itemsize: int) -> None:
+        """[N, D_out, H_out, W_out, C, kD, kH, kW] to [N, C, D, H, W]: the library's Transpose of eight axes."""
+        p = self.p
+        shape = (p.n, p.c_in, p.d_out, p.k_d, p.h_out, p.k_h, p.w_out, p.k_w)
+        steps = contiguous_strides((p.n, p.d_out, p.h_out, p.w_out, p.c_in, p.k_d, p.k_h, p.k_w))
+        strides = tuple(steps[axis] for axis in (0, 4, 1, 5, 2, 6, 3, 7))
+        self.strided_copy("Transpose", source, target, shape, (strides, contiguous_strides(shape)), (0, 0), itemsize)
+
+    # -- the cube kernels ----------------------------------------------------------------------------------------------
+
+    def filter_call(self) -> CubeCall:
+        """What the filter kernel computes."""
+        return CubeCall(self.chip, self.inp, self.call.compute_dtype, self.call.disarm.get("grad_weight", ()))
+
+    def data_kernel(self, grad_output: str, weight: str, result: str, *, turned: bool = False) -> None:
+        """The kernel that makes grad_input; a transposed call's is a forward convolution of gradOutput.
+
+        With `turned` the result is NCDHW where the cube writes blocks of channels: vector cores turn it.
+        """
+        call, op_type, names = self.data_call(), self.data_op_type(), [grad_output, weight, result]
+        if self.call.transposed:
+            forward = choose_conv_forward(call.inp)
+            self.result.add(
+                op_type, "grad_input", names[:2], names[2:],
+                lambda chip, t: conv_forward_task(call, forward, [t[n] for n in names], "grad_input", op_type),
+            )  # fmt: skip
+            return
+        check_limits(self.call, op_type)
+        open_kernel = "Conv2DBackpropInput" if self.chip.cores.coupled else "Conv3DBackpropInputV2"
+        blocks = self.call.block_dim.get("grad_input")
+        tiling = choose_grad_input(
+            call.inp, self.call.tiling.get("grad_input"), stand_in=op_type != open_kernel, chip=self.chip, blocks=blocks,
+            dtype=call.dtype,
+        )  # fmt: skip
+        scratch = []
+        placed = tiling if blocks is None else tiling.but(block_dim=blocks)
+        if turned:
+            size = slots_bytes(placed, self.chip)
+            scratch = [self.result.tensor("grad_input.slots", self.storage, "ND", size)]
+        elif size := grad_input_workspace(call, placed):
+            scratch = [self.result.tensor("grad_input.workspace", self.storage, "ND", size)]
+        self.result.add(
+            op_type, "grad_input", names[:2], names[2:],
+            lambda chip, t: grad_input_task(
+                call, tiling, [t[n] for n in (*names, *scratch)], "grad_input", op_type, blocks
+            ),
+            scratch,
+        )  # fmt: skip
+
+    def filter_kernel(self, gradient: str, features: str, result: str, size: int) -> None:
+        """MemSet of `size` bytes and the kernel that adds to them, or the deterministic kernel with its slots."""
+        call, op_type, names = self.filter_call(), self.filter_op_type(), [gradient, features, result]
+        deterministic = self.call.deterministic
+        check_limits(self.call, op_type)
+        open_kernel = op_type == "Conv3DBackpropFilterV2" or (deterministic and op_type == "Conv3DBackpropFilter")
+        tiling = choose_grad_weight(
+            self.cut_for(call.inp, "grad_weight"), self.call.tiling.get("grad_weight"), stand_in=not open_kernel,
+            chip=self.chip, dtype=call.dtype,
+        )  # fmt: skip
+        blocks = self.call.block_dim.get("grad_weight")
+        scratch = []
+        if slots := workspace_bytes(tiling, call.inp):
+            scratch = [self.result.tensor("grad_weight.slots", "float32", "ND", slots)]
+        if not deterministic:
+            self.result.add(
+                "MemSet", "MemSet_grad_weight", [], [result],
+                lambda chip, t: mem_set_task(chip, t[result], size, **self.named("MemSet_grad_weight")),
+            )  # fmt: skip
+        self.result.add(
+            op_type, "grad_weight", names[:2], names[2:],
+            lambda chip, t: grad_weight_task(
+                call, tiling, [t[name] for name in (*names, *scratch)], "grad_weight", op_type, blocks
+            ),
+            scratch,
+        )  # fmt: skip
+
+    def cut_for(self, inp: TilingInput, kernel: str) -> TilingInput:
+        """The problem as the tiling sees it: on coupled chips cut for the number of blocks that the call asks for.
+
+        Published rows of the 910 have 32 blocks on 30 cores, so their tiler took the number from elsewhere than the chip.
+        """
+        blocks = self.call.block_dim.get(kernel)
+        return replace(inp, cores=blocks) if blocks and self.chip.cores.coupled else inp

@@ -1,0 +1,134 @@
+"""Which of the library's operators computes a gradient, and what its Dilation kernels take off them (ops-nn: stated)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from ascend_sim.errors import TilingError
+from ascend_sim.ops.call import AcceptedCall
+from ascend_sim.ops.kernels.vector.dilation import Spread
+from ascend_sim.ops.operators.convolution_backward.matmul_routes import is_plain
+from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.tiling_input import TilingInput
+
+V2_ROW_LIMIT, V2_PIXELS, V2_DEPTH = 4096, 5500, 85
+"""Elements of the rows of a tile, pixels of dx and depth that decide between the two 3-D data kernels (ops-nn: stated)."""
+
+LARGE_KERNEL = 8
+"""Height and width from which the 950 makes dW of a kernel that is the stride as that of a 1x1 one (ops-nn: stated)."""
+
+
+def is_3d(call: AcceptedCall) -> bool:
+    """Whether the 3-D path makes the gradients: of 3-D calls, and of a deterministic dW that is wanted without dx."""
+    alone = "grad_weight" in call.outputs and "grad_input" not in call.outputs
+    return call.rank == 5 or (alone and _deterministic_filter_3d(call))
+
+
+def _deterministic_filter_3d(call: AcceptedCall) -> bool:
+    """Whether the 3-D filter kernel takes the dW of a call of lower rank: deterministic, padding below the kernel's reach.
+
+    That its L1 fits, which the library asks too, is taken as met (inferred).
+    """
+    p = call.problem
+    reach_h, reach_w = (p.k_h - 1) * p.dilation_h + 1, (p.k_w - 1) * p.dilation_w + 1
+    small = max(p.pad_up, p.pad_down) < reach_h and max(p.pad_left, p.pad_right) < reach_w
+    return "deterministic_filter_3d" in call.routes and call.deterministic and small
+
+
+def data_op_type(call: AcceptedCall) -> str:
+    """Which operator the library takes for grad_input (ops-nn routing: stated; its shape lists are not included)."""
+    p = call.problem
+    if call.transposed:
+        return "Conv3D" if call.rank == 5 else "Conv2D"
+    if call.rank != 5:
+        return "Conv2DBackpropInput"
+    sizes_fit = (
+        p.stride_d <= p.k_d
+        and max(p.pad_front, p.pad_up, p.pad_left) < max(p.k_d, p.k_h, p.k_w)
+        and min((p.h_out - 1) * p.stride_h + 1, 2 + (p.k_h - 1) * p.dilation_h) * p.w_out * p.stride_w <= V2_ROW_LIMIT
+    )
+    dilated = max(p.dilation_d, p.dilation_h, p.dilation_w) > 1
+    worth_it = (
+        max(p.stride_d, p.stride_h, p.stride_w) <= 2
+        and max(p.pad_front, p.pad_up, p.pad_left) <= 2
+        and max(p.k_d, p.k_h, p.k_w) <= 4
+        and p.h_in * p.w_in >= V2_PIXELS
+        and p.d_in <= V2_DEPTH
+    )
+    second = p.groups > 1 or call.storage_dtype == "float32" or (sizes_fit and (dilated or worth_it))
+    return "Conv3DBackpropInputV2" if second else "Conv3DBackpropInput"
+
+
+def filter_op_type(call: AcceptedCall, inp: TilingInput) -> str:
+    """Which operator the library takes for grad_weight (ops-nn routing: stated; its shape lists are not included)."""
+    p = call.problem
+    if not is_3d(call):
+        return "Conv3DBackpropFilter" if _deterministic_filter_3d(call) else "Conv2DBackpropFilter"
+    taps = p.k_h * p.k_w
+    channels = inp.cout_padded >= 128 and p.k_d * taps * inp.cin1 * inp.c0 >= 128
+    basic = inp.itemsize == 2 and (taps == 1 or (taps in (4, 9, 16) and channels))
+    dilated = max(p.dilation_d, p.dilation_h, p.dilation_w) > 1
+    second = call.storage_dtype == "float32" or dilated or p.groups > 1 or call.deterministic or basic
+    return "Conv3DBackpropFilterV2" if second else "Conv3DBackpropFilter"
+
+
+def check_limits(call: AcceptedCall, op_type: str) -> None:
+    """Refuse what the library's kernel of that operator does not take: TilingError with field, value and limit."""
+    p = call.problem
+    for limit in call.kernel_limits:
+        if limit.op_type != op_type:
+            continue
+        most: int = getattr(p, limit.at_most) if limit.at_most else limit.max
+        for name in limit.fields:
+            unused = name.startswith("dilation") and getattr(p, name.replace("dilation", "k")) == 1
+            value = 1 if unused else math.prod(getattr(p, factor) for factor in name.split(" * "))
+            if not limit.min <= value <= most:
+                allowed = f"[{limit.min}, {limit.at_most or limit.max}]"
+                raise TilingError(f"{op_type} takes {name} in {allowed}, not {value} ({limit.source})")
+
+
+def dilations(call: AcceptedCall) -> tuple[Spread | None, Spread | None]:
+    """What the library's Dilation kernels do before and after the data kernel: strides above 2, and 1x1 kernels."""
+    p = call.problem
+    if "dilation_kernel" not in call.routes or call.transposed or call.rank == 5 or call.storage_dtype == "bfloat16":
+        return None, None
+    stride = max(p.stride_h, p.stride_w)
+    if p.k_h * p.k_w == 1 and stride > 1:
+        # Without padding the small result has gradOutput's size; padding crops where its pixels would go.
+        return None, Spread(p.h_out, p.w_out, p.h_in, p.w_in, p.stride_h, p.stride_w, -p.pad_up, -p.pad_left)
+    if p.k_h * p.k_w > 1 and stride > 2:
+        height, width = (p.h_out - 1) * p.stride_h + 1, (p.w_out - 1) * p.stride_w + 1
+        return Spread(p.h_out, p.w_out, height, width, p.stride_h, p.stride_w), None
+    return None, None
+
+
+def without_stride(p: ConvProblem, before: Spread | None, after: Spread | None) -> ConvProblem:
+    """The problem that is left to the data kernel beside the Dilations."""
+    if before is not None:
+        return replace(p, h_out=before.target_height, w_out=before.target_width, stride_h=1, stride_w=1)
+    if after is not None:
+        flat = {"pad_up": 0, "pad_down": 0, "pad_left": 0, "pad_right": 0, "stride_h": 1, "stride_w": 1}
+        return replace(p, h_in=p.h_out, w_in=p.w_out, **flat)
+    return p
+
+
+def filter_as_1x1(call: AcceptedCall) -> bool:
+    """Whether dW is made as that of a 1x1 kernel: the kernel is the stride, divides the map and is at least 8x8 (stated).
+
+    That padding, dilation and groups keep a call from it is inferred.
+    """
+    p = call.problem
+    rows = (
+        (p.d_in, p.d_out, p.k_d, p.stride_d),
+        (p.h_in, p.h_out, p.k_h, p.stride_h),
+        (p.w_in, p.w_out, p.k_w, p.stride_w),
+    )
+    tiled = all(stride == kernel and size == out * kernel for size, out, kernel, stride in rows)
+    return "filter_as_1x1" in call.routes and is_plain(call) and tiled and min(p.k_h, p.k_w) >= LARGE_KERNEL
+
+
+def on_windows(p: ConvProblem) -> ConvProblem:
+    """The 1x1 problem that is left of one whose kernel is the stride, with the windows' pixels in the channels."""
+    ones = dict.fromkeys(("k_d", "k_h", "k_w", "stride_d", "stride_h", "stride_w"), 1)
+    return replace(p, c_in=p.c_in * p.k_d * p.k_h * p.k_w, d_in=p.d_out, h_in=p.h_out, w_in=p.w_out, **ones)

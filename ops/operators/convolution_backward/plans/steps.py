@@ -1,0 +1,197 @@
+"""Steps that every plan is put together from: copies, casts, fills, the bias gradient and the way to the caller's tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.numerics import numpy_dtype
+from ascend_sim.ops.arguments import TensorArg
+from ascend_sim.ops.call import AcceptedCall
+from ascend_sim.ops.kernels.vector.cast import cast_task
+from ascend_sim.ops.kernels.vector.mem_set import mem_set_task
+from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_task
+from ascend_sim.ops.kernels.vector.transpose import as_turn, transpose_task
+from ascend_sim.ops.kernels.vector.view_copy import view_copy_task
+from ascend_sim.ops.plan import Plan
+from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.runtime import Allocation, Task
+
+PLAIN = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
+
+
+class Steps:
+    """The plan of a call in the making: `result` has the tensors and launches so far."""
+
+    def __init__(self, call: AcceptedCall, chip: ChipSpec) -> None:
+        self.call, self.chip, self.p = call, chip, call.problem
+        self.result = Plan()
+        self.storage = call.storage_dtype
+        self.itemsize = int(numpy_dtype(self.storage).itemsize)
+        self.inp = TilingInput(
+            self.p,
+            self.itemsize,
+            chip.cores.aic,
+            {str(b): size for b, size in chip.buffers.items()},
+            chip.memory.l2_bytes,
+            call.deterministic,
+            "ncdhw_direct" in call.routes,
+            coupled=chip.cores.coupled,
+            channels_last=call.channels_last,
+        )
+        self.plain = "ND" if call.channels_last else PLAIN[call.rank]
+        for name, tensor in call.inputs.items():
+            self.result.tensor(name, tensor.dtype, tensor.format, storage_bytes(tensor), "input")
+        for name, tensor in call.outputs.items():
+            self.result.tensor(name, tensor.dtype, tensor.format, storage_bytes(tensor), "output")
+
+    def named(self, name: str) -> dict[str, Any]:
+        """Name of a vector kernel's launch and the flags disarmed in it."""
+        return {"name": name, "disarm": self.call.disarm.get(name, ())}
+
+    def zeros(self) -> None:
+        """An empty problem: the gradients that are not empty become zeros (TBC: the bias gradient B * T_out)."""
+        for output, tensor in self.call.outputs.items():
+            if tensor.is_empty:
+                continue
+            value = self.call.bias_when_empty if output == "grad_bias" else 0.0
+            size = tensor.size * int(numpy_dtype(tensor.dtype).itemsize)
+            # A view that leaves out parts of its memory must not fill them.
+            whole = size == self.result.tensors[output].size
+            target = output if whole else self.landing(output, tensor.dtype)
+            self.filled(target, tensor.dtype, size, value)
+            if target != output:
+                self.view_copy(target, TensorArg(tensor.shape, tensor.dtype), output, tensor, tensor.dtype)
+
+    def filled(self, output: str, dtype: str, size: int, value: float) -> None:
+        """One value all over an output."""
+        op_type = "Fill" if value else "ZerosLike"
+        name = f"{op_type}_{output}"
+        self.result.add(
+            op_type, name, [], [output],
+            lambda chip, t: mem_set_task(
+                chip, t[output], size, op_type=op_type, dtype=dtype, value=value, **self.named(name)
+            ),
+        )  # fmt: skip
+
+    def contiguous(self, name: str) -> str:
+        """The tensor itself, or a contiguous copy of a strided one."""
+        tensor = self.call.inputs[name]
+        if tensor.is_contiguous and not tensor.offset:
+            return name
+        return self.view_copy(name, tensor, f"{name}.contiguous", None, self.result.tensors[name].dtype)
+
+    def unread_copy(self, name: str) -> None:
+        """A contiguous copy of an input as the caller sees it, which costs time and workspace and nothing else."""
+        view, dtype = self.call.unread[name], self.result.tensors[name].dtype
+        itemsize, contiguous = int(numpy_dtype(dtype).itemsize), contiguous_strides(view.shape)
+        target = self.result.tensor(f"{name}.unread", dtype, view.format, view.size * itemsize)
+        strides = (view.strides or contiguous, contiguous)
+        self.strided_copy("ViewCopy", name, target, view.shape, strides, (view.offset, 0), itemsize)
+
+    def view_copy(self, source: str, view: TensorArg, target: str, target_view: TensorArg | None, dtype: str) -> str:
+        """Strided copy: `view` of `source` to a contiguous intermediate, or a contiguous `source` to `target_view`."""
+        itemsize = int(numpy_dtype(dtype).itemsize)
+        contiguous = contiguous_strides(view.shape)
+        if target_view is None:
+            self.result.tensor(target, dtype, self.plain, math.prod(view.shape) * itemsize)
+        src = view.strides or contiguous
+        dst = contiguous if target_view is None else (target_view.strides or contiguous)
+        offsets = (view.offset, 0) if target_view is None else (0, target_view.offset)
+        op_type = "Transpose" if self.call.axes and not self.call.channels_last else "ViewCopy"
+        self.strided_copy(op_type, source, target, view.shape, (src, dst), offsets, itemsize)
+        return target
+
+    def strided_copy(
+        self, op_type: str, source: str, target: str, shape: tuple[int, ...], strides: tuple[tuple[int, ...], tuple[int, ...]],
+        offsets: tuple[int, int], itemsize: int,
+    ) -> None:  # fmt: skip
+        """Elements of `source` to other places of `target`; strides and offsets of both, in elements."""
+        name = f"{op_type}_{target}"
+        turn = as_turn(shape, *strides, *offsets) if itemsize > 1 else None
+
+        def make(chip: ChipSpec, t: Mapping[str, Allocation]) -> Task:
+            shared = {"op_type": op_type, **self.named(name)}
+            if turn is not None:
+                return transpose_task(chip, t[source], t[target], turn, itemsize, **shared)
+            return view_copy_task(chip, t[source], t[target], shape, *strides, itemsize, *offsets, **shared)
+
+        self.result.add(op_type, name, [source], [target], make)
+
+    def cast(self, source: str, dtype: str, target: str, count: int | None = None) -> str:
+        """The tensor in another dtype (the tensor itself when it has it)."""
+        before = self.result.tensors[source]
+        if before.dtype == dtype:
+            return source
+        count = before.size // int(numpy_dtype(before.dtype).itemsize) if count is None else count
+        if target not in self.result.tensors:
+            self.result.tensor(target, dtype, before.format, count * int(numpy_dtype(dtype).itemsize))
+        self.result.add(
+            "Cast", f"Cast_{target}", [source], [target],
+            lambda chip, t: cast_task(
+                chip, t[source], t[target], count, before.dtype, dtype, **self.named(f"Cast_{target}")
+            ),
+        )  # fmt: skip
+        return target
+
+    def cast_input(self, source: str, name: str, dtype: str) -> str:
+        """Input `name`, which lies contiguous in `source`, in the dtype of a cube kernel; made once for each dtype."""
+        target = f"{name}.cast" if dtype == self.storage else f"{name}.{dtype}"
+        return target if target in self.result.tensors else self.cast(source, dtype, target)
+
+    def deliver(self, source: str, output: str) -> None:
+        """The contiguous result `source` to the caller's tensor: Cast and, where that is strided, ViewCopy."""
+        tensor = self.call.outputs[output]
+        if (held := self.call.held_dtype(output)) != tensor.dtype:
+            source = self.cast(source, held, f"{output}.held")
+        if tensor.is_contiguous and not tensor.offset:
+            self.cast(source, tensor.dtype, output)
+            return
+        source = self.cast(source, tensor.dtype, f"{output}.cast")
+        self.view_copy(source, TensorArg(tensor.shape, tensor.dtype), output, tensor, tensor.dtype)
+
+    def landing(self, output: str, dtype: str) -> str:
+        """Where a kernel puts a contiguous result of `dtype`: the caller's tensor if it can, else an intermediate."""
+        tensor = self.call.outputs[output]
+        in_place = tensor.dtype == dtype == self.call.held_dtype(output)
+        if in_place and tensor.is_contiguous and not tensor.offset:
+            return output
+        size = math.prod(tensor.shape) * int(numpy_dtype(dtype).itemsize)
+        return self.result.tensor(f"{output}.{self.plain}", dtype, self.plain, size)
+
+    def feature(self, name: str) -> tuple[int, int, int, int]:
+        """(N, C, D, H*W) of a feature map."""
+        n, c, d, h, w = self.call.volume(name)
+        return n, c, d, h * w
+
+    def bias(self, grad_output: str) -> None:
+        """ReduceSum over all but the channels, in gradOutput's own dtype."""
+        n, c, d, hw = self.feature("grad_output")
+        if self.call.channels_last:  # [pixels, C], of which each row is an image of one pixel
+            n, d, hw = n * d * hw, 1, 1
+        dtype = self.result.tensors[grad_output].dtype
+        target = self.landing("grad_bias", dtype)
+        self.result.add(
+            "ReduceSum", "ReduceSum_grad_bias", [grad_output], [target],
+            lambda chip, t: reduce_sum_task(
+                chip, t[grad_output], t[target], n, c, d * hw, dtype, **self.named("ReduceSum_grad_bias")
+            ),
+        )  # fmt: skip
+        self.deliver(target, "grad_bias")
+
+
+def storage_bytes(tensor: TensorArg) -> int:
+    """Bytes of the memory behind a caller's tensor."""
+    shape = tensor.shape if tensor.storage_shape is None else tensor.storage_shape
+    return math.prod(shape) * int(numpy_dtype(tensor.dtype).itemsize)
+
+
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides, in elements, of a tensor without gaps."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))

@@ -1,0 +1,220 @@
+"""Convolution backward in float64: the truth that every simulated gradient is measured against.
+
+Plain numpy; no code is shared with the kernels. Beside each gradient (a sum of products ab) stands sum (ab)^2, from the
+same routine on squared operands: the error bound of the verdict `correct` needs it. The work goes slab by slab (a slab
+is a box of positions of the output map), one matrix product per slab and sum, so that the memory beyond operands and
+results stays at a few times `_SLAB_BYTES`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from math import ceil, gcd, prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.ops.problem.conv_problem import ConvProblem
+
+__all__ = ["grad_bias_reference", "grad_input_reference", "grad_weight_reference", "products_per_element"]
+
+Array = NDArray[Any]
+_Float64 = NDArray[np.float64]
+_Box = tuple[slice, ...]
+
+# The im2col matrix of a slab: small enough for the cache, unless too few columns would starve the matrix product.
+_SLAB_BYTES = 4 << 20
+_SLAB_BYTES_MAX = 128 << 20
+_SLAB_COLUMNS = 256
+
+
+def grad_input_reference(
+    problem: ConvProblem, grad_output: Array, weight: Array, *, absolute: bool = False
+) -> tuple[_Float64, ...]:
+    """Gradient of the input: (sum ab, sum (ab)^2), and sum |ab| as a third array with `absolute`.
+
+    `grad_output` [N, C_out, D_out, H_out, W_out], `weight` [C_out, C_in/groups, kD, kH, kW], any real dtype; results
+    float64 [N, C_in, D, H, W]. Raises ValueError when a shape is not the problem's.
+    """
+    _check_shape("grad_output", grad_output, _output_shape(problem))
+    _check_shape("weight", weight, _weight_shape(problem))
+    groups, c_in = problem.groups, problem.c_in // problem.groups
+    taps = list(_taps(problem))
+    by_tap = _float64(weight).reshape(groups, problem.c_out // groups, c_in, len(taps)).transpose(0, 3, 2, 1)
+    matrix = by_tap.reshape(groups, len(taps) * c_in, problem.c_out // groups)
+    powers = _powers(absolute)
+    matrices = [power(matrix) for power in powers]
+    results = [np.zeros(_input_shape(problem)) for _ in powers]
+    for box in _slabs(problem):
+        inside, local, window_shape = _window(problem, box)
+        gradient = _columns(grad_output, box, groups)
+        positions = [part.stop - part.start for part in box]
+        for power, factor, result in zip(powers, matrices, results, strict=True):
+            products = (factor @ power(gradient)).reshape(groups, len(taps), c_in, *positions)
+            window = np.zeros((groups, c_in, *window_shape))
+            for index, tap in enumerate(taps):
+                _tap_view(problem, window, tap, positions)[...] += products[:, index]
+            target = _by_group(result[inside], groups)
+            target += window[local]
+    return tuple(results)
+
+
+def grad_weight_reference(
+    problem: ConvProblem, grad_output: Array, input: Array, *, absolute: bool = False
+) -> tuple[_Float64, ...]:
+    """Gradient of the weight: (sum ab, sum (ab)^2), and sum |ab| as a third array with `absolute`.
+
+    `grad_output` [N, C_out, D_out, H_out, W_out], `input` [N, C_in, D, H, W], any real dtype; results float64
+    [C_out, C_in/groups, kD, kH, kW]. Raises ValueError when a shape is not the problem's.
+    """
+    _check_shape("grad_output", grad_output, _output_shape(problem))
+    _check_shape("input", input, _input_shape(problem))
+    groups, c_in = problem.groups, problem.c_in // problem.groups
+    taps = list(_taps(problem))
+    powers = _powers(absolute)
+    sums = [np.zeros((groups, problem.c_out // groups, c_in * len(taps))) for _ in powers]
+    for box in _slabs(problem):
+        inside, local, window_shape = _window(problem, box)
+        window = np.zeros((groups, c_in, *window_shape))
+        window[local] = _by_group(input[inside], groups)
+        positions = [part.stop - part.start for part in box]
+        columns = np.empty((groups, c_in, len(taps), *positions))
+        for index, tap in enumerate(taps):
+            columns[:, :, index] = _tap_view(problem, window, tap, positions)
+        matrix = columns.reshape(groups, c_in * len(taps), prod(positions))
+        gradient = _columns(grad_output, box, groups)
+        for power, total in zip(powers, sums, strict=True):
+            total += power(gradient) @ power(matrix).transpose(0, 2, 1)
+    return tuple(total.reshape(_weight_shape(problem)) for total in sums)
+
+
+def grad_bias_reference(grad_output: Array, *, absolute: bool = False) -> tuple[_Float64, ...]:
+    """Gradient of the bias: (sum a, sum a^2), and sum |a| as a third array with `absolute` (the other factor is 1).
+
+    `grad_output` [N, C_out, D_out, H_out, W_out] (any number of axes behind C_out); results float64 [C_out].
+    """
+    powers = _powers(absolute)
+    sums = [np.zeros(grad_output.shape[1]) for _ in powers]
+    axes = tuple(range(1, grad_output.ndim - 1))
+    for image in grad_output:
+        values = _float64(image)
+        for power, total in zip(powers, sums, strict=True):
+            total += power(values).sum(axis=axes)
+    return tuple(sums)
+
+
+def products_per_element(problem: ConvProblem) -> dict[str, int]:
+    """Products that the longest sum of each gradient has (the K of the error bound), by gradient name.
+
+    An element of grad_input meets only every (stride / gcd(stride, dilation))-th tap of an axis; near a border fewer.
+    """
+    sizes = (problem.k_d, problem.k_h, problem.k_w)
+    taps = prod(
+        ceil(size * gcd(stride, dilation) / stride)
+        for size, stride, dilation in zip(sizes, _strides(problem), _dilations(problem), strict=True)
+    )
+    positions = prod(_positions(problem))
+    return {
+        "grad_input": problem.c_out // problem.groups * taps,
+        "grad_weight": positions,
+        "grad_bias": positions,
+    }
+
+
+def _powers(absolute: bool) -> list[Callable[[_Float64], _Float64]]:
+    """What is done to both operands for sum ab, sum (ab)^2 and sum |ab|."""
+    powers: list[Callable[[_Float64], _Float64]] = [lambda values: values, np.square]
+    return [*powers, np.abs] if absolute else powers
+
+
+def _slabs(problem: ConvProblem) -> Iterator[_Box]:
+    """Boxes (n, d, h, w) that cover the positions of the output map, each small enough for the im2col buffer."""
+    row_bytes = max(1, 8 * problem.c_in * problem.k_d * problem.k_h * problem.k_w)
+    columns = min(max(_SLAB_BYTES // row_bytes, _SLAB_COLUMNS), _SLAB_BYTES_MAX // row_bytes)
+    parts: list[list[slice]] = []
+    for size in reversed(_positions(problem)):
+        step = max(1, min(size, columns))
+        columns //= step
+        parts.append([slice(start, min(start + step, size)) for start in range(0, size, step)])
+    return itertools.product(*reversed(parts))
+
+
+def _window(problem: ConvProblem, box: _Box) -> tuple[_Box, _Box, tuple[int, ...]]:
+    """The part of the padded input that a box of output positions meets.
+
+    Returns its overlap with the real input as an index of [N, C, D, H, W], the same overlap as an index of
+    [groups, C/groups, n, d, h, w] within the window, and the window's shape (n, d, h, w).
+    """
+    inside, local, shape = [box[0], slice(None)], [slice(None)] * 3, [box[0].stop - box[0].start]
+    pads = (problem.pad_front, problem.pad_up, problem.pad_left)
+    kernel = (problem.k_d, problem.k_h, problem.k_w)
+    sizes = _input_shape(problem)[2:]
+    axes = zip(box[1:], sizes, kernel, _strides(problem), _dilations(problem), pads, strict=True)
+    for part, size, taps, stride, dilation, pad in axes:
+        start = part.start * stride - pad
+        length = (part.stop - part.start - 1) * stride + (taps - 1) * dilation + 1
+        low = min(max(start, 0), size)
+        high = max(min(start + length, size), low)
+        inside.append(slice(low, high))
+        local.append(slice(low - start, high - start))
+        shape.append(length)
+    return tuple(inside), tuple(local), tuple(shape)
+
+
+def _tap_view(problem: ConvProblem, window: _Float64, tap: tuple[int, int, int], positions: list[int]) -> _Float64:
+    """The elements of a window [groups, C, n, d, h, w] that one tap meets: a view [groups, C, *positions]."""
+    index = [slice(None)] * 3
+    for at, dilation, stride, count in zip(tap, _dilations(problem), _strides(problem), positions[1:], strict=True):
+        index.append(slice(at * dilation, at * dilation + (count - 1) * stride + 1, stride))
+    return window[tuple(index)]
+
+
+def _columns(grad_output: Array, box: _Box, groups: int) -> _Float64:
+    """A box of grad_output as a contiguous float64 matrix [groups, C_out/groups, positions]."""
+    part = _float64(_by_group(grad_output[box[0], :, box[1], box[2], box[3]], groups))
+    return part.reshape(*part.shape[:2], -1)
+
+
+def _by_group(array: Array, groups: int) -> Array:
+    """A view [groups, C/groups, N, D, H, W] of an array [N, C, D, H, W]."""
+    n, channels, *rest = array.shape
+    return array.reshape(n, groups, channels // groups, *rest).transpose(1, 2, 0, 3, 4, 5)
+
+
+def _float64(array: Array) -> _Float64:
+    return array.astype(np.float64, order="C")
+
+
+def _taps(problem: ConvProblem) -> Iterator[tuple[int, int, int]]:
+    return itertools.product(range(problem.k_d), range(problem.k_h), range(problem.k_w))
+
+
+def _positions(problem: ConvProblem) -> tuple[int, int, int, int]:
+    return problem.n, problem.d_out, problem.h_out, problem.w_out
+
+
+def _strides(problem: ConvProblem) -> tuple[int, int, int]:
+    return problem.stride_d, problem.stride_h, problem.stride_w
+
+
+def _dilations(problem: ConvProblem) -> tuple[int, int, int]:
+    return problem.dilation_d, problem.dilation_h, problem.dilation_w
+
+
+def _input_shape(problem: ConvProblem) -> tuple[int, ...]:
+    return problem.n, problem.c_in, problem.d_in, problem.h_in, problem.w_in
+
+
+def _output_shape(problem: ConvProblem) -> tuple[int, ...]:
+    return problem.n, problem.c_out, problem.d_out, problem.h_out, problem.w_out
+
+
+def _weight_shape(problem: ConvProblem) -> tuple[int, ...]:
+    return problem.c_out, problem.c_in // problem.groups, problem.k_d, problem.k_h, problem.k_w
+
+
+def _check_shape(name: str, array: Array, expected: tuple[int, ...]) -> None:
+    if array.shape != expected:
+        raise ValueError(f"{name} has shape {list(array.shape)}, the problem needs {list(expected)}")

@@ -1,0 +1,34 @@
+"""Whole numbers cut into units: rounding up and down, divisors, sums of quotients."""
+
+from __future__ import annotations
+
+
+def ceil_div(value: int, unit: int) -> int:
+    """`value / unit`, rounded up."""
+    return -(-value // unit)
+
+
+def ceil_to(value: int, unit: int) -> int:
+    """`value` rounded up to a multiple of `unit`."""
+    return -(-value // unit) * unit
+
+
+def floor_to(value: int, unit: int) -> int:
+    """`value` rounded down to a multiple of `unit`, but at least one unit."""
+    return max(value // unit, 1) * unit
+
+
+def divisors_down(number: int, start: int) -> list[int]:
+    """The divisors of `number` that are not above `start`, largest first. Takes as many steps as `start` says."""
+    return [d for d in range(min(number, start), 0, -1) if number % d == 0]
+
+
+def floor_sum(count: int, number: int, divisor: int, offset: int = 0) -> int:
+    """The sum of (i * number + offset) // divisor for i from 0 to `count` - 1, in as many steps as a common divisor takes."""
+    total = 0
+    while count > 0:
+        total += count * (count - 1) // 2 * (number // divisor) + count * (offset // divisor)
+        number, offset = number % divisor, offset % divisor
+        last = number * count + offset
+        count, offset, number, divisor = last // divisor, last % divisor, divisor, number
+    return total

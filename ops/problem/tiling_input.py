@@ -1,0 +1,101 @@
+"""A problem seen from one chip: what every tiling procedure of a cube kernel reads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+
+FRACTAL = (
+    16  # rows and columns of a cube fractal; output channels are stored in blocks of it (ops-nn BLOCK_CUBE: stated)
+)
+
+
+@dataclass(frozen=True)
+class TilingInput:
+    """A problem seen from one chip: what both procedures read.
+
+    `buffers` holds the bytes of "L1", "L0A", "L0B", "L0C"; `itemsize` is 2 (fp16, bf16), 4 (fp32, hf32) or 1 (8-bit) bytes.
+    `coupled` says that cube and vector unit share a core: another kernel, whose tilings have more freedom.
+    Groups are merged so that channels of a real group fill whole blocks (ops-nn group merge: stated). `direct` is for kernels
+    that read and write NCDHW; where a group may begin at any channel they need not be merged (`merged` False: ours).
+    `channels_last` says that these read and write NDHWC, and weights DHWCN (TBC). `last_width` is the width of the last rows of
+    a problem that is made of strips, where they are narrower (`grad_weight_strips`), else 0; `by_tap` says that the kernel
+    planes of a problem are the taps of another one (`grad_weight_taps`).
+    """
+
+    problem: ConvProblem
+    itemsize: int
+    cores: int
+    buffers: Mapping[str, int] = field(hash=False)
+    l2_bytes: int
+    deterministic: bool = False
+    direct: bool = False
+    merged: bool = True
+    coupled: bool = False
+    channels_last: bool = False
+    last_width: int = 0
+    by_tap: bool = False
+
+    @cached_property
+    def c0(self) -> int:
+        """Channels of one 32-byte block: 16 (16-bit), 8 (32-bit) or 32 (8-bit)."""
+        return 32 // self.itemsize
+
+    @cached_property
+    def unit(self) -> int:
+        """What a base block counts its sides in: 16, but 32 with 8-bit operands, which are turned in squares of 32."""
+        return max(FRACTAL, self.c0)
+
+    @cached_property
+    def group_extension(self) -> int:
+        """How many groups make one real group."""
+        groups = self.problem.groups
+        if not self.merged:
+            return 1
+        cin, cout = self.problem.c_in // groups, self.problem.c_out // groups
+        return min(math.lcm(math.lcm(cin, self.c0) // cin, math.lcm(cout, FRACTAL) // cout), groups)
+
+    @cached_property
+    def real_groups(self) -> int:
+        """Number of merged groups; the last one may hold fewer groups than the others."""
+        return ceil_div(self.problem.groups, self.group_extension)
+
+    @cached_property
+    def cin_g(self) -> int:
+        """Input channels of one real group, without padding."""
+        return self.group_extension * self.problem.c_in // self.problem.groups
+
+    @cached_property
+    def cout_g(self) -> int:
+        """Output channels of one real group, without padding."""
+        return self.group_extension * self.problem.c_out // self.problem.groups
+
+    @cached_property
+    def cin1(self) -> int:
+        """C0 blocks of input channels of one real group."""
+        return ceil_div(self.cin_g, self.c0)
+
+    @cached_property
+    def cout_padded(self) -> int:
+        """Output channels of one real group in whole units (for 32-bit: pairs of C0 blocks)."""
+        return ceil_to(self.cout_g, self.unit)
+
+    @cached_property
+    def taps(self) -> int:
+        """Kernel positions in a plane, k_h * k_w."""
+        return self.problem.k_h * self.problem.k_w
+
+    @cached_property
+    def depth_dilated(self) -> bool:
+        """Whether kernel planes lie apart; that of a single plane says nothing (inferred from a unit test)."""
+        return self.problem.dilation_d > 1 and self.problem.k_d > 1
+
+    @cached_property
+    def images(self) -> int:
+        """Gradient planes that grad_weight sums over, N * D_out."""
+        return self.problem.n * self.problem.d_out
