@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from typing import Any
 
 from ascend_sim.acl.codes import Refused
-from ascend_sim.acl.device import AclDevice, device
+from ascend_sim.acl.device import AclDevice, Context
 from ascend_sim.acl.enums import aclrtMemAttr, aclSysParamOpt
 from ascend_sim.acl.memory import integer
-from ascend_sim.acl.state import PROCESS, call
+from ascend_sim.acl.state import PROCESS, call, device
 from ascend_sim.errors import SimError
 
 __all__ = [
@@ -33,22 +32,6 @@ __all__ = [
 ]
 
 _INT32 = (-(1 << 31), (1 << 31) - 1)
-
-
-@dataclass(eq=False)
-class Context:
-    """A context: options of its own, a default stream (the null stream) and the streams created in it."""
-
-    owner: AclDevice
-    implicit: bool = False
-    live: bool = True
-    options: dict[int, int] = field(default_factory=dict)
-    default_stream: Any = None
-
-    @property
-    def usable(self) -> bool:
-        """Whether it and its device are still there."""
-        return self.live and self.owner is PROCESS.device
 
 
 @call(needs="nothing")
@@ -182,7 +165,7 @@ def aclrtGetCurrentContext() -> Context:
 
 def current_context() -> Context:
     """The current context, or Refused."""
-    if PROCESS.context is None or not PROCESS.context.usable:
+    if PROCESS.context is None or not PROCESS.has(PROCESS.context):
         raise Refused("handle gone", "the current context was destroyed; set another one with aclrtSetCurrentContext")
     return PROCESS.context
 
@@ -192,7 +175,7 @@ def _context(context: Any) -> Context:
         raise Refused("null pointer", "context is a null pointer")
     if not isinstance(context, Context):
         raise Refused("foreign handle", f"context is {type(context).__name__}, not what aclrtCreateContext returned")
-    if not context.usable:
+    if not PROCESS.has(context):
         raise Refused("handle gone", "the context was destroyed")
     return context
 

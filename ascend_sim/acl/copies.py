@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ascend_sim.acl.codes import Refused
-from ascend_sim.acl.device import Queued, Use, device
+from ascend_sim.acl.device import Queued, Use
 from ascend_sim.acl.enums import aclrtMemcpyKind, aclrtMemMallocPolicy
 from ascend_sim.acl.memory import Bytes, Range, host_bytes, integer
-from ascend_sim.acl.state import call
+from ascend_sim.acl.state import call, device
 from ascend_sim.acl.streams import stream_of
 from ascend_sim.runtime.streams import StreamStep, copy_cycles
 

@@ -1,20 +1,20 @@
-"""The device of the process: its memory, its queue of work, and running that queue to idle."""
+"""An open device: its memory, its queue of work, running that queue to idle, and the contexts on it."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from ascend_sim.acl.codes import Refused
 from ascend_sim.acl.memory import DeviceMemory, Range
-from ascend_sim.acl.state import PROCESS
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.runtime import Device, Task
 from ascend_sim.runtime.streams import StreamRun, overlapping, run_streams
 
-__all__ = ["AclDevice", "Queued", "Use", "device"]
+__all__ = ["AclDevice", "Context", "Queued", "Use"]
 
 
 @dataclass(frozen=True)
@@ -119,10 +119,15 @@ class AclDevice:
                 return
 
 
-def device() -> AclDevice:
-    """The open device; the decorator of C calls has made sure that there is one."""
-    assert PROCESS.device is not None
-    return PROCESS.device
+@dataclass(eq=False)
+class Context:
+    """A context: options of its own, a default stream (the null stream) and the streams created in it."""
+
+    owner: AclDevice
+    implicit: bool = False
+    live: bool = True
+    options: dict[int, int] = field(default_factory=dict)
+    default_stream: Any = None
 
 
 def _clash(first: Sequence[Use], second: Sequence[Use]) -> Range | None:

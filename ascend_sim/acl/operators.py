@@ -13,9 +13,9 @@ import numpy as np
 
 from ascend_sim.acl.codes import Refused
 from ascend_sim.acl.contexts import deterministic
-from ascend_sim.acl.device import AclDevice, Queued, Use, device
+from ascend_sim.acl.device import AclDevice, Queued, Use
 from ascend_sim.acl.memory import Range, integer
-from ascend_sim.acl.state import PROCESS, call
+from ascend_sim.acl.state import PROCESS, call, device
 from ascend_sim.acl.streams import stream_of
 from ascend_sim.acl.tensors import aclBoolArray, aclIntArray, aclTensor, check_storage, known
 from ascend_sim.errors import AclnnError, SimError

@@ -11,6 +11,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ascend_sim.acl.codes import Refused
+from ascend_sim.acl.device import AclDevice, Context
 from ascend_sim.acl.enums import ACL_SUCCESS, CODE_NAMES
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
@@ -19,10 +20,7 @@ from ascend_sim.ops.checks import CONFORMANCES
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ascend_sim.acl.contexts import Context
-    from ascend_sim.acl.device import AclDevice
-
-__all__ = ["PROCESS", "aclGetRecentErrMsg", "call", "use"]
+__all__ = ["PROCESS", "aclGetRecentErrMsg", "call", "device", "use"]
 
 _MODES = ("full", "functional")
 _DEFAULT_CHIP = "ascend910b3"
@@ -60,12 +58,22 @@ class Process:
         name = self.settings.conformance or os.environ.get("ASCEND_SIM_CONFORMANCE") or CONFORMANCES[0]
         return _one_of("ASCEND_SIM_CONFORMANCE", name, CONFORMANCES)
 
+    def has(self, context: Context) -> bool:
+        """Whether a context and its device are still there."""
+        return context.live and context.owner is self.device
+
     def mode(self) -> str:
         """ "full" or "functional"."""
         return self.settings.mode or _MODES[0]
 
 
 PROCESS = Process()
+
+
+def device() -> AclDevice:
+    """The open device; the decorator of C calls has made sure that there is one."""
+    assert PROCESS.device is not None
+    return PROCESS.device
 
 
 def use(*, chip: str | Path | ChipSpec | None = None, conformance: str | None = None, mode: str | None = None) -> None:

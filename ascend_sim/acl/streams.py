@@ -7,10 +7,10 @@ from itertools import count
 from typing import Any
 
 from ascend_sim.acl.codes import Refused
-from ascend_sim.acl.contexts import Context, current_context
-from ascend_sim.acl.device import Queued, device
+from ascend_sim.acl.contexts import current_context
+from ascend_sim.acl.device import Context, Queued
 from ascend_sim.acl.enums import aclrtEventRecordedStatus
-from ascend_sim.acl.state import PROCESS, call
+from ascend_sim.acl.state import PROCESS, call, device
 from ascend_sim.runtime.streams import StreamRun, StreamStep
 
 __all__ = [
@@ -72,7 +72,7 @@ def stream_of(stream: Any, gone: str = "handle gone", foreign: str = "foreign ha
         return context.default_stream
     if not isinstance(stream, Stream):
         raise Refused(foreign, f"stream is {type(stream).__name__}, not what aclrtCreateStream returned")
-    if not stream.live or not stream.context.usable:
+    if not stream.live or not PROCESS.has(stream.context):
         raise Refused(gone, "the stream was destroyed (or its context, or its device was reset)")
     return stream
 
@@ -82,7 +82,7 @@ def _event(event: Any, name: str = "event") -> Event:
         raise Refused("null pointer", f"{name} is a null pointer")
     if not isinstance(event, Event):
         raise Refused("foreign handle", f"{name} is {type(event).__name__}, not what aclrtCreateEvent returned")
-    if not event.live or not event.context.usable:
+    if not event.live or not PROCESS.has(event.context):
         raise Refused("handle gone", f"the {name} was destroyed (or its context, or its device was reset)")
     return event
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
+from typing import Protocol
 
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
-from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_to
 from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
@@ -52,6 +52,26 @@ class Channels:
         _, height, width = self.volume
         image = batch * self.count * prod(self.volume) * self.itemsize
         return image + channel * self.stride + (depth * height * width + pixel) * self.pixel
+
+
+class Corner(Protocol):
+    """The part of dW, rows and columns (channels and taps), that a task computes."""
+
+    @property
+    def m_start(self) -> int:
+        """First row."""
+
+    @property
+    def m_count(self) -> int:
+        """Rows."""
+
+    @property
+    def n_start(self) -> int:
+        """First column."""
+
+    @property
+    def n_count(self) -> int:
+        """Columns."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +118,7 @@ class DirectWeights:
         """Bytes of a slot's row of `columns` columns (channels and taps)."""
         return ceil_to(columns // self.taps * self.channel_pitch, BLOCK_BYTES)
 
-    def slot_pitch(self, task: GradWeightTask) -> int:
+    def slot_pitch(self, task: Corner) -> int:
         """Bytes of a row in the slot of a task, with `last` of a line."""
         return ceil_to(task.m_count * 4, BLOCK_BYTES) if self.last else self.pitch_of(task.n_count)
 
@@ -108,14 +128,14 @@ class DirectWeights:
             return columns * ceil_to(rows * 4, BLOCK_BYTES)
         return ceil_to(rows, FRACTAL) * self.pitch_of(columns)
 
-    def slot_offset(self, task: GradWeightTask, row: int, channel: int, tap: int) -> int:
+    def slot_offset(self, task: Corner, row: int, channel: int, tap: int) -> int:
         """Where an element of a task stands in its slot."""
         row, channel = row - task.m_start, channel - task.n_start // self.taps
         if self.last:
             return (tap * (task.n_count // self.taps) + channel) * self.slot_pitch(task) + row * 4
         return row * self.slot_pitch(task) + channel * self.channel_pitch + tap * 4
 
-    def slot_strides(self, task: GradWeightTask) -> tuple[int, int]:
+    def slot_strides(self, task: Corner) -> tuple[int, int]:
         """Bytes from row to row and from channel to channel in a slot."""
         return (4, self.slot_pitch(task)) if self.last else (self.slot_pitch(task), self.channel_pitch)
 

@@ -32,3 +32,11 @@ def floor_sum(count: int, number: int, divisor: int, offset: int = 0) -> int:
         last = number * count + offset
         count, offset, number, divisor = last // divisor, last % divisor, divisor, number
     return total
+
+
+def cut(total: int, largest: int, unit: int = 1) -> list[tuple[int, int]]:
+    """(start, count) of the fewest pieces of at most `largest` (a multiple of `unit`), nearly equal, on whole units."""
+    if total <= largest:
+        return [(0, total)]
+    size = ceil_to(ceil_div(total, ceil_div(total, largest)), unit)
+    return [(start, min(size, total - start)) for start in range(0, total, size)]

@@ -12,6 +12,6 @@ import pytest
 def small_pieces(size: int) -> Iterator[None]:
     """Cube kernels on coupled chips with UB buffers of `size` bytes; the kernels around them keep the whole UB."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("cube_common", "grad_input_load"):
+        for module in ("cube.pipeline", "grad_input.loads"):
             patch.setattr(f"ascend_sim.ops.kernels.{module}.ub_share", lambda k: size)
         yield

@@ -28,10 +28,11 @@ from ascend_sim.errors import TilingError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import gm_operand
+from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
 from ascend_sim.ops.kernels.grad_input.loads import spread_pieces
+from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.tiling_input import TilingInput
-from ascend_sim.ops.tiling import choose
 
 COUPLED = ("ascend910a", "ascend310p3")
 OTHERS = (*COUPLED, "ascend950pr_9589")
@@ -243,7 +244,7 @@ def test_an_open_procedure_decides_on_its_architecture_alone(chip: str, determin
     buffers = {str(name): size for name, size in spec.buffers.items()}
     inp = TilingInput(problem, 2, spec.cores.aic, buffers, spec.memory.l2_bytes, deterministic)
     vendors = {"dav-2201": (True, True), "dav-3510": (False, deterministic)}.get(spec.identity.arch, (False, False))
-    tilings = choose.choose_grad_input(inp, chip=spec), choose.choose_grad_weight(inp, chip=spec)
+    tilings = choose_grad_input(inp, chip=spec), choose_grad_weight(inp, chip=spec)
     assert tuple(tiling.source == "vendor procedure" for tiling in tilings) == vendors
     assert {tiling.source for tiling in tilings} <= {"vendor procedure", "stand-in"}
 

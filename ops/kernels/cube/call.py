@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.ops.kernels.conv_forward.tiling import ConvForwardTiling
-from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
-from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.problem.tiling_input import TilingInput
+
+
+class ReportedTiling(Protocol):
+    """What a report asks of a tiling."""
+
+    def to_vendor(self) -> dict[str, Any]:
+        """Every field under the vendor's name, `source` under its own."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class CubeCall:
 
     def info(
         self,
-        tiling: GradInputTiling | GradWeightTiling | ConvForwardTiling,
+        tiling: ReportedTiling,
         dtypes: dict[str, str],
         formats: dict[str, str],
     ) -> dict[str, Any]:

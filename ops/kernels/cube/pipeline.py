@@ -7,8 +7,7 @@ from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES
-from ascend_sim.ops.kernels.vector.common import cut
-from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
 from ascend_sim.ops.problem.tiling_input import FRACTAL
 
 BLOCK_BYTES = 32

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from importlib import resources
+from itertools import product
 from typing import TypeVar
 
 import yaml
@@ -50,3 +51,10 @@ def refit_block(
         limit = min(tiling.base_k, l0_base_k(tiling, inp))
         tiling = tiling.but(base_k=aligned(limit, inp) if aligned else limit)
     return tiling
+
+
+def buffer_counts(tiling: ConvTiling, given: Collection[str] = ()) -> Iterator[tuple[int, int]]:
+    """L1 buffer counts (A, B) from ping-pong of both to none; counts named in `given` stay."""
+    a = (tiling.al1_buffers,) if "al1_buffers" in given else (2, 1)
+    b = (tiling.bl1_buffers,) if "bl1_buffers" in given else (2, 1)
+    yield from product(a, b)

@@ -22,12 +22,12 @@ from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW, SPLIT_NONE, Part, 
 from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask
 from ascend_sim.ops.kernels.grad_input.tiles import Tile
 from ascend_sim.ops.kernels.grad_input.turn import GRAD_INPUT
-from ascend_sim.ops.kernels.vector.common import buffer_queue, cut, padded, share
+from ascend_sim.ops.kernels.vector.common import buffer_queue, padded, share
 from ascend_sim.ops.kernels.vector.trans_data import turn_tiles
 from ascend_sim.ops.kernels.vector.trans_data_filter import fractal_z_tiles
 from ascend_sim.ops.layouts.blocked import WeightLayout
 from ascend_sim.ops.layouts.planar import Channels
-from ascend_sim.ops.problem.sizes import ceil_to
+from ascend_sim.ops.problem.sizes import ceil_to, cut
 from ascend_sim.ops.problem.tiling_input import FRACTAL
 
 WEIGHT, WORKSPACE = 1, 3

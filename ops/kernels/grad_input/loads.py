@@ -15,10 +15,9 @@ from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.split import Part
 from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask
 from ascend_sim.ops.kernels.grad_input.window import RowWindow, pad_before
-from ascend_sim.ops.kernels.vector.common import cut
 from ascend_sim.ops.layouts.blocked import WeightLayout
 from ascend_sim.ops.layouts.planar import Channels, load_channels, load_filters
-from ascend_sim.ops.problem.sizes import ceil_div
+from ascend_sim.ops.problem.sizes import ceil_div, cut
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 GRAD_OUTPUT, WEIGHT = 0, 1

@@ -9,11 +9,8 @@ from typing import Any
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import LOAD3D_MAX_K
-from ascend_sim.ops.kernels.cube.procedures import BLOCK, procedure_for, refit_block
+from ascend_sim.ops.kernels.cube.procedures import BLOCK, buffer_counts, procedure_for, refit_block
 from ascend_sim.ops.kernels.cube.tuned import tuned_tiling
-from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import (
-    buffer_counts,
-)
 from ascend_sim.ops.kernels.grad_weight.capacity import (
     bl1_bound,
     check_cuts,

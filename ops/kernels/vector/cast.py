@@ -18,13 +18,12 @@ from ascend_sim.ops.kernels.vector.common import (
     TARGET,
     buffer_queue,
     call_info,
-    cut,
     require_positive,
     share,
     vector_cores,
     vector_task,
 )
-from ascend_sim.ops.problem.sizes import ceil_div
+from ascend_sim.ops.problem.sizes import ceil_div, cut
 from ascend_sim.runtime import Task
 
 DTYPES = ("float16", "bfloat16", "float32")

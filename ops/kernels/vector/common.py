@@ -25,7 +25,7 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import Allocation
-from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.sizes import ceil_to
 from ascend_sim.runtime import Task
 
 SOURCE, TARGET = 0, 1
@@ -102,14 +102,6 @@ def share(total: int, parts: int, index: int) -> tuple[int, int]:
     """(start, count) of part `index` when `total` units go to `parts` as evenly as possible, larger shares first."""
     base, extra = divmod(total, parts)
     return index * base + min(index, extra), base + (index < extra)
-
-
-def cut(total: int, largest: int, unit: int = 1) -> list[tuple[int, int]]:
-    """(start, count) of the fewest pieces of at most `largest` (a multiple of `unit`), nearly equal, on whole units."""
-    if total <= largest:
-        return [(0, total)]
-    size = ceil_to(ceil_div(total, ceil_div(total, largest)), unit)
-    return [(start, min(size, total - start)) for start in range(0, total, size)]
 
 
 def buffer_queue(

@@ -22,13 +22,12 @@ from ascend_sim.ops.kernels.vector.common import (
     TARGET,
     buffer_queue,
     call_info,
-    cut,
     padded,
     require_positive,
     vector_cores,
     vector_task,
 )
-from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
 from ascend_sim.runtime import Task
 
 DTYPES = ("float16", "bfloat16", "float32")

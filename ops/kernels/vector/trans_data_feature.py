@@ -11,7 +11,6 @@ from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.common import (
     BLOCK_BYTES,
     call_info,
-    cut,
     require_positive,
     share,
     vector_cores,
@@ -27,7 +26,7 @@ from ascend_sim.ops.kernels.vector.trans_data import (
     tile_bytes,
     turn_tiles,
 )
-from ascend_sim.ops.problem.sizes import ceil_div
+from ascend_sim.ops.problem.sizes import ceil_div, cut
 from ascend_sim.runtime import Task
 
 

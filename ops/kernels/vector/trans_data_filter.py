@@ -16,7 +16,6 @@ from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.common import (
     BLOCK_BYTES,
     call_info,
-    cut,
     padded,
     require_positive,
     share,
@@ -25,7 +24,7 @@ from ascend_sim.ops.kernels.vector.common import (
 )
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout, Move, Turn, TurnTile, tile_bytes, turn_tiles
 from ascend_sim.ops.problem.conv_problem import ConvProblem
-from ascend_sim.ops.problem.sizes import ceil_div
+from ascend_sim.ops.problem.sizes import ceil_div, cut
 from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
 from ascend_sim.runtime import Task
 

@@ -19,13 +19,12 @@ from ascend_sim.ops.kernels.vector.common import (
     SOURCE,
     TARGET,
     buffer_queue,
-    cut,
     padded,
     share,
     vector_cores,
     vector_task,
 )
-from ascend_sim.ops.problem.sizes import ceil_div
+from ascend_sim.ops.problem.sizes import ceil_div, cut
 from ascend_sim.runtime import Task
 
 _BUFFERS = 4  # two in, two out

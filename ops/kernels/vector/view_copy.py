@@ -19,13 +19,13 @@ from ascend_sim.ops.kernels.vector.common import (
     TARGET,
     buffer_queue,
     call_info,
-    cut,
     padded,
     require_positive,
     share,
     vector_cores,
     vector_task,
 )
+from ascend_sim.ops.problem.sizes import cut
 from ascend_sim.runtime import Task
 
 _TILES = 4  # a quarter of UB each; two are in use at a time

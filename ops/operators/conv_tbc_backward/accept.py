@@ -19,8 +19,8 @@ from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.checks import load_product
 from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
 from ascend_sim.ops.operators.conv_tbc_backward.checks import check_conv_tbc
+from ascend_sim.ops.operators.conv_tbc_backward.normalise import normalise_tbc
 from ascend_sim.ops.operators.convolution_backward.accept import launch_sizes, per_kernel
-from ascend_sim.ops.operators.convolution_backward.normalise import normalise
 
 FEATURE_AXES = (1, 2, 0)
 IMAGE_AXES = (2, 0, 1)
@@ -51,7 +51,7 @@ def accept_tbc(
     gradients = {"grad_input": call.grad_input, "grad_weight": call.grad_weight, "grad_bias": call.grad_bias}
     as_image = "ncdhw_direct" in product.routes
     return AcceptedCall(
-        normalise(call, batch_on_width=as_image).problem,
+        normalise_tbc(call, batch_on_width=as_image).problem,
         False,
         3,
         inputs if as_image else _permuted_all(inputs),

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_sim.errors import AclnnError
+from ascend_sim.ops.operators.conv_tbc_backward.normalise import infer_tbc_output_shape, normalise_tbc
 from ascend_sim.ops.operators.convolution_backward.normalise import (
     infer_output_shape,
-    infer_tbc_output_shape,
     normalise,
 )
 
@@ -122,7 +122,7 @@ def test_the_problem_of_tbc_gives_torchs_gradients(time, batch, kernel, pad, bat
     call = tbc_call(time=time, batch=batch, kernel=kernel, pad=pad)
     gy, x, w, b = (torch.randn(t.shape, dtype=torch.float64) for t in (call.self, call.input, call.weight, call.bias))
     want_input, want_weight, _ = torch.ops.aten.conv_tbc_backward(gy, x, w, b, pad)
-    found = normalise(call, batch_on_width=batch_on_width)
+    found = normalise_tbc(call, batch_on_width=batch_on_width)
     p = found.problem
 
     def image(t):  # [T, B, C] -> [N, C, D, H, W]

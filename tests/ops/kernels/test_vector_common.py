@@ -15,9 +15,10 @@ from ascend_sim.engine.task import Task
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.cast import cast_task
-from ascend_sim.ops.kernels.vector.common import cut, share, vector_cores, vector_task
+from ascend_sim.ops.kernels.vector.common import share, vector_cores, vector_task
 from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_task
 from ascend_sim.ops.kernels.vector.trans_data_feature import feature_to_c0_task
+from ascend_sim.ops.problem.sizes import cut
 
 
 @given(st.integers(0, 500), st.integers(1, 60))

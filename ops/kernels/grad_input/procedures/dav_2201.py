@@ -13,6 +13,7 @@ from itertools import product
 
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES, LOAD3D_MAX_K, fits_l0
+from ascend_sim.ops.kernels.cube.procedures import buffer_counts
 from ascend_sim.ops.kernels.grad_input.capacity import (
     a1_row_bytes,
     a1_rows,
@@ -27,7 +28,6 @@ from ascend_sim.ops.kernels.grad_input.capacity import (
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.parts import task_parts, tiling_input
 from ascend_sim.ops.kernels.grad_input.window import RowWindow, needed_rows
-from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, divisors_down, floor_to
 from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
 
@@ -319,13 +319,6 @@ def step_candidates(
         yield from (resident.but(step_ka=a, step_kb=b) for a, b in pairs if b * tiling.base_k >= k)
     for (al1_buffers, bl1_buffers), (a, b) in product(counts, pairs):
         yield tiling.but(al1_buffers=al1_buffers, bl1_buffers=bl1_buffers, step_ka=a, step_kb=b)
-
-
-def buffer_counts(tiling: GradInputTiling | GradWeightTiling, given: Collection[str] = ()) -> Iterator[tuple[int, int]]:
-    """L1 buffer counts (A, B) from ping-pong of both to none; counts named in `given` stay."""
-    a = (tiling.al1_buffers,) if "al1_buffers" in given else (2, 1)
-    b = (tiling.bl1_buffers,) if "bl1_buffers" in given else (2, 1)
-    yield from product(a, b)
 
 
 def _sound_block(inp: TilingInput) -> GradInputTiling:

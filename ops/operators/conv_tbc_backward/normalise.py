@@ -1,0 +1,45 @@
+"""TBC convolution as one 3-D problem, and the output shape that follows from the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ascend_sim.errors import AclnnError
+from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
+from ascend_sim.ops.problem.normal import Axis, Normalised, assemble, check_size, given, misfit
+from ascend_sim.ops.status import Status
+
+
+def normalise_tbc(call: ConvTbcCall, *, batch_on_width: bool = False) -> Normalised:
+    """[T, B, C] of a call that passed its checks -> one problem with stride, dilation and groups 1.
+
+    `batch_on_width` is the layout of TBC on dav-3510 in ops-nn e5c3fa93: T on H and B on W with a kernel of 1; otherwise B is
+    the batch and T stands on W. AclnnError 561103 where shapes do not fit each other, 161001 for a null tensor.
+    """
+    grad_output, input, weight = (
+        given(name, tensor) for name, tensor in (("self", call.self), ("input", call.input), ("weight", call.weight))
+    )
+    if {grad_output.rank, input.rank, weight.rank} != {3}:
+        raise misfit(f"ranks {grad_output.rank}, {input.rank}, {weight.rank}")
+    (t_out, b_out, c_out), (t_in, b_in, c_in), (kernel, w_in, w_out) = grad_output.shape, input.shape, weight.shape
+    if (b_out, c_out, c_in) != (b_in, w_out, w_in):
+        raise misfit(f"self {grad_output.shape}, input {input.shape}, weight {weight.shape}")
+    time = Axis(t_in, t_out, kernel, low=call.pad, high=call.pad)
+    check_size(time)
+    if batch_on_width:
+        return assemble(1, c_in, c_out, {"H": time, "W": Axis(b_in, b_in)}, 1, False, 3, ("H",))
+    return assemble(b_in, c_in, c_out, {"W": time}, 1, False, 3)
+
+
+def infer_tbc_output_shape(input_shape: Sequence[int], weight_shape: Sequence[int], pad: int) -> tuple[int, int, int]:
+    """Shape of self, [T_in + 2 pad - K + 1, B, C_out], of a TBC convolution; AclnnError 161002 when nothing fits."""
+    if len(input_shape) != 3 or len(weight_shape) != 3:
+        raise AclnnError(
+            Status.PARAM_INVALID, f"input {list(input_shape)}, weight {list(weight_shape)}: both need rank 3"
+        )
+    time = input_shape[0] + 2 * pad - weight_shape[0] + 1
+    if time < 0:
+        raise AclnnError(
+            Status.PARAM_INVALID, f"self would have T = {time} (input {list(input_shape)}, pad {pad}): at least 0"
+        )
+    return (time, input_shape[1], weight_shape[2])
