@@ -1,6 +1,13 @@
 """Settings for all tests."""
 
+import sys
+from pathlib import Path
+
 from hypothesis import settings
+
+# Helper modules stand beside the tests that share them; pytest runs with --import-mode=importlib, which adds no folder.
+for folder in sorted({path.parent for path in Path(__file__).parent.rglob("*.py")}):
+    sys.path.append(str(folder))
 
 # A busy machine must not fail a test: how long an example takes is no property of the code.
 settings.register_profile("no-deadline", deadline=None)

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from places import DOCS, ROOT
 
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 pytest.importorskip("matplotlib")
 pytest.importorskip("ipykernel")
 
-ROOT = Path(__file__).resolve().parents[1]
-LESSONS = sorted((ROOT / "docs" / "lessons").glob("*.ipynb"))
+LESSONS = sorted((DOCS / "lessons").glob("*.ipynb"))
 SECONDS = 300
 NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
 CLOSE = 0.25

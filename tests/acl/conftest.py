@@ -1,13 +1,8 @@
 """Every test starts in a process that has not called aclInit."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
 from ascend_sim.acl import state
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(autouse=True)

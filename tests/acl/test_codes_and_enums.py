@@ -6,10 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
+from places import DOCS
 
 from ascend_sim import acl
 
-PAGE = (Path(__file__).parents[2] / "docs" / "acl.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "acl.md").read_text(encoding="utf-8")
 
 
 def test_the_page_shows_the_table():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from pathlib import Path
 
 import pytest
+from places import TOOLS
 
-SCRIPT = Path(__file__).parents[2] / "tools" / "fuzz_calls.py"
+SCRIPT = TOOLS / "fuzz_calls.py"
 
 
 @pytest.fixture(scope="module")

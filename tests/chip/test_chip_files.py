@@ -6,11 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+from places import DOCS
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import ConfigError
 
-DOC = Path(__file__).parents[2] / "docs" / "adding-a-chip.md"
+DOC = DOCS / "adding-a-chip.md"
 
 
 def refused(tmp_path: Path, text: str, field: str, said: str) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from importlib import resources
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 import yaml
+from places import DATA
 
 from ascend_sim.chip import ChipSpec, chip_names, load_chip
 from ascend_sim.chip.files import merge, read_layers
 from ascend_sim.errors import ConfigError
 
-INI = json.loads((Path(__file__).parents[1] / "data" / "chips_ini.json").read_text(encoding="utf-8"))["socs"]
+INI = json.loads((DATA / "chips_ini.json").read_text(encoding="utf-8"))["socs"]
 CLOCK_NOT_FROM_INI = {"ascend910b4": 1650, "ascend910b4-1": 1650}
 NO_INI = "ascend950pr_9599"  # no platform file of it is public
 CHIPS = [*(soc.lower() for soc in INI), NO_INI]

@@ -3,14 +3,12 @@
 import json
 import math
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
+from places import DATA
 
 from ascend_sim.numerics import decode, encode, reference, round_to
-
-DATA = Path(__file__).parents[1] / "data"
 
 
 @cache

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from places import DATA, DOCS
 from small_kernels import CHIP, cube_task, run_three
 from typer.testing import CliRunner
 
@@ -26,7 +27,7 @@ from ascend_sim.isa.base import PIPES
 from ascend_sim.report.msprof import write_msprof
 from ascend_sim.report.report import Report
 
-HEADS = json.loads((Path(__file__).parents[1] / "data" / "msprof_headers.json").read_text(encoding="utf-8"))
+HEADS = json.loads((DATA / "msprof_headers.json").read_text(encoding="utf-8"))
 ARCH_OF = {
     "ascend910b3": "dav-2201",
     "ascend310p3": "dav-2002",
@@ -116,7 +117,7 @@ def test_a_coupled_kernel_is_one_row(chip: str, cases: Cases) -> None:
 
 def documented(part: str) -> list[str]:
     """The column patterns of one of the two tables of docs/msprof.md."""
-    page = (Path(__file__).parents[2] / "docs" / "msprof.md").read_text(encoding="utf-8")
+    page = (DOCS / "msprof.md").read_text(encoding="utf-8")
     page = page.partition("## Tables of blocks")[2].partition("## Files of cores")[0]
     filled, _, empty = page.partition("Always empty:")
     first_cells = [line.split(" | ")[0] for line in (filled, empty)[part == "empty"].splitlines() if line[:3] == "| `"]

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from places import DATA
+
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.checks import CheckResult, load_product
 from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
@@ -14,7 +16,7 @@ from ascend_sim.ops.operators.conv_tbc_backward.checks import check_conv_tbc
 from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
 from ascend_sim.ops.operators.convolution_backward.checks.rules import check_conv_backward
 
-TABLES = Path(__file__).parents[2] / "data"
+TABLES = DATA
 OWN_TABLES = Path(__file__).parent / "data"
 LABEL = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
 

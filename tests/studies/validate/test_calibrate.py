@@ -7,11 +7,12 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from places import TOOLS
 
 from ascend_sim.chip import load_chip
 from ascend_sim.studies.validate.run import of_chips, read_rows, simulate
 
-TOOL = Path(__file__).parents[1] / "tools" / "calibrate.py"
+TOOL = TOOLS / "calibrate.py"
 FIELD = "launch.prologue_us.ReduceSum"
 
 

@@ -17,7 +17,7 @@ import pytest
 from ascend_sim import conv_tbc_backward, convolution_backward
 from ascend_sim.numerics import numpy_dtype
 
-DATA = Path(__file__).parent / "checks" / "data"
+DATA = Path(__file__).parents[1] / "checks" / "data"
 MOST_OUTPUTS = 10_000_000
 QUICK_WORK = 3e7
 """Multiplications of a row that the default suite runs; the others are marked slow."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-from pathlib import Path
 from typing import Any
 
 import pytest
+from places import TOOLS
 
 from ascend_sim.errors import SimError
 from ascend_sim.ops.kernels.cube.tuned import tuned_fields, tuned_rows
 
-TOOLS = Path(__file__).resolve().parents[2] / "tools"
 ROWS = tuned_rows()
 
 

@@ -21,6 +21,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from places import DATA
 
 import ascend_sim
 from ascend_sim.api import _call
@@ -38,7 +39,6 @@ from ascend_sim.studies.precision.run import precision
 
 Array = NDArray[Any]
 CHIP = "ascend950pr_9589"
-DATA = Path(__file__).parents[1] / "data"
 HIFLOAT8 = np.array([float.fromhex(row) for row in json.loads((DATA / "hifloat8_decode.json").read_text())["values"]])
 NAMES = ("grad_output", "input", "weight")
 

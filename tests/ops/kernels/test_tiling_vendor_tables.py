@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
+from places import DATA
 from tiling_problems import RESNET, on_910b
 
 from ascend_sim.chip import load_chip
@@ -23,7 +23,7 @@ from ascend_sim.ops.kernels.grad_weight.procedures.dav_3510 import vendor_grad_w
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
-TABLE = json.loads((Path(__file__).parents[2] / "data" / "ut_tilings_arch22.json").read_text())
+TABLE = json.loads((DATA / "ut_tilings_arch22.json").read_text())
 COVERS = {"grad_input": covers_grad_input, "grad_weight": covers_grad_weight}
 VENDOR = {"grad_input": vendor_grad_input, "grad_weight": vendor_grad_weight}
 
@@ -108,7 +108,7 @@ def test_stream_k_by_images_or_rows(images: int, kind: int, parts: int) -> None:
     assert (tiling.stream_k_type, tiling.core_stream_k, tiling.block_dim) == (kind, parts, 20)
 
 
-TABLE_3510 = json.loads((Path(__file__).parents[2] / "data" / "ut_tilings_arch35.json").read_text())
+TABLE_3510 = json.loads((DATA / "ut_tilings_arch35.json").read_text())
 
 
 @pytest.mark.parametrize("row", TABLE_3510["rows"], ids=lambda row: row["name"])
@@ -123,7 +123,7 @@ def test_grad_weight_of_dav_3510(row: dict[str, Any]) -> None:
     assert {name: got[name] for name in row["fields"]} == row["fields"]
 
 
-ARCH35 = json.loads((Path(__file__).parents[2] / "data" / "ut_tilings_arch35_grad_input.json").read_text())
+ARCH35 = json.loads((DATA / "ut_tilings_arch35_grad_input.json").read_text())
 
 
 @pytest.mark.parametrize("row", [r for r in ARCH35["rows"] if not r["reason"]], ids=lambda row: row["name"])

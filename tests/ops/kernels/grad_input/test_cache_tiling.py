@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 from time import process_time
 from typing import Any
 
 import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
+from places import DATA
 from test_tiling_properties import covers_grad_input_once, covers_grad_weight_once
 from tiling_problems import conv2d
 
@@ -30,7 +30,7 @@ from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
-TABLE = json.loads((Path(__file__).parents[2] / "data" / "ut_tilings_910a.json").read_text())
+TABLE = json.loads((DATA / "ut_tilings_910a.json").read_text())
 
 
 def on_910a(problem: ConvProblem, cores: int = 32) -> TilingInput:

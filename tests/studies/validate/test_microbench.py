@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from places import DOCS, TOOLS
 
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.device import Device
@@ -27,8 +28,8 @@ from ascend_sim.studies.validate.microbench import (
 )
 from ascend_sim.studies.validate.run import Row, read_rows, shipped_rows, simulate
 
-PAGE = Path(__file__).parents[1] / "docs" / "measured-bandwidth.md"
-TOOL = Path(__file__).parents[1] / "tools" / "bench" / "bandwidth.py"
+PAGE = DOCS / "measured-bandwidth.md"
+TOOL = TOOLS / "bench" / "bandwidth.py"
 CHIP = load_chip("ascend910b1")
 TOLERANCE = 0.17
 SPEC = importlib.util.spec_from_file_location("bandwidth", TOOL)
