@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES, BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.chip.leaf import Unit
 from ascend_sim.errors import SimError
 
@@ -47,6 +48,17 @@ Microseconds = Annotated[float, _natural, Unit("us")]
 Fraction = Annotated[float, _fraction, Unit("ratio")]
 Ratio = Annotated[float, _natural, Unit("ratio")]
 Flag = Annotated[bool, Field(strict=True), Unit("bool")]
+
+
+def _only(size: int) -> AfterValidator:
+    """Refuses every other value: what the layouts, the instructions and the kernels are written for (`chip.fractal`)."""
+
+    def check(given: int) -> int:
+        if given != size:
+            raise ValueError(f"{given} given; the only value is {size}, for which layouts and instructions are written")
+        return given
+
+    return AfterValidator(check)
 
 
 class Section(BaseModel):
@@ -101,9 +113,9 @@ class Clock(Section):
 class Alignment(Section):
     """Addresses and lengths of local memory come in blocks; operands of the cube in fractals, its results in larger ones."""
 
-    block: Bytes
-    fractal: Bytes
-    accumulator: Bytes
+    block: Annotated[Bytes, _only(BLOCK_BYTES)]
+    fractal: Annotated[Bytes, _only(FRACTAL_BYTES)]
+    accumulator: Annotated[Bytes, _only(ACCUMULATOR_FRACTAL_BYTES)]
 
     def unit(self, space: str) -> int:
         """What an address in `space` must be a multiple of, in bytes."""
@@ -123,8 +135,8 @@ class Cube(Section):
     `hf32_mantissa_bits` is what HF32 mode keeps of an fp32 operand; absent where the cube has no such mode.
     """
 
-    m0: Elements
-    n0: Elements
+    m0: Annotated[Elements, _only(FRACTAL)]
+    n0: Annotated[Elements, _only(FRACTAL)]
     rates: dict[CubeDtype, CubeRate]
     hf32_mantissa_bits: Bits | None = None
     head_first: Cycles

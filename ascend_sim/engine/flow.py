@@ -17,15 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction, Memory, ValueModel, ceil_div
-from ascend_sim.isa.cube import SIDE, Fixpipe, FixpipeNd, Mmad
+from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
 from ascend_sim.isa.direct import FixpipeDn
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.isa.vector import VectorBinary, VectorCast
 from ascend_sim.memory.gm import gm_operand
-from ascend_sim.memory.local import BLOCK
 from ascend_sim.memory.regions import Region, row_starts
 from ascend_sim.numerics import numpy_dtype
 
@@ -94,7 +94,7 @@ def _bytes_of(region: Region) -> Offsets:
 
 
 def _rounded(size: int) -> int:
-    return ceil_div(size, BLOCK) * BLOCK
+    return ceil_div(size, BLOCK_BYTES) * BLOCK_BYTES
 
 
 def _memory(buffers: dict[str, Bytes], gm: list[Bytes], chip: ChipSpec) -> Memory:
@@ -183,7 +183,7 @@ def cube_flow_of(mmad: Mmad, chip: ChipSpec) -> CubeFlow:
         }
         memory = _memory({**numbers, "L0C": np.zeros(sizes["L0C"], np.uint8)}, [], chip)
         digits = [
-            view.view(f"u{itemsize}").astype(np.int64).reshape(view.shape[0] * SIDE, -1)[:, : mmad.k]
+            view.view(f"u{itemsize}").astype(np.int64).reshape(view.shape[0] * FRACTAL, -1)[:, : mmad.k]
             for view in mmad.operands(memory, 0, 0)
         ]
         left, right = (old + (new << shift) * itemsize for old, new in zip((left, right), digits, strict=True))

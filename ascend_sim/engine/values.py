@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.base import Memory, ValueModel
 from ascend_sim.kernel.program import Program
-from ascend_sim.memory.local import BLOCK, LocalMemory
+from ascend_sim.memory.local import LocalMemory
 from ascend_sim.memory.regions import Region, row_starts
 
 _PLACE = {"dst": 0, "src0": 1, "src1": 2}
@@ -38,18 +39,18 @@ class BlockShadow:
         """Block numbers (or a slice of them) of a region at a byte address."""
         if region.rows == region.planes == 1:
             begin = address + region.offset
-            return slice(begin // BLOCK, -(-(begin + region.row_bytes) // BLOCK))
-        phase = address % BLOCK
+            return slice(begin // BLOCK_BYTES, -(-(begin + region.row_bytes) // BLOCK_BYTES))
+        phase = address % BLOCK_BYTES
         key = (region, phase)
         known = self._known.get(key)
         if known is None:
             merged = region.simplified()
             starts = row_starts(merged) + phase
-            first, last = starts // BLOCK, (starts + merged.row_bytes - 1) // BLOCK
+            first, last = starts // BLOCK_BYTES, (starts + merged.row_bytes - 1) // BLOCK_BYTES
             counts = last - first + 1
             offsets = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
             known = self._known[key] = np.unique(np.repeat(first, counts) + offsets)
-        return known + address // BLOCK if not isinstance(known, slice) else known
+        return known + address // BLOCK_BYTES if not isinstance(known, slice) else known
 
 
 class ProgramValues:
@@ -122,7 +123,7 @@ class ProgramValues:
         for place, region in reads:
             written = self.local.written[region.space][self._shadow.blocks(region, addresses[place])]
             if not written.all():
-                missing = int(written.size - np.count_nonzero(written)) * BLOCK
+                missing = int(written.size - np.count_nonzero(written)) * BLOCK_BYTES
                 self._findings.append(
                     Finding(
                         "uninitialised",

@@ -12,6 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import (
+    ACCUMULATOR_BYTES,
+    ACCUMULATOR_FRACTAL_BYTES,
+    ACCUMULATOR_ROW_BYTES,
+    BLOCK_BYTES,
+    FRACTAL,
+    FRACTAL_BYTES,
+)
 from ascend_sim.chip.sections import Fixpipe as FixpipeUnit
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Memory, ceil_div
@@ -19,9 +27,6 @@ from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import cast, decode, format_of, numpy_dtype, round_to
 from ascend_sim.numerics.accumulate import add_chunks, add_exact_groups
 from ascend_sim.numerics.widen import to_float32
-
-SIDE = 16
-"""Rows and columns of one L0C fractal."""
 
 
 @dataclass(frozen=True)
@@ -53,29 +58,29 @@ class Mmad(Instruction):
 
     def work_cycles(self, chip: ChipSpec) -> int:
         """Cycles without head: fractals along m, n and k times the cycles of one fractal."""
-        rate = chip.cube.rates[self.dtype]  # type: ignore[index]
-        fractals = ceil_div(self.m, SIDE) * ceil_div(self.n, SIDE) * ceil_div(self.k, rate.k0)
+        cube, rate = chip.cube, chip.cube.rates[self.dtype]  # type: ignore[index]
+        fractals = ceil_div(self.m, cube.m0) * ceil_div(self.n, cube.n0) * ceil_div(self.k, rate.k0)
         return ceil_div(fractals * rate.k0, rate.k_per_cycle)
 
     def _shapes(self) -> tuple[int, int, int, int]:
-        c0 = 32 // self.itemsize
-        return ceil_div(self.m, SIDE), ceil_div(self.k, c0), ceil_div(self.n, SIDE), c0
+        c0 = BLOCK_BYTES // self.itemsize
+        return ceil_div(self.m, FRACTAL), ceil_div(self.k, c0), ceil_div(self.n, FRACTAL), c0
 
     def reads(self) -> tuple[Region, ...]:
         m1, k1, n1, _ = self._shapes()
-        operands = (Region("src0", "L0A", m1 * k1 * 512), Region("src1", "L0B", k1 * n1 * 512))
-        return (*operands, Region("dst", "L0C", m1 * n1 * 1024)) if self.accumulate else operands
+        operands = (Region("src0", "L0A", m1 * k1 * FRACTAL_BYTES), Region("src1", "L0B", k1 * n1 * FRACTAL_BYTES))
+        return (*operands, Region("dst", "L0C", m1 * n1 * ACCUMULATOR_FRACTAL_BYTES)) if self.accumulate else operands
 
     def writes(self) -> tuple[Region, ...]:
         m1, _, n1, _ = self._shapes()
-        return (Region("dst", "L0C", m1 * n1 * 1024),)
+        return (Region("dst", "L0C", m1 * n1 * ACCUMULATOR_FRACTAL_BYTES),)
 
     def operands(self, memory: Memory, src0: int, src1: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """Views of both operands as they lie in L0A and L0B: [M1, 16, K1, C0] and [N1, 16, K1, C0]."""
         m1, k1, n1, c0 = self._shapes()
         dtype = numpy_dtype("float32" if self.dtype == "hf32" else self.dtype)
-        left = memory.array("L0A", src0, (m1, k1, SIDE, c0), dtype).transpose(0, 2, 1, 3)
-        right = memory.array("L0B", src1, (k1, n1, SIDE, c0), dtype).transpose(1, 2, 0, 3)
+        left = memory.array("L0A", src0, (m1, k1, FRACTAL, c0), dtype).transpose(0, 2, 1, 3)
+        right = memory.array("L0B", src1, (k1, n1, FRACTAL, c0), dtype).transpose(1, 2, 0, 3)
         return left, right
 
     def factors(self, memory: Memory, src0: int, src1: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -84,8 +89,8 @@ class Mmad(Instruction):
         left, right = self.operands(memory, src0, src1)
         if self.dtype == "hifloat8":  # codes, which numpy has no dtype for
             left, right = decode(left, "hifloat8"), decode(right, "hifloat8")
-        a = to_float32(left).reshape(m1 * SIDE, k1 * c0)[:, : self.k]
-        b = to_float32(right).reshape(n1 * SIDE, k1 * c0)[:, : self.k]
+        a = to_float32(left).reshape(m1 * FRACTAL, k1 * c0)[:, : self.k]
+        b = to_float32(right).reshape(n1 * FRACTAL, k1 * c0)[:, : self.k]
         if self.dtype == "hf32":
             a = round_to(a, "hf32", mantissa_bits=self.hf32_bits)
             b = round_to(b, "hf32", mantissa_bits=self.hf32_bits)
@@ -99,10 +104,10 @@ class Mmad(Instruction):
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         m1, _, n1, _ = self._shapes()
-        out = memory.array("L0C", dst, (n1, m1 * SIDE, SIDE), np.float32)
+        out = memory.array("L0C", dst, (n1, m1 * FRACTAL, FRACTAL), np.float32)
         blas = memory.model.accumulate == "blas"
         result = pending if blas else self._added(memory, out, *pending)
-        blocks = result.reshape(m1 * SIDE, n1, SIDE).transpose(1, 0, 2)
+        blocks = result.reshape(m1 * FRACTAL, n1, FRACTAL).transpose(1, 0, 2)
         if self.accumulate and blas:
             out += blocks
         else:
@@ -176,21 +181,21 @@ class Fixpipe(Instruction):
         return GmAccess("atomic" if self.atomic_add else "write", self.writes()[0], min(rate, port))
 
     def reads(self) -> tuple[Region, ...]:
-        columns = ceil_div(self.n, SIDE)
-        return (Region("src0", "L0C", self.m * SIDE * 4, self.m_padded * SIDE * 4, columns),)
+        columns = ceil_div(self.n, FRACTAL)
+        return (Region("src0", "L0C", self.m * ACCUMULATOR_ROW_BYTES, self.m_padded * ACCUMULATOR_ROW_BYTES, columns),)
 
     def writes(self) -> tuple[Region, ...]:
         return (Region("dst", "GM", self.m * self.c0 * self.itemsize, self.dst_stride, self._blocks),)
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        columns = ceil_div(self.n, SIDE)
-        strides = (self.m_padded * SIDE * 4, SIDE * 4, 4)
-        tile = memory.array("L0C", src0, (columns, self.m, SIDE), np.float32, strides)
+        columns = ceil_div(self.n, FRACTAL)
+        strides = (self.m_padded * ACCUMULATOR_ROW_BYTES, ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
+        tile = memory.array("L0C", src0, (columns, self.m, FRACTAL), np.float32, strides)
         saturate = memory.model.fixpipe_saturates(self.itemsize)
         plain = self.dtype == "float32" and not saturate
         result: NDArray[Any] = tile.copy() if plain else cast(tile, self.dtype, saturate=saturate)
-        if self.c0 != SIDE:
-            split = result.reshape(columns, self.m, SIDE // self.c0, self.c0).transpose(0, 2, 1, 3)
+        if self.c0 != FRACTAL:
+            split = result.reshape(columns, self.m, FRACTAL // self.c0, self.c0).transpose(0, 2, 1, 3)
             result = np.ascontiguousarray(split).reshape(-1, self.m, self.c0)[: self._blocks]
         return result
 
@@ -233,17 +238,29 @@ class FixpipeNd(Instruction):
         return GmAccess("write", self.writes()[0], rate)
 
     def reads(self) -> tuple[Region, ...]:
-        return (Region("src0", "L0C", self.m * SIDE * 4, self.m_padded * SIDE * 4, ceil_div(self.n, SIDE)),)
+        return (
+            Region(
+                "src0",
+                "L0C",
+                self.m * ACCUMULATOR_ROW_BYTES,
+                self.m_padded * ACCUMULATOR_ROW_BYTES,
+                ceil_div(self.n, FRACTAL),
+            ),
+        )
 
     def writes(self) -> tuple[Region, ...]:
         return (Region("dst", "GM", self.n * self.itemsize, self.dst_stride, self.m),)
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        columns = ceil_div(self.n, SIDE)
+        columns = ceil_div(self.n, FRACTAL)
         tile = memory.array(
-            "L0C", src0, (columns, self.m, SIDE), np.float32, (self.m_padded * SIDE * 4, SIDE * 4, 4)
+            "L0C",
+            src0,
+            (columns, self.m, FRACTAL),
+            np.float32,
+            (self.m_padded * ACCUMULATOR_ROW_BYTES, ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES),
         ).transpose(1, 0, 2)
-        rows = np.ascontiguousarray(tile).reshape(self.m, columns * SIDE)[:, : self.n]
+        rows = np.ascontiguousarray(tile).reshape(self.m, columns * FRACTAL)[:, : self.n]
         saturate = memory.model.fixpipe_saturates(self.itemsize)
         return rows if self.dtype == "float32" and not saturate else cast(rows, self.dtype, saturate=saturate)
 

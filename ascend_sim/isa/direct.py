@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import ACCUMULATOR_ROW_BYTES, BLOCK_BYTES, FRACTAL
 from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Memory
-from ascend_sim.isa.cube import SIDE, Fixpipe, store
+from ascend_sim.isa.cube import Fixpipe, store
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import numpy_dtype
-
-BLOCK = 32
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class DataCopyDn2Nz(Instruction):
 
     @property
     def _blocks(self) -> int:
-        return -(-self.channels * self.itemsize // BLOCK)
+        return -(-self.channels * self.itemsize // BLOCK_BYTES)
 
     def pipe(self, chip: ChipSpec) -> str:
         return chip.path("GM", "L1", "dn2nz").pipe
@@ -60,13 +59,27 @@ class DataCopyDn2Nz(Instruction):
         if self._blocks <= self.count:
             return tuple(
                 Region(
-                    "dst", "L1", BLOCK, self.pixel_stride, self.pixels, self.dst_step, self.count, b * self.block_stride
+                    "dst",
+                    "L1",
+                    BLOCK_BYTES,
+                    self.pixel_stride,
+                    self.pixels,
+                    self.dst_step,
+                    self.count,
+                    b * self.block_stride,
                 )
                 for b in range(self._blocks)
             )
         return tuple(
             Region(
-                "dst", "L1", BLOCK, self.pixel_stride, self.pixels, self.block_stride, self._blocks, i * self.dst_step
+                "dst",
+                "L1",
+                BLOCK_BYTES,
+                self.pixel_stride,
+                self.pixels,
+                self.block_stride,
+                self._blocks,
+                i * self.dst_step,
             )
             for i in range(self.count)
         )
@@ -75,11 +88,11 @@ class DataCopyDn2Nz(Instruction):
         shape = (self.count, self.channels, self.pixels, self.itemsize)
         strides = (self.src_step, self.channel_stride, self.itemsize, 1)
         found = memory.array("GM", src0, shape, np.uint8, strides)
-        c0 = BLOCK // self.itemsize
+        c0 = BLOCK_BYTES // self.itemsize
         padded = np.zeros((self.count, self._blocks * c0, self.pixels, self.itemsize), np.uint8)
         padded[:, : self.channels] = found
         blocks = padded.reshape(self.count, self._blocks, c0, self.pixels, self.itemsize).transpose(0, 1, 3, 2, 4)
-        return blocks.reshape(self.count, self._blocks, self.pixels, BLOCK)
+        return blocks.reshape(self.count, self._blocks, self.pixels, BLOCK_BYTES)
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         strides = (self.dst_step, self.block_stride, self.pixel_stride, 1)
@@ -120,7 +133,7 @@ class FixpipeDn(Instruction):
     @property
     def _plain(self) -> Fixpipe:
         """The same tile in blocks of 16 columns; rates and rounding are those."""
-        return Fixpipe(self.m, self.first + self.n, self.m_padded, self.dtype, SIDE, 0)
+        return Fixpipe(self.m, self.first + self.n, self.m_padded, self.dtype, FRACTAL, 0)
 
     def pipe(self, chip: ChipSpec) -> str:
         return self._plain.pipe(chip)
@@ -135,7 +148,7 @@ class FixpipeDn(Instruction):
 
     @property
     def _offset(self) -> int:
-        return self.row * SIDE * 4
+        return self.row * ACCUMULATOR_ROW_BYTES
 
     def reads(self) -> tuple[Region, ...]:
         return tuple(replace(region, offset=self._offset) for region in self._plain.reads())

@@ -11,13 +11,10 @@ from typing import Any
 import numpy as np
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, ACCUMULATOR_ROW_BYTES, FRACTAL
 from ascend_sim.isa.base import Cost, Instruction, Memory, ceil_div
-from ascend_sim.isa.cube import SIDE
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import cast, numpy_dtype
-
-_ACCUMULATOR = 4
-"""Bytes of an element of L0C."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +34,7 @@ class L0cToUb(Instruction):
 
     @property
     def _rows(self) -> int:
-        return ceil_div(self.rows, SIDE) * SIDE
+        return ceil_div(self.rows, FRACTAL) * FRACTAL
 
     def pipe(self, chip: ChipSpec) -> str:
         if self.dtype != "float32":
@@ -46,20 +43,22 @@ class L0cToUb(Instruction):
 
     def cost(self, chip: ChipSpec) -> Cost:
         path = chip.path("L0C", "UB")
-        moved = self.columns * self._rows * SIDE * _ACCUMULATOR
+        moved = self.columns * self._rows * ACCUMULATOR_ROW_BYTES
         return Cost(path.head, path.head, ceil_div(moved, int(path.bytes_per_cycle)), path.latency)
 
     def reads(self) -> tuple[Region, ...]:
-        row = SIDE * _ACCUMULATOR
-        return (Region("src0", "L0C", self._rows * row, self.m_padded * row, self.columns),)
+        return (
+            Region(
+                "src0", "L0C", self._rows * ACCUMULATOR_ROW_BYTES, self.m_padded * ACCUMULATOR_ROW_BYTES, self.columns
+            ),
+        )
 
     def writes(self) -> tuple[Region, ...]:
-        return (Region("dst", "UB", self.columns * self._rows * SIDE * int(numpy_dtype(self.dtype).itemsize)),)
+        return (Region("dst", "UB", self.columns * self._rows * FRACTAL * int(numpy_dtype(self.dtype).itemsize)),)
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        row = SIDE * _ACCUMULATOR
-        strides = (self.m_padded * row, row, _ACCUMULATOR)
-        tile = memory.array("L0C", src0, (self.columns, self._rows, SIDE), np.float32, strides)
+        strides = (self.m_padded * ACCUMULATOR_ROW_BYTES, ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
+        tile = memory.array("L0C", src0, (self.columns, self._rows, FRACTAL), np.float32, strides)
         saturate = memory.model.fixpipe_saturates(int(numpy_dtype(self.dtype).itemsize))
         return tile.copy() if self.dtype == "float32" and not saturate else cast(tile, self.dtype, saturate=saturate)
 

@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Cost, Instruction, Memory, ceil_div
 from ascend_sim.memory.regions import Region
 
-FRACTAL_ROWS = 16
-FRACTAL_BYTES = 512
-_BLOCK = np.dtype("V32")
+_BLOCK = np.dtype(f"V{BLOCK_BYTES}")
 
 
 def _unsigned(itemsize: int) -> np.dtype[Any]:
@@ -66,8 +65,8 @@ class LoadData2D(Instruction):
         return (Region("dst", self.destination, self.repeat * self._unit),)
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        strides = (self.src_stride * FRACTAL_BYTES, 32, self.itemsize)
-        shape = (self.repeat, self._unit // 32, 32 // self.itemsize)
+        strides = (self.src_stride * FRACTAL_BYTES, BLOCK_BYTES, self.itemsize)
+        shape = (self.repeat, self._unit // BLOCK_BYTES, BLOCK_BYTES // self.itemsize)
         fractals = memory.array("L1", src0, shape, _unsigned(self.itemsize), strides)
         return (fractals.transpose(0, 2, 1) if self.transpose else fractals).copy()
 
@@ -115,20 +114,20 @@ class LoadData3D(Instruction):
     @property
     def c0(self) -> int:
         """Channels in one 32-byte block."""
-        return 32 // self.itemsize
+        return BLOCK_BYTES // self.itemsize
 
     @property
     def rows(self) -> int:
         """Rows moved, rounded up to whole fractals."""
         rows_are_k = self.transpose or self.destination == "L0B"
-        unit = self.c0 if rows_are_k else FRACTAL_ROWS
+        unit = self.c0 if rows_are_k else FRACTAL
         return ceil_div(self.m_extent, unit) * unit
 
     @property
     def blocks(self) -> int:
         """C0-wide column blocks moved, rounded up to whole fractals."""
         rows_are_k = self.transpose or self.destination == "L0B"
-        columns = ceil_div(self.k_extent, FRACTAL_ROWS) * FRACTAL_ROWS if rows_are_k else self.k_extent
+        columns = ceil_div(self.k_extent, FRACTAL) * FRACTAL if rows_are_k else self.k_extent
         return ceil_div(columns, self.c0)
 
     def pipe(self, chip: ChipSpec) -> str:
@@ -137,15 +136,15 @@ class LoadData3D(Instruction):
     def cost(self, chip: ChipSpec) -> Cost:
         turned = self.itemsize == 4 and self.destination == "L0B" and self.transpose
         rate = chip.load3d.rate(self.destination, self.stride_w, self.itemsize, turned)
-        work = int(np.ceil(self.rows * self.blocks * 32 / rate))
+        work = int(np.ceil(self.rows * self.blocks * BLOCK_BYTES / rate))
         return Cost(chip.load3d.head, chip.load3d.head, work, chip.load3d.latency)
 
     def reads(self) -> tuple[Region, ...]:
         first, last, c1_first, c1_last = _touched_rows(self)
         if first > last:
             return ()
-        plane = self.height * self.width * 32
-        row = self.width * 32
+        plane = self.height * self.width * BLOCK_BYTES
+        row = self.width * BLOCK_BYTES
         # The base operand is channel block 0, row 0; regions are relative to it, so the offset is part of the region.
         return (
             Region(
@@ -161,11 +160,11 @@ class LoadData3D(Instruction):
         )
 
     def writes(self) -> tuple[Region, ...]:
-        return (Region("dst", self.destination, self.rows * self.blocks * 32),)
+        return (Region("dst", self.destination, self.rows * self.blocks * BLOCK_BYTES),)
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
         index, outside = _block_index(self)
-        source = memory.buffers["L1"].view(_BLOCK)[src0 // 32 :]
+        source = memory.buffers["L1"].view(_BLOCK)[src0 // BLOCK_BYTES :]
         taken = source.take(index, mode="clip")
         if outside is not None:
             taken[outside] = np.zeros((), _BLOCK)
@@ -177,7 +176,7 @@ class LoadData3D(Instruction):
         """[rows][blocks] of C0 items to fractals [outer 16][16][C0] with the rows of the matrix innermost."""
         c0 = self.c0
         items = taken.view(_unsigned(self.itemsize))
-        wide = items.reshape(self.rows // c0, c0, self.blocks * c0 // FRACTAL_ROWS, FRACTAL_ROWS)
+        wide = items.reshape(self.rows // c0, c0, self.blocks * c0 // FRACTAL, FRACTAL)
         if self.destination == "L0B":  # [K1][N1][16 n][C0 k]
             return np.ascontiguousarray(wide.transpose(0, 2, 3, 1))
         return np.ascontiguousarray(wide.transpose(2, 0, 3, 1))  # L0A transposed: [M1][K1][16 m][C0 k]
@@ -205,7 +204,7 @@ def _block_index(load: LoadData3D) -> tuple[NDArray[np.int64], NDArray[np.int64]
     inside &= (np.arange(load.blocks) * load.c0 < load.k_extent)[None, :]
     index = np.where(inside, (c1[None, :] * load.height + height) * load.width + width, 0)
     if load.destination == "L0A" and not load.transpose:  # fractal order [M1][K1][16]
-        order = (load.rows // FRACTAL_ROWS, FRACTAL_ROWS, load.blocks)
+        order = (load.rows // FRACTAL, FRACTAL, load.blocks)
         index = np.ascontiguousarray(index.reshape(order).transpose(0, 2, 1))
         inside = inside.reshape(order).transpose(0, 2, 1)
     outside = np.flatnonzero(~inside.ravel())

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.isa.base import LOCAL, TRANSFER, Cost, GmAccess, Instruction, Memory, ceil_div
 from ascend_sim.memory.regions import Region
 
@@ -121,7 +122,7 @@ class DataCopyNd2Nz(Instruction):
 
     @property
     def _c0(self) -> int:
-        return 32 // self.itemsize
+        return BLOCK_BYTES // self.itemsize
 
     def pipe(self, chip: ChipSpec) -> str:
         return chip.path("GM", "L1", "nd2nz").pipe
@@ -138,19 +139,21 @@ class DataCopyNd2Nz(Instruction):
 
     def writes(self) -> tuple[Region, ...]:
         blocks = ceil_div(self.cols, self._c0)
-        return (Region("dst", "L1", self.rows * 32, self.rows_padded * 32, blocks),)
+        return (Region("dst", "L1", self.rows * BLOCK_BYTES, self.rows_padded * BLOCK_BYTES, blocks),)
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
         shape = (self.rows, self.cols * self.itemsize)
         rows = memory.array("GM", src0, shape, np.uint8, (self.src_stride, 1))
         blocks = ceil_div(self.cols, self._c0)
-        padded = np.zeros((self.rows, blocks * 32), np.uint8)
+        padded = np.zeros((self.rows, blocks * BLOCK_BYTES), np.uint8)
         padded[:, : shape[1]] = rows
-        return np.ascontiguousarray(padded.reshape(self.rows, blocks, 32).transpose(1, 0, 2))
+        return np.ascontiguousarray(padded.reshape(self.rows, blocks, BLOCK_BYTES).transpose(1, 0, 2))
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         blocks = pending.shape[0]
-        out = memory.array("L1", dst, (blocks, self.rows, 32), np.uint8, (self.rows_padded * 32, 32, 1))
+        out = memory.array(
+            "L1", dst, (blocks, self.rows, BLOCK_BYTES), np.uint8, (self.rows_padded * BLOCK_BYTES, BLOCK_BYTES, 1)
+        )
         out[...] = pending
 
     def label(self) -> str:

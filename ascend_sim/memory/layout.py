@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ascend_sim.chip.fractal import FRACTAL
+
 
 def to_ndc1hwc0(array: NDArray[Any], c0: int) -> NDArray[Any]:
     """[N, C, D, H, W] -> [N, D, C1, H, W, C0]; missing channels of the last block are zero."""
@@ -34,8 +36,8 @@ def fractal_z_shape(
     """[real groups, k_d, cin1, taps, cout1, 16, C0] for groups merged `extension` at a time."""
     real = -(-groups // extension)
     cin1 = -(-extension * c_in_per_group // c0)
-    cout1 = -(-extension * (c_out // groups) // 16)
-    return (real, k_d, cin1, taps, cout1, 16, c0)
+    cout1 = -(-extension * (c_out // groups) // FRACTAL)
+    return (real, k_d, cin1, taps, cout1, FRACTAL, c0)
 
 
 def to_fractal_z(weight: NDArray[Any], groups: int, extension: int, c0: int) -> NDArray[Any]:
@@ -43,12 +45,12 @@ def to_fractal_z(weight: NDArray[Any], groups: int, extension: int, c0: int) -> 
     c_out, cin, k_d, k_h, k_w = weight.shape
     cout = c_out // groups
     shape = fractal_z_shape(c_out, cin, k_d, k_h * k_w, groups, extension, c0)
-    dense = np.zeros((shape[0], shape[4] * 16, shape[2] * c0, k_d, k_h * k_w), weight.dtype)
+    dense = np.zeros((shape[0], shape[4] * FRACTAL, shape[2] * c0, k_d, k_h * k_w), weight.dtype)
     for group in range(groups):
         real, inner = divmod(group, extension)
         block = weight[group * cout : (group + 1) * cout].reshape(cout, cin, k_d, -1)
         dense[real, inner * cout : (inner + 1) * cout, inner * cin : (inner + 1) * cin] = block
-    split = dense.reshape(shape[0], shape[4], 16, shape[2], c0, k_d, k_h * k_w)
+    split = dense.reshape(shape[0], shape[4], FRACTAL, shape[2], c0, k_d, k_h * k_w)
     return np.ascontiguousarray(split.transpose(0, 5, 3, 6, 1, 2, 4))
 
 
@@ -57,7 +59,7 @@ def from_fractal_z(
 ) -> NDArray[Any]:
     """FRACTAL_Z [real groups, k_d, cin1, taps, cout1, 16, C0] -> [C_out, C_in / groups, D, H, W]."""
     real, k_d, cin1, taps, cout1, _, c0 = blocks.shape
-    dense = blocks.transpose(0, 4, 5, 2, 6, 1, 3).reshape(real, cout1 * 16, cin1 * c0, k_d, taps)
+    dense = blocks.transpose(0, 4, 5, 2, 6, 1, 3).reshape(real, cout1 * FRACTAL, cin1 * c0, k_d, taps)
     cout, cin = c_out // groups, c_in_per_group
     weight = np.empty((c_out, cin, k_d, k_h, k_w), blocks.dtype)
     for group in range(groups):

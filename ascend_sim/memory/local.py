@@ -11,9 +11,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from ascend_sim.chip.fractal import BLOCK_BYTES
+
 POISON = 0xFF
-BLOCK = 32
-"""Granularity in bytes of the written-shadow; every local address is a multiple of it (the data block of the DMA engines)."""
 
 
 class LocalMemory:
@@ -24,7 +24,7 @@ class LocalMemory:
             name: np.full(size, POISON, np.uint8) for name, size in capacities.items()
         }
         self.written: dict[str, NDArray[np.bool_]] = {
-            name: np.zeros(-(-size // BLOCK), np.bool_) for name, size in capacities.items()
+            name: np.zeros(-(-size // BLOCK_BYTES), np.bool_) for name, size in capacities.items()
         }
 
     def poison(self) -> None:

@@ -180,6 +180,30 @@ def test_sections_that_disagree_are_refused(tmp_path: Path, text: str, field: st
     refused(tmp_path, f"extends: ascend910b3\n{text}\n", field, said)
 
 
+@pytest.mark.parametrize(
+    ("field", "unit", "only"),
+    [
+        ("cube.m0", "elements", 16),
+        ("cube.n0", "elements", 16),
+        ("alignment.block", "bytes", 32),
+        ("alignment.fractal", "bytes", 512),
+        ("alignment.accumulator", "bytes", 1024),
+    ],
+)
+def test_sizes_that_everything_is_written_for(tmp_path: Path, field: str, unit: str, only: int) -> None:
+    """What layouts and instructions take for granted a file may repeat, not change."""
+    section, key = field.split(".")
+    text = f"extends: ascend910b3\n{section}: {{{key}: {{value: %d, unit: {unit}, source: x}}}}\n"
+    assert load_chip(overlay(tmp_path, text % only)).name == "mine"
+    for other in (only // 2, 2 * only):
+        refused(
+            tmp_path,
+            text % other,
+            field,
+            f"{other} given; the only value is {only}, for which layouts and instructions",
+        )
+
+
 def test_a_loop_through_several_files(tmp_path: Path) -> None:
     for name, parent in (("a", "b"), ("b", "c"), ("c", "a")):
         overlay(tmp_path, f"extends: {parent}.yaml\n", f"{name}.yaml")

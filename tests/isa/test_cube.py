@@ -12,11 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from workbench import CHIP, Workbench
 
+from ascend_sim.chip import chip_names, load_chip
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
 from ascend_sim.memory.gm import gm_operand
 
 DTYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "hf32": np.float32}
 HF32 = CHIP.cube.hf32_mantissa_bits
+
+
+@pytest.mark.parametrize("arch", ["dav-1001", "dav-2002", "dav-2201", "dav-3510"])
+def test_whole_fractals_run_at_the_peak(arch: str) -> None:
+    """Sides, K and rate of a fractal are read from the same file for the cycles and for the peak; also of a made-up cube."""
+    chip = next(chip for chip in map(load_chip, chip_names()) if chip.identity.arch == arch)
+    wide = chip.model_copy(update={"cube": chip.cube.model_copy(update={"m0": 32, "n0": 64})})
+    for spec in (chip, wide):
+        for dtype in spec.cube.rates:
+            m, k, n = 2 * spec.cube.m0, 3 * spec.cube.rates[dtype].k0, spec.cube.n0
+            cycles = Mmad(m, k, n, dtype, False).work_cycles(spec)
+            assert cycles * spec.cube.macs_per_cycle(dtype) == m * k * n
 
 
 def up(value: int, unit: int) -> int:

@@ -7,8 +7,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.engine.values import BlockShadow
-from ascend_sim.memory.local import BLOCK, LocalMemory
+from ascend_sim.memory.local import LocalMemory
 from ascend_sim.memory.regions import Region
 
 
@@ -45,7 +46,7 @@ def test_the_shadow_of_a_region(region: Region, places: list[int]) -> None:
         marks = np.zeros(400, np.bool_)
         marks[shadow.blocks(region, address)] = True
         wanted = {
-            (address + region.offset + p * region.plane_stride + r * region.row_stride + byte) // BLOCK
+            (address + region.offset + p * region.plane_stride + r * region.row_stride + byte) // BLOCK_BYTES
             for p in range(region.planes)
             for r in range(region.rows)
             for byte in range(region.row_bytes)

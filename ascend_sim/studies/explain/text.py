@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ascend_sim.chip.fractal import FRACTAL_BYTES
 from ascend_sim.engine.flow import CONSTANT, flow_of
 from ascend_sim.engine.follow import Multiplication, Operand, Part, Step
 from ascend_sim.engine.replay import Row
@@ -22,7 +23,6 @@ from ascend_sim.studies.explain.formula_text import MOST_PRODUCTS, formula_lines
 from ascend_sim.studies.explain.run import Explanation
 
 _MOST_PARTS, _MOST_MMADS, _MOST_LOADS = 2, 12, 12
-_FRACTAL = 512
 Array = NDArray[Any]
 
 
@@ -295,7 +295,7 @@ def _mmad_row(explanation: Explanation, number: int, mmad: Multiplication) -> tu
 
 def _side(explanation: Explanation, operand: Operand, real: Array) -> str:
     """Fractals in L0 and the numbers in them."""
-    fractals = operand.addresses // _FRACTAL
+    fractals = operand.addresses // FRACTAL_BYTES
     return f"{_span(fractals)}: {side_box(explanation, operand, real)}"
 
 

@@ -1,0 +1,20 @@
+"""What storage is cut into, in bytes and elements: the same on every chip, so a chip file that says otherwise is refused.
+
+The layouts in memory (NC1HWC0, FRACTAL_Z, the fractals of L0A, L0B and L0C), the instructions that move them and the kernels
+are written for these sizes (asc-devkit, Mmad and LoadData pages; platform files: ubblock_size, cube_m_size, cube_n_size).
+"""
+
+from __future__ import annotations
+
+BLOCK_BYTES = 32
+"""The data block of local memory, which holds the C0 channels of a pixel: addresses and lengths are whole blocks."""
+FRACTAL = 16
+"""Rows and columns of a cube fractal; output channels are stored in blocks of it (ops-nn BLOCK_CUBE: stated)."""
+FRACTAL_BYTES = FRACTAL * BLOCK_BYTES
+"""An operand's fractal in L0A or L0B: 16 rows (or columns) of a block each."""
+ACCUMULATOR_BYTES = 4
+"""An element of L0C, which is fp32."""
+ACCUMULATOR_ROW_BYTES = FRACTAL * ACCUMULATOR_BYTES
+"""A row of a fractal of results in L0C."""
+ACCUMULATOR_FRACTAL_BYTES = FRACTAL * ACCUMULATOR_ROW_BYTES
+"""A fractal of results in L0C."""
