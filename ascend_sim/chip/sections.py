@@ -175,6 +175,18 @@ class Load3dRates(Section):
     row_slots: Count
 
 
+class Load3dLimits(Section):
+    """The largest value of each field of the instruction: `kernel`, `dilation`, `pad` and `stride` on either axis, and the
+    `k_extent` of one load in elements.
+    """
+
+    kernel: Count
+    dilation: Count
+    pad: Count
+    stride: Count
+    k_extent: Elements
+
+
 class Load3d(Section):
     """Image-to-column load; its head and latency stand instead of the L1 path's, the pipe is the path's.
 
@@ -184,6 +196,7 @@ class Load3d(Section):
 
     head: Cycles
     latency: Cycles
+    limits: Load3dLimits
     rates: dict[Buffer, Load3dRates]
     slide_rows: Flag
     row_bytes: Bytes

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ascend_sim.chip.sections import Load3dLimits
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
@@ -19,7 +20,8 @@ FRACTAL = (
 class TilingInput:
     """A problem seen from one chip: what both procedures read.
 
-    `buffers` holds the bytes of "L1", "L0A", "L0B", "L0C"; `itemsize` is 2 (fp16, bf16), 4 (fp32, hf32) or 1 (8-bit) bytes.
+    `buffers` holds the bytes of "L1", "L0A", "L0B", "L0C"; `itemsize` is 2 (fp16, bf16), 4 (fp32, hf32) or 1 (8-bit) bytes;
+    `load3d` says what the fields of that instruction hold.
     `coupled` says that cube and vector unit share a core: another kernel, whose tilings have more freedom.
     Groups are merged so that channels of a real group fill whole blocks (ops-nn group merge: stated). `direct` is for kernels
     that read and write NCDHW; where a group may begin at any channel they need not be merged (`merged` False: ours).
@@ -33,6 +35,7 @@ class TilingInput:
     cores: int
     buffers: Mapping[str, int] = field(hash=False)
     l2_bytes: int
+    load3d: Load3dLimits = field(hash=False, kw_only=True)
     deterministic: bool = False
     direct: bool = False
     merged: bool = True

@@ -70,6 +70,14 @@ def test_a_path_belongs_to_a_core_that_has_its_pipe_and_an_end_of_it(arch: str) 
             assert any(path.pipe in kind.pipes and ends & set(kind.buffers) for kind in chip.cores.kinds.values()), key
 
 
+@pytest.mark.parametrize(("arch", "taps"), [("dav-1001", 255), ("dav-2002", 255), ("dav-2201", 511), ("dav-3510", 255)])
+def test_what_the_fields_of_load3d_hold(arch: str, taps: int) -> None:
+    """Bytes for dilation and padding, six bits of stride, 16 of K; nine bits of kernel on dav-2201 alone."""
+    for chip in of_arch(arch):
+        fields = {"kernel": taps, "dilation": 2**8 - 1, "pad": 2**8 - 1, "stride": 2**6 - 1, "k_extent": 2**16 - 1}
+        assert chip.load3d.limits.model_dump() == fields
+
+
 def test_coupled_cores_have_cube_and_vector_and_no_fixpipe() -> None:
     for chip in (*of_arch("dav-1001"), *of_arch("dav-2002")):
         core = chip.cores.kinds["AI_CORE"]

@@ -1,7 +1,7 @@
 """What a block occupies in L0 and what load3d allows: the formulas that both kernels of convolution backward share.
 
-L0: operand block times buffers; L0C holds fp32 (stated). load3d limits: field widths of the instruction as ops-nn checks them
-(stated).
+L0: operand block times buffers; L0C holds fp32 (stated). What the fields of load3d hold is the chip file's
+(load3d.limits).
 """
 
 from __future__ import annotations
@@ -12,11 +12,6 @@ from ascend_sim.ops.problem.sizes import ceil_to, floor_to
 from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
 
 ACCUMULATOR_BYTES = 4  # L0C elements are fp32
-LOAD3D_MAX_K = 65535  # k extent, a 16-bit field
-LOAD3D_MAX_BYTE = 255  # pad and dilation, 8-bit fields; the kernel too, but on dav-2201
-LOAD3D_MAX_KERNEL = 511
-"""Kernel rows or columns on dav-2201: stated of its dx kernel; of the others, which use the same instruction, derived."""
-LOAD3D_MAX_STRIDE = 63  # a 6-bit field
 
 
 def l0_bytes(tiling: ConvTiling, inp: TilingInput) -> dict[str, int]:
@@ -86,21 +81,21 @@ def check_l1(used: tuple[int, int], inp: TilingInput, a1: str, b1: str) -> None:
         raise TilingError(f"L1: {a1} = {used[0]}; {b1} = {used[1]}; sum {sum(used)} > {inp.buffers['L1']} bytes")
 
 
-def check_load3d_k(name: str, extent: int) -> None:
-    if extent > LOAD3D_MAX_K:
-        raise TilingError(f"load3d: {name} = {extent} > {LOAD3D_MAX_K}, the limit of its k extent")
+def check_load3d_k(name: str, extent: int, inp: TilingInput) -> None:
+    if extent > inp.load3d.k_extent:
+        raise TilingError(f"load3d: {name} = {extent} > {inp.load3d.k_extent}, the limit of its k extent")
 
 
 def check_load3d(inp: TilingInput, pads: dict[str, int]) -> None:
     """TilingError where a field of load3d cannot hold its value; a negative pad is a crop that the loads to L1 do."""
-    p = inp.problem
-    kernel = LOAD3D_MAX_BYTE if inp.coupled or inp.direct else LOAD3D_MAX_KERNEL
-    limits = [
-        (kernel, {"kernel h": p.k_h, "kernel w": p.k_w}),
-        (LOAD3D_MAX_BYTE, {"dilation h": p.dilation_h, "dilation w": p.dilation_w} | pads),
-        (LOAD3D_MAX_STRIDE, {"stride h": p.stride_h, "stride w": p.stride_w}),
+    p, limits = inp.problem, inp.load3d
+    fields = [
+        (limits.kernel, {"kernel h": p.k_h, "kernel w": p.k_w}),
+        (limits.dilation, {"dilation h": p.dilation_h, "dilation w": p.dilation_w}),
+        (limits.pad, pads),
+        (limits.stride, {"stride h": p.stride_h, "stride w": p.stride_w}),
     ]
-    for most, values in limits:
+    for most, values in fields:
         for name, value in values.items():
             if value > most:
                 raise TilingError(f"load3d: {name} = {value} > {most}")

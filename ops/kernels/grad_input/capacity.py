@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import (
-    LOAD3D_MAX_BYTE,
     check_block,
     check_l1,
     check_load3d,
@@ -142,7 +141,7 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
         )
     if tiling.single_core_cin % inp.unit or tiling.single_core_cin < 1:
         raise TilingError(f"singleCoreCin = {tiling.single_core_cin} is not a multiple of {inp.unit}")
-    check_load3d_k("stepKa*baseK", tiling.step_ka * tiling.base_k)
+    check_load3d_k("stepKa*baseK", tiling.step_ka * tiling.base_k, inp)
     check_l1(
         grad_input_l1(tiling, inp),
         inp,
@@ -195,14 +194,14 @@ def _check_cut(tiling: GradInputTiling, inp: TilingInput) -> None:
     part = tiling_input(tiling, inp)
     check_grad_input_problem(part)
     width, across = part.problem.w_in, max(pad_before(p)[1], pad_after(p)[1])
-    if cut == NO_HK_WK and min(across, width) > LOAD3D_MAX_BYTE:
+    if cut == NO_HK_WK and min(across, width) > inp.load3d.pad:
         raise TilingError(
-            f"load3d: backprop pad {across} > {LOAD3D_MAX_BYTE}; tap by tap it needs strips (splitWi) no wider"
+            f"load3d: backprop pad {across} > {inp.load3d.pad}; tap by tap it needs strips (splitWi) no wider"
         )
     rows = ceil_div(tiling.base_m - 1, width) + 1
-    if rows > LOAD3D_MAX_BYTE:
+    if rows > inp.load3d.pad:
         raise TilingError(
-            f"baseM = {tiling.base_m} covers {rows} rows > {LOAD3D_MAX_BYTE}, which load3d may have to take for padding"
+            f"baseM = {tiling.base_m} covers {rows} rows > {inp.load3d.pad}, which load3d may have to take for padding"
         )
 
 

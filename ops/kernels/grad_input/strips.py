@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ascend_sim.ops.kernels.cube.capacity import LOAD3D_MAX_BYTE
 from ascend_sim.ops.kernels.cube.strips import WIDEST, widest_that_fits
 from ascend_sim.ops.kernels.grad_input.capacity import (
     check_grad_input,
@@ -42,7 +41,7 @@ def cut_into_strips(inp: TilingInput, choose: Choose, cut: int = UNCUT) -> GradI
 
     if cut == UNCUT:
         check_grad_input_problem(inp)
-    most = LOAD3D_MAX_BYTE if cut == NO_HK_WK else WIDEST
+    most = inp.load3d.pad if cut == NO_HK_WK else WIDEST
     return widest_that_fits(inp.problem.w_in, may_fit, lambda strip: in_strips(inp, strip, choose, cut), most)
 
 

@@ -97,8 +97,8 @@ def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
         )
     if tiling.template == SPLIT_STREAM_K and tiling.stream_k_type != STREAM_NONE and tiling.block_dim > inp.cores:
         raise TilingError(f"usedCoreNum = {tiling.block_dim} > {inp.cores} cores: StreamK cores meet at a barrier")
-    check_load3d_k("stepKa*baseK", tiling.step_ka * tiling.base_k)
-    check_load3d_k("baseN", tiling.base_n)
+    check_load3d_k("stepKa*baseK", tiling.step_ka * tiling.base_k, inp)
+    check_load3d_k("baseN", tiling.base_n, inp)
     check_l1(
         grad_weight_l1(tiling, inp, clipped=True),
         inp,

@@ -8,7 +8,6 @@ from typing import Any
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.capacity import LOAD3D_MAX_K
 from ascend_sim.ops.kernels.cube.procedures import BLOCK, buffer_counts, procedure_for, refit_block
 from ascend_sim.ops.kernels.cube.tuned import tuned_tiling
 from ascend_sim.ops.kernels.grad_weight.capacity import (
@@ -189,7 +188,9 @@ def _grad_weight_steps(
     tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int]
 ) -> Iterator[GradWeightTiling]:
     """Candidates for the L1 steps that were not given, most first, both operands alike where both are free."""
-    most = max(1, min(8, ceil_div(inp.problem.h_out * inp.problem.w_out, tiling.base_k), LOAD3D_MAX_K // tiling.base_k))
+    most = max(
+        1, min(8, ceil_div(inp.problem.h_out * inp.problem.w_out, tiling.base_k), inp.load3d.k_extent // tiling.base_k)
+    )
     for a_buffers, b_buffers in buffer_counts(tiling, given):
         for step in range(most, 0, -1):
             a = tiling.step_ka if "step_ka" in given else step

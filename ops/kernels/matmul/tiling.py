@@ -21,7 +21,7 @@ import yaml
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError, TilingError
 from ascend_sim.numerics import numpy_dtype
-from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES, LOAD3D_MAX_K
+from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES
 from ascend_sim.ops.kernels.cube.fields import BlockTiling
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, floor_to
 from ascend_sim.ops.problem.tiling_input import FRACTAL
@@ -184,8 +184,10 @@ def check_matmul(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -
         raise TilingError(overflow)
     if max(tiling.step_ka, tiling.step_kb) % min(tiling.step_ka, tiling.step_kb):
         raise TilingError(f"stepKa = {tiling.step_ka}, stepKb = {tiling.step_kb}: one must be a multiple of the other")
-    if max(tiling.step_ka, tiling.step_kb) * tiling.base_k > LOAD3D_MAX_K:
-        raise TilingError(f"stepKa, stepKb: step*baseK may be {LOAD3D_MAX_K} at most, the K field of load3d")
+    if max(tiling.step_ka, tiling.step_kb) * tiling.base_k > chip.load3d.limits.k_extent:
+        raise TilingError(
+            f"stepKa, stepKb: step*baseK may be {chip.load3d.limits.k_extent} at most, the K field of load3d"
+        )
 
 
 def _overflow(tiling: MatMulTiling, problem: MatMulProblem, chip: ChipSpec) -> str | None:
@@ -267,7 +269,7 @@ def _stepping(tiling: MatMulTiling, step: int) -> MatMulTiling:
 
 def _fits_l1(tiling: MatMulTiling, itemsize: int, chip: ChipSpec) -> bool:
     a1, b1 = tiling.l1_bytes(itemsize)
-    within = max(tiling.step_ka, tiling.step_kb) * tiling.base_k <= LOAD3D_MAX_K
+    within = max(tiling.step_ka, tiling.step_kb) * tiling.base_k <= chip.load3d.limits.k_extent
     return within and a1 * tiling.al1_buffers + b1 * tiling.bl1_buffers <= chip.buffers["L1"]
 
 

@@ -259,7 +259,9 @@ def _task(
         1, c_in * groups, c_out, d_in=1, h_in=1, w_in=1, d_out=1, h_out=1, w_out=1, k_d=k_d, k_h=1, k_w=taps, groups=groups
     )  # fmt: skip
     # The merge of groups depends on C0, which `TilingInput` takes from the compute dtype.
-    inp = TilingInput(problem, BLOCK_BYTES // layout.c0, vector_cores(chip), {}, chip.memory.l2_bytes)
+    inp = TilingInput(
+        problem, BLOCK_BYTES // layout.c0, vector_cores(chip), {}, chip.memory.l2_bytes, load3d=chip.load3d.limits
+    )
     filters = _Filter(layout, inp, tile_bytes(chip.buffers["UB"]))
     channels = inp.real_groups * inp.cout_padded
     channel_bytes = inp.cin1 * k_d * taps * layout.block_bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -97,7 +98,7 @@ def test_l1_message_names_both_operands() -> None:
         TilingError, match=r"L1: A1 8 rows \* Wo\*sw 56 \* 64 channels \* 2 \* al1Pbuffer 2 = 114688; B1 .* > 100000"
     ):
         choose_grad_input(
-            on_910b(RESNET).__class__(RESNET, 2, 20, BUFFERS | {"L1": 100000}, 2**27),
+            replace(on_910b(RESNET), buffers=BUFFERS | {"L1": 100000}),
             {"baseM": 336, "baseK": 48, "baseN": 64, "stepKa": 12, "stepKb": 12, "al1Pbuffer": 2, "bl1Pbuffer": 1},
         )
 
@@ -123,6 +124,25 @@ def test_what_load3d_cannot_express_is_refused() -> None:
     reach = ConvProblem(1, 16, 16, 1, 1, 300, 1, 1, 2, 1, 1, 2, 1, 1, 1, 1, 1, 298)
     with pytest.raises(TilingError, match=r"load3d: dilation w = 298 > 255"):
         choose_grad_input(on_910b(reach))
+
+
+@pytest.mark.parametrize(
+    ("field", "size", "message"),
+    [
+        ("kernel", 2, "load3d: kernel h = 3 > 2"),
+        ("dilation", 0, "load3d: dilation h = 1 > 0"),
+        ("pad", 0, "load3d: .*pad up.* = 1 > 0"),
+        ("stride", 0, "load3d: stride h = 1 > 0"),
+        ("k_extent", 64, "load3d: .* > 64, the limit of its k extent"),
+    ],
+)
+def test_the_limits_of_load3d_are_the_chips(field: str, size: int, message: str) -> None:
+    """Each field of the chip file decides; the same problem passes with the file as it is."""
+    for choose in (choose_grad_input, choose_grad_weight):
+        choose(INP)
+        less = replace(INP, load3d=INP.load3d.model_copy(update={field: size}))
+        with pytest.raises(TilingError, match=message):
+            choose(less, {"baseK": 144, "stepKa": 1, "stepKb": 1} if field == "k_extent" else {})
 
 
 def test_the_padding_of_k_makes_no_task() -> None:

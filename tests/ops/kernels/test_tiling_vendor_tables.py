@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from places import DATA
-from tiling_problems import RESNET, on_910b
+from tiling_problems import LOAD3D, RESNET, on_910b
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
@@ -24,6 +24,7 @@ from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 TABLE = json.loads((DATA / "ut_tilings_arch22.json").read_text())
+LOAD3D_950 = load_chip("ascend950pr_9589").load3d.limits
 COVERS = {"grad_input": covers_grad_input, "grad_weight": covers_grad_weight}
 VENDOR = {"grad_input": vendor_grad_input, "grad_weight": vendor_grad_weight}
 
@@ -36,6 +37,7 @@ def given(row: dict[str, Any]) -> TilingInput:
         TABLE["buffers"],
         TABLE["l2_bytes"],
         row["deterministic"],
+        load3d=LOAD3D,
     )
 
 
@@ -114,7 +116,9 @@ TABLE_3510 = json.loads((DATA / "ut_tilings_arch35.json").read_text())
 @pytest.mark.parametrize("row", TABLE_3510["rows"], ids=lambda row: row["name"])
 def test_grad_weight_of_dav_3510(row: dict[str, Any]) -> None:
     problem = ConvProblem(**row["problem"])
-    inp = TilingInput(problem, row["itemsize"], row["cores"], TABLE_3510["buffers"], TABLE_3510["l2_bytes"], True)
+    inp = TilingInput(
+        problem, row["itemsize"], row["cores"], TABLE_3510["buffers"], TABLE_3510["l2_bytes"], True, load3d=LOAD3D_950
+    )
     if not row["covered"]:
         with pytest.raises(TilingError, match=r"open procedure for dav-3510|load3d|L1:"):
             vendor_grad_weight_3510(inp)
@@ -155,7 +159,9 @@ def test_grad_input_rows_that_are_left_open() -> None:
 def on_950(row: dict[str, Any]) -> TilingInput:
     """The problem on the kernel that reads NCDHW; the vendor's merges groups."""
     problem = ConvProblem(**row["problem"])
-    return TilingInput(problem, row["itemsize"], row["cores"], ARCH35["buffers"], ARCH35["l2_bytes"], direct=True)
+    return TilingInput(
+        problem, row["itemsize"], row["cores"], ARCH35["buffers"], ARCH35["l2_bytes"], direct=True, load3d=LOAD3D_950
+    )
 
 
 @pytest.mark.parametrize("row", tuned_rows(), ids=lambda row: f"{row['kernel']}-{row['input']}")
@@ -163,7 +169,7 @@ def test_the_tuned_table_comes_first(row: dict[str, Any]) -> None:
     chip = load_chip("ascend950pr_9589")
     wide = 4 if row["dtype"] == "hf32" else 2
     buffers = {str(name): size for name, size in chip.buffers.items()}
-    inp = TilingInput(problem_of(row), wide, row["cores"], buffers, chip.memory.l2_bytes, True, True)
+    inp = TilingInput(problem_of(row), wide, row["cores"], buffers, chip.memory.l2_bytes, True, True, load3d=LOAD3D_950)
     choose = choose_grad_input if row["kernel"] == "grad_input" else choose_grad_weight
     tiling = choose(inp, chip=chip, dtype=row["dtype"])
     if row["tuned"].get("enableSplitK") or "weight_format" in row:  # not expressed, or for weights in another format

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from ascend_sim.chip import load_chip
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 BUFFERS = {"L1": 524288, "L0A": 65536, "L0B": 65536, "L0C": 131072}  # Ascend 910B, CANN 8.1.RC1 platform files
 L2_BYTES = 192 * 2**20
+LOAD3D = load_chip("ascend910b3").load3d.limits
 
 
 def conv2d(
@@ -24,7 +26,7 @@ def conv2d(
 
 def on_910b(problem: ConvProblem, itemsize: int = 2, cores: int = 20, deterministic: bool = False) -> TilingInput:
     """The problem on a 910B."""
-    return TilingInput(problem, itemsize, cores, BUFFERS, L2_BYTES, deterministic)
+    return TilingInput(problem, itemsize, cores, BUFFERS, L2_BYTES, deterministic, load3d=LOAD3D)
 
 
 RESNET = conv2d(32, 64, 64, 56, 3, pad=1)

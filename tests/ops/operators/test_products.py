@@ -242,7 +242,9 @@ def test_an_open_procedure_decides_on_its_architecture_alone(chip: str, determin
     spec = load_chip(chip)
     problem = ConvProblem(4, 256, 256, 1, 14, 14, 1, 14, 14, 1, 1, 1)
     buffers = {str(name): size for name, size in spec.buffers.items()}
-    inp = TilingInput(problem, 2, spec.cores.aic, buffers, spec.memory.l2_bytes, deterministic)
+    inp = TilingInput(
+        problem, 2, spec.cores.aic, buffers, spec.memory.l2_bytes, deterministic, load3d=spec.load3d.limits
+    )
     vendors = {"dav-2201": (True, True), "dav-3510": (False, deterministic)}.get(spec.identity.arch, (False, False))
     tilings = choose_grad_input(inp, chip=spec), choose_grad_weight(inp, chip=spec)
     assert tuple(tiling.source == "vendor procedure" for tiling in tilings) == vendors

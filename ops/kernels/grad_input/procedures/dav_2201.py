@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from itertools import product
 
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES, LOAD3D_MAX_K, fits_l0
+from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES, fits_l0
 from ascend_sim.ops.kernels.cube.procedures import buffer_counts
 from ascend_sim.ops.kernels.grad_input.capacity import (
     a1_row_bytes,
@@ -153,7 +153,7 @@ def _equal_halves(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
     a = min(max(half // tiling.al1_buffers // a_bytes, 1), blocks)
     b = min(max(half // tiling.bl1_buffers // b_bytes, 1), blocks)
     a, b = (divisors_down(b, a)[0], b) if b > a else (a, divisors_down(a, b)[0])
-    step_a = min(ceil_div(a * whole, tiling.base_k), LOAD3D_MAX_K // tiling.base_k)
+    step_a = min(ceil_div(a * whole, tiling.base_k), inp.load3d.k_extent // tiling.base_k)
     step_b = ceil_div(b * whole, tiling.base_k)
     if step_a > step_b:
         return tiling.but(step_ka=floor_to(step_a, step_b), step_kb=step_b)
@@ -309,7 +309,7 @@ def step_candidates(
     k = blocks * whole
     most = max(inp.buffers["L1"] // (whole * FRACTAL * inp.itemsize), 1)  # blocks of weights that fit L1 at most
     steps = [ceil_div(count * whole, tiling.base_k) for count in divisors_down(blocks, most)]
-    a_steps = [tiling.step_ka] if "step_ka" in given else [s for s in steps if s * tiling.base_k <= LOAD3D_MAX_K]
+    a_steps = [tiling.step_ka] if "step_ka" in given else [s for s in steps if s * tiling.base_k <= inp.load3d.k_extent]
     b_steps = [tiling.step_kb] if "step_kb" in given else steps
     pairs = [(a, b) for a, b in product(a_steps, b_steps) if min(a, b) > 0 and max(a, b) % min(a, b) == 0]
     pairs.sort(key=sum, reverse=True)

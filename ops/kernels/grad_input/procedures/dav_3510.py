@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES, LOAD3D_MAX_K, fits_l0
+from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES, fits_l0
 from ascend_sim.ops.kernels.grad_input.capacity import (
     a1_row_bytes,
     a1_rows,
@@ -162,7 +162,7 @@ def _full_load(inp: TilingInput) -> GradInputTiling | None:
     even = (cut for cut in cuts if ceil_div(m, cut) * lanes % inp.cores == 0)  # inferred from one test; K stays
     block = block.but(base_m=next(even, block.base_m))
     steps = ceil_div(_blocks(inp) * k_slice(inp), block.base_k)
-    for step in divisors_down(steps, min(steps, LOAD3D_MAX_K // block.base_k)):
+    for step in divisors_down(steps, min(steps, inp.load3d.k_extent // block.base_k)):
         tiling = block.but(step_ka=step, step_kb=steps, al1_buffers=2, bl1_buffers=1, full_load=1)
         if 2 * steps * block.base_k * block.base_n * inp.itemsize > inp.buffers["L1"]:
             return None
@@ -277,7 +277,7 @@ def refitted(tiling: GradInputTiling, inp: TilingInput, given: Collection[str]) 
 def _ladder(block: GradInputTiling, inp: TilingInput) -> GradInputTiling | None:
     whole = k_slice(inp)
     weights = inp.buffers["L1"] // (whole * block.base_n * inp.itemsize)  # channel blocks, were L1 theirs alone
-    most = min(_most(min(block.al1_buffers, block.bl1_buffers), inp), LOAD3D_MAX_K // whole, weights)
+    most = min(_most(min(block.al1_buffers, block.bl1_buffers), inp), inp.load3d.k_extent // whole, weights)
     for count in range(most, 0, -1):
         step = ceil_div(count * whole, block.base_k)
         if _fits(candidate := block.but(step_ka=step, step_kb=step), inp):
@@ -328,7 +328,9 @@ def _fits(tiling: GradInputTiling, inp: TilingInput) -> bool:
     """Whether L1 holds the steps; one that they fill to the last byte does not count (inferred from one test)."""
     used = sum(grad_input_l1(tiling, inp))
     return (
-        grad_input_fits_l1(tiling, inp) and used < inp.buffers["L1"] and tiling.step_ka * tiling.base_k <= LOAD3D_MAX_K
+        grad_input_fits_l1(tiling, inp)
+        and used < inp.buffers["L1"]
+        and tiling.step_ka * tiling.base_k <= inp.load3d.k_extent
     )
 
 

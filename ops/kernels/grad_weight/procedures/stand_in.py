@@ -14,7 +14,7 @@ from functools import cache, partial
 from itertools import product
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES, LOAD3D_MAX_K, l0_base_k
+from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES, l0_base_k
 from ascend_sim.ops.kernels.grad_weight.capacity import (
     bl1_bound,
     check_grad_weight,
@@ -145,7 +145,7 @@ def _full_load(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling |
     """
     steps = ceil_div(tiling.single_core_k, tiling.base_k)
     full = tiling.but(step_ka=steps, step_kb=steps, al1_buffers=1, bl1_buffers=1)
-    fits = steps * tiling.base_k <= LOAD3D_MAX_K and grad_weight_fits_l1(full, inp, clipped=True)
+    fits = steps * tiling.base_k <= inp.load3d.k_extent and grad_weight_fits_l1(full, inp, clipped=True)
     return full if tiling.single_core_batch == 1 and fits else None
 
 
@@ -261,7 +261,7 @@ def with_largest_steps(tiling: GradWeightTiling, inp: TilingInput) -> GradWeight
     """Equal L1 steps of both operands: ping-pong if any step count allows it, then as many as fit, up to 8."""
     pixels = inp.problem.h_out * inp.problem.w_out
     pixels = min(tiling.single_core_k or pixels, pixels)
-    most = max(min(ceil_div(pixels, tiling.base_k), MOST_STEPS, LOAD3D_MAX_K // tiling.base_k), 1)
+    most = max(min(ceil_div(pixels, tiling.base_k), MOST_STEPS, inp.load3d.k_extent // tiling.base_k), 1)
     for buffers in ((2, 2), (2, 1), (1, 2), (1, 1)):
         for step in range(most, 0, -1):
             candidate = tiling.but(step_ka=step, step_kb=step, al1_buffers=buffers[0], bl1_buffers=buffers[1])

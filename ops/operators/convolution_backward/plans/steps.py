@@ -38,6 +38,7 @@ class Steps:
             chip.memory.l2_bytes,
             call.deterministic,
             "ncdhw_direct" in call.routes,
+            load3d=chip.load3d.limits,
             coupled=chip.cores.coupled,
             channels_last=call.channels_last,
         )

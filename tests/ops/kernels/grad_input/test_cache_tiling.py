@@ -34,7 +34,9 @@ TABLE = json.loads((DATA / "ut_tilings_910a.json").read_text())
 
 
 def on_910a(problem: ConvProblem, cores: int = 32) -> TilingInput:
-    return TilingInput(problem, 2, cores, TABLE["buffers"], 32 * 2**20, coupled=True)
+    return TilingInput(
+        problem, 2, cores, TABLE["buffers"], 32 * 2**20, coupled=True, load3d=load_chip("ascend910a").load3d.limits
+    )
 
 
 def row_named(name: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tiling_problems import BUFFERS, L2_BYTES, conv2d, inputs, on_910b, problems
+from tiling_problems import BUFFERS, L2_BYTES, LOAD3D, conv2d, inputs, on_910b, problems
 
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.grad_weight.capacity import b1_pixels, check_grad_weight, grad_weight_l1
@@ -143,7 +143,7 @@ def test_strips_are_not_taken_where_whole_rows_fit(inp: TilingInput, kib: int) -
     ],
 )
 def test_strips_that_cannot_be(value: float, message: str) -> None:
-    inp = TilingInput(conv2d(1, 64, 64, 56, 3, pad=1), 2, 20, BUFFERS, L2_BYTES)
+    inp = TilingInput(conv2d(1, 64, 64, 56, 3, pad=1), 2, 20, BUFFERS, L2_BYTES, load3d=LOAD3D)
     with pytest.raises(TilingError) as refused:
         choose_grad_weight(inp, {"splitWo": value})
     assert str(refused.value) == message
@@ -158,7 +158,7 @@ def test_strips_that_cannot_be(value: float, message: str) -> None:
     ],
 )
 def test_taps_that_cannot_be(fields: dict[str, int], direct: bool, message: str) -> None:
-    inp = TilingInput(conv2d(1, 64, 64, 56, 3, pad=1), 2, 20, BUFFERS, L2_BYTES, direct=direct)
+    inp = TilingInput(conv2d(1, 64, 64, 56, 3, pad=1), 2, 20, BUFFERS, L2_BYTES, direct=direct, load3d=LOAD3D)
     with pytest.raises(TilingError, match=message):
         choose_grad_weight(inp, fields)
 
