@@ -26,10 +26,9 @@ from ascend_sim.isa.sync import (
 )
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPastL2, Fill
 from ascend_sim.isa.vector import Duplicate, Interleave, ReduceRows, TransposeBlocks, VectorBinary, VectorCast
+from ascend_sim.kernel.operands import ChannelMatrices, MapWindow, Span, TilePiece, TurnLayout
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
-
-"""Bytes that an address of each space must be a multiple of: a DMA block, or a fractal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,9 +231,9 @@ class KernelBuilder:
         """A row-major matrix in GM to NZ fractals in L1; see `DataCopyNd2Nz`."""
         self._emit((DataCopyNd2Nz, rows, cols, itemsize, src_stride, rows_padded, operand), dst, src)
 
-    def data_copy_dn2nz(self, move: tuple[Any, ...], dst: int, src: int) -> None:
-        """Channels that lie apart in GM to blocks in L1; `move` holds the fields of `DataCopyDn2Nz` in order."""
-        self._emit((DataCopyDn2Nz, *move), dst, src)
+    def data_copy_dn2nz(self, dst: int, src: int, matrices: ChannelMatrices, operand: str = "") -> None:
+        """Channels that lie apart in GM to blocks in L1; see `DataCopyDn2Nz`."""
+        self._emit((DataCopyDn2Nz, *matrices, operand), dst, src)
 
     def fill(self, destination: str, dst: int, size: int) -> None:
         """Zero `size` bytes of a buffer."""
@@ -255,9 +254,19 @@ class KernelBuilder:
         """Fractals from L1 to L0A or L0B; see `LoadData2D`."""
         self._emit((LoadData2D, destination, itemsize, repeat, src_stride, transpose), dst, src)
 
-    def load_data_3d(self, load: tuple[Any, ...], dst: int, src: int) -> None:
-        """img2col from L1; `load` holds the fields of `LoadData3D` in order."""
-        self._emit((LoadData3D, *load), dst, src)
+    def load_data_3d(
+        self,
+        destination: str,
+        dst: int,
+        src: int,
+        itemsize: int,
+        window: MapWindow,
+        rows: Span,
+        columns: Span,
+        transpose: bool = False,
+    ) -> None:
+        """img2col of a map in L1: `rows` (output pixels) and `columns` (of K) of its matrix; see `LoadData3D`."""
+        self._emit((LoadData3D, destination, itemsize, *window, *rows, *columns, transpose), dst, src)
 
     def mmad(
         self, dst: int, left: int, right: int, m: int, k: int, n: int, dtype: str, accumulate: bool, hf32_bits: int = 0
@@ -284,9 +293,19 @@ class KernelBuilder:
         """L0C to rows in GM; see `FixpipeNd`."""
         self._emit((FixpipeNd, m, n, m_padded, dtype, dst_stride), dst, src)
 
-    def fixpipe_dn(self, move: tuple[Any, ...], dst: int, src: int) -> None:
-        """L0C to single elements in GM; `move` holds the fields of `FixpipeDn` in order."""
-        self._emit((FixpipeDn, *move), dst, src)
+    def fixpipe_dn(
+        self,
+        dst: int,
+        src: int,
+        piece: TilePiece,
+        dtype: str,
+        row_stride: int,
+        column_stride: int,
+        atomic_add: bool = False,
+    ) -> None:
+        """L0C to single elements in GM; see `FixpipeDn`."""
+        m, n, m_padded, first, row = piece
+        self._emit((FixpipeDn, m, n, m_padded, first, dtype, row_stride, column_stride, atomic_add, row), dst, src)
 
     def l0c_to_ub(self, dst: int, src: int, rows: int, columns: int, m_padded: int, dtype: str) -> None:
         """L0C to UB; see `L0cToUb`."""
@@ -314,11 +333,9 @@ class KernelBuilder:
         self._emit((ReduceRows, rows, columns, row_stride), dst, src)
 
     def transpose_blocks(
-        self, dst: int, src: int, to_c0: bool, itemsize: int, channels: int, pixels: int, row_stride: int,
-        block_stride: int = 32, first: int = 0, repeats: int = 1, plain_step: int = 0, block_step: int = 0,
-    ) -> None:  # fmt: skip
+        self, dst: int, src: int, to_c0: bool, itemsize: int, channels: int, pixels: int, layout: TurnLayout
+    ) -> None:
         """Between [channels][pixels] and [pixels][C0], in UB; see `TransposeBlocks`."""
-        layout = (row_stride, block_stride, first, repeats, plain_step, block_step)
         self._emit((TransposeBlocks, to_c0, itemsize, channels, pixels, *layout), dst, src)
 
     def interleave(self, dst: int, even: int, odd: int, itemsize: int, count: int) -> None:

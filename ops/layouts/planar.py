@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import ChannelMatrices, Span
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_to
@@ -20,14 +21,48 @@ from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
 BLOCK_BYTES = 32
 
 
+class Place(NamedTuple):
+    """A channel of one plane of a map."""
+
+    batch: int
+    channel: int
+    depth: int
+
+
+class MapBox(NamedTuple):
+    """Rows and columns of one plane, in `channels` channels from that of `place` on."""
+
+    place: Place
+    channels: int
+    rows: Span
+    columns: Span
+
+
+class Pitches(NamedTuple):
+    """Bytes in L1 from one row to the next, from one pixel to the next, from one channel block to the next."""
+
+    row: int
+    pixel: int
+    block: int
+
+
+class FilterBox(NamedTuple):
+    """Filters, their channels (counted in the group) and taps of one kernel plane."""
+
+    filters: Span
+    channels: Span
+    plane: int
+    taps: Span
+
+
 @dataclass(frozen=True)
 class Channels:
-    """A map [N, C, D, H, W] in GM, or [N, D, H, W, C] with `last`: C, (D, H, W), bytes of an element."""
+    """A map [N, C, D, H, W] in GM, or [N, D, H, W, C] with `channels_last`: C, (D, H, W), bytes of an element."""
 
     count: int
     volume: tuple[int, int, int]
     itemsize: int
-    last: bool = False
+    channels_last: bool = False
 
     @classmethod
     def of(cls, inp: TilingInput, side: str, itemsize: int) -> Channels:
@@ -40,12 +75,12 @@ class Channels:
     @property
     def stride(self) -> int:
         """Bytes from one channel to the next."""
-        return self.itemsize if self.last else prod(self.volume) * self.itemsize
+        return self.itemsize if self.channels_last else prod(self.volume) * self.itemsize
 
     @property
     def pixel(self) -> int:
         """Bytes from one pixel to the next."""
-        return self.count * self.itemsize if self.last else self.itemsize
+        return self.count * self.itemsize if self.channels_last else self.itemsize
 
     def offset(self, batch: int, channel: int, depth: int, pixel: int) -> int:
         """Byte offset of a pixel of a plane."""
@@ -79,8 +114,8 @@ class DirectWeights:
     """dW [C_out, C_in / groups, kD, kH, kW] in fp32, as the real groups of a tiling see it; strides in bytes.
 
     A StreamK slot holds the rows of a task, [channel][tap] each; `channel_pitch` is what a channel's taps take there: whole
-    32-byte blocks, where a row of the slot is not stored in one piece (`dense`). With `last` dW is DHWCN, of one group, and a
-    slot [tap][channel] lines of a task's rows.
+    32-byte blocks, where a row of the slot is not stored in one piece (`dense`). With `channels_last` dW is DHWCN, of one
+    group, and a slot [tap][channel] lines of a task's rows.
     """
 
     taps: int
@@ -89,7 +124,7 @@ class DirectWeights:
     channels: int
     real_filters: int
     dense: bool
-    last: bool = False
+    channels_last: bool = False
 
     @classmethod
     def of(cls, inp: TilingInput) -> DirectWeights:
@@ -102,12 +137,12 @@ class DirectWeights:
     @property
     def channel_stride(self) -> int:
         """From one input channel to the next."""
-        return self.filters * 4 if self.last else self.kd * self.taps * 4
+        return self.filters * 4 if self.channels_last else self.kd * self.taps * 4
 
     @property
     def filter_stride(self) -> int:
         """From one output channel to the next."""
-        return 4 if self.last else self.channels * self.channel_stride
+        return 4 if self.channels_last else self.channels * self.channel_stride
 
     @property
     def channel_pitch(self) -> int:
@@ -119,29 +154,29 @@ class DirectWeights:
         return ceil_to(columns // self.taps * self.channel_pitch, BLOCK_BYTES)
 
     def slot_pitch(self, task: Corner) -> int:
-        """Bytes of a row in the slot of a task, with `last` of a line."""
-        return ceil_to(task.m_count * 4, BLOCK_BYTES) if self.last else self.pitch_of(task.n_count)
+        """Bytes of a row in the slot of a task, with `channels_last` of a line."""
+        return ceil_to(task.m_count * 4, BLOCK_BYTES) if self.channels_last else self.pitch_of(task.n_count)
 
     def slot_bytes(self, rows: int, columns: int) -> int:
         """Bytes of the slot of a task."""
-        if self.last:
+        if self.channels_last:
             return columns * ceil_to(rows * 4, BLOCK_BYTES)
         return ceil_to(rows, FRACTAL) * self.pitch_of(columns)
 
     def slot_offset(self, task: Corner, row: int, channel: int, tap: int) -> int:
         """Where an element of a task stands in its slot."""
         row, channel = row - task.m_start, channel - task.n_start // self.taps
-        if self.last:
+        if self.channels_last:
             return (tap * (task.n_count // self.taps) + channel) * self.slot_pitch(task) + row * 4
         return row * self.slot_pitch(task) + channel * self.channel_pitch + tap * 4
 
     def slot_strides(self, task: Corner) -> tuple[int, int]:
         """Bytes from row to row and from channel to channel in a slot."""
-        return (4, self.slot_pitch(task)) if self.last else (self.slot_pitch(task), self.channel_pitch)
+        return (4, self.slot_pitch(task)) if self.channels_last else (self.slot_pitch(task), self.channel_pitch)
 
     def offset(self, real_group: int, row: int, channel: int, plane: int, tap: int) -> int:
         """Where an element of a real group stands: `row` and `channel` count in that."""
-        if self.last:
+        if self.channels_last:
             return ((plane * self.taps + tap) * self.channels + channel) * self.channel_stride + row * 4
         own = channel - row // self.filters * self.channels
         filters = real_group * self.real_filters + row
@@ -162,80 +197,112 @@ class DirectWeights:
 
 
 def load_channels(
-    k: KernelBuilder, target: int, slot: int, of: Channels, place: tuple[int, int, int], channels: int,
-    rows: tuple[int, int], columns: tuple[int, int], pitches: tuple[int, int, int], operand: str,
-) -> None:  # fmt: skip
-    """Rows and columns, (first, count) each, of `channels` channels from `place` (batch, channel, depth) to L1.
-
-    `pitches` are the bytes between rows, between pixels and between channel blocks there.
-    """
-    width = of.volume[2]
-    row_pitch, pixel_pitch, block_pitch = pitches
-    source = of.offset(*place, rows[0] * width + columns[0])
-    count, pixels = rows[1], columns[1]
-    if pixels == width and row_pitch == width * pixel_pitch:
+    k: KernelBuilder, target: int, slot: int, source_map: Channels, box: MapBox, pitches: Pitches, operand: str
+) -> None:
+    """A box of a map, tensor `slot` of the launch, to L1; `operand` is what the counts call it."""
+    width = source_map.volume[2]
+    source = gm_operand(slot, source_map.offset(*box.place, box.rows.start * width + box.columns.start))
+    count, pixels = box.rows.length, box.columns.length
+    if pixels == width and pitches.row == width * pitches.pixel:
         count, pixels = 1, count * pixels
-    if of.last:
-        if count > 1 or pixel_pitch != BLOCK_BYTES:
+    if source_map.channels_last:
+        if count > 1 or pitches.pixel != BLOCK_BYTES:
             raise SimError(
                 "a map NDHWC is loaded in runs of pixels: its convolution has no stride and no part of a row"
             )
+        rows_padded = pitches.block // BLOCK_BYTES
         k.data_copy_nd2nz(
-            target,
-            gm_operand(slot, source),
-            pixels,
-            channels,
-            of.itemsize,
-            of.pixel,
-            block_pitch // BLOCK_BYTES,
-            operand,
+            target, source, pixels, box.channels, source_map.itemsize, source_map.pixel, rows_padded, operand
         )
         return
-    move = (
-        channels, pixels, of.itemsize, of.stride, pixel_pitch, block_pitch, count, width * of.itemsize, row_pitch, operand,
-    )  # fmt: skip
-    k.data_copy_dn2nz(move, target, gm_operand(slot, source))
+    matrices = ChannelMatrices(
+        channels=box.channels,
+        pixels=pixels,
+        itemsize=source_map.itemsize,
+        channel_stride=source_map.stride,
+        pixel_stride=pitches.pixel,
+        block_stride=pitches.block,
+        matrices=count,
+        src_step=width * source_map.itemsize,
+        dst_step=pitches.row,
+    )
+    k.data_copy_dn2nz(target, source, matrices, operand)
 
 
 def load_run(
-    k: KernelBuilder, target: int, slot: int, of: Channels, place: tuple[int, int, int], channels: int,
-    pixels: tuple[int, int], operand: str,
-) -> None:  # fmt: skip
-    """A run of pixels (first, count) of a plane, [c1][pixels][C0] in L1."""
-    start, count = pixels
-    if of.last:
-        source = gm_operand(slot, of.offset(*place, start))
-        k.data_copy_nd2nz(target, source, count, channels, of.itemsize, of.pixel, count, operand)
+    k: KernelBuilder,
+    target: int,
+    slot: int,
+    source_map: Channels,
+    place: Place,
+    channels: int,
+    pixels: Span,
+    operand: str,
+) -> None:
+    """A run of pixels of a plane, [c1][pixels][C0] in L1."""
+    source, count = gm_operand(slot, source_map.offset(*place, pixels.start)), pixels.length
+    if source_map.channels_last:
+        k.data_copy_nd2nz(target, source, count, channels, source_map.itemsize, source_map.pixel, count, operand)
         return
-    move = (channels, count, of.itemsize, of.stride, BLOCK_BYTES, count * BLOCK_BYTES, 1, 0, 0, operand)
-    k.data_copy_dn2nz(move, target, gm_operand(slot, of.offset(*place, start)))
+    matrices = ChannelMatrices(
+        channels=channels,
+        pixels=count,
+        itemsize=source_map.itemsize,
+        channel_stride=source_map.stride,
+        pixel_stride=BLOCK_BYTES,
+        block_stride=count * BLOCK_BYTES,
+    )
+    k.data_copy_dn2nz(target, source, matrices, operand)
 
 
 def load_filters(
-    k: KernelBuilder, target: int, slot: int, p: ConvProblem, filters: tuple[int, int], channels: tuple[int, int],
-    plane: int, rows: int, itemsize: int, last: bool = False, some: tuple[int, int] | None = None,
-) -> None:  # fmt: skip
-    """Filters (first, count) and their channels (first in the group, count) of one kernel plane, as FRACTAL_Z in L1.
+    k: KernelBuilder,
+    target: int,
+    slot: int,
+    p: ConvProblem,
+    box: FilterBox,
+    rows: int,
+    itemsize: int,
+    channels_last: bool,
+) -> None:
+    """Weights as FRACTAL_Z in L1: [channel block][tap][`rows` filters][C0]; filters that fill up the rows are zeros.
 
-    That is [channel block][tap][`rows` filters][C0]; filters that fill up the rows are zeros. With `last` the weights are
-    DHWCN, where the filters of a channel adjoin. `some` are the taps wanted, (first, count); else all.
+    With `channels_last` the weights are DHWCN, where the filters of a channel adjoin.
     """
+    filters, channels, plane, taps = box
     whole, c0 = p.k_h * p.k_w, BLOCK_BYTES // itemsize
-    first, taps = some or (0, whole)
     line = rows * BLOCK_BYTES
-    channel_stride = p.k_d * whole * itemsize
-    filter_stride = p.c_in // p.groups * channel_stride
-    if filters[1] < rows:
-        k.fill("L1", target, -(-channels[1] // c0) * taps * line)
+    block = taps.length * line
+    if filters.length < rows:
+        k.fill("L1", target, -(-channels.length // c0) * block)
         k.pipe_barrier("MTE2")
-    if last:
-        step = p.c_out * itemsize
-        source = (((plane * whole + first) * p.c_in + channels[0]) * p.c_out + filters[0]) * itemsize
-        move = (channels[1], filters[1], itemsize, step, BLOCK_BYTES, taps * line, taps, p.c_in * step, line, "B")
-        k.data_copy_dn2nz(move, target, gm_operand(slot, source))
-        return
-    source = filters[0] * filter_stride + channels[0] * channel_stride + (plane * whole + first) * itemsize
-    move = (
-        channels[1], taps, itemsize, channel_stride, line, taps * line, filters[1], filter_stride, BLOCK_BYTES, "B",
-    )  # fmt: skip
-    k.data_copy_dn2nz(move, target, gm_operand(slot, source))
+    first_tap = plane * whole + taps.start
+    if channels_last:  # a matrix for each tap
+        source = ((first_tap * p.c_in + channels.start) * p.c_out + filters.start) * itemsize
+        matrices = ChannelMatrices(
+            channels=channels.length,
+            pixels=filters.length,
+            itemsize=itemsize,
+            channel_stride=p.c_out * itemsize,
+            pixel_stride=BLOCK_BYTES,
+            block_stride=block,
+            matrices=taps.length,
+            src_step=p.c_in * p.c_out * itemsize,
+            dst_step=line,
+        )
+    else:  # a matrix for each filter
+        channel_stride = p.k_d * whole * itemsize
+        filter_stride = p.c_in // p.groups * channel_stride
+        source = filters.start * filter_stride + channels.start * channel_stride + first_tap * itemsize
+        matrices = ChannelMatrices(
+            channels=channels.length,
+            pixels=taps.length,
+            itemsize=itemsize,
+            channel_stride=channel_stride,
+            pixel_stride=line,
+            block_stride=block,
+            matrices=filters.length,
+            src_step=filter_stride,
+            dst_step=BLOCK_BYTES,
+        )
+    k.data_copy_dn2nz(target, gm_operand(slot, source), matrices, "B")

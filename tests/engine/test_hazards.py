@@ -19,6 +19,7 @@ from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.engine.values import Finding
 from ascend_sim.isa.base import PIPES
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import MapWindow, Span, TurnLayout
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT, gm_operand
 
 SIZES = (8 * KIB, 8 * KIB)
@@ -114,7 +115,7 @@ def vector_writer(todo: list[Action]) -> Any:
             elif verb == "rows":
                 k.reduce_rows(a * 32, b * 32, n, 4, 96)
             elif verb == "turn":
-                k.transpose_blocks(a * 32, b * 32, bool(c % 2), 2, n, 3, 64, 64)
+                k.transpose_blocks(a * 32, b * 32, bool(c % 2), 2, n, 3, TurnLayout(64, 64))
             elif verb == "barrier":
                 k.pipe_barrier(("V", "MTE2", "MTE3")[a % 3])
             elif verb == "all":
@@ -163,7 +164,8 @@ def cube_writer(todo: list[Action]) -> Any:
             elif verb == "right":
                 k.load_data_2d("L0B", a * 512, b * 256, 2, n)
             elif verb == "slide":
-                k.load_data_3d(("L0A", 2, 3, 4, 2, 2, 1, 1, 1, 1, 0, 0, 2, 3, 0, 6, 16 * c, 16 * n), a * 512, b * 32)
+                window = MapWindow(height=3, width=4, k_h=2, k_w=2, out_height=2, out_width=3)
+                k.load_data_3d("L0A", a * 512, b * 32, 2, window, Span(0, 6), Span(16 * c, 16 * n))
             elif verb == "mmad":
                 k.mmad(a * 1024, b * 512, c * 512, 16, 16 * n, 16, "float16", bool(n % 2))
             elif verb == "drain":

@@ -13,6 +13,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
 from ascend_sim.isa.sync import WaitFlag
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import MapWindow, Span
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import gm_operand
 
@@ -233,9 +234,10 @@ def test_the_last_row_of_a_strided_transfer_counts() -> None:
 def test_an_offset_inside_a_region_counts() -> None:
     """A load that slides over the second channel block only."""
     size = CHIP.buffers["L1"]
-    load = ("L0A", 2, 4, 4, 1, 1, 1, 1, 1, 1, 0, 0, 4, 4, 0, 16, 16, 16)
-    made(lambda k: k.load_data_3d(load, 0, size - 2 * 512))
-    refused(lambda k: k.load_data_3d(load, 0, size - 2 * 512 + 32), "load_data_3d", f"of {size}")
+    window = MapWindow(height=4, width=4, out_height=4, out_width=4)
+    second = (2, window, Span(0, 16), Span(16, 16))
+    made(lambda k: k.load_data_3d("L0A", 0, size - 2 * 512, *second))
+    refused(lambda k: k.load_data_3d("L0A", 0, size - 2 * 512 + 32, *second), "load_data_3d", f"of {size}")
 
 
 def test_a_tensor_that_the_task_lacks() -> None:

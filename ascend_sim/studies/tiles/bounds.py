@@ -518,7 +518,7 @@ class Bounds:
             first, last = start * p.w_out, (start + count) * p.w_out
             seen = 0
             for pixel in range(first, last, base_k):
-                if p.w_in and input_rows(p, pixel, min(pixel + base_k, last))[1] > 0:
+                if p.w_in and input_rows(p, pixel, min(pixel + base_k, last)).rows > 0:
                     steps[min(base_k, last - pixel)] += 1
                     seen += base_k
             if seen < last - first:  # some loads are left out: count none
@@ -531,7 +531,7 @@ class Bounds:
             for begin in range(first, last, span_b):
                 window = input_rows(p, begin, min(begin + span_b, last))
                 if not tiling.split_wo or window != held:  # rows of a strip stay while its pixels need them
-                    spans_b.append(window[1] * p.w_in * BLOCK_BYTES)
+                    spans_b.append(window.rows * p.w_in * BLOCK_BYTES)
                 held = window
         return list(steps.items()), spans_a, spans_b
 

@@ -19,6 +19,7 @@ from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import Span, matrix_window
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
@@ -286,11 +287,11 @@ def matmul_loop(chip: ChipSpec, steps: int) -> Loop:
         sums = k.allocate("L0C", 128 * KIB, "l0c")
         map_in_l1, weights_in_l1 = k.allocate("L1", 16 * KIB, "map"), k.allocate("L1", 32 * KIB, "weights")
         # A 1 x 1 kernel over one row of 128 pixels and 64 channels: img2col is the plain matrix.
-        whole_map = ("L0A", HALF, 1, 128, 1, 1, 1, 1, 1, 1, 0, 0, 1, 128, 0, 128, 0, 64)
+        window, rows, columns = matrix_window(128), Span(0, 128), Span(0, 64)
         queue = BufferQueue(k, "l0", "MTE1", "M", [0, 1])
         for step in range(steps):
             half = queue.acquire()
-            k.load_data_3d(whole_map, left[half], map_in_l1)
+            k.load_data_3d("L0A", left[half], map_in_l1, HALF, window, rows, columns)
             for quarter in range(4):
                 offset = quarter * 8 * KIB
                 k.load_data_2d("L0B", right[half] + offset, weights_in_l1 + offset, HALF, 16)

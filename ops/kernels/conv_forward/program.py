@@ -10,16 +10,16 @@ GM -> L1 -> L0B without a turn. Results leave L0C cast, in NDC1HWC0.
 from __future__ import annotations
 
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import MapWindow, Span
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.conv_forward.tiling import BUFFERS, ConvForwardTiling, Strip, l1_bytes, strip_input, strips
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.cube.pipeline import BLOCK_BYTES, FRACTAL_BYTES, CubePipeline, HeldOperand
+from ascend_sim.ops.kernels.cube.pipeline import BLOCK_BYTES, FRACTAL_BYTES, CubePipeline, DrainPiece, HeldOperand
 from ascend_sim.ops.kernels.cube.strips import runs
 from ascend_sim.ops.kernels.cube.tasks import core_share
 from ascend_sim.ops.layouts.blocked import WeightLayout
-from ascend_sim.ops.layouts.planar import Channels, load_channels, load_filters
-from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.layouts.planar import Channels, FilterBox, MapBox, Pitches, Place, load_channels, load_filters
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import FRACTAL
 from ascend_sim.runtime import Allocation, Task
@@ -96,6 +96,11 @@ class _Builder:
         bottom = (m + m_count - 1) // p.w_out * p.stride_h - p.pad_up + (p.k_h - 1) * p.dilation_h
         row = max(top, 0)
         rows = min(bottom, p.h_in - 1) - row + 1
+        window = MapWindow(
+            height=rows, width=p.w_in, k_h=p.k_h, k_w=p.k_w, stride_h=p.stride_h, stride_w=p.stride_w,
+            dilation_h=p.dilation_h, dilation_w=p.dilation_w, pad_top=row - top, pad_left=p.pad_left,
+            out_height=ceil_div(m % p.w_out + m_count, p.w_out), out_width=p.w_out,
+        )  # fmt: skip
         blocks = ceil_div(self.call.group_channels(group, p.c_in, self.inp.cin_g), self.c0)
         for plane in range(p.k_d):
             depth = depth_out * p.stride_d - p.pad_front + plane * p.dilation_d
@@ -107,7 +112,8 @@ class _Builder:
                 self.load_b1(group, plane, block, count, n, n_count)
                 for k_start in range(0, count * per_block, self.tiling.base_k):
                     k_count = min(self.tiling.base_k, count * per_block - k_start)
-                    self.step(p, row - top, rows, m, m_count, n_count, k_start, k_count, accumulator, started)
+                    pixels, k_span = Span(m % p.w_out, m_count), Span(k_start, k_count)
+                    self.step(window, pixels, n_count, k_span, accumulator, started)
                     started = True
         if not started:
             self.pipeline.zero(self.k, accumulator, m_count, n_count, self.c0, self.call)
@@ -123,12 +129,12 @@ class _Builder:
             return
         if self.inp.direct:
             channel = block * self.c0
-            load_channels(
-                self.k, address, X, Channels(p.c_in, (p.d_in, p.h_in, p.w_in), self.itemsize),
-                (batch, group * self.inp.cin_g + channel, depth), min(blocks * self.c0, self.inp.cin_g - channel),
-                (row, rows), (strip.source, width), (width * BLOCK_BYTES, BLOCK_BYTES, rows * width * BLOCK_BYTES),
-                "A",
-            )  # fmt: skip
+            x = Channels(p.c_in, (p.d_in, p.h_in, p.w_in), self.itemsize)
+            channels = min(blocks * self.c0, self.inp.cin_g - channel)
+            place = Place(batch, group * self.inp.cin_g + channel, depth)
+            box = MapBox(place, channels, Span(row, rows), Span(strip.source, width))
+            pitches = Pitches(width * BLOCK_BYTES, BLOCK_BYTES, rows * width * BLOCK_BYTES)
+            load_channels(self.k, address, X, x, box, pitches, "A")
             self.a1.loaded()
             return
         total, first = ceil_div(p.c_in, self.c0), group * self.inp.cin_g // self.c0 + block
@@ -153,10 +159,14 @@ class _Builder:
         w = self.weights
         if self.inp.direct:
             channel = block * self.c0
-            load_filters(
-                self.k, address, WEIGHT, self.p, (group * self.inp.cout_g + n, min(n_count, self.inp.cout_g - n)),
-                (channel, min(blocks * self.c0, self.inp.cin_g - channel)), plane, ceil_to(n_count, FRACTAL), self.itemsize,
-            )  # fmt: skip
+            box = FilterBox(
+                filters=Span(group * self.inp.cout_g + n, min(n_count, self.inp.cout_g - n)),
+                channels=Span(channel, min(blocks * self.c0, self.inp.cin_g - channel)),
+                plane=plane,
+                taps=Span(0, self.inp.taps),
+            )
+            rows = ceil_to(n_count, FRACTAL)
+            load_filters(self.k, address, WEIGHT, self.p, box, rows, self.itemsize, channels_last=False)
             self.b1.loaded()
             return
         source = w.offset(group, plane, block, 0, n // FRACTAL)
@@ -166,26 +176,21 @@ class _Builder:
         self.b1.loaded()
 
     def step(
-        self, p: ConvProblem, pad_top: int, rows: int, m: int, m_count: int, n_count: int, k_start: int, k_count: int,
-        accumulator: int, accumulate: bool,
-    ) -> None:  # fmt: skip
-        """One base block of the strip that `p` makes: fill half of L0A and L0B, multiply."""
-        k = self.k
+        self, window: MapWindow, pixels: Span, n_count: int, k_span: Span, accumulator: int, accumulate: bool
+    ) -> None:
+        """One base block: fill half of L0A and L0B, multiply. `k_span` is what of K, counted in what L1 holds."""
+        k, (k_start, k_count) = self.k, k_span
         half = self.pipeline.operands.acquire()
         left, right = self.pipeline.left[half], self.pipeline.right[half]
-        k.load_data_3d(
-            (
-                "L0A", self.itemsize, rows, p.w_in, p.k_h, p.k_w, p.stride_h, p.stride_w, p.dilation_h, p.dilation_w,
-                pad_top, p.pad_left, ceil_div(m % p.w_out + m_count, p.w_out), p.w_out, m % p.w_out, m_count, k_start, k_count,
-            ),
-            left, self.a1.address,
-        )  # fmt: skip
+        k.load_data_3d("L0A", left, self.a1.address, self.itemsize, window, pixels, k_span)
         columns = ceil_div(n_count, FRACTAL)
         source = self.b1.address + k_start // self.c0 * columns * FRACTAL_BYTES
         k.load_data_2d("L0B", right, source, self.itemsize, k_count // self.c0 * columns)
         self.pipeline.operands.publish()
         self.pipeline.operands.take()
-        k.mmad(accumulator, left, right, m_count, k_count, n_count, self.call.dtype, accumulate, self.call.hf32_bits)
+        k.mmad(
+            accumulator, left, right, pixels.length, k_count, n_count, self.call.dtype, accumulate, self.call.hf32_bits
+        )
         self.pipeline.operands.release()
 
     def write(self, strip: Strip, group: int, image: int, m: int, m_count: int, n: int, n_count: int) -> None:
@@ -201,12 +206,13 @@ class _Builder:
             place = (image // p.d_out, group * self.inp.cout_g + n, image % p.d_out)
             count = min(n_count, self.inp.cout_g - n)
             targets = [
-                (gm_operand(Y, channels.offset(*place, pixel)), first, rows, 0, count) for first, pixel, rows in pieces
+                DrainPiece(gm_operand(Y, channels.offset(*place, pixel)), first, rows, 0, count)
+                for first, pixel, rows in pieces
             ]
-            self.pipeline.drain_pieces(targets, m_count, (self.itemsize, channels.stride), False, dtype)
+            self.pipeline.drain_elements(targets, m_count, self.itemsize, channels.stride, dtype=dtype)
             return
         block = (group * self.inp.cout_g + n) // self.c0
         plane = p.h_out * p.w_out * BLOCK_BYTES
         offset = (image * ceil_div(p.c_out, self.c0) + block) * plane
-        rows = [(gm_operand(Y, offset + pixel * BLOCK_BYTES), first, count) for first, pixel, count in pieces]
+        rows = [DrainPiece(gm_operand(Y, offset + pixel * BLOCK_BYTES), first, count) for first, pixel, count in pieces]
         self.pipeline.drain_rows(rows, m_count, n_count, dtype, self.c0, plane)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import TilePiece
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.cube.call import CubeCall
@@ -12,6 +15,19 @@ from ascend_sim.ops.problem.tiling_input import FRACTAL
 
 BLOCK_BYTES = 32
 FRACTAL_BYTES = 512
+
+
+class DrainPiece(NamedTuple):
+    """`rows` x `columns` of a finished tile, from row `row` and column `column` on, and the place in GM that they go to.
+
+    Where rows leave whole no columns are named.
+    """
+
+    target: int
+    row: int
+    rows: int
+    column: int = 0
+    columns: int = 0
 
 
 class CubePipeline:
@@ -53,55 +69,65 @@ class CubePipeline:
 
         `atomic_add` adds to what GM holds. Through UB a block is always 16 columns, which is C0 of what leaves there.
         """
-        self.drain_rows([(target, 0, m)], m, n, dtype, c0, dst_stride, atomic_add)
+        self.drain_rows([DrainPiece(target, 0, m)], m, n, dtype, c0, dst_stride, atomic_add)
 
     def drain_rows(
-        self, pieces: list[tuple[int, int, int]], height: int, n: int, dtype: str, c0: int, dst_stride: int,
+        self,
+        pieces: list[DrainPiece],
+        height: int,
+        n: int,
+        dtype: str,
+        c0: int,
+        dst_stride: int,
         atomic_add: bool = False,
-    ) -> None:  # fmt: skip
-        """Rows of the finished tile of `height` rows to GM: (target, first row, rows), each from a fractal's first row."""
+    ) -> None:
+        """Whole rows of the finished tile of `height` rows and `n` columns to GM, each piece from a fractal's first row."""
         k, m_padded = self._k, ceil_to(height, FRACTAL)
         self.tiles.publish()
         tile = self.tiles.take()
-        for target, first, rows in pieces:
-            source = tile + first * FRACTAL * ACCUMULATOR_BYTES
+        for target, row, rows, _, _ in pieces:
+            source = tile + row * FRACTAL * ACCUMULATOR_BYTES
             if self._staged is None:
                 k.fixpipe(target, source, rows, n, m_padded, dtype, c0, dst_stride, atomic_add)
             else:
                 atomic = dtype if atomic_add else ""
-                self._through_ub(self._staged, target, source, (rows, m_padded), n, dtype, dst_stride, atomic)
+                self._through_ub(self._staged, target, source, TilePiece(rows, n, m_padded), dtype, dst_stride, atomic)
         self.tiles.release()
 
     def drain_elements(
-        self, target: int, tile: tuple[int, int, int], dtype: str, strides: tuple[int, int], atomic_add: bool = False
-    ) -> None:
-        """`tile` (rows, first column, columns) to single elements of GM, rows and columns `strides` bytes apart."""
-        rows, first, columns = tile
-        self.drain_pieces([(target, 0, rows, first, columns)], rows, strides, atomic_add, dtype)
-
-    def drain_pieces(
-        self, pieces: list[tuple[int, int, int, int, int]], height: int, strides: tuple[int, int], atomic_add: bool,
+        self,
+        pieces: list[DrainPiece],
+        height: int,
+        row_stride: int,
+        column_stride: int,
+        atomic_add: bool = False,
         dtype: str = "float32",
-    ) -> None:  # fmt: skip
-        """Pieces of the finished tile of `height` rows to GM: (target, first row, rows, first column, columns)."""
+    ) -> None:
+        """Pieces of the finished tile of `height` rows to single elements of GM, the strides of both axes in bytes."""
         self.tiles.publish()
         tile, m_padded = self.tiles.take(), ceil_to(height, FRACTAL)
-        for target, row, rows, first, columns in pieces:
-            source = tile + first // FRACTAL * m_padded * FRACTAL * ACCUMULATOR_BYTES
-            move = (rows, columns, m_padded, first % FRACTAL, dtype, *strides, atomic_add, row)
-            self._k.fixpipe_dn(move, target, source)
+        for target, row, rows, column, columns in pieces:
+            source = tile + column // FRACTAL * m_padded * FRACTAL * ACCUMULATOR_BYTES
+            piece = TilePiece(rows, columns, m_padded, column % FRACTAL, row)
+            self._k.fixpipe_dn(target, source, piece, dtype, row_stride, column_stride, atomic_add)
         self.tiles.release()
 
     def _through_ub(
-        self, staged: BufferQueue, target: int, tile: int, rows_of: tuple[int, int], n: int, dtype: str, dst_stride: int,
+        self,
+        staged: BufferQueue,
+        target: int,
+        tile: int,
+        piece: TilePiece,
+        dtype: str,
+        dst_stride: int,
         atomic_add: str,
-    ) -> None:  # fmt: skip
-        """`rows_of` is the rows that go and those of the whole tile."""
-        k, (m, m_padded) = self._k, rows_of
+    ) -> None:
+        """The first rows of the tile at `tile` to GM, by way of the buffers of `staged`."""
+        k, m, m_padded = self._k, piece.m, piece.m_padded
         height = ceil_to(m, FRACTAL)
         row_bytes = FRACTAL * int(numpy_dtype(dtype).itemsize)
         most_rows = ub_share(k) // row_bytes // FRACTAL * FRACTAL
-        for column, columns in cut(ceil_div(n, FRACTAL), max(most_rows // height, 1)):
+        for column, columns in cut(ceil_div(piece.n, FRACTAL), max(most_rows // height, 1)):
             for row, rows in cut(height, most_rows, FRACTAL):
                 source = tile + (column * m_padded + row) * FRACTAL * ACCUMULATOR_BYTES
                 k.l0c_to_ub(staged.acquire(), source, rows, columns, m_padded, dtype)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import Span
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
@@ -19,7 +20,6 @@ from ascend_sim.ops.kernels.cube.pipeline import BLOCK_BYTES
 from ascend_sim.ops.kernels.grad_input.capacity import k_unit
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW, SPLIT_NONE, Part, split_parts
-from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask
 from ascend_sim.ops.kernels.grad_input.tiles import Tile
 from ascend_sim.ops.kernels.grad_input.turn import GRAD_INPUT
 from ascend_sim.ops.kernels.vector.common import buffer_queue, padded, share
@@ -92,9 +92,9 @@ class Exchange:
         k.cross_core_set(_SLOT_FULL, 2, "FIX")
 
     def load_weights(
-        self, k: KernelBuilder, address: int, part: Part, plane: int, channels: tuple[int, int], slices: range
+        self, k: KernelBuilder, address: int, part: Part, plane: int, channels: Span, slices: range
     ) -> None:
-        """Taps of a part, [cin1][tap][slices][unit][C0] in L1, for C0 blocks (first, count) of input channels."""
+        """Taps of a part, [cin1][tap][slices][unit][C0] in L1, for C0 blocks of input channels."""
         (first, count), taps, unit = channels, len(part.taps), k_unit(self.call.inp)
         row, line = len(slices) * unit * BLOCK_BYTES, self.layout.cout1 * FRACTAL * BLOCK_BYTES
 
@@ -155,30 +155,29 @@ class _Interleaver:
             for row, rows, column, columns in rectangles(m, m_count, self.width):
                 pitch = padded(columns * self.itemsize)
                 for start, count in cut(rows, max(self.room // (self.steps * pitch), 1)):
-                    place = (row + start, count, column, columns)
-                    self.rectangle(number, task, m, n, (first, channels), place)
+                    own = Tile(task, m, m_count, n + first, channels)
+                    self.rectangle(number, own, first, Span(row + start, count), Span(column, columns))
             if number + _SLOTS < len(tiles):
                 k.cross_core_set(_SLOT_FREE, 2, "MTE2")
         self.incoming.close()
         self.outgoing.close()
 
-    def rectangle(
-        self, number: int, task: GradInputTask, m: int, n: int, channels: tuple[int, int], place: tuple[int, int, int, int]
-    ) -> None:  # fmt: skip
-        """Rows and columns of the parts' map, for `channels` (first in the tile, count)."""
-        row, rows, column, columns = place
+    def rectangle(self, number: int, tile: Tile, skipped: int, row_span: Span, column_span: Span) -> None:
+        """Rows and columns of the parts' map, for the channels of `tile`, which `skipped` ones of the slot's come before."""
+        task, m, _, n, channels = tile
+        (row, rows), (column, columns) = row_span, column_span
         k, size = self.k, self.itemsize
         pitch = padded(columns * size)
         there = [max(min(rows, part.rows - row), 0) for part in self.parts]
         height = sum(have for part, have in zip(self.parts, there, strict=True) if part.column == 0)
         step = rows * self.steps * pitch  # bytes of a channel of one residue
         at_once = max(self.room // step, 1) if height == rows * self.steps else 1  # a short last row leaves a gap
-        for start, count in cut(channels[1], at_once) if channels[1] else []:
+        for start, count in cut(channels, at_once) if channels else []:
             held = self.incoming.acquire()
             for index, (part, have) in enumerate(zip(self.parts, there, strict=True)):
                 source = self.exchange.offset(k.block, number, index) + (row * self.width + column - m) * size
                 for channel in range(count if have else 0):
-                    at = source + (channels[0] + start + channel) * self.exchange.pitch
+                    at = source + (skipped + start + channel) * self.exchange.pitch
                     target = held + part.column * self.room + channel * step + part.row * pitch
                     k.data_copy(
                         "GM", "UB", target, gm_operand(WORKSPACE, at), columns * size, have, self.width * size,
@@ -194,7 +193,7 @@ class _Interleaver:
             wide = min(columns * self.p.stride_w, self.p.w_in - left)
             for channel in range(count):
                 pixel = row * self.p.stride_h * self.p.w_in + left
-                own = n + channels[0] + start + channel
+                own = n + start + channel
                 target = gm_operand(GRAD_INPUT, self.dx.offset(task.batch, own, task.depth, pixel))
                 k.data_copy(
                     "UB", "GM", target, result + channel * 2 * step, wide * size, height, 2 * pitch, self.p.w_in * size

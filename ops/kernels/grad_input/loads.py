@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import Span
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import BLOCK_BYTES, HeldOperand, ZeroedQueue, ub_share
@@ -16,7 +17,7 @@ from ascend_sim.ops.kernels.grad_input.split import Part
 from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask
 from ascend_sim.ops.kernels.grad_input.window import RowWindow, pad_before
 from ascend_sim.ops.layouts.blocked import WeightLayout
-from ascend_sim.ops.layouts.planar import Channels, load_channels, load_filters
+from ascend_sim.ops.layouts.planar import Channels, FilterBox, MapBox, Pitches, Place, load_channels, load_filters
 from ascend_sim.ops.problem.sizes import ceil_div, cut
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
@@ -43,11 +44,8 @@ class Piece:
         return self.blocks * self.rows * self.columns * BLOCK_BYTES
 
 
-def spread_pieces(blocks: int, rows: tuple[int, int], columns: int, room: int) -> Iterator[Piece]:
-    """Pieces of at most `room` pixels that adjoin in L1: whole blocks, else rows of a block, else a part of a row.
-
-    `rows` is the first row and their number.
-    """
+def spread_pieces(blocks: int, rows: Span, columns: int, room: int) -> Iterator[Piece]:
+    """Pieces of at most `room` pixels that adjoin in L1: whole blocks, else rows of a block, else a part of a row."""
     first, count = rows
     at_once = max(room // (count * columns), 1)
     most_rows, most_columns = max(room // columns, 1), min(columns, room)
@@ -101,66 +99,65 @@ class OperandLoads:
             self.spread.close()
 
     def gradient(
-        self, of: PartMap, task: GradInputTask, plane: int, block: int, blocks: int, window: RowWindow, m: int, n: int
+        self, part_map: PartMap, task: GradInputTask, plane: int, blocks: Span, window: RowWindow, m: int, n: int
     ) -> None:
-        """Rows `window` (behind pixels m ..) of `blocks` channel blocks of gradOutput, spread out where stride > 1."""
+        """Rows `window` (behind pixels m ..) of channel blocks of gradOutput, spread out where stride > 1."""
         p, k = self.p, self.k
-        key: tuple[object, ...] = (task, of.part.taps, plane, block, m, n)  # never resident across tiles
+        key: tuple[object, ...] = (task, part_map.part.taps, plane, blocks.start, m, n)  # never resident across tiles
         if self.coupled:
-            key = (task, plane, block, m)
+            key = (task, plane, blocks.start, m)
         address = self.a1.begin(key)
         if address is None:
             return
         if self.inp.direct:
-            self.load_direct(of, task, plane, block, blocks, window, address)
+            self.load_direct(part_map, task, plane, blocks, window, address)
             self.a1.loaded()
             return
-        first_block = task.group * self.inp.cout_g // self.c0 + block
+        first_block = task.group * self.inp.cout_g // self.c0 + blocks.start
         line = (task.batch * p.d_out + plane) * self.channel_blocks + first_block
         source = line * p.h_out * p.w_out * BLOCK_BYTES
-        rows, width = (window.first_row, window.rows), of.width - of.crop
+        rows, width = Span(window.first_row, window.rows), part_map.width - part_map.crop
         if self.spread is not None:
-            for piece in spread_pieces(blocks, rows, width, ub_share(k) // BLOCK_BYTES):
+            for piece in spread_pieces(blocks.length, rows, width, ub_share(k) // BLOCK_BYTES):
                 buffer = self.spread.acquire_zeroed(piece.size)
-                self.copy_pixels(of, "UB", buffer, source, piece)
+                self.copy_pixels(part_map, "UB", buffer, source, piece)
                 self.spread.publish()
-                offset = ((piece.block * rows[1] + piece.row - rows[0]) * width + piece.column) * BLOCK_BYTES
+                offset = ((piece.block * rows.length + piece.row - rows.start) * width + piece.column) * BLOCK_BYTES
                 k.data_copy("UB", "L1", address + offset, self.spread.take(), piece.size, operand="A")
                 self.spread.release()
         else:
-            whole = Piece(0, blocks, *rows, 0, width)
-            if of.strided:
+            whole = Piece(0, blocks.length, *rows, 0, width)
+            if part_map.strided:
                 k.fill("L1", address, whole.size)
                 k.pipe_barrier("MTE2")
-            self.copy_pixels(of, "L1", address, source, whole)
+            self.copy_pixels(part_map, "L1", address, source, whole)
         self.a1.loaded()
 
     def load_direct(
-        self, of: PartMap, task: GradInputTask, plane: int, block: int, blocks: int, window: RowWindow, address: int
+        self, part_map: PartMap, task: GradInputTask, plane: int, blocks: Span, window: RowWindow, address: int
     ) -> None:
         """The same rows from NCDHW."""
-        p, k = of.p, self.k
-        width = of.width - of.crop
+        p, k, crop = part_map.p, self.k, part_map.crop
+        width = part_map.width - crop
         row_pitch = width * BLOCK_BYTES
-        if of.strided:
-            k.fill("L1", address, blocks * window.rows * row_pitch)
+        if part_map.strided:
+            k.fill("L1", address, blocks.length * window.rows * row_pitch)
             k.pipe_barrier("MTE2")
-        row, column = ceil_div(window.first_row, p.stride_h), ceil_div(of.crop, p.stride_w)
+        row, column = ceil_div(window.first_row, p.stride_h), ceil_div(crop, p.stride_w)
         rows = (window.first_row + window.rows - 1) // p.stride_h - row + 1
-        columns = (of.crop + width - 1) // p.stride_w - column + 1
+        columns = (crop + width - 1) // p.stride_w - column + 1
         if rows <= 0 or columns <= 0:
             return
         target = address + (row * p.stride_h - window.first_row) * row_pitch
-        target += (column * p.stride_w - of.crop) * BLOCK_BYTES
-        channel, column = block * self.c0, of.part.source + column
-        channels = min(blocks * self.c0, self.inp.cout_g - channel)
-        load_channels(
-            k, target, GRAD_OUTPUT, Channels.of(self.inp, "out", self.itemsize),
-            (task.batch, task.group * self.inp.cout_g + channel, plane), channels, (row, rows), (column, columns),
-            (p.stride_h * row_pitch, p.stride_w * BLOCK_BYTES, window.rows * row_pitch), "A",
-        )  # fmt: skip
+        target += (column * p.stride_w - crop) * BLOCK_BYTES
+        channel, column = blocks.start * self.c0, part_map.part.source + column
+        channels = min(blocks.length * self.c0, self.inp.cout_g - channel)
+        place = Place(task.batch, task.group * self.inp.cout_g + channel, plane)
+        box = MapBox(place, channels, Span(row, rows), Span(column, columns))
+        pitches = Pitches(p.stride_h * row_pitch, p.stride_w * BLOCK_BYTES, window.rows * row_pitch)
+        load_channels(k, target, GRAD_OUTPUT, Channels.of(self.inp, "out", self.itemsize), box, pitches, "A")
 
-    def copy_pixels(self, of: PartMap, space: str, address: int, source: int, piece: Piece) -> None:
+    def copy_pixels(self, part_map: PartMap, space: str, address: int, source: int, piece: Piece) -> None:
         """The real pixels of a piece of the zero-inserted map to their places in a buffer; block 0 starts at `source` in GM."""
         p, k = self.p, self.k
         row_pitch = piece.columns * BLOCK_BYTES
@@ -168,12 +165,12 @@ class OperandLoads:
         # Real rows and columns are those at multiples of the stride; the first ones that are inside the piece.
         row = ceil_div(piece.row, p.stride_h)
         rows = (piece.row + piece.rows - 1) // p.stride_h - row + 1
-        left = of.crop + piece.column
+        left = part_map.crop + piece.column
         column = ceil_div(left, p.stride_w)
         columns = (left + piece.columns - 1) // p.stride_w - column + 1
         if rows <= 0 or columns <= 0:
             return
-        source += piece.block * plane_bytes + (row * p.w_out + of.part.source + column) * BLOCK_BYTES
+        source += piece.block * plane_bytes + (row * p.w_out + part_map.part.source + column) * BLOCK_BYTES
         target = address + (row * p.stride_h - piece.row) * row_pitch + (column * p.stride_w - left) * BLOCK_BYTES
         if p.stride_w > 1:
             for b in range(piece.blocks):
@@ -196,27 +193,37 @@ class OperandLoads:
             )  # fmt: skip
 
     def weights(
-        self, of: PartMap, task: GradInputTask, plane: int, slices: range, m: int, n: int, n_count: int
+        self, part_map: PartMap, task: GradInputTask, plane: int, slices: range, m: int, channels: Span
     ) -> None:
-        """Weights of output-channel blocks `slices` for input channels n ..: [cin1][tap][slices][unit][C0] in L1."""
-        key: tuple[object, ...] = (task, of.part.taps, plane, slices, n, None if self.resident else m)  # for one task
+        """Weights of output-channel blocks `slices` for input `channels`: [cin1][tap][slices][unit][C0] in L1."""
+        n, n_count = channels
+        key: tuple[object, ...] = (
+            task,
+            part_map.part.taps,
+            plane,
+            slices,
+            n,
+            None if self.resident else m,
+        )  # for one task
         if self.coupled or self.tiling.full_load:
-            key = (task.group, of.part.taps, plane, slices, n)
+            key = (task.group, part_map.part.taps, plane, slices, n)
         address = self.b1.begin(key)
         if address is None:
             return
         w, p = self.layout, self.p
         if self.exchange is not None:
-            self.exchange.load_weights(
-                self.k, address, of.part, plane, (n // self.c0, ceil_div(n_count, self.c0)), slices
-            )
+            held = Span(n // self.c0, ceil_div(n_count, self.c0))
+            self.exchange.load_weights(self.k, address, part_map.part, plane, held, slices)
         elif self.inp.direct:
             first, end = slices.start * self.unit, min(slices.stop * self.unit, self.inp.cout_g)
-            channels = min(n_count, self.inp.cin_g - n)
-            load_filters(
-                self.k, address, WEIGHT, p, (task.group * self.inp.cout_g + first, end - first), (n, channels), plane,
-                len(slices) * self.unit, self.itemsize, self.inp.channels_last, (of.part.taps[0], of.taps),
-            )  # fmt: skip
+            box = FilterBox(
+                filters=Span(task.group * self.inp.cout_g + first, end - first),
+                channels=Span(n, min(n_count, self.inp.cin_g - n)),
+                plane=plane,
+                taps=Span(part_map.part.taps[0], part_map.taps),
+            )
+            rows = len(slices) * self.unit
+            load_filters(self.k, address, WEIGHT, p, box, rows, self.itemsize, self.inp.channels_last)
         else:
             lines = ceil_div(n_count, self.c0) * w.taps
             source = w.offset(task.group, plane, n // self.c0, 0, slices.start)

@@ -11,14 +11,15 @@ Results leave L0C cast, in NDC1HWC0; or in NCDHW, on dav-2201 by way of the vect
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import NamedTuple
 
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import MapWindow, Span
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.cube.pipeline import BLOCK_BYTES, CubePipeline
+from ascend_sim.ops.kernels.cube.pipeline import BLOCK_BYTES, FRACTAL_BYTES, CubePipeline, DrainPiece
 from ascend_sim.ops.kernels.grad_input.capacity import k_unit
 from ascend_sim.ops.kernels.grad_input.exchange import WORKSPACE, Exchange
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
@@ -28,6 +29,7 @@ from ascend_sim.ops.kernels.grad_input.pieces import kernel_pieces
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW
 from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask
 from ascend_sim.ops.kernels.grad_input.tiles import (
+    Tile,
     contributing_planes,
     grad_input_tiles,
     held_channels,
@@ -95,6 +97,25 @@ def workspace_bytes(call: CubeCall, tiling: GradInputTiling) -> int:
     return 0 if exchange is None else exchange.bytes
 
 
+class KRange(NamedTuple):
+    """`length` elements of K from `start` on, of which L1 holds the part that begins `held` elements before."""
+
+    held: int
+    start: int
+    length: int
+
+
+class HeldFilters(NamedTuple):
+    """What of the weights in L1 a tile multiplies: `n_count` channels from C0 block `channel` on, and all that is there of
+    `taps` kernel positions and of the blocks `slices` of output channels.
+    """
+
+    taps: int
+    channel: int
+    n_count: int
+    slices: range
+
+
 class _Builder:
     """Writes the cube program of one block."""
 
@@ -122,7 +143,7 @@ class _Builder:
         if self.exchange is not None:
             self.exchange.await_weights(self.k)
         for number, tile in enumerate(tiles):
-            self.tile(number, *tile)
+            self.tile(number, tile)
         self.loads.close()
         self.pipeline.close()
         if self.slot is not None:
@@ -131,23 +152,24 @@ class _Builder:
 
     # -- one L0C tile --------------------------------------------------------------------------------------------------
 
-    def tile(self, number: int, task: GradInputTask, m: int, m_count: int, n: int, n_count: int) -> None:
-        """dx pixels m .. x channels n .. (of the real group): of each part, in segments of K, summed and written out."""
+    def tile(self, number: int, tile: Tile) -> None:
+        """dx pixels x channels (of the real group): of each part, in segments of K, summed and written out."""
         self.k.next_tile()
         shared = self.tiling.kernel_split == SPLIT_HW
         if shared and self.exchange is not None:
             self.exchange.open(self.k, number)
-        for of in self.maps:
-            count = min(m_count, of.pixels - m)
-            if count <= 0 or (not shared and of.index != task.part):
+        for part_map in self.maps:
+            count = min(tile.m_count, part_map.pixels - tile.m)
+            if count <= 0 or (not shared and part_map.index != tile.task.part):
                 continue
-            for segment, blocks in enumerate(self.segments(task)):
+            own = tile._replace(m_count=count)
+            for segment, blocks in enumerate(self.segments(tile.task)):
                 accumulator = self.pipeline.tiles.acquire()
-                self.sum(of, task, m, count, n, n_count, blocks, accumulator)
+                self.sum(part_map, own, blocks, accumulator)
                 if shared and self.exchange is not None:
-                    self.hand_over(number, of.index, count, n, n_count)
+                    self.hand_over(number, part_map.index, own)
                 else:
-                    self.write(of, task, m, count, n, n_count, atomic=segment > 0)
+                    self.write(part_map, own, atomic=segment > 0)
         if shared and self.exchange is not None:
             self.exchange.close(self.k)
 
@@ -158,97 +180,95 @@ class _Builder:
         step = self.tiling.k_segment // self.c0 or total
         yield from (range(start, min(start + step, total)) for start in range(0, total, step))
 
-    def sum(
-        self,
-        of: PartMap,
-        task: GradInputTask,
-        m: int,
-        m_count: int,
-        n: int,
-        n_count: int,
-        blocks: range,
-        accumulator: int,
-    ) -> None:
+    def sum(self, part_map: PartMap, tile: Tile, blocks: range, accumulator: int) -> None:
         """One tile of L0C, summed over pieces of the kernel, its planes and K; zeros where nothing contributes."""
         started = False
-        for piece in of.pieces:
-            started = self.sum_piece(piece, task, m, m_count, n, n_count, blocks, accumulator, started)
+        for piece in part_map.pieces:
+            started = self.sum_piece(piece, tile, blocks, accumulator, started)
         if not started:
-            self.pipeline.zero(self.k, accumulator, m_count, n_count, self.c0, self.call)
+            self.pipeline.zero(self.k, accumulator, tile.m_count, tile.n_count, self.c0, self.call)
 
-    def sum_piece(
-        self, of: PartMap, task: GradInputTask, m: int, m_count: int, n: int, n_count: int, blocks: range, accumulator: int,
-        started: bool,
-    ) -> bool:  # fmt: skip
+    def sum_piece(self, piece: PartMap, tile: Tile, blocks: range, accumulator: int, started: bool) -> bool:
         """A piece's share of the tile, added where the sum has `started`; whether it has now."""
-        held_m, held_n = held_pixels(self.tiling, task, m), held_channels(self.call, self.tiling, task, n)
-        window = needed_rows(of.p, held_m[0], min(held_m[1], of.pixels - held_m[0]))
-        if not window.rows or not of.taps or of.crop >= of.width:
+        task, m, m_count, n, n_count = tile
+        held_m = Span(*held_pixels(self.tiling, task, m))
+        held_n = Span(*held_channels(self.call, self.tiling, task, n))
+        window = needed_rows(piece.p, held_m.start, min(held_m.length, piece.pixels - held_m.start))
+        if not window.rows or not piece.taps or piece.crop >= piece.width:
             return started
-        per_block = of.taps * self.c0
+        per_block = piece.taps * self.c0
         k_total = len(blocks) * per_block
         span_a, span_b = self.step_a * per_block, self.step_b * per_block
+        pixels = Span(m - held_m.start + held_m.start % piece.p.w_in, m_count)  # counted from the first whole row
+        channel = (n - held_n.start) // self.c0
+        gradient_window = self.gradient_window(piece, window, pixels)
         for plane, gradient_plane in contributing_planes(self.p, task.depth):
             for start in range(0, k_total, min(span_a, span_b)):
                 end = min(start + min(span_a, span_b), k_total)
                 if start % span_a == 0:
-                    held = ceil_div(min(span_a, k_total - start), per_block)
-                    self.loads.gradient(
-                        of, task, gradient_plane, blocks.start + start // per_block, held, window, held_m[0], n
-                    )
+                    held = Span(blocks.start + start // per_block, ceil_div(min(span_a, k_total - start), per_block))
+                    self.loads.gradient(piece, task, gradient_plane, held, window, held_m.start, n)
                 if start % span_b == 0:
-                    slices = self.k_slices(of, blocks.start * per_block + start, min(start + span_b, k_total) - start)
-                    self.loads.weights(of, task, plane, slices, m, *held_n)
+                    slices = self.k_slices(
+                        piece, blocks.start * per_block + start, min(start + span_b, k_total) - start
+                    )
+                    self.loads.weights(piece, task, plane, slices, m, held_n)
                 for k_start in range(start, end, self.tiling.base_k):
-                    k_count = min(self.tiling.base_k, end - k_start)
-                    place = (k_start % span_a, blocks.start * per_block + k_start, k_count)
-                    pixel = m - held_m[0] + held_m[0] % of.p.w_in  # counted from the first whole row
-                    channel = (n - held_n[0]) // self.c0
-                    self.step(of, window, pixel, m_count, channel, n_count, place, slices, accumulator, started)
+                    k_range = KRange(
+                        held=k_start % span_a,
+                        start=blocks.start * per_block + k_start,
+                        length=min(self.tiling.base_k, end - k_start),
+                    )
+                    filters = HeldFilters(piece.taps, channel, n_count, slices)
+                    self.step(gradient_window, pixels, filters, k_range, accumulator, started)
                     started = True
         return started
 
-    def k_slices(self, of: PartMap, k_start: int, k_count: int) -> range:
+    def k_slices(self, piece: PartMap, k_start: int, k_count: int) -> range:
         """Blocks of output channels (16, or C0 where NCDHW is read) that K elements k_start .. belong to."""
-        whole = of.taps * self.unit
+        whole = piece.taps * self.unit
         return range(k_start // whole, ceil_div(k_start + k_count, whole))
 
     # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
 
-    def step(
-        self, of: PartMap, window: RowWindow, pixel: int, m_count: int, channel: int, n_count: int, place: tuple[int, int, int],
-        slices: range, accumulator: int, accumulate: bool,
-    ) -> None:  # fmt: skip
-        """One base block: fill half of L0A and L0B, multiply.
+    def gradient_window(self, piece: PartMap, window: RowWindow, pixels: Span) -> MapWindow:
+        """The zero-inserted rows of gradOutput in L1 as load_data_3d slides the kernel over them."""
+        p = piece.p
+        return MapWindow(
+            height=window.rows,
+            width=piece.width - piece.crop,
+            k_h=p.k_h,
+            k_w=p.k_w,
+            dilation_h=p.dilation_h,
+            dilation_w=p.dilation_w,
+            pad_top=window.pad_top,
+            pad_left=piece.pad_left,
+            out_height=ceil_div(pixels.start + pixels.length, p.w_in),
+            out_width=p.w_in,
+        )
 
-        `pixel`, `channel` (in C0) count from what L1 holds; `place` is (K within A1, K, count).
-        """
-        p, k = of.p, self.k
-        k_held, k_start, k_count = place
+    def step(
+        self, window: MapWindow, pixels: Span, filters: HeldFilters, k_range: KRange, accumulator: int, accumulate: bool
+    ) -> None:
+        """One base block: fill half of L0A and L0B, multiply. `pixels` count from what L1 holds."""
+        k, (k_held, k_start, k_count), n_count = self.k, k_range, filters.n_count
         half = self.pipeline.operands.acquire()
         left, right = self.pipeline.left[half], self.pipeline.right[half]
-        k.load_data_3d(
-            (
-                "L0A", self.itemsize, window.rows, of.width - of.crop, p.k_h, p.k_w, 1, 1, p.dilation_h, p.dilation_w,
-                window.pad_top, of.pad_left, ceil_div(pixel + m_count, p.w_in), p.w_in, pixel, m_count, k_held, k_count,
-            ),
-            left, self.loads.a1.address,
-        )  # fmt: skip
-        columns = ceil_div(n_count, FRACTAL)
+        k.load_data_3d("L0A", left, self.loads.a1.address, self.itemsize, window, pixels, Span(k_held, k_count))
+        fractals = ceil_div(n_count, FRACTAL) * FRACTAL_BYTES
         for number, index in enumerate(range(k_start // self.c0, (k_start + k_count) // self.c0)):
-            channel_block, tap = divmod(index, of.taps)
-            line = channel * of.taps + of.taps - 1 - tap
-            self.load_right(right + number * columns * 512, of.taps, channel_block, line, slices, n_count)
+            self.load_right(right + number * fractals, filters, *divmod(index, filters.taps))
         self.pipeline.operands.publish()
         self.pipeline.operands.take()
-        k.mmad(accumulator, left, right, m_count, k_count, n_count, self.call.dtype, accumulate, self.call.hf32_bits)
+        k.mmad(
+            accumulator, left, right, pixels.length, k_count, n_count, self.call.dtype, accumulate, self.call.hf32_bits
+        )
         self.pipeline.operands.release()
 
-    def load_right(self, address: int, taps: int, channel_block: int, line: int, slices: range, n_count: int) -> None:
-        """One C0 of K for all channels of the tile: the [co][ci] blocks of one tap of `taps`, turned to [ci][co].
-
-        `line` is the tap's place among the taps of all channel blocks in L1.
-        """
+    def load_right(self, address: int, filters: HeldFilters, channel_block: int, tap: int) -> None:
+        """One C0 of K for all channels of the tile: the [co][ci] blocks of a tap, in reverse, turned to [ci][co]."""
+        taps, channel, n_count, slices = filters
+        line = channel * taps + taps - 1 - tap  # its place among the taps of all channel blocks in L1
         if self.itemsize < 4:  # a fractal, or with 8-bit weights the two of a square, is a C0 of K
             each = self.unit // FRACTAL
             fractal = (line * len(slices) + channel_block - slices.start) * each
@@ -259,11 +279,9 @@ class _Builder:
         # 32-bit: a block of output channels holds one C0 of K or two; its rows are read as pixels of a map so wide.
         cout1, half = divmod(channel_block, self.unit // self.c0)
         height = taps * len(slices)
-        row = (line * len(slices) + cout1 - slices.start) * self.unit + half * self.c0
-        load: tuple[Any, ...] = (
-            "L0B", 4, height, self.unit, 1, 1, 1, 1, 1, 1, 0, 0, height, self.unit, row, self.c0, 0, n_count, True,
-        )  # fmt: skip
-        self.k.load_data_3d(load, address, self.loads.b1.address)
+        window = MapWindow(height=height, width=self.unit, out_height=height, out_width=self.unit)
+        rows = Span((line * len(slices) + cout1 - slices.start) * self.unit + half * self.c0, self.c0)
+        self.k.load_data_3d("L0B", address, self.loads.b1.address, 4, window, rows, Span(0, n_count), transpose=True)
 
     # -- L0C -> GM -----------------------------------------------------------------------------------------------------
 
@@ -272,14 +290,12 @@ class _Builder:
         """The dtype that a tile leaves L0C in."""
         return "float32" if self.itemsize == 4 else self.call.dtype
 
-    def write(
-        self, of: PartMap, task: GradInputTask, m: int, m_count: int, n: int, n_count: int, *, atomic: bool = False
-    ) -> None:
+    def write(self, part_map: PartMap, tile: Tile, *, atomic: bool = False) -> None:
         """The finished tile to gradInput, or to the slot from which a vector core takes it there.
 
         `atomic` adds to the segment of K that stands in gradInput.
         """
-        p = self.p
+        p, (task, m, m_count, n, n_count) = self.p, tile
         if self.slot is not None:
             address = self.slot.acquire()
             self.pipeline.drain(address, m_count, n_count, self.call.dtype, self.c0, m_count * BLOCK_BYTES)
@@ -289,28 +305,26 @@ class _Builder:
             channels = Channels.of(self.inp, "in", self.itemsize)
             count = min(n_count, self.inp.cin_g - n)
             pieces = []
-            for start, first_pixel, pixels in runs(of.part, p.w_in, m, m_count):
+            for start, first_pixel, pixels in runs(part_map.part, p.w_in, m, m_count):
                 target = channels.offset(task.batch, task.group * self.inp.cin_g + n, task.depth, first_pixel)
-                pieces.append((gm_operand(GRAD_INPUT, target), start, pixels, 0, count))
+                pieces.append(DrainPiece(gm_operand(GRAD_INPUT, target), start, pixels, 0, count))
             if atomic:
                 self.k.pipe_barrier("FIX")  # the segment before must stand in GM
-            strides = (channels.pixel, channels.stride)
-            self.pipeline.drain_pieces(pieces, m_count, strides, atomic, self.result)
+            self.pipeline.drain_elements(pieces, m_count, channels.pixel, channels.stride, atomic, self.result)
             return
         total_blocks = ceil_div(p.c_in, self.c0)
         block = (task.group * self.inp.cin_g + n) // self.c0
         plane_bytes = p.h_in * p.w_in * BLOCK_BYTES
         plane = ((task.batch * p.d_in + task.depth) * total_blocks + block) * plane_bytes
         rows = [
-            (gm_operand(GRAD_INPUT, plane + first_pixel * BLOCK_BYTES), start, pixels)
-            for start, first_pixel, pixels in runs(of.part, p.w_in, m, m_count)
+            DrainPiece(gm_operand(GRAD_INPUT, plane + first_pixel * BLOCK_BYTES), start, pixels)
+            for start, first_pixel, pixels in runs(part_map.part, p.w_in, m, m_count)
         ]
         self.pipeline.drain_rows(rows, m_count, n_count, self.result, self.c0, plane_bytes)
 
-    def hand_over(self, number: int, index: int, m_count: int, n: int, n_count: int) -> None:
+    def hand_over(self, number: int, index: int, tile: Tile) -> None:
         """The finished tile of part `index` to its place in the slot that the vector cores take it from."""
         assert self.exchange is not None
-        pitch = self.exchange.pitch
         target = gm_operand(WORKSPACE, self.exchange.offset(self.k.block, number, index))
-        piece = (m_count, 0, min(n_count, self.inp.cin_g - n))
-        self.pipeline.drain_elements(target, piece, self.result, (self.itemsize, pitch))
+        piece = DrainPiece(target, 0, tile.m_count, 0, min(tile.n_count, self.inp.cin_g - tile.n))
+        self.pipeline.drain_elements([piece], tile.m_count, self.itemsize, self.exchange.pitch, dtype=self.result)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
@@ -83,9 +84,8 @@ def turn_program(k: KernelBuilder, call: CubeCall, tiling: GradInputTiling, tile
         k.scalar_wait("V")
         k.scalar(ceil_div(tile.n_count, ROWS_AT_ONCE) * LIST_INSTRUCTIONS * k.issue_cycles)
         taken, turned = incoming.take(), outgoing.acquire()
-        k.transpose_blocks(
-            turned, taken, False, itemsize, inp.c0, tile.m_count, pitch, BLOCK_BYTES, 0, blocks, inp.c0 * pitch, span
-        )  # fmt: skip
+        layout = TurnLayout(pitch, repeats=blocks, plain_step=inp.c0 * pitch, block_step=span)
+        k.transpose_blocks(turned, taken, False, itemsize, inp.c0, tile.m_count, layout)
         incoming.release()
         outgoing.publish()
         task, channel = tile.task, tile.task.group * inp.cin_g + tile.n

@@ -20,12 +20,13 @@ from typing import Any
 
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import MapWindow, Span, matrix_window
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
+from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, DrainPiece, HeldOperand
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.loads import MapLoads, boxes
+from ascend_sim.ops.kernels.grad_weight.loads import Box, MapLoads, boxes
 from ascend_sim.ops.kernels.grad_weight.stream_k import (
     ALL_CUBES,
     CUBE_TO_VECTOR,
@@ -37,11 +38,11 @@ from ascend_sim.ops.kernels.grad_weight.stream_k import (
     slot_bytes,
     workspace_bytes,
 )
-from ascend_sim.ops.kernels.grad_weight.strips import Strip, input_rows
+from ascend_sim.ops.kernels.grad_weight.strips import InputRows, Strip, input_rows
 from ascend_sim.ops.kernels.grad_weight.taps import by_tap, cut_sections
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, adds_once_per_task, grad_weight_tasks
 from ascend_sim.ops.layouts.blocked import WeightLayout
-from ascend_sim.ops.layouts.planar import DirectWeights
+from ascend_sim.ops.layouts.planar import DirectWeights, Place
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import FRACTAL
 from ascend_sim.runtime import Task
@@ -183,36 +184,37 @@ class _CubeBuilder:
 
     def pixels(self, tile: _Tile, strip: Strip, image: int, depth: int, first: int, pixels: int) -> None:
         """Products of the gradOutput pixels first .. of a strip, and what they see of input plane `depth`."""
-        tiling, last = self.tiling, first + pixels
+        tiling, end = self.tiling, first + pixels
         span_a, span_b = tiling.step_ka * tiling.base_k, tiling.step_kb * tiling.base_k
-        for pixel in range(first, last, tiling.base_k):
-            count = min(tiling.base_k, last - pixel)
+        for pixel in range(first, end, tiling.base_k):
+            count = min(tiling.base_k, end - pixel)
             start_a = first + (pixel - first) // span_a * span_a
             start_b = first + (pixel - first) // span_b * span_b
-            held = input_rows(strip.problem, start_b, min(start_b + span_b, last))
-            rows = input_rows(strip.problem, pixel, pixel + count)
-            if held[1] <= 0 or rows[1] <= 0 or not strip.problem.w_in:
+            span_in_a1 = Span(start_a, min(span_a, end - start_a))
+            span_in_b1 = Span(start_b, min(span_b, end - start_b))
+            held = input_rows(strip.problem, start_b, start_b + span_in_b1.length)
+            seen = input_rows(strip.problem, pixel, pixel + count)
+            if held.rows <= 0 or seen.rows <= 0 or not strip.problem.w_in:
                 continue  # these pixels see padding only
-            span = (start_a, min(start_a + span_a, last))
-            self.load_a1(tile, strip, image, *span)
-            run = (start_b, min(start_b + span_b, last))
-            self.load_b1(tile, strip, image // self.p.d_out, depth, run, held)
-            self.step(tile, strip, pixel, count, span, run, held)
+            self.load_a1(tile, strip, image, span_in_a1)
+            self.load_b1(tile, strip, image // self.p.d_out, depth, span_in_b1, held)
+            self.step(tile, strip, Span(pixel, count), span_in_a1, span_in_b1, held)
 
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
 
-    def load_a1(self, tile: _Tile, strip: Strip, image: int, start: int, end: int) -> None:
-        """gradOutput pixels start .. end - 1 of the channel blocks of stepM*baseM rows: [c1][pixels][C0] in L1."""
+    def load_a1(self, tile: _Tile, strip: Strip, image: int, span: Span) -> None:
+        """gradOutput pixels of the channel blocks of stepM*baseM rows: [c1][pixels][C0] in L1."""
         task, rows = tile.task, self.tiling.step_m * self.tiling.base_m
         base = task.m_start + (tile.m - task.m_start) // rows * rows
-        address = self.a1.begin((image, task.group, base, strip.column, start, end))
+        address = self.a1.begin((image, task.group, base, strip.column, *span))
         if address is None:
             return
         channels = min(rows, self.channels(task) - base)
-        place = (*divmod(image, self.p.d_out), task.group * self.inp.cout_g + base)
-        for (row, count, column, columns), offset in boxes(strip, start, end):
-            box = (row, count, strip.column + column, columns)
-            self.gradient.load(self.k, address + offset, place, channels, box, end - start)
+        batch, depth = divmod(image, self.p.d_out)
+        place = Place(batch, task.group * self.inp.cout_g + base, depth)
+        for box, offset in boxes(strip, span.start, span.start + span.length):
+            own = box._replace(column=strip.column + box.column)
+            self.gradient.load(self.k, address + offset, place, channels, own, span.length)
         self.a1.loaded()
 
     def input_blocks(self, task: GradWeightTask) -> int:
@@ -223,67 +225,63 @@ class _CubeBuilder:
         """gradOutput channels that exist in the task's real group."""
         return self.call.group_channels(task.group, self.p.c_out, self.inp.cout_g)
 
-    def load_b1(
-        self, tile: _Tile, strip: Strip, batch: int, depth: int, run: tuple[int, int], held: tuple[int, int, int]
-    ) -> None:
-        """Input rows of the channel blocks that the tile's columns need: [c1][rows][W][C0] in L1.
+    def load_b1(self, tile: _Tile, strip: Strip, batch: int, depth: int, span: Span, held: InputRows) -> None:
+        """Input rows `held` behind the gradOutput pixels `span`: [c1][rows][W][C0] in L1, of the tile's channel blocks.
 
         Rows of a strip stay while its pixels need them; whole rows are loaded again for each run of pixels, as in the vendor's.
-        A single tap needs one pixel for each of the run: [c1][pixels][C0].
+        A single tap needs one pixel for each of the span: [c1][pixels][C0].
         """
         task, per_block = tile.task, self.inp.taps * self.c0
-        first, last = tile.column // per_block, (tile.column + tile.n_count - 1) // per_block
-        what: tuple[object, ...] = (0, run[0])
+        first, end = tile.column // per_block, ceil_div(tile.column + tile.n_count, per_block)
+        what: tuple[object, ...] = (0, span.start)
         if self.inp.by_tap:
-            what = (strip, *run)
+            what = (strip, *span)
         elif self.tiling.split_wo:
-            what = (strip.column, held[2])
-        address = self.b1.begin((batch, depth, task.group, first, last, *what, *held[:2]))
+            what = (strip.column, held.pad_top)
+        address = self.b1.begin((batch, depth, task.group, first, end, *what, held.first, held.rows))
         if address is None:
             return
         present = self.call.group_channels(task.group, self.p.c_in, self.inp.cin_g)
-        channels = min((last - first + 1) * self.c0, present - first * self.c0)
-        place = (batch, depth, task.group * self.inp.cin_g + first * self.c0)
-        row, rows, _ = held
-        columns = strip.problem.w_in
+        channels = min((end - first) * self.c0, present - first * self.c0)
+        place = Place(batch, task.group * self.inp.cin_g + first * self.c0, depth)
         if self.inp.by_tap:
-            for box, offset in boxes(strip, *run):
-                self.features.gather(self.k, address + offset, place, channels, box, strip, run[1] - run[0])
+            for box, offset in boxes(strip, span.start, span.start + span.length):
+                self.features.gather(self.k, address + offset, place, channels, box, strip, span.length)
         else:
-            self.features.load(self.k, address, place, channels, (row, rows, strip.first, columns), rows * columns)
+            rows = Box(held.first, held.rows, strip.first, strip.problem.w_in)
+            self.features.load(self.k, address, place, channels, rows, held.rows * strip.problem.w_in)
         self.b1.loaded()
 
     # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
 
     def step(
-        self, tile: _Tile, strip: Strip, pixel: int, count: int, span: tuple[int, int], run: tuple[int, int],
-        held: tuple[int, int, int],
-    ) -> None:  # fmt: skip
-        """One base block: fill half of L0A and L0B, multiply."""
+        self, tile: _Tile, strip: Strip, pixels: Span, span_in_a1: Span, span_in_b1: Span, held: InputRows
+    ) -> None:
+        """One base block of `pixels`: fill half of L0A and L0B, multiply. The spans and `held` are what L1 holds."""
         p, k, task = strip.problem, self.k, tile.task
         half = self.pipeline.operands.acquire()
         left, right = self.pipeline.left[half], self.pipeline.right[half]
-        pixels = span[1] - span[0]
         rows_held = self.tiling.step_m * self.tiling.base_m
         channel = (tile.m - task.m_start) % rows_held
         channels = min(tile.m_count, self.channels(task) - tile.m)
+        first, count = pixels
+        rows = Span(first - span_in_a1.start, count)
+        columns = Span(channel, ceil_to(channels, self.c0))
         k.load_data_3d(
-            (
-                "L0A", self.itemsize, 1, pixels, 1, 1, 1, 1, 1, 1, 0, 0, 1, pixels,
-                pixel - span[0], count, channel, ceil_to(channels, self.c0), True,
-            ),
-            left, self.a1.address,
-        )  # fmt: skip
-        first_row, first_held = pixel // p.w_out, run[0] // p.w_out
-        height = (pixel + count - 1) // p.w_out - first_held + 1
-        window = (
-            held[1], p.w_in, p.k_h, p.k_w, p.stride_h, p.stride_w, p.dilation_h, p.dilation_w, held[2], p.pad_left, height,
-            p.w_out, (first_row - first_held) * p.w_out + pixel % p.w_out,
-        )  # fmt: skip
+            "L0A", left, self.a1.address, self.itemsize, matrix_window(span_in_a1.length), rows, columns, transpose=True
+        )
         if self.inp.by_tap:
-            window = (1, run[1] - run[0], 1, 1, 1, 1, 1, 1, 0, 0, 1, run[1] - run[0], pixel - run[0])
-        column = tile.column % (self.inp.taps * self.c0)
-        k.load_data_3d(("L0B", self.itemsize, *window, count, column, tile.n_count), right, self.b1.address)
+            window, rows = matrix_window(span_in_b1.length), Span(first - span_in_b1.start, count)
+        else:
+            first_held = span_in_b1.start // p.w_out
+            window = MapWindow(
+                height=held.rows, width=p.w_in, k_h=p.k_h, k_w=p.k_w, stride_h=p.stride_h, stride_w=p.stride_w,
+                dilation_h=p.dilation_h, dilation_w=p.dilation_w, pad_top=held.pad_top, pad_left=p.pad_left,
+                out_height=(first + count - 1) // p.w_out - first_held + 1, out_width=p.w_out,
+            )  # fmt: skip
+            rows = Span(first - first_held * p.w_out, count)
+        columns = Span(tile.column % (self.inp.taps * self.c0), tile.n_count)
+        k.load_data_3d("L0B", right, self.b1.address, self.itemsize, window, rows, columns)
         self.pipeline.operands.publish()
         self.pipeline.operands.take()
         k.mmad(
@@ -324,14 +322,15 @@ class _CubeBuilder:
             count = min(self.c0, self.call.group_channels(task.group, self.p.c_in, inp.cin_g) - channel)
             if task.slot is not None:
                 offset = self.k.block * slot_bytes(self.tiling, inp) + dw.slot_offset(task, m, channel, tap)
-                pieces.append((gm_operand(WORKSPACE, offset), 0, rows, start, count))
+                pieces.append(DrainPiece(gm_operand(WORKSPACE, offset), 0, rows, start, count))
                 continue
             for row, row_count, first, channels in dw.own(range(m, m + rows), range(channel, channel + count)):
                 target = gm_operand(GRAD_WEIGHT, dw.offset(task.group, row, first, plane, tap))
-                pieces.append((target, row - m, row_count, start + first - channel, channels))
-        own = (dw.filter_stride, dw.channel_stride)
-        strides = own if task.slot is None else dw.slot_strides(task)
-        self.pipeline.drain_pieces(pieces, rows, strides, self.atomic and task.slot is None)
+                pieces.append(DrainPiece(target, row - m, row_count, start + first - channel, channels))
+        if task.slot is not None:
+            self.pipeline.drain_elements(pieces, rows, *dw.slot_strides(task))
+        else:
+            self.pipeline.drain_elements(pieces, rows, dw.filter_stride, dw.channel_stride, self.atomic)
 
 
 __all__: list[Any] = ["grad_weight_task", "workspace_bytes"]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div
@@ -102,10 +103,18 @@ def sections(problem: ConvProblem, width: int, first: int, count: int) -> list[t
     return found
 
 
-def input_rows(problem: ConvProblem, first_pixel: int, end_pixel: int) -> tuple[int, int, int]:
-    """Input rows that gradOutput pixels first .. end - 1 see: first row, rows, and padding rows above them."""
+class InputRows(NamedTuple):
+    """`rows` rows of the input from `first` on, below `pad_top` rows of padding."""
+
+    first: int
+    rows: int
+    pad_top: int
+
+
+def input_rows(problem: ConvProblem, first_pixel: int, end_pixel: int) -> InputRows:
+    """What gradOutput pixels first .. end - 1 see; `rows` is below 1 where that is padding only."""
     p = problem
     top = first_pixel // p.w_out * p.stride_h - p.pad_up
     bottom = (end_pixel - 1) // p.w_out * p.stride_h - p.pad_up + (p.k_h - 1) * p.dilation_h
     start = max(top, 0)
-    return start, min(bottom, p.h_in - 1) - start + 1, start - top
+    return InputRows(start, min(bottom, p.h_in - 1) - start + 1, start - top)

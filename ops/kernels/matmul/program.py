@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import Span, matrix_window
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import Allocation, gm_operand
@@ -199,24 +200,22 @@ class _Builder:
         inside_a, inside_b = start % self.span_a, start % self.span_b
         held_a = min(self.span_a, p.k - start + inside_a)
         if p.transpose_a:
-            k.load_data_3d(
-                self.flat("L0A", held_a, inside_a, k_count, 0, tile.m_count, turned=True), left, self.a1.address
-            )
+            self.load_matrix("L0A", left, self.a1.address, held_a, Span(inside_a, k_count), Span(0, tile.m_count), True)
         else:
-            k.load_data_3d(self.flat("L0A", tile.m_count, 0, tile.m_count, inside_a, k_count), left, self.a1.address)
+            rows = Span(0, tile.m_count)
+            self.load_matrix("L0A", left, self.a1.address, tile.m_count, rows, Span(inside_a, k_count))
         self.load_right(right, tile.n_count, inside_b, k_count, min(self.span_b, p.k - start + inside_b))
         self.pipeline.operands.publish()
         self.pipeline.operands.take()
         k.mmad(accumulator, left, right, tile.m_count, k_count, tile.n_count, p.dtype, start > 0, self.hf32_bits)
         self.pipeline.operands.release()
 
-    def flat(
-        self, destination: str, pixels: int, row: int, rows: int, column: int, columns: int, turned: bool = False
-    ) -> tuple[str | int | bool, ...]:
-        """load_data_3d of a matrix in L1, [columns / C0][pixels][C0]: a map one pixel high, under a 1x1 kernel."""
-        columns = ceil_to(columns, self.c0)
-        load = (destination, self.itemsize, 1, pixels, 1, 1, 1, 1, 1, 1, 0, 0, 1, pixels, row, rows, column, columns)
-        return (*load, turned)
+    def load_matrix(
+        self, destination: str, dst: int, src: int, held: int, rows: Span, columns: Span, transpose: bool = False
+    ) -> None:
+        """load_data_3d of a part of a matrix in L1, [columns / C0][`held` rows][C0]."""
+        columns = Span(columns.start, ceil_to(columns.length, self.c0))
+        self.k.load_data_3d(destination, dst, src, self.itemsize, matrix_window(held), rows, columns, transpose)
 
     def load_right(self, address: int, n_count: int, inside: int, k_count: int, held: int) -> None:
         """B from K place `inside` of L1, which holds `held` of K, to L0B: [K1][N1][16][C0]."""
@@ -232,7 +231,7 @@ class _Builder:
                 fractal = source + (inside // FRACTAL + place) * FRACTAL_BYTES
                 self.k.load_data_2d("L0B", address + place * columns * FRACTAL_BYTES, fractal, 2, columns, pitch, True)
         else:
-            self.k.load_data_3d(self.flat("L0B", held, inside, k_count, 0, n_count), address, source)
+            self.load_matrix("L0B", address, source, held, Span(inside, k_count), Span(0, n_count))
 
     # -- L0C -> GM -----------------------------------------------------------------------------------------------------
 

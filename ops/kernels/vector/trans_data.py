@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.vector.common import BLOCK_BYTES, SOURCE, TARGET, buffer_queue, padded
 from ascend_sim.ops.problem.sizes import ceil_div
@@ -36,18 +37,13 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One `TransposeBlocks` between byte `plain` and byte `blocks` of the two sides of a tile; fields as there."""
+    """One `TransposeBlocks` between byte `plain` and byte `blocks` of the two sides of a tile."""
 
     plain: int
     blocks: int
     channels: int
     pixels: int
-    row_stride: int
-    block_stride: int
-    first: int = 0
-    repeats: int = 1
-    plain_step: int = 0
-    block_step: int = 0
+    layout: TurnLayout
 
 
 @dataclass
@@ -68,15 +64,17 @@ class TurnTile:
         for turn in self.turns:
             if turn.pixels == 1:
                 continue
-            aligned = turn.row_stride % BLOCK_BYTES == 0 and (turn.repeats == 1 or turn.plain_step % BLOCK_BYTES == 0)
-            steps = 1 if aligned else ceil_div(turn.pixels * itemsize, BLOCK_BYTES)
-            rows += turn.repeats * turn.channels * steps
+            layout = turn.layout
+            steps = ceil_div(turn.pixels * itemsize, BLOCK_BYTES)
+            if layout.row_stride % BLOCK_BYTES == 0 and (layout.repeats == 1 or layout.plain_step % BLOCK_BYTES == 0):
+                steps = 1
+            rows += layout.repeats * turn.channels * steps
         return ceil_div(rows, ROWS_AT_ONCE)
 
     @property
     def has_gaps(self) -> bool:
         """Whether some 32-byte blocks of the C0 side belong to no turn (padding, other groups) and must be zeros."""
-        return sum(turn.repeats * turn.pixels for turn in self.turns) * BLOCK_BYTES < self.block_bytes
+        return sum(turn.layout.repeats * turn.pixels for turn in self.turns) * BLOCK_BYTES < self.block_bytes
 
 
 @dataclass(frozen=True)
@@ -162,10 +160,7 @@ def turn_tiles(
             k.pipe_barrier("V")
         for t in job.turns:
             start, end = (t.plain, t.blocks) if to_c0 else (t.blocks, t.plain)
-            k.transpose_blocks(
-                target + end, source + start, to_c0, itemsize, t.channels, t.pixels, t.row_stride, t.block_stride,
-                t.first, t.repeats, t.plain_step, t.block_step,
-            )  # fmt: skip
+            k.transpose_blocks(target + end, source + start, to_c0, itemsize, t.channels, t.pixels, t.layout)
         if read:
             incoming.release()
         outgoing.publish()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.common import (
     BLOCK_BYTES,
@@ -100,13 +101,12 @@ class _Feature:
         for piece in range(layout.slices):
             plain, target = piece * width * pitch, piece * BLOCK_BYTES
             if full:
-                job.turns.append(
-                    Turn(plain, target, width, pixels, pitch, layout.block_bytes, 0, full, step, span)
-                )  # fmt: skip
+                whole = TurnLayout(pitch, layout.block_bytes, repeats=full, plain_step=step, block_step=span)
+                job.turns.append(Turn(plain, target, width, pixels, whole))
             left = min(rest - piece * width, width)
             if left > 0:
                 plain, target = plain + full * step, target + full * span
-                job.turns.append(Turn(plain, target, left, pixels, pitch, layout.block_bytes))
+                job.turns.append(Turn(plain, target, left, pixels, TurnLayout(pitch, layout.block_bytes)))
         return job
 
 

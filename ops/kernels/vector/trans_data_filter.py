@@ -12,6 +12,7 @@ from functools import cached_property
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.common import (
     BLOCK_BYTES,
@@ -138,9 +139,8 @@ class _Filter:
                 index, piece = divmod(slice_index - first_block * layout.slices, layout.slices)
                 target = index * positions * line + (run.start - start) * layout.block_bytes + piece * BLOCK_BYTES
                 plain = base + (low - run.low) * pitch
-                job.turns.append(
-                    Turn(plain, target, high - low, positions, pitch, line, low - begin, run.count, step, layout.block_bytes)
-                )  # fmt: skip
+                places = TurnLayout(pitch, line, low - begin, run.count, step, layout.block_bytes)
+                job.turns.append(Turn(plain, target, high - low, positions, places))
             base += run.count * step
         return job
 

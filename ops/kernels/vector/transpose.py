@@ -13,6 +13,7 @@ from typing import Any
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.ops.kernels.vector.common import (
     BLOCK_BYTES,
@@ -104,10 +105,9 @@ def transpose_task(
             values, result = incoming.take(), outgoing.acquire()
             for group in range(groups):
                 channels = min(c0, rows - group * c0)
-                k.transpose_blocks(
-                    result + group * BLOCK_BYTES, values + group * c0 * pitch, True, itemsize, channels, columns, pitch,
-                    groups * BLOCK_BYTES,
-                )  # fmt: skip
+                plain, blocks_at = values + group * c0 * pitch, result + group * BLOCK_BYTES
+                layout = TurnLayout(pitch, groups * BLOCK_BYTES)
+                k.transpose_blocks(blocks_at, plain, True, itemsize, channels, columns, layout)
             incoming.release()
             outgoing.publish()
             k.data_copy(

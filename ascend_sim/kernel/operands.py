@@ -1,0 +1,78 @@
+"""Parameters of instructions that belong together, by name.
+
+They are tuples because the builder looks an instruction up by its parameters, once for every row of a program.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ascend_sim.chip.fractal import BLOCK_BYTES
+
+
+class Span(NamedTuple):
+    """`length` units from `start` on."""
+
+    start: int
+    length: int
+
+
+class MapWindow(NamedTuple):
+    """A feature map in L1, [c1][height][width][C0], and the kernel that `load_data_3d` slides over it; all in pixels.
+
+    The kernel has one position on `out_height` x `out_width` places; what is left out is that of a 1x1 kernel. Fields as in
+    `LoadData3D`.
+    """
+
+    height: int
+    width: int
+    k_h: int = 1
+    k_w: int = 1
+    stride_h: int = 1
+    stride_w: int = 1
+    dilation_h: int = 1
+    dilation_w: int = 1
+    pad_top: int = 0
+    pad_left: int = 0
+    out_height: int = 1
+    out_width: int = 1
+
+
+def matrix_window(rows: int) -> MapWindow:
+    """A matrix [c1][rows][C0] as a map one pixel high under a 1x1 kernel: every row is a pixel."""
+    return MapWindow(height=1, width=rows, out_width=rows)
+
+
+class ChannelMatrices(NamedTuple):
+    """Matrices [channels][pixels] in GM that `data_copy_dn2nz` turns to blocks; the fields of `DataCopyDn2Nz`, in bytes."""
+
+    channels: int
+    pixels: int
+    itemsize: int
+    channel_stride: int
+    pixel_stride: int
+    block_stride: int
+    matrices: int = 1
+    src_step: int = 0
+    dst_step: int = 0
+
+
+class TilePiece(NamedTuple):
+    """`m` x `n` elements of an L0C tile of `m_padded` rows, from row `row` and column `first` (below 16) on."""
+
+    m: int
+    n: int
+    m_padded: int
+    first: int = 0
+    row: int = 0
+
+
+class TurnLayout(NamedTuple):
+    """Where `transpose_blocks` finds its rows and blocks; fields as in `TransposeBlocks` (bytes, `first` in elements)."""
+
+    row_stride: int
+    block_stride: int = BLOCK_BYTES
+    first: int = 0
+    repeats: int = 1
+    plain_step: int = 0
+    block_step: int = 0
