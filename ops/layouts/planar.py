@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple, Protocol
 
+from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import ChannelMatrices, Span
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_to
-from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
-
-BLOCK_BYTES = 32
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
 class Place(NamedTuple):

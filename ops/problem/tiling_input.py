@@ -7,13 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.chip.sections import Load3dLimits
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
-
-FRACTAL = (
-    16  # rows and columns of a cube fractal; output channels are stored in blocks of it (ops-nn BLOCK_CUBE: stated)
-)
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,7 @@ class TilingInput:
     @cached_property
     def c0(self) -> int:
         """Channels of one 32-byte block: 16 (16-bit), 8 (32-bit) or 32 (8-bit)."""
-        return 32 // self.itemsize
+        return BLOCK_BYTES // self.itemsize
 
     @cached_property
     def unit(self) -> int:

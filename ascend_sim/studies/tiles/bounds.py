@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.isa.cube import Fixpipe, Mmad
 from ascend_sim.isa.direct import FixpipeDn
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.transfer import DataCopy, Fill
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.cube.pipeline import BLOCK_BYTES
 from ascend_sim.ops.kernels.grad_input.capacity import is_resident, k_slice
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.parts import tiling_input
@@ -37,7 +37,7 @@ from ascend_sim.ops.kernels.grad_weight.strips import input_rows
 from ascend_sim.ops.kernels.grad_weight.taps import cut_input, cut_sections
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, grad_weight_tasks
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
-from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 Tiling = GradInputTiling | GradWeightTiling
 

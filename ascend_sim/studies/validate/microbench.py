@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import FRACTAL_BYTES
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.task import Task
@@ -245,9 +246,9 @@ def single_transfer(chip: ChipSpec, path: str, nbytes: int) -> tuple[int, int]:
                 raise SimError(f"{nbytes} bytes: an L0C row of 16 results has 64")
             k.fixpipe(gm_operand(0, 0), 0, rows, 16, rows, "float32", 16, rows * 64)
         elif source == "L1" and destination in ("L0A", "L0B"):
-            fractals, rest = divmod(nbytes, 512)
+            fractals, rest = divmod(nbytes, FRACTAL_BYTES)
             if rest:
-                raise SimError(f"{nbytes} bytes: a fractal has 512")
+                raise SimError(f"{nbytes} bytes: a fractal has {FRACTAL_BYTES}")
             k.load_data_2d(destination, 0, 0, HALF, fractals)
         else:
             target, origin = (gm_operand(0, 0) if place == "GM" else 0 for place in (destination, source))

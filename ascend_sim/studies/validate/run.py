@@ -24,6 +24,7 @@ from typing import Any
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.chip.files import is_path, read_layers
+from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.engine.engine import Engine, Progress
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.memory.gm import Allocation
@@ -521,7 +522,7 @@ def _launch(kernel: Kernel, chip: ChipSpec, device: Device) -> tuple[Task, list[
     itemsize = int(numpy_dtype(canonical(kernel.dtype)).itemsize)
     target_itemsize = itemsize
     if kernel.op_type == "MemSet":
-        nbytes = _filter_elements(kernel, 32 // itemsize) * itemsize
+        nbytes = _filter_elements(kernel, BLOCK_BYTES // itemsize) * itemsize
         return mem_set_task(chip, device.allocate(nbytes, "output"), nbytes, dtype=canonical(kernel.dtype)), []
     if kernel.op_type == "Cast":
         count, to_dtype = kernel["N"], canonical(kernel.label("dtype_out"))

@@ -9,19 +9,19 @@ GM -> L1 -> L0B without a turn. Results leave L0C cast, in NDC1HWC0.
 
 from __future__ import annotations
 
+from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import MapWindow, Span
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.conv_forward.tiling import BUFFERS, ConvForwardTiling, Strip, l1_bytes, strip_input, strips
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.cube.pipeline import BLOCK_BYTES, FRACTAL_BYTES, CubePipeline, DrainPiece, HeldOperand
+from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, DrainPiece, HeldOperand
 from ascend_sim.ops.kernels.cube.strips import runs
 from ascend_sim.ops.kernels.cube.tasks import core_share
 from ascend_sim.ops.layouts.blocked import WeightLayout
 from ascend_sim.ops.layouts.planar import Channels, FilterBox, MapBox, Pitches, Place, load_channels, load_filters
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
-from ascend_sim.ops.problem.tiling_input import FRACTAL
 from ascend_sim.runtime import Allocation, Task
 
 X, WEIGHT, Y = 0, 1, 2

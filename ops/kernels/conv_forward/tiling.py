@@ -10,12 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, BLOCK_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES, check_load3d
+from ascend_sim.ops.kernels.cube.capacity import check_load3d
 from ascend_sim.ops.kernels.cube.strips import reach, strip_count, widest_reach, widest_that_fits
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
-from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 BUFFERS = 2  # ping-pong in L0A, L0B and L1
 
@@ -53,7 +54,7 @@ def input_rows(inp: TilingInput, pixels: int) -> int:
 
 def l1_bytes(inp: TilingInput, base_m: int, base_n: int, slices: int) -> tuple[int, int]:
     """Bytes of input and of weights in L1 with ping-pong."""
-    a1 = input_rows(inp, base_m) * inp.problem.w_in * slices * 32 * BUFFERS
+    a1 = input_rows(inp, base_m) * inp.problem.w_in * slices * BLOCK_BYTES * BUFFERS
     b1 = slices * inp.taps * inp.c0 * base_n * inp.itemsize * BUFFERS
     return a1, b1
 

@@ -6,12 +6,11 @@ L0: operand block times buffers; L0C holds fp32 (stated). What the fields of loa
 
 from __future__ import annotations
 
+from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.fields import ConvTiling
 from ascend_sim.ops.problem.sizes import ceil_to, floor_to
-from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
-
-ACCUMULATOR_BYTES = 4  # L0C elements are fp32
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
 def l0_bytes(tiling: ConvTiling, inp: TilingInput) -> dict[str, int]:

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 SOURCES = ("vendor procedure", "vendor table", "stand-in", "manual")
 

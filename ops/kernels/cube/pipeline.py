@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TilePiece
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
-from ascend_sim.ops.problem.tiling_input import FRACTAL
-
-BLOCK_BYTES = 32
-FRACTAL_BYTES = 512
 
 
 class DrainPiece(NamedTuple):

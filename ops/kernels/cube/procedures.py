@@ -11,7 +11,8 @@ from typing import TypeVar
 import yaml
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES, fits_l0, l0_base_k
+from ascend_sim.chip.fractal import ACCUMULATOR_BYTES
+from ascend_sim.ops.kernels.cube.capacity import fits_l0, l0_base_k
 from ascend_sim.ops.kernels.cube.fields import ConvTiling
 from ascend_sim.ops.problem.sizes import floor_to
 from ascend_sim.ops.problem.tiling_input import TilingInput

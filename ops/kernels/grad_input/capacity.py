@@ -5,6 +5,7 @@ L1 formulas: ops-nn arch22 tiling of Conv3DBackpropInputV2 (stated).
 
 from __future__ import annotations
 
+from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import (
     check_block,
@@ -19,7 +20,7 @@ from ascend_sim.ops.kernels.grad_input.pieces import NO_HK, NO_HK_WK, UNCUT
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_parts
 from ascend_sim.ops.kernels.grad_input.window import dilated_height, pad_after, pad_before
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
-from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
 def k_unit(inp: TilingInput) -> int:

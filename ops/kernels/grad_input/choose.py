@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import fits_l0
 from ascend_sim.ops.kernels.cube.procedures import BLOCK, procedure_for, refit_block
@@ -28,7 +29,7 @@ from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import refitted, spli
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW, SPLIT_NONE
 from ascend_sim.ops.kernels.grad_input.strips import cut_into_strips, in_strips
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
-from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 GRAD_INPUT_PROCEDURES = {
     "basic_block": (covers_grad_input, vendor_grad_input),

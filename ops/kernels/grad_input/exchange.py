@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import Span
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.cube.pipeline import BLOCK_BYTES
 from ascend_sim.ops.kernels.grad_input.capacity import k_unit
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW, SPLIT_NONE, Part, split_parts
@@ -28,7 +28,6 @@ from ascend_sim.ops.kernels.vector.trans_data_filter import fractal_z_tiles
 from ascend_sim.ops.layouts.blocked import WeightLayout
 from ascend_sim.ops.layouts.planar import Channels
 from ascend_sim.ops.problem.sizes import ceil_to, cut
-from ascend_sim.ops.problem.tiling_input import FRACTAL
 
 WEIGHT, WORKSPACE = 1, 3
 """GM slots of the kernel's tensors."""

@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import MapWindow, Span
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.cube.pipeline import BLOCK_BYTES, FRACTAL_BYTES, CubePipeline, DrainPiece
+from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, DrainPiece
 from ascend_sim.ops.kernels.grad_input.capacity import k_unit
 from ascend_sim.ops.kernels.grad_input.exchange import WORKSPACE, Exchange
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
@@ -40,7 +41,6 @@ from ascend_sim.ops.kernels.grad_input.turn import GRAD_INPUT, SLOTS, Slot, turn
 from ascend_sim.ops.kernels.grad_input.window import RowWindow, needed_rows
 from ascend_sim.ops.layouts.planar import Channels
 from ascend_sim.ops.problem.sizes import ceil_div
-from ascend_sim.ops.problem.tiling_input import FRACTAL
 from ascend_sim.runtime import Task
 
 

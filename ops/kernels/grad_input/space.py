@@ -27,8 +27,9 @@ from collections.abc import Iterator
 from itertools import product
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES, fits_l0, l0_base_k
+from ascend_sim.ops.kernels.cube.capacity import fits_l0, l0_base_k
 from ascend_sim.ops.kernels.cube.space import Fixed, axis, even_parts, pairs
 from ascend_sim.ops.kernels.grad_input.capacity import (
     check_grad_input,
@@ -42,7 +43,7 @@ from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.parts import tiling_input
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import finish
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, divisors_down, floor_to
-from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 _LONGEST_K = 3
 

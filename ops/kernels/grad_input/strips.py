@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.ops.kernels.cube.strips import WIDEST, widest_that_fits
 from ascend_sim.ops.kernels.grad_input.capacity import (
     check_grad_input,
@@ -21,7 +22,7 @@ from ascend_sim.ops.kernels.grad_input.parts import part_input
 from ascend_sim.ops.kernels.grad_input.pieces import NO_HK_WK, UNCUT
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import task_count
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_NONE
-from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 Choose = Callable[[TilingInput], GradInputTiling]
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.procedures import BLOCK, buffer_counts, procedure_for, refit_block
 from ascend_sim.ops.kernels.cube.tuned import tuned_tiling
@@ -30,7 +31,7 @@ from ascend_sim.ops.kernels.grad_weight.procedures.stream_k import stream_k
 from ascend_sim.ops.kernels.grad_weight.strips import stacked
 from ascend_sim.ops.kernels.grad_weight.taps import by_tap, cut_input
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
-from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 UNLIMITED = 2**62  # bytes
 GRAD_WEIGHT_PROCEDURES = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import ChannelMatrices, Span
 from ascend_sim.memory.gm import gm_operand
-from ascend_sim.ops.kernels.cube.pipeline import BLOCK_BYTES
 from ascend_sim.ops.kernels.grad_weight.strips import Strip
 from ascend_sim.ops.layouts.planar import Channels, MapBox, Pitches, Place, load_channels, load_run
 from ascend_sim.ops.problem.sizes import ceil_div

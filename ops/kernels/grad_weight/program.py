@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import MapWindow, Span, matrix_window
@@ -44,7 +45,6 @@ from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, adds_once_p
 from ascend_sim.ops.layouts.blocked import WeightLayout
 from ascend_sim.ops.layouts.planar import DirectWeights, Place
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
-from ascend_sim.ops.problem.tiling_input import FRACTAL
 from ascend_sim.runtime import Task
 
 

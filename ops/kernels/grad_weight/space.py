@@ -28,8 +28,9 @@ from collections.abc import Iterator
 from itertools import product
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES, fits_l0, l0_base_k
+from ascend_sim.ops.kernels.cube.capacity import fits_l0, l0_base_k
 from ascend_sim.ops.kernels.cube.space import STEPS, Fixed, axis, even_parts, pairs
 from ascend_sim.ops.kernels.grad_weight.capacity import grad_weight_fits_l1, n_slice
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight, complete_grad_weight
@@ -37,7 +38,7 @@ from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, SPLIT_MK, SPLI
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import gemm, whole_rows, with_core_shape
 from ascend_sim.ops.kernels.grad_weight.taps import cut_input
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, floor_to
-from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 _MOST_TASKS = 2  # of a core, in template 0
 _WORK_SLACK = (11, 10)  # how much more work than in the most even grid the busiest core may have

@@ -5,6 +5,7 @@ Each cube writes its part to its slot; after a barrier of all cores the vector c
 
 from __future__ import annotations
 
+from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import Program
 from ascend_sim.kernel.queue import BufferQueue
@@ -16,7 +17,7 @@ from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, grad_weight
 from ascend_sim.ops.layouts.blocked import WeightLayout
 from ascend_sim.ops.layouts.planar import DirectWeights
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
-from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 GRAD_OUTPUT, INPUT, GRAD_WEIGHT, WORKSPACE = 0, 1, 2, 3
 """The tensors of the launch."""

@@ -12,12 +12,13 @@ from collections.abc import Callable, Collection
 from itertools import pairwise
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import Span, matrix_window
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import Allocation, gm_operand
-from ascend_sim.ops.kernels.cube.pipeline import BLOCK_BYTES, FRACTAL_BYTES, CubePipeline
+from ascend_sim.ops.kernels.cube.pipeline import CubePipeline
 from ascend_sim.ops.kernels.matmul.tiling import (
     MatMulProblem,
     MatMulTile,
@@ -27,7 +28,6 @@ from ascend_sim.ops.kernels.matmul.tiling import (
     one_load_for_each_k,
 )
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
-from ascend_sim.ops.problem.tiling_input import FRACTAL
 from ascend_sim.runtime import Task
 
 A, B, C = 0, 1, 2

@@ -19,12 +19,11 @@ from typing import Any, ClassVar
 import yaml
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, BLOCK_BYTES, FRACTAL
 from ascend_sim.errors import SimError, TilingError
 from ascend_sim.numerics import numpy_dtype
-from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES
 from ascend_sim.ops.kernels.cube.fields import BlockTiling
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, floor_to
-from ascend_sim.ops.problem.tiling_input import FRACTAL
 
 DOUBLE = 2
 MOST_STEPS = 8  # L1 steps that are tried; more brings no fewer bytes and a later start (ours)
@@ -98,7 +97,7 @@ class MatMulTiling(BlockTiling):
 
     def l1_bytes(self, itemsize: int) -> tuple[int, int]:
         """Bytes of one L1 buffer of A and of B."""
-        c0 = 32 // itemsize
+        c0 = BLOCK_BYTES // itemsize
         a = ceil_to(self.base_m, FRACTAL) * ceil_to(self.step_ka * self.base_k, max(c0, FRACTAL)) * itemsize
         b = ceil_to(self.base_n, FRACTAL) * ceil_to(self.step_kb * self.base_k, max(c0, FRACTAL)) * itemsize
         return a, b

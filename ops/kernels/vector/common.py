@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
@@ -31,8 +32,6 @@ from ascend_sim.runtime import Task
 SOURCE, TARGET = 0, 1
 """GM slots of the two tensors of a kernel."""
 
-BLOCK_BYTES = 32
-"""A data block of the DMA engines: UB addresses are multiples of it and rows in UB are padded to it."""
 
 Body = Callable[[KernelBuilder, int], None]
 

@@ -10,9 +10,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import Allocation, gm_operand
-from ascend_sim.ops.kernels.vector.common import BLOCK_BYTES, SOURCE, TARGET, share, vector_cores, vector_task
+from ascend_sim.ops.kernels.vector.common import SOURCE, TARGET, share, vector_cores, vector_task
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.runtime import Task
 

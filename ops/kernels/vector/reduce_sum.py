@@ -12,12 +12,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.vector.common import (
-    BLOCK_BYTES,
     SOURCE,
     TARGET,
     buffer_queue,

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.memory.gm import gm_operand
-from ascend_sim.ops.kernels.vector.common import BLOCK_BYTES, SOURCE, TARGET, buffer_queue, padded
+from ascend_sim.ops.kernels.vector.common import SOURCE, TARGET, buffer_queue, padded
 from ascend_sim.ops.problem.sizes import ceil_div
 
 _TILES = 4  # a tile's plain side and its C0 side take a quarter of UB each (assumed)

@@ -6,17 +6,11 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.memory.gm import Allocation
-from ascend_sim.ops.kernels.vector.common import (
-    BLOCK_BYTES,
-    call_info,
-    require_positive,
-    share,
-    vector_cores,
-    vector_task,
-)
+from ascend_sim.ops.kernels.vector.common import call_info, require_positive, share, vector_cores, vector_task
 from ascend_sim.ops.kernels.vector.trans_data import (
     LIST_INSTRUCTIONS,
     ROWS_AT_ONCE,

@@ -11,22 +11,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.memory.gm import Allocation
-from ascend_sim.ops.kernels.vector.common import (
-    BLOCK_BYTES,
-    call_info,
-    padded,
-    require_positive,
-    share,
-    vector_cores,
-    vector_task,
-)
+from ascend_sim.ops.kernels.vector.common import call_info, padded, require_positive, share, vector_cores, vector_task
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout, Move, Turn, TurnTile, tile_bytes, turn_tiles
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div, cut
-from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.runtime import Task
 
 _LEAST_BYTES = 28 * 1024  # of FRACTAL_Z per block; 26.5 to 30.2 KB give the published 64-channel filter its 8 blocks

@@ -12,19 +12,11 @@ from math import prod
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.memory.gm import Allocation, gm_operand
-from ascend_sim.ops.kernels.vector.common import (
-    BLOCK_BYTES,
-    SOURCE,
-    TARGET,
-    buffer_queue,
-    padded,
-    share,
-    vector_cores,
-    vector_task,
-)
+from ascend_sim.ops.kernels.vector.common import SOURCE, TARGET, buffer_queue, padded, share, vector_cores, vector_task
 from ascend_sim.ops.problem.sizes import ceil_div, cut
 from ascend_sim.runtime import Task
 

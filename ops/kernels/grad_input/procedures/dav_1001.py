@@ -13,13 +13,13 @@ import math
 from dataclasses import dataclass
 from itertools import product
 
+from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES
 from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import finish
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, divisors_down
-from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 __all__ = ["CacheTiling", "cache_tiling", "covers_grad_input_1001", "vendor_grad_input_1001"]
 

@@ -11,8 +11,9 @@ import math
 from collections.abc import Collection, Iterator
 from itertools import product
 
+from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES, fits_l0
+from ascend_sim.ops.kernels.cube.capacity import fits_l0
 from ascend_sim.ops.kernels.cube.procedures import buffer_counts
 from ascend_sim.ops.kernels.grad_input.capacity import (
     a1_row_bytes,
@@ -29,7 +30,7 @@ from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.parts import task_parts, tiling_input
 from ascend_sim.ops.kernels.grad_input.window import RowWindow, needed_rows
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, divisors_down, floor_to
-from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 __all__ = ["RowWindow", "covers_grad_input", "needed_rows", "sound_grad_input", "vendor_grad_input"]
 

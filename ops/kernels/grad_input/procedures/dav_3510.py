@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES, fits_l0
+from ascend_sim.ops.kernels.cube.capacity import fits_l0
 from ascend_sim.ops.kernels.grad_input.capacity import (
     a1_row_bytes,
     a1_rows,
@@ -28,7 +29,7 @@ from ascend_sim.ops.kernels.grad_input.parts import tiling_input
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import finish, step_candidates
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_input
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, divisors_down, floor_to
-from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 __all__ = ["covers_grad_input_3510", "refitted", "split_mode", "vendor_grad_input_3510"]
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES
 from ascend_sim.ops.kernels.grad_weight.capacity import bl1_bound, check_grad_weight, grad_weight_fits_l1, n_slice
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_MK, SPLIT_MN, SPLIT_NK, SPLIT_STREAM_K, GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.shrink import shrink
 from ascend_sim.ops.kernels.grad_weight.procedures.stream_k import stream_k
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, floor_to
-from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 __all__ = ["covers_grad_weight", "vendor_grad_weight"]
 

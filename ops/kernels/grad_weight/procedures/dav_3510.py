@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES, l0_base_k
+from ascend_sim.ops.kernels.cube.capacity import l0_base_k
 from ascend_sim.ops.kernels.grad_weight.capacity import (
     bl1_bound,
     check_grad_weight,
@@ -21,7 +22,7 @@ from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_ROW
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import gemm, task_count, whole_rows
 from ascend_sim.ops.kernels.grad_weight.procedures.stream_k import stream_k
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, floor_to
-from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 __all__ = ["covers_grad_weight_3510", "vendor_grad_weight_3510"]
 

@@ -6,10 +6,11 @@ fractals too large a side is, then walks on in fractals (derived; checked agains
 
 from __future__ import annotations
 
+from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.ops.kernels.grad_weight.capacity import b1_rows, b1_slices, grad_weight_fits_l1, grad_weight_l1
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, floor_to
-from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
 def shrink(tiling: GradWeightTiling, gemm: tuple[int, int, int], inp: TilingInput) -> GradWeightTiling:

@@ -14,7 +14,8 @@ from functools import cache, partial
 from itertools import product
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.ops.kernels.cube.capacity import ACCUMULATOR_BYTES, l0_base_k
+from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
+from ascend_sim.ops.kernels.cube.capacity import l0_base_k
 from ascend_sim.ops.kernels.grad_weight.capacity import (
     bl1_bound,
     check_grad_weight,
@@ -27,7 +28,7 @@ from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, SPLIT_STREAM_K
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import gemm, task_count, whole_rows, with_core_shape
 from ascend_sim.ops.kernels.grad_weight.procedures.stream_k import stream_k
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, floor_sum, floor_to
-from ascend_sim.ops.problem.tiling_input import FRACTAL, TilingInput
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 __all__ = ["sound_grad_weight"]
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.kernels.cube.call import CubeCall
@@ -125,7 +126,7 @@ class BlockedPlan(Gradients):
         """Bytes of a feature map in (N)DC1HWC0, with another number of channels if given."""
         n, c, d, hw = self.feature(name)
         c = c if channels is None else channels
-        return n * d * ceil_div(c, self.inp.c0) * hw * 32
+        return n * d * ceil_div(c, self.inp.c0) * hw * BLOCK_BYTES
 
     def to_c0(self, source: str, name: str) -> str:
         """TransData of a feature map to NC1HWC0."""
@@ -160,7 +161,7 @@ class BlockedPlan(Gradients):
         n, c, d, _ = self.feature(name)
         planes = n * d * ceil_div(c, self.inp.c0)
         if target not in self.result.tensors:
-            size = planes * spread.target_height * spread.target_width * 32
+            size = planes * spread.target_height * spread.target_width * BLOCK_BYTES
             self.result.tensor(target, self.storage, self.blocks, size)
         self.result.add(
             "Dilation", f"Dilation_{name}", [source], [target],
