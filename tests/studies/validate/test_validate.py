@@ -308,7 +308,7 @@ def test_groups_and_csv(rows_file: Path) -> None:
 
 
 def test_equal_kernels_run_once(rows_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import ascend_sim.validate as validate
+    import ascend_sim.studies.validate.run as validate
 
     rows = read_rows(rows_file) * 3
     ran: list[Kernel] = []
