@@ -30,9 +30,9 @@ class L2Cache:
         self._dirty = np.zeros(self.capacity, np.bool_)
         self.clock = 0
 
-    def _reach(self, last: int) -> None:
-        """Remember lines up to `last`."""
-        stamps = np.full(max(last + 1, 2 * len(self._stamp)), _NEVER, np.int64)
+    def _reach(self, line: int) -> None:
+        """Remember lines up to `line`."""
+        stamps = np.full(max(line + 1, 2 * len(self._stamp)), _NEVER, np.int64)
         stamps[: len(self._stamp)] = self._stamp
         self._stamp = stamps
 
@@ -105,9 +105,9 @@ class L2Cache:
         """Fill the cache with lines of no interest that were written: whatever takes their place has them written back."""
         self._dirty[:] = True
 
-    def warm(self, first: int, last: int) -> None:
-        """Make lines first .. last - 1 resident and clean, as far as they fit."""
-        lines = np.arange(first, last, dtype=np.int64)
+    def warm(self, first: int, end: int) -> None:
+        """Make lines first .. end - 1 resident and clean, as far as they fit."""
+        lines = np.arange(first, end, dtype=np.int64)
         absent = lines[~self.resident(lines)]
         if len(absent):
             self._allocate(absent, len(absent), False)

@@ -62,24 +62,24 @@ def _detail(table: PrecisionTable) -> Table:
             grid.add_row(*lead, Text(f"as type {row.same_as}", style="dim"))
         elif not row.gradients:
             grid.add_row(*lead, "-")
-        for name, of in row.gradients.items() if own else ():
-            grid.add_row(*lead, *_cells(name, of))
+        for name, gradient in row.gradients.items() if own else ():
+            grid.add_row(*lead, *_cells(name, gradient))
             lead = [""] * len(lead)
     return grid
 
 
-def _cells(name: str, of: Mapping[str, Any]) -> list[Text | str]:
-    right = of["correct"]
+def _cells(name: str, figures: Mapping[str, Any]) -> list[Text | str]:
+    right = figures["correct"]
     return [
         name,
         Text("yes" if right else "WRONG", style="green" if right else "bold red"),
-        _share(of["vendor_matched_ratio"]),
-        "-" if of["vendor_pass"] is None else "pass" if of["vendor_pass"] else "fail",
-        *(_number(of[key]) for key in ("max_abs_error", "mere", "mare", "rmse")),
-        f"{of['cosine']:.8f}" if of["cosine"] is not None else "-",
-        _left(of),
-        _share(of["bit_equal_share"]),
-        str(of["nonfinite"]),
+        _share(figures["vendor_matched_ratio"]),
+        "-" if figures["vendor_pass"] is None else "pass" if figures["vendor_pass"] else "fail",
+        *(_number(figures[key]) for key in ("max_abs_error", "mere", "mare", "rmse")),
+        f"{figures['cosine']:.8f}" if figures["cosine"] is not None else "-",
+        _left(figures),
+        _share(figures["bit_equal_share"]),
+        str(figures["nonfinite"]),
     ]
 
 
@@ -99,7 +99,7 @@ def _side_by_side(table: PrecisionTable) -> Table:
         for chip in chips:
             row = rows[chip]
             state = _short(row.compute_dtype) if row.status == 0 else str(row.status or "no kernels")
-            bits = " / ".join(_left(of) for of in row.gradients.values())
+            bits = " / ".join(_left(figures) for figures in row.gradients.values())
             cells += [state, "-" if row.total_us is None else f"{row.total_us:.2f}", bits or "-"]
         grid.add_row(*cells)
     return grid
@@ -129,13 +129,13 @@ def _bits(value: float | None) -> str:
     return "-" if value is None else "exact" if value == math.inf else f"{value:.1f}"
 
 
-def _exact(of: Mapping[str, Any]) -> bool:
+def _exact(figures: Mapping[str, Any]) -> bool:
     """`compare` has no figure for the bits of a result without error."""
-    return of["max_abs_error"] == 0
+    return figures["max_abs_error"] == 0
 
 
-def _left(of: Mapping[str, Any]) -> str:
-    return "exact" if _exact(of) else _bits(of["effective_bits"])
+def _left(figures: Mapping[str, Any]) -> str:
+    return "exact" if _exact(figures) else _bits(figures["effective_bits"])
 
 
 # -- in plain words ----------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def notes(table: PrecisionTable) -> list[str]:
         types = _listed([str(number) for number in dict.fromkeys(one.cube_math_type for one in rows)])
         where = f" on {row.chip}" if several else ""
         lines.append(f"{_SHORT[row.dtype]}, cubeMathType {types}{where}: {_operands(row, table)}")
-        lines += [f"  {_gradient(name, of)}" for name, of in row.gradients.items()]
+        lines += [f"  {_gradient(name, figures)}" for name, figures in row.gradients.items()]
         lines += [f"  warning: {text}" for text in dict.fromkeys(one.warning for one in rows) if text]
     lines += _refusals(table, several)
     found = sum(row.findings for row in table.rows if row.same_as is None)
@@ -200,20 +200,20 @@ def _operands(row: PrecisionRow, table: PrecisionTable) -> str:
     return text + "."
 
 
-def _gradient(name: str, of: Mapping[str, Any]) -> str:
-    text = f"{name} sums up to {of['products']:,} products in float32"
+def _gradient(name: str, figures: Mapping[str, Any]) -> str:
+    text = f"{name} sums up to {figures['products']:,} products in float32"
     if name == "grad_bias":
-        text = f"{name} sums {of['products']:,} values of gradOutput in its own dtype, in float32 (assumed)"
-    steps = [_short(step) for step in of["roundings"] if step != "float32"]
+        text = f"{name} sums {figures['products']:,} values of gradOutput in its own dtype, in float32 (assumed)"
+    steps = [_short(step) for step in figures["roundings"] if step != "float32"]
     if steps:
-        dropped = 23 - min(format_of(step).mantissa_bits for step in of["roundings"])
+        dropped = 23 - min(format_of(step).mantissa_bits for step in figures["roundings"])
         text += f" and rounds them to {_listed(steps)} ({dropped} bits dropped)"
-    total = "exact" if _exact(of) else f"{_bits(of['effective_bits'])} effective bits"
-    if of["operand_bits"] == math.inf:
-        return f"{text}: {total}{'' if _exact(of) else ', all of the loss in sums and result'}."
+    total = "exact" if _exact(figures) else f"{_bits(figures['effective_bits'])} effective bits"
+    if figures["operand_bits"] == math.inf:
+        return f"{text}: {total}{'' if _exact(figures) else ', all of the loss in sums and result'}."
     return (
-        f"{text}: {total}; rounding the operands alone leaves {_bits(of['operand_bits'])}, "
-        f"sums and result alone {_bits(of['machine_bits'])}."
+        f"{text}: {total}; rounding the operands alone leaves {_bits(figures['operand_bits'])}, "
+        f"sums and result alone {_bits(figures['machine_bits'])}."
     )
 
 
@@ -247,8 +247,8 @@ def csv_text(table: PrecisionTable) -> str:
     writer.writerow([*_ROW_FIELDS, "gradient", *_FIGURES, "message"])
     for row in table.to_dict()["rows"]:
         lead = [row[name] for name in _ROW_FIELDS]
-        for name, of in (row["gradients"] or {"": {}}).items():
-            writer.writerow([*lead, name, *(of.get(key) for key in _FIGURES), row["message"]])
+        for name, figures in (row["gradients"] or {"": {}}).items():
+            writer.writerow([*lead, name, *(figures.get(key) for key in _FIGURES), row["message"]])
     return out.getvalue()
 
 
@@ -281,8 +281,8 @@ def plot(table: PrecisionTable, path: str | Path) -> None:
         figure.savefig(file, format="png", dpi=120)
 
 
-def _line(axis: Any, row: PrecisionRow, of: Mapping[str, Any], table: PrecisionTable) -> None:
-    histogram = of["error_log2"]
+def _line(axis: Any, row: PrecisionRow, figures: Mapping[str, Any], table: PrecisionTable) -> None:
+    histogram = figures["error_log2"]
     total = sum(histogram["counts"]) + histogram["exact"] + histogram["undefined"]
     label = f"{_short(row.dtype)} as {_short(row.compute_dtype)}"
     label += f", {row.accumulate}" if len({one.accumulate for one in table.rows}) > 1 else ""

@@ -291,12 +291,16 @@ def points_dict(groups: Sequence[PointGroup]) -> list[dict[str, Any]]:
 
 
 def _plain(group: Group) -> dict[str, Any]:
-    def errors(of: Errors | None) -> dict[str, Any] | None:
-        if of is None:
+    def errors(found: Errors | None) -> dict[str, Any] | None:
+        if found is None:
             return None
         return {
-            "rows": of.rows, "mean_pct": of.mean, "median_pct": of.median, "bias_pct": of.bias, "worst_pct": of.worst,
-        }  # fmt: skip
+            "rows": found.rows,
+            "mean_pct": found.mean,
+            "median_pct": found.median,
+            "bias_pct": found.bias,
+            "worst_pct": found.worst,
+        }
 
     return {
         "chip": group.chip, "op_type": group.op_type, "series": group.series, "kernels": group.kernels,
