@@ -24,7 +24,7 @@ from typing import Any
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.chip.files import is_path, read_layers
-from ascend_sim.chip.fractal import BLOCK_BYTES
+from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.engine.engine import Engine, Progress
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.memory.gm import Allocation
@@ -35,8 +35,13 @@ from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
 from ascend_sim.ops.kernels.vector.cast import cast_task
 from ascend_sim.ops.kernels.vector.mem_set import mem_set_task
 from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_task
-from ascend_sim.ops.kernels.vector.trans_data_feature import feature_from_c0_task, feature_to_c0_task
-from ascend_sim.ops.kernels.vector.trans_data_filter import filter_from_fractal_z_task, filter_to_fractal_z_task
+from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
+from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_from_c0_task, feature_to_c0_task
+from ascend_sim.ops.kernels.vector.trans_data_filter import (
+    FilterShape,
+    filter_from_fractal_z_task,
+    filter_to_fractal_z_task,
+)
 from ascend_sim.ops.operators.convolution_backward.accept import accept, make_plan
 from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
 from ascend_sim.report.report import Report
@@ -537,12 +542,12 @@ def _launch(kernel: Kernel, chip: ChipSpec, device: Device) -> tuple[Task, list[
         co, ci, taps, c0 = kernel["Co"], kernel["Ci"], kernel["kh"] * kernel["kw"], kernel["C0"]
         plain, blocked = co * ci * taps, _filter_elements(kernel, c0)
         turn = filter_to_fractal_z_task if kernel.label("format_in") == "NCHW" else filter_from_fractal_z_task
-        make = partial(turn, c_out=co, c_in_per_group=ci, k_d=1, taps=taps, groups=1, itemsize=itemsize, c0=c0)
+        make = partial(turn, shape=FilterShape(co, ci, 1, taps, 1), layout=BlockLayout.of(itemsize, c0))
     else:
         n, c, hw, c0 = kernel["N"], kernel["Ci"], kernel["Hi"] * kernel["Wi"], kernel["C0"]
         plain, blocked = n * c * hw, n * -(-c // c0) * c0 * hw
         move = feature_to_c0_task if kernel.label("format_in") == "NCHW" else feature_from_c0_task
-        make = partial(move, n=n, c=c, d=1, hw=hw, itemsize=itemsize, c0=c0)
+        make = partial(move, shape=FeatureShape(n, c, 1, hw), layout=BlockLayout.of(itemsize, c0))
     if kernel.op_type == "TransData" and kernel.label("format_in") != "NCHW":
         plain, blocked = blocked, plain
     source = device.allocate(plain * itemsize, "input")
@@ -551,7 +556,7 @@ def _launch(kernel: Kernel, chip: ChipSpec, device: Device) -> tuple[Task, list[
 
 def _filter_elements(kernel: Kernel, c0: int) -> int:
     """Elements of a filter in FRACTAL_Z."""
-    return -(-kernel["Ci"] // c0) * c0 * kernel["kh"] * kernel["kw"] * -(-kernel["Co"] // 16) * 16
+    return -(-kernel["Ci"] // c0) * c0 * kernel["kh"] * kernel["kw"] * -(-kernel["Co"] // FRACTAL) * FRACTAL
 
 
 def _matmul_launch(kernel: Kernel, chip: ChipSpec, device: Device) -> tuple[Task, list[Allocation]]:

@@ -89,6 +89,11 @@ class BlockLayout:
     c0: int
     itemsize: int
 
+    @classmethod
+    def of(cls, itemsize: int, c0: int | None = None) -> BlockLayout:
+        """Blocks of 32 bytes, or of `c0` channels; SimError for sizes that TransData does not take."""
+        return cls(c0 or BLOCK_BYTES // max(itemsize, 1), itemsize)
+
     def __post_init__(self) -> None:
         if self.itemsize not in (2, 4) or self.c0 not in (8, 16) or self.c0 % self.slice_channels:
             raise SimError(

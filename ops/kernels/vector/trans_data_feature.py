@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
@@ -23,6 +24,15 @@ from ascend_sim.ops.kernels.vector.trans_data import (
 )
 from ascend_sim.ops.problem.sizes import ceil_div, cut
 from ascend_sim.runtime import Task
+
+
+class FeatureShape(NamedTuple):
+    """A feature map [n][c][d][hw]."""
+
+    n: int
+    c: int
+    d: int
+    hw: int
 
 
 @dataclass(frozen=True)
@@ -108,52 +118,47 @@ def feature_to_c0_task(
     chip: ChipSpec,
     source: Allocation,
     target: Allocation,
-    n: int,
-    c: int,
-    d: int,
-    hw: int,
-    itemsize: int,
+    shape: FeatureShape,
+    layout: BlockLayout,
     *,
-    c0: int | None = None,
     dtype: str = "",
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """[N][C][D][HW] -> [N][D][C1][HW][C0], elements of `itemsize` bytes; `c0` defaults to a 32-byte block.
+    """[N][C][D][HW] -> [N][D][C1][HW][C0], in blocks of `layout`.
 
     `dtype` and `name` only say what stands in reports.
     """
-    shape = (n, c, d, hw)
-    return _task(chip, source, target, shape, itemsize, c0, True, dtype, name or f"TransData_{source.name}", disarm)
+    return _task(chip, (source, target), shape, layout, True, dtype, name or f"TransData_{source.name}", disarm)
 
 
 def feature_from_c0_task(
     chip: ChipSpec,
     source: Allocation,
     target: Allocation,
-    n: int,
-    c: int,
-    d: int,
-    hw: int,
-    itemsize: int,
+    shape: FeatureShape,
+    layout: BlockLayout,
     *,
-    c0: int | None = None,
     dtype: str = "",
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
     """[N][D][C1][HW][C0] -> [N][C][D][HW], the inverse of `feature_to_c0_task`."""
-    shape = (n, c, d, hw)
-    return _task(chip, source, target, shape, itemsize, c0, False, dtype, name or f"TransData_{target.name}", disarm)
+    return _task(chip, (source, target), shape, layout, False, dtype, name or f"TransData_{target.name}", disarm)
 
 
 def _task(
-    chip: ChipSpec, source: Allocation, target: Allocation, shape: tuple[int, int, int, int], itemsize: int,
-    c0: int | None, to_c0: bool, dtype: str, name: str, disarm: Collection[str],
-) -> Task:  # fmt: skip
+    chip: ChipSpec,
+    tensors: tuple[Allocation, Allocation],
+    shape: FeatureShape,
+    layout: BlockLayout,
+    to_c0: bool,
+    dtype: str,
+    name: str,
+    disarm: Collection[str],
+) -> Task:
     n, c, d, hw = shape
-    require_positive(name, n=n, c=c, d=d, hw=hw, itemsize=itemsize)
-    layout = BlockLayout(c0 or BLOCK_BYTES // itemsize, itemsize)
+    require_positive(name, n=n, c=c, d=d, hw=hw)
     ways = (chip.path("GM", "UB"), chip.path("UB", "GM"))
     row_cycles = sum(way.unaligned_row or 0 for way in ways) / len(ways)
     issue = chip.scalar.issue_cycles[chip.cores.vector_kind(0)]
@@ -171,13 +176,13 @@ def _task(
                 yield feature.tile_of(image, *piece)
 
     def body(k: KernelBuilder, block: int) -> None:
-        turn_tiles(k, tiles(block), to_c0, itemsize)
+        turn_tiles(k, tiles(block), to_c0, layout.itemsize)
 
     formats, shapes = ["NCHW", "NC1HWC0"], [[n, c, hw], [n, feature.c1, hw, layout.c0]]
     if d > 1:
         formats, shapes = ["NCDHW", "NDC1HWC0"], [[n, c, d, hw], [n, d, feature.c1, hw, layout.c0]]
     if not to_c0:
         formats, shapes = formats[::-1], shapes[::-1]
-    element = dtype or f"{8 * itemsize}-bit"
+    element = dtype or f"{8 * layout.itemsize}-bit"
     info = call_info((element, element), formats, shapes)
-    return vector_task(chip, "TransData", name, blocks, [source, target], body, info, disarm, "TransData_features")
+    return vector_task(chip, "TransData", name, blocks, tensors, body, info, disarm, "TransData_features")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
@@ -23,6 +24,16 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.runtime import Task
 
 _LEAST_BYTES = 28 * 1024  # of FRACTAL_Z per block; 26.5 to 30.2 KB give the published 64-channel filter its 8 blocks
+
+
+class FilterShape(NamedTuple):
+    """Weights [c_out][c_in_per_group][k_d][taps] in `groups` groups; `taps` are the K_h*K_w positions of a plane."""
+
+    c_out: int
+    c_in_per_group: int
+    k_d: int
+    taps: int
+    groups: int
 
 
 @dataclass(frozen=True)
@@ -197,57 +208,50 @@ def filter_to_fractal_z_task(
     chip: ChipSpec,
     source: Allocation,
     target: Allocation,
-    c_out: int,
-    c_in_per_group: int,
-    k_d: int,
-    taps: int,
-    groups: int,
-    itemsize: int,
+    shape: FilterShape,
+    layout: BlockLayout,
     *,
-    c0: int | None = None,
     dtype: str = "",
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """[C_out][C_in/g][K_d][taps] -> FRACTAL_Z; `taps` is K_h*K_w, `c0` defaults to a 32-byte block.
+    """[C_out][C_in/g][K_d][taps] -> FRACTAL_Z in blocks of `layout`.
 
     `dtype` and `name` only say what stands in reports.
     """
-    shape = (c_out, c_in_per_group, k_d, taps, groups)
-    return _task(chip, source, target, shape, itemsize, c0, True, dtype, name or f"TransData_{source.name}", disarm)
+    return _task(chip, (source, target), shape, layout, True, dtype, name or f"TransData_{source.name}", disarm)
 
 
 def filter_from_fractal_z_task(
     chip: ChipSpec,
     source: Allocation,
     target: Allocation,
-    c_out: int,
-    c_in_per_group: int,
-    k_d: int,
-    taps: int,
-    groups: int,
-    itemsize: int,
+    shape: FilterShape,
+    layout: BlockLayout,
     *,
-    c0: int | None = None,
     dtype: str = "",
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
     """FRACTAL_Z -> [C_out][C_in/g][K_d][taps], the inverse of `filter_to_fractal_z_task`.
 
-    dW is fp32 in blocks of the compute dtype: `itemsize` 4 with `c0` 16 (16-bit operands) or 8 (32-bit).
+    dW is fp32 in blocks of the compute dtype: elements of 4 bytes in blocks of 16 channels (16-bit operands) or 8 (32-bit).
     """
-    shape = (c_out, c_in_per_group, k_d, taps, groups)
-    return _task(chip, source, target, shape, itemsize, c0, False, dtype, name or f"TransData_{target.name}", disarm)
+    return _task(chip, (source, target), shape, layout, False, dtype, name or f"TransData_{target.name}", disarm)
 
 
 def _task(
-    chip: ChipSpec, source: Allocation, target: Allocation, shape: tuple[int, int, int, int, int], itemsize: int,
-    c0: int | None, to_c0: bool, dtype: str, name: str, disarm: Collection[str],
-) -> Task:  # fmt: skip
+    chip: ChipSpec,
+    tensors: tuple[Allocation, Allocation],
+    shape: FilterShape,
+    layout: BlockLayout,
+    to_c0: bool,
+    dtype: str,
+    name: str,
+    disarm: Collection[str],
+) -> Task:
+    require_positive(name, **shape._asdict())
     c_out, c_in, k_d, taps, groups = shape
-    require_positive(name, c_out=c_out, c_in_per_group=c_in, k_d=k_d, taps=taps, groups=groups, itemsize=itemsize)
-    layout = BlockLayout(c0 or BLOCK_BYTES // itemsize, itemsize)
     problem = ConvProblem(
         1, c_in * groups, c_out, d_in=1, h_in=1, w_in=1, d_out=1, h_out=1, w_out=1, k_d=k_d, k_h=1, k_w=taps, groups=groups
     )  # fmt: skip
@@ -262,7 +266,7 @@ def _task(
 
     def body(k: KernelBuilder, block: int) -> None:
         first, count = share(channels, blocks, block)
-        turn_tiles(k, filters.tiles(first, count, padding=to_c0), to_c0, itemsize)
+        turn_tiles(k, filters.tiles(first, count, padding=to_c0), to_c0, layout.itemsize)
 
     plain = [c_out, c_in, taps] if k_d == 1 else [c_out, c_in, k_d, taps]
     fractal = [inp.real_groups * k_d * inp.cin1 * taps, inp.cout_padded // FRACTAL, FRACTAL, layout.c0]
@@ -271,6 +275,6 @@ def _task(
         formats = ["NCDHW", "FRACTAL_Z_3D"]
     if not to_c0:
         formats, shapes = formats[::-1], shapes[::-1]
-    element = dtype or f"{8 * itemsize}-bit"
+    element = dtype or f"{8 * layout.itemsize}-bit"
     info = call_info((element, element), formats, shapes)
-    return vector_task(chip, "TransData", name, blocks, [source, target], body, info, disarm, "TransData_filters")
+    return vector_task(chip, "TransData", name, blocks, tensors, body, info, disarm, "TransData_filters")

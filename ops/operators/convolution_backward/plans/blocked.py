@@ -18,8 +18,13 @@ from ascend_sim.errors import TilingError
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.vector.dilation import Spread, dilation_task
-from ascend_sim.ops.kernels.vector.trans_data_feature import feature_from_c0_task, feature_to_c0_task
-from ascend_sim.ops.kernels.vector.trans_data_filter import filter_from_fractal_z_task, filter_to_fractal_z_task
+from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
+from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_from_c0_task, feature_to_c0_task
+from ascend_sim.ops.kernels.vector.trans_data_filter import (
+    FilterShape,
+    filter_from_fractal_z_task,
+    filter_to_fractal_z_task,
+)
 from ascend_sim.ops.layouts.blocked import WeightLayout
 from ascend_sim.ops.operators.convolution_backward.matmul_routes import covers_map
 from ascend_sim.ops.operators.convolution_backward.plans.gradients import Gradients
@@ -85,18 +90,18 @@ class BlockedPlan(Gradients):
         if self.after is not None:
             self.dilation("input", kernel_result, result, self.after)
         target = self.landing("grad_input", self.storage)
-        sizes = self.feature("input")
+        shape, layout = FeatureShape(*self.feature("input")), BlockLayout.of(self.itemsize)
         self.result.add(
             "TransData", "TransData_grad_input", [result], [target],
             lambda chip, t: feature_from_c0_task(
-                chip, t[result], t[target], *sizes, self.itemsize, dtype=self.storage, **self.named("TransData_grad_input")
+                chip, t[result], t[target], shape, layout, dtype=self.storage, **self.named("TransData_grad_input")
             ),
         )  # fmt: skip
         self.deliver(target, "grad_input")
 
     def grad_weight(self, gradient: str, features: str) -> None:
         """The filter kernel, then TransData and Cast to the caller's layout."""
-        p, layout = self.p, WeightLayout.of(self.inp, 4)
+        layout = WeightLayout.of(self.inp, 4)
         size = layout.total_bytes(self.inp.real_groups)
         source = self.result.tensor(f"grad_weight.{self.fractal_z}", "float32", self.fractal_z, size)
         self.filter_kernel(gradient, features, source, size)
@@ -104,11 +109,11 @@ class BlockedPlan(Gradients):
         if narrow := self.narrowed_before_trans_data():
             source, dtype, itemsize = self.cast(source, narrow, "grad_weight.narrow"), narrow, 2
         target = self.landing("grad_weight", dtype)
+        shape, blocks = self.filter_shape, BlockLayout.of(itemsize, layout.c0)
         self.result.add(
             "TransData", "TransData_grad_weight", [source], [target],
             lambda chip, t: filter_from_fractal_z_task(
-                chip, t[source], t[target], p.c_out, p.c_in // p.groups, p.k_d, p.k_h * p.k_w, p.groups, itemsize,
-                c0=layout.c0, dtype=dtype, **self.named("TransData_grad_weight"),
+                chip, t[source], t[target], shape, blocks, dtype=dtype, **self.named("TransData_grad_weight")
             ),
         )  # fmt: skip
         self.deliver(target, "grad_weight")
@@ -119,6 +124,12 @@ class BlockedPlan(Gradients):
             return None
         wanted = self.call.outputs["grad_weight"].dtype
         return "float16" if wanted == "float32" else wanted
+
+    @property
+    def filter_shape(self) -> FilterShape:
+        """The weights as TransData sees them."""
+        p = self.p
+        return FilterShape(p.c_out, p.c_in // p.groups, p.k_d, p.k_h * p.k_w, p.groups)
 
     # -- layouts -------------------------------------------------------------------------------------------------------
 
@@ -131,11 +142,11 @@ class BlockedPlan(Gradients):
     def to_c0(self, source: str, name: str) -> str:
         """TransData of a feature map to NC1HWC0."""
         target = self.result.tensor(f"{name}.{self.blocks}", self.storage, self.blocks, self.feature_bytes(name))
-        sizes = self.feature(name)
+        shape, layout = FeatureShape(*self.feature(name)), BlockLayout.of(self.itemsize)
         self.result.add(
             "TransData", f"TransData_{name}", [source], [target],
             lambda chip, t: feature_to_c0_task(
-                chip, t[source], t[target], *sizes, self.itemsize, dtype=self.storage, **self.named(f"TransData_{name}")
+                chip, t[source], t[target], shape, layout, dtype=self.storage, **self.named(f"TransData_{name}")
             ),
         )  # fmt: skip
         return target
@@ -147,11 +158,11 @@ class BlockedPlan(Gradients):
             raise TilingError(f"{self.fractal_z} of weights: {p.c_out} output channels in {p.groups} groups")
         size = WeightLayout.of(self.inp, self.itemsize).total_bytes(self.inp.real_groups)
         target = self.result.tensor(f"weight.{self.fractal_z}", self.storage, self.fractal_z, size)
+        shape, layout = self.filter_shape, BlockLayout.of(self.itemsize)
         self.result.add(
             "TransData", "TransData_weight", [source], [target],
             lambda chip, t: filter_to_fractal_z_task(
-                chip, t[source], t[target], p.c_out, p.c_in // p.groups, p.k_d, p.k_h * p.k_w, p.groups, self.itemsize,
-                dtype=self.storage, **self.named("TransData_weight"),
+                chip, t[source], t[target], shape, layout, dtype=self.storage, **self.named("TransData_weight")
             ),
         )  # fmt: skip
         return target

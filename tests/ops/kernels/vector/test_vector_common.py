@@ -17,7 +17,8 @@ from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.cast import cast_task
 from ascend_sim.ops.kernels.vector.common import share, vector_cores, vector_task
 from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_task
-from ascend_sim.ops.kernels.vector.trans_data_feature import feature_to_c0_task
+from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
+from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_to_c0_task
 from ascend_sim.ops.problem.sizes import cut
 
 
@@ -57,7 +58,7 @@ def sum_columns(on: ChipSpec, source: Allocation, target: Allocation, disarm: Co
 
 
 def clear_gaps(on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str]) -> Task:
-    return feature_to_c0_task(on, source, target, 1, 3, 1, 100, 4, c0=16, disarm=disarm)
+    return feature_to_c0_task(on, source, target, FeatureShape(1, 3, 1, 100), BlockLayout.of(4, 16), disarm=disarm)
 
 
 X16 = (np.arange(400_000) % 7 - 3).astype(np.float16)

@@ -15,7 +15,8 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.task import Task
 from ascend_sim.errors import SimError
 from ascend_sim.memory.gm import Allocation
-from ascend_sim.ops.kernels.vector.trans_data_feature import feature_from_c0_task, feature_to_c0_task
+from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
+from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_from_c0_task, feature_to_c0_task
 
 SHAPES = st.tuples(st.integers(1, 3), st.integers(1, 40), st.integers(1, 3), st.integers(1, 50))
 LAYOUTS = st.sampled_from([(2, 16), (4, 8), (4, 16)])  # (bytes, C0); the last is fp32 in blocks of a 16-bit operand
@@ -24,10 +25,10 @@ LAYOUTS = st.sampled_from([(2, 16), (4, 8), (4, 16)])  # (bytes, C0); the last i
 class Make:
     def __init__(self, to_c0: bool, shape: tuple[int, ...], itemsize: int, c0: int) -> None:
         self.function: Any = feature_to_c0_task if to_c0 else feature_from_c0_task
-        self.arguments, self.c0 = (*shape, itemsize), c0
+        self.arguments = FeatureShape(*shape), BlockLayout.of(itemsize, c0)
 
     def __call__(self, on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str]) -> Task:
-        task: Task = self.function(on, source, target, *self.arguments, c0=self.c0, disarm=disarm)
+        task: Task = self.function(on, source, target, *self.arguments, disarm=disarm)
         return task
 
 
@@ -71,7 +72,9 @@ def test_every_wait_matters(to_c0: bool) -> None:
 def test_one_block_per_image(images: int, blocks: int) -> None:
     on = load_chip("ascend910b2")
     device = Allocation(0, 10**9, "x", None)
-    assert feature_to_c0_task(on, device, device, images, 64, 1, 3025, 4).block_dim == blocks
+    assert (
+        feature_to_c0_task(on, device, device, FeatureShape(images, 64, 1, 3025), BlockLayout.of(4)).block_dim == blocks
+    )
 
 
 def test_a_single_image_is_shared() -> None:
@@ -83,12 +86,12 @@ def test_a_single_image_is_shared() -> None:
 
 def test_what_a_report_needs() -> None:
     space = Allocation(0, 10**6, "grad_output", None)
-    task = feature_to_c0_task(chip(), space, space, 2, 20, 1, 9, 2, dtype="float16")
+    task = feature_to_c0_task(chip(), space, space, FeatureShape(2, 20, 1, 9), BlockLayout.of(2), dtype="float16")
     assert (task.name, task.op_type, task.core_kind) == ("TransData_grad_output", "TransData", "AIV")
     assert task.info["formats"] == {"input": "NCHW", "output": "NC1HWC0"}
     assert task.info["dtypes"] == {"input": "float16", "output": "float16"}
     assert task.info["shapes"] == {"input": [2, 20, 9], "output": [2, 2, 9, 16]}
-    back = feature_from_c0_task(chip(), space, space, 2, 20, 3, 9, 2)
+    back = feature_from_c0_task(chip(), space, space, FeatureShape(2, 20, 3, 9), BlockLayout.of(2))
     assert back.info["formats"] == {"input": "NDC1HWC0", "output": "NCDHW"}
 
 
@@ -96,7 +99,7 @@ def test_what_a_report_needs() -> None:
 def test_unknown_blocks_are_refused(itemsize: int, c0: int) -> None:
     space = Allocation(0, 10**6, "x", None)
     with pytest.raises(SimError, match="C0 = "):
-        feature_to_c0_task(chip(), space, space, 1, 1, 1, 1, itemsize, c0=c0)
+        feature_to_c0_task(chip(), space, space, FeatureShape(1, 1, 1, 1), BlockLayout.of(itemsize, c0))
 
 
 def test_a_short_tensor_is_refused() -> None:

@@ -14,7 +14,12 @@ from vector_runs import both_modes, chip, codes, fractal_z, useless_waits
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.task import Task
 from ascend_sim.memory.gm import Allocation
-from ascend_sim.ops.kernels.vector.trans_data_filter import filter_from_fractal_z_task, filter_to_fractal_z_task
+from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
+from ascend_sim.ops.kernels.vector.trans_data_filter import (
+    FilterShape,
+    filter_from_fractal_z_task,
+    filter_to_fractal_z_task,
+)
 
 LAYOUTS = st.sampled_from([(2, 16), (4, 8), (4, 16)])
 
@@ -22,10 +27,10 @@ LAYOUTS = st.sampled_from([(2, 16), (4, 8), (4, 16)])
 class Make:
     def __init__(self, there: bool, shape: tuple[int, ...], groups: int, itemsize: int, c0: int) -> None:
         self.function: Any = filter_to_fractal_z_task if there else filter_from_fractal_z_task
-        self.arguments, self.c0 = (*shape, groups, itemsize), c0
+        self.arguments = FilterShape(*shape, groups), BlockLayout.of(itemsize, c0)
 
     def __call__(self, on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str]) -> Task:
-        task: Task = self.function(on, source, target, *self.arguments, c0=self.c0, disarm=disarm)
+        task: Task = self.function(on, source, target, *self.arguments, disarm=disarm)
         return task
 
 
@@ -93,12 +98,17 @@ def test_published_block_counts(shape: tuple[int, int, int, int], blocks: int) -
     """AlexNet filters on a 910B2 (Ascend/msinsight test data)."""
     space = Allocation(0, 10**9, "weight", None)
     for function in (filter_to_fractal_z_task, filter_from_fractal_z_task):
-        assert function(load_chip("ascend910b2"), space, space, *shape, 1, 4).block_dim == blocks
+        assert (
+            function(load_chip("ascend910b2"), space, space, FilterShape(*shape, 1), BlockLayout.of(4)).block_dim
+            == blocks
+        )
 
 
 def test_what_a_report_needs() -> None:
     space = Allocation(0, 10**6, "grad_weight", None)
-    task = filter_from_fractal_z_task(chip(), space, space, 192, 64, 1, 25, 1, 4, c0=8, dtype="float32")
+    task = filter_from_fractal_z_task(
+        chip(), space, space, FilterShape(192, 64, 1, 25, 1), BlockLayout.of(4, 8), dtype="float32"
+    )
     assert (task.name, task.op_type) == ("TransData_grad_weight", "TransData")
     assert task.info["formats"] == {"input": "FRACTAL_Z", "output": "NCHW"}
     assert task.info["shapes"] == {"input": [200, 12, 16, 8], "output": [192, 64, 25]}  # as a profiler prints it
