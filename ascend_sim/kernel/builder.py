@@ -28,6 +28,7 @@ from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPastL2, Fil
 from ascend_sim.isa.vector import Duplicate, Interleave, ReduceRows, TransposeBlocks, VectorBinary, VectorCast
 from ascend_sim.kernel.operands import ChannelMatrices, MapWindow, Span, TilePiece, TurnLayout
 from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.kernel.vector import VectorMethods
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
 
@@ -41,7 +42,7 @@ class Flag:
     identity: int
 
 
-class KernelBuilder:
+class KernelBuilder(VectorMethods):
     """Collects the rows of one program.
 
     `core_kind` is "AIC", "AIV" or "AI_CORE"; `tensor_sizes` the bytes of the task's tensors by slot. Waits on flags whose
@@ -324,7 +325,7 @@ class KernelBuilder:
         mode = self.chip.vector.cast_mode(source, target, rounding)
         self._emit((VectorCast, source, target, count, mode), dst, src)
 
-    def duplicate(self, dst: int, dtype: str, count: int, value: float = 0.0) -> None:
+    def vector_duplicate(self, dst: int, dtype: str, count: int, value: float = 0.0) -> None:
         """One value, zero unless given, all over a piece of UB."""
         self._emit((Duplicate, dtype, count, value), dst)
 

@@ -149,4 +149,4 @@ def _work(k: KernelBuilder, pipe: str, size: int, place: int, slot: int) -> None
     elif pipe == "FIX":
         k.fixpipe(target, 0, 16, 16 * (1 + size % 3), 16, "float16", 16, 512)
     else:
-        k.duplicate(0, "float16", 16 + 100 * size)
+        k.vector_duplicate(0, "float16", 16 + 100 * size)

@@ -77,7 +77,7 @@ def test_the_scalar_unit_waits_for_one_pipe() -> None:
 
     def write(k: KernelBuilder) -> None:
         k.data_copy("GM", "UB", 0, gm_operand(0, 0), 65536)
-        k.duplicate(65536, "float32", 64)
+        k.vector_duplicate(65536, "float32", 64)
         k.scalar_wait("V")
         k.scalar(7)
 

@@ -111,7 +111,7 @@ def vector_writer(todo: list[Action]) -> Any:
             elif verb == "add":
                 k.vector_binary("add", a * 32, b * 32, c * 32, "float16", 16 * n)
             elif verb == "zero":
-                k.duplicate(a * 32, "float16", 20 * n)
+                k.vector_duplicate(a * 32, "float16", 20 * n)
             elif verb == "rows":
                 k.reduce_rows(a * 32, b * 32, n, 4, 96)
             elif verb == "turn":
@@ -202,7 +202,7 @@ def hazards(kind: str, write: Any, blocks: int = 1) -> list[Finding]:
 def test_the_message_names_cores_instructions_bytes_and_cycles() -> None:
     def write(k: KernelBuilder) -> None:
         k.data_copy("GM", "UB", 64, gm_operand(0, 0), 128)
-        k.duplicate(128, "float16", 64)
+        k.vector_duplicate(128, "float16", 64)
 
     (finding,) = hazards("AIV", write)
     assert finding.task == "kernel"
@@ -234,7 +234,7 @@ def test_atomics_of_many_blocks_are_no_hazard(atomic: str) -> None:
 def test_the_list_is_limited() -> None:
     def write(k: KernelBuilder) -> None:
         for _ in range(30):
-            k.duplicate(0, "float16", 64)
+            k.vector_duplicate(0, "float16", 64)
             k.data_copy("UB", "GM", gm_operand(1, 0), 0, 128)
 
     assert len(hazards("AIV", write)) == LIMIT

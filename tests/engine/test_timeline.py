@@ -90,11 +90,11 @@ def test_a_barrier_for_all_waits_for_a_transfer_that_is_the_last_of_its_pipe() -
     def write(k: Any) -> None:
         flag = k.flag("V", "MTE3", "x")
         k.data_copy("GM", "UB", 0, gm_operand(0, 0), 32768)
-        k.duplicate(65536, "float32", 64)
+        k.vector_duplicate(65536, "float32", 64)
         k.set_flag(flag)
         k.wait_flag(flag)
         k.pipe_barrier("ALL")
-        k.duplicate(65536, "float32", 64)
+        k.vector_duplicate(65536, "float32", 64)
 
     for shared in (True, False):
         run = run_one(CHIP, "AIV", write, SIZES, shared_gm=shared)

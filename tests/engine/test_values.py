@@ -128,7 +128,7 @@ def test_runs_without_findings_have_the_functional_values(variant: Variant, kind
 
 def test_poison_is_found_where_it_is_read() -> None:
     def write(k: Any) -> None:
-        k.duplicate(0, "float16", 16 * 5)  # 160 bytes
+        k.vector_duplicate(0, "float16", 16 * 5)  # 160 bytes
         k.pipe_barrier("V")
         k.vector_binary("add", 4096, 0, 1024, "float16", 16 * 7)
         k.pipe_barrier("V")
@@ -159,7 +159,7 @@ def test_accumulating_into_a_fresh_tile_is_found() -> None:
 def test_every_block_begins_with_fresh_buffers() -> None:
     def write(k: Any) -> None:
         if k.block == 0:
-            k.duplicate(0, "float16", 16)
+            k.vector_duplicate(0, "float16", 16)
         k.pipe_barrier("ALL")
         k.data_copy("UB", "GM", gm_operand(1, k.block * 32), 0, 32)
 
@@ -180,7 +180,7 @@ def copy_chain(flag_latency: int) -> tuple[ChipSpec, Writer]:
 
     def write(k: Any) -> None:
         flag = k.flag("V", "MTE3", "ready")
-        k.duplicate(0, "float16", 16, 1.0)
+        k.vector_duplicate(0, "float16", 16, 1.0)
         k.pipe_barrier("V")
         k.vector_binary("add", 32, 0, 0, "float16", 16)
         k.set_flag(flag)
@@ -205,10 +205,10 @@ def test_what_starts_at_an_instant_reads_before_what_retires_later() -> None:
     chip = chip.model_copy(update={"paths": chip.paths | slow})
 
     def write(k: Any) -> None:
-        k.duplicate(0, "float16", 16, 1.0)
+        k.vector_duplicate(0, "float16", 16, 1.0)
         k.pipe_barrier("ALL")
         k.data_copy("UB", "GM", gm_operand(1, 0), 0, 32)
-        k.duplicate(0, "float16", 16, 3.0)
+        k.vector_duplicate(0, "float16", 16, 3.0)
 
     tensors, findings = full(chip, "AIV", write)
     assert tensors[1][:32].view(np.float16).tolist() == [1.0] * 16
@@ -220,7 +220,7 @@ def test_one_cycle_of_work_without_latency() -> None:
     chip = changed(QUIET, vector={"head": 0.0, "latency": 0, "count_tail": 0}, scalar={"issue_cycles": {"AIV": 0}})
 
     def write(k: Any) -> None:
-        k.duplicate(0, "float16", 128, 1.0)
+        k.vector_duplicate(0, "float16", 128, 1.0)
         for _ in range(3):
             k.vector_binary("add", 0, 0, 0, "float16", 128)
         k.pipe_barrier("ALL")
@@ -233,7 +233,7 @@ def test_one_cycle_of_work_without_latency() -> None:
 
 def test_atomics_add_in_the_order_of_time_and_once_each() -> None:
     def write(k: Any) -> None:
-        k.duplicate(0, "float32", 8, 2.0**k.block)
+        k.vector_duplicate(0, "float32", 8, 2.0**k.block)
         k.pipe_barrier("ALL")
         k.data_copy("UB", "GM", gm_operand(0, 0), 0, 32, atomic_add="float32")
 
@@ -258,7 +258,7 @@ def test_cross_core_flags_order_values_round_by_round() -> None:
     """Nobody passes the second meeting because everyone came to the first."""
 
     def write(k: Any) -> None:
-        k.duplicate(0, "float32", 8, float(k.block + 1))
+        k.vector_duplicate(0, "float32", 8, float(k.block + 1))
         k.pipe_barrier("ALL")
         meeting(k, lambda: None, lambda: None)
         meeting(
@@ -277,7 +277,7 @@ def test_cross_core_flags_order_values_round_by_round() -> None:
 
 def test_one_core_that_raises_twice_does_not_stand_for_two() -> None:
     def write(k: Any) -> None:
-        k.duplicate(0, "float32", 8, float(k.block + 1))
+        k.vector_duplicate(0, "float32", 8, float(k.block + 1))
         k.pipe_barrier("ALL")
         if k.block == 1:
             k.scalar(5000)

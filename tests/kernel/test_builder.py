@@ -194,7 +194,7 @@ def test_an_instruction_of_another_core() -> None:
     refused(
         lambda k: k.mmad(0, 0, 0, 16, 16, 16, "float16", False), "block 7 AIV", "0 M mmad", "is on pipe M", kind="AIV"
     )
-    refused(lambda k: k.duplicate(0, "float16", 16), "block 7 AIC", "0 V duplicate", "is on pipe V")
+    refused(lambda k: k.vector_duplicate(0, "float16", 16), "block 7 AIC", "0 V duplicate", "is on pipe V")
     refused(lambda k: k.data_copy("GM", "UB", 0, 0, 32), "0 MTE2 data_copy", "is in UB", "L1, L0A, L0B, L0C, BT, FB")
     refused(lambda k: k.allocate("UB", 32, "x"), "x is in UB")
     refused(lambda k: k.pipe_barrier("V"), "pipe_barrier", "is on pipe V")

@@ -109,7 +109,7 @@ def mixed_task(device, blocks=2):
             k.data_copy("GM", "UB", 0, gm_operand(0, block * 64 * KIB + sub_block * 16 * KIB), 16 * KIB)
             k.cross_core_set(1, 0, "MTE2")
             k.cross_core_wait(1, 0, "V")
-            k.duplicate(32 * KIB, "float16", 128)
+            k.vector_duplicate(32 * KIB, "float16", 128)
             programs.append(k.finish())
         return programs
 

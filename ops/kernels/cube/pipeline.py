@@ -160,7 +160,7 @@ class ZeroedQueue(BufferQueue):
         """The next buffer with zeros in its first `size` bytes, for MTE2 to write to."""
         address, zeroed = self.acquire(), self._zeroed[self._turn % len(self._zeroed)]
         self._turn += 1
-        self._k.duplicate(address, "float32", size // 4)
+        self._k.vector_duplicate(address, "float32", size // 4)
         self._k.set_flag(zeroed)
         self._k.wait_flag(zeroed)
         return address

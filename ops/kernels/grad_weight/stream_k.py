@@ -92,7 +92,7 @@ class StreamKBuilder:
         for start in range(mine.start, mine.stop, at_once):
             count = min(at_once, mine.stop - start)
             total = sums.acquire()
-            k.duplicate(total, "float32", count * block_bytes // 4)
+            k.vector_duplicate(total, "float32", count * block_bytes // 4)
             for block, _ in parts:
                 source = block * slot_bytes(self.tiling) + start * block_bytes
                 k.data_copy("GM", "UB", slots.acquire(), gm_operand(WORKSPACE, source), count * block_bytes)
@@ -142,7 +142,7 @@ class StreamKBuilder:
                 channels = min(channels_at_once, last - channel)
                 used = count * pitch if pitch <= share else ceil_to(channels * dw.channel_pitch, 32)
                 total = sums.acquire()
-                k.duplicate(total, "float32", used // 4)
+                k.vector_duplicate(total, "float32", used // 4)
                 for block, _ in parts:
                     source = block * slot_bytes(self.tiling, inp) + row * pitch + (channel - first) * dw.channel_pitch
                     k.data_copy("GM", "UB", slots.acquire(), gm_operand(WORKSPACE, source), used)
@@ -181,7 +181,7 @@ class StreamKBuilder:
             tap, channel = divmod(line, channels)
             count = min(at_once, mine.stop - line, channels - channel)
             size, total_sum = count * pitch, sums.acquire()
-            k.duplicate(total_sum, "float32", size // 4)
+            k.vector_duplicate(total_sum, "float32", size // 4)
             for block, _ in parts:
                 source = block * slot_bytes(self.tiling, inp) + (tap * held + channel) * pitch
                 k.data_copy("GM", "UB", slots.acquire(), gm_operand(WORKSPACE, source), size)

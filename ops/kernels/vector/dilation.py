@@ -74,7 +74,7 @@ def dilation_task(
             if number >= _BUFFERS:
                 k.wait_flag(free[i])
                 del unclaimed[i]
-            k.duplicate(buffers[i], "float32", height * width * BLOCK_BYTES // 4)
+            k.vector_duplicate(buffers[i], "float32", height * width * BLOCK_BYTES // 4)
             k.set_flag(zeroed[i])
             k.wait_flag(zeroed[i])
             sources = spread.inside(column, width, spread.stride_w, spread.left, spread.width)

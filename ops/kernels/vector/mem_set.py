@@ -41,7 +41,7 @@ def mem_set_task(
         tile = min(chip.buffers["UB"] // _TILES, count * line)
         zeros = k.allocate("UB", tile, "zeros")
         ready = k.flag("V", "MTE3", "zeros ready")
-        k.duplicate(zeros, filled, tile // int(numpy_dtype(filled).itemsize), value)
+        k.vector_duplicate(zeros, filled, tile // int(numpy_dtype(filled).itemsize), value)
         k.set_flag(ready)
         k.wait_flag(ready)
         for start in range(begin, end, tile):

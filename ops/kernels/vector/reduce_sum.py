@@ -179,7 +179,7 @@ class _Kernel:
         """HW = 1: sums of `channels` neighbouring channels into `total`; a tile is [image][channel]."""
         k = self.k
         pitch = ceil_to(channels, BLOCK_BYTES // self.itemsize)
-        k.duplicate(total, _WIDE, channels)
+        k.vector_duplicate(total, _WIDE, channels)
         for image, images in cut(self.n, max(self.elements // pitch, 1)):
             k.next_tile()
             self._load(self.incoming.acquire(), image, channel, 0, channels, images, self.c, pitch)

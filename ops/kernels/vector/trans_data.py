@@ -162,7 +162,7 @@ def turn_tiles(
             k.scalar(job.address_lists(itemsize) * LIST_INSTRUCTIONS * k.issue_cycles)
         target = outgoing.acquire()
         if to_c0 and job.has_gaps:
-            k.duplicate(target, "float32", job.block_bytes // 4)
+            k.vector_duplicate(target, "float32", job.block_bytes // 4)
             k.pipe_barrier("V")
         for t in job.turns:
             start, end = (t.plain, t.blocks) if to_c0 else (t.blocks, t.plain)

@@ -1,7 +1,4 @@
-"""Vector instructions of the AIV cores; all operands lie in UB and are contiguous unless a stride is named.
-
-A repeat is 256 bytes of the wider operand (asc-devkit, Vector instruction performance page).
-"""
+"""Instructions of the vector unit that move or fill: duplicate, copy, broadcast, gather, transpose, interleave."""
 
 from __future__ import annotations
 
@@ -12,125 +9,32 @@ import numpy as np
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
-from ascend_sim.isa.base import Cost, Instruction, Memory, ceil_div
+from ascend_sim.isa.base import Cost, Memory, ceil_div
+from ascend_sim.isa.vector.arithmetic import immediate
+from ascend_sim.isa.vector.base import (
+    Mask,
+    VectorInstruction,
+    apart,
+    row_cost,
+    rows_of,
+    size_of,
+    storage,
+    store,
+    view,
+)
 from ascend_sim.memory.regions import Region
-from ascend_sim.numerics import cast, numpy_dtype
-from ascend_sim.numerics.widen import to_float32
-
-_BINARY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "max": np.maximum}
-_WITH_SCALAR = {"adds": np.add, "muls": np.multiply}
-
-
-def _size(dtype: str) -> int:
-    return int(numpy_dtype(dtype).itemsize)
 
 
 @dataclass(frozen=True)
-class _Vector(Instruction):
-    """Cost shared by all: a head and cycles per repeat of `opcode`, plus the tail surcharge for a broken repeat."""
-
-    @property
-    def opcode(self) -> str:
-        """Row of the chip's vector cost table."""
-        raise NotImplementedError
-
-    def _cost_key(self) -> tuple[str, int]:
-        """Cost dtype and the bytes that the repeats cover."""
-        raise NotImplementedError
-
-    def pipe(self, chip: ChipSpec) -> str:
-        return "V"
-
-    def cost(self, chip: ChipSpec) -> Cost:
-        dtype, size = self._cost_key()
-        head, work = chip.vector.cycles(self.opcode, dtype, size)
-        return Cost(head, head, work, chip.vector.latency)
-
-
-@dataclass(frozen=True)
-class VectorBinary(_Vector):
-    """dst = src0 op src1 over `count` elements (`operation`: add, sub, mul, max)."""
-
-    operation: str
-    dtype: str
-    count: int
-
-    name = "vector_binary"
-
-    @property
-    def opcode(self) -> str:
-        return self.operation
-
-    def _cost_key(self) -> tuple[str, int]:
-        return self.dtype, self.count * _size(self.dtype)
-
-    def reads(self) -> tuple[Region, ...]:
-        size = self.count * _size(self.dtype)
-        return (Region("src0", "UB", size), Region("src1", "UB", size))
-
-    def writes(self) -> tuple[Region, ...]:
-        return (Region("dst", "UB", self.count * _size(self.dtype)),)
-
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        dtype = numpy_dtype(self.dtype)
-        left = memory.array("UB", src0, (self.count,), dtype)
-        right = memory.array("UB", src1, (self.count,), dtype)
-        return memory.model.settled(_BINARY[self.operation](left, right))
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        memory.array("UB", dst, (self.count,), pending.dtype)[...] = pending
-
-
-@dataclass(frozen=True)
-class VectorCast(_Vector):
-    """dst = src0 in another format; `rounding` is a cast mode of the vector unit (RINT is nearest even).
-
-    A pair of formats or a mode that the chip lacks is refused when the instruction is made (chip file, vector.casts).
-    """
-
-    source: str
-    target: str
-    count: int
-    rounding: str
-
-    name = "vector_cast"
-
-    def pipe(self, chip: ChipSpec) -> str:
-        chip.vector.cast_mode(self.source, self.target, self.rounding)
-        return super().pipe(chip)
-
-    @property
-    def opcode(self) -> str:
-        return "cast"
-
-    def _cost_key(self) -> tuple[str, int]:
-        wide = self.source if _size(self.source) >= _size(self.target) else self.target
-        return wide, self.count * _size(wide)
-
-    def reads(self) -> tuple[Region, ...]:
-        return (Region("src0", "UB", self.count * _size(self.source)),)
-
-    def writes(self) -> tuple[Region, ...]:
-        return (Region("dst", "UB", self.count * _size(self.target)),)
-
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        values = memory.array("UB", src0, (self.count,), numpy_dtype(self.source))
-        saturate = memory.model.saturate
-        if self.target == "float32" and self.source in ("float16", "bfloat16") and not saturate:
-            return to_float32(values)
-        return cast(values, self.target, self.rounding, saturate, source=self.source)
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        memory.array("UB", dst, (self.count,), pending.dtype)[...] = pending
-
-
-@dataclass(frozen=True)
-class Duplicate(_Vector):
-    """`count` elements of dst become `value`."""
+class Duplicate(VectorInstruction):
+    """`rows` rows of `count` elements of dst, `dst_stride` bytes apart, become `value`."""
 
     dtype: str
     count: int
     value: float = 0.0
+    rows: int = 1
+    dst_stride: int = 0
+    mask: Mask | None = None
 
     name = "duplicate"
 
@@ -139,53 +43,204 @@ class Duplicate(_Vector):
         return "duplicate"
 
     def _cost_key(self) -> tuple[str, int]:
-        return self.dtype, self.count * _size(self.dtype)
+        return self.dtype, self.count * size_of(self.dtype)
+
+    def _rows(self) -> int:
+        return self.rows
+
+    def pipe(self, chip: ChipSpec) -> str:
+        immediate(self.dtype, self.value, self.name)
+        apart(self.name, self.dtype, self.count, self.rows, self.dst_stride)
+        return super().pipe(chip)
 
     def writes(self) -> tuple[Region, ...]:
-        return (Region("dst", "UB", self.count * _size(self.dtype)),)
+        return rows_of("dst", self.dtype, self.count, self.rows, self.dst_stride, self.mask)
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        memory.array("UB", dst, (self.count,), numpy_dtype(self.dtype))[...] = self.value
+        target = view(memory, dst, self.dtype, self.count, self.rows, self.dst_stride)
+        store(target, immediate(self.dtype, self.value, self.name), self.mask)
 
 
 @dataclass(frozen=True)
-class ReduceRows(_Vector):
-    """dst[r] = sum of row r of src0: `rows` rows of `columns` fp32 elements, `row_stride` bytes apart.
+class VectorCopy(VectorInstruction):
+    """`rows` rows of `count` elements from src0 to dst, both in UB; a `src_stride` of 0 broadcasts one row to all."""
 
-    Stands for a sequence of WholeReduceSum repeats; sums pairwise in fp32 like the instruction's adder tree.
-    """
+    dtype: str
+    count: int
+    rows: int = 1
+    dst_stride: int = 0
+    src_stride: int = 0
+    mask: Mask | None = None
 
-    rows: int
-    columns: int
-    row_stride: int
-
-    name = "reduce_rows"
+    name = "vector_copy"
 
     @property
     def opcode(self) -> str:
-        return "reduce_sum"
+        return "copy"
 
-    def cost(self, chip: ChipSpec) -> Cost:
-        repeats = self.rows * ceil_div(self.columns * 4, chip.vector.repeat_bytes)  # a row begins a new one
-        head, work = chip.vector.cycles(self.opcode, "float32", repeats * chip.vector.repeat_bytes)
-        return Cost(head, head, work, chip.vector.latency)
+    def _cost_key(self) -> tuple[str, int]:
+        return self.dtype, self.count * size_of(self.dtype)
+
+    def _rows(self) -> int:
+        return self.rows
+
+    def pipe(self, chip: ChipSpec) -> str:
+        apart(self.name, self.dtype, self.count, self.rows, self.dst_stride)
+        return super().pipe(chip)
 
     def reads(self) -> tuple[Region, ...]:
-        return (Region("src0", "UB", self.columns * 4, self.row_stride, self.rows),)
+        return rows_of("src0", self.dtype, self.count, self.rows, self.src_stride, self.mask)
 
     def writes(self) -> tuple[Region, ...]:
-        return (Region("dst", "UB", self.rows * 4),)
+        return rows_of("dst", self.dtype, self.count, self.rows, self.dst_stride, self.mask)
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        rows = memory.array("UB", src0, (self.rows, self.columns), np.float32, (self.row_stride, 4))
-        return memory.model.settled(rows.sum(axis=1, dtype=np.float32))
+        return view(memory, src0, _bits(self.dtype), self.count, self.rows, self.src_stride).copy()
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        memory.array("UB", dst, (self.rows,), np.float32)[...] = pending
+        store(view(memory, dst, _bits(self.dtype), self.count, self.rows, self.dst_stride), pending, self.mask)
+
+
+def _bits(dtype: str) -> str:
+    """Unsigned integers as wide as `dtype`: what moves is bits, NaN patterns too."""
+    return f"uint{8 * size_of(dtype)}"
 
 
 @dataclass(frozen=True)
-class TransposeBlocks(_Vector):
+class BroadcastColumn(VectorInstruction):
+    """dst[r, c] = src0[r]: `rows` elements, one behind the other, each over `count` elements of its row of dst.
+
+    Stands for Brcb (each element over a 32-byte block, eight a repeat) and, where rows are longer than a block, one copy that reads
+    each block again and again (a block stride of 0).
+    """
+
+    dtype: str
+    count: int
+    rows: int
+    dst_stride: int
+
+    name = "broadcast_column"
+
+    @property
+    def opcode(self) -> str:
+        return "broadcast"
+
+    def pipe(self, chip: ChipSpec) -> str:
+        apart(self.name, self.dtype, self.count, self.rows, self.dst_stride)
+        return super().pipe(chip)
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        blocks = row_cost(chip, "broadcast", self.dtype, self.rows * chip.alignment.block)
+        row_bytes = self.count * size_of(self.dtype)
+        if row_bytes <= chip.alignment.block:
+            return blocks
+        copy = row_cost(chip, "copy", self.dtype, row_bytes, self.rows)
+        return Cost(blocks.head_first, blocks.head_stream, blocks.work + copy.head_stream + copy.work, copy.latency)
+
+    def reads(self) -> tuple[Region, ...]:
+        return rows_of("src0", self.dtype, self.rows)
+
+    def writes(self) -> tuple[Region, ...]:
+        return rows_of("dst", self.dtype, self.count, self.rows, self.dst_stride)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        return view(memory, src0, _bits(self.dtype), self.rows).reshape(self.rows, 1).copy()
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        target = view(memory, dst, _bits(self.dtype), self.count, self.rows, self.dst_stride)
+        target[...] = pending if self.rows > 1 else pending[0]
+
+
+@dataclass(frozen=True)
+class Gather(VectorInstruction):
+    """dst[i] = the element of src0 at byte offset src1[i] (uint32), for `count` elements; src0 has `source_count` of them.
+
+    An offset outside src0 or between two elements is a SimError when the instruction runs.
+    """
+
+    dtype: str
+    count: int
+    source_count: int
+
+    name = "gather"
+
+    @property
+    def opcode(self) -> str:
+        return "gather"
+
+    def _cost_key(self) -> tuple[str, int]:
+        return self.dtype, self.count * size_of(self.dtype)
+
+    def reads(self) -> tuple[Region, ...]:
+        return (*rows_of("src0", self.dtype, self.source_count), *rows_of("src1", "uint32", self.count))
+
+    def writes(self) -> tuple[Region, ...]:
+        return rows_of("dst", self.dtype, self.count)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        index, between = np.divmod(view(memory, src1, "uint32", self.count), size_of(self.dtype))
+        wrong = np.flatnonzero((index >= self.source_count) | (between != 0))
+        if wrong.size:
+            first = int(wrong[0])
+            offset = int(index[first]) * size_of(self.dtype) + int(between[first])
+            raise SimError(
+                f"gather: offset {first} is {offset} bytes; src0 has {self.source_count} {self.dtype} elements of "
+                f"{size_of(self.dtype)} bytes"
+            )
+        return view(memory, src0, _bits(self.dtype), self.source_count)[index]
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        view(memory, dst, _bits(self.dtype), self.count)[...] = pending
+
+
+@dataclass(frozen=True)
+class Transpose(VectorInstruction):
+    """dst[c, r] = src0[r, c] for `rows` x `columns` elements; the rows of each side lie `stride` bytes apart.
+
+    Stands for TransDataTo5HD on squares of 16 x 16 elements.
+    """
+
+    dtype: str
+    rows: int
+    columns: int
+    dst_stride: int
+    src_stride: int
+
+    name = "transpose"
+
+    @property
+    def opcode(self) -> str:
+        return "transpose"
+
+    def _cost_key(self) -> tuple[str, int]:
+        squares = ceil_div(self.rows, _SQUARE) * ceil_div(self.columns, _SQUARE)
+        return self.dtype, squares * _SQUARE * _SQUARE * size_of(self.dtype)
+
+    def pipe(self, chip: ChipSpec) -> str:
+        apart(self.name, self.dtype, self.rows, self.columns, self.dst_stride)
+        return super().pipe(chip)
+
+    def reads(self) -> tuple[Region, ...]:
+        return rows_of("src0", self.dtype, self.columns, self.rows, self.src_stride)
+
+    def writes(self) -> tuple[Region, ...]:
+        return rows_of("dst", self.dtype, self.rows, self.columns, self.dst_stride)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        values = view(memory, src0, _bits(self.dtype), self.columns, self.rows, self.src_stride)
+        return values.reshape(self.rows, self.columns).T.copy()
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        target = view(memory, dst, _bits(self.dtype), self.rows, self.columns, self.dst_stride)
+        target[...] = pending.reshape(target.shape)
+
+
+_SQUARE = 16
+"""Elements on a side of what TransDataTo5HD turns: it takes the addresses of 16 rows (TransDataTo5HD page)."""
+
+
+@dataclass(frozen=True)
+class TransposeBlocks(VectorInstruction):
     """Turn between [channels][pixels] and [pixels][C0] (TransDataTo5HD): `to_c0` says which way.
 
     `channels` rows of `pixels` elements lie `row_stride` bytes apart on the plain side; on the C0 side each pixel is a
@@ -272,7 +327,7 @@ class TransposeBlocks(_Vector):
 
 
 @dataclass(frozen=True)
-class Interleave(_Vector):
+class Interleave(VectorInstruction):
     """dst[2 * i] = src0[i] and dst[2 * i + 1] = src1[i], for `count` elements of `itemsize` bytes each."""
 
     itemsize: int

@@ -1,0 +1,43 @@
+"""The instructions of a vector core; all operands lie in the Unified Buffer.
+
+A repeat is 256 bytes of the wider operand (asc-devkit, Vector instruction performance page).
+"""
+
+from ascend_sim.isa.vector.arithmetic import BINARY, UNARY, WITH_SCALAR, VectorBinary, VectorScalar, VectorUnary
+from ascend_sim.isa.vector.base import Mask, VectorInstruction
+from ascend_sim.isa.vector.conversion import VectorCast
+from ascend_sim.isa.vector.movement import (
+    BroadcastColumn,
+    Duplicate,
+    Gather,
+    Interleave,
+    Transpose,
+    TransposeBlocks,
+    VectorCopy,
+)
+from ascend_sim.isa.vector.reduction import ReduceBlocks, ReduceRows
+from ascend_sim.isa.vector.selection import COMPARISONS, Compare, Select
+
+__all__ = [
+    "BINARY",
+    "COMPARISONS",
+    "UNARY",
+    "WITH_SCALAR",
+    "BroadcastColumn",
+    "Compare",
+    "Duplicate",
+    "Gather",
+    "Interleave",
+    "Mask",
+    "ReduceBlocks",
+    "ReduceRows",
+    "Select",
+    "Transpose",
+    "TransposeBlocks",
+    "VectorBinary",
+    "VectorCast",
+    "VectorCopy",
+    "VectorInstruction",
+    "VectorScalar",
+    "VectorUnary",
+]

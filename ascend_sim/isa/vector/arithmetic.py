@@ -1,0 +1,156 @@
+"""Element-wise arithmetic of the vector unit: one source, two sources, or a source and a scalar.
+
+What differs from one operation to the next is a row of a table. Floating-point results are rounded once, to the format of the
+operands: fp16 and bf16 lose bits with every instruction. Integers wrap around. `max` and `min` hand NaN on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
+from ascend_sim.isa.base import Memory
+from ascend_sim.isa.vector.base import INTEGERS, Elementwise, rows_of, storage, view
+from ascend_sim.memory.regions import Region
+from ascend_sim.numerics import cast
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One row: what is computed. Which formats it takes, and what it costs, is in the chip file (vector.ops).
+
+    A `rounded` function is computed in float64 and rounded once, so that no host's library shows; the unit's own functions
+    may be off by some units in the last place (nothing is published).
+    """
+
+    function: Callable[..., Any]
+    rounded: bool = False
+
+
+UNARY = {
+    "abs": Operation(np.abs),
+    "relu": Operation(lambda x: np.maximum(x, x.dtype.type(0))),
+    "not": Operation(np.invert),
+    "exp": Operation(np.exp, rounded=True),
+    "ln": Operation(np.log, rounded=True),
+    "sqrt": Operation(np.sqrt, rounded=True),
+    "rsqrt": Operation(lambda x: 1 / np.sqrt(x), rounded=True),
+    "reciprocal": Operation(lambda x: 1 / x, rounded=True),
+}
+
+BINARY = {
+    "add": Operation(np.add),
+    "sub": Operation(np.subtract),
+    "mul": Operation(np.multiply),
+    "div": Operation(np.divide),
+    "max": Operation(np.maximum),
+    "min": Operation(np.minimum),
+    "and": Operation(np.bitwise_and),
+    "or": Operation(np.bitwise_or),
+}
+
+WITH_SCALAR = {
+    "adds": Operation(np.add),
+    "muls": Operation(np.multiply),
+    "maxs": Operation(np.maximum),
+    "mins": Operation(np.minimum),
+    "leaky_relu": Operation(lambda x, slope: np.where(x > 0, x, x * slope)),
+    "axpy": Operation(lambda x, scalar, total: x * scalar + total),
+}
+"""The scalar is an immediate of the format of the operands; `axpy` adds to what stands in dst and rounds the product too."""
+
+
+def _apply(operation: Operation, dtype: str, *operands: Any) -> Array:
+    """The result in the format of the operands; overflow and division by zero are ordinary values here."""
+    with np.errstate(all="ignore"):
+        if operation.rounded:
+            return cast(operation.function(operands[0].astype(np.float64)), dtype)
+        return np.asarray(operation.function(*operands), storage(dtype))
+
+
+def _listed(table: dict[str, Operation], operation: str) -> None:
+    if operation not in table:
+        raise SimError(f"no vector operation {operation!r} here; there are {', '.join(table)}")
+
+
+@dataclass(frozen=True)
+class VectorUnary(Elementwise):
+    """dst = operation(src0); `operation` is a row of `UNARY`."""
+
+    name = "vector_unary"
+
+    def __post_init__(self) -> None:
+        _listed(UNARY, self.operation)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        return memory.model.settled(_apply(UNARY[self.operation], self.dtype, self.source(memory, src0)))
+
+
+@dataclass(frozen=True)
+class VectorBinary(Elementwise):
+    """dst = src0 operation src1; `operation` is a row of `BINARY`, `src_stride` that of src0."""
+
+    src1_stride: int = 0
+
+    name = "vector_binary"
+
+    def __post_init__(self) -> None:
+        _listed(BINARY, self.operation)
+
+    def reads(self) -> tuple[Region, ...]:
+        second = rows_of("src1", self.dtype, self.count, self.rows, self.src1_stride, self.mask)
+        return (*super().reads(), *second)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        right = view(memory, src1, self.dtype, self.count, self.rows, self.src1_stride)
+        return memory.model.settled(_apply(BINARY[self.operation], self.dtype, self.source(memory, src0), right))
+
+
+@dataclass(frozen=True)
+class VectorScalar(Elementwise):
+    """dst = operation(src0, scalar); `operation` is a row of `WITH_SCALAR`. The scalar must be a number of the format."""
+
+    scalar: float = 0.0
+
+    name = "vector_scalar"
+
+    def __post_init__(self) -> None:
+        _listed(WITH_SCALAR, self.operation)
+
+    @property
+    def _adds_up(self) -> bool:
+        return self.operation == "axpy"
+
+    def pipe(self, chip: ChipSpec) -> str:
+        immediate(self.dtype, self.scalar, f"{self.name} {self.operation}")
+        return super().pipe(chip)
+
+    def reads(self) -> tuple[Region, ...]:
+        before = self.writes() if self._adds_up else ()
+        return (*super().reads(), *before)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        operands = [self.source(memory, src0), immediate(self.dtype, self.scalar, self.name)]
+        if self._adds_up:
+            operands.append(view(memory, dst, self.dtype, self.count, self.rows, self.dst_stride))
+        return memory.model.settled(_apply(WITH_SCALAR[self.operation], self.dtype, *operands))
+
+
+def immediate(dtype: str, value: float, what: str) -> Any:
+    """A scalar operand as a number of `dtype`: rounded to a float format, refused where an integer format lacks it."""
+    held = storage(dtype)
+    if dtype not in INTEGERS:
+        with np.errstate(over="ignore"):
+            return np.asarray(value).astype(held)[()]
+    limits = np.iinfo(held)
+    if value != int(value) or not limits.min <= value <= limits.max:
+        raise SimError(f"{what}: scalar {value} is no {dtype}: whole numbers from {limits.min} to {limits.max} are")
+    return held.type(int(value))

@@ -1,0 +1,194 @@
+"""What all vector instructions share: operands in the Unified Buffer, rows of repeats, masks and the way to their cost.
+
+An operand is `rows` rows of `count` elements, the rows `stride` bytes apart. A source whose stride is 0 gives every row of the
+result the same numbers (the vendor's repeat stride of 0); one row of any length is what the vendor calls the count mode.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
+from ascend_sim.isa.base import Cost, Instruction, Memory, ceil_div
+from ascend_sim.memory.regions import Region
+from ascend_sim.numerics import numpy_dtype
+
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
+
+
+@lru_cache(maxsize=64)
+def storage(dtype: str) -> np.dtype[Any]:
+    """The numpy dtype that holds elements of a vector operand; SimError for a name that is none."""
+    return np.dtype(dtype) if dtype in INTEGERS else numpy_dtype(dtype)
+
+
+def size_of(dtype: str) -> int:
+    """Bytes of one element."""
+    return int(storage(dtype).itemsize)
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """The vendor's bitwise mask: bit i (1 << i) says whether element i of every repeat takes part.
+
+    `period` is the number of elements of a repeat (256 bytes: 64 of fp32, 128 of fp16). Elements that take no part are neither
+    written nor read; the time is that of the whole repeat.
+    """
+
+    bits: int
+    period: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.bits < 1 << self.period:
+            raise SimError(
+                f"mask {self.bits:#x} does not select from a repeat of {self.period} elements: "
+                f"it must be from 1 to {(1 << self.period) - 1:#x}"
+            )
+
+    def runs(self, count: int) -> list[tuple[int, int]]:
+        """(first, past the last) of every run of selected elements among the first `count` of a repeat."""
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], self.selected(count), [0]])))
+        return [(int(first), int(past)) for first, past in edges.reshape(-1, 2)]
+
+    def selected(self, count: int) -> NDArray[np.int8]:
+        """1 for each of `count` elements that takes part, else 0."""
+        one = np.array([self.bits >> i & 1 for i in range(self.period)], np.int8)
+        return np.resize(one, count)
+
+
+def rows_of(
+    operand: str, dtype: str, count: int, rows: int = 1, stride: int = 0, mask: Mask | None = None
+) -> tuple[Region, ...]:
+    """The bytes of an operand: rows of `count` elements, `stride` bytes apart, or the elements of them that a mask selects."""
+    size = size_of(dtype)
+    if mask is None:
+        return (Region(operand, "UB", count * size, stride, rows),)
+    whole, rest = divmod(count, mask.period)
+    repeat = mask.period * size
+    regions = [
+        Region(operand, "UB", (past - first) * size, repeat, whole, stride, rows, first * size)
+        for first, past in mask.runs(mask.period)
+        if whole
+    ]
+    regions += [
+        Region(operand, "UB", (past - first) * size, stride, rows, offset=whole * repeat + first * size)
+        for first, past in mask.runs(rest)
+    ]
+    return tuple(regions)
+
+
+def view(memory: Memory, address: int, dtype: str, count: int, rows: int = 1, stride: int = 0) -> NDArray[Any]:
+    """The elements of an operand as an array [rows, count]; [count] where there is one row."""
+    held = storage(dtype)
+    if rows == 1:
+        return memory.array("UB", address, (count,), held)
+    return memory.array("UB", address, (rows, count), held, (stride, held.itemsize))
+
+
+@dataclass(frozen=True)
+class VectorInstruction(Instruction):
+    """Base of the vector instructions: cost by `opcode`, a row of the chip's table of vector operations.
+
+    Making one for a chip that has no such operation, or has it for other formats only, raises SimError.
+    """
+
+    @property
+    def opcode(self) -> str:
+        """Row of the chip's vector cost table."""
+        raise NotImplementedError
+
+    def _cost_key(self) -> tuple[str, int]:
+        """Cost dtype and the bytes of a row that the repeats cover."""
+        raise NotImplementedError
+
+    def _rows(self) -> int:
+        """How many rows of those bytes there are."""
+        return 1
+
+    def pipe(self, chip: ChipSpec) -> str:
+        return "V"
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        dtype, size = self._cost_key()
+        return row_cost(chip, self.opcode, dtype, size, self._rows())
+
+
+@dataclass(frozen=True)
+class Elementwise(VectorInstruction):
+    """`rows` rows of `count` elements of `dtype`, each element of dst computed from the elements in its place.
+
+    Strides are bytes from row to row; `row_cost` says what several rows cost.
+    """
+
+    operation: str
+    dtype: str
+    count: int
+    rows: int = 1
+    dst_stride: int = 0
+    src_stride: int = 0
+    mask: Mask | None = None
+
+    @property
+    def opcode(self) -> str:
+        return self.operation
+
+    def _cost_key(self) -> tuple[str, int]:
+        return self.dtype, self.count * size_of(self.dtype)
+
+    def _rows(self) -> int:
+        return self.rows
+
+    def pipe(self, chip: ChipSpec) -> str:
+        apart(f"{self.name} {self.operation}", self.dtype, self.count, self.rows, self.dst_stride)
+        return super().pipe(chip)
+
+    def reads(self) -> tuple[Region, ...]:
+        return rows_of("src0", self.dtype, self.count, self.rows, self.src_stride, self.mask)
+
+    def writes(self) -> tuple[Region, ...]:
+        return rows_of("dst", self.dtype, self.count, self.rows, self.dst_stride, self.mask)
+
+    def source(self, memory: Memory, address: int) -> NDArray[Any]:
+        """The elements of src0."""
+        return view(memory, address, self.dtype, self.count, self.rows, self.src_stride)
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        store(view(memory, dst, self.dtype, self.count, self.rows, self.dst_stride), pending, self.mask)
+
+
+def store(target: NDArray[Any], values: Any, mask: Mask | None) -> None:
+    """Write an operand's view, but for the elements that a mask leaves out."""
+    if mask is None:
+        target[...] = values
+    else:
+        np.copyto(target, values, where=mask.selected(target.shape[-1]).astype(np.bool_))
+
+
+def apart(what: str, dtype: str, count: int, rows: int, stride: int) -> None:
+    """Refuse rows of dst that would be written one over the other."""
+    if rows > 1 and stride < count * size_of(dtype):
+        raise SimError(f"{what}: rows of {count} {dtype} elements would be written {stride} bytes apart, over each other")
+
+
+def row_cost(chip: ChipSpec, opcode: str, dtype: str, row_bytes: int, rows: int = 1) -> Cost:
+    """Cost of an operation on `rows` rows of `row_bytes`, each of which begins a repeat of its own.
+
+    One row is one instruction, with a surcharge for a broken last repeat. More rows are as many instructions as it takes, each
+    with its own head: the repeats of one go down the rows or along a row, whichever takes fewer. Where the unit loops over
+    rows by itself it is one instruction.
+    """
+    unit = chip.vector.repeat_bytes
+    if rows == 1:
+        head, work = chip.vector.cycles(opcode, dtype, row_bytes)
+    else:
+        repeats = ceil_div(row_bytes, unit)
+        head, work = chip.vector.cycles(opcode, dtype, repeats * unit, rows=rows)
+        if chip.vector.row_overhead is None:
+            work += (min(repeats, rows) - 1) * head
+    return Cost(head, head, work, chip.vector.latency)

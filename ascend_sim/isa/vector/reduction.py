@@ -1,0 +1,129 @@
+"""Reductions of the vector unit: the sum, the largest or the smallest of each row, or of each 32-byte block."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
+from ascend_sim.isa.base import Cost, Memory, ceil_div
+from ascend_sim.isa.vector.base import VectorInstruction, rows_of, size_of, storage, view
+from ascend_sim.memory.local import BLOCK
+from ascend_sim.memory.regions import Region
+
+_REDUCTIONS = {"sum": None, "max": np.maximum, "min": np.minimum}
+
+
+def _reduced(operation: str, rows: NDArray[Any]) -> NDArray[Any]:
+    """[rows, columns] to [rows], in the format of the elements; sums pairwise, like the instruction's adder tree."""
+    function = _REDUCTIONS[operation]
+    with np.errstate(all="ignore"):
+        if function is not None:
+            return np.asarray(function.reduce(rows, axis=1))
+        if rows.dtype == np.float32:
+            return np.asarray(rows.sum(axis=1, dtype=np.float32))
+        return _tree(rows)
+
+
+def _tree(rows: NDArray[Any]) -> NDArray[Any]:
+    """Sums of neighbours, then of those, until one is left; each rounds to the format (numpy would sum 16 bits in 32)."""
+    while rows.shape[1] > 1:
+        pairs = rows[:, : rows.shape[1] // 2 * 2]
+        rows = np.concatenate([pairs[:, ::2] + pairs[:, 1::2], rows[:, pairs.shape[1] :]], axis=1)
+    return rows[:, 0]
+
+
+def _listed(operation: str) -> None:
+    if operation not in _REDUCTIONS:
+        raise SimError(f"no reduction {operation!r} here; there are {', '.join(_REDUCTIONS)}")
+
+
+@dataclass(frozen=True)
+class ReduceRows(VectorInstruction):
+    """dst[r] = sum, max or min of row r of src0: `rows` rows of `columns` elements, `row_stride` bytes apart.
+
+    Stands for a sequence of WholeReduceSum (Max, Min) repeats; the results lie one behind the other.
+    """
+
+    rows: int
+    columns: int
+    row_stride: int
+    operation: str = "sum"
+    dtype: str = "float32"
+
+    name = "reduce_rows"
+
+    def __post_init__(self) -> None:
+        _listed(self.operation)
+
+    @property
+    def opcode(self) -> str:
+        return f"reduce_{self.operation}"
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        unit = chip.vector.repeat_bytes
+        repeats = self.rows * ceil_div(self.columns * size_of(self.dtype), unit)  # a row begins a new one
+        head, work = chip.vector.cycles(self.opcode, self.dtype, repeats * unit)
+        return Cost(head, head, work, chip.vector.latency)
+
+    def reads(self) -> tuple[Region, ...]:
+        return rows_of("src0", self.dtype, self.columns, self.rows, self.row_stride)
+
+    def writes(self) -> tuple[Region, ...]:
+        return rows_of("dst", self.dtype, self.rows)
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        rows = view(memory, src0, self.dtype, self.columns, self.rows, self.row_stride)
+        return memory.model.settled(_reduced(self.operation, rows.reshape(self.rows, self.columns)))
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        view(memory, dst, self.dtype, self.rows)[...] = pending
+
+
+@dataclass(frozen=True)
+class ReduceBlocks(VectorInstruction):
+    """dst[b] = sum, max or min of the 32-byte block b of src0, for the blocks that `count` elements begin.
+
+    Of a last block that is not full the elements that are there. (BlockReduceSum, BlockReduceMax, BlockReduceMin.)
+    """
+
+    operation: str
+    dtype: str
+    count: int
+
+    name = "reduce_blocks"
+
+    def __post_init__(self) -> None:
+        _listed(self.operation)
+
+    @property
+    def opcode(self) -> str:
+        return f"block_reduce_{self.operation}"
+
+    def _cost_key(self) -> tuple[str, int]:
+        return self.dtype, self.count * size_of(self.dtype)
+
+    @property
+    def _block(self) -> int:
+        return BLOCK // size_of(self.dtype)
+
+    def reads(self) -> tuple[Region, ...]:
+        return rows_of("src0", self.dtype, self.count)
+
+    def writes(self) -> tuple[Region, ...]:
+        return rows_of("dst", self.dtype, ceil_div(self.count, self._block))
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        values = view(memory, src0, self.dtype, self.count)
+        whole = self.count // self._block * self._block
+        parts = [_reduced(self.operation, values[:whole].reshape(-1, self._block))] if whole else []
+        if whole < self.count:
+            parts.append(_reduced(self.operation, values[None, whole:]))
+        return memory.model.settled(np.concatenate(parts))
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        view(memory, dst, self.dtype, len(pending))[...] = pending

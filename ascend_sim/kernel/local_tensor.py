@@ -1,0 +1,110 @@
+"""A tensor in a core's own memory, as the vector methods of a `KernelBuilder` take it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ascend_sim.errors import SimError
+from ascend_sim.isa.vector.base import size_of
+
+Index = int | slice
+
+
+@dataclass(frozen=True, slots=True)
+class LocalTensor:
+    """`shape` (columns,) or (rows, columns) of `dtype` at a byte address of the Unified Buffer.
+
+    Rows lie `row_stride` bytes apart (0: as close as they come). `tensor[2:4]` and `tensor[:, 16:32]` are pieces of the same
+    memory, `tensor[i]` is a row; steps are allowed on rows only. SimError for an empty or foreign shape or index.
+    """
+
+    address: int
+    shape: tuple[int, ...]
+    dtype: str
+    row_stride: int = 0
+
+    def __post_init__(self) -> None:
+        if len(self.shape) not in (1, 2) or min(self.shape) < 1:
+            raise SimError(f"a local tensor has one or two dimensions of at least 1, not {self.shape}")
+        if not self.row_stride:
+            object.__setattr__(self, "row_stride", self.row_bytes)
+        elif len(self.shape) == 2 and self.row_stride < self.row_bytes:
+            raise SimError(f"rows of {self.row_bytes} bytes do not fit into a row_stride of {self.row_stride}")
+
+    @property
+    def columns(self) -> int:
+        """Elements of a row."""
+        return self.shape[-1]
+
+    @property
+    def rows(self) -> int:
+        """Rows; 1 where there is one dimension."""
+        return self.shape[0] if len(self.shape) == 2 else 1
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of the elements of a row."""
+        return self.columns * size_of(self.dtype)
+
+    @property
+    def packed(self) -> bool:
+        """Whether the elements lie one behind the other, without gaps between rows."""
+        return self.rows == 1 or self.row_stride == self.row_bytes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes from the first element to the end of the last."""
+        return (self.rows - 1) * self.row_stride + self.row_bytes
+
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> LocalTensor:
+        picked = index if isinstance(index, tuple) else (index,)
+        if len(picked) > len(self.shape):
+            raise SimError(f"{self}: {len(picked)} indices for {len(self.shape)} dimensions")
+        if len(self.shape) == 1:
+            return self._columns(picked[0])
+        across = picked[1] if len(picked) == 2 else slice(None)
+        return self._rows(picked[0])._columns(across)
+
+    def _rows(self, index: Index) -> LocalTensor:
+        if isinstance(index, int):
+            start, _, _ = self._range(slice(index, index + 1 or None), self.rows)
+            return LocalTensor(self.address + start * self.row_stride, (self.columns,), self.dtype)
+        start, count, step = self._range(index, self.rows)
+        at = self.address + start * self.row_stride
+        return LocalTensor(at, (count, self.columns), self.dtype, self.row_stride * step)
+
+    def _columns(self, index: Index) -> LocalTensor:
+        if isinstance(index, int):
+            index = slice(index, index + 1 or None)
+        start, count, step = self._range(index, self.columns)
+        if step != 1:
+            raise SimError(f"{self}: a step of {step} between columns; only rows have steps")
+        at = self.address + start * size_of(self.dtype)
+        stride = self.row_stride if len(self.shape) == 2 else 0
+        return LocalTensor(at, (*self.shape[:-1], count), self.dtype, stride)
+
+    def _range(self, index: slice, size: int) -> tuple[int, int, int]:
+        chosen = range(size)[index]
+        if not chosen or chosen.step < 1:
+            raise SimError(f"{self}: {index} selects nothing of {size}, or goes backwards")
+        return chosen.start, len(chosen), chosen.step
+
+    def view(self, dtype: str) -> LocalTensor:
+        """The same bytes as elements of another format."""
+        size = size_of(dtype)
+        if self.row_bytes % size or self.row_stride % size:
+            raise SimError(f"{self}: rows are not whole elements of {dtype}")
+        return LocalTensor(self.address, (*self.shape[:-1], self.row_bytes // size), dtype, self.row_stride)
+
+    def reshape(self, *shape: int) -> LocalTensor:
+        """The same elements in another shape; they must lie one behind the other."""
+        count = 1
+        for size in shape:
+            count *= size
+        if not self.packed or count != self.rows * self.columns:
+            raise SimError(f"{self}: no {shape} of it, which needs {count} elements without gaps between rows")
+        return replace(self, shape=shape, row_stride=0)
+
+    def __str__(self) -> str:
+        apart = "" if self.packed else f", rows {self.row_stride} bytes apart"
+        return f"{' x '.join(map(str, self.shape))} {self.dtype} at UB+{self.address:#x}{apart}"

@@ -1,0 +1,313 @@
+"""The vector methods of a `KernelBuilder`: one for each operation, on tensors in the Unified Buffer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
+from ascend_sim.isa.vector import (
+    BroadcastColumn,
+    Compare,
+    Duplicate,
+    Gather,
+    Mask,
+    ReduceBlocks,
+    ReduceRows,
+    Select,
+    Transpose,
+    VectorBinary,
+    VectorCast,
+    VectorCopy,
+    VectorScalar,
+    VectorUnary,
+)
+from ascend_sim.isa.vector.base import size_of
+from ascend_sim.kernel.local_tensor import LocalTensor
+
+Tensor = LocalTensor
+
+
+class VectorMethods:
+    """Vector instructions; operands are `LocalTensor`s, the result comes first, and may lie where an operand lies.
+
+    Element-wise methods want one shape and one format for all operands; a source of one row (one dimension) stands for every
+    row of a result of two. `mask` is the vendor's bitwise mask: an integer whose bit i says whether element i of every
+    repeat (256 bytes) takes part. SimError at once for shapes or formats that do not go together and for what the chip
+    lacks; addresses are checked when the program is finished.
+    """
+
+    if TYPE_CHECKING:
+        chip: ChipSpec
+
+        def _emit(self, key: tuple[Any, ...], dst: int = 0, src0: int = 0, src1: int = 0) -> None: ...
+        def allocate(self, buffer: str, size: int, name: str, unit: int = 0) -> int: ...
+
+    def local_tensor(self, shape: int | tuple[int, ...], dtype: str, name: str) -> LocalTensor:
+        """A fresh tensor in the Unified Buffer; its rows start at whole 32-byte blocks. SimError when the buffer is full."""
+        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+        block = self.chip.alignment.block
+        probe = LocalTensor(0, sizes, dtype)
+        tensor = LocalTensor(0, sizes, dtype, -(-probe.row_bytes // block) * block)
+        address = self.allocate("UB", tensor.rows * tensor.row_stride, name)
+        return LocalTensor(address, sizes, dtype, tensor.row_stride)
+
+    # -- one element from the elements in its place ----------------------------------------------------------------------
+
+    def add(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
+        """dst = left + right."""
+        self._binary("add", dst, left, right, mask)
+
+    def sub(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
+        """dst = left - right."""
+        self._binary("sub", dst, left, right, mask)
+
+    def mul(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
+        """dst = left * right."""
+        self._binary("mul", dst, left, right, mask)
+
+    def div(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
+        """dst = left / right."""
+        self._binary("div", dst, left, right, mask)
+
+    def max(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
+        """dst = the larger of left and right."""
+        self._binary("max", dst, left, right, mask)
+
+    def min(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
+        """dst = the smaller of left and right."""
+        self._binary("min", dst, left, right, mask)
+
+    def bitwise_and(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
+        """dst = left & right, bit by bit."""
+        self._binary("and", dst, left, right, mask)
+
+    def bitwise_or(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
+        """dst = left | right, bit by bit."""
+        self._binary("or", dst, left, right, mask)
+
+    def bitwise_not(self, dst: Tensor, src: Tensor, *, mask: int | None = None) -> None:
+        """dst = ~src, bit by bit."""
+        self._unary("not", dst, src, mask)
+
+    def adds(self, dst: Tensor, src: Tensor, scalar: float, *, mask: int | None = None) -> None:
+        """dst = src + scalar."""
+        self._scalar("adds", dst, src, scalar, mask)
+
+    def muls(self, dst: Tensor, src: Tensor, scalar: float, *, mask: int | None = None) -> None:
+        """dst = src * scalar."""
+        self._scalar("muls", dst, src, scalar, mask)
+
+    def maxs(self, dst: Tensor, src: Tensor, scalar: float, *, mask: int | None = None) -> None:
+        """dst = the larger of src and scalar."""
+        self._scalar("maxs", dst, src, scalar, mask)
+
+    def mins(self, dst: Tensor, src: Tensor, scalar: float, *, mask: int | None = None) -> None:
+        """dst = the smaller of src and scalar."""
+        self._scalar("mins", dst, src, scalar, mask)
+
+    def axpy(self, dst: Tensor, src: Tensor, scalar: float, *, mask: int | None = None) -> None:
+        """dst = dst + src * scalar."""
+        self._scalar("axpy", dst, src, scalar, mask)
+
+    def leaky_relu(self, dst: Tensor, src: Tensor, slope: float, *, mask: int | None = None) -> None:
+        """dst = src where that is positive, else src * slope."""
+        self._scalar("leaky_relu", dst, src, slope, mask)
+
+    def abs(self, dst: Tensor, src: Tensor, *, mask: int | None = None) -> None:
+        """dst = |src|."""
+        self._unary("abs", dst, src, mask)
+
+    def exp(self, dst: Tensor, src: Tensor, *, mask: int | None = None) -> None:
+        """dst = e to the power of src."""
+        self._unary("exp", dst, src, mask)
+
+    def ln(self, dst: Tensor, src: Tensor, *, mask: int | None = None) -> None:
+        """dst = the natural logarithm of src."""
+        self._unary("ln", dst, src, mask)
+
+    def sqrt(self, dst: Tensor, src: Tensor, *, mask: int | None = None) -> None:
+        """dst = the square root of src."""
+        self._unary("sqrt", dst, src, mask)
+
+    def rsqrt(self, dst: Tensor, src: Tensor, *, mask: int | None = None) -> None:
+        """dst = 1 / the square root of src."""
+        self._unary("rsqrt", dst, src, mask)
+
+    def reciprocal(self, dst: Tensor, src: Tensor, *, mask: int | None = None) -> None:
+        """dst = 1 / src."""
+        self._unary("reciprocal", dst, src, mask)
+
+    def relu(self, dst: Tensor, src: Tensor, *, mask: int | None = None) -> None:
+        """dst = the larger of src and 0."""
+        self._unary("relu", dst, src, mask)
+
+    def cast(self, dst: Tensor, src: Tensor, rounding: str | None = None) -> None:
+        """dst = src in the format of dst; None is the chip's own mode for that pair (chip file, vector.casts)."""
+        mode = self.chip.vector.cast_mode(src.dtype, dst.dtype, rounding)
+        count, rows, (at, stride) = self._layout("cast", dst, (src,))
+        self._emit((VectorCast, src.dtype, dst.dtype, count, mode, rows, at, stride), dst.address, src.address)
+
+    # -- fewer elements, more elements, other places ---------------------------------------------------------------------
+
+    def reduce_sum(self, dst: Tensor, src: Tensor) -> None:
+        """dst[r] = the sum of row r of src."""
+        self._reduce("sum", dst, src)
+
+    def reduce_max(self, dst: Tensor, src: Tensor) -> None:
+        """dst[r] = the largest of row r of src."""
+        self._reduce("max", dst, src)
+
+    def reduce_min(self, dst: Tensor, src: Tensor) -> None:
+        """dst[r] = the smallest of row r of src."""
+        self._reduce("min", dst, src)
+
+    def block_reduce_sum(self, dst: Tensor, src: Tensor) -> None:
+        """dst[b] = the sum of the 32-byte block b of src."""
+        self._reduce_blocks("sum", dst, src)
+
+    def block_reduce_max(self, dst: Tensor, src: Tensor) -> None:
+        """dst[b] = the largest of the 32-byte block b of src."""
+        self._reduce_blocks("max", dst, src)
+
+    def block_reduce_min(self, dst: Tensor, src: Tensor) -> None:
+        """dst[b] = the smallest of the 32-byte block b of src."""
+        self._reduce_blocks("min", dst, src)
+
+    def duplicate(self, dst: Tensor, value: float = 0.0, *, mask: int | None = None) -> None:
+        """Every element of dst becomes `value`."""
+        count, rows, (at,) = self._layout("duplicate", dst, ())
+        self._emit((Duplicate, dst.dtype, count, value, rows, at, self._mask(dst, mask)), dst.address)
+
+    def copy(self, dst: Tensor, src: Tensor, *, mask: int | None = None) -> None:
+        """dst = src, within the Unified Buffer; a src of one row goes to every row of dst."""
+        self._same_format("copy", dst, src)
+        count, rows, (at, stride) = self._layout("copy", dst, (src,))
+        self._emit((VectorCopy, dst.dtype, count, rows, at, stride, self._mask(dst, mask)), dst.address, src.address)
+
+    def broadcast_row(self, dst: Tensor, src: Tensor) -> None:
+        """dst[r, c] = src[c]."""
+        if src.rows != 1 or src.columns != dst.columns:
+            raise SimError(f"broadcast_row: src must be one row of {dst.columns} elements; it is {src}, dst {dst}")
+        self.copy(dst, src)
+
+    def broadcast_column(self, dst: Tensor, src: Tensor) -> None:
+        """dst[r, c] = src[r]; src has as many elements as dst has rows, one behind the other."""
+        self._same_format("broadcast_column", dst, src)
+        if src.rows * src.columns != dst.rows or not src.packed:
+            raise SimError(f"broadcast_column: src must be {dst.rows} elements without gaps; it is {src}, dst {dst}")
+        self._emit((BroadcastColumn, dst.dtype, dst.columns, dst.rows, dst.row_stride), dst.address, src.address)
+
+    def gather(self, dst: Tensor, src: Tensor, offsets: Tensor) -> None:
+        """dst[i] = the element `offsets[i]` bytes behind the start of src; offsets are uint32, tensors without gaps."""
+        self._same_format("gather", dst, src)
+        count, source = self._run("gather", dst), self._run("gather", src)
+        if offsets.dtype != "uint32" or self._run("gather", offsets) != count:
+            raise SimError(f"gather: offsets must be {count} uint32 elements; they are {offsets}")
+        self._emit((Gather, dst.dtype, count, source), dst.address, src.address, offsets.address)
+
+    def transpose(self, dst: Tensor, src: Tensor) -> None:
+        """dst[c, r] = src[r, c]."""
+        self._same_format("transpose", dst, src)
+        if (dst.rows, dst.columns) != (src.columns, src.rows):
+            raise SimError(f"transpose: dst must be {src.columns} x {src.rows}; it is {dst}, src {src}")
+        key = (Transpose, src.dtype, src.rows, src.columns, dst.row_stride, src.row_stride)
+        self._emit(key, dst.address, src.address)
+
+    # -- comparison and selection ----------------------------------------------------------------------------------------
+
+    def compare(self, dst: Tensor, mode: str, left: Tensor, right: Tensor | float) -> None:
+        """Bit i of dst (uint8) = left[i] `mode` right[i] or a scalar; `mode` is lt, gt, ge, eq, ne or le."""
+        count = self._run("compare", left)
+        self._bits("compare", dst, count)
+        if isinstance(right, LocalTensor):
+            self._same_format("compare", left, right)
+            if self._run("compare", right) != count:
+                raise SimError(f"compare: left and right must have the same shape; they are {left} and {right}")
+            self._emit((Compare, mode, left.dtype, count), dst.address, left.address, right.address)
+        else:
+            self._emit((Compare, mode, left.dtype, count, right), dst.address, left.address)
+
+    def select(self, dst: Tensor, mask: Tensor, on_true: Tensor, on_false: Tensor | float) -> None:
+        """dst[i] = on_true[i] where bit i of `mask` (uint8, from `compare`) is set, else on_false[i] or a scalar."""
+        self._same_format("select", dst, on_true)
+        count = self._run("select", dst)
+        self._bits("select", mask, count)
+        if self._run("select", on_true) != count:
+            raise SimError(f"select: on_true must have the shape of dst; they are {on_true} and {dst}")
+        if not isinstance(on_false, LocalTensor):
+            key = (Select, dst.dtype, count, 0, 0, on_false)
+            return self._emit(key, dst.address, on_true.address, mask.address)
+        self._same_format("select", dst, on_false)
+        if self._run("select", on_false) != count:
+            raise SimError(f"select: on_false must have the shape of dst; they are {on_false} and {dst}")
+        base = min(mask.address, on_false.address)
+        key = (Select, dst.dtype, count, mask.address - base, on_false.address - base, None)
+        return self._emit(key, dst.address, on_true.address, base)
+
+    # -- how operands become the fields of an instruction ----------------------------------------------------------------
+
+    def _unary(self, operation: str, dst: Tensor, src: Tensor, mask: int | None) -> None:
+        self._same_format(operation, dst, src)
+        count, rows, (at, stride) = self._layout(operation, dst, (src,))
+        key = (VectorUnary, operation, dst.dtype, count, rows, at, stride, self._mask(dst, mask))
+        self._emit(key, dst.address, src.address)
+
+    def _binary(self, operation: str, dst: Tensor, left: Tensor, right: Tensor, mask: int | None) -> None:
+        self._same_format(operation, dst, left)
+        self._same_format(operation, dst, right)
+        count, rows, (at, first, second) = self._layout(operation, dst, (left, right))
+        key = (VectorBinary, operation, dst.dtype, count, rows, at, first, self._mask(dst, mask), second)
+        self._emit(key, dst.address, left.address, right.address)
+
+    def _scalar(self, operation: str, dst: Tensor, src: Tensor, scalar: float, mask: int | None) -> None:
+        self._same_format(operation, dst, src)
+        count, rows, (at, stride) = self._layout(operation, dst, (src,))
+        key = (VectorScalar, operation, dst.dtype, count, rows, at, stride, self._mask(dst, mask), scalar)
+        self._emit(key, dst.address, src.address)
+
+    def _reduce(self, operation: str, dst: Tensor, src: Tensor) -> None:
+        self._same_format(f"reduce_{operation}", dst, src)
+        if self._run(f"reduce_{operation}", dst) != src.rows:
+            raise SimError(f"reduce_{operation}: dst must have an element for each of {src.rows} rows; it is {dst}, src {src}")
+        key = (ReduceRows, src.rows, src.columns, src.row_stride, operation, src.dtype)
+        self._emit(key, dst.address, src.address)
+
+    def _reduce_blocks(self, operation: str, dst: Tensor, src: Tensor) -> None:
+        what = f"block_reduce_{operation}"
+        self._same_format(what, dst, src)
+        count = self._run(what, src)
+        blocks = -(-count * size_of(src.dtype) // self.chip.alignment.block)
+        if self._run(what, dst) != blocks:
+            raise SimError(f"{what}: dst must have an element for each of {blocks} blocks; it is {dst}, src {src}")
+        self._emit((ReduceBlocks, operation, src.dtype, count), dst.address, src.address)
+
+    def _layout(self, what: str, dst: Tensor, sources: tuple[Tensor, ...]) -> tuple[int, int, tuple[int, ...]]:
+        """(elements of a row, rows, strides of dst and sources); tensors without gaps are one long row."""
+        for source in sources:
+            if source.shape != dst.shape and source.shape not in ((dst.columns,), (1, dst.columns)):
+                raise SimError(f"{what}: a source must have the shape of dst, or of one of its rows; it is {source}, dst {dst}")
+        if dst.packed and all(source.packed and source.rows == dst.rows for source in sources):
+            return dst.rows * dst.columns, 1, (0,) * (1 + len(sources))
+        strides = (dst.row_stride, *(source.row_stride if source.rows == dst.rows else 0 for source in sources))
+        return dst.columns, dst.rows, strides
+
+    def _mask(self, dst: Tensor, bits: int | None) -> Mask | None:
+        return None if bits is None else Mask(bits, self.chip.vector.repeat_bytes // size_of(dst.dtype))
+
+    @staticmethod
+    def _same_format(what: str, dst: Tensor, source: Tensor) -> None:
+        if source.dtype != dst.dtype:
+            raise SimError(f"{what}: operands must have one format; they are {dst} and {source}")
+
+    @staticmethod
+    def _run(what: str, tensor: Tensor) -> int:
+        """Elements of a tensor that must lie one behind the other."""
+        if not tensor.packed:
+            raise SimError(f"{what}: takes elements one behind the other; there are gaps between the rows of {tensor}")
+        return tensor.rows * tensor.columns
+
+    def _bits(self, what: str, mask: Tensor, count: int) -> None:
+        needed = -(-count // 8)
+        if mask.dtype != "uint8" or self._run(what, mask) < needed:
+            raise SimError(f"{what}: the mask must be uint8 with at least {needed} elements for {count} bits; it is {mask}")
