@@ -286,6 +286,8 @@ class Vector(Section):
     """Occupancy: head + repeats x cycles_per_repeat (x `bank_conflict`) + `count_tail` for a partial repeat.
 
     Where the unit loops over the rows of a 2-D operand, a row takes at least its repeats + `row_overhead`.
+    One instruction has at most `repeats_per_instruction` of them where its operands have strides (None: any number).
+    `ops` lists the formats that each operation has; `ops_source` says where from.
     `casts` maps "float32->float16" to the cast modes that the unit has for it; the first is what a kernel gets that names
     none. `casts_source` says where that table is from.
     """
@@ -296,8 +298,10 @@ class Vector(Section):
     bank_conflict: Ratio
     count_tail: Cycles
     row_overhead: Cycles | None = None
+    repeats_per_instruction: Annotated[Count, Field(gt=0)] | None = None
     banks: UbBanks
     ops: dict[str, VectorOp]
+    ops_source: str
     casts: dict[str, Annotated[tuple[CastMode, ...], Field(min_length=1)]]
     casts_source: str
 

@@ -24,10 +24,23 @@ from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
 from ascend_sim.isa.direct import FixpipeDn
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.transfer import DataCopy
-from ascend_sim.isa.vector import VectorBinary, VectorCast
+from ascend_sim.isa.vector import (
+    Compare,
+    Gather,
+    ReduceBlocks,
+    ReduceRows,
+    Select,
+    VectorBinary,
+    VectorCast,
+    VectorScalar,
+    VectorUnary,
+)
+from ascend_sim.isa.vector.base import storage
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.memory.regions import Region, row_starts
-from ascend_sim.numerics import numpy_dtype
+
+_COMPUTED = (Mmad, VectorUnary, VectorScalar, ReduceRows, ReduceBlocks, Compare, Select, Gather)
+"""What they write is no byte, and no item, of one source: functions, sums, bits, and moves that depend on the values."""
 
 CONSTANT = -1
 """The source of a byte that an instruction makes up itself: zeros around a map, of a fill or of a missing channel."""
@@ -67,8 +80,8 @@ def item_dtypes(instruction: Instruction) -> tuple[str, str] | None:
 
 @lru_cache(maxsize=256)
 def flow_of(instruction: Instruction, chip: ChipSpec) -> Flow:
-    """The flow from `src0` to `dst`; SimError for an instruction whose result has no such source (the cube, reductions)."""
-    if isinstance(instruction, Mmad) or not instruction.writes():
+    """The flow from `src0` to `dst`; SimError for an instruction whose result has no such source (see `_COMPUTED`)."""
+    if isinstance(instruction, _COMPUTED) or not instruction.writes():
         raise SimError(f"{instruction.name} does not move bytes from one place to another")
     if isinstance(instruction, DataCopy):
         instruction = replace(instruction, atomic_add="")
@@ -136,10 +149,10 @@ class _Probe:
 
     def converted(self, touched: Offsets, before: str, after: str) -> Offsets:
         """The same for items that change their format: 0 and 1 are exact in every one."""
-        dtype = numpy_dtype(before)
+        dtype = storage(before)
         one = np.ones(1, dtype)
         numbers = np.arange(1, self._size // dtype.itemsize + 1)
-        size = numpy_dtype(after).itemsize
+        size = storage(after).itemsize
         items = touched.reshape(-1, size)
         result = np.zeros(len(items), np.int64)
         for bit in range(int(numbers[-1]).bit_length()):

@@ -269,7 +269,9 @@ class VectorMethods:
     def _reduce(self, operation: str, dst: Tensor, src: Tensor) -> None:
         self._same_format(f"reduce_{operation}", dst, src)
         if self._run(f"reduce_{operation}", dst) != src.rows:
-            raise SimError(f"reduce_{operation}: dst must have an element for each of {src.rows} rows; it is {dst}, src {src}")
+            raise SimError(
+                f"reduce_{operation}: dst must have an element for each of {src.rows} rows; it is {dst}, src {src}"
+            )
         key = (ReduceRows, src.rows, src.columns, src.row_stride, operation, src.dtype)
         self._emit(key, dst.address, src.address)
 
@@ -286,7 +288,9 @@ class VectorMethods:
         """(elements of a row, rows, strides of dst and sources); tensors without gaps are one long row."""
         for source in sources:
             if source.shape != dst.shape and source.shape not in ((dst.columns,), (1, dst.columns)):
-                raise SimError(f"{what}: a source must have the shape of dst, or of one of its rows; it is {source}, dst {dst}")
+                raise SimError(
+                    f"{what}: a source must have the shape of dst, or of one of its rows; it is {source}, dst {dst}"
+                )
         if dst.packed and all(source.packed and source.rows == dst.rows for source in sources):
             return dst.rows * dst.columns, 1, (0,) * (1 + len(sources))
         strides = (dst.row_stride, *(source.row_stride if source.rows == dst.rows else 0 for source in sources))
@@ -310,4 +314,6 @@ class VectorMethods:
     def _bits(self, what: str, mask: Tensor, count: int) -> None:
         needed = -(-count // 8)
         if mask.dtype != "uint8" or self._run(what, mask) < needed:
-            raise SimError(f"{what}: the mask must be uint8 with at least {needed} elements for {count} bits; it is {mask}")
+            raise SimError(
+                f"{what}: the mask must be uint8 with at least {needed} elements for {count} bits; it is {mask}"
+            )

@@ -100,7 +100,7 @@ def test_without_a_mode_the_chips_own_is_taken():
 def every_pair():
     for chip in (A910, B3, C950):
         for pair, modes in chip.vector.casts.items():
-            for mode in modes:
+            for mode in modes if "int" not in pair else ():  # integers are no format here: test_vector_conversion.py
                 yield pytest.param(chip, *pair.split("->"), mode, id=f"{chip.name}-{pair}-{mode}")
 
 

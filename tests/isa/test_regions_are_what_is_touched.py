@@ -13,7 +13,24 @@ from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
 from ascend_sim.isa.direct import DataCopyDn2Nz, FixpipeDn
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, Fill
-from ascend_sim.isa.vector import Duplicate, ReduceRows, TransposeBlocks, VectorBinary, VectorCast
+from ascend_sim.isa.vector import (
+    BroadcastColumn,
+    Compare,
+    Duplicate,
+    Gather,
+    Interleave,
+    Mask,
+    ReduceBlocks,
+    ReduceRows,
+    Select,
+    Transpose,
+    TransposeBlocks,
+    VectorBinary,
+    VectorCast,
+    VectorCopy,
+    VectorScalar,
+    VectorUnary,
+)
 from ascend_sim.memory.gm import gm_operand
 
 GM0, GM1 = gm_operand(0, 96), gm_operand(1, 40)
@@ -62,6 +79,34 @@ CASES: list[tuple[Instruction, int, int, int]] = [
     (Duplicate("float16", 21), 512, 0, 0),
     (Duplicate("float32", 5, 2.5), 512, 0, 0),
     (ReduceRows(3, 20, 96), 512, 64, 0),
+    (VectorUnary("not", "int16", 37), 512, 64, 0),
+    (VectorUnary("relu", "float32", 20, 3, 160, 96), 2048, 64, 0),
+    (VectorUnary("reciprocal", "float16", 150, 2, 352, 0, Mask(0b1011 << 60 | 5, 128)), 2048, 64, 0),
+    (VectorBinary("or", "uint16", 30, 3, 96, 64, None, 0), 2048, 64, 1024),
+    (VectorBinary("sub", "int32", 100, 2, 512, 416, Mask(0xF0F0, 64), 448), 4096, 64, 1024),
+    (VectorScalar("adds", "int32", 33, scalar=77), 512, 64, 0),
+    (VectorScalar("axpy", "float32", 20, 2, 128, 96, None, 1.5), 512, 64, 0),
+    (VectorCast("float32", "int32", 21, "RINT", 3, 96, 128), 2048, 64, 0),
+    (VectorCast("int16", "float16", 21, "RINT"), 512, 64, 0),
+    (Duplicate("int32", 5, 7, 3, 64), 512, 0, 0),
+    (Duplicate("float16", 130, 2.5, 2, 288, Mask(0b1110001, 128)), 512, 0, 0),
+    (VectorCopy("bfloat16", 21), 512, 64, 0),
+    (VectorCopy("float32", 21, 3, 96, 0), 512, 64, 0),
+    (VectorCopy("int32", 70, 2, 320, 288, Mask(0b110011, 64)), 2048, 64, 0),
+    (BroadcastColumn("float32", 20, 5, 96), 2048, 64, 0),
+    (Transpose("float16", 5, 20, 32, 64), 2048, 64, 0),
+    (Transpose("float32", 1, 8, 32, 32), 2048, 64, 0),
+    (Interleave(2, 21), 512, 64, 1024),
+    (Gather("float16", 24, 40), 2048, 64, 1024),
+    (ReduceRows(3, 20, 96, "max", "float16"), 512, 64, 0),
+    (ReduceRows(3, 20, 96, "sum", "int32"), 512, 64, 0),
+    (ReduceBlocks("sum", "float16", 70), 512, 64, 0),
+    (ReduceBlocks("min", "float32", 24), 512, 64, 0),
+    (Compare("lt", "float16", 256), 2048, 64, 1024),
+    (Compare("ne", "int32", 128, 5), 2048, 64, 0),
+    (Select("float32", 21, 32, 0), 2048, 64, 1024),
+    (Select("int16", 21, 0, 64), 2048, 64, 1024),
+    (Select("float16", 21, scalar=-1.5), 2048, 64, 1024),
     (TransposeBlocks(True, 2, 5, 7, 32, 64), 512, 64, 0),
     (TransposeBlocks(True, 4, 3, 7, 30 * 4, 32, 4, 2, 600, 224), 4096, 64, 0),
     (TransposeBlocks(False, 2, 5, 7, 32, 64, 3), 512, 64, 0),
@@ -69,8 +114,26 @@ CASES: list[tuple[Instruction, int, int, int]] = [
 ]  # fmt: skip
 IDS = [f"{instruction.name}-{i}" for i, (instruction, *_) in enumerate(CASES)]
 
-MOVES = (DataCopy, DataCopyDn2Nz, DataCopyNd2Nz, LoadData2D, TransposeBlocks)
+MOVES = (
+    DataCopy, DataCopyDn2Nz, DataCopyNd2Nz, LoadData2D, TransposeBlocks, Transpose, VectorCopy, BroadcastColumn,
+)  # fmt: skip
 """They move bytes as they are, so every byte that they read shows in what they write."""
+
+
+OFFSETS = np.arange(24, dtype=np.uint32)[::-1] * 2
+"""Where the gather reads: its offsets must be such, random bytes are refused."""
+
+
+class Bench(Workbench):
+    """With offsets for a gather where its second source lies."""
+
+    def __init__(self, seed: int, instruction: Instruction) -> None:
+        super().__init__(seed)
+        self.prepare(instruction)
+
+    def prepare(self, instruction: Instruction) -> None:
+        if isinstance(instruction, Gather):
+            self.put("UB", 1024, OFFSETS)
 
 
 def spread(places: tuple[int, int, int]) -> dict[str, int]:
@@ -82,7 +145,7 @@ def test_bytes_outside_the_reads_do_not_matter(case: tuple[Instruction, int, int
     instruction, *places = case
     read = covered((*instruction.reads(), *(instruction.writes() if instruction.atomic else ())), spread(tuple(places)))  # type: ignore[arg-type]
     written = covered(instruction.writes(), spread(tuple(places)))  # type: ignore[arg-type]
-    plain, noisy = Workbench(1), Workbench(1)
+    plain, noisy = Bench(1, instruction), Bench(1, instruction)
     other = Workbench(2).snapshot()
     for name, bytes_now in {**noisy.memory.buffers, "GM0": noisy.memory.gm[0], "GM1": noisy.memory.gm[1]}.items():
         keep = np.zeros(len(bytes_now), np.bool_)
@@ -102,14 +165,19 @@ def test_exactly_the_written_bytes_change(case: tuple[Instruction, int, int, int
     written = covered(instruction.writes(), spread(tuple(places)))  # type: ignore[arg-type]
     changed: dict[str, set[int]] = {}
     for seed in range(12):  # a byte that is written now and then gets the value that it had
-        bench = Workbench(seed)
+        bench = Bench(seed, instruction)
         before = bench.snapshot()
         bench.do(instruction, *places)
         for name, now in bench.snapshot().items():
             changed.setdefault(name, set()).update(np.flatnonzero(now != before[name]).tolist())
     for name, bytes_changed in changed.items():
         assert bytes_changed <= written.get(name, set()), name
-    adds_up = getattr(instruction, "accumulate", False) or instruction.atomic  # the low bytes of a sum may stay
+    # The low bytes of a sum may stay.
+    adds_up = (
+        getattr(instruction, "accumulate", False)
+        or instruction.atomic
+        or getattr(instruction, "operation", "") == "axpy"
+    )
     if not adds_up:
         assert {name: b for name, b in changed.items() if b} == written
 

@@ -112,6 +112,15 @@ class VectorInstruction(Instruction):
         return 1
 
     def pipe(self, chip: ChipSpec) -> str:
+        dtype, _ = self._cost_key()
+        entry = chip.vector.ops.get(self.opcode)
+        if entry is None or dtype not in entry.cycles_per_repeat:
+            has = ", ".join(chip.vector.ops if entry is None else entry.cycles_per_repeat)
+            kind = "" if entry is None else f" of {dtype}"
+            raise SimError(
+                f"{self.name}: {chip.name} ({chip.identity.arch}) has no {self.opcode}{kind}; it has {has} "
+                f"({chip.vector.ops_source}; chip file, vector.ops{'' if entry is None else '.' + self.opcode})"
+            )
         return "V"
 
     def cost(self, chip: ChipSpec) -> Cost:
@@ -173,7 +182,9 @@ def store(target: NDArray[Any], values: Any, mask: Mask | None) -> None:
 def apart(what: str, dtype: str, count: int, rows: int, stride: int) -> None:
     """Refuse rows of dst that would be written one over the other."""
     if rows > 1 and stride < count * size_of(dtype):
-        raise SimError(f"{what}: rows of {count} {dtype} elements would be written {stride} bytes apart, over each other")
+        raise SimError(
+            f"{what}: rows of {count} {dtype} elements would be written {stride} bytes apart, over each other"
+        )
 
 
 def row_cost(chip: ChipSpec, opcode: str, dtype: str, row_bytes: int, rows: int = 1) -> Cost:
@@ -190,5 +201,6 @@ def row_cost(chip: ChipSpec, opcode: str, dtype: str, row_bytes: int, rows: int 
         repeats = ceil_div(row_bytes, unit)
         head, work = chip.vector.cycles(opcode, dtype, repeats * unit, rows=rows)
         if chip.vector.row_overhead is None:
-            work += (min(repeats, rows) - 1) * head
+            limit = chip.vector.repeats_per_instruction or rows * repeats
+            work += (min(repeats * ceil_div(rows, limit), rows * ceil_div(repeats, limit)) - 1) * head
     return Cost(head, head, work, chip.vector.latency)

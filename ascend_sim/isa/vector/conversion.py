@@ -68,14 +68,27 @@ class VectorCast(VectorInstruction):
         values = view(memory, src0, self.source, self.count, self.rows, self.src_stride)
         if self.target in INTEGERS:
             return _to_integers(values, self.target, self.rounding)
+        if self.source in INTEGERS:
+            return _from_integers(values, self.target, self.rounding)
         saturate = memory.model.saturate
         if self.target == "float32" and self.source in ("float16", "bfloat16") and not saturate:
             return to_float32(values)
-        rounding = "RINT" if self.source in INTEGERS and self.rounding == "NONE" else self.rounding
-        return cast(values, self.target, rounding, saturate, source=None if self.source in INTEGERS else self.source)
+        return cast(values, self.target, self.rounding, saturate, source=self.source)
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         view(memory, dst, self.target, self.count, self.rows, self.dst_stride)[...] = pending
+
+
+def _from_integers(values: NDArray[Any], target: str, rounding: str) -> NDArray[Any]:
+    """Integers in a float format that holds their magnitude; only here has float32 modes other than the nearest."""
+    wide = values.astype(np.float64)
+    nearest = wide.astype(storage(target))
+    below = np.where(nearest > wide, np.nextafter(nearest, nearest.dtype.type(-np.inf)), nearest)
+    above = np.where(nearest < wide, np.nextafter(nearest, nearest.dtype.type(np.inf)), nearest)
+    inward, outward = np.where(wide < 0, above, below), np.where(wide < 0, below, above)
+    ties_away = np.where(np.abs(outward - wide) <= np.abs(wide - inward), outward, inward)
+    chosen = {"FLOOR": below, "CEIL": above, "TRUNC": inward, "ROUND": ties_away}
+    return np.asarray(chosen.get(rounding, nearest))
 
 
 def _to_integers(values: NDArray[Any], target: str, rounding: str) -> NDArray[Any]:

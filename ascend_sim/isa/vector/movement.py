@@ -18,7 +18,6 @@ from ascend_sim.isa.vector.base import (
     row_cost,
     rows_of,
     size_of,
-    storage,
     store,
     view,
 )
@@ -110,8 +109,8 @@ def _bits(dtype: str) -> str:
 class BroadcastColumn(VectorInstruction):
     """dst[r, c] = src0[r]: `rows` elements, one behind the other, each over `count` elements of its row of dst.
 
-    Stands for Brcb (each element over a 32-byte block, eight a repeat) and, where rows are longer than a block, one copy that reads
-    each block again and again (a block stride of 0).
+    Stands for Brcb (each element over a 32-byte block, eight a repeat) and, where rows are longer than a block, one copy that
+    reads each block again and again (a block stride of 0).
     """
 
     dtype: str
@@ -125,13 +124,16 @@ class BroadcastColumn(VectorInstruction):
     def opcode(self) -> str:
         return "broadcast"
 
+    def _cost_key(self) -> tuple[str, int]:
+        return self.dtype, self.count * size_of(self.dtype)
+
     def pipe(self, chip: ChipSpec) -> str:
         apart(self.name, self.dtype, self.count, self.rows, self.dst_stride)
         return super().pipe(chip)
 
     def cost(self, chip: ChipSpec) -> Cost:
         blocks = row_cost(chip, "broadcast", self.dtype, self.rows * chip.alignment.block)
-        row_bytes = self.count * size_of(self.dtype)
+        _, row_bytes = self._cost_key()
         if row_bytes <= chip.alignment.block:
             return blocks
         copy = row_cost(chip, "copy", self.dtype, row_bytes, self.rows)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Cost, Memory, ceil_div
-from ascend_sim.isa.vector.base import VectorInstruction, rows_of, size_of, storage, view
+from ascend_sim.isa.vector.base import VectorInstruction, rows_of, size_of, view
 from ascend_sim.memory.local import BLOCK
 from ascend_sim.memory.regions import Region
 
@@ -64,10 +64,14 @@ class ReduceRows(VectorInstruction):
     def opcode(self) -> str:
         return f"reduce_{self.operation}"
 
+    def _cost_key(self) -> tuple[str, int]:
+        return self.dtype, self.columns * size_of(self.dtype)
+
     def cost(self, chip: ChipSpec) -> Cost:
         unit = chip.vector.repeat_bytes
-        repeats = self.rows * ceil_div(self.columns * size_of(self.dtype), unit)  # a row begins a new one
-        head, work = chip.vector.cycles(self.opcode, self.dtype, repeats * unit)
+        dtype, row_bytes = self._cost_key()
+        repeats = self.rows * ceil_div(row_bytes, unit)  # a row begins a new one
+        head, work = chip.vector.cycles(self.opcode, dtype, repeats * unit)
         return Cost(head, head, work, chip.vector.latency)
 
     def reads(self) -> tuple[Region, ...]:

@@ -30,7 +30,8 @@ COMPARISONS: dict[str, Callable[..., Any]] = {
 class Compare(VectorInstruction):
     """Bit i of dst = src0[i] `mode` src1[i], or `mode` a scalar; bit i lies in byte i // 8, the lowest bit first.
 
-    A last byte that `count` does not fill gets zeros. Comparisons with NaN are false, "ne" is true.
+    `count` elements must fill whole repeats (asc-devkit, Compare page: others take no part). Comparisons with NaN are false,
+    but "ne" is true.
     """
 
     mode: str
@@ -46,7 +47,7 @@ class Compare(VectorInstruction):
 
     @property
     def opcode(self) -> str:
-        return "compare" if self.scalar is None else "compares"
+        return ("compare" if self.scalar is None else "compares") + ("_eq" if self.mode == "eq" else "")
 
     def _cost_key(self) -> tuple[str, int]:
         return self.dtype, self.count * size_of(self.dtype)
@@ -54,6 +55,12 @@ class Compare(VectorInstruction):
     def pipe(self, chip: ChipSpec) -> str:
         if self.scalar is not None:
             immediate(self.dtype, self.scalar, self.name)
+        dtype, size = self._cost_key()
+        if size % chip.vector.repeat_bytes:
+            raise SimError(
+                f"compare: {self.count} {dtype} elements are {size} bytes, not whole repeats of {chip.vector.repeat_bytes} "
+                f"(asc-devkit, Compare page: what does not fill one takes no part)"
+            )
         return super().pipe(chip)
 
     def reads(self) -> tuple[Region, ...]:

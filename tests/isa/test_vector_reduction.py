@@ -1,0 +1,128 @@
+"""Row and block reductions against exact sums, one addition at a time."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from workbench import CHIP, Workbench
+
+from ascend_sim.chip import load_chip
+from ascend_sim.errors import SimError
+from ascend_sim.isa.vector import ReduceBlocks, ReduceRows
+from ascend_sim.numerics import reference
+
+TYPES = {"float16": np.float16, "float32": np.float32, "int32": np.int32}
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.sampled_from(["sum", "max", "min"]), st.sampled_from(sorted(TYPES)), st.integers(1, 7), st.integers(1, 140),
+    st.integers(0, 9), st.integers(0, 99),
+)  # fmt: skip
+def test_rows_of_small_integers(operation: str, dtype: str, rows: int, columns: int, gap: int, seed: int) -> None:
+    """Whose sums are exact in every order and every format."""
+    held = np.dtype(TYPES[dtype])
+    stride = (columns + gap) * held.itemsize
+    bench = Workbench()
+    whole = np.random.default_rng(seed).integers(-7, 8, (rows, columns)).astype(held)
+    for row in range(rows):
+        bench.put("UB", row * stride, whole[row])
+    bench.do(ReduceRows(rows, columns, stride, operation, dtype), 7168, 0)
+    wanted = [{"sum": sum, "max": max, "min": min}[operation](line) for line in whole.astype(int).tolist()]
+    assert bench.get("UB", 7168, held, rows).astype(int).tolist() == wanted
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(["sum", "max", "min"]),
+    st.sampled_from(["float16", "float32"]),
+    st.integers(1, 200),
+    st.integers(0, 9),
+)
+def test_blocks(operation: str, dtype: str, count: int, seed: int) -> None:
+    held = np.dtype(TYPES[dtype])
+    block = 32 // held.itemsize
+    values = np.random.default_rng(seed).integers(-9, 10, count).astype(held)
+    bench = Workbench()
+    bench.put("UB", 64, values)
+    bench.do(ReduceBlocks(operation, dtype, count), 4096, 64)
+    parts = [values[i : i + block].astype(int).tolist() for i in range(0, count, block)]
+    wanted = [{"sum": sum, "max": max, "min": min}[operation](part) for part in parts]
+    assert bench.get("UB", 4096, held, len(parts)).astype(int).tolist() == wanted
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 130), st.integers(0, 99))
+def test_a_sum_of_halves_rounds_at_every_node_of_the_tree(columns: int, seed: int) -> None:
+    """Neighbours first (asc-devkit, ReduceDataBlock page), every partial sum a float16."""
+    values = (np.random.default_rng(seed).standard_normal(columns) * 8).astype(np.float16)
+    bench = Workbench()
+    bench.put("UB", 0, values)
+    bench.do(ReduceRows(1, columns, 512, "sum", "float16"), 1024, 0)
+    level = [Fraction(float(value)) for value in values]
+    while len(level) > 1:
+        pairs = [
+            Fraction(reference.round_value(float(a + b), "float16", "rint"))
+            for a, b in zip(level[::2], level[1::2], strict=False)
+        ]
+        level = pairs + level[2 * len(pairs) :]
+    assert Fraction(float(bench.get("UB", 1024, np.float16, 1)[0])) == level[0]
+
+
+def test_integers_wrap_around_and_nan_is_handed_on() -> None:
+    bench = Workbench()
+    bench.put("UB", 0, np.int32([1 << 30, 1 << 30, 1 << 30, 5]))
+    bench.do(ReduceRows(1, 4, 16, "sum", "int32"), 1024, 0)
+    assert bench.get("UB", 1024, np.int32, 1)[0] == 3 * (1 << 30) + 5 - (1 << 32)
+    bench.put("UB", 0, np.float32([1, np.nan, 3]))
+    for operation in ("sum", "max", "min"):
+        bench.do(ReduceRows(1, 3, 16, operation), 1024, 0)
+        assert np.isnan(bench.get("UB", 1024, np.float32, 1)[0])
+
+
+def test_a_sum_of_float32_against_float64() -> None:
+    rng = np.random.default_rng(3)
+    values = rng.standard_normal((4, 300)).astype(np.float32)
+    bench = Workbench()
+    bench.put("UB", 0, values)
+    bench.do(ReduceRows(4, 300, 1200), 7168, 0)
+    exact = values.astype(np.float64).sum(axis=1)
+    bound = 9 * 2.0**-24 * np.abs(values.astype(np.float64)).sum(axis=1)  # nine levels of additions
+    assert (np.abs(bench.get("UB", 7168, np.float32, 4) - exact) <= bound).all()
+
+
+@pytest.mark.parametrize("make", [lambda o: ReduceRows(1, 8, 32, o), lambda o: ReduceBlocks(o, "float32", 8)])
+def test_a_reduction_that_there_is_not(make: Any) -> None:
+    with pytest.raises(SimError, match="no reduction 'product' here; there are sum, max, min"):
+        make("product")
+
+
+@pytest.mark.parametrize(
+    ("chip", "instruction", "line"),
+    [
+        ("ascend910b3", ReduceRows(1, 8, 32, "sum", "int32"), "has no reduce_sum of int32; it has float16, float32 ("),
+        ("ascend910a", ReduceRows(1, 8, 32, "max"), "has no reduce_max of float32; it has float16 ("),
+        (
+            "ascend950pr_9589",
+            ReduceBlocks("sum", "int32", 8),
+            "has no block_reduce_sum of int32; it has float16, float32 (",
+        ),
+    ],
+)
+def test_formats_that_a_chip_lacks(chip: str, instruction: Any, line: str) -> None:
+    with pytest.raises(SimError) as refusal:
+        instruction.pipe(load_chip(chip))
+    assert line in str(refusal.value) and "asc-devkit" in str(refusal.value)
+
+
+def test_costs_on_paper() -> None:
+    """Seven cycles a repeat; blocks of fp32 one (Vector page; msKPP agrees)."""
+    assert ReduceRows(3, 65, 512, "max").cost(CHIP).work == 3 * 2 * 7
+    assert ReduceRows(3, 128, 256, "min", "float16").cost(CHIP).work == 3 * 7
+    assert ReduceBlocks("max", "float32", 256).cost(CHIP).work == 4
+    assert ReduceBlocks("sum", "float16", 256).cost(CHIP).work == 2 * 7
