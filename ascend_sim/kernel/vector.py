@@ -22,7 +22,7 @@ from ascend_sim.isa.vector import (
     VectorScalar,
     VectorUnary,
 )
-from ascend_sim.isa.vector.base import size_of
+from ascend_sim.isa.vector.base import size_of, whole_blocks
 from ascend_sim.kernel.local_tensor import LocalTensor
 
 Tensor = LocalTensor
@@ -236,13 +236,12 @@ class VectorMethods:
         if self._run("select", on_true) != count:
             raise SimError(f"select: on_true must have the shape of dst; they are {on_true} and {dst}")
         if not isinstance(on_false, LocalTensor):
-            key = (Select, dst.dtype, count, 0, 0, on_false)
-            return self._emit(key, dst.address, on_true.address, mask.address)
+            return self._emit((Select, dst.dtype, count, 0, 0, on_false), dst.address, on_true.address, mask.address)
         self._same_format("select", dst, on_false)
         if self._run("select", on_false) != count:
             raise SimError(f"select: on_false must have the shape of dst; they are {on_false} and {dst}")
         base = min(mask.address, on_false.address)
-        key = (Select, dst.dtype, count, mask.address - base, on_false.address - base, None)
+        key = (Select, dst.dtype, count, mask.address - base, on_false.address - base)
         return self._emit(key, dst.address, on_true.address, base)
 
     # -- how operands become the fields of an instruction ----------------------------------------------------------------
@@ -272,6 +271,8 @@ class VectorMethods:
             raise SimError(
                 f"reduce_{operation}: dst must have an element for each of {src.rows} rows; it is {dst}, src {src}"
             )
+        if src.rows > 1:
+            whole_blocks(self.chip, f"reduce_{operation}", src.row_stride)
         key = (ReduceRows, src.rows, src.columns, src.row_stride, operation, src.dtype)
         self._emit(key, dst.address, src.address)
 

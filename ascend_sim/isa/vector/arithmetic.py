@@ -105,6 +105,10 @@ class VectorBinary(Elementwise):
     def __post_init__(self) -> None:
         _listed(BINARY, self.operation)
 
+    def pipe(self, chip: ChipSpec) -> str:
+        self._fit(chip, self.src1_stride)
+        return super().pipe(chip)
+
     def reads(self) -> tuple[Region, ...]:
         second = rows_of("src1", self.dtype, self.count, self.rows, self.src1_stride, self.mask)
         return (*super().reads(), *second)

@@ -154,8 +154,12 @@ class Elementwise(VectorInstruction):
         return self.rows
 
     def pipe(self, chip: ChipSpec) -> str:
-        apart(f"{self.name} {self.operation}", self.dtype, self.count, self.rows, self.dst_stride)
+        self._fit(chip, self.src_stride)
         return super().pipe(chip)
+
+    def _fit(self, chip: ChipSpec, *src_strides: int) -> None:
+        what = f"{self.name} {self.operation}"
+        rows_fit(chip, what, self.dtype, self.count, self.rows, self.dst_stride, *src_strides)
 
     def reads(self) -> tuple[Region, ...]:
         return rows_of("src0", self.dtype, self.count, self.rows, self.src_stride, self.mask)
@@ -179,12 +183,26 @@ def store(target: NDArray[Any], values: Any, mask: Mask | None) -> None:
         np.copyto(target, values, where=mask.selected(target.shape[-1]).astype(np.bool_))
 
 
-def apart(what: str, dtype: str, count: int, rows: int, stride: int) -> None:
-    """Refuse rows of dst that would be written one over the other."""
-    if rows > 1 and stride < count * size_of(dtype):
+def rows_fit(chip: ChipSpec, what: str, dtype: str, count: int, rows: int, dst_stride: int, *src_strides: int) -> None:
+    """Refuse rows of dst that would be written one over the other, and strides that are not whole blocks."""
+    if rows == 1:
+        return
+    if dst_stride < count * size_of(dtype):
         raise SimError(
-            f"{what}: rows of {count} {dtype} elements would be written {stride} bytes apart, over each other"
+            f"{what}: rows of {count} {dtype} elements would be written {dst_stride} bytes apart, over each other"
         )
+    whole_blocks(chip, what, dst_stride, *src_strides)
+
+
+def whole_blocks(chip: ChipSpec, what: str, *strides: int) -> None:
+    """Refuse strides between rows that are not whole blocks of the Unified Buffer."""
+    block = chip.alignment.block
+    for stride in strides:
+        if stride % block:
+            raise SimError(
+                f"{what}: rows {stride} bytes apart; they must lie a multiple of {block} bytes apart "
+                f"(chip {chip.name}, alignment.block)"
+            )
 
 
 def row_cost(chip: ChipSpec, opcode: str, dtype: str, row_bytes: int, rows: int = 1) -> Cost:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +11,12 @@ from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.isa.base import Memory
-from ascend_sim.isa.vector.base import INTEGERS, VectorInstruction, apart, rows_of, size_of, storage, view
+from ascend_sim.isa.vector.base import INTEGERS, VectorInstruction, rows_fit, rows_of, size_of, storage, view
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import cast
 from ascend_sim.numerics.widen import to_float32
 
-_TO_WHOLE = {
+_TO_WHOLE: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
     "RINT": np.rint,
     "FLOOR": np.floor,
     "CEIL": np.ceil,
@@ -44,7 +45,7 @@ class VectorCast(VectorInstruction):
 
     def pipe(self, chip: ChipSpec) -> str:
         chip.vector.cast_mode(self.source, self.target, self.rounding)
-        apart(self.name, self.target, self.count, self.rows, self.dst_stride)
+        rows_fit(chip, self.name, self.target, self.count, self.rows, self.dst_stride, self.src_stride)
         return super().pipe(chip)
 
     @property

@@ -14,12 +14,13 @@ from ascend_sim.isa.vector.arithmetic import immediate
 from ascend_sim.isa.vector.base import (
     Mask,
     VectorInstruction,
-    apart,
     row_cost,
+    rows_fit,
     rows_of,
     size_of,
     store,
     view,
+    whole_blocks,
 )
 from ascend_sim.memory.regions import Region
 
@@ -49,7 +50,7 @@ class Duplicate(VectorInstruction):
 
     def pipe(self, chip: ChipSpec) -> str:
         immediate(self.dtype, self.value, self.name)
-        apart(self.name, self.dtype, self.count, self.rows, self.dst_stride)
+        rows_fit(chip, self.name, self.dtype, self.count, self.rows, self.dst_stride)
         return super().pipe(chip)
 
     def writes(self) -> tuple[Region, ...]:
@@ -84,7 +85,7 @@ class VectorCopy(VectorInstruction):
         return self.rows
 
     def pipe(self, chip: ChipSpec) -> str:
-        apart(self.name, self.dtype, self.count, self.rows, self.dst_stride)
+        rows_fit(chip, self.name, self.dtype, self.count, self.rows, self.dst_stride, self.src_stride)
         return super().pipe(chip)
 
     def reads(self) -> tuple[Region, ...]:
@@ -128,7 +129,7 @@ class BroadcastColumn(VectorInstruction):
         return self.dtype, self.count * size_of(self.dtype)
 
     def pipe(self, chip: ChipSpec) -> str:
-        apart(self.name, self.dtype, self.count, self.rows, self.dst_stride)
+        rows_fit(chip, self.name, self.dtype, self.count, self.rows, self.dst_stride)
         return super().pipe(chip)
 
     def cost(self, chip: ChipSpec) -> Cost:
@@ -219,7 +220,9 @@ class Transpose(VectorInstruction):
         return self.dtype, squares * _SQUARE * _SQUARE * size_of(self.dtype)
 
     def pipe(self, chip: ChipSpec) -> str:
-        apart(self.name, self.dtype, self.rows, self.columns, self.dst_stride)
+        rows_fit(chip, self.name, self.dtype, self.rows, self.columns, self.dst_stride)
+        if self.rows > 1:
+            whole_blocks(chip, self.name, self.src_stride)
         return super().pipe(chip)
 
     def reads(self) -> tuple[Region, ...]:

@@ -24,11 +24,11 @@ CHIPS = {"dav-2201": "ascend910b3", "dav-3510": "ascend950pr_9589"}
 
 OPERATIONS = {
     "TADD": "add", "TSUB": "sub", "TMUL": "mul", "TMAX": "max", "TDIV": "div", "TSEL": "select", "TADDS": "adds",
-    "TMAXS": "adds", "TMINS": "adds", "TRELU": "adds", "TLRELU": "adds", "TMULS": "muls", "TNEG": "muls", "TDIVS": "div",
+    "TMAXS": "maxs", "TMINS": "mins", "TRELU": "relu", "TLRELU": "leaky_relu", "TMULS": "muls", "TNEG": "muls", "TDIVS": "div",
     "TEXP": "exp", "TLOG": "ln", "TSQRT": "sqrt", "TRSQRT": "rsqrt", "TCVT": "cast", "TTRANS": "transpose",
-    "TROWSUM": "reduce_sum", "TROWMAX": "reduce_sum",
+    "TAND": "and", "TOR": "or", "TROWSUM": "reduce_sum", "TROWMAX": "reduce_max",
 }  # fmt: skip
-_TWO_SOURCES = ("TADD", "TSUB", "TMUL", "TMAX", "TDIV")
+_TWO_SOURCES = ("TADD", "TSUB", "TMUL", "TMAX", "TDIV", "TAND", "TOR")
 _DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "int16": "int16", "int32": "int32"}
 _SIZES = {"fp16": 2, "bf16": 2, "fp32": 4, "int16": 2, "int32": 4, "int8": 1, "uint8": 1}
 _LINE_REPEATS = (8, 64)  # a line is compared at both, the worse one counts
