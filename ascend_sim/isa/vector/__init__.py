@@ -6,15 +6,8 @@ A repeat is 256 bytes of the wider operand (asc-devkit, Vector instruction perfo
 from ascend_sim.isa.vector.arithmetic import BINARY, UNARY, WITH_SCALAR, VectorBinary, VectorScalar, VectorUnary
 from ascend_sim.isa.vector.base import Mask, VectorInstruction
 from ascend_sim.isa.vector.conversion import VectorCast
-from ascend_sim.isa.vector.movement import (
-    BroadcastColumn,
-    Duplicate,
-    Gather,
-    Interleave,
-    Transpose,
-    TransposeBlocks,
-    VectorCopy,
-)
+from ascend_sim.isa.vector.movement import BroadcastColumn, Duplicate, Gather, VectorCopy
+from ascend_sim.isa.vector.rearrangement import Interleave, Transpose, TransposeBlocks
 from ascend_sim.isa.vector.reduction import ReduceBlocks, ReduceRows
 from ascend_sim.isa.vector.selection import COMPARISONS, Compare, Select
 

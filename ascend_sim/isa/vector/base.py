@@ -33,6 +33,11 @@ def size_of(dtype: str) -> int:
     return int(storage(dtype).itemsize)
 
 
+def bits_of(dtype: str) -> str:
+    """Unsigned integers as wide as `dtype`: what moves is bits, NaN patterns too."""
+    return f"uint{8 * size_of(dtype)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Mask:
     """The vendor's bitwise mask: bit i (1 << i) says whether element i of every repeat takes part.
@@ -53,13 +58,17 @@ class Mask:
 
     def runs(self, count: int) -> list[tuple[int, int]]:
         """(first, past the last) of every run of selected elements among the first `count` of a repeat."""
-        edges = np.flatnonzero(np.diff(np.concatenate([[0], self.selected(count), [0]])))
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], self.selected(count).astype(np.int8), [0]])))
         return [(int(first), int(past)) for first, past in edges.reshape(-1, 2)]
 
-    def selected(self, count: int) -> NDArray[np.int8]:
-        """1 for each of `count` elements that takes part, else 0."""
-        one = np.array([self.bits >> i & 1 for i in range(self.period)], np.int8)
-        return np.resize(one, count)
+    def selected(self, count: int) -> NDArray[np.bool_]:
+        """True for each of `count` elements that takes part."""
+        return _selected(self, count)
+
+
+@lru_cache(maxsize=256)
+def _selected(mask: Mask, count: int) -> NDArray[np.bool_]:
+    return np.resize(np.array([mask.bits >> i & 1 for i in range(mask.period)], np.bool_), count)
 
 
 def rows_of(
@@ -180,7 +189,7 @@ def store(target: NDArray[Any], values: Any, mask: Mask | None) -> None:
     if mask is None:
         target[...] = values
     else:
-        np.copyto(target, values, where=mask.selected(target.shape[-1]).astype(np.bool_))
+        np.copyto(target, values, where=mask.selected(target.shape[-1]))
 
 
 def rows_fit(chip: ChipSpec, what: str, dtype: str, count: int, rows: int, dst_stride: int, *src_strides: int) -> None:

@@ -1,4 +1,4 @@
-"""Instructions of the vector unit that move or fill: duplicate, copy, broadcast, gather, transpose, interleave."""
+"""Instructions of the vector unit that move or fill: duplicate, copy, broadcast, gather."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
-from ascend_sim.isa.base import Cost, Memory, ceil_div
+from ascend_sim.isa.base import Cost, Memory
 from ascend_sim.isa.vector.arithmetic import immediate
 from ascend_sim.isa.vector.base import (
     Mask,
     VectorInstruction,
+    bits_of,
     row_cost,
     rows_fit,
     rows_of,
     size_of,
     store,
     view,
-    whole_blocks,
 )
 from ascend_sim.memory.regions import Region
 
@@ -95,15 +95,10 @@ class VectorCopy(VectorInstruction):
         return rows_of("dst", self.dtype, self.count, self.rows, self.dst_stride, self.mask)
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        return view(memory, src0, _bits(self.dtype), self.count, self.rows, self.src_stride).copy()
+        return view(memory, src0, bits_of(self.dtype), self.count, self.rows, self.src_stride).copy()
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        store(view(memory, dst, _bits(self.dtype), self.count, self.rows, self.dst_stride), pending, self.mask)
-
-
-def _bits(dtype: str) -> str:
-    """Unsigned integers as wide as `dtype`: what moves is bits, NaN patterns too."""
-    return f"uint{8 * size_of(dtype)}"
+        store(view(memory, dst, bits_of(self.dtype), self.count, self.rows, self.dst_stride), pending, self.mask)
 
 
 @dataclass(frozen=True)
@@ -147,10 +142,10 @@ class BroadcastColumn(VectorInstruction):
         return rows_of("dst", self.dtype, self.count, self.rows, self.dst_stride)
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        return view(memory, src0, _bits(self.dtype), self.rows).reshape(self.rows, 1).copy()
+        return view(memory, src0, bits_of(self.dtype), self.rows).reshape(self.rows, 1).copy()
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        target = view(memory, dst, _bits(self.dtype), self.count, self.rows, self.dst_stride)
+        target = view(memory, dst, bits_of(self.dtype), self.count, self.rows, self.dst_stride)
         target[...] = pending if self.rows > 1 else pending[0]
 
 
@@ -190,173 +185,7 @@ class Gather(VectorInstruction):
                 f"gather: offset {first} is {offset} bytes; src0 has {self.source_count} {self.dtype} elements of "
                 f"{size_of(self.dtype)} bytes"
             )
-        return view(memory, src0, _bits(self.dtype), self.source_count)[index]
+        return view(memory, src0, bits_of(self.dtype), self.source_count)[index]
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        view(memory, dst, _bits(self.dtype), self.count)[...] = pending
-
-
-@dataclass(frozen=True)
-class Transpose(VectorInstruction):
-    """dst[c, r] = src0[r, c] for `rows` x `columns` elements; the rows of each side lie `stride` bytes apart.
-
-    Stands for TransDataTo5HD on squares of 16 x 16 elements.
-    """
-
-    dtype: str
-    rows: int
-    columns: int
-    dst_stride: int
-    src_stride: int
-
-    name = "transpose"
-
-    @property
-    def opcode(self) -> str:
-        return "transpose"
-
-    def _cost_key(self) -> tuple[str, int]:
-        squares = ceil_div(self.rows, _SQUARE) * ceil_div(self.columns, _SQUARE)
-        return self.dtype, squares * _SQUARE * _SQUARE * size_of(self.dtype)
-
-    def pipe(self, chip: ChipSpec) -> str:
-        rows_fit(chip, self.name, self.dtype, self.rows, self.columns, self.dst_stride)
-        if self.rows > 1:
-            whole_blocks(chip, self.name, self.src_stride)
-        return super().pipe(chip)
-
-    def reads(self) -> tuple[Region, ...]:
-        return rows_of("src0", self.dtype, self.columns, self.rows, self.src_stride)
-
-    def writes(self) -> tuple[Region, ...]:
-        return rows_of("dst", self.dtype, self.rows, self.columns, self.dst_stride)
-
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        values = view(memory, src0, _bits(self.dtype), self.columns, self.rows, self.src_stride)
-        return values.reshape(self.rows, self.columns).T.copy()
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        target = view(memory, dst, _bits(self.dtype), self.rows, self.columns, self.dst_stride)
-        target[...] = pending.reshape(target.shape)
-
-
-_SQUARE = 16
-"""Elements on a side of what TransDataTo5HD turns: it takes the addresses of 16 rows (TransDataTo5HD page)."""
-
-
-@dataclass(frozen=True)
-class TransposeBlocks(VectorInstruction):
-    """Turn between [channels][pixels] and [pixels][C0] (TransDataTo5HD): `to_c0` says which way.
-
-    `channels` rows of `pixels` elements lie `row_stride` bytes apart on the plain side; on the C0 side each pixel is a
-    32-byte block, `block_stride` bytes apart, and row 0 is element `first` of a block. Elements of a block that belong
-    to no row become zero on the way to C0 and are dropped on the way back (the unit takes one address per row, so such
-    a row comes from zeros or goes to waste). All of it `repeats` times, `plain_step` and `block_step` bytes apart. Rows
-    that do not start on a 32-byte block are first copied to such, 32 bytes at a time.
-    """
-
-    to_c0: bool
-    itemsize: int
-    channels: int
-    pixels: int
-    row_stride: int
-    block_stride: int = 32
-    first: int = 0
-    repeats: int = 1
-    plain_step: int = 0
-    block_step: int = 0
-
-    name = "transpose_blocks"
-
-    def pipe(self, chip: ChipSpec) -> str:
-        last, c0 = self.first + self.channels, 32 // self.itemsize
-        if not 0 <= self.first < last <= c0:
-            raise SimError(f"transpose_blocks: rows {self.first} to {last} of a block of {c0}")
-        return super().pipe(chip)
-
-    @property
-    def opcode(self) -> str:
-        return "transpose"
-
-    def _cost_key(self) -> tuple[str, int]:
-        return ("float16" if self.itemsize == 2 else "float32"), self.repeats * self.pixels * 32
-
-    def cost(self, chip: ChipSpec) -> Cost:
-        if self.row_stride % 32 == 0 and (self.repeats == 1 or self.plain_step % 32 == 0):
-            return super().cost(chip)
-        if self.pixels == 1:  # nothing to turn
-            head, work = chip.vector.cycles("copy", self._cost_key()[0], self.repeats * 32)
-            return Cost(head, head, work, chip.vector.latency)
-        # One instruction turns 16 rows of 32 bytes, after one that copies them.
-        times = ceil_div(self.repeats * self.channels * ceil_div(self.pixels * self.itemsize, 32), 16)
-        dtype, _ = self._cost_key()
-        head, work = map(sum, zip(*(chip.vector.cycles(op, dtype, 512) for op in ("copy", "transpose")), strict=True))
-        return Cost(head, head, (times - 1) * head + times * work, chip.vector.latency)
-
-    def _plain(self, operand: str) -> Region:
-        row_bytes = self.pixels * self.itemsize
-        return Region(operand, "UB", row_bytes, self.row_stride, self.channels, self.plain_step, self.repeats)
-
-    def _blocks(self, operand: str) -> Region:
-        return Region(operand, "UB", 32, self.block_stride, self.pixels, self.block_step, self.repeats)
-
-    def reads(self) -> tuple[Region, ...]:
-        return (self._plain("src0") if self.to_c0 else self._blocks("src0"),)
-
-    def writes(self) -> tuple[Region, ...]:
-        return (self._blocks("dst") if self.to_c0 else self._plain("dst"),)
-
-    def _plain_view(self, memory: Memory, address: int) -> Any:
-        shape = (self.repeats, self.channels, self.pixels)
-        strides = (self.plain_step, self.row_stride, self.itemsize)
-        return memory.array("UB", address, shape, f"u{self.itemsize}", strides)
-
-    def _blocks_view(self, memory: Memory, address: int) -> Any:
-        shape = (self.repeats, self.pixels, 32 // self.itemsize)
-        strides = (self.block_step, self.block_stride, self.itemsize)
-        return memory.array("UB", address, shape, f"u{self.itemsize}", strides)
-
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        taken = slice(self.first, self.first + self.channels)
-        if self.to_c0:
-            blocks = np.zeros((self.repeats, self.pixels, 32 // self.itemsize), f"u{self.itemsize}")
-            blocks[:, :, taken] = self._plain_view(memory, src0).transpose(0, 2, 1)
-            return blocks
-        return np.ascontiguousarray(self._blocks_view(memory, src0)[:, :, taken].transpose(0, 2, 1))
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        if self.to_c0:
-            self._blocks_view(memory, dst)[...] = pending
-        else:
-            self._plain_view(memory, dst)[...] = pending
-
-
-@dataclass(frozen=True)
-class Interleave(VectorInstruction):
-    """dst[2 * i] = src0[i] and dst[2 * i + 1] = src1[i], for `count` elements of `itemsize` bytes each."""
-
-    itemsize: int
-    count: int
-
-    name = "interleave"
-
-    @property
-    def opcode(self) -> str:
-        return "interleave"
-
-    def _cost_key(self) -> tuple[str, int]:
-        return ("float16" if self.itemsize == 2 else "float32"), 2 * self.count * self.itemsize
-
-    def reads(self) -> tuple[Region, ...]:
-        size = self.count * self.itemsize
-        return (Region("src0", "UB", size), Region("src1", "UB", size))
-
-    def writes(self) -> tuple[Region, ...]:
-        return (Region("dst", "UB", 2 * self.count * self.itemsize),)
-
-    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        sources = [memory.array("UB", address, (self.count,), f"u{self.itemsize}") for address in (src0, src1)]
-        return np.stack(sources, axis=1)
-
-    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        memory.array("UB", dst, pending.shape, pending.dtype)[...] = pending
+        view(memory, dst, bits_of(self.dtype), self.count)[...] = pending
