@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Cost, Memory, ceil_div
 from ascend_sim.isa.vector.base import VectorInstruction, bits_of, rows_fit, rows_of, size_of, view, whole_blocks
 from ascend_sim.memory.regions import Region
-
-_SQUARE = 16
-"""Elements on a side of what TransDataTo5HD turns: it takes the addresses of 16 rows (TransDataTo5HD page)."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +35,8 @@ class Transpose(VectorInstruction):
         return "transpose"
 
     def _cost_key(self) -> tuple[str, int]:
-        squares = ceil_div(self.rows, _SQUARE) * ceil_div(self.columns, _SQUARE)
-        return self.dtype, squares * _SQUARE * _SQUARE * size_of(self.dtype)
+        squares = ceil_div(self.rows, FRACTAL) * ceil_div(self.columns, FRACTAL)
+        return self.dtype, squares * FRACTAL * FRACTAL * size_of(self.dtype)
 
     def pipe(self, chip: ChipSpec) -> str:
         rows_fit(chip, self.name, self.dtype, self.rows, self.columns, self.dst_stride)

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Cost, Memory, ceil_div
 from ascend_sim.isa.vector.base import VectorInstruction, rows_of, size_of, view
-from ascend_sim.memory.local import BLOCK
 from ascend_sim.memory.regions import Region
 
 _REDUCTIONS = {"sum": None, "max": np.maximum, "min": np.minimum}
@@ -113,7 +113,7 @@ class ReduceBlocks(VectorInstruction):
 
     @property
     def _block(self) -> int:
-        return BLOCK // size_of(self.dtype)
+        return BLOCK_BYTES // size_of(self.dtype)
 
     def reads(self) -> tuple[Region, ...]:
         return rows_of("src0", self.dtype, self.count)
