@@ -5,6 +5,7 @@ They are tuples because the builder looks an instruction up by its parameters, o
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from ascend_sim.chip.fractal import BLOCK_BYTES
@@ -38,6 +39,7 @@ class MapWindow(NamedTuple):
     out_width: int = 1
 
 
+@lru_cache(maxsize=1024)
 def matrix_window(rows: int) -> MapWindow:
     """A matrix [c1][rows][C0] as a map one pixel high under a 1x1 kernel: every row is a pixel."""
     return MapWindow(height=1, width=rows, out_width=rows)

@@ -213,13 +213,13 @@ class _Builder:
                         piece, blocks.start * per_block + start, min(start + span_b, k_total) - start
                     )
                     self.loads.weights(piece, task, plane, slices, m, held_n)
+                    filters = HeldFilters(piece.taps, channel, n_count, slices)
                 for k_start in range(start, end, self.tiling.base_k):
                     k_range = KRange(
                         held=k_start % span_a,
                         start=blocks.start * per_block + k_start,
                         length=min(self.tiling.base_k, end - k_start),
                     )
-                    filters = HeldFilters(piece.taps, channel, n_count, slices)
                     self.step(gradient_window, pixels, filters, k_range, accumulator, started)
                     started = True
         return started

@@ -188,11 +188,11 @@ class _CubeBuilder:
         span_a, span_b = tiling.step_ka * tiling.base_k, tiling.step_kb * tiling.base_k
         for pixel in range(first, end, tiling.base_k):
             count = min(tiling.base_k, end - pixel)
-            start_a = first + (pixel - first) // span_a * span_a
-            start_b = first + (pixel - first) // span_b * span_b
-            span_in_a1 = Span(start_a, min(span_a, end - start_a))
-            span_in_b1 = Span(start_b, min(span_b, end - start_b))
-            held = input_rows(strip.problem, start_b, start_b + span_in_b1.length)
+            if (pixel - first) % span_a == 0:
+                span_in_a1 = Span(pixel, min(span_a, end - pixel))
+            if (pixel - first) % span_b == 0:
+                span_in_b1 = Span(pixel, min(span_b, end - pixel))
+                held = input_rows(strip.problem, pixel, pixel + span_in_b1.length)
             seen = input_rows(strip.problem, pixel, pixel + count)
             if held.rows <= 0 or seen.rows <= 0 or not strip.problem.w_in:
                 continue  # these pixels see padding only
