@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, model_validator
 
 from ascend_sim.chip.files import dotted, file_of, is_path, leaves, merge, read_layers, shipped_files
+from ascend_sim.chip.headroom import headroom_fault
 from ascend_sim.chip.leaf import PLAIN, Source
 from ascend_sim.chip.sections import (
     Alignment,
@@ -116,6 +117,10 @@ class ChipSpec(BaseModel):
         """L2 write bandwidth that streams reach, whole chip."""
         return self.memory.l2_write_bytes_per_cycle_per_aic * self.memory.l2_write_efficiency * self.cores.aic
 
+    def headroom_fault(self) -> str | None:
+        """A number of this chip with which an engine's int64 counts could wrap, in words (`chip.headroom`)."""
+        return headroom_fault(self)
+
     def peak_tflops(self, dtype: str) -> float:
         """Dense cube peak of the chip, two operations per multiply-accumulate."""
         return 2 * self.cube.macs_per_cycle(dtype) * self.cores.aic * self.clock.cube_mhz / 1e6
@@ -180,6 +185,9 @@ class ChipSpec(BaseModel):
             missing = [pipe for pipe in self.pipes if pipe != "S" and pipe not in getattr(self.sync, table)]
             if missing:
                 raise ValueError(f"sync.{table}: missing key {missing[0]}, a pipe of this chip")
+        fault = self.headroom_fault()
+        if fault:
+            raise ValueError(fault)
         return self
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.engine.cross import CrossFlags
 from ascend_sim.engine.lines import footprint
+from ascend_sim.engine.timeline import stall_columns
 from ascend_sim.engine.traffic import FRACTION, Traffic, scaled
 from ascend_sim.isa.base import (
     BARRIER,
@@ -54,7 +55,7 @@ class CoreRun:
 
     def __init__(
         self, env: simpy.Environment, program: Program, begin: int, order: int, traffic: Traffic | None, cross: CrossFlags,
-        gm_bases: list[int],
+        gm_bases: Sequence[int],
     ) -> None:  # fmt: skip
         self.env = env
         self.program = program
@@ -378,6 +379,17 @@ class CoreRun:
 
     # -- after the run -------------------------------------------------------------------------------------------------
 
+    def columns(self) -> dict[str, NDArray[np.int64]]:
+        """The columns of `ProgramRun`."""
+        start, end, retire = (np.asarray(column, np.int64) for column in (self.start, self.end, self.retire))
+        stall, cause = stall_columns(self.program, self.begin, start, end, self.limited)
+        shared = np.zeros((5, len(self.program)), np.int64)
+        if self.shared:
+            shared[:, list(self.shared)] = np.asarray(list(self.shared.values()), np.int64).T
+        names = ("l2_wait", "hbm_wait", "l2_hits", "l2_misses", "hbm_bytes")
+        columns = {"start": start, "end": end, "retire": retire, "stall": stall, "cause": cause}
+        return columns | dict(zip(names, shared, strict=True))
+
     def stuck(self) -> list[tuple[str, int, bool]]:
         """For every pipe that did not come to its end: its name, the row at its head, and whether that is issued."""
         heads = []
@@ -405,8 +417,13 @@ class CoreRun:
             known = taken[: len(raised)]
             lowered[: len(known)] = known
             if (lowered > raised).any():
-                return f"flag {key[2]} {key[0]}->{key[1]} is raised more than {most} times without a wait"
+                return raised_too_often(key, most)
         return None
 
 
-__all__ = ["SCALAR", "CoreRun"]
+def raised_too_often(flag: tuple[str, str, int], most: int) -> str:
+    """The flag (source, destination, number) counts to `most`, in words."""
+    return f"flag {flag[2]} {flag[0]}->{flag[1]} is raised more than {most} times without a wait"
+
+
+__all__ = ["SCALAR", "CoreRun", "Process", "raised_too_often"]

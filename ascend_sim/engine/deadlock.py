@@ -10,14 +10,14 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.sync import CrossCoreWaitFlag, WaitFlag
 
 if TYPE_CHECKING:
-    from ascend_sim.engine.core import CoreRun
+    from ascend_sim.engine.machine import RunningProgram
 
 
 class DeadlockError(SimError):
     """No event is left and a block is unfinished; the message lists every pipe that stands still."""
 
 
-def describe(runs: Sequence[CoreRun], events: Sequence[tuple[Task, str]], tasks: Sequence[Task]) -> str:
+def describe(runs: Sequence[RunningProgram], events: Sequence[tuple[Task, str]], tasks: Sequence[Task]) -> str:
     """Per pipe: its head instruction, what it waits for and who would provide it; then the cycle of waiting, if any.
 
     `events` are the tasks that wait for an event of another stream, and its name.

@@ -1,4 +1,4 @@
-"""The SimPy engine: tasks on a device become a Timeline (and, in `full` mode, values).
+"""The engine: tasks on a device become a Timeline (values follow it in `full` mode).
 
 Lifecycle:
 
@@ -10,7 +10,8 @@ Lifecycle:
 1. Every stream is a SimPy process that launches its tasks in order.
 2. A task pays its launch overhead, then a block goes to each free core, in block order; more blocks than cores run in
    waves; between two dispatches lie `launch.block_us`. A block's programs are built when it is dispatched.
-3. `CoreRun` computes the block's timeline; GM transfers meet in `Traffic`.
+3. `CoreRun` computes the block's timeline; GM transfers meet in `Traffic`. Their compiled twin (`engine/compiled/`) does
+   the same faster; `engine` says which.
 4. When nothing is left to happen the run is over; whoever has not finished then is deadlocked.
 """
 
@@ -22,18 +23,15 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import simpy
 
-from ascend_sim.engine.core import CoreRun
 from ascend_sim.engine.cross import CrossFlags
 from ascend_sim.engine.deadlock import DeadlockError, describe
 from ascend_sim.engine.device import Device
+from ascend_sim.engine.machine import Machine, RunningProgram, chosen_engine, new_machine
 from ascend_sim.engine.task import Task
-from ascend_sim.engine.timeline import ProgramRun, TaskRun, Timeline, stall_columns
-from ascend_sim.engine.traffic import Traffic
+from ascend_sim.engine.timeline import ProgramRun, TaskRun, Timeline
 from ascend_sim.errors import SimError
-from ascend_sim.kernel.program import Program
 
 Progress = Callable[[str, int, int], None]
 """Called with a task's name, its finished blocks and all its blocks."""
@@ -101,6 +99,7 @@ class _Cores:
 class Engine:
     """Runs tasks on `device` to idle.
 
+    `engine` is "simpy", "compiled" or "auto" (`machine.chosen_engine`); all give the same Timeline, L2 and errors.
     `shared_gm` false gives every transfer its full port (the setting in which a max-plus recurrence is an oracle).
     `max_cycles` ends a run that gets longer. `core_order` deals blocks to cores in another order (an experiment: a
     timeline must not depend on it). Raises DeadlockError and SimError.
@@ -108,8 +107,9 @@ class Engine:
 
     def __init__(
         self, device: Device, *, shared_gm: bool = True, max_cycles: int | None = None, progress: Progress | None = None,
-        core_order: Callable[[int], list[int]] | None = None,
+        core_order: Callable[[int], list[int]] | None = None, engine: str | None = None,
     ) -> None:  # fmt: skip
+        self.engine = chosen_engine(engine)
         self.device = device
         self.chip = device.chip
         self._shared_gm = shared_gm
@@ -120,10 +120,10 @@ class Engine:
     def run(self, tasks: Sequence[Task]) -> Timeline:
         """Launch `tasks` (each stream in the given order) and run until the device is idle."""
         self.env = simpy.Environment(initial_time=self.device.clock)
-        self.traffic = Traffic(self.env, self.chip, self.device.l2) if self._shared_gm else None
+        self._machine: Machine = new_machine(self.engine, self.env, self.chip, self.device.l2, self._shared_gm)
         self._cores = {kind: _Cores(self.env, self._core_order(count)) for kind, count in self._core_counts().items()}
         self._events: dict[str, simpy.Event] = {}
-        self._unfinished: list[CoreRun] = []
+        self._unfinished: list[RunningProgram] = []
         self._tickets = 0
         self._held_up: dict[int, tuple[Task, str]] = {}
         timeline = Timeline([TaskRun(task, 0) for task in tasks], [])
@@ -135,15 +135,23 @@ class Engine:
                 self._events.setdefault(name, self.env.event())
         for stream in streams.values():
             self.env.process(self._stream(stream, timeline))
-        with _collector_paused():
-            self.env.run(until=None)
-        if self._unfinished or self._held_up:
-            raise DeadlockError(describe(self._unfinished, list(self._held_up.values()), tasks))
+        try:
+            with _collector_paused():
+                self.env.run(until=None)
+            if self._unfinished or self._held_up:
+                raise DeadlockError(describe(self._unfinished, list(self._held_up.values()), tasks))
+        finally:
+            self._machine.close()
         timeline.programs.sort(
             key=lambda run: (run.task, run.program.block, run.program.core_kind, run.program.sub_block)
         )
         self.device.clock = max(self.device.clock, timeline.finish)
         return timeline
+
+    @property
+    def hbm_bytes(self) -> int:
+        """What HBM moved in the last run."""
+        return self._machine.hbm_bytes
 
     def _core_counts(self) -> dict[str, int]:
         """Cores of each kind; those of a coupled chip have cube and vector unit in one."""
@@ -235,14 +243,14 @@ class Engine:
         now, launch = int(self.env.now), self.chip.launch
         prologue_us = launch.prologue_us.get(task.template or task.op_type, 0.0)
         bases = [tensor.base for tensor in task.tensors]
-        runs: list[tuple[CoreRun, int]] = []
+        runs: list[tuple[RunningProgram, int]] = []
         processes = []
         for program in task.build(block):
             core = held[program.core_kind][program.sub_block]
             start_us = launch.core_start_us[program.core_kind]  # type: ignore[index]
             begin = now + self.chip.cycles(start_us + prologue_us)
             order = (index << 24) + (block << 3) + (program.sub_block + 1 if program.core_kind == "AIV" else 0)
-            core_run = CoreRun(self.env, program, begin, order, self.traffic, cross, bases)
+            core_run = self._machine.core(program, begin, order, cross, bases)
             self._unfinished.append(core_run)
             runs.append((core_run, core))
             processes.append(self.env.process(core_run.run()))
@@ -253,7 +261,12 @@ class Engine:
             overflow = core_run.flag_overflow()
             if overflow:
                 raise SimError(f"{task.name}: {core_run.program.where}: {overflow} (chip file, sync.flag_max)")
-            timeline.programs.append(_columns(index, core_run, core, now))
+            timeline.programs.append(
+                ProgramRun(
+                    index, core_run.program, core, core_run.begin, core_run.finish, **core_run.columns(),
+                    queue_full=core_run.queue_full, launch=now,
+                )
+            )  # fmt: skip
         cycles = int(self.env.now) - self.device.clock
         if self._max_cycles is not None and cycles > self._max_cycles:
             raise SimError(f"{task.name}: cycle {cycles} is beyond the limit of {self._max_cycles} cycles")
@@ -264,34 +277,3 @@ class Engine:
 def _main_kind(task: Task) -> str:
     """The kind of core whose number and launch figures count."""
     return {"MIX": "AIC", "MIX_VECTOR_CORE": "AI_CORE"}.get(task.core_kind, task.core_kind)
-
-
-def _columns(task: int, run: CoreRun, core: int, launch: int) -> ProgramRun:
-    program: Program = run.program
-    count = len(program)
-    start, end = np.asarray(run.start, np.int64), np.asarray(run.end, np.int64)
-    stall, cause = stall_columns(program, run.begin, start, end, run.limited)
-    shared = np.zeros((5, count), np.int64)
-    if run.shared:
-        shared[:, list(run.shared)] = np.asarray(list(run.shared.values()), np.int64).T
-    l2_wait, hbm_wait, l2_hits, l2_misses, hbm_bytes = shared
-    retire = np.asarray(run.retire, np.int64)
-    return ProgramRun(
-        task,
-        program,
-        core,
-        run.begin,
-        run.finish,
-        start,
-        end,
-        retire,
-        stall,
-        cause,
-        l2_wait,
-        hbm_wait,
-        l2_hits,
-        l2_misses,
-        hbm_bytes,
-        run.queue_full,
-        launch,
-    )

@@ -51,6 +51,12 @@ class L2Cache:
         self._stamp[lines] = stamps
         return victims
 
+    def arrays(self, reach: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        """The stamps, of all lines below `reach` at least, and which places are dirty: the cache itself, for the C twin."""
+        if reach > len(self._stamp):
+            self._reach(reach - 1)
+        return self._stamp, self._dirty.view(np.uint8)
+
     def stamps(self, lines: Lines) -> NDArray[np.int64]:
         """When each of `lines` was allocated last; those stamped before `clock` - `capacity` are no longer there."""
         last = lines.stop - 1 if isinstance(lines, slice) else int(lines[-1]) if len(lines) else 0

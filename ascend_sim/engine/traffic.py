@@ -72,7 +72,7 @@ class Transfer:
     wait_hbm: int = 0
 
 
-class _Timer(simpy.Event):
+class Timer(simpy.Event):
     """Calls `what` after `delay` cycles; unlike `simpy.Timeout` with a priority."""
 
     def __init__(
@@ -144,7 +144,7 @@ class Traffic:
         self._timer = when
         if when not in self._armed:
             self._armed.add(when)
-            _Timer(self.env, self._instant, simpy.events.NORMAL, when - self.env.now)
+            Timer(self.env, self._instant, simpy.events.NORMAL, when - self.env.now)
 
     def _instant(self, _: simpy.Event) -> None:
         now = int(self.env.now)
@@ -167,7 +167,7 @@ class Traffic:
                 self._complete(transfer, now)
         pending = self._pending
         if pending and pending[0][0] <= now and self.env.peek() <= now:
-            _Timer(self.env, self._settle, SETTLE)  # behind all others of this instant, who may ask for a start at it
+            Timer(self.env, self._settle, SETTLE)  # behind all others of this instant, who may ask for a start at it
         else:  # nothing is due, or nobody else is there; whoever asks for a start at this instant arms it once more
             self._settle()
 

@@ -137,8 +137,8 @@ def test_programs_that_share_memory(variant: Variant, blocks: list[list[Step]], 
             return transfer
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ascend_sim.engine.engine.Traffic", Watched)
-        timeline = Engine(device).run([task_of([[p] for p in made], tensors)])
+        patch.setattr("ascend_sim.engine.machine.Traffic", Watched)
+        timeline = Engine(device, engine="simpy").run([task_of([[p] for p in made], tensors)])
     moves = [
         Move(t.start, t.order, t.access.direction, t.access.region, t.address, whole(Fraction(t.access.rate)))
         for t, _ in asked
@@ -226,8 +226,7 @@ def test_no_run_beats_any_of_its_limits(kind: str) -> None:
     engine = Engine(device)
     timeline = engine.run([task_of(made, tensors)])
     moved = 8 * 20 * 4096
-    assert engine.traffic is not None
-    assert engine.traffic.hbm_bytes == moved  # reads miss, full-line writes fetch nothing, nothing dirty had to leave
+    assert engine.hbm_bytes == moved  # reads miss, full-line writes fetch nothing, nothing dirty had to leave
     shortest = max(moved / 200, moved / 150, moved / 120)
     assert shortest <= timeline.finish < shortest * 1.1
 

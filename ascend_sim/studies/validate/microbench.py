@@ -159,11 +159,10 @@ def measure(chip: ChipSpec, stream: Stream, spread_us: float | None = None) -> M
     task = Task("stream", "Stream", stream.core_kind, cores, [matrix], lambda block: [built[block][0]])
     engine = Engine(device)
     runs = engine.run([task]).of(0)
-    assert engine.traffic is not None
     busy = float(np.mean([run.busy()["MTE2"] for run in runs]))
     core = float(np.mean([run.finish - run.launch for run in runs]))
     useful = sum(asked for _, asked in built)
-    return Measured(useful, engine.traffic.hbm_bytes, chip.us(busy), chip.us(core))
+    return Measured(useful, engine.hbm_bytes, chip.us(busy), chip.us(core))
 
 
 @dataclass(frozen=True)

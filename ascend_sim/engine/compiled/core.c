@@ -1,0 +1,295 @@
+/* One program on one core (../core.py, CoreRun): the scalar unit issues, the pipes work, each as far ahead as it knows its
+ * inputs. The columns `stall` and `cause` are written here too (../timeline.py, stall_columns). */
+#include "machine.h"
+
+static inline const i64 *row_at(const Core *core, i64 row) { return core->program.rows + row * COLUMNS; }
+
+static inline const Instruction *instruction_at(const Core *core, i64 row) {
+    return core->table->instructions + *row_at(core, row);
+}
+
+/* Put a core on the list of those whom `advance_listed` calls. */
+void list_core(Machine *machine, Core *core) {
+    if (core->in_list) return;
+    core->in_list = 1;
+    core->listed = machine->to_advance;
+    machine->to_advance = core;
+}
+
+static const Shape *shape_of(const Machine *machine, const Core *core, i64 row, i64 *first) {
+    const i64 *columns = row_at(core, row), line = core->table->numbers.line;
+    const i64 operand = columns[instruction_at(core, row)->operand];
+    const i64 address = core->program.bases[operand >> SLOT_SHIFT] + (operand & (((i64)1 << SLOT_SHIFT) - 1));
+    *first = address / line;
+    return machine->shapes[core->table->shape_of[columns[0]][address % line]];
+}
+
+/* Work off the queue of pipe `p` in order (CoreRun._pipe); returns a mask of the units of this core to call. */
+static i64 run_pipe(Machine *machine, Core *core, int p) {
+    Pipe *pipe = &core->pipes[p];
+    const Table *table = core->table;
+    const i64 flag_latency = table->numbers.flag_latency, barrier_latency = table->numbers.barrier_latency;
+    i64 *start_of = core->program.start, *end_of = core->program.end, *retire_of = core->program.retire;
+    i64 *stall_of = core->program.stall, *cause_of = core->program.cause;
+    Issued *queue = pipe->queue;
+    i64 *left_at = pipe->left_at, *retired = pipe->retired;
+    const i64 issued = pipe->issued, mask = pipe->mask, limit = pipe->limit, left_before = pipe->left;
+    i64 free = pipe->free, busy_until = pipe->busy_until, last_retire = pipe->last_retire;
+    i64 left = pipe->left, oldest = pipe->oldest, state = pipe->state, t = pipe->t, row = pipe->row, wake = 0;
+    for (;;) {
+        i64 gap = 0; /* how long the pipe stood still before this row */
+        if (state == IDLE) {
+            if (left == issued) break;
+            t = queue[left & mask].time;
+            row = queue[left & mask].row;
+            if (free > t) t = free;
+            gap = t - free;
+        }
+        const Instruction *instruction = instruction_at(core, row);
+        i64 cause = gap > 0 ? NOTHING_TO_DO : NO_CAUSE;
+        switch (instruction->kind) {
+        case LOCAL:
+        case TRANSFER: {
+            i64 latency = instruction->latency;
+            if (state == IDLE) {
+                if (retired[oldest] > t) { /* too many in flight */
+                    if (gap == 0) cause = OUTSTANDING;
+                    else cause = NOTHING_TO_DO;
+                    t = retired[oldest];
+                    gap = t - free;
+                }
+                left_at[left++ & mask] = t;
+                start_of[row] = t;
+                stall_of[row] = gap;
+                cause_of[row] = cause;
+                free = t + (t > busy_until ? instruction->first : instruction->stream);
+                if (instruction->kind == TRANSFER) {
+                    i64 first;
+                    const Shape *shape = shape_of(machine, core, row, &first);
+                    if (machine->gm.shared) {
+                        request(machine, core, p, free, core->program.order * PIPES + p, shape, first);
+                        state = MOVING;
+                        goto asleep;
+                    }
+                    free += shape->n.port_cycles;
+                }
+            } else {
+                Transfer *transfer = pipe->transfer;
+                state = IDLE;
+                free = pipe->over;
+                core->program.l2_wait[row] = transfer->wait_l2;
+                core->program.hbm_wait[row] = transfer->wait_hbm;
+                core->program.l2_hits[row] = transfer->hits;
+                core->program.l2_misses[row] = transfer->allocated;
+                core->program.hbm_bytes[row] = transfer->hbm_bytes;
+                if (transfer->ready > free) latency += transfer->ready - free;
+                release(machine, transfer);
+                pipe->transfer = 0;
+            }
+            busy_until = free;
+            if (free + latency > last_retire) last_retire = free + latency;
+            retired[oldest] = last_retire;
+            if (++oldest == limit) oldest = 0;
+            end_of[row] = free;
+            retire_of[row] = last_retire;
+            break;
+        }
+        case SET: {
+            left_at[left++ & mask] = t;
+            free = start_of[row] = end_of[row] = t;
+            stall_of[row] = gap;
+            cause_of[row] = cause;
+            i64 raised = retire_of[row] = last_retire > t ? last_retire : t;
+            Flag *flag = &core->flags[instruction->other];
+            flag->sets[flag->raised++] = raised + flag_latency;
+            if (core->pipes[instruction->waiter].state == ON_FLAG) wake |= (i64)1 << instruction->waiter;
+            break;
+        }
+        case WAIT: {
+            if (state == IDLE) {
+                start_of[row] = t;
+                stall_of[row] = gap;
+            }
+            Flag *flag = &core->flags[instruction->other];
+            if (flag->raised <= flag->lowered) {
+                state = ON_FLAG;
+                goto asleep;
+            }
+            state = IDLE;
+            i64 arrived = flag->sets[flag->lowered];
+            gap = stall_of[row];
+            cause = gap > 0 ? NOTHING_TO_DO : NO_CAUSE;
+            if (arrived > t) {
+                if (arrived - t >= gap) cause = FLAG; /* the longer part names the cause */
+                gap += arrived - t;
+                t = arrived;
+            }
+            flag->taken[flag->lowered++] = t;
+            left_at[left++ & mask] = t;
+            stall_of[row] = gap;
+            cause_of[row] = cause;
+            free = end_of[row] = retire_of[row] = t;
+            break;
+        }
+        case BARRIER: {
+            left_at[left++ & mask] = t;
+            i64 begun = start_of[row] = t;
+            if (last_retire > t) t = last_retire;
+            t += barrier_latency;
+            if (t > begun && t - begun >= gap) cause = PIPE_BUSY;
+            stall_of[row] = gap + t - begun;
+            cause_of[row] = cause;
+            free = end_of[row] = retire_of[row] = t;
+            break;
+        }
+        case DISARMED: {
+            Flag *flag = &core->flags[instruction->other];
+            flag->taken[flag->lowered++] = t;
+            left_at[left++ & mask] = t;
+            stall_of[row] = gap;
+            cause_of[row] = cause;
+            free = start_of[row] = end_of[row] = retire_of[row] = t;
+            break;
+        }
+        case CROSS_SET:
+            left_at[left++ & mask] = t;
+            stall_of[row] = gap;
+            cause_of[row] = cause;
+            free = start_of[row] = end_of[row] = t;
+            retire_of[row] = last_retire > t ? last_retire : t;
+            tell(machine, RAISES, core, p, row, retire_of[row]);
+            break;
+        case CROSS_WAIT: {
+            if (state == IDLE) {
+                start_of[row] = t;
+                stall_of[row] = gap;
+                pipe->over = t;
+                tell(machine, instruction->other ? WAITS : PASSES_BY, core, p, row, t);
+                if (instruction->other) {
+                    state = ON_CROSS;
+                    goto asleep;
+                }
+            }
+            state = IDLE;
+            gap = stall_of[row];
+            cause = gap > 0 ? NOTHING_TO_DO : NO_CAUSE;
+            i64 held = pipe->over - t;
+            if (held > 0 && held >= gap) cause = CROSS_CORE;
+            stall_of[row] = gap + held;
+            cause_of[row] = cause;
+            t = pipe->over;
+            left_at[left++ & mask] = t;
+            free = end_of[row] = retire_of[row] = t;
+            break;
+        }
+        default: /* scalar work is not issued to a pipe */
+            fail(machine, BAD_ROW);
+        }
+    }
+asleep:
+    pipe->free = free, pipe->busy_until = busy_until, pipe->last_retire = last_retire;
+    pipe->left = left, pipe->oldest = oldest, pipe->state = state, pipe->t = t, pipe->row = row;
+    if (core->state == WANTS && core->want == p && left > left_before) wake |= 1 << S;
+    if (core->state == DRAINS && state == IDLE) wake |= 1 << S;
+    return wake;
+}
+
+/* The cycle by which the pipes of `mask` have worked off all that was issued to them, -1 while they have not. */
+static i64 drained(const Core *core, i64 mask) {
+    i64 over = core->program.begin;
+    for (int p = 1; p < PIPES; p++) {
+        const Pipe *pipe = &core->pipes[p];
+        if (!(mask >> p & 1)) continue;
+        if (pipe->left != pipe->issued || pipe->state != IDLE) return -1;
+        if (pipe->free > over) over = pipe->free;
+        if (pipe->last_retire > over) over = pipe->last_retire;
+    }
+    return over;
+}
+
+/* Issue in order; each instruction costs its issue time and a free place in the queue of its pipe (CoreRun._scalar). */
+static i64 run_scalar(Core *core) {
+    const i64 count = core->program.count, issue = core->program.issue;
+    i64 row = core->row, t = core->t, state = core->state == DRAINS ? DRAINS : RUNNING, queue_full = 0, wake = 0;
+    for (; row < count; row++) {
+        const Instruction *instruction = instruction_at(core, row);
+        if (instruction->pipe != S) {
+            Pipe *pipe = &core->pipes[instruction->pipe];
+            const i64 n = pipe->issued;
+            if (n >= pipe->left + pipe->depth) {
+                state = WANTS;
+                core->want = instruction->pipe;
+                break;
+            }
+            t += issue;
+            if (n >= pipe->depth) {
+                const i64 place = pipe->left_at[(n - pipe->depth) & pipe->mask];
+                if (place > t) {
+                    queue_full += place - t;
+                    t = place;
+                }
+            }
+            pipe->queue[n & pipe->mask] = (Issued){t, row};
+            pipe->issued = n + 1;
+            wake |= (i64)1 << instruction->pipe;
+            continue;
+        }
+        i64 held = 0;
+        if (instruction->kind == BARRIER_ALL) {
+            if (state != DRAINS) {
+                core->program.start[row] = t;
+                t += issue;
+            }
+            i64 over = drained(core, instruction->other);
+            if (over < 0) {
+                state = DRAINS;
+                break;
+            }
+            state = RUNNING;
+            held = (over > t ? over - t : 0) + core->table->numbers.barrier_latency;
+            t += held;
+        } else {
+            core->program.start[row] = t;
+            t += issue + instruction->other;
+        }
+        core->program.end[row] = core->program.retire[row] = t;
+        core->program.stall[row] = held;
+        core->program.cause[row] = held ? PIPE_BUSY : NO_CAUSE;
+    }
+    core->row = row, core->t = t, core->queue_full += queue_full;
+    core->state = row == count ? ISSUED : state;
+    for (int p = 1; p < PIPES; p++)
+        if (core->pipes[p].state != IDLE) wake &= ~((i64)1 << p);
+    return wake;
+}
+
+/* Let a core compute ahead for as long as it knows its inputs (CoreRun.run). */
+static void advance(Machine *machine, Core *core) {
+    core->in_list = 0;
+    i64 wake = core->wake;
+    core->wake = 0;
+    while (wake) {
+        if (wake >> 1) { /* pipes first: the scalar unit then issues many instructions at one go */
+            int p = __builtin_ctzll((uint64_t)wake & ~(uint64_t)1);
+            wake &= ~((i64)1 << p);
+            wake |= run_pipe(machine, core, p);
+        } else {
+            wake = core->state == ISSUED ? 0 : run_scalar(core);
+        }
+    }
+    if (core->state != ISSUED) return;
+    i64 over = drained(core, ((i64)1 << PIPES) - 2);
+    if (over < 0) return;
+    core->state = OVER;
+    core->finish = over > core->t ? over : core->t;
+    tell(machine, FINISHED, core, S, core->row, core->finish);
+}
+
+/* Advance every core on the list. */
+void advance_listed(Machine *machine) {
+    while (machine->to_advance) {
+        Core *core = machine->to_advance;
+        machine->to_advance = core->listed;
+        advance(machine, core);
+    }
+}

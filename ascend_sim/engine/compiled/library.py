@@ -1,0 +1,111 @@
+"""The shared library that the C files of this folder become, and its functions (machine.h says what they do).
+
+It has no Python in it: plain functions called with ctypes, which lets other threads run meanwhile.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, byref, c_int64, c_void_p
+from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ascend_sim.isa.base import PIPES
+
+__all__ = [
+    "FINISHED", "INSTRUCTION", "PASSES_BY", "RAISES", "WAITS", "CoreNumbers", "Event", "GmNumbers", "Program", "ShapeNumbers",
+    "byref", "load",
+]  # fmt: skip
+
+COLUMNS = ("start", "end", "retire", "stall", "cause", "l2_wait", "hbm_wait", "l2_hits", "l2_misses", "hbm_bytes")
+"""What the machine writes for every row, in the order of the C struct."""
+FINISHED, RAISES, PASSES_BY, WAITS = range(4)
+NO_MEMORY, CLOCK_OVERFLOW, BAD_ROW, BAD_SHAPE = -1, -2, -3, -4
+
+INSTRUCTION = np.dtype(
+    [("kind", np.int32), ("pipe", np.int32)]
+    + [(name, np.int64) for name in ("first", "stream", "latency", "other", "waiter", "operand", "extent")]
+)
+
+
+def _numbers(*names: str) -> list[tuple[str, Any]]:
+    return [(name, c_int64) for name in names]
+
+
+class CoreNumbers(ctypes.Structure):
+    """`CoreNumbers` of machine.h."""
+
+    _fields_ = [
+        *_numbers("line", "flag_latency", "barrier_latency"), ("depth", c_int64 * len(PIPES)), ("outstanding", c_int64 * len(PIPES)),
+    ]  # fmt: skip
+
+
+class GmNumbers(ctypes.Structure):
+    """`GmNumbers` of machine.h."""
+
+    _fields_ = _numbers("shared", "line", "l2_read", "l2_write", "hbm", "miss_latency", "same_line")
+
+
+class ShapeNumbers(ctypes.Structure):
+    """`ShapeNumbers` of machine.h."""
+
+    _fields_ = _numbers("direction", "port", "touched", "count", "low", "whole", "specials", "port_cycles")
+
+
+class Program(ctypes.Structure):
+    """`Program` of machine.h."""
+
+    _fields_ = [
+        ("rows", c_void_p), ("bases", c_void_p), *_numbers("count", "tensors", "begin", "issue", "order", "number"),
+        *((name, c_void_p) for name in COLUMNS),
+    ]  # fmt: skip
+
+
+class Event(ctypes.Structure):
+    """`Event` of machine.h."""
+
+    _fields_ = _numbers("what", "core", "pipe", "row", "time")
+
+
+_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+    "machine_new": (c_void_p, [POINTER(GmNumbers), c_int64]),
+    "machine_free": (None, [c_void_p]),
+    "machine_hear": (c_int64, [c_void_p, POINTER(Event)]),
+    "machine_lend_l2": (c_int64, [c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_int64]),
+    "machine_l2_clock": (c_int64, [c_void_p]),
+    "machine_hbm_bytes": (c_int64, [c_void_p]),
+    "machine_next": (c_int64, [c_void_p]),
+    "machine_instant": (c_int64, [c_void_p, c_int64]),
+    "machine_run": (c_int64, [c_void_p, c_int64]),
+    "table_new": (c_void_p, [c_void_p, POINTER(CoreNumbers)]),
+    "table_extend": (c_int64, [c_void_p, c_void_p, c_void_p, c_int64, c_int64]),
+    "table_add_shape": (c_int64, [c_void_p, c_void_p, c_int64, c_int64, POINTER(ShapeNumbers), c_void_p, c_void_p]),
+    "program_survey": (
+        c_int64, [c_void_p, c_void_p, POINTER(Program), c_void_p, c_void_p, c_void_p, c_int64, POINTER(c_int64)],
+    ),
+    "core_begin": (c_int64, [c_void_p, c_void_p, POINTER(Program), c_void_p, c_void_p, POINTER(c_void_p)]),
+    "core_pass": (c_int64, [c_void_p, c_void_p, c_int64, c_int64]),
+    "core_flag_overflow": (c_int64, [c_void_p, c_int64]),
+    "core_queue_full": (c_int64, [c_void_p]),
+    "core_progress": (None, [c_void_p, c_int64, POINTER(c_int64), POINTER(c_int64)]),
+    "core_scalar_wants": (c_int64, [c_void_p, POINTER(c_int64)]),
+    "core_free": (None, [c_void_p, c_void_p]),
+}  # fmt: skip
+
+
+@cache
+def load() -> Any:
+    """The library, or None where it was not built."""
+    for suffix in EXTENSION_SUFFIXES:
+        path = Path(__file__).with_name("_machine" + suffix)
+        if path.exists():
+            library = ctypes.CDLL(str(path))
+            for name, (result, arguments) in _FUNCTIONS.items():
+                function = getattr(library, name)
+                function.restype, function.argtypes = result, arguments
+            return library
+    return None

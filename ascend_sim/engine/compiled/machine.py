@@ -1,0 +1,314 @@
+"""The compiled machine beside SimPy: C does the cores and the traffic, SimPy streams, tasks, blocks and cross-core flags.
+
+A block begins as a SimPy process (`CompiledCore.run`) that hands its program to C. C runs ahead to just before the next SimPy
+event and says when a program came to its end or stands at a cross-core flag; those stay in `cross.py`, for both engines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ctypes import c_int64, c_void_p
+from typing import Any
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.engine.compiled import library as c
+from ascend_sim.engine.compiled.shapes import Table
+from ascend_sim.engine.core import Process, raised_too_often
+from ascend_sim.engine.cross import CrossFlags
+from ascend_sim.engine.l2 import L2Cache
+from ascend_sim.engine.traffic import SETTLE, Timer, scaled
+from ascend_sim.errors import SimError
+from ascend_sim.isa.base import PIPES
+from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag
+from ascend_sim.kernel.program import Program
+
+_NEVER = 1 << 62
+_ASKED = 1024
+"""Footprints that one survey of a program asks for; further ones take another survey."""
+
+
+class CompiledMachine:
+    """What `SimpyMachine` is, in C: the cores and the shared GM of one device while it runs."""
+
+    def __init__(self, env: simpy.Environment, chip: ChipSpec, l2: L2Cache, shared_gm: bool) -> None:
+        fault = chip.headroom_fault()
+        if fault:
+            raise SimError(fault)
+        self.env = env
+        self.chip = chip
+        self.shared_gm = shared_gm
+        self.lib = c.load()
+        self._l2 = l2
+        numbers = c.GmNumbers(
+            shared_gm,
+            chip.memory.l2_line_bytes,
+            scaled(chip.l2_read_bytes_per_cycle()),
+            scaled(chip.l2_write_bytes_per_cycle()),
+            scaled(chip.hbm_bytes_per_cycle()),
+            chip.memory.hbm_latency,
+            scaled(chip.memory.same_line_read_ratio - 1),
+        )
+        self.handle = self.lib.machine_new(c.byref(numbers), int(env.now))
+        if not self.handle:
+            raise MemoryError
+        self._tables: dict[int, Table] = {}
+        self._cores: dict[int, CompiledCore] = {}
+        self._begun = 0
+        self._event = c.Event()
+        self._timer = -1
+        self._armed: set[int] = set()
+        self._unsettled = False
+        self.hbm_bytes = 0
+        self._lend_l2()
+
+    def close(self) -> None:
+        """Give the memory back; the L2 keeps what the run left in it."""
+        if self.handle:
+            self._l2.clock = self.lib.machine_l2_clock(self.handle)
+            self.hbm_bytes = self.lib.machine_hbm_bytes(self.handle)
+            self.lib.machine_free(self.handle)
+            self.handle = None
+
+    def __del__(self) -> None:
+        self.close()
+
+    def core(
+        self, program: Program, begin: int, order: int, cross: CrossFlags, gm_bases: Sequence[int]
+    ) -> CompiledCore:
+        """A program to run, as `CoreRun`."""
+        table = self._tables.get(id(program.table))
+        if table is None:
+            table = self._tables[id(program.table)] = Table(self, program.table)
+        return CompiledCore(self, table, program, begin, order, cross, gm_bases)
+
+    def next_number(self) -> int:
+        """The number of a program in what C says."""
+        self._begun += 1
+        return self._begun
+
+    def checked(self, result: int) -> int:
+        """The result of a call that may have failed."""
+        if result >= 0:
+            return result
+        if result == c.NO_MEMORY:
+            raise MemoryError("the compiled engine found no memory")
+        if result == c.CLOCK_OVERFLOW:
+            raise SimError("the run is longer than 2**61 cycles, which is all that the clock counts")
+        raise SimError("a program has a row that points outside its instruction table, its tensors or its regions")
+
+    def _lend_l2(self, reach: int = 0) -> None:
+        """Let C work on the L2's arrays, which know lines below `reach`."""
+        stamp, dirty = self._l2.arrays(reach)
+        self.checked(
+            self.lib.machine_lend_l2(
+                self.handle, stamp.ctypes.data, len(stamp), dirty.ctypes.data, self._l2.capacity, self._l2.clock
+            )
+        )
+        self._lent = stamp, dirty
+
+    def begin(self, core: CompiledCore) -> None:
+        """Let a program begin; it computes ahead."""
+        sets, waits = self._survey(core)
+        self._cores[core.number] = core
+        found = c_void_p()
+        self.checked(
+            self.lib.core_begin(
+                self.handle, core.table.handle, core.c_program, sets.ctypes.data, waits.ctypes.data, c.byref(found)
+            )
+        )
+        core.handle = found.value
+        self._go_on()
+
+    def _survey(self, core: CompiledCore) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """How often each flag is set and waited for; the machine then also knows the shapes of all transfers."""
+        table, reach = core.table, c_int64(0)
+        asked = np.empty((_ASKED, 2), np.int64)
+        while True:
+            sets, waits = np.zeros((2, len(table.flags) + 1), np.int64)
+            count = self.checked(
+                self.lib.program_survey(
+                    self.handle, table.handle, core.c_program, sets.ctypes.data, waits.ctypes.data, asked.ctypes.data, _ASKED,
+                    c.byref(reach),
+                )
+            )  # fmt: skip
+            for instruction, phase in asked[:count].tolist():
+                table.add_shape(instruction, phase)
+            if count < _ASKED:
+                break
+        self._lend_l2(reach.value)
+        return sets, waits
+
+    def forget(self, core: CompiledCore) -> None:
+        """Its program is over, and everything that is to be known of it is known."""
+        self.lib.core_free(self.handle, core.handle)
+        core.handle = None
+        del self._cores[core.number]
+
+    def pass_by(self, core: CompiledCore, pipe: int, over: int) -> None:
+        """The cross-core flag for which a pipe of `core` waits is there at cycle `over`."""
+        self.checked(self.lib.core_pass(self.handle, core.handle, pipe, over))
+
+    # -- SimPy side, as in `Traffic`: a timer to the next instant, then, behind everything else of it, the settling --------
+
+    def go_on(self) -> None:
+        """Hear what the cores have to say, and be there when the next transfer begins."""
+        event = self._event
+        while self.lib.machine_hear(self.handle, event):
+            self._cores[event.core].hear(event)
+
+    def _arm(self) -> None:
+        when = self.lib.machine_next(self.handle)
+        if self._unsettled or when >= _NEVER or 0 <= self._timer <= when:
+            return
+        self._timer = when
+        if when not in self._armed:
+            self._armed.add(when)
+            Timer(self.env, self._instant, simpy.events.NORMAL, when - self.env.now)
+
+    def _go_on(self) -> None:
+        self.go_on()
+        self._arm()
+
+    def _instant(self, _: simpy.Event) -> None:
+        now = int(self.env.now)
+        self._armed.discard(now)
+        if now != self._timer:
+            return
+        self._timer = -1
+        self.checked(self.lib.machine_instant(self.handle, now))
+        self.go_on()
+        self._settle_last()
+
+    def _settle_last(self) -> None:
+        """Settle, behind all others of this instant if there are any: they may ask for a start at it."""
+        if self.env.peek() <= self.env.now:
+            if not self._unsettled:
+                self._unsettled = True
+                Timer(self.env, self._settle, SETTLE)
+        else:
+            self._settle()
+
+    def _settle(self, _: simpy.Event | None = None) -> None:
+        self._unsettled = False
+        while True:
+            until = self.env.peek()
+            spoken = self.checked(self.lib.machine_run(self.handle, int(min(until, _NEVER))))
+            if spoken == 0:
+                break
+            if spoken == 1:
+                self.go_on()
+                if self.env.peek() <= self.env.now:
+                    self._settle_last()
+                    return
+        self._timer = -1
+        self._arm()
+
+
+class CompiledCore:
+    """The timeline of one program that begins at cycle `begin`; what `CoreRun` is, in C."""
+
+    def __init__(
+        self, machine: CompiledMachine, table: Table, program: Program, begin: int, order: int, cross: CrossFlags,
+        gm_bases: Sequence[int],
+    ) -> None:  # fmt: skip
+        table.extend()
+        self.program = program
+        self.begin = self.finish = begin
+        self.queue_full = 0
+        self.cross = cross
+        self.table = table
+        self._overflow: str | None = None
+        self.handle: Any = None
+        self.number = machine.next_number()
+        self._machine = machine
+        self._over = simpy.Event(machine.env)
+        count = len(program)
+        self._rows = np.ascontiguousarray(program.rows, np.int64)
+        self._bases = np.asarray(gm_bases, np.int64)
+        self._columns = {name: np.empty(count, np.int64) for name in c.COLUMNS[:5]}
+        self._columns |= {name: np.zeros(count, np.int64) for name in c.COLUMNS[5:]}
+        self.c_program = c.Program(
+            self._rows.ctypes.data, self._bases.ctypes.data, count, len(self._bases), begin, program.issue_cycles, order,
+            self.number, *(column.ctypes.data for column in self._columns.values()),
+        )  # fmt: skip
+
+    def run(self) -> Process:
+        """The block's life on this core, up to its last retirement."""
+        self._machine.begin(self)
+        yield self._over
+
+    def hear(self, event: c.Event) -> None:
+        """What C says of this core."""
+        if event.what == c.FINISHED:
+            self._note_the_end(event.time)
+            self._over._ok, self._over._value = True, None
+            env = self._machine.env
+            env.schedule(self._over, delay=max(event.time - int(env.now), 0))
+            return
+        flag = self.program.table.instructions[int(self._rows[event.row, 0])]
+        if event.what == c.RAISES:
+            assert isinstance(flag, CrossCoreSetFlag)
+            self.cross.set(self.program, flag, event.time)
+            return
+        assert isinstance(flag, CrossCoreWaitFlag)
+        if event.what == c.PASSES_BY:
+            self.cross.pass_by(self.program, flag, event.time)
+        else:
+            self._take(event.pipe, flag, event.time)
+
+    def _take(self, pipe: int, flag: CrossCoreWaitFlag, time: int) -> None:
+        over = self.cross.take(self.program, flag, time)
+        if over is not None:
+            self._machine.pass_by(self, pipe, over)
+            return
+
+        def again(_: simpy.Event) -> None:
+            self._take(pipe, flag, time)
+            self._machine._go_on()
+
+        self.cross.sleep(self._machine.env, self.program, flag).callbacks.append(again)  # type: ignore[union-attr]
+
+    # -- after the run -------------------------------------------------------------------------------------------------
+
+    def columns(self) -> dict[str, NDArray[np.int64]]:
+        """The columns of `ProgramRun`."""
+        return self._columns
+
+    def _note_the_end(self, finish: int) -> None:
+        lib, most = self._machine.lib, self.program.table.chip.sync.flag_max
+        self.finish = finish
+        self.queue_full = lib.core_queue_full(self.handle)
+        flag = lib.core_flag_overflow(self.handle, most)
+        if flag >= 0:
+            self._overflow = raised_too_often(self.table.flags[flag], most)
+        self._machine.forget(self)
+
+    def flag_overflow(self) -> str | None:
+        """A flag that was raised more often than it can count, in words."""
+        return self._overflow
+
+    def stuck(self) -> list[tuple[str, int, bool]]:
+        """For every pipe that did not come to its end: its name, the row at its head, and whether that is issued."""
+        heads: list[tuple[str, int, bool]] = []
+        if self.handle is None:
+            return heads
+        issued, left = c_int64(), c_int64()
+        of_row = self.program.per_row("pipe")
+        for p in range(1, len(PIPES)):
+            self._machine.lib.core_progress(self.handle, p, c.byref(issued), c.byref(left))
+            rows = np.flatnonzero(of_row == p)
+            if left.value < len(rows):
+                heads.append((PIPES[p], int(rows[left.value]), left.value < issued.value))
+        return heads
+
+    def scalar_stuck(self) -> tuple[int, str] | None:
+        """The row before which the scalar unit stands, and the pipe whose queue is full ("ALL" at a barrier)."""
+        if self.handle is None:
+            return None
+        row = c_int64()
+        pipe = self._machine.lib.core_scalar_wants(self.handle, c.byref(row))
+        return None if pipe < 0 else (row.value, PIPES[pipe] if pipe else "ALL")

@@ -1,0 +1,123 @@
+"""Which engine runs the programs: SimPy processes, which people read, or their compiled twin, equal to the cycle and faster.
+
+An `Engine` deals with streams, tasks and blocks, whatever the machine; a machine runs programs on cores that share the GM.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from typing import Protocol
+
+import simpy
+from numpy.typing import NDArray
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.engine.compiled import library
+from ascend_sim.engine.compiled.machine import CompiledMachine
+from ascend_sim.engine.core import CoreRun, Process
+from ascend_sim.engine.cross import CrossFlags
+from ascend_sim.engine.l2 import L2Cache
+from ascend_sim.engine.traffic import Traffic
+from ascend_sim.errors import SimError
+from ascend_sim.kernel.program import Program
+
+ENGINES = ("auto", "simpy", "compiled")
+"""What `engine` may be: "auto" is the compiled engine where it was built."""
+VARIABLE = "ASCEND_SIM_ENGINE"
+"""The environment variable that says what "auto" is."""
+
+
+class RunningProgram(Protocol):
+    """One program on one core, as `CoreRun` explains it."""
+
+    program: Program
+    begin: int
+    finish: int
+    queue_full: int
+    cross: CrossFlags
+
+    def run(self) -> Process:
+        """The SimPy process that lasts as long as the program."""
+
+    def columns(self) -> dict[str, NDArray]:
+        """The columns of `ProgramRun`, a number for each row."""
+
+    def flag_overflow(self) -> str | None:
+        """A flag that was raised more often than it can count, in words."""
+
+    def stuck(self) -> list[tuple[str, int, bool]]:
+        """For every pipe that did not come to its end: its name, the row at its head, and whether that is issued."""
+
+    def scalar_stuck(self) -> tuple[int, str] | None:
+        """The row before which the scalar unit stands, and the pipe whose queue is full ("ALL" at a barrier)."""
+
+
+class Machine(Protocol):
+    """The cores and the shared GM of one device for one run."""
+
+    hbm_bytes: int
+
+    def core(
+        self, program: Program, begin: int, order: int, cross: CrossFlags, gm_bases: Sequence[int]
+    ) -> RunningProgram:
+        """A program that begins at cycle `begin`; `order` breaks ties between cores, `gm_bases` are its task's tensors."""
+
+    def close(self) -> None:
+        """The run is over."""
+
+
+class SimpyMachine:
+    """Every pipe a SimPy process (`CoreRun`), the shared GM an object that they all ask (`Traffic`)."""
+
+    def __init__(self, env: simpy.Environment, chip: ChipSpec, l2: L2Cache, shared_gm: bool) -> None:
+        self._env = env
+        self._traffic = Traffic(env, chip, l2) if shared_gm else None
+
+    @property
+    def hbm_bytes(self) -> int:
+        """What HBM has moved."""
+        return self._traffic.hbm_bytes if self._traffic else 0
+
+    def core(self, program: Program, begin: int, order: int, cross: CrossFlags, gm_bases: Sequence[int]) -> CoreRun:
+        """A program to run."""
+        return CoreRun(self._env, program, begin, order, self._traffic, cross, gm_bases)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def chosen_engine(engine: str | None = None) -> str:
+    """The name of the engine that runs: `engine`, or for None and "auto" what `ASCEND_SIM_ENGINE` says, or what is there.
+
+    Raises SimError for another name, and for "compiled" where it was not built.
+    """
+    asked, said_by = engine or "auto", "engine"
+    if asked == "auto" and os.environ.get(VARIABLE):
+        asked, said_by = os.environ[VARIABLE], VARIABLE
+    if asked not in ENGINES:
+        raise SimError(f"{said_by} {asked!r}: allowed are {', '.join(ENGINES)}")
+    built = library.load() is not None
+    if asked == "compiled" and not built:
+        raise SimError(
+            f"{said_by} 'compiled': it was not built when ascend-sim was installed (that takes a C compiler); simpy is there"
+        )
+    if asked == "auto" and not built:
+        _say_that_it_is_slow()
+    return "compiled" if built and asked != "simpy" else "simpy"
+
+
+@cache
+def _say_that_it_is_slow() -> None:
+    warnings.warn(
+        f"ascend-sim was installed without a C compiler: the SimPy engine runs, same results, slower ({VARIABLE}=simpy: no warning)",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+def new_machine(engine: str, env: simpy.Environment, chip: ChipSpec, l2: L2Cache, shared_gm: bool) -> Machine:
+    """The machine of `engine` ("simpy" or "compiled") for one run."""
+    return (CompiledMachine if engine == "compiled" else SimpyMachine)(env, chip, l2, shared_gm)
