@@ -1,13 +1,17 @@
-"""Speed of the timing engine: instructions retired per second (flags counted), with plain SimPy timeouts for scale.
+"""Speed of the timing engines on the same programs, in turns in one process: CPU time and ratios to the SimPy engine.
 
 Usage: python tools/bench/engine.py [repeats]
+
+Instructions count flags. "alone" is the running without what a run prepares before its first cycle (tables, columns).
 """
 
 from __future__ import annotations
 
+import gc
 import statistics
 import sys
 import time
+from collections.abc import Callable
 
 import simpy
 
@@ -15,12 +19,15 @@ from ascend_sim.chip import load_chip
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.task import Task
+from ascend_sim.isa.base import TRANSFER
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
 
 KIB = 1024
+ENGINES = ("simpy", "compiled")
+Case = tuple[Task, list[Program]]
 
 
 def cube_loop(table: InstructionTable, block: int, sizes: list[int], steps: int, loads_per_fill: int) -> Program:
@@ -57,28 +64,20 @@ def cube_loop(table: InstructionTable, block: int, sizes: list[int], steps: int,
     return k.finish()
 
 
-def engine_rate(blocks: int, steps: int, shared: bool, loads_per_fill: int = 8) -> tuple[float, float]:
-    """(instructions per second, GM transfers per second) of one run."""
-    chip = load_chip("ascend910b3")
-    device = Device(chip, with_values=False)
+def loops(blocks: int, steps: int, loads_per_fill: int = 8) -> Case:
+    """`cube_loop` on every core of a 910B3 or fewer."""
+    device = Device(load_chip("ascend910b3"), with_values=False)
     tensors = [device.allocate(64 * KIB, "in"), device.allocate(128 * KIB, "out")]
-    table = InstructionTable(chip)
+    table = InstructionTable(device.chip)
     programs = [cube_loop(table, b, [t.size for t in tensors], steps, loads_per_fill) for b in range(blocks)]
-    task = Task("loop", "Loop", "AIC", blocks, tensors, lambda block: [programs[block]])
-    begin = time.perf_counter()
-    timeline = Engine(device, shared_gm=shared).run([task])
-    seconds = time.perf_counter() - begin
-    instructions = sum(len(run.program) for run in timeline.programs)
-    transfers = sum(int((run.program.per_row("kind") == 4).sum()) for run in timeline.programs)
-    return instructions / seconds, transfers / seconds
+    return Task("loop", "Loop", "AIC", blocks, tensors, lambda block: [programs[block]]), programs
 
 
-def flow_rate(count: int) -> float:
-    """GM transfers per second with 48 vector cores that stream without any synchronisation."""
-    chip = load_chip("ascend910b1")
-    device = Device(chip, with_values=False)
+def flows(count: int) -> Case:
+    """48 vector cores of a 910B1 that stream without any synchronisation."""
+    device = Device(load_chip("ascend910b1"), with_values=False)
     source = device.allocate(256 * 1024 * KIB, "in")
-    table = InstructionTable(chip)
+    table = InstructionTable(device.chip)
     programs = []
     for block in range(48):
         k = KernelBuilder(table, block, "AIV", [source.size])
@@ -87,14 +86,21 @@ def flow_rate(count: int) -> float:
             size = (4 + (i * 7 + block * 3) % 12) * KIB
             k.data_copy("GM", "UB", room, gm_operand(0, ((block * count + i) * 16 * KIB) % (255 * 1024 * KIB)), size)
         programs.append(k.finish())
-    task = Task("flows", "Flows", "AIV", 48, [source], lambda block: [programs[block]])
-    begin = time.perf_counter()
-    Engine(device).run([task])
-    return 48 * count / (time.perf_counter() - begin)
+    return Task("flows", "Flows", "AIV", 48, [source], lambda block: [programs[block]]), programs
 
 
-def timeout_rate(count: int = 200_000) -> float:
-    """Plain SimPy: timeouts per second of four processes."""
+def seconds(case: Case, engine: str, shared: bool) -> float:
+    """CPU time of one run on a cold device."""
+    task, programs = case
+    runner = Engine(Device(programs[0].table.chip, with_values=False), shared_gm=shared, engine=engine)
+    gc.collect()
+    begin = time.process_time()
+    runner.run([task])
+    return time.process_time() - begin
+
+
+def timeout_seconds(count: int) -> float:
+    """Plain SimPy for scale: CPU time of that many timeouts of four processes."""
 
     def process(env: simpy.Environment):  # type: ignore[no-untyped-def]
         for _ in range(count // 4):
@@ -103,26 +109,43 @@ def timeout_rate(count: int = 200_000) -> float:
     env = simpy.Environment()
     for _ in range(4):
         env.process(process(env))
-    begin = time.perf_counter()
+    begin = time.process_time()
     env.run()
-    return count / (time.perf_counter() - begin)
+    return time.process_time() - begin
+
+
+CASES: dict[str, tuple[Callable[[], Case], bool]] = {
+    "one core, port speed": (lambda: loops(1, 40_000), False),
+    "20 cores, port speed": (lambda: loops(20, 2_000), False),
+    "one core, shared GM": (lambda: loops(1, 40_000), True),
+    "20 cores, shared GM": (lambda: loops(20, 2_000), True),
+    "20 cores, shared GM, a load for every second tile": (lambda: loops(20, 2_000, 2), True),
+    "48 unsynchronised flows": (lambda: flows(300), True),
+}
 
 
 def main() -> None:
-    """Print medians over the repeats, and ratios to plain SimPy timeouts of the same run."""
+    """Print medians over the repeats."""
     repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    rows: dict[str, list[float]] = {}
-    for _ in range(repeats):
-        rows.setdefault("plain SimPy timeouts/s", []).append(timeout_rate())
-        rows.setdefault("one core, shared GM: instructions/s", []).append(engine_rate(1, 40_000, True)[0])
-        rows.setdefault("one core, port speed: instructions/s", []).append(engine_rate(1, 40_000, False)[0])
-        rows.setdefault("20 cores, port speed: instructions/s", []).append(engine_rate(20, 2_000, False)[0])
-        rows.setdefault("20 cores, shared GM: instructions/s", []).append(engine_rate(20, 2_000, True)[0])
-        rows.setdefault("48 unsynchronised flows: transfers/s", []).append(flow_rate(300))
-    base = statistics.median(rows["plain SimPy timeouts/s"])
-    for name, values in rows.items():
-        median = statistics.median(values)
-        print(f"{name:42s} {median:12,.0f}   {median / base:5.2f} x plain SimPy")
+    timeouts = 200_000
+    print(f"plain SimPy: {timeouts / statistics.median(timeout_seconds(timeouts) for _ in range(repeats)):,.0f} timeouts/s")
+    for name, (make, shared) in CASES.items():
+        case = make()
+        rows = sum(len(program) for program in case[1])
+        transfers = sum(int((program.per_row("kind") == TRANSFER).sum()) for program in case[1])
+        print(f"{name}: {rows:,} instructions, {transfers:,} transfers")
+        times: dict[str, list[float]] = {engine: [] for engine in ENGINES}
+        for _ in range(repeats):
+            for engine in ENGINES:
+                times[engine].append(seconds(case, engine, shared))
+        base = statistics.median(times["simpy"])
+        for engine in ENGINES:
+            median = statistics.median(times[engine])
+            print(
+                f"    {engine:9s} {median:8.4f} s  {rows / median / 1e6:7.2f} M instructions/s  "
+                f"{transfers / median / 1e6:7.3f} M transfers/s  x{base / median:.1f}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":
