@@ -390,6 +390,14 @@ class CoreRun:
         columns = {"start": start, "end": end, "retire": retire, "stall": stall, "cause": cause}
         return columns | dict(zip(names, shared, strict=True))
 
+    def issue_on(self) -> bool:
+        """When nothing happens any more: issue what has a place, though no pipe is hungry, so that `stuck` sees all of it."""
+        if self._want is None or len(self._left[self._want_pipe]) <= self._want_slot:
+            return False
+        want, self._want = self._want, None
+        want.succeed()
+        return True
+
     def stuck(self) -> list[tuple[str, int, bool]]:
         """For every pipe that did not come to its end: its name, the row at its head, and whether that is issued."""
         heads = []

@@ -81,7 +81,7 @@ class CrossFlags:
 
     def fault(self) -> str | None:
         """After the task, in words: a counter that was raised beyond its maximum, or that a core never took down."""
-        for group, released in self._released.items():
+        for group, released in sorted(self._released.items()):  # of several faults always the same one
             flag, mode, kind, block = group
             waiter = ("AIV" if kind == "AIC" else "AIC") if mode == 2 else kind
             for core in self._members:

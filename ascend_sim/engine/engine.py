@@ -138,6 +138,8 @@ class Engine:
         try:
             with _collector_paused():
                 self.env.run(until=None)
+                while any(run.issue_on() for run in self._unfinished):
+                    self.env.run(until=None)
             if self._unfinished or self._held_up:
                 raise DeadlockError(describe(self._unfinished, list(self._held_up.values()), tasks))
         finally:

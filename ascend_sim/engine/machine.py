@@ -48,6 +48,9 @@ class RunningProgram(Protocol):
     def flag_overflow(self) -> str | None:
         """A flag that was raised more often than it can count, in words."""
 
+    def issue_on(self) -> bool:
+        """When nothing happens any more: issue what still has a place; False if there is none."""
+
     def stuck(self) -> list[tuple[str, int, bool]]:
         """For every pipe that did not come to its end: its name, the row at its head, and whether that is issued."""
 
@@ -112,7 +115,8 @@ def chosen_engine(engine: str | None = None) -> str:
 @cache
 def _say_that_it_is_slow() -> None:
     warnings.warn(
-        f"ascend-sim was installed without a C compiler: the SimPy engine runs, same results, slower ({VARIABLE}=simpy: no warning)",
+        "ascend-sim was installed without a C compiler: the SimPy engine runs, which gives the same results and is slower "
+        f"({VARIABLE}=simpy says that this is meant)",
         RuntimeWarning,
         stacklevel=2,
     )

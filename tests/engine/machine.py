@@ -37,7 +37,7 @@ FIVE = {"issue_cycles": {"AIC": 5, "AIV": 5}}
 
 def quiet(chip: ChipSpec) -> ChipSpec:
     """No launch overhead, so that all blocks of a first wave begin at cycle 0."""
-    none = {"AIC": 0.0, "AIV": 0.0}
+    none = {"AIC": 0.0, "AIV": 0.0, "AI_CORE": 0.0}
     return changed(
         chip,
         launch={

@@ -22,6 +22,8 @@ from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.isa.base import PIPES
 
+pytestmark = pytest.mark.usefixtures("each_engine")
+
 
 def run(
     chip: ChipSpec, kind: str, blocks: list[list[Step]], tasks: int = 1, streams: int = 1, **options: Any

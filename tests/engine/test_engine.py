@@ -20,6 +20,8 @@ from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
 
+pytestmark = pytest.mark.usefixtures("each_engine")
+
 QUIET = quiet(CHIP)
 
 

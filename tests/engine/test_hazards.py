@@ -22,6 +22,8 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import MapWindow, Span, TurnLayout
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT, gm_operand
 
+pytestmark = pytest.mark.usefixtures("each_engine")
+
 SIZES = (8 * KIB, 8 * KIB)
 _COLUMN = {"dst": 1, "src0": 2, "src1": 3}
 

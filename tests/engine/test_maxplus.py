@@ -23,6 +23,8 @@ from ascend_sim.engine.timeline import Timeline
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.regions import Region
 
+pytestmark = pytest.mark.usefixtures("each_engine")
+
 
 def assert_same(timeline: Timeline, programs: Sequence[Program], bases: Sequence[int]) -> None:
     begin = timeline.programs[0].begin

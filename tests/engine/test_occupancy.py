@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from machine import CHIP, changed, program, quiet, run_one, task_of
 from random_programs import Variant, variants
@@ -15,6 +16,8 @@ from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.occupancy import occupancy
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.memory.gm import gm_operand
+
+pytestmark = pytest.mark.usefixtures("each_engine")
 
 UNIT = 2
 

@@ -21,6 +21,8 @@ from ascend_sim.engine.timeline import ProgramRun, Timeline
 from ascend_sim.isa.base import PIPES
 from ascend_sim.memory.gm import gm_operand
 
+pytestmark = pytest.mark.usefixtures("each_engine")
+
 
 def assert_adds_up(run: ProgramRun) -> None:
     span = run.finish - run.begin

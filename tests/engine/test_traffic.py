@@ -209,6 +209,7 @@ def test_more_bandwidth_is_never_slower(
     assert fast.finish <= slow.finish + SLACK
 
 
+@pytest.mark.usefixtures("each_engine")
 @pytest.mark.parametrize("kind", ["AIC", "AIV"])
 def test_no_run_beats_any_of_its_limits(kind: str) -> None:
     """Lines moved in each direction over L2, and what missed over HBM, take at least their bytes over the bandwidth."""
@@ -231,6 +232,7 @@ def test_no_run_beats_any_of_its_limits(kind: str) -> None:
     assert shortest <= timeline.finish < shortest * 1.1
 
 
+@pytest.mark.usefixtures("each_engine")
 def test_shared_memory_that_is_not_scarce_changes_nothing() -> None:
     def write(k: Any) -> None:
         for i in range(30):

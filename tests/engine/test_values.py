@@ -23,6 +23,8 @@ from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.memory.local import POISON
 
+pytestmark = pytest.mark.usefixtures("each_engine")
+
 QUIET = quiet(CHIP)
 Bytes = np.ndarray[Any, Any]
 

@@ -128,7 +128,9 @@ def main() -> None:
     """Print medians over the repeats."""
     repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     timeouts = 200_000
-    print(f"plain SimPy: {timeouts / statistics.median(timeout_seconds(timeouts) for _ in range(repeats)):,.0f} timeouts/s")
+    print(
+        f"plain SimPy: {timeouts / statistics.median(timeout_seconds(timeouts) for _ in range(repeats)):,.0f} timeouts/s"
+    )
     for name, (make, shared) in CASES.items():
         case = make()
         rows = sum(len(program) for program in case[1])

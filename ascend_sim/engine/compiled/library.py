@@ -40,7 +40,8 @@ class CoreNumbers(ctypes.Structure):
     """`CoreNumbers` of machine.h."""
 
     _fields_ = [
-        *_numbers("line", "flag_latency", "barrier_latency"), ("depth", c_int64 * len(PIPES)), ("outstanding", c_int64 * len(PIPES)),
+        *_numbers("line", "flag_latency", "barrier_latency"),
+        *((name, c_int64 * len(PIPES)) for name in ("depth", "outstanding")),
     ]  # fmt: skip
 
 

@@ -291,6 +291,10 @@ class CompiledCore:
         """A flag that was raised more often than it can count, in words."""
         return self._overflow
 
+    def issue_on(self) -> bool:
+        """C always issues what has a place."""
+        return False
+
     def stuck(self) -> list[tuple[str, int, bool]]:
         """For every pipe that did not come to its end: its name, the row at its head, and whether that is issued."""
         heads: list[tuple[str, int, bool]] = []

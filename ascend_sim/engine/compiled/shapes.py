@@ -77,9 +77,7 @@ class Table:
                 rows["extent"][i] = access.region.extent
         self._known += count
         machine = self._machine
-        machine.checked(
-            machine.lib.table_extend(machine.handle, self.handle, rows.ctypes.data, count, len(self.flags))
-        )
+        machine.checked(machine.lib.table_extend(machine.handle, self.handle, rows.ctypes.data, count, len(self.flags)))
 
     def _flag(self, key: tuple[str, str, int]) -> int:
         if key not in self._numbers:
@@ -124,6 +122,12 @@ class Table:
         lines, special = np.ascontiguousarray(shape.lines, np.int64), np.ascontiguousarray(special, np.int64)
         machine.checked(
             machine.lib.table_add_shape(
-                machine.handle, self.handle, instruction, phase, c.byref(numbers), lines.ctypes.data, special.ctypes.data
+                machine.handle,
+                self.handle,
+                instruction,
+                phase,
+                c.byref(numbers),
+                lines.ctypes.data,
+                special.ctypes.data,
             )
         )
