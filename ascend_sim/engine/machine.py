@@ -61,7 +61,9 @@ class RunningProgram(Protocol):
 class Machine(Protocol):
     """The cores and the shared GM of one device for one run."""
 
-    hbm_bytes: int
+    @property
+    def hbm_bytes(self) -> int:
+        """What HBM has moved; known when the run is over."""
 
     def core(
         self, program: Program, begin: int, order: int, cross: CrossFlags, gm_bases: Sequence[int]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,14 +34,16 @@ class Table:
         self.flags: list[tuple[str, str, int]] = []
         self._numbers: dict[tuple[str, str, int], int] = {}
         chip, sync = table.chip, table.chip.sync
+        depth: dict[Any, int] = dict(sync.queue_depth)
+        outstanding: dict[Any, int] = dict(sync.outstanding)
         self._line = (machine.chip if machine.shared_gm else chip).memory.l2_line_bytes
         count = len(PIPES)
         numbers = c.CoreNumbers(
             self._line,
             sync.flag_latency,
             sync.barrier_latency,
-            (c.c_int64 * count)(*(sync.queue_depth.get(name, 0) for name in PIPES)),
-            (c.c_int64 * count)(*(sync.outstanding.get(name, 1) for name in PIPES)),
+            (c.c_int64 * count)(*(depth.get(name, 0) for name in PIPES)),
+            (c.c_int64 * count)(*(outstanding.get(name, 1) for name in PIPES)),
         )
         self.handle = machine.lib.table_new(machine.handle, c.byref(numbers))
         if not self.handle:
