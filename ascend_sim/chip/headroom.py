@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ascend_sim.chip.spec import ChipSpec
+from typing import Any
 
 MOST_CYCLES = (1 << 31) - 1
 """Of one instruction or latency; 2**30 of them in a row still fit a clock of 2**61 cycles."""
@@ -14,7 +11,7 @@ LEAST_RATE, MOST_RATE = 2.0**-16, 2.0**30
 """Bytes per cycle; an engine's unit is 2**-16, and what is left of a bandwidth times a fraction in 2**-16 stays below 2**62."""
 
 
-def _rates(chip: ChipSpec) -> Iterator[tuple[str, float]]:
+def _rates(chip: Any) -> Iterator[tuple[str, float]]:
     yield "memory.hbm_gb_per_s", chip.hbm_bytes_per_cycle()
     yield "memory.l2_read_bytes_per_cycle_per_aic", chip.l2_read_bytes_per_cycle()
     yield "memory.l2_write_bytes_per_cycle_per_aic", chip.l2_write_bytes_per_cycle()
@@ -22,7 +19,7 @@ def _rates(chip: ChipSpec) -> Iterator[tuple[str, float]]:
         yield f"paths.{name}.bytes_per_cycle", path.bytes_per_cycle
 
 
-def _cycles(chip: ChipSpec) -> Iterator[tuple[str, int]]:
+def _cycles(chip: Any) -> Iterator[tuple[str, int]]:
     yield "memory.hbm_latency", chip.memory.hbm_latency
     for name in ("flag_latency", "barrier_latency", "cross_latency"):
         yield f"sync.{name}", getattr(chip.sync, name)
@@ -33,8 +30,8 @@ def _cycles(chip: ChipSpec) -> Iterator[tuple[str, int]]:
             yield f"sync.{table}.{pipe}", depth
 
 
-def headroom_fault(chip: ChipSpec) -> str | None:
-    """The first number of `chip` with which an engine's counts could wrap, in words."""
+def headroom_fault(chip: Any) -> str | None:
+    """The first number of `chip` (a ChipSpec) with which an engine's counts could wrap, in words."""
     for name, rate in _rates(chip):
         if not LEAST_RATE <= rate < MOST_RATE:
             return f"{name}: comes to {rate:g} bytes per cycle; an engine counts from 2**-16 to below 2**30 (int64)"

@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
 
 __all__ = [
-    "FINISHED", "INSTRUCTION", "PASSES_BY", "RAISES", "WAITS", "CoreNumbers", "Event", "GmNumbers", "Program", "ShapeNumbers",
-    "byref", "load",
+    "FINISHED", "INSTRUCTION", "PASSES_BY", "RAISES", "WAITS", "CoreNumbers", "Event", "GmNumbers", "Handle", "Program",
+    "ShapeNumbers", "byref", "load",
 ]  # fmt: skip
 
 COLUMNS = ("start", "end", "retire", "stall", "cause", "l2_wait", "hbm_wait", "l2_hits", "l2_misses", "hbm_bytes")
@@ -110,3 +111,28 @@ def load() -> Any:
                 function.restype, function.argtypes = result, arguments
             return library
     return None
+
+
+class Handle:
+    """A machine in C: `lib` has the functions, `pointer` is their first argument."""
+
+    def __init__(self, numbers: GmNumbers, now: int) -> None:
+        self.lib = load()
+        self.pointer = self.lib.machine_new(byref(numbers), now)
+        if not self.pointer:
+            raise MemoryError
+
+    def free(self) -> None:
+        """Give its memory back."""
+        self.lib.machine_free(self.pointer)
+        self.pointer = None
+
+    def checked(self, result: int) -> int:
+        """The result of a call that may have failed."""
+        if result >= 0:
+            return result
+        if result == NO_MEMORY:
+            raise MemoryError("the compiled engine found no memory")
+        if result == CLOCK_OVERFLOW:
+            raise SimError("the run is longer than 2**61 cycles, which is all that the clock counts")
+        raise SimError("a program has a row that points outside its instruction table, its tensors or its regions")

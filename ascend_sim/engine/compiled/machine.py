@@ -39,9 +39,7 @@ class CompiledMachine:
         if fault:
             raise SimError(fault)
         self.env = env
-        self.chip = chip
-        self.shared_gm = shared_gm
-        self.lib = c.load()
+        self._chip_of_gm = chip if shared_gm else None
         self._l2 = l2
         numbers = c.GmNumbers(
             shared_gm,
@@ -52,9 +50,8 @@ class CompiledMachine:
             chip.memory.hbm_latency,
             scaled(chip.memory.same_line_read_ratio - 1),
         )
-        self.handle = self.lib.machine_new(c.byref(numbers), int(env.now))
-        if not self.handle:
-            raise MemoryError
+        self._c = c.Handle(numbers, int(env.now))
+        self.lib = self._c.lib
         self._tables: dict[int, Table] = {}
         self._cores: dict[int, CompiledCore] = {}
         self._begun = 0
@@ -67,14 +64,10 @@ class CompiledMachine:
 
     def close(self) -> None:
         """Give the memory back; the L2 keeps what the run left in it."""
-        if self.handle:
-            self._l2.clock = self.lib.machine_l2_clock(self.handle)
-            self.hbm_bytes = self.lib.machine_hbm_bytes(self.handle)
-            self.lib.machine_free(self.handle)
-            self.handle = None
-
-    def __del__(self) -> None:
-        self.close()
+        if self._c.pointer:
+            self._l2.clock = self.lib.machine_l2_clock(self._c.pointer)
+            self.hbm_bytes = self.lib.machine_hbm_bytes(self._c.pointer)
+            self._c.free()
 
     def core(
         self, program: Program, begin: int, order: int, cross: CrossFlags, gm_bases: Sequence[int]
@@ -82,7 +75,7 @@ class CompiledMachine:
         """A program to run, as `CoreRun`."""
         table = self._tables.get(id(program.table))
         if table is None:
-            table = self._tables[id(program.table)] = Table(self, program.table)
+            table = self._tables[id(program.table)] = Table(self._c, program.table, self._chip_of_gm)
         return CompiledCore(self, table, program, begin, order, cross, gm_bases)
 
     def next_number(self) -> int:
@@ -90,22 +83,12 @@ class CompiledMachine:
         self._begun += 1
         return self._begun
 
-    def checked(self, result: int) -> int:
-        """The result of a call that may have failed."""
-        if result >= 0:
-            return result
-        if result == c.NO_MEMORY:
-            raise MemoryError("the compiled engine found no memory")
-        if result == c.CLOCK_OVERFLOW:
-            raise SimError("the run is longer than 2**61 cycles, which is all that the clock counts")
-        raise SimError("a program has a row that points outside its instruction table, its tensors or its regions")
-
     def _lend_l2(self, reach: int = 0) -> None:
         """Let C work on the L2's arrays, which know lines below `reach`."""
         stamp, dirty = self._l2.arrays(reach)
-        self.checked(
+        self._c.checked(
             self.lib.machine_lend_l2(
-                self.handle, stamp.ctypes.data, len(stamp), dirty.ctypes.data, self._l2.capacity, self._l2.clock
+                self._c.pointer, stamp.ctypes.data, len(stamp), dirty.ctypes.data, self._l2.capacity, self._l2.clock
             )
         )
         self._lent = stamp, dirty
@@ -115,9 +98,9 @@ class CompiledMachine:
         sets, waits = self._survey(core)
         self._cores[core.number] = core
         found = c_void_p()
-        self.checked(
+        self._c.checked(
             self.lib.core_begin(
-                self.handle, core.table.handle, core.c_program, sets.ctypes.data, waits.ctypes.data, c.byref(found)
+                self._c.pointer, core.table.handle, core.c_program, sets.ctypes.data, waits.ctypes.data, c.byref(found)
             )
         )
         core.handle = found.value
@@ -129,10 +112,10 @@ class CompiledMachine:
         asked = np.empty((_ASKED, 2), np.int64)
         while True:
             sets, waits = np.zeros((2, len(table.flags) + 1), np.int64)
-            count = self.checked(
+            count = self._c.checked(
                 self.lib.program_survey(
-                    self.handle, table.handle, core.c_program, sets.ctypes.data, waits.ctypes.data, asked.ctypes.data, _ASKED,
-                    c.byref(reach),
+                    self._c.pointer, table.handle, core.c_program, sets.ctypes.data, waits.ctypes.data,
+                    asked.ctypes.data, _ASKED, c.byref(reach),
                 )
             )  # fmt: skip
             for instruction, phase in asked[:count].tolist():
@@ -144,24 +127,24 @@ class CompiledMachine:
 
     def forget(self, core: CompiledCore) -> None:
         """Its program is over, and everything that is to be known of it is known."""
-        self.lib.core_free(self.handle, core.handle)
+        self.lib.core_free(self._c.pointer, core.handle)
         core.handle = None
         del self._cores[core.number]
 
     def pass_by(self, core: CompiledCore, pipe: int, over: int) -> None:
         """The cross-core flag for which a pipe of `core` waits is there at cycle `over`."""
-        self.checked(self.lib.core_pass(self.handle, core.handle, pipe, over))
+        self._c.checked(self.lib.core_pass(self._c.pointer, core.handle, pipe, over))
 
     # -- SimPy side, as in `Traffic`: a timer to the next instant, then, behind everything else of it, the settling --------
 
     def go_on(self) -> None:
         """Hear what the cores have to say, and be there when the next transfer begins."""
         event = self._event
-        while self.lib.machine_hear(self.handle, event):
+        while self.lib.machine_hear(self._c.pointer, event):
             self._cores[event.core].hear(event)
 
     def _arm(self) -> None:
-        when = self.lib.machine_next(self.handle)
+        when = self.lib.machine_next(self._c.pointer)
         if self._unsettled or when >= _NEVER or 0 <= self._timer <= when:
             return
         self._timer = when
@@ -179,7 +162,7 @@ class CompiledMachine:
         if now != self._timer:
             return
         self._timer = -1
-        self.checked(self.lib.machine_instant(self.handle, now))
+        self._c.checked(self.lib.machine_instant(self._c.pointer, now))
         self.go_on()
         self._settle_last()
 
@@ -196,7 +179,7 @@ class CompiledMachine:
         self._unsettled = False
         while True:
             until = self.env.peek()
-            spoken = self.checked(self.lib.machine_run(self.handle, int(min(until, _NEVER))))
+            spoken = self._c.checked(self.lib.machine_run(self._c.pointer, int(min(until, _NEVER))))
             if spoken == 0:
                 break
             if spoken == 1:

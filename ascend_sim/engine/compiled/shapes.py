@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.headroom import LEAST_RATE, MOST_RATE
 from ascend_sim.engine.compiled import library as c
 from ascend_sim.engine.lines import footprint
@@ -15,9 +16,6 @@ from ascend_sim.isa.base import BARRIER_ALL, PIPE_INDEX, PIPES, TRANSFER
 from ascend_sim.isa.sync import CrossCoreWaitFlag, ScalarWait, SetFlag, WaitFlag
 from ascend_sim.kernel.program import OPERAND_COLUMN, InstructionTable
 
-if TYPE_CHECKING:
-    from ascend_sim.engine.compiled.machine import CompiledMachine
-
 _DIRECTIONS = {"read": 0, "write": 1, "atomic": 2}
 _NO_LINES = np.zeros(1, np.int64)
 _MOST_BYTES = 1 << 44
@@ -25,9 +23,12 @@ _MOST_BYTES = 1 << 44
 
 
 class Table:
-    """`table` in the machine; `flags` are (source, destination, flag) by number."""
+    """`table` in the machine; `flags` are (source, destination, flag) by number.
 
-    def __init__(self, machine: CompiledMachine, table: InstructionTable) -> None:
+    `chip_of_gm` is whose lines and tails count where the GM is shared; without it every transfer runs alone.
+    """
+
+    def __init__(self, machine: c.Handle, table: InstructionTable, chip_of_gm: ChipSpec | None) -> None:
         self._machine = machine
         self._table = table
         self._known = 0
@@ -36,7 +37,8 @@ class Table:
         chip, sync = table.chip, table.chip.sync
         depth: dict[Any, int] = dict(sync.queue_depth)
         outstanding: dict[Any, int] = dict(sync.outstanding)
-        self._line = (machine.chip if machine.shared_gm else chip).memory.l2_line_bytes
+        memory = (chip_of_gm or chip).memory
+        self._line, self._refetch_tail = memory.l2_line_bytes, memory.partial_line_refetch
         count = len(PIPES)
         numbers = c.CoreNumbers(
             self._line,
@@ -45,7 +47,7 @@ class Table:
             (c.c_int64 * count)(*(depth.get(name, 0) for name in PIPES)),
             (c.c_int64 * count)(*(outstanding.get(name, 1) for name in PIPES)),
         )
-        self.handle = machine.lib.table_new(machine.handle, c.byref(numbers))
+        self.handle = machine.lib.table_new(machine.pointer, c.byref(numbers))
         if not self.handle:
             raise MemoryError
 
@@ -79,7 +81,9 @@ class Table:
                 rows["extent"][i] = access.region.extent
         self._known += count
         machine = self._machine
-        machine.checked(machine.lib.table_extend(machine.handle, self.handle, rows.ctypes.data, count, len(self.flags)))
+        machine.checked(
+            machine.lib.table_extend(machine.pointer, self.handle, rows.ctypes.data, count, len(self.flags))
+        )
 
     def _flag(self, key: tuple[str, str, int]) -> int:
         if key not in self._numbers:
@@ -107,7 +111,7 @@ class Table:
         special = _NO_LINES[:0]
         if access.direction == "read" and not access.kept:
             special = np.arange(count)
-        elif access.direction == "read" and machine.chip.memory.partial_line_refetch:
+        elif access.direction == "read" and self._refetch_tail:
             special = shape.tails
         elif access.direction == "write":
             special = shape.partial
@@ -124,7 +128,7 @@ class Table:
         lines, special = np.ascontiguousarray(shape.lines, np.int64), np.ascontiguousarray(special, np.int64)
         machine.checked(
             machine.lib.table_add_shape(
-                machine.handle,
+                machine.pointer,
                 self.handle,
                 instruction,
                 phase,
