@@ -311,7 +311,7 @@ def _work(k: KernelBuilder, pipe: str, random: Random) -> None:
         n = 16 * random.randint(1, 3)
         k.fixpipe(target, 0, 16, n, 16, "float16", 16, random.choice([512, 1024]), random.random() < 0.3)
     else:
-        k.duplicate(0, "float16", random.choice([16, 128, 1000]))
+        k.vector_duplicate(0, "float16", random.choice([16, 128, 1000]))
 
 
 __all__ = ["CHIP", "Run", "everything"]
