@@ -154,6 +154,10 @@ class Instruction:
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         """Write the result, when the instruction retires."""
 
+    def parameters(self) -> dict[str, Any]:
+        """The fields by name, as listings of programs and traces show them."""
+        return vars(self)
+
     def label(self) -> str:
         """Which operand of the kernel the bytes belong to (for the counts), or nothing."""
         return ""

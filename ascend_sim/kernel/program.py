@@ -86,7 +86,7 @@ class InstructionView:
                     parts.append(f"{operand}=GM[{address >> SLOT_SHIFT}]+{address & OFFSET_MASK:#x}")
                 else:
                     parts.append(f"{operand}={spaces[operand]}+{address:#x}")
-        fields = ", ".join(f"{k}={v}" for k, v in vars(self.instruction).items())
+        fields = ", ".join(f"{k}={v}" for k, v in self.instruction.parameters().items())
         where = " ".join(parts)
         return f"{self.index} {self.pipe} {self.instruction.name} {where}{' ' if where else ''}({fields})"
 

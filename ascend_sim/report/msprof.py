@@ -219,7 +219,7 @@ def _instruction_rows(core: _Core, chip: ChipSpec) -> list[dict[str, Value]]:
 
 
 def _fields(instruction: Any) -> str:
-    return " ".join(f"{name}={value}" for name, value in vars(instruction).items())
+    return " ".join(f"{name}={value}" for name, value in instruction.parameters().items())
 
 
 def _code_rows(instructions: Sequence[Mapping[str, Value]], chip: ChipSpec) -> list[dict[str, Value]]:

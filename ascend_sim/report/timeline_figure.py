@@ -180,7 +180,7 @@ def _flags(figure: Figure, run: ProgramRun, drawn: NDArray[np.int64], us: Any) -
 def _hover(run: ProgramRun, row: int, names: Sequence[str], critical: bool) -> str:
     """An instruction in full: parameters, addresses, bytes, cycles."""
     view = run.program[row]
-    fields = [f"{key}={value}" for key, value in vars(view.instruction).items()]
+    fields = [f"{key}={value}" for key, value in view.instruction.parameters().items()]
     lines = [f"<b>{view.instruction.name}</b> (row {row}, tile {view.tile})", *_wrapped(fields)]
     lines += _addresses(view, names)
     size = bytes_of(run.program.table, int(run.program.rows[row, 0]))

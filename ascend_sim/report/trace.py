@@ -193,7 +193,7 @@ class _Writer:
         instruction = table.instructions[argument]
         key = (id(table), argument)
         if key not in self._heads:
-            fields = ", ".join(f"{name}={value}" for name, value in vars(instruction).items())
+            fields = ", ".join(f"{name}={value}" for name, value in instruction.parameters().items())
             text = json.dumps(f"{instruction.name}({fields})")
             category = _CATEGORY.get(table.kinds[argument], "work")
             size = bytes_of(table, argument)

@@ -100,6 +100,10 @@ def view(memory: Memory, address: int, dtype: str, count: int, rows: int = 1, st
     return memory.array("UB", address, (rows, count), held, (stride, held.itemsize))
 
 
+_LAYOUT = {"rows": 1, "dst_stride": 0, "src_stride": 0, "src1_stride": 0, "mask": None}
+"""Fields of an operand that is more than one run of elements, and what they are where it is one."""
+
+
 @dataclass(frozen=True)
 class VectorInstruction(Instruction):
     """Base of the vector instructions: cost by `opcode`, a row of the chip's table of vector operations.
@@ -131,6 +135,10 @@ class VectorInstruction(Instruction):
                 f"({chip.vector.ops_source}; chip file, vector.ops{'' if entry is None else '.' + self.opcode})"
             )
         return "V"
+
+    def parameters(self) -> dict[str, Any]:
+        """Without the layout of rows where there is one row and no mask."""
+        return {name: value for name, value in vars(self).items() if name not in _LAYOUT or value != _LAYOUT[name]}
 
     def cost(self, chip: ChipSpec) -> Cost:
         dtype, size = self._cost_key()
