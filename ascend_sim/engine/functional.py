@@ -44,7 +44,10 @@ class FunctionalEngine:
     def run(self, tasks: Sequence[Task]) -> None:
         """Execute every task; raises SimError when programs wait for each other for ever."""
         # Infinities and NaN are ordinary values of a machine.
-        with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
+        with (
+            threadpool_limits(limits=1, user_api="blas"),
+            np.errstate(over="ignore", invalid="ignore", divide="ignore"),
+        ):
             for index, task in enumerate(tasks):
                 self._run_task(index, task)
 

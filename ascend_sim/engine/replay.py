@@ -79,7 +79,7 @@ def replay(
     pending: dict[tuple[int, int], Any] = {}
     table_rows = [run.program.rows for run in programs]
     # Infinities and NaN are ordinary values of a machine.
-    with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
+    with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for event in order.tolist():
             owner, row = int(owner_column[event]), int(row_column[event])
             program = values.get(owner)

@@ -69,11 +69,10 @@ WITH_SCALAR = {
 
 
 def _apply(operation: Operation, dtype: str, *operands: Any) -> Array:
-    """The result in the format of the operands; overflow and division by zero are ordinary values here."""
-    with np.errstate(all="ignore"):
-        if operation.rounded:
-            return cast(operation.function(operands[0].astype(np.float64)), dtype)
-        return np.asarray(operation.function(*operands), storage(dtype))
+    """The result in the format of the operands; overflow and division by zero give inf and NaN (the engines silence numpy)."""
+    if operation.rounded:
+        return cast(operation.function(operands[0].astype(np.float64)), dtype)
+    return np.asarray(operation.function(*operands), storage(dtype))
 
 
 def _listed(table: dict[str, Operation], operation: str) -> None:

@@ -58,7 +58,7 @@ class Duplicate(VectorInstruction):
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         target = view(memory, dst, self.dtype, self.count, self.rows, self.dst_stride)
-        store(target, immediate(self.dtype, self.value, self.name), self.mask)
+        store(target, self.value, self.mask)
 
 
 @dataclass(frozen=True)

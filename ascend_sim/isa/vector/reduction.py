@@ -12,7 +12,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Cost, Memory, ceil_div
-from ascend_sim.isa.vector.base import VectorInstruction, rows_of, size_of, view
+from ascend_sim.isa.vector.base import VectorInstruction, rows_of, size_of, storage, view
 from ascend_sim.memory.regions import Region
 
 _REDUCTIONS = {"sum": None, "max": np.maximum, "min": np.minimum}
@@ -21,12 +21,11 @@ _REDUCTIONS = {"sum": None, "max": np.maximum, "min": np.minimum}
 def _reduced(operation: str, rows: NDArray[Any]) -> NDArray[Any]:
     """[rows, columns] to [rows], in the format of the elements; sums pairwise, like the instruction's adder tree."""
     function = _REDUCTIONS[operation]
-    with np.errstate(all="ignore"):
-        if function is not None:
-            return np.asarray(function.reduce(rows, axis=1))
-        if rows.dtype == np.float32:
-            return np.asarray(rows.sum(axis=1, dtype=np.float32))
-        return _tree(rows)
+    if function is not None:
+        return np.asarray(function.reduce(rows, axis=1))
+    if rows.dtype == np.float32:
+        return np.asarray(rows.sum(axis=1, dtype=np.float32))
+    return _tree(rows)
 
 
 def _tree(rows: NDArray[Any]) -> NDArray[Any]:
@@ -81,8 +80,9 @@ class ReduceRows(VectorInstruction):
         return rows_of("dst", self.dtype, self.rows)
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
-        rows = view(memory, src0, self.dtype, self.columns, self.rows, self.row_stride)
-        return memory.model.settled(_reduced(self.operation, rows.reshape(self.rows, self.columns)))
+        held = storage(self.dtype)
+        rows = memory.array("UB", src0, (self.rows, self.columns), held, (self.row_stride, held.itemsize))
+        return memory.model.settled(_reduced(self.operation, rows))
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         view(memory, dst, self.dtype, self.rows)[...] = pending

@@ -76,8 +76,7 @@ class Compare(VectorInstruction):
             right = view(memory, src1, self.dtype, self.count)
         else:
             right = immediate(self.dtype, self.scalar, self.name)
-        with np.errstate(invalid="ignore"):
-            return np.packbits(COMPARISONS[self.mode](left, right).astype(np.bool_), bitorder="little")
+        return np.packbits(COMPARISONS[self.mode](left, right).astype(np.bool_), bitorder="little")
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         memory.array("UB", dst, pending.shape, np.uint8)[...] = pending
