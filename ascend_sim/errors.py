@@ -18,6 +18,14 @@ class TilingError(SimError):
     """A tiling that cannot run: names the formula, the numbers and the limit."""
 
 
+class RowError(SimError):
+    """An instruction of a program that cannot run, found when the program is finished; `row` is its place in issue order."""
+
+    def __init__(self, message: str, row: int) -> None:
+        super().__init__(message)
+        self.row = row
+
+
 class AclnnError(SimError):
     """A call that the operator refuses.
 

@@ -211,7 +211,8 @@ class Fixpipe(Instruction):
 class FixpipeNd(Instruction):
     """`m` x `n` of an L0C tile of `m_padded` rows to GM row by row (ND), rows `dst_stride` bytes apart, as `dtype`.
 
-    The Fixpipe's rate is that of its other layouts: a separate one for ND is not in the chip files.
+    `atomic_add` adds to what GM holds instead of replacing it. The Fixpipe's rate is that of its other layouts: a separate
+    one for ND is not in the chip files.
     """
 
     m: int
@@ -219,9 +220,14 @@ class FixpipeNd(Instruction):
     m_padded: int
     dtype: str
     dst_stride: int
+    atomic_add: bool = False
 
     name = "fixpipe_nd"
     kind = TRANSFER
+
+    @property
+    def atomic(self) -> bool:  # type: ignore[override]
+        return self.atomic_add
 
     @property
     def itemsize(self) -> int:
@@ -234,8 +240,8 @@ class FixpipeNd(Instruction):
         return _fixpipe_cost(chip)
 
     def gm_access(self, chip: ChipSpec) -> GmAccess | None:
-        rate = min(_fixpipe(chip).rate(self.itemsize), chip.path("L0C", "GM").bytes_per_cycle)
-        return GmAccess("write", self.writes()[0], rate)
+        rate = min(_fixpipe(chip).rate(self.itemsize, atomic=self.atomic_add), chip.path("L0C", "GM").bytes_per_cycle)
+        return GmAccess("atomic" if self.atomic_add else "write", self.writes()[0], rate)
 
     def reads(self) -> tuple[Region, ...]:
         return (
@@ -265,7 +271,8 @@ class FixpipeNd(Instruction):
         return rows if self.dtype == "float32" and not saturate else cast(rows, self.dtype, saturate=saturate)
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        memory.array("GM", dst, pending.shape, pending.dtype, (self.dst_stride, self.itemsize))[...] = pending
+        out = memory.array("GM", dst, pending.shape, pending.dtype, (self.dst_stride, self.itemsize))
+        store(memory, out, pending, self.atomic_add)
 
     def path(self) -> str:
         return "L0C->GM"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ascend_sim.errors import SimError
+from ascend_sim.errors import RowError, SimError
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
 from ascend_sim.isa.direct import DataCopyDn2Nz, FixpipeDn
 from ascend_sim.isa.l0c_to_ub import L0cToUb
@@ -290,9 +290,11 @@ class KernelBuilder(VectorMethods):
         """L0C to GM; see `Fixpipe`."""
         self._emit((Fixpipe, m, n, m_padded, dtype, c0, dst_stride, atomic_add), dst, src)
 
-    def fixpipe_nd(self, dst: int, src: int, m: int, n: int, m_padded: int, dtype: str, dst_stride: int) -> None:
+    def fixpipe_nd(
+        self, dst: int, src: int, m: int, n: int, m_padded: int, dtype: str, dst_stride: int, atomic_add: bool = False
+    ) -> None:
         """L0C to rows in GM; see `FixpipeNd`."""
-        self._emit((FixpipeNd, m, n, m_padded, dtype, dst_stride), dst, src)
+        self._emit((FixpipeNd, m, n, m_padded, dtype, dst_stride, atomic_add), dst, src)
 
     def fixpipe_dn(
         self,
@@ -373,11 +375,15 @@ class KernelBuilder(VectorMethods):
                 min(r.row_bytes, r.rows, r.planes) < 1 or min(r.row_stride, r.plane_stride) < 0 for r in regions
             )
             if pipe not in self._parts.pipes or foreign or empty:
-                view = program[int(np.flatnonzero(program.rows[:, 0] == index)[0])]
+                row = int(np.flatnonzero(program.rows[:, 0] == index)[0])
+                view = program[row]
                 if empty:
-                    raise SimError(f"{program.where}: {view}: moves no bytes, or steps backwards")
-                self._check_pipe(pipe, str(view))
-                self._check_buffer(foreign[0], str(view))
+                    raise RowError(f"{program.where}: {view}: moves no bytes, or steps backwards", row)
+                try:
+                    self._check_pipe(pipe, str(view))
+                    self._check_buffer(foreign[0], str(view))
+                except SimError as error:
+                    raise RowError(str(error), row) from None
 
     def _check_addresses(self, program: Program) -> None:
         used = np.unique(program.rows[:, 0])
@@ -409,11 +415,13 @@ class KernelBuilder(VectorMethods):
                 row = int(np.flatnonzero(wrong)[0])
                 if limit[row] < 0:
                     tensor = int(program.rows[row, column]) >> SLOT_SHIFT
-                    raise SimError(
+                    raise RowError(
                         f"{program.where}: {program[row]}: {operand} is in tensor {tensor}, "
-                        f"but the task has {len(self._sizes)} tensors, or it starts before the tensor"
+                        f"but the task has {len(self._sizes)} tensors, or it starts before the tensor",
+                        row,
                     )
-                raise SimError(
+                raise RowError(
                     f"{program.where}: {program[row]}: {operand} covers bytes {address[row]} to "
-                    f"{address[row] + extent[kinds[row]]} of {limit[row]} and must start at a multiple of {unit[kinds[row]]}"
+                    f"{address[row] + extent[kinds[row]]} of {limit[row]} and must start at a multiple of {unit[kinds[row]]}",
+                    row,
                 )
