@@ -1,0 +1,211 @@
+"""Kernels as functions: `kernel_function` marks one, and a `KernelFunction` makes the programs of its blocks.
+
+The function is called once for every program: once a block, in a "MIX" kernel once for the cube core and once for each
+vector core. It reads `k.block`, `k.core_kind` and `k.sub_block` to know which part is its own, and runs as ordinary
+Python; nothing of it is kept but the rows that it wrote.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import update_wrapper
+from typing import Any, TypeVar
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import RowError, SimError
+from ascend_sim.kernel.kernel import Kernel
+from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.kernel.tensor import Tensor
+
+__all__ = ["KernelError", "KernelFunction", "Launch", "kernel_function"]
+
+CORES = ("AIC", "AIV", "MIX", "AI_CORE")
+"""What a kernel may run on; which of them a chip has is in its file (cores). MIX is an AIC with its AIVs."""
+
+_OWN = {"chip", "mode", "l2", "accumulate", "overflow", "disarm", "expected", "progress", "max_cycles", "observer"}
+"""Keywords of `launch` itself, which a kernel cannot have as its own."""
+
+
+Built = TypeVar("Built", bound=Kernel)
+
+
+class KernelError(SimError):
+    """A kernel function went wrong while it wrote a program: names file, line and kernel."""
+
+
+class KernelFunction:
+    """A kernel: `function(k, *tensors, **fields)` with `k` a `Kernel`, on the first of `cores` that the chip has.
+
+    Calling it calls the function, so that kernels can use each other. `fields` are its parameters by keyword, a tiling for
+    example.
+    """
+
+    def __init__(self, function: Callable[..., Any], cores: Sequence[str], all_cores: bool) -> None:
+        self.function = function
+        self.cores = tuple(cores)
+        self.all_cores = all_cores
+        update_wrapper(self, function)
+        self.name = function.__name__
+        self.signature = inspect.signature(function)
+        parameters = list(self.signature.parameters.values())
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        if not parameters or parameters[0].kind not in kinds:
+            raise SimError(f"kernel {self.name}: its first parameter is the builder, def {self.name}(k, ...)")
+        taken = _OWN & set(list(self.signature.parameters)[1:])
+        if taken:
+            raise SimError(f"kernel {self.name}: {min(taken)!r} is a keyword of launch; call the parameter otherwise")
+
+    def __call__(self, k: Kernel, *arguments: Any, **fields: Any) -> Any:
+        return self.function(k, *arguments, **fields)
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name} on {' or '.join(self.cores)}>"
+
+    def core_on(self, chip: ChipSpec) -> str:
+        """The first of `cores` that the chip has; SimError where it has none of them."""
+        has = list(chip.cores.kinds)
+        if chip.cores.aiv_per_aic:
+            has.append("MIX")  # type: ignore[arg-type]
+        for core in self.cores:
+            if core in has:
+                return core
+        raise SimError(
+            f"kernel {self.name} runs on {' or '.join(self.cores)}; {chip.name} ({chip.identity.arch}) has "
+            f"{', '.join(has)} (chip file, cores.kinds)"
+        )
+
+    def check(self, tensors: Sequence[Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+        """The tensors by the names of their parameters; SimError for arguments that do not fit the function."""
+        try:
+            bound = self.signature.bind(None, *tensors, **fields)
+        except TypeError as error:
+            raise SimError(f"kernel {self.name}{self.signature}: {error}; k comes from launch") from None
+        names: list[str] = []
+        for parameter in list(self.signature.parameters.values())[1:]:
+            if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+                names += [f"{parameter.name}[{i}]" for i in range(len(bound.arguments.get(parameter.name, ())))]
+            elif parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+                names.append(parameter.name)
+        return dict(zip(names, tensors, strict=False))
+
+    def defaults(self) -> dict[str, Any]:
+        """The fields that have a value of their own, by name."""
+        return {
+            name: parameter.default
+            for name, parameter in self.signature.parameters.items()
+            if parameter.default is not inspect.Parameter.empty
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Launch:
+    """A kernel on a chip with its tensors: what makes the programs of a block (`Task.build`)."""
+
+    kernel: KernelFunction
+    chip: ChipSpec
+    core: str
+    blocks: int
+    tensors: Sequence[Tensor]
+    fields: Mapping[str, Any]
+    disarm: Collection[str]
+    tables: dict[str, InstructionTable]
+
+    @classmethod
+    def of(
+        cls, kernel: KernelFunction, chip: ChipSpec, blocks: int, tensors: Sequence[Tensor], fields: Mapping[str, Any],
+        disarm: Collection[str] = (),
+    ) -> Launch:  # fmt: skip
+        """A launch of `blocks` blocks; SimError where the chip has not the cores for it."""
+        return cls(kernel, chip, kernel.core_on(chip), blocks, tensors, fields, disarm, {})
+
+    def programs(self, block: int) -> list[Program]:
+        """The programs of one block; KernelError for whatever the function raises."""
+        if self.core != "MIX":
+            return [self._program(block, self.core, 0)]
+        vectors = self.chip.cores.aiv_per_aic
+        return [self._program(block, "AIC", 0), *(self._program(block, "AIV", i) for i in range(vectors))]
+
+    def _program(self, block: int, core: str, sub_block: int) -> Program:
+        table = self.tables.get(core)
+        if table is None:
+            table = self.tables[core] = InstructionTable(self.chip, core)
+        try:
+            return self._written(Kernel, table, block, core, sub_block).finish()
+        except RowError as error:
+            line = self._line(error.row, table, block, core, sub_block)
+            raise KernelError(_told(error, self.kernel, line)) from error
+        except Exception as error:
+            raise KernelError(_told(error, self.kernel)) from error
+
+    def _written(self, make: type[Built], table: InstructionTable, block: int, core: str, sub_block: int) -> Built:
+        k = make(
+            table, block, core, [tensor.nbytes for tensor in self.tensors], blocks=self.blocks, sub_block=sub_block,
+            disarm=self.disarm, all_cores=self.kernel.all_cores,
+        )  # fmt: skip
+        self.kernel.function(k, *self.tensors, **self.fields)
+        return k
+
+    def _line(self, row: int, table: InstructionTable, block: int, core: str, sub_block: int) -> int | None:
+        """The line that wrote a row of a program: the function runs once more, and every row's line is noted."""
+        k = self._written(_LineKernel, table, block, core, sub_block)
+        k.close_queues()
+        kept = [line for place, line in enumerate(k.lines) if place not in set(k.dropped_rows)]
+        return kept[row]
+
+
+class _LineKernel(Kernel):
+    """Notes for every row the line of the kernel's file that it came from; for messages, not for speed."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.lines: list[int | None] = []
+
+    @property
+    def dropped_rows(self) -> Collection[int]:
+        return self._dropped
+
+    def _emit(self, key: tuple[Any, ...], dst: int = 0, src0: int = 0, src1: int = 0) -> None:
+        frame = sys._getframe(1)
+        while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("ascend_sim."):
+            frame = frame.f_back
+        self.lines.append(frame.f_lineno)
+        super()._emit(key, dst, src0, src1)
+
+
+def kernel_function(
+    *, core: str | Sequence[str], all_cores: bool = False
+) -> Callable[[Callable[..., Any]], KernelFunction]:
+    """Make a kernel of a function `f(k, *tensors, **fields)`.
+
+    `core` is "AIC", "AIV", "MIX" (an AIC with its AIVs) or "AI_CORE" (cube and vector unit in one core), or several of them,
+    of which the chip's first is taken. `all_cores` says that the kernel has a barrier of all cores (cross-core flags of
+    mode 0), so that all its blocks must run at once. Raises SimError for another core or a function without `k`.
+    """
+    cores = (core,) if isinstance(core, str) else tuple(core)
+    unknown = [name for name in cores if name not in CORES]
+    if unknown or not cores:
+        raise SimError(f"kernel_function: core {unknown[0] if unknown else core!r}; allowed are {', '.join(CORES)}")
+
+    def mark(function: Callable[..., Any]) -> KernelFunction:
+        if not callable(function) or isinstance(function, type):
+            raise SimError(f"kernel_function: {function!r} is not a function")
+        return KernelFunction(function, cores, all_cores)
+
+    return mark
+
+
+def _told(error: Exception, kernel: KernelFunction, line: int | None = None) -> str:
+    """One line: where in the kernel's file the error came from (`line` where that is known), and what it says."""
+    own = kernel.function.__code__.co_filename
+    if line is None:
+        frames = traceback.extract_tb(error.__traceback__)
+        line = next((frame.lineno for frame in reversed(frames) if frame.filename == own), None)
+    where = f"{own}:{line}" if line is not None else own
+    text = " ".join(str(error).split())
+    if not isinstance(error, SimError):
+        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return f"{where}: kernel {kernel.name}: {text}"

@@ -1,0 +1,255 @@
+"""The builder that a kernel function gets: all instructions, and loads and stores of `Tensor`s and pieces of them.
+
+@kernel_function(core="AIV")
+def scale(k, x, y):                                     # k is a Kernel
+    tiles = k.queue("x", "UB", 4096, "MTE2", "MTE3")    # two buffers of UB, with the flags between both pipes
+    for row in range(k.block, len(x), k.blocks):        # this block's share
+        k.gm_to_ub(tiles.acquire(), x[row])
+        tiles.publish()
+        k.ub_to_gm(y[row], tiles.take())
+        tiles.release()
+
+Names of methods say where bytes go; every one is one instruction unless it says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
+
+from ascend_sim.errors import SimError
+from ascend_sim.isa.base import PIPES, Cost, Instruction, ceil_div
+from ascend_sim.isa.load import FRACTAL_BYTES, FRACTAL_ROWS
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.kernel.queue import BufferQueue
+from ascend_sim.kernel.tensor import Tensor, storage_dtype
+from ascend_sim.memory.regions import Region
+
+__all__ = ["Kernel"]
+
+_OPERANDS = ("dst", "src0", "src1")
+_MODES = {0: "all cores of a kind", 1: "the vector cores of a block", 2: "a cube core and its vector cores"}
+
+
+class Kernel(KernelBuilder):
+    """What a kernel function writes its program with: block `block` of `blocks`, on a core of `core_kind`.
+
+    `sub_block` counts the vector cores of a block of a "MIX" kernel. Addresses are bytes inside a buffer, or a `Tensor`
+    where GM is meant.
+    """
+
+    def __init__(
+        self, table: InstructionTable, block: int, core_kind: str, tensor_sizes: Sequence[int], *, blocks: int,
+        sub_block: int = 0, disarm: Collection[str] = (), all_cores: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(table, block, core_kind, tensor_sizes, sub_block=sub_block, disarm=disarm)
+        self.blocks = blocks
+        self._all_cores = all_cores
+        self._queues: list[BufferQueue] = []
+
+    @property
+    def is_cube(self) -> bool:
+        """Whether this core multiplies: an AIC, or an AI_CORE, which has cube and vector unit."""
+        return "M" in self._parts.pipes
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether this core has a vector unit: an AIV, or an AI_CORE."""
+        return "V" in self._parts.pipes
+
+    def queue(
+        self, name: str, buffer: str, size: int, producer: str, consumer: str, buffers: int = 2, *, opener: str = ""
+    ) -> BufferQueue:
+        """`buffers` times `size` bytes of `buffer`, filled by one pipe and emptied by another in turn; see `BufferQueue`.
+
+        Its flags are "NAME[i] full" and "NAME[i] free". It is closed at the end of the program by itself.
+        """
+        if buffers < 1:
+            raise SimError(f"queue {name!r}: {buffers} buffers; it takes 1 or more")
+        addresses = [self.allocate(buffer, size, f"{name}[{i}]") for i in range(buffers)]
+        made = BufferQueue(self, name, producer, consumer, addresses, opener)
+        self._queues.append(made)
+        return made
+
+    def close_queues(self) -> None:
+        """End of the program: the queues take back the releases that nobody waits for."""
+        for queue in self._queues:
+            queue.close()
+
+    def finish(self) -> Program:
+        """Close the queues, then as `KernelBuilder.finish`."""
+        self.close_queues()
+        return super().finish()
+
+    # -- synchronisation between cores ---------------------------------------------------------------------------------
+
+    def cross_core_set(self, flag: int, mode: int, pipe: str) -> None:
+        """Raise a cross-core flag from `pipe`: mode 0 all cores of this kind, 1 the AIVs of a block, 2 cube <-> vector."""
+        self._check_mode(flag, mode)
+        super().cross_core_set(flag, mode, pipe)
+
+    def cross_core_wait(self, flag: int, mode: int, pipe: str) -> None:
+        """Hold `pipe` until everyone that the mode names has raised the flag; "cross-core N" is its name to disarm it."""
+        self._check_mode(flag, mode)
+        super().cross_core_wait(flag, mode, pipe)
+
+    def _check_mode(self, flag: int, mode: int) -> None:
+        if mode not in _MODES:
+            told = ", ".join(f"{number} ({words})" for number, words in _MODES.items())
+            raise SimError(f"cross-core flag {flag}: mode {mode!r}; allowed are {told}")
+        if mode == 0 and not self._all_cores:
+            raise SimError(
+                f"cross-core flag {flag}: mode 0 joins all cores, so all blocks must run at once; say "
+                f"kernel_function(..., all_cores=True)"
+            )
+
+    # -- instructions of one's own -------------------------------------------------------------------------------------
+
+    def emit(
+        self, instruction: Instruction, dst: int | Tensor = 0, src0: int | Tensor = 0, src1: int | Tensor = 0
+    ) -> None:
+        """Append an instruction object with up to three addresses: the way in for `Instruction`s of one's own.
+
+        Raises SimError unless its class is a frozen dataclass whose methods keep to what `Instruction` says.
+        """
+        if not isinstance(instruction, Instruction):
+            raise SimError(f"emit: {instruction!r} is no instruction; derive its class from ascend_sim.Instruction")
+        kind = type(instruction)
+        key = (kind, *(getattr(instruction, name) for name in _parameters(kind)))  # type: ignore[arg-type]
+        try:
+            known = key in self._index
+        except TypeError as error:
+            raise SimError(f"emit: {kind.__name__}: its parameters must be hashable: {error}") from None
+        if not known:
+            self._check_instruction(instruction)
+        self._emit(key, int(dst), int(src0), int(src1))
+
+    def _check_instruction(self, instruction: Instruction) -> None:
+        """Refuse what no engine could run; called once for each distinct instruction."""
+        name, pipe, cost = type(instruction).__name__, instruction.pipe(self.chip), instruction.cost(self.chip)
+        if not instruction.name or not isinstance(instruction.name, str):
+            raise SimError(f"emit: {name} has no name; give its class one: name = 'my_instruction'")
+        if pipe not in PIPES:
+            raise SimError(f"emit: {name}.pipe() is {pipe!r}; pipes are {', '.join(PIPES)}")
+        cycles = [getattr(cost, field.name, None) for field in fields(Cost)]
+        if not all(isinstance(count, int) and count >= 0 for count in cycles):
+            raise SimError(f"emit: {name}.cost() is {cost!r}; it must be a Cost of whole cycles, none below 0")
+        for region in (*instruction.reads(), *instruction.writes()):
+            spaces = ("GM", *self._parts.buffers)
+            if not isinstance(region, Region) or region.operand not in _OPERANDS or region.space not in spaces:
+                raise SimError(
+                    f"emit: {name} touches {region!r}; a Region of {', '.join(_OPERANDS)} in one of {', '.join(spaces)} "
+                    f"is allowed on an {self.core_kind} of {self.chip.name} (chip file, cores.kinds)"
+                )
+
+    # -- GM <-> UB -----------------------------------------------------------------------------------------------------
+
+    def gm_to_ub(self, dst: int, src: Tensor, operand: str = "") -> None:
+        """Rows of a piece of GM to UB, each padded there to whole 32-byte blocks (`row_bytes`)."""
+        rows, columns, stride = src.rows("gm_to_ub")
+        size = columns * src.itemsize
+        if src.contiguous and size % self.chip.alignment.block == 0:
+            rows, size = 1, rows * size
+        self.data_copy(
+            "GM", "UB", dst, src.address, size, rows, stride, self.row_bytes(size), operand=operand or src.name
+        )
+
+    def ub_to_gm(self, dst: Tensor, src: int, *, atomic_add: bool = False, operand: str = "") -> None:
+        """The way back: rows of UB, each on 32-byte blocks of its own, to a piece of GM, or added to what it holds."""
+        rows, columns, stride = dst.rows("ub_to_gm")
+        size = columns * dst.itemsize
+        if dst.contiguous and size % self.chip.alignment.block == 0:
+            rows, size = 1, rows * size
+        added = dst.dtype if atomic_add else ""
+        self.data_copy(
+            "UB", "GM", dst.address, src, size, rows, self.row_bytes(size), stride, added, operand or dst.name
+        )
+
+    def row_bytes(self, size: int) -> int:
+        """Bytes that a row of `size` bytes takes in UB: whole blocks (chip file, alignment.block)."""
+        return ceil_div(size, self.chip.alignment.block) * self.chip.alignment.block
+
+    # -- matrices: GM -> L1 -> L0A, L0B; L0C -> GM ---------------------------------------------------------------------
+
+    def gm_to_l1(self, dst: int, src: Tensor, *, held: int = 0, operand: str = "") -> None:
+        """A row-major matrix [rows, columns] in GM to NZ fractals in L1: [ceil(columns / C0)][held][C0].
+
+        C0 is 32 bytes of elements; columns behind the last are zero. `held`, the rows of the matrix in L1, is that of the
+        piece unless given; rows that the piece lacks are left as they are.
+        """
+        rows, columns, stride = src.rows("gm_to_l1")
+        self.data_copy_nd2nz(dst, src.address, rows, columns, src.itemsize, stride, held or rows, operand or src.name)
+
+    def l1_to_l0a(
+        self, dst: int, src: int, rows: int, columns: int, dtype: str, *, held: int, row: int = 0, column: int = 0,
+        transpose: bool = False,
+    ) -> None:  # fmt: skip
+        """A piece of an NZ matrix in L1 as the left operand [M, K]; with `transpose` the matrix is stored [K, M].
+
+        The matrix at `src` has `held` rows; the piece has `rows` and `columns` from `row` and `column` (a multiple of C0).
+        """
+        self._load_matrix("L0A", dst, src, (rows, columns), dtype, held, (row, column), transpose)
+
+    def l1_to_l0b(
+        self, dst: int, src: int, rows: int, columns: int, dtype: str, *, held: int, row: int = 0, column: int = 0,
+        transpose: bool = False,
+    ) -> None:  # fmt: skip
+        """A piece of an NZ matrix in L1 as the right operand [K, N]; with `transpose` the matrix is stored [N, K].
+
+        Turned it has the order of L0B already and is copied by fractals: rows in multiples of 16, columns from a multiple
+        of C0, in one instruction where all rows are taken, else in one for each C0 columns. `held`, `row` and `column` are
+        as in `l1_to_l0a`.
+        """
+        if not transpose:
+            self._load_matrix("L0B", dst, src, (rows, columns), dtype, held, (row, column), False)
+            return
+        itemsize = int(storage_dtype(dtype).itemsize)
+        c0 = self.chip.alignment.block // itemsize
+        if any(count % FRACTAL_ROWS for count in (row, rows, held)) or column % c0 or row + rows > held:
+            raise SimError(
+                f"l1_to_l0b: rows {row} to {row + rows} of {held}, columns from {column}: with transpose it copies whole "
+                f"fractals, {FRACTAL_ROWS} rows of {c0} {dtype} (gm_to_l1 pads with held=)"
+            )
+        fractals, of_column = rows // FRACTAL_ROWS, held // FRACTAL_ROWS
+        first = src + (column // c0 * of_column + row // FRACTAL_ROWS) * FRACTAL_BYTES
+        blocks = ceil_div(columns, c0)
+        if fractals == of_column:
+            self.load_data_2d("L0B", dst, first, itemsize, blocks * fractals)
+            return
+        for block in range(blocks):
+            place = dst + block * fractals * FRACTAL_BYTES
+            self.load_data_2d("L0B", place, first + block * of_column * FRACTAL_BYTES, itemsize, fractals)
+
+    def _load_matrix(
+        self, destination: str, dst: int, src: int, size: tuple[int, int], dtype: str, held: int, start: tuple[int, int],
+        transpose: bool,
+    ) -> None:  # fmt: skip
+        """img2col of a map one pixel high under a 1 x 1 kernel, which is the matrix itself."""
+        itemsize = int(storage_dtype(dtype).itemsize)
+        c0 = self.chip.alignment.block // itemsize
+        (rows, columns), (row, column) = size, start
+        if row + rows > held or column % c0:
+            raise SimError(
+                f"to {destination}: rows {row} to {row + rows} of {held}, columns from {column}; a piece lies inside the "
+                f"matrix and begins at a multiple of {c0} columns (32 bytes of {dtype})"
+            )
+        window = (1, 1, 1, 1, 1, 1, 0, 0, 1, held)
+        load = (destination, itemsize, 1, held, *window, row, rows, column, ceil_div(columns, c0) * c0, transpose)
+        self.load_data_3d(load, dst, src)
+
+    def l0c_to_gm(self, dst: Tensor, src: int, *, atomic_add: bool = False) -> None:
+        """The tile [m, n] of L0C, m rounded up to 16, to a piece of GM, rounded to its dtype, or added to what it holds."""
+        rows, columns, stride = dst.rows("l0c_to_gm")
+        height = ceil_div(rows, FRACTAL_ROWS) * FRACTAL_ROWS
+        self.fixpipe_nd(dst.address, src, rows, columns, height, dst.dtype, stride, atomic_add)
+
+
+@cache
+def _parameters(kind: type[Instruction]) -> tuple[str, ...]:
+    """The fields of an instruction class in order; SimError unless it is a frozen dataclass of its own."""
+    settings = kind.__dict__.get("__dataclass_params__")
+    if not is_dataclass(kind) or settings is None or not settings.frozen:
+        raise SimError(f"emit: {kind.__name__} must be a frozen dataclass: @dataclass(frozen=True) before its class")
+    return tuple(field.name for field in fields(kind))

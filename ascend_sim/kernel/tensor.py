@@ -1,0 +1,179 @@
+"""Tensors in GM as a kernel sees them: shape, dtype and address, and pieces of them.
+
+    a[row : row + 64, column : column + 128].address    # where that piece begins: an operand of the builder's transfers
+
+Only places are computed here; a piece costs nothing until an instruction moves it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ascend_sim.errors import SimError
+from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT, gm_operand
+from ascend_sim.numerics import FORMATS, canonical, numpy_dtype
+
+__all__ = ["Tensor", "dtype_name", "storage_dtype"]
+
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
+"""Integer dtypes that tensors may have; which of them an instruction takes is said by the instruction."""
+
+
+def dtype_name(dtype: Any) -> str:
+    """The name of a tensor's dtype from a name, a numpy or an ml_dtypes dtype; SimError for one that tensors cannot have."""
+    try:
+        return canonical(dtype)
+    except SimError:
+        pass
+    try:
+        name = np.dtype(dtype).name
+    except TypeError:
+        name = str(dtype)
+    if name not in INTEGERS:
+        raise SimError(f"dtype {name!r}: a tensor is one of {', '.join((*FORMATS, *INTEGERS))}")
+    return name
+
+
+def storage_dtype(name: str) -> np.dtype[Any]:
+    """The numpy dtype that holds elements of a tensor dtype (`dtype_name`); uint8 codes for hifloat8."""
+    return np.dtype(name) if name in INTEGERS else numpy_dtype(name)
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor of the launch, or a strided piece of one: `strides` in bytes, `address` an operand of the builder.
+
+    Indexing with whole numbers and slices gives pieces, as numpy does; a slice that reaches beyond the end is cut off
+    there, so that the last tile of a row has the shape that is left. An address may be written wherever the builder
+    takes one (`int(tensor)` is it).
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    address: int
+    strides: tuple[int, ...]
+
+    @classmethod
+    def at(cls, slot: int, name: str, shape: Sequence[int], dtype: str) -> Tensor:
+        """The contiguous tensor in GM slot `slot` of the task."""
+        sizes = tuple(shape)
+        itemsize = storage_dtype(dtype).itemsize
+        strides = tuple(itemsize * prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
+        return cls(name, sizes, dtype, gm_operand(slot, 0), strides)
+
+    def __index__(self) -> int:
+        return self.address
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise SimError(f"{self}: has no dimensions, and so no length")
+        return self.shape[0]
+
+    def __str__(self) -> str:
+        return f"{self.name}{list(self.shape)} {self.dtype}"
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return int(storage_dtype(self.dtype).itemsize)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements together."""
+        return self.size * self.itemsize
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether the elements follow each other without gaps, the last dimension innermost."""
+        step = self.itemsize
+        for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if size != 1 and stride != step:
+                return False
+            step *= size
+        return True
+
+    def __getitem__(self, index: Any) -> Tensor:
+        """A piece, by whole numbers and slices with positive steps; SimError for an index outside."""
+        parts = index if isinstance(index, tuple) else (index,)
+        if len(parts) > self.ndim:
+            raise SimError(f"{self}: {len(parts)} indices for {self.ndim} dimensions")
+        shape, strides, offset = [], [], 0
+        for axis, (size, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
+            part = parts[axis] if axis < len(parts) else slice(None)
+            if isinstance(part, slice):
+                places = self._places(part, size, axis)
+                offset += places.start * stride
+                shape.append(len(places))
+                strides.append(places.step * stride)
+            else:
+                offset += self._place(part, size, axis) * stride
+        if 0 in shape:
+            raise SimError(f"{self}: the piece {_written(parts)} has no elements")
+        return Tensor(self.name, tuple(shape), self.dtype, self.address + offset, tuple(strides))
+
+    def _places(self, part: slice, size: int, axis: int) -> range:
+        try:
+            places = range(*part.indices(size))
+        except (TypeError, ValueError):
+            raise SimError(f"{self}: {part} of dimension {axis}: slices are of whole numbers") from None
+        if places.step < 0:
+            raise SimError(f"{self}: a slice of dimension {axis} steps by {places.step}; steps are 1 or more")
+        return places
+
+    def _place(self, part: Any, size: int, axis: int) -> int:
+        try:
+            place = operator.index(part)
+        except TypeError:
+            raise SimError(
+                f"{self}: index {part!r} of dimension {axis}: whole numbers and slices are allowed"
+            ) from None
+        if not -size <= place < size:
+            raise SimError(f"{self}: index {place} of dimension {axis}, which has {size} places")
+        return place % size
+
+    def reshape(self, *shape: int) -> Tensor:
+        """The same elements in another shape; SimError unless they are contiguous and as many."""
+        if not self.contiguous or prod(shape) != self.size:
+            raise SimError(f"{self}: cannot be {list(shape)}; that takes contiguous elements, and as many")
+        slot, offset = self.address >> SLOT_SHIFT, self.address & OFFSET_MASK
+        whole = Tensor.at(slot, self.name, shape, self.dtype)
+        return Tensor(self.name, whole.shape, self.dtype, whole.address + offset, whole.strides)
+
+    def rows(self, what: str) -> tuple[int, int, int]:
+        """The piece as rows of contiguous elements: how many, elements in a row, bytes from row to row.
+
+        `what` names the instruction that asks. SimError for more than two dimensions and for gaps inside a row.
+        """
+        if self.contiguous:
+            columns = self.shape[-1] if self.ndim else 1
+            return self.size // columns, columns, columns * self.itemsize
+        if self.ndim > 2 or self.strides[-1] != self.itemsize:
+            raise SimError(
+                f"{what}: {self} with strides of {list(self.strides)} bytes; it moves rows of contiguous elements, so "
+                f"give it one or two dimensions, the last without gaps"
+            )
+        return self.shape[0], self.shape[1], self.strides[0]
+
+
+def _written(parts: Sequence[Any]) -> str:
+    def one(part: Any) -> str:
+        return f"{part.start}:{part.stop}" if isinstance(part, slice) else str(part)
+
+    return f"[{', '.join(one(part) for part in parts)}]"
