@@ -33,6 +33,8 @@ _IN_MEMORY: dict[str, np.dtype[Any]] = {
     "hifloat8": np.dtype(np.uint8),
     "float8_e4m3fn": np.dtype(np.uint8),
 }
+_RESULTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
+"""Integers, which only results of kernels have; no operator takes them."""
 _BITS: dict[str, np.dtype[Any]] = {
     "bfloat16": np.dtype(np.uint16),
     "hifloat8": np.dtype(np.uint8),
@@ -83,7 +85,7 @@ def save_tensors(path: str | Path, tensors: Mapping[str, tuple[Array, str]]) -> 
     """Write name -> (array, dtype name) as a `.npz` file; an older file is replaced at once or not at all.
 
     An 8-bit tensor is given as uint8 codes or as an ml_dtypes array. Raises TensorFileError: a dtype that is not
-    allowed, an array that is not of its dtype, a file that cannot be written.
+    allowed, an array that is not of its dtype, a file that cannot be written. Integer arrays are written as they are.
     """
     path = Path(path)
     entries: dict[str, Array] = {}
@@ -141,6 +143,8 @@ def _read(path: Path, entries: Any, name: str) -> tuple[Array, str]:
 
 
 def _stored(path: Path, name: str, array: Array, dtype: str) -> Array:
+    if dtype in _RESULTS and array.dtype.name == dtype:
+        return np.asarray(array, order="C")
     if dtype not in _IN_MEMORY:
         raise TensorFileError(f"{path}: {name}: dtype {dtype!r} is not allowed; allowed: {', '.join(_IN_MEMORY)}")
     if array.dtype != _IN_MEMORY[dtype] and array.dtype.name != dtype:

@@ -84,6 +84,7 @@ def _run(
     from ascend_sim.ops.case import load_case, make_tensors
     from ascend_sim.report.msprof import check_msprof
     from ascend_sim.report.pages import plan_table
+    from ascend_sim.report.run_files import write_run
     from ascend_sim.report.text import render
     from ascend_sim.runtime import MODES
 
@@ -127,7 +128,12 @@ def _run(
         accumulate=accumulate,
         overflow=overflow,
     )  # fmt: skip
-    written = _write(result, spec, out, trace_limit, msprof) if out is not None else []
+    written = []
+    if out is not None:
+        arrays = {name: (array, result.dtypes[name]) for name, array in result.gradients.items()}
+        written = write_run(
+            out, result.report, result.recording, "gradients", arrays, trace_limit=trace_limit, msprof=msprof
+        )
     said: list[str] = []
     if html is not None:
         said = write_html(html, result.recording, result.report.to_dict(), progress, other_rates=True)
@@ -168,28 +174,3 @@ def report(
             progress.close()
         say(said, Console(width=None if sys.stdout.isatty() else 140))
         print(f"wrote {html}")
-
-
-def _write(result: Any, chip: Any, out: Path, trace_limit: int, msprof: bool) -> list[Path]:
-    from ascend_sim.ops.tensor_files import save_tensors
-    from ascend_sim.report.files import write_json
-    from ascend_sim.report.msprof import remove_msprof, write_msprof
-    from ascend_sim.report.timeline_file import write_timeline
-    from ascend_sim.report.trace import write_trace
-
-    # Files of an older run that this one may not replace.
-    for name in ("trace.json", "timeline.npz", "gradients.npz", "report.html"):
-        (out / name).unlink(missing_ok=True)
-    remove_msprof(out)
-    written = [out / "report.json"]
-    write_json(written[0], result.report.to_dict())
-    if result.timeline is not None:
-        written += [out / "trace.json", out / "timeline.npz"]
-        write_trace(written[1], result.timeline, result.tasks, chip, trace_limit)
-        write_timeline(written[2], result.recording)
-    if result.gradients:
-        written.append(out / "gradients.npz")
-        save_tensors(written[-1], {name: (array, result.dtypes[name]) for name, array in result.gradients.items()})
-    if msprof:
-        written.append(write_msprof(out, result.timeline, result.tasks, chip, trace_limit))
-    return written

@@ -21,6 +21,7 @@ from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun, TaskRun, Timeline
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
+from ascend_sim.isa.recorded import Recorded
 from ascend_sim.kernel.program import COLUMNS, InstructionTable, Program
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.report.counts import bytes_of
@@ -101,7 +102,7 @@ def write_timeline(path: str | Path, recording: Recording) -> None:
         "label": [one.label() for one in objects],
         "bytes": [bytes_of(table, i) for table, i in instructions],
         "table": [numbers[id(table)] for table, _ in instructions],
-        "key": [_json([key[0].__name__, *key[1:]]) for table in tables.values() for key in table.index],
+        "key": [_json(_stored(table, key)) for table in tables.values() for key in table.index],
     }
     placed = [(_WARM, tensor) for tensor in recording.warm]
     placed += [(index, tensor) for index, task in enumerate(tasks) for tensor in task.tensors]
@@ -183,11 +184,22 @@ def _recording(file: TimelineFile) -> Recording:
     return Recording(chip, timeline, tasks, tensors.get(_WARM, []))
 
 
+def _stored(table: InstructionTable, key: tuple[Any, ...]) -> list[Any]:
+    """Class and parameters of an instruction; one that a kernel brought along as `Recorded`."""
+    if _is_ours(key[0]):
+        return [key[0].__name__, *key[1:]]
+    return [Recorded.__name__, Recorded.of(table.instructions[table.index[key]], table.chip).text]
+
+
 def _instructions() -> dict[str, type[Instruction]]:
-    """All instructions that there are, by the names of their classes."""
+    """All instructions of the package, by the names of their classes."""
     for module in pkgutil.iter_modules(isa.__path__, f"{isa.__name__}."):
         importlib.import_module(module.name)
-    return {one.__name__: one for one in _subclasses(Instruction)}
+    return {one.__name__: one for one in _subclasses(Instruction) if _is_ours(one)}
+
+
+def _is_ours(kind: type[Instruction]) -> bool:
+    return kind.__module__.startswith(f"{isa.__name__}.")
 
 
 def _subclasses(base: type[Instruction]) -> Iterator[type[Instruction]]:

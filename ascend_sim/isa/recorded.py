@@ -1,0 +1,85 @@
+"""An instruction as a file remembers it: what it was called, where its bytes lay and how long it took, without its class.
+
+Instructions that a kernel brings along are stored so (`report.timeline_file`): whoever opens the file need not have their
+Python. On another chip they keep the cycles that they had.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.isa.base import Cost, GmAccess, Instruction
+from ascend_sim.memory.regions import Region
+
+
+@dataclass(frozen=True)
+class Recorded(Instruction):
+    """`text` is JSON made by `of`."""
+
+    text: str
+
+    @classmethod
+    def of(cls, instruction: Instruction, chip: ChipSpec) -> Recorded:
+        """What `instruction` is on `chip`."""
+        access = instruction.gm_access(chip)
+        told = {
+            "name": instruction.name,
+            "words": str(instruction),
+            "kind": instruction.kind,
+            "atomic": instruction.atomic,
+            "pipe": instruction.pipe(chip),
+            "cost": asdict(instruction.cost(chip)),
+            "access": None if access is None else asdict(access),
+            "reads": [asdict(region) for region in instruction.reads()],
+            "writes": [asdict(region) for region in instruction.writes()],
+            "label": instruction.label(),
+            "path": instruction.path(),
+        }
+        return cls(json.dumps(told))
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return str(_told(self.text)["name"])
+
+    @property
+    def kind(self) -> int:  # type: ignore[override]
+        return int(_told(self.text)["kind"])
+
+    @property
+    def atomic(self) -> bool:  # type: ignore[override]
+        return bool(_told(self.text)["atomic"])
+
+    def __str__(self) -> str:
+        return str(_told(self.text)["words"])
+
+    def pipe(self, chip: ChipSpec) -> str:
+        return str(_told(self.text)["pipe"])
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        return Cost(**_told(self.text)["cost"])
+
+    def gm_access(self, chip: ChipSpec) -> GmAccess | None:
+        access = _told(self.text)["access"]
+        return None if access is None else GmAccess(**{**access, "region": Region(**access["region"])})
+
+    def reads(self) -> tuple[Region, ...]:
+        return tuple(Region(**region) for region in _told(self.text)["reads"])
+
+    def writes(self) -> tuple[Region, ...]:
+        return tuple(Region(**region) for region in _told(self.text)["writes"])
+
+    def label(self) -> str:
+        return str(_told(self.text)["label"])
+
+    def path(self) -> str:
+        return str(_told(self.text)["path"])
+
+
+@lru_cache(maxsize=1024)
+def _told(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text)
+    return found
