@@ -1,4 +1,4 @@
-"""ascend-sim: convolution backward executed on a model of the Ascend AI Core.
+"""ascend-sim: convolution backward, and kernels of one's own, executed on a model of the Ascend AI Core.
 
 import ascend_sim
 result = ascend_sim.convolution_backward(grad_output, input, weight, None, (1, 1), (1, 1), (1, 1), False, (0, 0), 1,
@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from ascend_sim.acl.state import use
     from ascend_sim.api import Result, TensorSpec, conv_tbc_backward, convolution_backward
     from ascend_sim.chip import load_chip
+    from ascend_sim.expected import Expected
+    from ascend_sim.isa.base import Cost, GmAccess, Instruction, Memory
+    from ascend_sim.kernel.function import KernelError, KernelFunction, kernel_function
+    from ascend_sim.kernel.kernel import Kernel
+    from ascend_sim.kernel.tensor import Tensor
+    from ascend_sim.launching import KernelRun, empty, launch
+    from ascend_sim.memory.regions import Region
     from ascend_sim.numerics import compare
     from ascend_sim.studies.explain.run import explain
     from ascend_sim.studies.precision.run import precision
@@ -23,14 +30,28 @@ if TYPE_CHECKING:
 __all__ = [
     "AclnnError",
     "ConfigError",
+    "Cost",
+    "Expected",
+    "GmAccess",
+    "Instruction",
+    "Kernel",
+    "KernelError",
+    "KernelFunction",
+    "KernelRun",
+    "Memory",
+    "Region",
     "Result",
     "SimError",
+    "Tensor",
     "TensorSpec",
     "TilingError",
     "compare",
     "conv_tbc_backward",
     "convolution_backward",
+    "empty",
     "explain",
+    "kernel_function",
+    "launch",
     "load_chip",
     "precision",
     "use",
@@ -42,6 +63,20 @@ _HOME = {
     "conv_tbc_backward": "ascend_sim.api",
     "convolution_backward": "ascend_sim.api",
     "explain": "ascend_sim.studies.explain.run",
+    "Cost": "ascend_sim.isa.base",
+    "Expected": "ascend_sim.expected",
+    "GmAccess": "ascend_sim.isa.base",
+    "Instruction": "ascend_sim.isa.base",
+    "Kernel": "ascend_sim.kernel.kernel",
+    "KernelError": "ascend_sim.kernel.function",
+    "KernelFunction": "ascend_sim.kernel.function",
+    "KernelRun": "ascend_sim.launching",
+    "Memory": "ascend_sim.isa.base",
+    "Region": "ascend_sim.memory.regions",
+    "Tensor": "ascend_sim.kernel.tensor",
+    "empty": "ascend_sim.launching",
+    "kernel_function": "ascend_sim.kernel.function",
+    "launch": "ascend_sim.launching",
     "load_chip": "ascend_sim.chip",
     "compare": "ascend_sim.numerics",
     "precision": "ascend_sim.studies.precision.run",

@@ -1,0 +1,134 @@
+"""What a kernel's outputs must be, and the verdict on them: the one that gradients get (`numerics.check_correct`)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
+
+from ascend_sim.errors import SimError
+from ascend_sim.kernel.tensor import INTEGERS
+from ascend_sim.numerics import canonical, check_correct, compare, decode, half_ulp
+from ascend_sim.runtime import ValueModel
+
+__all__ = ["Expectations", "Expected", "judge_outputs", "read_expectations"]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """The right values of an output in float64, and how far a machine that works may be from them.
+
+    An element may be off by half an ULP of the output's format plus 4 u sqrt(`products`) (|value| + `magnitude`), where u
+    is half an ULP of 1 in `precision`, the format in which the kernel rounds on its way. `products` is how many terms an
+    element sums up, `magnitude` the root of the sum of their squares (an array like `values`, or a number): what a sum
+    that cancels has lost. The bound is that of the gradients (`numerics.accumulation_bound`): one wrong term fails.
+    """
+
+    values: ArrayLike
+    magnitude: ArrayLike = 0.0
+    products: float = 1
+    precision: str = "float32"
+
+    @classmethod
+    def product(cls, left: ArrayLike, right: ArrayLike) -> Expected:
+        """The matrix product of [..., m, k] and [..., k, n], summed in float32 by a cube."""
+        a, b = (np.asarray(side).astype(np.float64) for side in (left, right))
+        with threadpool_limits(limits=1, user_api="blas"):
+            return cls(a @ b, np.sqrt(a**2 @ b**2), a.shape[-1])
+
+
+Expectations = ArrayLike | Expected | Mapping[str, ArrayLike | Expected]
+"""What a kernel must give: for its one output, or by the outputs' names."""
+
+
+def read_expectations(
+    expected: Expectations | Callable[..., Expectations], inputs: Mapping[str, Array], outputs: Mapping[str, Array]
+) -> dict[str, Expected]:
+    """What is expected of each output; a function is called with the `inputs` that its parameters name.
+
+    Raises SimError for names and shapes that the kernel does not have.
+    """
+    if callable(expected):
+        expected = expected(**_arguments(expected, inputs))
+    if not isinstance(expected, Mapping):
+        if len(outputs) != 1:
+            raise SimError(
+                f"expected: one result for {len(outputs)} outputs; give them by name: {', '.join(outputs) or 'none'}"
+            )
+        expected = {next(iter(outputs)): expected}
+    wanted = {}
+    for name, value in expected.items():
+        if name not in outputs:
+            raise SimError(f"expected: no output {name!r}; the kernel has {', '.join(outputs) or 'none'}")
+        one = value if isinstance(value, Expected) else Expected(value)
+        shape = np.shape(one.values)
+        if shape != outputs[name].shape:
+            raise SimError(f"expected: {name} has shape {list(shape)}; the output has {list(outputs[name].shape)}")
+        wanted[name] = one
+    return wanted
+
+
+def _arguments(function: Callable[..., Any], inputs: Mapping[str, Array]) -> dict[str, Array]:
+    parameters = inspect.signature(function).parameters.values()
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
+        return dict(inputs)
+    needed = [p.name for p in parameters if p.default is p.empty]
+    missing = [name for name in needed if name not in inputs]
+    if missing:
+        raise SimError(
+            f"expected: it asks for {', '.join(missing)}; inputs of the kernel are {', '.join(inputs) or 'none'}"
+        )
+    return {parameter.name: inputs[parameter.name] for parameter in parameters if parameter.name in inputs}
+
+
+def judge_outputs(
+    wanted: Mapping[str, Expected], outputs: Mapping[str, Array], dtypes: Mapping[str, str], model: ValueModel
+) -> dict[str, dict[str, Any]]:
+    """Verdict and errors of every output that something is expected of, as `Report.gradients` has them."""
+    with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
+        return {name: _judge(one, outputs[name], dtypes[name], model) for name, one in wanted.items()}
+
+
+def _judge(wanted: Expected, output: Array, dtype: str, model: ValueModel) -> dict[str, Any]:
+    figures: dict[str, Any] = {"shape": list(output.shape), "dtype": dtype, "compute_dtype": wanted.precision}
+    if dtype in INTEGERS:
+        error = np.abs(output.astype(np.float64) - np.asarray(wanted.values, np.float64))
+        wrong = np.asarray(output != np.asarray(wanted.values))
+        figures |= {
+            "compute_dtype": dtype,
+            "correct": not wrong.any(),
+            "worst_error_over_bound": None if wrong.any() else 0.0,
+            "max_abs_error": float(error.max(initial=0.0)),
+            "vendor_matched_ratio": None,
+        }
+        return figures | _first_wrong(wrong)
+    reference = np.asarray(wanted.values).astype(np.float64)
+    unit = float(half_ulp(np.asarray(1.0), canonical(wanted.precision)))
+    products = wanted.products * (unit / float(half_ulp(np.asarray(1.0), "float32"))) ** 2
+    squares = np.broadcast_to(np.square(np.asarray(wanted.magnitude, np.float64)), reference.shape)
+    verdict = check_correct(output, reference, squares, products, [dtype], saturate=model.saturate)
+    values = decode(output, dtype) if output.dtype == np.uint8 else output
+    metrics = compare(values, reference, dtype=dtype)
+    figures |= {
+        "correct": verdict.correct,
+        "worst_error_over_bound": verdict.to_dict()["worst_error_over_bound"],
+        "max_abs_error": verdict.to_dict()["max_abs_error"],
+        "vendor_matched_ratio": metrics.vendor_matched_ratio,
+    }
+    if not verdict.correct:
+        figures |= {"wrong": verdict.wrong, "first_wrong": verdict.to_dict()["first_wrong"]}
+    return figures
+
+
+def _first_wrong(wrong: NDArray[np.bool_]) -> dict[str, Any]:
+    if not wrong.any():
+        return {}
+    place = [int(i) for i in np.unravel_index(int(wrong.argmax()), wrong.shape)]
+    return {"wrong": int(wrong.sum()), "first_wrong": place}

@@ -1,0 +1,317 @@
+"""Kernels of one's own: `launch` runs one on a simulated chip, as the operators run theirs.
+
+@ascend_sim.kernel_function(core="AIV")
+def add(k, x, y, z):
+    ...
+
+run = ascend_sim.launch(add, 48, x, y, ascend_sim.empty(x.shape, "float16"), chip="ascend910b3")
+run.outputs["z"], run.report.to_dict(), run.findings
+run.write_html("add.html")
+
+It stands among the faces: it takes what the user has, and puts kernel, runtime and report together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.engine.critical_path import critical_path
+from ascend_sim.engine.timeline import Timeline
+from ascend_sim.engine.values import Finding
+from ascend_sim.errors import SimError
+from ascend_sim.expected import Expectations, judge_outputs, read_expectations
+from ascend_sim.isa.cube import Mmad
+from ascend_sim.kernel.function import KernelFunction, Launch
+from ascend_sim.kernel.program import Program
+from ascend_sim.kernel.tensor import Tensor, dtype_name, storage_dtype
+from ascend_sim.memory.gm import SLOT_SHIFT
+from ascend_sim.report.counts import occurrences
+from ascend_sim.report.report import Report
+from ascend_sim.report.run_files import write_run
+from ascend_sim.report.words import words
+from ascend_sim.runtime import MODES, Allocation, Device, Observer, Progress, Recording, Task, ValueModel, run_tasks
+from ascend_sim.settings import check_kinds, is_whole_number
+
+__all__ = ["Empty", "KernelRun", "empty", "launch"]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Empty:
+    """A tensor that the kernel fills; made by `empty`."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    workspace: bool = False
+
+
+def empty(shape: int | Sequence[int], dtype: Any, *, workspace: bool = False) -> Empty:
+    """A tensor of GM that holds nothing yet (every byte 0xFF, a NaN in every float format) until the kernel writes it.
+
+    `dtype` is a name ("float16", "bfloat16", "int32", ...) or a numpy or ml_dtypes dtype. A `workspace` is the kernel's
+    own: it is not among the outputs. In timing mode, where nothing has values, it stands for an input as well.
+    """
+    sizes: Any = (shape,) if is_whole_number(shape) else shape
+    check_kinds({"shape": sizes})
+    if min(sizes, default=1) < 0:
+        raise SimError(f"empty: shape {list(sizes)}; sizes are 0 or more")
+    return Empty(tuple(int(size) for size in sizes), dtype_name(dtype), workspace)
+
+
+@dataclass
+class KernelRun:
+    """What a launch leaves.
+
+    `outputs`: the tensors that the kernel wrote and those made with `empty`, by the names of its parameters, as numpy
+    arrays (none in timing mode). `report`: as of an operator's call; the verdicts on outputs stand where those on
+    gradients do. `findings`: hazards and reads of what nobody wrote. `timeline` and `recording` (None in functional mode)
+    hold every instruction's cycles; `programs` are the instructions themselves.
+    """
+
+    outputs: dict[str, Array]
+    report: Report
+    findings: list[Finding]
+    timeline: Timeline | None = field(repr=False, default=None)
+    recording: Recording | None = field(repr=False, default=None)
+    programs: list[Program] = field(repr=False, default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        """Nothing found, and every output that was compared is correct."""
+        return self.report.passed
+
+    def write_html(self, path: str | Path, *, what_if: bool = True) -> None:
+        """Write the run as one page; with `what_if` the programs run again with each rate of the chip doubled.
+
+        Raises SimError in functional mode, which has no times, and without Plotly.
+        """
+        from ascend_sim.report import page
+        from ascend_sim.report.what_if import what_if as run_again
+
+        if self.recording is None:
+            raise SimError("write_html: a run in functional mode has no times to show")
+        page.check_plotly()
+        outcomes = run_again(self.recording) if what_if else None
+        page.write_page(path, self.recording, self.report.to_dict(), outcomes)
+
+    def write(self, folder: str | Path, *, msprof: bool = False) -> list[Path]:
+        """Write report.json, outputs.npz and, with times, trace.json and timeline.npz to a folder; returns their paths.
+
+        `ascend-sim report FOLDER` draws the page of such a folder. `msprof` adds the vendor's simulator's folders.
+        """
+        arrays = {name: (array, self._dtypes[name]) for name, array in self.outputs.items()}
+        return write_run(Path(folder), self.report, self.recording, "outputs", arrays, msprof=msprof)
+
+    @property
+    def _dtypes(self) -> dict[str, str]:
+        return {name: tensor["dtype"] for name, tensor in self.report.problem["tensors"].items()}
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the report, and where the time went."""
+        if self.recording is None:
+            return self.report._repr_html_()
+        said = words(self.recording, self.report.to_dict(), critical_path(self.recording.timeline), None)
+        return self.report._repr_html_() + "".join(f"<p>{escape(text)}</p>" for text in said)
+
+
+def launch(
+    kernel: KernelFunction,
+    blocks: int,
+    /,
+    *tensors: Any,
+    chip: str | Path | ChipSpec = "ascend910b3",
+    mode: str = "full",
+    l2: str = "cold",
+    accumulate: str = "blas",
+    overflow: str | None = None,
+    disarm: Sequence[str] = (),
+    expected: Expectations | Callable[..., Expectations] | None = None,
+    progress: Progress | None = None,
+    max_cycles: int | None = None,
+    observer: Observer | None = None,
+    **fields: Any,
+) -> KernelRun:
+    """Run `blocks` blocks of a kernel on a simulated chip.
+
+    `tensors` are the kernel's arguments in order: numpy arrays, which are copied to GM, and `empty` tensors. `fields` go to
+    the kernel as they are: its tiling, for example. `mode` is "full" (values and time), "functional" (values) or "timing"
+    (time, tensors without values allowed). `l2="warm"`: the arrays are in the L2 when the kernel starts, as far as they fit.
+    `disarm` names flags whose waits hold nothing (an experiment). `expected` is what the outputs must be: an array where
+    there is one output, else arrays by name, or an `Expected` in their place, or a function of the input arrays by their
+    parameters' names that returns such; the verdict stands in the report. The rest is as in `convolution_backward`.
+
+    Raises SimError for arguments that do not fit kernel, chip or mode, KernelError for what goes wrong inside the kernel
+    (with its file and line), DeadlockError where programs wait for each other.
+    """
+    if not isinstance(kernel, KernelFunction):
+        raise SimError(
+            f"launch: {kernel!r} is not a kernel; put @ascend_sim.kernel_function(core=...) before its function"
+        )
+    if not is_whole_number(blocks) or isinstance(blocks, bool) or blocks < 1:
+        raise SimError(f"launch {kernel.name}: {blocks!r} blocks; a kernel is launched with 1 or more")
+    check_kinds({"chip": chip, "mode": mode, "l2": l2, "accumulate": accumulate, "overflow": overflow,
+                 "progress": progress, "max_cycles": max_cycles})  # fmt: skip
+    if mode not in MODES:
+        raise SimError(f"mode {mode!r}: allowed are {', '.join(MODES)}")
+    if l2 not in ("cold", "warm"):
+        raise SimError(f"l2 {l2!r}: allowed are cold and warm")
+    spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
+    model = ValueModel.of(spec, accumulate, overflow)
+    given = kernel.check(tensors, fields)
+    arrays = {name: _array(kernel, name, value, mode) for name, value in given.items()}
+    places = [_tensor(slot, name, value) for slot, (name, value) in enumerate(given.items())]
+    _check_fits(kernel, places, spec)
+    device = Device(spec, with_values=mode != "timing")
+    held = [_place(device, tensor, arrays[tensor.name]) for tensor in places]
+    warm = [one for one, tensor in zip(held, places, strict=True) if l2 == "warm" and arrays[tensor.name] is not None]
+    for allocation in warm:
+        device.warm(allocation)
+    started = Launch.of(kernel, spec, int(blocks), places, fields, tuple(disarm))
+    task = _task(started, held, kernel, fields)
+    outcome = run_tasks(device, [task], mode, progress=progress, max_cycles=max_cycles, model=model, observer=observer)
+    programs = [program for _, program in outcome.programs]
+    _check_disarmed(kernel, disarm, programs)
+    task.info |= _products(programs)
+    outputs = {}
+    if mode != "timing":
+        kept = _written(programs) | {slot for slot, value in enumerate(given.values()) if isinstance(value, Empty)}
+        kept -= {slot for slot, value in enumerate(given.values()) if getattr(value, "workspace", False)}
+        outputs = {places[slot].name: _values(places[slot], held[slot]) for slot in sorted(kept)}
+    verdicts = None
+    if expected is not None and mode != "timing":
+        inputs = {name: array for name, array in arrays.items() if array is not None}
+        dtypes = {tensor.name: tensor.dtype for tensor in places}
+        wanted = read_expectations(expected, inputs, outputs)
+        verdicts = partial(judge_outputs, wanted, outputs, dtypes, model)
+    timeline = outcome.timeline
+    report = Report.build(
+        spec,
+        timeline if timeline is not None else outcome.programs,
+        [task],
+        mode=mode,
+        problem=_problem(kernel, places, started, {**kernel.defaults(), **fields}, l2, model),
+        gradients=verdicts,
+        findings=outcome.findings,
+        l2=l2,
+    )
+    recording = None if timeline is None else Recording(spec, timeline, [task], warm)
+    return KernelRun(outputs, report, list(outcome.findings), timeline, recording, programs)
+
+
+def _array(kernel: KernelFunction, name: str, value: Any, mode: str) -> Array | None:
+    """The values of an argument, or None where it has none; SimError for what is no tensor."""
+    if isinstance(value, np.ndarray):
+        if not value.dtype.isnative:
+            raise SimError(
+                f"{name} has byte order {value.dtype.str!r}; allowed is the machine's own, {value.dtype.name}"
+            )
+        dtype_name(value.dtype)
+        return value
+    if isinstance(value, Empty):
+        return None
+    if not (hasattr(value, "shape") and hasattr(value, "dtype")):
+        raise SimError(
+            f"kernel {kernel.name}: {name} is {type(value).__name__}; a tensor is a numpy array or ascend_sim.empty(...), "
+            f"other values go by keyword"
+        )
+    if mode != "timing":
+        raise SimError(f"mode {mode!r} needs values, but {name} is a {type(value).__name__}; only timing runs without")
+    return None
+
+
+def _tensor(slot: int, name: str, value: Any) -> Tensor:
+    return Tensor.at(slot, name, tuple(int(size) for size in value.shape), dtype_name(value.dtype))
+
+
+def _check_fits(kernel: KernelFunction, tensors: Sequence[Tensor], chip: ChipSpec) -> None:
+    total = sum(tensor.nbytes for tensor in tensors)
+    if total > chip.memory.hbm_bytes:
+        raise SimError(
+            f"kernel {kernel.name}: its tensors take {total} bytes; {chip.name} has {chip.memory.hbm_bytes} (chip file, "
+            f"memory.hbm_bytes)"
+        )
+
+
+def _place(device: Device, tensor: Tensor, array: Array | None) -> Allocation:
+    """GM for a tensor, with its values where there are any."""
+    allocation = device.allocate(tensor.nbytes, tensor.name)
+    if array is not None and allocation.data is not None:
+        allocation.data[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return allocation
+
+
+def _values(tensor: Tensor, allocation: Allocation) -> Array:
+    assert allocation.data is not None
+    return allocation.data.view(storage_dtype(tensor.dtype)).reshape(tensor.shape).copy()
+
+
+def _task(started: Launch, held: Sequence[Allocation], kernel: KernelFunction, fields: Mapping[str, Any]) -> Task:
+    tiling = {**kernel.defaults(), **fields}
+    info = {
+        "dtypes": {tensor.name: tensor.dtype for tensor in started.tensors},
+        "formats": {tensor.name: "ND" for tensor in started.tensors},
+        "tiling": {name: value for name, value in tiling.items() if isinstance(value, bool | int | float | str)},
+        "tiling_source": "manual" if tiling else None,
+    }
+    return Task(
+        kernel.name, kernel.name, started.core, started.blocks, list(held), started.programs, all_cores=kernel.all_cores,
+        info=info,
+    )  # fmt: skip
+
+
+def _problem(
+    kernel: KernelFunction, tensors: Sequence[Tensor], started: Launch, fields: Mapping[str, Any], l2: str, model: ValueModel
+) -> dict[str, Any]:  # fmt: skip
+    return {
+        "operator": kernel.name,
+        "tensors": {tensor.name: {"shape": list(tensor.shape), "dtype": tensor.dtype} for tensor in tensors},
+        "core": started.core,
+        "blocks": started.blocks,
+        **{name: value for name, value in fields.items() if isinstance(value, bool | int | float | str)},
+        "l2": l2,
+        "accumulate": model.accumulate,
+        "overflow": model.overflow,
+    }
+
+
+def _products(programs: Sequence[Program]) -> dict[str, Any]:
+    """The multiplications of the cube, for its ideal time; nothing where there are none, or in more than one dtype."""
+    macs: dict[str, int] = {}
+    for program in programs:
+        counts = occurrences(program).tolist()
+        for instruction, count in zip(program.table.instructions, counts, strict=False):
+            if isinstance(instruction, Mmad) and count:
+                products = instruction.m * instruction.k * instruction.n
+                macs[instruction.dtype] = macs.get(instruction.dtype, 0) + count * products
+    if len(macs) != 1:
+        return {}
+    ((dtype, total),) = macs.items()
+    return {"macs": total, "compute_dtype": dtype}
+
+
+def _written(programs: Sequence[Program]) -> set[int]:
+    """The tensors, by slot, that some instruction writes."""
+    slots: set[int] = set()
+    for program in programs:
+        to_gm = [any(r.space == "GM" for r in one.writes()) for one in program.table.instructions]
+        rows = program.rows[np.asarray(to_gm, np.bool_)[program.rows[:, 0]]]
+        slots |= set(np.unique(rows[:, 1] >> SLOT_SHIFT).tolist())
+    return slots
+
+
+def _check_disarmed(kernel: KernelFunction, disarm: Sequence[str], programs: Sequence[Program]) -> None:
+    """Refuse names of flags that the run did not have: an experiment without effect misleads."""
+    flags = {flag for program in programs for flag in program.flag_names()} if disarm else set()
+    for name in disarm:
+        if name not in flags:
+            raise SimError(f"disarm: no flag {name!r} in {kernel.name}; it has {', '.join(sorted(flags)) or 'none'}")
