@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ascend_sim.isa.base import Cost, GmAccess, Instruction, Memory
     from ascend_sim.kernel.function import KernelError, KernelFunction, kernel_function
     from ascend_sim.kernel.kernel import Kernel
+    from ascend_sim.kernel.local_tensor import LocalTensor
+    from ascend_sim.kernel.queue import BufferQueue
     from ascend_sim.kernel.tensor import Tensor
     from ascend_sim.launching import KernelRun, empty, launch
     from ascend_sim.memory.regions import Region
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AclnnError",
+    "BufferQueue",
     "ConfigError",
     "Cost",
     "Expected",
@@ -38,6 +41,7 @@ __all__ = [
     "KernelError",
     "KernelFunction",
     "KernelRun",
+    "LocalTensor",
     "Memory",
     "Region",
     "Result",
@@ -63,6 +67,7 @@ _HOME = {
     "conv_tbc_backward": "ascend_sim.api",
     "convolution_backward": "ascend_sim.api",
     "explain": "ascend_sim.studies.explain.run",
+    "BufferQueue": "ascend_sim.kernel.queue",
     "Cost": "ascend_sim.isa.base",
     "Expected": "ascend_sim.expected",
     "GmAccess": "ascend_sim.isa.base",
@@ -71,6 +76,7 @@ _HOME = {
     "KernelError": "ascend_sim.kernel.function",
     "KernelFunction": "ascend_sim.kernel.function",
     "KernelRun": "ascend_sim.launching",
+    "LocalTensor": "ascend_sim.kernel.local_tensor",
     "Memory": "ascend_sim.isa.base",
     "Region": "ascend_sim.memory.regions",
     "Tensor": "ascend_sim.kernel.tensor",

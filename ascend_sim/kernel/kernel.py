@@ -1,9 +1,9 @@
 """The builder that a kernel function gets: all instructions, and loads and stores of `Tensor`s and pieces of them.
 
 @kernel_function(core="AIV")
-def scale(k, x, y):                                     # k is a Kernel
-    tiles = k.queue("x", "UB", 4096, "MTE2", "MTE3")    # two buffers of UB, with the flags between both pipes
-    for row in range(k.block, len(x), k.blocks):        # this block's share
+def move(k, x, y):                                                      # k is a Kernel
+    tiles = k.ub_queue("x", x.shape[1:], x.dtype, "MTE2", "MTE3")       # two tensors in UB, and the flags between the pipes
+    for row in range(k.block, len(x), k.blocks):                        # this block's share
         k.gm_to_ub(tiles.acquire(), x[row])
         tiles.publish()
         k.ub_to_gm(y[row], tiles.take())
@@ -17,11 +17,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
+from typing import Any, TypeVar
 
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES, Cost, Instruction, ceil_div
 from ascend_sim.isa.load import FRACTAL_BYTES, FRACTAL_ROWS
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.kernel.tensor import Tensor, storage_dtype
@@ -31,6 +33,9 @@ __all__ = ["Kernel"]
 
 _OPERANDS = ("dst", "src0", "src1")
 _MODES = {0: "all cores of a kind", 1: "the vector cores of a block", 2: "a cube core and its vector cores"}
+
+
+Queue = TypeVar("Queue", bound=BufferQueue[Any])
 
 
 class Kernel(KernelBuilder):
@@ -47,7 +52,7 @@ class Kernel(KernelBuilder):
         super().__init__(table, block, core_kind, tensor_sizes, sub_block=sub_block, disarm=disarm)
         self.blocks = blocks
         self._all_cores = all_cores
-        self._queues: list[BufferQueue] = []
+        self._queues: list[BufferQueue[Any]] = []
 
     @property
     def is_cube(self) -> bool:
@@ -61,17 +66,25 @@ class Kernel(KernelBuilder):
 
     def queue(
         self, name: str, buffer: str, size: int, producer: str, consumer: str, buffers: int = 2, *, opener: str = ""
-    ) -> BufferQueue:
+    ) -> BufferQueue[int]:
         """`buffers` times `size` bytes of `buffer`, filled by one pipe and emptied by another in turn; see `BufferQueue`.
 
         Its flags are "NAME[i] full" and "NAME[i] free". It is closed at the end of the program by itself.
         """
-        if buffers < 1:
-            raise SimError(f"queue {name!r}: {buffers} buffers; it takes 1 or more")
-        addresses = [self.allocate(buffer, size, f"{name}[{i}]") for i in range(buffers)]
-        made = BufferQueue(self, name, producer, consumer, addresses, opener)
-        self._queues.append(made)
-        return made
+        addresses = [self.allocate(buffer, size, f"{name}[{i}]") for i in range(_positive(name, buffers))]
+        return self._kept(BufferQueue(self, name, producer, consumer, addresses, opener))
+
+    def ub_queue(
+        self, name: str, shape: int | tuple[int, ...], dtype: str, producer: str, consumer: str, buffers: int = 2, *,
+        opener: str = "",
+    ) -> BufferQueue[LocalTensor]:  # fmt: skip
+        """A `queue` of tensors in UB, for the vector instructions; rows begin at whole blocks."""
+        tensors = [self.local_tensor(shape, dtype, f"{name}[{i}]") for i in range(_positive(name, buffers))]
+        return self._kept(BufferQueue(self, name, producer, consumer, tensors, opener))
+
+    def _kept(self, queue: Queue) -> Queue:
+        self._queues.append(queue)
+        return queue
 
     def close_queues(self) -> None:
         """End of the program: the queues take back the releases that nobody waits for."""
@@ -146,26 +159,30 @@ class Kernel(KernelBuilder):
 
     # -- GM <-> UB -----------------------------------------------------------------------------------------------------
 
-    def gm_to_ub(self, dst: int, src: Tensor, operand: str = "") -> None:
-        """Rows of a piece of GM to UB, each padded there to whole 32-byte blocks (`row_bytes`)."""
-        rows, columns, stride = src.rows("gm_to_ub")
-        size = columns * src.itemsize
-        if src.contiguous and size % self.chip.alignment.block == 0:
-            rows, size = 1, rows * size
-        self.data_copy(
-            "GM", "UB", dst, src.address, size, rows, stride, self.row_bytes(size), operand=operand or src.name
-        )
+    def gm_to_ub(self, dst: int | LocalTensor, src: Tensor, operand: str = "") -> None:
+        """A piece of GM to UB, row by row: to a tensor of its shape, or to an address, each row on blocks of its own."""
+        rows, size, stride, step, at = self._sides("gm_to_ub", src, dst)
+        self.data_copy("GM", "UB", at, src.address, size, rows, stride, step, operand=operand or src.name)
 
-    def ub_to_gm(self, dst: Tensor, src: int, *, atomic_add: bool = False, operand: str = "") -> None:
-        """The way back: rows of UB, each on 32-byte blocks of its own, to a piece of GM, or added to what it holds."""
-        rows, columns, stride = dst.rows("ub_to_gm")
-        size = columns * dst.itemsize
-        if dst.contiguous and size % self.chip.alignment.block == 0:
-            rows, size = 1, rows * size
+    def ub_to_gm(self, dst: Tensor, src: int | LocalTensor, *, atomic_add: bool = False, operand: str = "") -> None:
+        """The way back: to a piece of GM, or added to what it holds."""
+        rows, size, stride, step, at = self._sides("ub_to_gm", dst, src)
         added = dst.dtype if atomic_add else ""
-        self.data_copy(
-            "UB", "GM", dst.address, src, size, rows, self.row_bytes(size), stride, added, operand or dst.name
-        )
+        self.data_copy("UB", "GM", dst.address, at, size, rows, step, stride, added, operand or dst.name)
+
+    def _sides(self, what: str, tensor: Tensor, local: int | LocalTensor) -> tuple[int, int, int, int, int]:
+        """(rows, bytes of a row, bytes from row to row in GM, in UB, address in UB); rows without gaps become one."""
+        rows, columns, stride = tensor.rows(what)
+        size = columns * tensor.itemsize
+        if not isinstance(local, LocalTensor):
+            step, at = self.row_bytes(size), local
+        else:
+            if (local.dtype, local.rows, local.columns) != (tensor.dtype, rows, columns):
+                raise SimError(f"{what}: {tensor} and {local}: both sides must have one shape and dtype")
+            step, at = local.row_stride, local.address
+        if tensor.contiguous and (rows == 1 or step == size):
+            rows, size = 1, rows * size
+        return rows, size, stride, step, at
 
     def row_bytes(self, size: int) -> int:
         """Bytes that a row of `size` bytes takes in UB: whole blocks (chip file, alignment.block)."""
@@ -244,6 +261,12 @@ class Kernel(KernelBuilder):
         rows, columns, stride = dst.rows("l0c_to_gm")
         height = ceil_div(rows, FRACTAL_ROWS) * FRACTAL_ROWS
         self.fixpipe_nd(dst.address, src, rows, columns, height, dst.dtype, stride, atomic_add)
+
+
+def _positive(name: str, buffers: int) -> int:
+    if buffers < 1:
+        raise SimError(f"queue {name!r}: {buffers} buffers; it takes 1 or more")
+    return buffers
 
 
 @cache

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import Flag, KernelBuilder
 
+Place = TypeVar("Place")
+"""What a buffer is told as: its address, or a tensor that lies there."""
 
-class BufferQueue:
+
+class BufferQueue(Generic[Place]):
     """`count` buffers of equal size at `addresses`, filled by pipe `producer` and emptied by pipe `consumer` in turn.
 
     Producer side: `acquire()` (waits until the buffer is free, returns its address) ... writes ... `publish()`.
@@ -17,7 +23,13 @@ class BufferQueue:
     """
 
     def __init__(
-        self, builder: KernelBuilder, name: str, producer: str, consumer: str, addresses: list[int], opener: str = ""
+        self,
+        builder: KernelBuilder,
+        name: str,
+        producer: str,
+        consumer: str,
+        addresses: Sequence[Place],
+        opener: str = "",
     ) -> None:
         self._builder = builder
         self._name = name
@@ -28,7 +40,7 @@ class BufferQueue:
         self._acquired = self._published = self._taken = self._released = 0
         self._unclaimed: dict[int, tuple[int, Flag]] = {}
 
-    def acquire(self) -> int:
+    def acquire(self) -> Place:
         """Producer: the next buffer, free to be overwritten."""
         index = self._acquired % len(self._addresses)
         if self._acquired >= len(self._addresses):
@@ -44,7 +56,7 @@ class BufferQueue:
         self._builder.set_flag(self._full[self._published % len(self._addresses)])
         self._published += 1
 
-    def take(self) -> int:
+    def take(self) -> Place:
         """Consumer: the next full buffer."""
         index = self._taken % len(self._addresses)
         self._builder.wait_flag(self._full[index])
