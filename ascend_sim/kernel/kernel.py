@@ -4,28 +4,28 @@
 def move(k, x, y):                                                      # k is a Kernel
     tiles = k.ub_queue("x", x.shape[1:], x.dtype, "MTE2", "MTE3")       # two tensors in UB, and the flags between the pipes
     for row in range(k.block, len(x), k.blocks):                        # this block's share
-        k.gm_to_ub(tiles.acquire(), x[row])
-        tiles.publish()
-        k.ub_to_gm(y[row], tiles.take())
-        tiles.release()
+        k.gm_to_ub(tiles, x[row])
+        k.ub_to_gm(y[row], tiles)
 
 Names of methods say where bytes go; every one is one instruction unless it says otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, overload
 
 from ascend_sim.errors import SimError
-from ascend_sim.isa.base import PIPES, Cost, Instruction, ceil_div
+from ascend_sim.isa.base import PIPE_INDEX, PIPES, Cost, Instruction, ceil_div
 from ascend_sim.isa.load import FRACTAL_BYTES, FRACTAL_ROWS
+from ascend_sim.isa.sync import PipeBarrier
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.program import InstructionTable, Program
-from ascend_sim.kernel.queue import BufferQueue
+from ascend_sim.kernel.queue import BufferQueue, Place
 from ascend_sim.kernel.tensor import Tensor, storage_dtype
 from ascend_sim.memory.regions import Region
 
@@ -33,9 +33,6 @@ __all__ = ["Kernel"]
 
 _OPERANDS = ("dst", "src0", "src1")
 _MODES = {0: "all cores of a kind", 1: "the vector cores of a block", 2: "a cube core and its vector cores"}
-
-
-Queue = TypeVar("Queue", bound=BufferQueue[Any])
 
 
 class Kernel(KernelBuilder):
@@ -64,27 +61,72 @@ class Kernel(KernelBuilder):
         """Whether this core has a vector unit: an AIV, or an AI_CORE."""
         return "V" in self._parts.pipes
 
+    @overload
     def queue(
         self, name: str, buffer: str, size: int, producer: str, consumer: str, buffers: int = 2, *, opener: str = ""
-    ) -> BufferQueue[int]:
-        """`buffers` times `size` bytes of `buffer`, filled by one pipe and emptied by another in turn; see `BufferQueue`.
+    ) -> BufferQueue[int]: ...
 
-        Its flags are "NAME[i] full" and "NAME[i] free". It is closed at the end of the program by itself.
+    @overload
+    def queue(
+        self, name: str, buffer: Sequence[str], size: Sequence[int], producer: str, consumer: str, buffers: int = 2, *,
+        opener: str = "",
+    ) -> BufferQueue[tuple[int, ...]]: ...  # fmt: skip
+
+    def queue(
+        self, name: str, buffer: str | Sequence[str], size: int | Sequence[int], producer: str, consumer: str,
+        buffers: int = 2, *, opener: str = "",
+    ) -> BufferQueue[Any]:  # fmt: skip
+        """`buffers` times `size` bytes of `buffer`, filled by pipe `producer` and emptied by `consumer` in turn.
+
+        With several buffers and as many sizes a place of the queue is a tuple of addresses: operands that go together.
         """
-        addresses = [self.allocate(buffer, size, f"{name}[{i}]") for i in range(_positive(name, buffers))]
-        return self._kept(BufferQueue(self, name, producer, consumer, addresses, opener))
+        if isinstance(buffer, str) and isinstance(size, int):
+            single = [self.allocate(buffer, size, f"{name}[{i}]") for i in range(buffers)]
+            return self.queue_of(name, single, producer, consumer, opener=opener)
+        if isinstance(buffer, str) or isinstance(size, int) or len(buffer) != len(size):
+            raise SimError(f"queue {name!r}: buffer {buffer!r} and size {size!r}; give as many sizes as buffers")
+        parts = list(zip(buffer, size, strict=True))
+        several = [tuple(self.allocate(one, each, f"{name}[{i}]") for one, each in parts) for i in range(buffers)]
+        return self.queue_of(name, several, producer, consumer, opener=opener)
 
     def ub_queue(
         self, name: str, shape: int | tuple[int, ...], dtype: str, producer: str, consumer: str, buffers: int = 2, *,
         opener: str = "",
     ) -> BufferQueue[LocalTensor]:  # fmt: skip
-        """A `queue` of tensors in UB, for the vector instructions; rows begin at whole blocks."""
-        tensors = [self.local_tensor(shape, dtype, f"{name}[{i}]") for i in range(_positive(name, buffers))]
-        return self._kept(BufferQueue(self, name, producer, consumer, tensors, opener))
+        """A queue of tensors in UB, for the vector instructions; their rows begin at whole blocks."""
+        tensors = [self.local_tensor(shape, dtype, f"{name}[{i}]") for i in range(buffers)]
+        return self.queue_of(name, tensors, producer, consumer, opener=opener)
 
-    def _kept(self, queue: Queue) -> Queue:
-        self._queues.append(queue)
-        return queue
+    def queue_of(
+        self, name: str, places: Sequence[Place], producer: str, consumer: str, *, opener: str = ""
+    ) -> BufferQueue[Place]:
+        """A queue of places of one's own, whatever tells where a buffer lies; see `BufferQueue`.
+
+        Its flags are "NAME[i] full" and "NAME[i] free". It is closed at the end of the program by itself.
+        """
+        if not places:
+            raise SimError(f"queue {name!r}: no buffers; it takes 1 or more")
+        made = BufferQueue(self, name, producer, consumer, places, opener)
+        self._queues.append(made)
+        return made
+
+    @contextmanager
+    def ordered(self, pipe: str) -> Iterator[None]:
+        """Put a pipe barrier behind every instruction of `pipe` written inside: each reads what the one before it wrote."""
+        self._check_pipe(pipe, "ordered")
+        plain, number = self._emit, PIPE_INDEX[pipe]
+
+        def emit(key: tuple[Any, ...], dst: int = 0, src0: int = 0, src1: int = 0) -> None:
+            plain(key, dst, src0, src1)
+            index = self._index[key]
+            if self.table.pipes[index] == number and self.table.instructions[index].has_values:
+                plain((PipeBarrier, pipe))
+
+        self._emit = emit  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            del self._emit
 
     def close_queues(self) -> None:
         """End of the program: the queues take back the releases that nobody waits for."""
@@ -159,13 +201,25 @@ class Kernel(KernelBuilder):
 
     # -- GM <-> UB -----------------------------------------------------------------------------------------------------
 
-    def gm_to_ub(self, dst: int | LocalTensor, src: Tensor, operand: str = "") -> None:
-        """A piece of GM to UB, row by row: to a tensor of its shape, or to an address, each row on blocks of its own."""
+    def gm_to_ub(self, dst: int | LocalTensor | BufferQueue[LocalTensor], src: Tensor, operand: str = "") -> None:
+        """A piece of GM to UB, row by row: to a tensor of its shape, or to an address, each row on blocks of its own.
+
+        Where a queue is given, here and in the other moves, it is `write` or `read` around the instruction.
+        """
+        if isinstance(dst, BufferQueue):
+            with dst.write() as place:
+                return self.gm_to_ub(place, src, operand)
         rows, size, stride, step, at = self._sides("gm_to_ub", src, dst)
         self.data_copy("GM", "UB", at, src.address, size, rows, stride, step, operand=operand or src.name)
 
-    def ub_to_gm(self, dst: Tensor, src: int | LocalTensor, *, atomic_add: bool = False, operand: str = "") -> None:
+    def ub_to_gm(
+        self, dst: Tensor, src: int | LocalTensor | BufferQueue[LocalTensor], *, atomic_add: bool = False,
+        operand: str = "",
+    ) -> None:  # fmt: skip
         """The way back: to a piece of GM, or added to what it holds."""
+        if isinstance(src, BufferQueue):
+            with src.read() as place:
+                return self.ub_to_gm(dst, place, atomic_add=atomic_add, operand=operand)
         rows, size, stride, step, at = self._sides("ub_to_gm", dst, src)
         added = dst.dtype if atomic_add else ""
         self.data_copy("UB", "GM", dst.address, at, size, rows, step, stride, added, operand or dst.name)
@@ -256,17 +310,14 @@ class Kernel(KernelBuilder):
         load = (destination, itemsize, 1, held, *window, row, rows, column, ceil_div(columns, c0) * c0, transpose)
         self.load_data_3d(load, dst, src)
 
-    def l0c_to_gm(self, dst: Tensor, src: int, *, atomic_add: bool = False) -> None:
+    def l0c_to_gm(self, dst: Tensor, src: int | BufferQueue[int], *, atomic_add: bool = False) -> None:
         """The tile [m, n] of L0C, m rounded up to 16, to a piece of GM, rounded to its dtype, or added to what it holds."""
+        if isinstance(src, BufferQueue):
+            with src.read() as place:
+                return self.l0c_to_gm(dst, place, atomic_add=atomic_add)
         rows, columns, stride = dst.rows("l0c_to_gm")
         height = ceil_div(rows, FRACTAL_ROWS) * FRACTAL_ROWS
         self.fixpipe_nd(dst.address, src, rows, columns, height, dst.dtype, stride, atomic_add)
-
-
-def _positive(name: str, buffers: int) -> int:
-    if buffers < 1:
-        raise SimError(f"queue {name!r}: {buffers} buffers; it takes 1 or more")
-    return buffers
 
 
 @cache

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 from ascend_sim.errors import SimError
@@ -17,6 +18,7 @@ class BufferQueue(Generic[Place]):
 
     Producer side: `acquire()` (waits until the buffer is free, returns its address) ... writes ... `publish()`.
     Consumer side: `take()` (waits until it is full, returns its address) ... reads ... `release()`.
+    `with queue.write() as address:` and `with queue.read() as address:` are these pairs.
     A publish without an acquire and a release without a take are refused. `close()` at the end of the program takes back
     the releases that nobody waits for, so that all flags end at zero. `opener` is the pipe that waits for a free buffer
     where another than the producer touches it first.
@@ -71,6 +73,18 @@ class BufferQueue(Generic[Place]):
         row = self._builder.set_flag(self._free[index])
         self._unclaimed[index] = (row, self._free[index])
         self._released += 1
+
+    @contextmanager
+    def write(self) -> Iterator[Place]:
+        """Producer: `acquire`, and `publish` at the end of the block."""
+        yield self.acquire()
+        self.publish()
+
+    @contextmanager
+    def read(self) -> Iterator[Place]:
+        """Consumer: `take`, and `release` at the end of the block."""
+        yield self.take()
+        self.release()
 
     def close(self) -> None:
         """End of the program: drop the releases that no later `acquire` waits for."""

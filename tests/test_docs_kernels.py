@@ -1,0 +1,213 @@
+"""The kernels of docs/kernels: right on every architecture that they name, and every wait of theirs matters.
+
+A wait is disarmed by its flag's name (it takes the flag down but holds nothing). Which timing shows the mistake depends on
+which side is late, so each runs on chips with one slow part.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ascend_sim as asim
+from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.engine.deadlock import DeadlockError
+from ascend_sim.isa.sync import CrossCoreWaitFlag, WaitFlag, cross_name
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "kernels"
+COUPLED, SPLIT = ("ascend910a", "ascend310p3"), ("ascend910b3", "ascend950pr_9589")
+RUNS_ON = {
+    "matmul": SPLIT,
+    "matmul_split_k": SPLIT,
+    "vector_add": COUPLED + SPLIT,
+    "softmax": COUPLED + SPLIT,
+    "layer_norm": COUPLED + SPLIT,
+    "flash_attention": SPLIT,
+}
+SLOW = 20_000
+"""Cycles; longer than anything else that a small kernel does between two waits."""
+
+
+@cache
+def kernel_file(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"docs_kernels_{name}", FOLDER / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def arguments(name: str) -> tuple[Any, ...]:
+    return tuple(kernel_file(name).arguments(np.random.default_rng(0)))
+
+
+def run(name: str, chip: str | ChipSpec, *tensors: Any, blocks: int = 0, **options: Any) -> asim.KernelRun:
+    module = kernel_file(name)
+    kernel = getattr(module, name)
+    return asim.launch(kernel, blocks or getattr(module, "BLOCKS", 8), *tensors, chip=chip, **options)
+
+
+def test_every_file_is_here_and_short() -> None:
+    assert {path.stem for path in FOLDER.glob("*.py")} == set(RUNS_ON)
+    assert all(len(path.read_text(encoding="utf-8").splitlines()) < 80 for path in FOLDER.glob("*.py"))
+
+
+@pytest.mark.parametrize("mode", ["full", "functional"])
+@pytest.mark.parametrize(("name", "chip"), [(name, chip) for name, chips in RUNS_ON.items() for chip in chips])
+def test_a_kernel_is_right_and_nothing_is_found(name: str, chip: str, mode: str) -> None:
+    given = run(name, chip, *arguments(name), mode=mode, expected=kernel_file(name).expected)
+    assert given.findings == []
+    assert given.passed and all(figures["correct"] for figures in given.report.gradients.values())
+    assert len(given.report.gradients) == len(given.outputs) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "chip"), [(name, chip) for name, chips in RUNS_ON.items() for chip in COUPLED + SPLIT if chip not in chips]
+)
+def test_elsewhere_it_is_refused_with_what_the_chip_has(name: str, chip: str) -> None:
+    with pytest.raises(asim.SimError, match=rf"kernel {name} runs on (AIC|MIX); {chip} \(dav-\d+\) has AI_CORE"):
+        run(name, chip, *arguments(name), mode="timing")
+
+
+@pytest.mark.parametrize("name", RUNS_ON)
+def test_a_wrong_element_is_found(name: str) -> None:
+    """The verdict of the file is tight: what any element is off by, it sees."""
+    given = arguments(name)
+    found = run(name, RUNS_ON[name][-1], *given, mode="functional")
+    ((output, values),) = found.outputs.items()
+    inputs = {n: a for n, a in zip(kernel_file(name).expected.__code__.co_varnames, given, strict=False)}
+    names = kernel_file(name).expected.__code__.co_varnames[: kernel_file(name).expected.__code__.co_argcount]
+    wanted = kernel_file(name).expected(*(inputs[n] for n in names))
+    wanted = wanted if isinstance(wanted, asim.Expected) else asim.Expected(wanted)
+    shifted = np.array(wanted.values)
+    shifted.flat[7] += 0.02 * max(abs(shifted.flat[7]), float(np.abs(shifted).mean()))
+    moved = asim.Expected(shifted, wanted.magnitude, wanted.products, wanted.precision)
+    again = run(name, RUNS_ON[name][-1], *given, mode="functional", expected={output: moved})
+    assert again.report.gradients[output]["wrong"] == 1, values.dtype
+
+
+# -- every wait matters ------------------------------------------------------------------------------------------------
+
+SMALL: dict[str, tuple[Any, ...]] = {
+    # Enough work for one block that every buffer comes round three times.
+    "matmul": (((160, 160), "float16"), ((160, 96), "float16"), ((160, 96), "float32", "out")),
+    "matmul_split_k": (((80, 640), "float16"), ((640, 64), "float16"), ((80, 64), "float32")),
+    "vector_add": (((1700,), "float16"), ((1700,), "float16"), ((1700,), "float16", "out")),
+    "softmax": (((30, 64), "float32"), ((30, 64), "float32", "out")),
+    "layer_norm": (((30, 64), "float32"), ((64,), "float32"), ((64,), "float32"), ((30, 64), "float32", "out")),
+    "flash_attention": (
+        *(((1, 256, 64), "float16"),) * 3, ((1, 256, 64), "float16", "out"),
+        *(((1, 2, 64, 64), dtype, "workspace") for dtype in ("float32", "float16", "float32")),
+    ),
+}  # fmt: skip
+FIELDS: dict[str, dict[str, Any]] = {
+    "matmul": {"base_m": 32, "base_n": 32, "base_k": 32},
+    "matmul_split_k": {"base_m": 32, "base_n": 32, "base_k": 32, "parts": 4},
+    "vector_add": {"tile": 256},
+}
+PARTS = ("nothing", "MTE2", "latency", "MTE1", "M", "FIX", "V", "MTE3", "cross")
+
+
+def small(name: str) -> list[Any]:
+    """Whole numbers where the kernel is linear, so that sums are exact in any order."""
+    rng = np.random.default_rng(1)
+    whole = name in ("matmul", "matmul_split_k", "vector_add")
+    tensors: list[Any] = []
+    for shape, dtype, *role in SMALL[name]:
+        if role:
+            tensors.append(asim.empty(shape, dtype, workspace=role == ["workspace"]))
+        else:
+            values = rng.integers(-3, 4, shape) if whole else rng.standard_normal(shape)
+            tensors.append(values.astype(dtype))
+    if name == "matmul_split_k":
+        tensors[-1] = np.zeros_like(tensors[-1])
+    return tensors
+
+
+@cache
+def slow(chip_name: str, part: str) -> ChipSpec:
+    """A chip with one slow part: a pipe, "latency" (what GM gives comes late), "cross" (flags between cores), or nothing."""
+    chip = load_chip(chip_name)
+    paths = dict(chip.paths)
+    for key, path in chip.paths.items():
+        if part == "latency" and key.startswith("GM->"):
+            paths[key] = path.model_copy(update={"latency": SLOW})
+        elif path.pipe == part:
+            paths[key] = path.model_copy(update={"head": SLOW})
+    changes: dict[str, Any] = {"paths": paths}
+    # Long queues: where a pipe's queue is full the scalar unit stalls, and that may do what a wait does.
+    depths = dict.fromkeys(chip.sync.queue_depth, 10_000)
+    changes["sync"] = chip.sync.model_copy(update={"queue_depth": depths})
+    if part == "M":
+        changes["cube"] = chip.cube.model_copy(update={"head_first": SLOW, "head_stream": SLOW})
+    if part == "V":
+        ops = {op: entry.model_copy(update={"head": float(SLOW)}) for op, entry in chip.vector.ops.items()}
+        changes["vector"] = chip.vector.model_copy(update={"head": float(SLOW), "ops": ops})
+    if part == "FIX" and chip.fixpipe is not None:
+        changes["fixpipe"] = chip.fixpipe.model_copy(update={"head": SLOW})
+    if part == "MTE1" and chip.load3d is not None:
+        changes["load3d"] = chip.load3d.model_copy(update={"head": SLOW})
+    if part == "cross":
+        changes["sync"] = changes["sync"].model_copy(update={"cross_latency": SLOW})
+    return chip.model_copy(update=changes)
+
+
+def small_run(name: str, chip: ChipSpec, disarm: Sequence[str] = ()) -> asim.KernelRun:
+    return run(name, chip, *small(name), blocks=1, disarm=disarm, **FIELDS.get(name, {}))
+
+
+def waits(given: asim.KernelRun) -> dict[str, str]:
+    """The flags that the programs wait for: name -> the part that raises it."""
+    found: dict[str, str] = {}
+    for program in given.programs:
+        used = [program.table.instructions[i] for i in np.unique(program.rows[:, 0])]
+        waited = {(i.source, i.destination, i.flag) for i in used if isinstance(i, WaitFlag)}
+        found |= {name: key[0] for name, key in program.flags.items() if key in waited}
+        found |= {cross_name(i.flag): "cross" for i in used if isinstance(i, CrossCoreWaitFlag)}
+    return found
+
+
+def goes_wrong(name: str, chip: str, known: bytes, flag: str, part: str) -> bool:
+    """Whether a run on a chip with that slow part shows it: another result, a finding, a deadlock or a flag run over."""
+    try:
+        given = small_run(name, slow(chip, part), [flag])
+    except DeadlockError:
+        return True
+    except asim.SimError as error:
+        assert "is raised more than" in str(error)
+        return True
+    return bool(given.findings) or b"".join(array.tobytes() for array in given.outputs.values()) != known
+
+
+@pytest.mark.parametrize("name", RUNS_ON)
+def test_every_wait_matters(name: str) -> None:
+    chip = RUNS_ON[name][-1]
+    plain = small_run(name, slow(chip, "nothing"))
+    assert plain.findings == []
+    known = b"".join(array.tobytes() for array in plain.outputs.values())
+    found = waits(plain)
+    assert len(found) >= 4
+    useless = []
+    for flag, likely in found.items():
+        order = [*({"MTE2": ["latency"]}.get(likely, [likely])), *PARTS]
+        if not any(goes_wrong(name, chip, known, flag, part) for part in dict.fromkeys(order)):
+            useless.append(flag)
+    assert useless == []
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("name", RUNS_ON)
+def test_no_part_can_be_slow_enough_to_spoil_the_result(name: str, part: str) -> None:
+    chip = RUNS_ON[name][-1]
+    given = small_run(name, slow(chip, part))
+    assert given.findings == []
+    for output, values in small_run(name, slow(chip, "nothing")).outputs.items():
+        np.testing.assert_array_equal(given.outputs[output], values)
