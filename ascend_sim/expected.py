@@ -16,7 +16,7 @@ from ascend_sim.kernel.tensor import INTEGERS
 from ascend_sim.numerics import canonical, check_correct, compare, decode, half_ulp
 from ascend_sim.runtime import ValueModel
 
-__all__ = ["Expectations", "Expected", "judge_outputs", "read_expectations"]
+__all__ = ["Expectations", "Expected", "arguments_of", "judge_outputs", "read_expectations"]
 
 Array = NDArray[Any]
 
@@ -56,7 +56,7 @@ def read_expectations(
     Raises SimError for names and shapes that the kernel does not have.
     """
     if callable(expected):
-        expected = expected(**_arguments(expected, inputs))
+        expected = expected(**arguments_of(expected, inputs))
     if not isinstance(expected, Mapping):
         if len(outputs) != 1:
             raise SimError(
@@ -75,7 +75,8 @@ def read_expectations(
     return wanted
 
 
-def _arguments(function: Callable[..., Any], inputs: Mapping[str, Array]) -> dict[str, Array]:
+def arguments_of(function: Callable[..., Any], inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """The inputs that a function asks for, by the names of its parameters; SimError for one that there is not."""
     parameters = inspect.signature(function).parameters.values()
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
         return dict(inputs)

@@ -4,7 +4,7 @@ Exit codes: 0 fine; 1 a verdict failed (a gradient that is not correct, or a fin
 refused call, told in one line.
 """
 
-from ascend_sim.cli import run, explain, chips, experiments  # noqa: F401, I001 - the order of the help text
+from ascend_sim.cli import run, kernel, explain, chips, experiments  # noqa: F401, I001 - the order of the help text
 from ascend_sim.cli.app import app
 
 __all__ = ["app", "main"]

@@ -149,7 +149,13 @@ class Tensor:
         return place % size
 
     def reshape(self, *shape: int) -> Tensor:
-        """The same elements in another shape; SimError unless they are contiguous and as many."""
+        """The same elements in another shape, one size of which may be -1: what is left; SimError unless that goes out even.
+
+        They must be contiguous.
+        """
+        if shape.count(-1) == 1:
+            known = -prod(shape)
+            shape = tuple(self.size // max(known, 1) if size == -1 else size for size in shape)
         if not self.contiguous or prod(shape) != self.size:
             raise SimError(f"{self}: cannot be {list(shape)}; that takes contiguous elements, and as many")
         slot, offset = self.address >> SLOT_SHIFT, self.address & OFFSET_MASK

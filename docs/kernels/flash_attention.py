@@ -1,5 +1,4 @@
-"""Attention softmax(Q K^T / sqrt(d)) V over tiles of keys: while the vector cores take the softmax of a tile, the cube has the
-scores of the next. What they hand each other lies in slots in GM, two of each; cross-core flags say when one is written."""
+"""Attention softmax(Q K^T / sqrt(d)) V over tiles of keys: cube and vector cores hand tiles over in GM, told by flags."""
 
 import numpy as np
 
@@ -11,7 +10,8 @@ BLOCKS, TILE = 4, 64  # TILE: rows of Q, rows of K, and d
 
 @asim.kernel_function(core="MIX")
 def flash_attention(k, q, keys, v, out, scores, weights, sums):
-    work = [(head, row) for head in range(len(q)) for row in range(0, q.shape[1], TILE)][k.block :: k.blocks]
+    q, keys, v, out = (tensor.reshape(len(tensor), -1, TILE, TILE) for tensor in (q, keys, v, out))
+    work = [(head, i) for head in range(len(q)) for i in range(q.shape[1])][k.block :: k.blocks]
     (cube if k.is_cube else vector)(k, q, keys, v, out, work, scores[k.block], weights[k.block], sums[k.block])
 
 
@@ -30,41 +30,41 @@ def cube(k, q, keys, v, out, work, scores, weights, sums):
             k.mmad(tile, a0, b0, *left.shape, target.shape[1], left.dtype, accumulate=False)
         k.l0c_to_gm(target, tiles), k.cross_core_set(flag, 2, "FIX")
 
-    pieces = [slice(key, key + TILE) for key in range(0, keys.shape[1], TILE)]
-    for head, row in work:
-        for j in range(len(pieces) + 1):
-            if j < len(pieces):
-                product(q[head, row : row + TILE], keys[head, pieces[j]], scores[j % 2], SCORES, transpose=True)
+    for head, i in work:
+        for j in range(keys.shape[1] + 1):
+            if j < keys.shape[1]:
+                product(q[head, i], keys[head, j], scores[j % 2], SCORES, transpose=True)
             if j > 0:
                 k.cross_core_wait(WEIGHTS, 2, "MTE2")
-                product(weights[(j - 1) % 2], v[head, pieces[j - 1]], sums[(j - 1) % 2], SUMS, transpose=False)
+                product(weights[(j - 1) % 2], v[head, j - 1], sums[(j - 1) % 2], SUMS, transpose=False)
 
 
 def vector(k, q, keys, v, out, work, scores, weights, sums):
     mine = slice(k.sub_block * TILE // 2, (k.sub_block + 1) * TILE // 2)  # of two vector cores
-    score, part = (k.ub_queue(name, (TILE // 2, TILE), "float32", "MTE2", "V") for name in ("scores", "sums"))
-    weight, result = (k.ub_queue(name, (TILE // 2, TILE), "float16", "V", "MTE3") for name in ("weights", "out"))
+    score, part = (k.ub_queue(name, (TILE // 2, TILE), "float32", "MTE2", "V", 1) for name in ("scores", "sums"))
+    stored = k.ub_queue("stored", (TILE // 2, TILE), "float16", "V", "MTE3", 1)
     wide, total = (k.local_tensor((TILE // 2, TILE), "float32", name) for name in ("wide", "total"))
-    most, worth, norm, each = (k.local_tensor(TILE // 2, "float32", name) for name in ("most", "worth", "norm", "each"))
-    for head, row in work:
+    most, norm, each, *worth = (k.local_tensor(TILE // 2, "float32", f"rows {number}") for number in range(5))
+    for head, i in work:
         with k.ordered("V"):
             k.duplicate(most, -1e30), k.duplicate(norm, 0), k.duplicate(total, 0)
-            for j in range(keys.shape[1] // TILE):
-                k.cross_core_wait(SCORES, 2, "MTE2")
-                k.gm_to_ub(score, scores[j % 2, mine])
-                with score.read() as s, weight.write() as w:
-                    k.muls(s, s, TILE**-0.5), k.reduce_max(each, s), k.copy(worth, most), k.max(most, most, each)
-                    k.broadcast_column(wide, most), k.sub(s, s, wide), k.exp(s, s), k.cast(w, s)
-                    k.sub(worth, worth, most), k.exp(worth, worth)  # what the sums of before are worth now
-                    k.reduce_sum(each, s), k.mul(norm, norm, worth), k.add(norm, norm, each)
-                k.ub_to_gm(weights[j % 2, mine], weight), k.cross_core_set(WEIGHTS, 2, "MTE3")
-                k.cross_core_wait(SUMS, 2, "MTE2")
-                k.gm_to_ub(part, sums[j % 2, mine])
-                with part.read() as p:
-                    k.broadcast_column(wide, worth), k.mul(total, total, wide), k.add(total, total, p)
-            with result.write() as o:
-                k.broadcast_column(wide, norm), k.div(total, total, wide), k.cast(o, total)
-        k.ub_to_gm(out[head, row : row + TILE][mine], result)
+            for j in range(keys.shape[1] + 1):
+                if j < keys.shape[1]:
+                    k.cross_core_wait(SCORES, 2, "MTE2"), k.gm_to_ub(score, scores[j % 2, mine])
+                    with score.read() as s, stored.write() as weight:
+                        k.muls(s, s, TILE**-0.5), k.reduce_max(each, s)
+                        k.copy(now := worth[j % 2], most), k.max(most, most, each)
+                        k.sub(now, now, most), k.exp(now, now)  # what the sums of before are worth now
+                        k.broadcast_column(wide, most), k.sub(s, s, wide), k.exp(s, s), k.cast(weight, s)
+                        k.reduce_sum(each, s), k.mul(norm, norm, now), k.add(norm, norm, each)
+                    k.ub_to_gm(weights[j % 2, mine], stored), k.cross_core_set(WEIGHTS, 2, "MTE3")
+                if j > 0:
+                    k.cross_core_wait(SUMS, 2, "MTE2"), k.gm_to_ub(part, sums[(j - 1) % 2, mine])
+                    with part.read() as p:
+                        k.broadcast_column(wide, worth[(j - 1) % 2]), k.mul(total, total, wide), k.add(total, total, p)
+            with stored.write() as result:
+                k.broadcast_column(wide, norm), k.div(total, total, wide), k.cast(result, total)
+        k.ub_to_gm(out[head, i][mine], stored)
 
 
 def arguments(rng):

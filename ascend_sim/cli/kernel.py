@@ -1,0 +1,225 @@
+"""`ascend-sim kernel FILE.py [NAME]`: run a kernel of one's own, and compare what it gives with what its file expects."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from ascend_sim.cli.app import app, errors, make_folder
+from ascend_sim.cli.page import check_html, say, write_html
+from ascend_sim.cli.progress import Progress
+from ascend_sim.errors import SimError
+
+MODULE = "ascend_sim_kernel_file"
+"""What the file is called among Python's modules while it runs."""
+
+
+@app.command(epilog="Example:  ascend-sim kernel matmul.py --chip ascend910b3 --tiling base_m=64,base_n=64 --html matmul.html")
+def kernel(
+    file: Annotated[Path, typer.Argument(help="A Python file with a kernel, arguments(rng) and perhaps expected(...).")],
+    name: Annotated[str | None, typer.Argument(help="The kernel, where the file has several.")] = None,
+    chip: Annotated[str, typer.Option(help="Chip name or chip file.")] = "ascend910b3",
+    mode: Annotated[str, typer.Option(help="full (values and time), functional (values) or timing (time).")] = "full",
+    blocks: Annotated[
+        int | None, typer.Option(min=1, help="Blocks; default: BLOCKS of the file, else one for each core.")
+    ] = None,
+    tiling: Annotated[
+        str | None, typer.Option(help="Keywords of the kernel: base_m=64,base_n=64. Numbers, true, false or words.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the generator that arguments(rng) gets.")] = 0,
+    l2: Annotated[str, typer.Option(help="cold: nothing is in the L2 at the start; warm: the inputs are.")] = "cold",
+    disarm: Annotated[
+        list[str] | None, typer.Option(help="A flag whose waits hold nothing (an experiment); more than once for several.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for report.json, trace.json, timeline.npz, outputs.npz.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write one page to this file: timeline, critical path, other rates, pictures.")
+    ] = None,
+    msprof: Annotated[
+        bool, typer.Option("--msprof", help="With --out: also the folders of the vendor's msprof op simulator.")
+    ] = False,
+    max_cycles: Annotated[int | None, typer.Option(min=1, help="Stop a run that gets longer than this.")] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Run a kernel of your own on a simulated chip."""
+    progress = Progress()
+    with errors(json_output):
+        try:
+            code = _run(
+                file, name, chip, mode, blocks, _fields(tiling), seed, l2, disarm or [], out, html, msprof, max_cycles,
+                json_output, progress,
+            )  # fmt: skip
+        finally:
+            progress.close()
+    raise typer.Exit(code)
+
+
+def _run(
+    file: Path, name: str | None, chip: str, mode: str, blocks: int | None, fields: dict[str, Any], seed: int, l2: str,
+    disarm: list[str], out: Path | None, html: Path | None, msprof: bool, max_cycles: int | None, as_json: bool,
+    progress: Progress,
+) -> int:  # fmt: skip
+    from ascend_sim.chip import load_chip
+    from ascend_sim.launching import launch
+    from ascend_sim.report.msprof import check_msprof
+    from ascend_sim.report.text import render
+    from ascend_sim.runtime import MODES
+
+    if mode not in MODES:
+        raise SimError(f"--mode {mode}: allowed are {', '.join(MODES)}")
+    if msprof and (out is None or mode == "functional"):
+        raise SimError("--msprof: needs a folder (--out DIR) and a mode with time (full or timing)")
+    if html is not None:
+        if mode == "functional":
+            raise SimError("--html: needs a mode with time (full or timing)")
+        check_html(html, out)
+    spec = load_chip(chip)
+    module = load_file(file)
+    chosen = choose_kernel(module, file, name)
+    tensors = _called(file, module.arguments, np.random.default_rng(seed))
+    if not isinstance(tensors, tuple | list):
+        tensors = (tensors,)
+    if out is not None:
+        make_folder(out)
+        if msprof:
+            check_msprof(out)
+    expected = getattr(module, "expected", None)
+    run = launch(
+        chosen,
+        _blocks(file, module, chosen.core_on(spec), spec) if blocks is None else blocks,
+        *tensors,
+        chip=spec,
+        mode=mode,
+        l2=l2,
+        disarm=disarm,
+        expected=None if expected is None else lambda **inputs: _called(file, expected, **_wanted(expected, inputs)),
+        progress=progress,
+        max_cycles=max_cycles,
+        **fields,
+    )
+    report = run.report.to_dict()
+    written = run.write(out, msprof=msprof) if out is not None else []
+    said: list[str] = []
+    if html is not None:
+        said = write_html(html, run.recording, report, progress, other_rates=True)
+        written.append(html)
+    progress.close()
+    if as_json:
+        print(json.dumps(report, indent=1))
+    else:
+        console = Console(width=None if sys.stdout.isatty() else 140)
+        render(run.report, console)
+        say(said, console)
+        if written:
+            print(f"wrote {', '.join(str(path) for path in written)}")
+    return 0 if run.passed else 1
+
+
+def load_file(file: Path) -> ModuleType:
+    """The Python file as a module; SimError with file and line for one that cannot be run, or that has no arguments()."""
+    if not file.is_file():
+        what = "that is a folder" if file.is_dir() else "there is no such file"
+        raise SimError(f"{file}: {what}; give a Python file with a kernel")
+    try:
+        ast.parse(file.read_bytes(), str(file))
+    except SyntaxError as error:
+        raise SimError(f"{file}:{error.lineno}: {error.msg}") from None
+    except ValueError as error:  # null bytes, or no text
+        raise SimError(f"{file}: not a Python file: {error}") from None
+    spec = importlib.util.spec_from_file_location(MODULE, file)
+    if spec is None or spec.loader is None:
+        raise SimError(f"{file}: not a Python file; its name must end in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[MODULE] = module  # where dataclasses look for their types
+    sys.path.insert(0, str(file.parent.resolve()))
+    try:
+        _called(file, spec.loader.exec_module, module)
+    finally:
+        sys.path.pop(0)
+    if not callable(getattr(module, "arguments", None)):
+        raise SimError(f"{file}: no function arguments(rng); it makes the kernel's tensors, in order")
+    return module
+
+
+def choose_kernel(module: ModuleType, file: Path, name: str | None) -> Any:
+    """The kernel of that name, or the only one of the file; SimError with what there is."""
+    from ascend_sim.kernel.function import KernelFunction
+
+    kernels = {key: value for key, value in vars(module).items() if isinstance(value, KernelFunction)}
+    if not kernels:
+        raise SimError(f"{file}: no kernel; put @ascend_sim.kernel_function(core=...) before its function")
+    if name is None and len(kernels) == 1:
+        return next(iter(kernels.values()))
+    if name not in kernels:
+        given = "several kernels" if name is None else f"no kernel {name!r}"
+        raise SimError(f"{file}: {given}; give one of {', '.join(kernels)}")
+    return kernels[name]
+
+
+def _called(file: Path, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+    """What a function of the file returns; SimError with file and line for whatever it raises."""
+    try:
+        return function(*arguments, **keywords)
+    except SystemExit as error:
+        raise SimError(f"{file}: it ends Python (exit code {error.code})") from None
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = {str(file), str(file.resolve())}
+        lines = [frame.lineno for frame in frames if frame.filename in own]
+        text = " ".join(str(error).split())
+        if not isinstance(error, SimError):
+            text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+        raise SimError(f"{file}:{lines[-1]}: {text}" if lines else f"{file}: {text}") from None
+
+
+def _wanted(expected: Callable[..., Any], inputs: dict[str, Any]) -> dict[str, Any]:
+    from ascend_sim.expected import arguments_of
+
+    return arguments_of(expected, inputs)
+
+
+def _blocks(file: Path, module: ModuleType, core: str, chip: Any) -> int:
+    """What the file says, or one block for each core of the kind."""
+    given = getattr(module, "BLOCKS", None)
+    if given is not None:
+        if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+            raise SimError(f"{file}: BLOCKS is {given!r}; a whole number from 1 is allowed")
+        return given
+    return int(chip.cores.aiv if core == "AIV" else chip.cores.aic)
+
+
+def _fields(text: str | None) -> dict[str, Any]:
+    """Keywords from NAME=VALUE,...: whole numbers, other numbers, true, false, or words."""
+    fields: dict[str, Any] = {}
+    for part in text.split(",") if text is not None else ():
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not name.isidentifier() or not value:
+            raise SimError(f"--tiling {part!r}: allowed is NAME=VALUE,..., for example base_m=64,base_n=64")
+        if name in fields:
+            raise SimError(f"--tiling: {name} is given twice")
+        fields[name] = _value(value)
+    return fields
+
+
+def _value(text: str) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text
