@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import importlib.util
 import json
 import sys
 import traceback
@@ -25,9 +23,13 @@ MODULE = "ascend_sim_kernel_file"
 """What the file is called among Python's modules while it runs."""
 
 
-@app.command(epilog="Example:  ascend-sim kernel matmul.py --chip ascend910b3 --tiling base_m=64,base_n=64 --html matmul.html")
+@app.command(
+    epilog="Example:  ascend-sim kernel matmul.py --chip ascend910b3 --tiling base_m=64,base_n=64 --html matmul.html"
+)
 def kernel(
-    file: Annotated[Path, typer.Argument(help="A Python file with a kernel, arguments(rng) and perhaps expected(...).")],
+    file: Annotated[
+        Path, typer.Argument(help="A Python file with a kernel, arguments(rng) and perhaps expected(...).")
+    ],
     name: Annotated[str | None, typer.Argument(help="The kernel, where the file has several.")] = None,
     chip: Annotated[str, typer.Option(help="Chip name or chip file.")] = "ascend910b3",
     mode: Annotated[str, typer.Option(help="full (values and time), functional (values) or timing (time).")] = "full",
@@ -40,7 +42,8 @@ def kernel(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the generator that arguments(rng) gets.")] = 0,
     l2: Annotated[str, typer.Option(help="cold: nothing is in the L2 at the start; warm: the inputs are.")] = "cold",
     disarm: Annotated[
-        list[str] | None, typer.Option(help="A flag whose waits hold nothing (an experiment); more than once for several.")
+        list[str] | None,
+        typer.Option(help="A flag whose waits hold nothing (an experiment); more than once for several."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for report.json, trace.json, timeline.npz, outputs.npz.")
@@ -134,19 +137,17 @@ def load_file(file: Path) -> ModuleType:
         what = "that is a folder" if file.is_dir() else "there is no such file"
         raise SimError(f"{file}: {what}; give a Python file with a kernel")
     try:
-        ast.parse(file.read_bytes(), str(file))
+        code = compile(file.read_bytes(), str(file), "exec", dont_inherit=True)
     except SyntaxError as error:
         raise SimError(f"{file}:{error.lineno}: {error.msg}") from None
-    except ValueError as error:  # null bytes, or no text
+    except ValueError as error:  # null bytes
         raise SimError(f"{file}: not a Python file: {error}") from None
-    spec = importlib.util.spec_from_file_location(MODULE, file)
-    if spec is None or spec.loader is None:
-        raise SimError(f"{file}: not a Python file; its name must end in .py")
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType(MODULE)
+    module.__file__ = str(file)
     sys.modules[MODULE] = module  # where dataclasses look for their types
     sys.path.insert(0, str(file.parent.resolve()))
     try:
-        _called(file, spec.loader.exec_module, module)
+        _called(file, exec, code, vars(module))
     finally:
         sys.path.pop(0)
     if not callable(getattr(module, "arguments", None)):
@@ -177,8 +178,7 @@ def _called(file: Path, function: Callable[..., Any], *arguments: Any, **keyword
         raise SimError(f"{file}: it ends Python (exit code {error.code})") from None
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
-        own = {str(file), str(file.resolve())}
-        lines = [frame.lineno for frame in frames if frame.filename in own]
+        lines = [frame.lineno for frame in frames if frame.filename == str(file)]
         text = " ".join(str(error).split())
         if not isinstance(error, SimError):
             text = f"{type(error).__name__}: {text}" if text else type(error).__name__

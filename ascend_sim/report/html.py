@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -59,8 +59,13 @@ def kernel_table(kernels: Sequence[Mapping[str, Any]], total: float | None) -> s
     return table(("op_type", "kernel", "core", ">blocks", *timed), rows)
 
 
+def results_name(names: Collection[str]) -> str:
+    """What results are, by their names: gradients of an operator, or outputs of a kernel of somebody's own."""
+    return "gradient" if all(name.startswith("grad_") for name in names) else "output"
+
+
 def gradient_table(gradients: Mapping[str, Mapping[str, Any]]) -> str:
-    """Every gradient with its errors and verdict."""
+    """Every gradient or output with its errors and verdict."""
     rows = []
     for name, figures in gradients.items():
         correct = figures.get("correct")
@@ -70,7 +75,9 @@ def gradient_table(gradients: Mapping[str, Mapping[str, Any]]) -> str:
         shape = "x".join(map(str, figures.get("shape", ())))
         dtypes = [escape(str(figures.get(key, "-"))) for key in ("dtype", "compute_dtype")]
         rows.append([escape(name), shape, *dtypes, *errors, f"<b{style}>{verdict}</b>"])
-    return table(("gradient", "shape", "dtype", "computed in", ">max abs error", ">error/bound", "verdict"), rows)
+    return table(
+        (results_name(gradients), "shape", "dtype", "computed in", ">max abs error", ">error/bound", "verdict"), rows
+    )
 
 
 def report_html(report: Mapping[str, Any]) -> str:

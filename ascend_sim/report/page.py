@@ -18,7 +18,7 @@ from ascend_sim.engine.critical_path import Step, by_what, critical_path
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.errors import SimError
 from ascend_sim.report.files import atomic_write
-from ascend_sim.report.html import gradient_table, problem_table, table
+from ascend_sim.report.html import gradient_table, problem_table, results_name, table
 from ascend_sim.report.timeline_file import load_recording
 from ascend_sim.report.what_if import Outcome
 from ascend_sim.report.words import words
@@ -143,6 +143,7 @@ class _Figures:
 
 def _head(report: Mapping[str, Any]) -> str:
     problem, gradients, findings = report["problem"], report["gradients"], report["findings"]
+    kind = results_name(gradients)
     wrong = [name for name, figures in gradients.items() if figures.get("correct") is False]
     if wrong or findings:
         verdict = f'<b class="bad">{_list([*(f"{name} wrong" for name in wrong), *_found(findings)])}</b>'
@@ -150,9 +151,10 @@ def _head(report: Mapping[str, Any]) -> str:
         verdict = '<b class="good">correct</b>'
     else:
         verdict = "<b>not checked</b>"
+    compared = f"{kind}s" if gradients else f"mode {report['mode']}, nothing to compare"
     facts = [
         f"<b>{report['total_us']:,.2f} us</b>{len(report['kernels'])} kernels",
-        f"{verdict}{'gradients' if gradients else 'mode timing has no values'}",
+        f"{verdict}{compared}",
         f"<b>{escape(report['chip'])}</b>mode {escape(report['mode'])}",
     ]
     lines = [
@@ -161,7 +163,7 @@ def _head(report: Mapping[str, Any]) -> str:
         problem_table(problem),
     ]
     if gradients:
-        lines += ["<h3>Gradients against float64</h3>", gradient_table(gradients)]
+        lines += [f"<h3>{kind.capitalize()}s against float64</h3>", gradient_table(gradients)]
     lines += [
         f'<p class="bad">{escape(one["kind"])} in {escape(one["task"])}: {escape(one["text"])}</p>'
         for one in findings[:20]

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ascend_sim.report.html import results_name
 from ascend_sim.report.report import Report
 
 _FINDINGS_SHOWN = 5
@@ -103,8 +104,9 @@ def _bounds(kernels: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _gradients(gradients: Mapping[str, Mapping[str, Any]]) -> Table:
-    columns = ("gradient", "shape", "dtype", "computed in", ">max abs error", ">error/bound", "verdict")
-    table = _grid("\nGradients against float64", columns)
+    kind = results_name(gradients)
+    columns = (kind, "shape", "dtype", "computed in", ">max abs error", ">error/bound", "verdict")
+    table = _grid(f"\n{kind.capitalize()}s against float64", columns)
     for name, figures in gradients.items():
         correct = figures.get("correct")
         verdict = Text("not checked") if correct is None else Text("correct" if correct else "WRONG")

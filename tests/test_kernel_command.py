@@ -1,0 +1,174 @@
+"""`ascend-sim kernel`: verdicts and exit codes, files, and one clear line for whatever a file does wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from ascend_sim.cli import app
+
+MOVE = """
+import numpy as np
+import ascend_sim as asim
+
+@asim.kernel_function(core="AIV")
+def move(k, x, y, *, scale=1, name="tile"):
+    tiles = k.ub_queue(name, 64, x.dtype, "MTE2", "V")
+    out = k.ub_queue("out", 64, x.dtype, "V", "MTE3")
+    for row in range(k.block, len(x), k.blocks):
+        k.gm_to_ub(tiles, x[row])
+        with tiles.read() as source, out.write() as target:
+            k.muls(target, source, scale)
+        k.ub_to_gm(y[row], out)
+
+def arguments(rng):
+    return rng.integers(-9, 9, (6, 64)).astype(np.float32), asim.empty((6, 64), "float32")
+
+def expected(x):
+    return x
+"""
+
+
+def command(*arguments: Any) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, ["kernel", *map(str, arguments)])
+    assert "Traceback" not in done.stderr and "Traceback" not in done.stdout
+    return done.exit_code, done.stdout, done.stderr
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "move.py"
+    path.write_text(MOVE, encoding="utf-8")
+    return path
+
+
+def test_a_right_kernel_ends_in_0_and_shows_its_verdict(file: Path) -> None:
+    code, text, _ = command(file)
+    assert code == 0
+    assert "move on ascend910b3, mode full" in text and "Outputs against float64" in text and "correct" in text
+    assert "blocks 40" in text, "one for each vector core"
+    assert not (file.parent / "__pycache__").exists()
+
+
+def test_a_failed_verdict_ends_in_1_and_a_hazard_too(file: Path) -> None:
+    code, text, _ = command(file, "--tiling", "scale=2")
+    assert code == 1 and "WRONG" in text
+    code, text, _ = command(file, "--disarm", "tile[0] full", "--json")
+    report = json.loads(text)
+    assert code == 1 and report["findings"] and report["findings"][0]["kind"] == "hazard"
+
+
+@pytest.mark.parametrize("mode", ["functional", "timing"])
+def test_other_modes_and_options_do_what_they_say(file: Path, mode: str) -> None:
+    code, text, _ = command(
+        file,
+        "move",
+        "--mode",
+        mode,
+        "--blocks",
+        3,
+        "--json",
+        "--tiling",
+        "name=b,scale=1.0",
+        "--chip",
+        "ascend950pr_9589",
+    )
+    report = json.loads(text)
+    assert code == 0
+    assert (report["chip"], report["mode"], report["kernels"][0]["block_dim"]) == ("ascend950pr_9589", mode, 3)
+    assert report["kernels"][0]["tiling"] == {"scale": 1.0, "name": "b"}
+    assert (report["total_us"] is None) == (mode == "functional") and bool(report["gradients"]) == (mode != "timing")
+
+
+def test_the_seed_makes_the_inputs(file: Path, tmp_path: Path) -> None:
+    results = []
+    for seed in (0, 0, 1):
+        assert command(file, "--seed", seed, "--out", tmp_path / "out", "--mode", "functional")[0] == 0
+        results.append(np.load(tmp_path / "out" / "outputs.npz")["y"])
+    assert np.array_equal(results[0], results[1]) and not np.array_equal(results[0], results[2])
+
+
+def test_out_html_and_msprof_are_what_run_writes(file: Path, tmp_path: Path) -> None:
+    pytest.importorskip("plotly")
+    out, page = tmp_path / "out", tmp_path / "page.html"
+    code, text, _ = command(file, "--out", out, "--html", page, "--msprof", "--blocks", 2)
+    assert code == 0 and f"wrote {out / 'report.json'}" in text
+    names = {path.name for path in out.iterdir()}
+    assert names == {"report.json", "trace.json", "timeline.npz", "outputs.npz", "msprof"}
+    html = page.read_text(encoding="utf-8")
+    assert "<h1>move on ascend910b3</h1>" in html and "Outputs against float64" in html and "critical-path" in html
+    done = CliRunner().invoke(app, ["report", str(out), "--no-what-if"])
+    assert done.exit_code == 0 and (out / "report.html").is_file()
+    assert command(file, "--out", out, "--mode", "functional")[0] == 0
+    assert {path.name for path in out.iterdir()} == {"report.json", "outputs.npz"}, "nothing of the older run is left"
+
+
+def test_the_file_may_import_what_stands_beside_it(file: Path) -> None:
+    (file.parent / "beside_the_kernel.py").write_text("SCALE = 1\n", encoding="utf-8")
+    file.write_text(
+        "import beside_the_kernel\n" + MOVE.replace("scale=1,", "scale=beside_the_kernel.SCALE,"), encoding="utf-8"
+    )
+    assert command(file)[0] == 0
+
+
+KERNEL = '@asim.kernel_function(core="AIV")\ndef other(k, x, y):\n    pass\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "said"),
+    [
+        ("def f(:\n", (), "move.py:1: invalid syntax"),
+        ("x = 1\x00", (), "move.py"),
+        ("", (), "no function arguments(rng)"),
+        ("def arguments(rng): pass\n", (), "no kernel; put @ascend_sim.kernel_function"),
+        ("\nraise KeyError('lost')\n", (), "move.py:2: KeyError: 'lost'"),
+        ("import sys\nsys.exit(3)\n", (), "it ends Python (exit code 3)"),
+        ("import no_such_module_here\n", (), "move.py:1: ModuleNotFoundError"),
+        (MOVE + KERNEL, (), "several kernels; give one of move, other"),
+        (MOVE, ("other",), "no kernel 'other'; give one of move"),
+        (MOVE.replace("    tiles =", "    1 / 0\n    tiles ="), (), "move.py:7: kernel move: ZeroDivisionError"),
+        (MOVE.replace("tiles, x[row]", "tiles, x[row + 9]"), (), "move.py:10: kernel move: x[6, 64] float32: index 9"),
+        (MOVE.replace("return rng", "return rng.no_such(), rng"), (), "move.py:16: AttributeError"),
+        (MOVE.replace("    return x", "    return x[1:]"), (), "y has shape [5, 64]; the output has [6, 64]"),
+        (MOVE.replace("    return x", "    raise ValueError('a\\nb')"), (), "move.py:19: ValueError: a b"),
+        (MOVE.replace("expected(x)", "expected(z)"), (), "asks for z; inputs of the kernel are x"),
+        (MOVE + "BLOCKS = 'all'\n", (), "BLOCKS is 'all'"),
+        (MOVE, ("--tiling", "scale"), "--tiling 'scale': allowed is NAME=VALUE"),
+        (MOVE, ("--tiling", "scale=1,scale=2"), "--tiling: scale is given twice"),
+        (MOVE, ("--tiling", "size=4"), "unexpected keyword argument 'size'"),
+        (MOVE, ("--disarm", "nothing"), "disarm: no flag 'nothing' in move; it has out[0] free, out[0] full"),
+        (MOVE, ("--mode", "fast"), "--mode fast: allowed are full, functional, timing"),
+        (MOVE, ("--chip", "ascend910a"), "runs on AIV; ascend910a (dav-1001) has AI_CORE"),
+        (MOVE, ("--blocks", "0"), "--blocks"),
+        (MOVE, ("--msprof",), "--msprof: needs a folder"),
+        (MOVE, ("--html", "page.html", "--mode", "functional"), "--html: needs a mode with time"),
+        (MOVE, ("--out", __file__), "there is a file of that name"),
+        (MOVE, ("--max-cycles", "50"), "50"),
+    ],
+)  # fmt: skip
+def test_what_goes_wrong_is_told_in_one_line(file: Path, text: str, arguments: tuple[str, ...], said: str) -> None:
+    file.write_text(text, encoding="utf-8")
+    code, out, told = command(file, *arguments)
+    assert (code, out) == (2, "")
+    assert said in told and told.count("\n") == 1
+    as_json = command(file, *arguments, "--json")
+    assert as_json[0] == 2 and said.replace('"', "'") in json.loads(as_json[1])["error"].replace('"', "'")
+
+
+@pytest.mark.parametrize("where", ["nothing_here.py", "."])
+def test_what_is_no_file_is_told(tmp_path: Path, where: str) -> None:
+    code, _, told = command(tmp_path / where)
+    assert code == 2 and "give a Python file with a kernel" in told
+
+
+def test_the_program_itself_ends_so(file: Path) -> None:
+    given = [sys.executable, "-m", "ascend_sim", "kernel", str(file), "--tiling", "scale=3"]
+    done = subprocess.run(given, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "WRONG" in done.stdout
