@@ -44,8 +44,18 @@ def commands(language: str, pages: Sequence[Path] = PAGES) -> list[tuple[str, st
     return found
 
 
+def write_named_examples(folder: Path) -> None:
+    """The Python files that pages go on to use: blocks whose first line is "# NAME.py"."""
+    for page in PAGES:
+        for kind, text in blocks(page):
+            named = re.match(r"# ([\w-]+\.py)\n", text)
+            if kind == "python" and named:
+                (folder / named[1]).write_text(text, encoding="utf-8")
+
+
 @pytest.mark.parametrize(("command", "expected"), commands("console"), ids=lambda text: text[:40])
 def test_a_console_example_prints_what_the_page_shows(command: str, expected: str, tmp_path: Path) -> None:
+    write_named_examples(tmp_path)
     done = run_command(command, tmp_path)
     assert done.returncode == 0, done.stderr
     assert without_trailing_blanks(done.stdout) == without_trailing_blanks(expected)
@@ -78,6 +88,7 @@ def test_a_python_example_prints_what_the_page_shows(page: str, code: str, tmp_p
     every = blocks(next(path for path in PAGES if path.name == page))
     kind, expected = every[every.index(("python", code)) + 1]
     assert kind in ("", "text"), f"{page}: the output must follow the example"
+    write_named_examples(tmp_path)
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert without_trailing_blanks(done.stdout) == without_trailing_blanks(expected)

@@ -484,6 +484,12 @@ def test_an_error_inside_the_kernel_names_file_and_line() -> None:
         assert f"{HERE.name}:{first + line}: kernel bad: {said}" in told(X, Y, kernel=kernel, what=what)
 
 
+def test_a_dtype_that_the_cube_lacks_is_told() -> None:
+    kernel = asim.kernel_function(core="AI_CORE")(lambda k, x: k.mmad(0, 0, 0, 16, 16, 16, "bfloat16", False))
+    text = told(X, kernel=kernel, chip="ascend910a")
+    assert "mmad: ascend910a (dav-1001) multiplies no bfloat16; it has float16, int8 (chip file, cube.rates)" in text
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [

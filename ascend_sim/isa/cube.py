@@ -51,6 +51,11 @@ class Mmad(Instruction):
         return 4 if self.dtype == "hf32" else int(numpy_dtype(self.dtype).itemsize)
 
     def pipe(self, chip: ChipSpec) -> str:
+        if self.dtype not in chip.cube.rates:
+            raise SimError(
+                f"mmad: {chip.name} ({chip.identity.arch}) multiplies no {self.dtype}; it has {', '.join(chip.cube.rates)} "
+                f"(chip file, cube.rates)"
+            )
         return "M"
 
     def cost(self, chip: ChipSpec) -> Cost:

@@ -1,0 +1,373 @@
+"""Write docs/instructions.md: every instruction that a kernel can write, with operands, pipe, regions and cost.
+
+    python tools/instruction_reference.py            # writes the page
+    python tools/instruction_reference.py --check    # exit code 1 if the page is not what the code says
+
+Nothing is described by hand: each method of the builder is called once on one chip of each architecture, and the page shows
+the instruction that it made. Which of a chip's numbers a cost is made of is found by watching what it reads.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FunctionType, MethodType
+from typing import Any
+
+from pydantic import BaseModel
+
+from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.errors import SimError
+from ascend_sim.isa.base import Instruction
+from ascend_sim.kernel.kernel import Kernel
+from ascend_sim.kernel.local_tensor import LocalTensor
+from ascend_sim.kernel.program import InstructionTable
+from ascend_sim.kernel.tensor import Tensor
+from ascend_sim.memory.regions import Region
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "instructions.md"
+CHIPS = ("ascend910a", "ascend310p3", "ascend910b3", "ascend950pr_9589")
+CORES = ("AIC", "AI_CORE", "AIV")
+DTYPES = ("float32", "float16", "int32", "int16", "uint16")
+MARKS = ("stated", "derived", "fitted", "assumed")
+"""From the surest to the least sure."""
+NOT_INSTRUCTIONS = {
+    "allocate", "flag", "drop_set", "finish", "close_queues", "next_tile", "queue", "ub_queue", "queue_of", "ordered", "emit",
+    "local_tensor", "row_bytes",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One call: `make(k, gm, dtype)` with a matrix of 64 x 64 in GM.
+
+    `shows` names the instruction that is meant where the call makes others too.
+    """
+
+    method: str
+    make: Callable[[Kernel, Tensor, str], Any]
+    note: str = ""
+    shows: str = ""
+    dtypes: tuple[str, ...] = ("float16",)
+
+
+def ub(place: int, shape: tuple[int, ...], dtype: str) -> LocalTensor:
+    return LocalTensor(place * 16384, shape, dtype)
+
+
+def elements(method: str, sources: int, *more: Any, dtypes: tuple[str, ...] = DTYPES) -> Sample:
+    """An element-wise instruction on 1024 elements."""
+
+    def make(k: Kernel, gm: Tensor, dtype: str) -> None:
+        getattr(k, method)(*(ub(i, (1024,), dtype) for i in range(1 + sources)), *more)
+
+    return Sample(method, make, "1024 elements", dtypes=dtypes)
+
+
+def rows(method: str) -> Sample:
+    def make(k: Kernel, gm: Tensor, dtype: str) -> None:
+        blocks = 8 * 128 // (32 // gm.itemsize) if method.startswith("block") else 8
+        getattr(k, method)(ub(0, (blocks,), dtype), ub(1, (8, 128), dtype))
+
+    return Sample(method, make, "8 rows of 128", dtypes=DTYPES)
+
+
+def flags(k: Kernel, source: str, destination: str) -> None:
+    flag = k.flag(source, destination, "example")
+    k.set_flag(flag)
+    k.wait_flag(flag)
+
+
+def compare(k: Kernel, gm: Tensor, dtype: str) -> None:
+    k.compare(ub(0, (128,), "uint8"), "lt", ub(1, (1024,), dtype), ub(2, (1024,), dtype))
+
+
+def select(k: Kernel, gm: Tensor, dtype: str) -> None:
+    k.select(ub(0, (1024,), dtype), ub(1, (128,), "uint8"), ub(2, (1024,), dtype), 0.0)
+
+
+def across(k: Kernel, gm: Tensor, dtype: str) -> None:
+    k.broadcast_row(ub(0, (8, 128), dtype), ub(1, (128,), dtype))
+
+
+def column(k: Kernel, gm: Tensor, dtype: str) -> None:
+    k.broadcast_column(ub(0, (8, 128), dtype), ub(1, (8,), dtype))
+
+
+def gather(k: Kernel, gm: Tensor, dtype: str) -> None:
+    k.gather(ub(0, (256,), dtype), ub(1, (1024,), dtype), ub(2, (256,), "uint32"))
+
+
+def window(destination: str) -> tuple[Any, ...]:
+    """img2col of 16 channels of an 8 x 8 map under a 3 x 3 kernel."""
+    return (destination, 2, 8, 8, 3, 3, 1, 1, 1, 1, 0, 0, 6, 6, 0, 36, 0, 144)
+
+
+SECTIONS: dict[str, list[Sample]] = {
+    "Between GM and UB": [
+        Sample("gm_to_ub", lambda k, gm, dtype: k.gm_to_ub(ub(0, (64, 64), dtype), gm), "64 rows of 64"),
+        Sample("ub_to_gm", lambda k, gm, dtype: k.ub_to_gm(gm, ub(0, (64, 64), dtype)), "64 rows of 64"),
+        Sample("data_copy", lambda k, gm, dtype: k.data_copy("GM", "UB", 0, gm.address, 96, 4, 128, 96), "4 rows of 96 bytes"),
+        Sample("fill", lambda k, gm, dtype: k.fill("L1", 0, 8192), "8192 bytes"),
+    ],
+    "Matrices": [
+        Sample("gm_to_l1", lambda k, gm, dtype: k.gm_to_l1(0, gm), "64 x 64"),
+        Sample("l1_to_l0a", lambda k, gm, dtype: k.l1_to_l0a(0, 0, 64, 64, dtype, held=64), "64 x 64"),
+        Sample("l1_to_l0b", lambda k, gm, dtype: k.l1_to_l0b(0, 0, 64, 64, dtype, held=64), "64 x 64"),
+        Sample(
+            "l1_to_l0b", lambda k, gm, dtype: k.l1_to_l0b(0, 0, 64, 64, dtype, held=64, transpose=True),
+            "64 x 64, transpose=True",
+        ),
+        Sample("mmad", lambda k, gm, dtype: k.mmad(0, 0, 0, 64, 64, 64, dtype, True), "64 x 64 x 64, accumulate=True"),
+        Sample("l0c_to_gm", lambda k, gm, dtype: k.l0c_to_gm(gm, 0), "64 x 64"),
+        Sample("l0c_to_ub", lambda k, gm, dtype: k.l0c_to_ub(0, 0, 64, 4, 64, dtype), "64 rows of 4 x 16"),
+        Sample("data_copy_nd2nz", lambda k, gm, dtype: k.data_copy_nd2nz(0, gm.address, 64, 64, 2, 128, 64), "64 x 64"),
+        Sample(
+            "data_copy_dn2nz", lambda k, gm, dtype: k.data_copy_dn2nz((20, 5, 2, 64, 32, 160), 0, gm.address),
+            "5 channels of 20 pixels",
+        ),
+        Sample("load_data_2d", lambda k, gm, dtype: k.load_data_2d("L0B", 0, 0, 2, 16, 1, True), "16 fractals, turned"),
+        Sample("load_data_3d", lambda k, gm, dtype: k.load_data_3d(window("L0A"), 0, 0), "3 x 3 kernel on 8 x 8 pixels"),
+        Sample("fixpipe", lambda k, gm, dtype: k.fixpipe(gm.address, 0, 64, 64, 64, dtype, 16, 2048), "64 x 64"),
+        Sample("fixpipe_nd", lambda k, gm, dtype: k.fixpipe_nd(gm.address, 0, 64, 64, 64, dtype, 128), "64 x 64"),
+        Sample(
+            "fixpipe_dn", lambda k, gm, dtype: k.fixpipe_dn((64, 64, 64, 0, dtype, 2, 128), gm.address, 0), "64 x 64"
+        ),
+    ],
+    "Vectors: element by element": [
+        *(elements(name, 2) for name in ("add", "sub", "mul", "div", "max", "min")),
+        *(elements(name, 2, dtypes=("int16", "uint16")) for name in ("bitwise_and", "bitwise_or")),
+        elements("bitwise_not", 1, dtypes=("int16", "uint16")),
+        *(elements(name, 1, 2) for name in ("adds", "muls", "maxs", "mins", "axpy", "leaky_relu")),
+        *(elements(name, 1) for name in ("abs", "exp", "ln", "sqrt", "rsqrt", "reciprocal", "relu")),
+        Sample("cast", lambda k, gm, dtype: k.cast(ub(0, (1024,), "float16"), ub(1, (1024,), "float32")), "fp32 to fp16, 1024"),
+        Sample("compare", compare, "1024 elements", dtypes=DTYPES),
+        Sample("select", select, "1024 elements", dtypes=DTYPES),
+    ],
+    "Vectors: reductions and places": [
+        *(rows(name) for name in ("reduce_sum", "reduce_max", "reduce_min")),
+        *(rows(name) for name in ("block_reduce_sum", "block_reduce_max", "block_reduce_min")),
+        Sample("duplicate", lambda k, gm, dtype: k.duplicate(ub(0, (1024,), dtype), 1), "1024 elements", dtypes=DTYPES),
+        elements("copy", 1),
+        Sample("broadcast_row", across, "to 8 rows of 128", dtypes=DTYPES),
+        Sample("broadcast_column", column, "to 8 rows of 128", dtypes=DTYPES),
+        Sample("gather", gather, "256 of 1024 elements", dtypes=DTYPES),
+        Sample(
+            "transpose", lambda k, gm, dtype: k.transpose(ub(0, (64, 32), dtype), ub(1, (32, 64), dtype)), "32 x 64",
+            dtypes=DTYPES,
+        ),
+    ],
+    "Vectors by address": [
+        Sample("vector_binary", lambda k, gm, dtype: k.vector_binary("add", 0, 8192, 16384, dtype, 1024), "1024 elements"),
+        Sample("vector_cast", lambda k, gm, dtype: k.vector_cast(0, 8192, "float32", "float16", 1024), "1024 elements"),
+        Sample("vector_duplicate", lambda k, gm, dtype: k.vector_duplicate(0, dtype, 1024), "1024 elements"),
+        Sample("reduce_rows", lambda k, gm, dtype: k.reduce_rows(0, 8192, 8, 128, 512), "8 rows of 128"),
+        Sample("transpose_blocks", lambda k, gm, dtype: k.transpose_blocks(0, 8192, True, 2, 16, 64, 128), "16 x 64"),
+        Sample("interleave", lambda k, gm, dtype: k.interleave(0, 8192, 16384, 2, 512), "512 pairs"),
+    ],
+    "Order and time": [
+        Sample("set_flag", lambda k, gm, dtype: flags(k, "MTE2", "MTE3"), shows="set_flag"),
+        Sample("wait_flag", lambda k, gm, dtype: flags(k, "MTE2", "MTE3"), shows="wait_flag"),
+        Sample("pipe_barrier", lambda k, gm, dtype: k.pipe_barrier("MTE2")),
+        Sample("scalar_wait", lambda k, gm, dtype: k.scalar_wait("MTE2")),
+        Sample("scalar", lambda k, gm, dtype: k.scalar(10), "10 cycles"),
+        Sample("cross_core_set", lambda k, gm, dtype: k.cross_core_set(0, 2, "MTE2")),
+        Sample("cross_core_wait", lambda k, gm, dtype: k.cross_core_wait(0, 2, "MTE2")),
+    ],
+}  # fmt: skip
+
+
+class Watched:
+    """Part of a chip that notes which of its numbers are read, by their places in the file."""
+
+    def __init__(self, node: Any, place: str, spec: ChipSpec, seen: set[str]) -> None:
+        self._node, self._place, self._spec, self._seen = node, place, spec, seen
+
+    def _wrapped(self, value: Any, key: Any) -> Any:
+        place = f"{self._place}.{key}" if self._place else str(key)
+        if isinstance(value, BaseModel | Mapping):
+            return Watched(value, place, self._spec, self._seen)
+        if place in self._spec.sources:
+            self._seen.add(place)
+        return value
+
+    def __getattr__(self, name: str) -> Any:
+        own = getattr(type(self._node), name, None)
+        if isinstance(self._node, Mapping):
+            return getattr(self._node, name)
+        if isinstance(own, property) and own.fget is not None:
+            return own.fget(self)
+        if isinstance(own, FunctionType):
+            return MethodType(own, self)
+        return self._wrapped(getattr(self._node, name), name)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._wrapped(self._node[key], key)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return self[key] if key in self._node else default
+
+    def __contains__(self, key: Any) -> bool:
+        return key in self._node
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._node)
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a sample made on a chip: the instructions that it shows, all alike, and how many."""
+
+    instruction: Instruction
+    count: int
+    dtype: str
+    core: str
+    table: InstructionTable
+
+
+def made_on(sample: Sample, chip: ChipSpec) -> Made | str:
+    """The instruction on the first kind of core and in the first dtype that take it, or why there is none."""
+    refusal = ""
+    for dtype in sample.dtypes:
+        for core in CORES:
+            if core not in chip.cores.kinds:
+                continue
+            table = InstructionTable(chip, core)
+            gm = Tensor.at(0, "x", (64, 64), dtype)
+            k = Kernel(table, 0, core, [gm.nbytes], blocks=1)
+            try:
+                sample.make(k, gm, dtype)
+                program = k.finish()
+            except SimError as error:
+                refusal = refusal or str(error)
+                continue
+            shown = [view.instruction for view in program if sample.shows in ("", view.instruction.name)]
+            return Made(shown[0], len(shown), dtype, core, table)
+    return refusal
+
+
+def cost_of(made: Made) -> str:
+    """Head + work + latency in cycles, bytes over a rate for what crosses GM, and the marks of the numbers in it."""
+    chip, seen = made.table.chip, set[str]()
+    watched: Any = Watched(chip, "", chip, seen)
+    cost, access = made.instruction.cost(watched), made.instruction.gm_access(watched)
+    work = str(cost.work)
+    if access is not None:
+        rate = f"{access.region.total}/{access.rate:g}"
+        work = rate if not cost.work else f"max({rate}, {work})"
+    marks = sorted({chip.sources[place].mark for place in seen}, key=MARKS.index)
+    text = f"{cost.head_stream} + {work} + {cost.latency}"
+    if cost.head_first != cost.head_stream:
+        text = f"{cost.head_first} or {text}"
+    if made.count > 1:
+        text += f", {made.count} times"
+    return f"{text} {', '.join(marks)}" if marks else text
+
+
+def region(one: Region) -> str:
+    """Bytes of a region: "dst UB 4096", with rows and planes where there are several."""
+    size = f"{one.row_bytes}"
+    if one.rows > 1:
+        size = f"{one.rows} x {size} every {one.row_stride}"
+    if one.planes > 1:
+        size = f"{one.planes} x ({size}) every {one.plane_stride}"
+    return f"{one.operand} {one.space} {size}"
+
+
+def regions(found: tuple[Region, ...]) -> str:
+    return "<br>".join(region(one) for one in found) or "-"
+
+
+def row(sample: Sample, chips: list[ChipSpec]) -> str:
+    """The line of a method."""
+    found = [made_on(sample, chip) for chip in chips]
+    first = next((made for made in reversed(found) if isinstance(made, Made)), None)
+    if first is None:
+        raise SystemExit(f"{sample.method}: no chip takes the sample: {found}")
+    cells = []
+    for made in found:
+        if isinstance(made, str):
+            cells.append("-")
+        else:
+            cells.append(cost_of(made) + (f" ({made.dtype})" if made.dtype != sample.dtypes[0] else ""))
+    instruction = first.instruction
+    pipe = instruction.pipe(first.table.chip)
+    told = f"`{sample.method}`" + (f", {sample.note}" if sample.note else "")
+    if len(sample.dtypes) > 1:
+        told += f" of {sample.dtypes[0]}"
+    return (
+        f"| {told} | {pipe} | {regions(instruction.reads())} | {regions(instruction.writes())} | {' | '.join(cells)} |"
+    )
+
+
+def signature(method: str) -> str:
+    """`k.method(...)` as it is written, without types."""
+    parameters = list(inspect.signature(getattr(Kernel, method)).parameters.values())[1:]
+    plain = [p.replace(annotation=inspect.Parameter.empty) for p in parameters]
+    return f"k.{method}{inspect.Signature(plain)}"
+
+
+def formats(chips: list[ChipSpec]) -> list[str]:
+    """Which formats every operation of the vector unit has, by architecture."""
+    operations = dict.fromkeys(op for chip in chips for op in chip.vector.ops)
+    lines = [head("operation", chips), "|---" * (1 + len(chips)) + "|"]
+    for operation in sorted(operations):
+        has = [chip.vector.ops.get(operation) for chip in chips]
+        cells = ["-" if one is None else ", ".join(one.cycles_per_repeat) for one in has]
+        lines.append(f"| {operation} | {' | '.join(cells)} |")
+    return lines
+
+
+def head(first: str, chips: list[ChipSpec]) -> str:
+    return f"| {first} | {' | '.join(f'{chip.name} ({chip.identity.arch})' for chip in chips)} |"
+
+
+def page() -> str:
+    """The whole page."""
+    chips = [load_chip(name) for name in CHIPS]
+    lines = [
+        "# Instructions",
+        "",
+        "Every instruction that a kernel can write (`docs/writing-a-kernel.md` says how). This page is made by",
+        "`tools/instruction_reference.py` from the code, and a test holds it against it.",
+        "",
+        "A line shows one call: the pipe that takes the instruction, the bytes that it reads and writes (`rows x bytes every",
+        "stride`), and what it costs on a chip of each architecture: head + work + latency, in cycles of the cube's clock.",
+        "It holds its pipe for head and work and is through when the latency is over. Two heads are those of the first of a",
+        "stream and of the ones behind it. What crosses GM takes its bytes over the rate of the core's port, or longer where",
+        "cores share the L2 and HBM. The marks say how sure the numbers in a cost are: stated by the vendor, derived from what",
+        "it states, fitted to measurements, assumed. `-`: the architecture has it not, or not so.",
+    ]
+    for title, samples in SECTIONS.items():
+        lines += ["", f"## {title}", ""]
+        for method in dict.fromkeys(sample.method for sample in samples):
+            said = (inspect.getdoc(getattr(Kernel, method)) or "").partition("\n\n")[0]
+            lines.append(f"- `{signature(method)}`: {' '.join(said.split())}")
+        columns = "call | pipe | reads | writes"
+        lines += ["", head(columns, chips), "|---" * (4 + len(chips)) + "|"]
+        lines += [row(sample, chips) for sample in samples]
+    lines += ["", "## Formats of the vector unit", "", *formats(chips), ""]
+    return "\n".join(lines)
+
+
+def undocumented() -> list[str]:
+    """Methods of the builder that write instructions and have no sample."""
+    public = {name for name, _ in inspect.getmembers(Kernel, inspect.isfunction) if not name.startswith("_")}
+    return sorted(public - NOT_INSTRUCTIONS - {sample.method for samples in SECTIONS.values() for sample in samples})
+
+
+def main() -> None:
+    missing = undocumented()
+    if missing:
+        raise SystemExit(f"no sample of {', '.join(missing)}")
+    text = page()
+    if "--check" in sys.argv[1:]:
+        raise SystemExit(0 if PAGE.read_text(encoding="utf-8") == text else f"{PAGE.name} is not what the code says")
+    PAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
