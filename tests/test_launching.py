@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,9 @@ import ascend_sim as asim
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.deadlock import DeadlockError
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.function import Launch
 from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.matmul import matmul_task
 from ascend_sim.ops.tiling.matmul import MatMulProblem, choose_matmul
@@ -186,6 +190,41 @@ def test_launching_gives_the_programs_and_times_that_the_builder_gives() -> None
     for own, theirs in zip(run.timeline.programs, outcome.timeline.programs, strict=True):
         np.testing.assert_array_equal(own.program.rows, theirs.program.rows)
         np.testing.assert_array_equal(own.retire, theirs.retire)
+
+
+def calls(work: Callable[[], list[Program]]) -> tuple[int, int]:
+    """Python functions that `work` calls, and the rows of the programs that it returns."""
+    count = 0
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(note)
+    try:
+        made = work()
+    finally:
+        sys.setprofile(None)
+    return count, sum(len(program) for program in made)
+
+
+def test_a_row_costs_no_more_calls_than_in_a_kernel_of_the_project() -> None:
+    """What a row costs is the same machine's work; calls are counted because they, unlike seconds, are the same everywhere."""
+    size, chip = 1024, load_chip(CHIP)
+    problem = MatMulProblem(size, size, size, "float16", "float32")
+    device = Device(chip, with_values=False)
+    tensors = [device.allocate(size * size * width, name) for name, width in (("a", 2), ("b", 2), ("c", 4))]
+    task = matmul_task(chip, problem, choose_matmul(problem, chip), tensors)
+    theirs, their_rows = calls(lambda: list(task.build(0)))
+    places = [Tensor.at(slot, name, (size, size), dtype) for slot, (name, dtype) in enumerate(
+        (("a", "float16"), ("b", "float16"), ("c", "float32")))]  # fmt: skip
+    spec = importlib.util.spec_from_file_location("docs_matmul", HERE.parents[1] / "docs" / "kernels" / "matmul.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    launched = Launch.of(module.matmul, chip, 20, places, {})
+    own, own_rows = calls(lambda: launched.programs(0))
+    assert own / own_rows < 1.1 * theirs / their_rows
 
 
 @asim.kernel_function(core=("AI_CORE", "AIV"))
@@ -527,3 +566,21 @@ def test_the_report_has_the_shape_of_a_calls_report() -> None:
     kernel = report["kernels"][0]
     assert (kernel["macs"], kernel["counts"]["bytes"]["GM->L1:a"]) == (16**3, 512)
     assert kernel["tiling"] == {"turn_a": False, "turn_b": False, "atomic": False}
+
+
+def test_a_page_and_a_notebook_show_the_run(tmp_path: Path) -> None:
+    pytest.importorskip("plotly")
+    x = np.arange(64, dtype=np.float16).reshape(1, 64)
+    given = (x, asim.empty(x.shape, "float16"))
+    run = asim.launch(move, 1, *given, chip=CHIP, expected=x)
+    run.write_html(tmp_path / "page.html")
+    html = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<h1>move on ascend910b3</h1>" in html and "Outputs against float64" in html and 'id="what-if"' in html
+    assert '<b class="good">correct</b>' in run._repr_html_() and "critical path" in run._repr_html_()
+    functional = asim.launch(move, 1, *given, chip=CHIP, mode="functional")
+    assert "mode functional" in functional._repr_html_()
+    with pytest.raises(asim.SimError, match="functional mode has no times"):
+        functional.write_html(tmp_path / "none.html")
+    with pytest.raises(asim.SimError, match="msprof: needs a mode with time"):
+        functional.write(tmp_path / "none", msprof=True)
+    assert not (tmp_path / "none").exists() and not (tmp_path / "none.html").exists()

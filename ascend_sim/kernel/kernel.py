@@ -26,7 +26,7 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue, Place
-from ascend_sim.kernel.tensor import Tensor, storage_dtype
+from ascend_sim.kernel.tensor import Tensor, item_bytes
 from ascend_sim.memory.regions import Region
 
 __all__ = ["Kernel"]
@@ -276,7 +276,7 @@ class Kernel(KernelBuilder):
         if not transpose:
             self._load_matrix("L0B", dst, src, (rows, columns), dtype, held, (row, column), False)
             return
-        itemsize = int(storage_dtype(dtype).itemsize)
+        itemsize = item_bytes(dtype)
         c0 = self.chip.alignment.block // itemsize
         if any(count % FRACTAL_ROWS for count in (row, rows, held)) or column % c0 or row + rows > held:
             raise SimError(
@@ -298,7 +298,7 @@ class Kernel(KernelBuilder):
         transpose: bool,
     ) -> None:  # fmt: skip
         """img2col of a map one pixel high under a 1 x 1 kernel, which is the matrix itself."""
-        itemsize = int(storage_dtype(dtype).itemsize)
+        itemsize = item_bytes(dtype)
         c0 = self.chip.alignment.block // itemsize
         (rows, columns), (row, column) = size, start
         if row + rows > held or column % c0:

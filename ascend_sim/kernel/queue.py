@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from ascend_sim.errors import SimError
@@ -11,6 +10,22 @@ from ascend_sim.kernel.builder import Flag, KernelBuilder
 
 Place = TypeVar("Place")
 """What a buffer is told as: its address, or a tensor that lies there."""
+
+
+class _Turn(Generic[Place]):
+    """One side's turn at a buffer, as a block; after an error nothing is handed on."""
+
+    __slots__ = ("_begin", "_end")
+
+    def __init__(self, begin: Callable[[], Place], end: Callable[[], None]) -> None:
+        self._begin, self._end = begin, end
+
+    def __enter__(self) -> Place:
+        return self._begin()
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        if kind is None:
+            self._end()
 
 
 class BufferQueue(Generic[Place]):
@@ -41,6 +56,8 @@ class BufferQueue(Generic[Place]):
         self._free = [builder.flag(consumer, opener or producer, f"{name}[{i}] free") for i in range(count)]
         self._acquired = self._published = self._taken = self._released = 0
         self._unclaimed: dict[int, tuple[int, Flag]] = {}
+        self._writing = _Turn(self.acquire, self.publish)
+        self._reading = _Turn(self.take, self.release)
 
     def acquire(self) -> Place:
         """Producer: the next buffer, free to be overwritten."""
@@ -74,17 +91,13 @@ class BufferQueue(Generic[Place]):
         self._unclaimed[index] = (row, self._free[index])
         self._released += 1
 
-    @contextmanager
-    def write(self) -> Iterator[Place]:
+    def write(self) -> _Turn[Place]:
         """Producer: `acquire`, and `publish` at the end of the block."""
-        yield self.acquire()
-        self.publish()
+        return self._writing
 
-    @contextmanager
-    def read(self) -> Iterator[Place]:
+    def read(self) -> _Turn[Place]:
         """Consumer: `take`, and `release` at the end of the block."""
-        yield self.take()
-        self.release()
+        return self._reading
 
     def close(self) -> None:
         """End of the program: drop the releases that no later `acquire` waits for."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -40,12 +41,21 @@ def dtype_name(dtype: Any) -> str:
     return name
 
 
+@cache
 def storage_dtype(name: str) -> np.dtype[Any]:
     """The numpy dtype that holds elements of a tensor dtype (`dtype_name`); uint8 codes for hifloat8."""
     return np.dtype(name) if name in INTEGERS else numpy_dtype(name)
 
 
-@dataclass(frozen=True)
+@cache
+def item_bytes(name: str) -> int:
+    """Bytes of an element of a tensor dtype."""
+    return int(storage_dtype(name).itemsize)
+
+
+@dataclass(
+    eq=False, slots=True
+)  # not frozen: a kernel makes as many pieces as instructions, and that would cost it half its time
 class Tensor:
     """A tensor of the launch, or a strided piece of one: `strides` in bytes, `address` an operand of the builder.
 
@@ -64,7 +74,7 @@ class Tensor:
     def at(cls, slot: int, name: str, shape: Sequence[int], dtype: str) -> Tensor:
         """The contiguous tensor in GM slot `slot` of the task."""
         sizes = tuple(shape)
-        itemsize = storage_dtype(dtype).itemsize
+        itemsize = item_bytes(dtype)
         strides = tuple(itemsize * prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
         return cls(name, sizes, dtype, gm_operand(slot, 0), strides)
 
@@ -92,7 +102,7 @@ class Tensor:
     @property
     def itemsize(self) -> int:
         """Bytes of an element."""
-        return int(storage_dtype(self.dtype).itemsize)
+        return item_bytes(self.dtype)
 
     @property
     def nbytes(self) -> int:
@@ -112,30 +122,33 @@ class Tensor:
     def __getitem__(self, index: Any) -> Tensor:
         """A piece, by whole numbers and slices with positive steps; SimError for an index outside."""
         parts = index if isinstance(index, tuple) else (index,)
-        if len(parts) > self.ndim:
+        if len(parts) > len(self.shape):
             raise SimError(f"{self}: {len(parts)} indices for {self.ndim} dimensions")
         shape, strides, offset = [], [], 0
-        for axis, (size, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
-            part = parts[axis] if axis < len(parts) else slice(None)
+        for axis, part in enumerate(parts):
+            size, stride = self.shape[axis], self.strides[axis]
             if isinstance(part, slice):
-                places = self._places(part, size, axis)
-                offset += places.start * stride
-                shape.append(len(places))
-                strides.append(places.step * stride)
+                first, count, step = self._places(part, size, axis)
+                offset += first * stride
+                shape.append(count)
+                strides.append(step * stride)
             else:
                 offset += self._place(part, size, axis) * stride
+        left = len(parts)
+        shape += self.shape[left:]
         if 0 in shape:
             raise SimError(f"{self}: the piece {_written(parts)} has no elements")
-        return Tensor(self.name, tuple(shape), self.dtype, self.address + offset, tuple(strides))
+        return Tensor(self.name, tuple(shape), self.dtype, self.address + offset, (*strides, *self.strides[left:]))
 
-    def _places(self, part: slice, size: int, axis: int) -> range:
+    def _places(self, part: slice, size: int, axis: int) -> tuple[int, int, int]:
+        """First place, number of places and step of a slice."""
         try:
-            places = range(*part.indices(size))
+            first, end, step = part.indices(size)
         except (TypeError, ValueError):
             raise SimError(f"{self}: {part} of dimension {axis}: slices are of whole numbers") from None
-        if places.step < 0:
-            raise SimError(f"{self}: a slice of dimension {axis} steps by {places.step}; steps are 1 or more")
-        return places
+        if step < 0:
+            raise SimError(f"{self}: a slice of dimension {axis} steps by {step}; steps are 1 or more")
+        return first, max(-((first - end) // step), 0), step
 
     def _place(self, part: Any, size: int, axis: int) -> int:
         try:
@@ -167,6 +180,8 @@ class Tensor:
 
         `what` names the instruction that asks. SimError for more than two dimensions and for gaps inside a row.
         """
+        if len(self.shape) == 2 and self.strides[1] == item_bytes(self.dtype):
+            return self.shape[0], self.shape[1], self.strides[0]
         if self.contiguous:
             columns = self.shape[-1] if self.ndim else 1
             return self.size // columns, columns, columns * self.itemsize
