@@ -1,10 +1,11 @@
-"""The command line: `ascend-sim run CASE`, `ascend-sim chips [NAME]`, and the other commands, a module for each group.
+"""The command line: `ascend-sim run CASE`, `ascend-sim chips [NAME]`, and the other commands, a module each.
 
 Exit codes: 0 fine; 1 a verdict failed (a gradient that is not correct, or a finding such as a hazard); 2 bad input or a
 refused call, told in one line.
 """
 
-from ascend_sim.cli import run, kernel, explain, chips, experiments  # noqa: F401, I001 - the order of the help text
+from ascend_sim.cli import run, kernel, report, explain, explain_status, format, chips  # noqa: F401, I001 - the order of the help text
+from ascend_sim.cli import precision, run_network, validate, tile  # noqa: F401
 from ascend_sim.cli.app import app
 
 __all__ = ["app", "main"]

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import ascend_sim
 from ascend_sim import api, cli
-from ascend_sim.cli import progress
+from ascend_sim.cli import app, progress
 from ascend_sim.kernel.builder import KernelBuilder
 
 SMALL: dict[str, Any] = {
@@ -574,3 +574,12 @@ def test_explain_status_has_the_products_determinism_and_warnings(tmp_path: Path
     code, told, _ = verdicts(path, "--conformance", "library")
     assert (code, told["status"]) == (0, 0) and "USE_FP16 casts bfloat16" in told["warnings"][0]
     assert "warning: USE_FP16" in run("explain-status", path, "--conformance", "library").out
+
+
+def test_a_command_is_a_module() -> None:
+    """What `ascend-sim run-network` does stands in `cli/run_network.py`, and no other command with it."""
+    for command in app.registered_commands:
+        callback = command.callback
+        assert callback is not None
+        name = command.name or callback.__name__
+        assert callback.__module__ == f"ascend_sim.cli.{name.replace('-', '_')}"

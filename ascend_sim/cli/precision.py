@@ -1,0 +1,69 @@
+"""`ascend-sim precision CASE`: a case in every precision, and the errors of its gradients."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import typer
+from rich.console import Console
+
+from ascend_sim.cli.app import OptionalValues, app, errors
+from ascend_sim.cli.options import Case, Conformance, Overflow
+from ascend_sim.cli.progress import Progress
+from ascend_sim.errors import SimError
+
+
+class _PrecisionCommand(OptionalValues):
+    alone: ClassVar = {"--accumulate": "all", "--plot": "precision.png"}
+
+
+@app.command(
+    cls=_PrecisionCommand,
+    epilog="Example:  ascend-sim precision fp32_keep --chips ascend910b3,ascend910_9391 --inputs normal --accumulate all",
+)
+def precision(
+    case: Case,
+    chips: Annotated[str | None, typer.Option(help="Chips side by side, with commas; default: the case's.")] = None,
+    inputs: Annotated[
+        str | None, typer.Option(help="uniform, normal, relu, wide, ones, adversarial or a .npz file.")
+    ] = None,
+    accumulate: Annotated[
+        str, typer.Option(help="Models of the cube's sums: blas, chunk, exact_group, several with commas, or all.")
+    ] = "blas",
+    overflow: Overflow = None,
+    conformance: Conformance = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
+    csv_output: Annotated[bool, typer.Option("--csv", help="Print all figures as CSV.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Write the error distributions to this PNG file.")] = None,
+) -> None:
+    """Run a case in every precision that the product offers and compare the errors of its gradients."""
+    from ascend_sim.studies.precision import pages
+    from ascend_sim.studies.precision import run as precision_bench
+
+    with errors(json_output):
+        if json_output and csv_output:
+            raise SimError("--json and --csv: give one of them")
+        with closing(Progress("rows")) as progress:
+            table = precision_bench.precision(
+                case,
+                chips=chips.split(",") if chips else None,
+                inputs=inputs,
+                accumulate=accumulate if accumulate == "all" else accumulate.split(","),
+                overflow=overflow,
+                conformance=conformance,
+                progress=progress,
+            )
+        if plot is not None:
+            pages.plot(table, plot)
+        if json_output:
+            print(json.dumps({**table.to_dict(), "notes": pages.notes(table)}, indent=1))
+        elif csv_output:
+            print(pages.csv_text(table), end="")
+        else:
+            pages.render(table, Console(width=max(Console().width, 170)))  # wider than most terminals; nothing is cut
+            if plot is not None:
+                print(f"wrote {plot}")
+    raise typer.Exit(0 if table.passed else 1)

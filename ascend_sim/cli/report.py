@@ -1,0 +1,36 @@
+"""`ascend-sim report OUT`: an earlier run as one page."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ascend_sim.cli.app import app, errors
+from ascend_sim.cli.page import check_html, say, write_html
+from ascend_sim.cli.progress import Progress
+
+
+@app.command(epilog="Example:  ascend-sim run resnet50_conv2_3x3 --mode timing --out out/ && ascend-sim report out/")
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="OUT", help="The folder that `run --out` wrote.")],
+    html: Annotated[Path | None, typer.Option(help="The page; default: report.html in the folder.")] = None,
+    what_if: Annotated[
+        bool, typer.Option("--what-if/--no-what-if", help="Run the programs again with each rate of the chip doubled.")
+    ] = True,
+) -> None:
+    """Draw an earlier run as one page: timeline, critical path, what other rates would change, pictures."""
+    from ascend_sim.report.page import open_run
+
+    with errors(as_json=False):
+        html = html or folder / "report.html"
+        recording, stored = open_run(folder)
+        check_html(html)
+        with closing(Progress("runs")) as progress:
+            said = write_html(html, recording, stored, progress, other_rates=what_if)
+        say(said, Console(width=None if sys.stdout.isatty() else 140))
+        print(f"wrote {html}")

@@ -1,0 +1,85 @@
+"""`ascend-sim validate`: simulated against measured kernels."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ascend_sim.cli.app import app, errors
+from ascend_sim.cli.options import Jobs
+from ascend_sim.cli.progress import Progress
+from ascend_sim.errors import SimError
+
+
+@app.command(
+    epilog="Examples:  ascend-sim validate --chip ascend910b2 --csv rows.csv --plot accuracy.png   |   "
+    "ascend-sim validate --rows PROF_000001/ --chip ascend910b3",
+)
+def validate(
+    chip: Annotated[
+        str | None,
+        typer.Option(help="Only rows of these chips, with commas; the chip of a profiler's table; a chip file."),
+    ] = None,
+    rows: Annotated[
+        Path | None,
+        typer.Option(
+            help="Your own rows: CSV, op_summary_*.csv, kernel_details.csv or a PROF_* folder. Default: shipped."
+        ),
+    ] = None,
+    csv_output: Annotated[
+        Path | None, typer.Option("--csv", help="Write all rows with predictions to this file.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write predicted against measured to this PNG file.")] = None,
+    l2: Annotated[
+        str,
+        typer.Option(
+            help="For rows that do not say it. warm: a kernel finds its inputs in the L2, as far as they fit; cold: nothing; "
+            "stale: what other kernels wrote."
+        ),
+    ] = "warm",
+    long: Annotated[
+        bool, typer.Option("--long", help="Run the rows that take minutes too (MatMul of 8192 and more).")
+    ] = False,
+    json_output: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    jobs: Jobs = None,
+) -> None:
+    """Compare simulated with measured kernels: errors of task, core and pipe times by chip and operator."""
+    from ascend_sim.report.files import atomic_write
+    from ascend_sim.runtime.workers import usable_cores
+    from ascend_sim.studies.validate import pages
+    from ascend_sim.studies.validate import run as validation
+    from ascend_sim.studies.validate.instruction_points import compare_points, shipped_points
+
+    begin = time.monotonic()
+    with errors(json_output):
+        if plot is not None:
+            pages.check_plot(plot)
+        if csv_output is not None and not csv_output.parent.is_dir():
+            raise SimError(f"--csv {csv_output}: there is no folder {csv_output.parent}")
+        measured = validation.read_rows(rows, l2, chip) if rows is not None else validation.shipped_rows(l2)
+        if chip is not None:
+            measured = validation.of_chips(measured, chip.split(","))
+        with closing(Progress("kernels")) as progress:
+            compared = validation.compare(measured, jobs=jobs or usable_cores(), progress=progress, long=long)
+        if csv_output is not None:
+            with atomic_write(csv_output) as file:
+                file.write(pages.csv_text(compared).encode())
+        if plot is not None:
+            pages.plot(compared, plot)
+        # Published points are of architectures: they belong to the whole table.
+        shipped = rows is None and chip is None
+        points = pages.group_points(compare_points(shipped_points())) if shipped else []
+        if json_output:
+            figures = pages.to_dict(compared) | ({"points": pages.points_dict(points)} if shipped else {})
+            print(json.dumps(figures, indent=1))
+        else:
+            pages.render(compared, Console(width=None if sys.stdout.isatty() else 170))
+            print("\n".join(pages.points_text(points)), end="\n" if points else "")
+        print(f"took {time.monotonic() - begin:.1f} s", file=sys.stderr)
