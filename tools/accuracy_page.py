@@ -19,6 +19,8 @@ import yaml
 from ascend_sim.report.files import atomic_write
 from ascend_sim.runtime.workers import usable_cores
 from ascend_sim.studies.validate.instruction_points import compare_points, shipped_points
+from ascend_sim.studies.validate.kernel import PIPES
+from ascend_sim.studies.validate.launches import MATMULS, MICROBENCHMARKS
 from ascend_sim.studies.validate.pages import (
     Errors,
     Group,
@@ -31,7 +33,8 @@ from ascend_sim.studies.validate.pages import (
     programs_markdown,
     skipped_lines,
 )
-from ascend_sim.studies.validate.run import MATMULS, MICROBENCHMARKS, PIPES, Comparison, compare, of_chips, shipped_rows
+from ascend_sim.studies.validate.rows import of_chips, shipped_rows
+from ascend_sim.studies.validate.run import Comparison, compare
 
 DX, DW = "Conv2DBackpropInput", "Conv2DBackpropFilter"
 B2, FIRST = "ascend910b2", "ascend910b"

@@ -32,8 +32,10 @@ from ascend_sim.chip.files import is_path
 from ascend_sim.errors import SimError
 from ascend_sim.report.files import atomic_write
 from ascend_sim.runtime.workers import spread, usable_cores
+from ascend_sim.studies.validate.kernel import Kernel, Row
 from ascend_sim.studies.validate.pages import assumed_lines, group_by, skipped_lines
-from ascend_sim.studies.validate.run import Comparison, Kernel, Prediction, Row, as_timed, of_chips, read_rows, simulate
+from ascend_sim.studies.validate.rows import of_chips, read_rows
+from ascend_sim.studies.validate.run import Comparison, Prediction, as_timed, simulate
 
 FACTORS = (0.5, 0.75, 1.0, 1.33, 2.0)
 """Of a field's value: what is simulated."""

@@ -54,8 +54,9 @@ def validate(
     from ascend_sim.report.files import atomic_write
     from ascend_sim.runtime.workers import usable_cores
     from ascend_sim.studies.validate import pages
-    from ascend_sim.studies.validate import run as validation
     from ascend_sim.studies.validate.instruction_points import compare_points, shipped_points
+    from ascend_sim.studies.validate.rows import of_chips, read_rows, shipped_rows
+    from ascend_sim.studies.validate.run import compare
 
     begin = time.monotonic()
     with errors(json_output):
@@ -63,11 +64,11 @@ def validate(
             pages.check_plot(plot)
         if csv_output is not None and not csv_output.parent.is_dir():
             raise SimError(f"--csv {csv_output}: there is no folder {csv_output.parent}")
-        measured = validation.read_rows(rows, l2, chip) if rows is not None else validation.shipped_rows(l2)
+        measured = read_rows(rows, l2, chip) if rows is not None else shipped_rows(l2)
         if chip is not None:
-            measured = validation.of_chips(measured, chip.split(","))
+            measured = of_chips(measured, chip.split(","))
         with closing(Progress("kernels")) as progress:
-            compared = validation.compare(measured, jobs=jobs or usable_cores(), progress=progress, long=long)
+            compared = compare(measured, jobs=jobs or usable_cores(), progress=progress, long=long)
         if csv_output is not None:
             with atomic_write(csv_output) as file:
                 file.write(pages.csv_text(compared).encode())

@@ -12,8 +12,10 @@ import sys
 from collections.abc import Iterable
 
 from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.studies.validate.kernel import Row
+from ascend_sim.studies.validate.launches import stream_of
 from ascend_sim.studies.validate.microbench import matmul_loop, measure, single_transfer
-from ascend_sim.studies.validate.run import Row, shipped_rows, stream_of
+from ascend_sim.studies.validate.rows import shipped_rows
 
 ALL_CORES_HITS = {"UB": 6.02, "L1 nd2nz": 5.04}
 """TB/s of the L2 hits in "in 4 parts, each x 4": 3/4 of the bytes over its time less 1/4 of that of "whole matrix x 4"

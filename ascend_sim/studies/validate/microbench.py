@@ -1,7 +1,7 @@
 """Small programs like those that published bandwidths and transfer curves were measured with.
 
 Streams and the vector add follow the descriptions of the asc-devkit samples `data_copy` and `add_high_performance`, single
-transfers those of MindStudio msKPP's tables. `ascend_sim.validate` runs them for the rows of `configs/measurements`.
+transfers those of MindStudio msKPP's tables. `launches` runs them for the rows of `configs/measurements`.
 """
 
 from __future__ import annotations

@@ -1,65 +1,35 @@
-"""Tables of the vendor's profiler as rows of `ascend_sim.validate`.
+"""Tables of the vendor's profiler as rows of `rows`.
 
 Read are `op_summary_*.csv` of msprof, `kernel_details.csv` of torch_npu, and folders that hold some (`PROF_*`). Column
 names: hiascend.com, Profiling, "op_summary (Operator Details)"; they differ between versions, case and unit included.
 
-The profiler records shapes, dtypes, formats, blocks and times, but no attribute of an operator. What a shape determines is
-inferred, what has to be assumed is told in the column `assumed`, what stays open is told in `skipped` and not simulated.
-A column of the user's own that is named as in `ascend_sim.validate` (stride_h, pad_h_total, Ci ...) settles such a row.
+What is inferred from the shapes (`inferred_sizes`) and had to be assumed is told in the column `assumed`, what stays open is
+told in `skipped` and not simulated.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["FILES", "STATIC", "is_op_summary", "missing_columns", "tables", "to_row"]
+from ascend_sim.chip import load_chip
+from ascend_sim.errors import ConfigError, SimError
+from ascend_sim.studies.validate.inferred_sizes import INFER, Open
+from ascend_sim.studies.validate.kernel import PIPES
+from ascend_sim.studies.validate.profiler_line import NAMES, Line
+
+__all__ = ["FILES", "STATIC", "check_table", "is_op_summary", "tables", "to_row"]
 
 FILES = ("op_summary_*.csv", "kernel_details.csv")
 """Names of the profiler's tables of kernels."""
 
-_NAMES = {
-    "type": ("op type", "type"),
-    "name": ("op name", "name"),
-    "core": ("task type", "accelerator core"),
-    "duration": ("task duration(us)", "duration(us)"),
-    "blocks": ("block dim", "block num"),
-    "hf32": ("hf32 eligible",),
-    "input shapes": ("input shapes",),
-    "input types": ("input data types",),
-    "input formats": ("input formats",),
-    "output shapes": ("output shapes",),
-    "output types": ("output data types",),
-    "output formats": ("output formats",),
-}
 _NEEDED = ("type", "duration", "input shapes", "input types", "input formats", "output shapes", "output types")
-_PIPES = ("mac", "mte1", "mte2", "mte3", "vec", "fixpipe", "scalar")
-_DTYPES = {"float": "fp32", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 STATIC = {
     "Conv2DBackpropInputD": "Conv2DBackpropInput",
     "Conv2DBackpropFilterD": "Conv2DBackpropFilter",
     "ReduceSumD": "ReduceSum",
 }
 """Operators compiled for one shape, by the name of the operator whose work they do."""
-_NONE = ("", "N/A", "NA", "NULL", "nan")
-
-
-class Open(Exception):
-    """Why a row cannot be simulated: its shapes leave something open, or no kernel here does the work."""
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """One operand as the profiler tells it."""
-
-    shape: tuple[int, ...]
-    dtype: str
-    format: str
-
-    def __str__(self) -> str:
-        return f"{self.format} [{', '.join(map(str, self.shape))}]"
 
 
 def tables(folder: Path) -> list[Path]:
@@ -68,15 +38,28 @@ def tables(folder: Path) -> list[Path]:
 
 
 def is_op_summary(heads: Iterable[str]) -> bool:
-    """Whether the columns are a profiler's rather than those of `ascend_sim.validate`."""
+    """Whether the columns are a profiler's rather than those of `rows`."""
     names = _lower(heads)
     return bool(names & {"input shapes", "task duration(us)", "accelerator core"}) and "duration_us" not in names
 
 
-def missing_columns(heads: Iterable[str]) -> list[str]:
+def check_table(path: Path, heads: Iterable[str], chip: str | None) -> None:
+    """ConfigError for a table that lacks a column that every row needs, SimError for one whose chip is not given."""
+    missing = _missing_columns(heads)
+    if missing:
+        raise ConfigError(
+            f"{path}: a profiler's table without {', '.join(missing)}; msprof writes shapes with --task-time=l1, "
+            "torch_npu from profiler level 1"
+        )
+    if chip is None:
+        raise SimError(f"{path}: a profiler's table does not name its chip; give one with --chip")
+    load_chip(chip)
+
+
+def _missing_columns(heads: Iterable[str]) -> list[str]:
     """Columns that every row needs and the table has not."""
     names = _lower(heads)
-    return [_NAMES[need][0].title() for need in _NEEDED if not names & set(_NAMES[need])]
+    return [NAMES[need][0].title() for need in _NEEDED if not names & set(NAMES[need])]
 
 
 def _lower(heads: Iterable[str]) -> set[str]:
@@ -84,11 +67,11 @@ def _lower(heads: Iterable[str]) -> set[str]:
 
 
 def to_row(cells: Mapping[str, str], own: Sequence[str]) -> dict[str, str]:
-    """A launch in the columns of `ascend_sim.validate`, without chip; `skipped` says why it cannot be simulated.
+    """A launch in the columns of `rows`, without chip; `skipped` says why it cannot be simulated.
 
     `own` are columns that the user may have added. ValueError for text that is no shape or number.
     """
-    line = _Line(cells)
+    line = Line(cells)
     row = {"op_type": STATIC.get(line["type"], line["type"]), "duration_us": line["duration"]}
     row |= _times(line)
     given = {name: line.text[name.lower()] for name in own if line.text.get(name.lower())}
@@ -101,7 +84,7 @@ def to_row(cells: Mapping[str, str], own: Sequence[str]) -> dict[str, str]:
             raise Open("runs on the AI CPU")
         if not line.number("duration"):
             raise Open("the profiler gives no time")
-        infer = _INFER.get(row["op_type"])
+        infer = INFER.get(row["op_type"])
         row |= (infer(line, given, assumed) if infer else {}) | given
         empty = [name for name in own if row.get(name) == "0" and not name.startswith(("pad", "trans"))]
         if empty:
@@ -113,63 +96,7 @@ def to_row(cells: Mapping[str, str], own: Sequence[str]) -> dict[str, str]:
     return row
 
 
-class _Line:
-    """A line of the table by short names, whatever its version calls the columns."""
-
-    def __init__(self, cells: Mapping[str, str]) -> None:
-        # The profiler quotes lists twice and ends times with a tab.
-        clean = {head.strip().lower(): (value or "").strip().strip('"').strip() for head, value in cells.items()}
-        self.text = {head: "" if value in _NONE else value for head, value in clean.items()}
-
-    def __getitem__(self, name: str) -> str:
-        return next((self.text[head] for head in _NAMES[name] if self.text.get(head)), "")
-
-    def number(self, name: str) -> float | None:
-        """A number of 0 or more, None where there is none."""
-        heads = _NAMES.get(name, (name,))
-        text = next((self.text[head] for head in heads if self.text.get(head)), "")
-        if not text:
-            return None
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not 0 <= value < math.inf:
-            raise ValueError(f"{heads[0]}: {text!r} given; must be a number from 0")
-        return value
-
-    def tensors(self, side: str) -> list[Tensor]:
-        """The operands of one side ("input" or "output"); a scalar has an empty shape."""
-        if not self[f"{side} shapes"] and not self[f"{side} types"]:
-            return []
-        shapes = [_shape(text) for text in self[f"{side} shapes"].split(";")]
-        dtypes, formats = (
-            [part.strip() for part in self[f"{side} {kind}"].split(";")] for kind in ("types", "formats")
-        )
-        padded = [names + [""] * (len(shapes) - len(names)) for names in (dtypes, formats)]
-        return [
-            Tensor(shape, _dtype(dtype), form.upper().removeprefix("FORMAT_"))
-            for shape, dtype, form in zip(shapes, *padded, strict=False)
-        ]
-
-
-def _shape(text: str) -> tuple[int, ...]:
-    parts = [part.strip() for part in text.strip().strip("[]").split(",")]
-    if parts == [""]:
-        return ()
-    if not all(part.isdigit() for part in parts):
-        raise ValueError(
-            f"Shapes: {text!r} given; a shape is whole numbers with commas, shapes are apart by semicolons"
-        )
-    return tuple(int(part) for part in parts)
-
-
-def _dtype(text: str) -> str:
-    name = text.lower().removeprefix("dt_")
-    return _DTYPES.get(name, name)
-
-
-def _times(line: _Line) -> dict[str, str]:
+def _times(line: Line) -> dict[str, str]:
     """Core time and the pipes' parts of it, of the cores that did the work: aic_, aiv_ or, on older chips, neither."""
     vector = "VECTOR" in line["core"].upper() or "AIV" in line["core"].upper()
     prefixes = ("aiv_", "") if vector else ("aic_", "")
@@ -178,252 +105,10 @@ def _times(line: _Line) -> dict[str, str]:
     if core is None:
         return {}
     row = {"aicore_time_us": repr(core)}
-    for pipe in _PIPES:
+    for pipe in PIPES:
         for prefix in prefixes:
             time, ratio = line.number(f"{prefix}{pipe}_time(us)"), line.number(f"{prefix}{pipe}_ratio")
             if time is not None or ratio is not None:
                 row[f"{pipe}_ratio"] = repr(time / core if time is not None else ratio)
                 break
     return row
-
-
-def _convolution(line: _Line, given: Mapping[str, str], assumed: list[str]) -> dict[str, str]:
-    """Sizes of a convolution's gradient. Operands in the order of the operators' prototypes, constant lists left out."""
-    of_input = line["type"].startswith("Conv2DBackpropInput")
-    operands, results = ([t for t in line.tensors(side) if len(t.shape) > 3] for side in ("input", "output"))
-    if len(operands) != 2 or len(results) != 1:
-        raise Open(
-            f"{len(operands)} operands and {len(results)} results of four or five axes; 2 and 1 are a 2-D convolution's"
-        )
-    if of_input:
-        (weight, grad), image = operands, results[0]
-    else:
-        (image, grad), weight = operands, results[0]
-    blocks = line.number("blocks")
-    if not blocks and "block_dim" not in given:
-        raise Open("the profiler gives no Block Dim (msprof: --task-time=l1)")
-    n, ci, hi, wi = _feature(image)
-    n_grad, co, ho, wo = _feature(grad)
-    if n != n_grad:
-        raise Open(f"{image} and {grad} differ in their batch")
-    co, ci, kh, kw = _kernel(weight, grad, image, given, assumed)
-    strides = _strides({"h": (hi, ho, kh), "w": (wi, wo, kw)}, given)
-    pads = [_padding(*sizes, stride) for sizes, stride in zip(((hi, ho, kh), (wi, wo, kw)), strides, strict=True)]
-    assumed.append("stride and padding from the shapes, dilation 1")
-    names = ("N", "Ci", "Hi", "Wi", "Co", "Ho", "Wo", "kh", "kw", "stride_h", "stride_w", "pad_h_total", "pad_w_total")
-    sizes = (n, ci, hi, wi, co, ho, wo, kh, kw, *strides, *pads)
-    dtype = _cube_dtype(grad.dtype, line["hf32"], "YES", assumed)
-    row = {name: str(size) for name, size in zip(names, sizes, strict=True)}
-    return row | {"dtype": dtype} | ({"block_dim": str(int(blocks))} if blocks else {})
-
-
-def _feature(tensor: Tensor) -> tuple[int, int, int, int]:
-    """N, C, H, W of a feature map; the channels of NC1HWC0 are whole blocks."""
-    if _is_blocked(tensor):
-        n, c1, h, w, c0 = tensor.shape
-        return n, c1 * c0, h, w
-    if tensor.format in ("NCHW", "ND") and len(tensor.shape) == 4:
-        n, c, h, w = tensor.shape
-        return n, c, h, w
-    raise Open(f"a feature map {tensor}: read are NC1HWC0 and NCHW")
-
-
-def _is_blocked(tensor: Tensor) -> bool:
-    return tensor.format.startswith("NC1HWC0") and len(tensor.shape) == 5
-
-
-def _kernel(
-    weight: Tensor, grad: Tensor, image: Tensor, given: Mapping[str, str], assumed: list[str]
-) -> tuple[int, int, int, int]:
-    """Co, Ci, kh, kw; FRACTAL_Z [C1 kh kw, N1, 16, C0] has only the product of kh and kw."""
-    co, ci = _feature(grad)[1], _feature(image)[1]
-    no_groups = f"weights {weight} for {ci} input and {co} output channels: groups are not told by shapes"
-    if weight.format in ("NCHW", "ND") and len(weight.shape) == 4:
-        c_out, c_in, kh, kw = weight.shape
-        for whole, part, tensor in ((co, c_out, grad), (ci, c_in, image)):
-            if not 0 <= whole - part < (tensor.shape[-1] if _is_blocked(tensor) else 1):
-                raise Open(no_groups)
-        return c_out, c_in, kh, kw
-    if weight.format.split(":")[0] != "FRACTAL_Z" or len(weight.shape) != 4:
-        raise Open(f"weights {weight}: read are FRACTAL_Z and NCHW")
-    rows, n1, _, c0 = weight.shape
-    c1 = -(-ci // c0)
-    taps = rows // c1
-    if rows != c1 * taps or n1 != -(-co // 16):
-        raise Open(no_groups)
-    if "Ci" not in given or "Co" not in given:
-        assumed.append("channels in whole blocks of C0")
-    if "kh" in given and "kw" in given:
-        return co, ci, int(given["kh"]), int(given["kw"])
-    side = math.isqrt(taps)
-    if side * side != taps:
-        raise Open(
-            f"a kernel of {taps} taps: which of its axes is long is not told by shapes; columns kh and kw settle it"
-        )
-    assumed.append("square kernel")
-    return co, ci, side, side
-
-
-def _strides(axes: Mapping[str, tuple[int, int, int]], given: Mapping[str, str]) -> tuple[int, int]:
-    """Strides that lead from (size, output, kernel) of both axes; equal ones where the shapes leave the choice."""
-    found = {}
-    for axis, (size, out, kernel) in axes.items():
-        if f"stride_{axis}" in given:
-            found[axis] = {int(given[f"stride_{axis}"])}
-            continue
-        # Padding of at most "same", then of at most "full": more adds rows of zeros only.
-        for most in (kernel - 1, 2 * (kernel - 1)):
-            fits = {s for s in range(1, size + most + 1) if _pads(size, out, kernel, s, most)}
-            if fits:
-                break
-        if not fits:
-            raise Open(f"{out} rows out of {size} with a kernel of {kernel}: no stride gives that at dilation 1")
-        found[axis] = {min(fits)} if out == 1 else fits  # one row: its stride has no second step
-    h, w = found["h"], found["w"]
-    if len(h) == len(w) == 1:
-        return min(h), min(w)
-    both = h & w
-    if len(both) != 1:
-        axis = "h" if len(h) > 1 else "w"
-        choices = ", ".join(map(str, sorted(found[axis])))
-        raise Open(
-            f"strides {choices} all give {axes[axis][1]} rows out of {axes[axis][0]}; columns stride_h and stride_w settle it"
-        )
-    return min(both), min(both)
-
-
-def _pads(size: int, out: int, kernel: int, stride: int, most: int) -> range:
-    """Total paddings up to `most` that give `out`."""
-    least = (out - 1) * stride + kernel - size
-    return range(max(0, least), min(most, least + stride - 1) + 1)
-
-
-def _padding(size: int, out: int, kernel: int, stride: int) -> int:
-    """The usual one of the paddings that give the same output: "same", none, the smallest even one."""
-    pads = _pads(size, out, kernel, stride, 2 * (kernel - 1) + stride)
-    usual = [pad for pad in (kernel - 1, 0, *(pad for pad in pads if pad % 2 == 0)) if pad in pads]
-    if not len(pads):
-        raise Open(f"{out} rows out of {size} with a kernel of {kernel} and stride {stride}: no padding gives that")
-    return usual[0] if usual else pads[0]
-
-
-def _cube_dtype(dtype: str, eligible: str, default: str, assumed: list[str]) -> str:
-    """fp32 operands are computed as HF32 where the profiler says so."""
-    if dtype != "fp32":
-        return dtype
-    if not eligible:
-        assumed.append(f"HF32 {'as' if default == 'YES' else 'off, as'} torch_npu's default")
-    return "hf32" if (eligible or default).upper() == "YES" else "fp32"
-
-
-def _trans_data(line: _Line, given: Mapping[str, str], assumed: list[str]) -> dict[str, str]:
-    source, target = _one_each(line)
-    sides = {"NCHW" if t.format == "ND" and len(t.shape) == 4 else t.format.split(":")[0]: t for t in (source, target)}
-    plain, blocked = sides.get("NCHW"), sides.get("NC1HWC0") or sides.get("FRACTAL_Z")
-    if plain is None or blocked is None or len(plain.shape) != 4:
-        raise Open(f"TransData {source.format} -> {target.format} is not simulated")
-    feature = "NC1HWC0" in sides
-    names = ("N", "Ci", "Hi", "Wi") if feature else ("Co", "Ci", "kh", "kw")
-    formats = ["NCHW" if t is plain else "NC1HWC0" if feature else "FRACTAL_Z" for t in (source, target)]
-    row = {name: str(size) for name, size in zip(names, plain.shape, strict=True)}
-    return row | {
-        "C0": str(blocked.shape[-1]), "dtype": source.dtype, "format_in": formats[0], "format_out": formats[1],
-    }  # fmt: skip
-
-
-def _cast(line: _Line, given: Mapping[str, str], assumed: list[str]) -> dict[str, str]:
-    source, target = _one_each(line)
-    return {"N": str(math.prod(source.shape)), "dtype": source.dtype, "dtype_out": target.dtype}
-
-
-def _one_each(line: _Line) -> tuple[Tensor, Tensor]:
-    sources, targets = line.tensors("input"), line.tensors("output")
-    if len(sources) != 1 or len(targets) != 1:
-        raise Open(f"{len(sources)} inputs and {len(targets)} outputs; {line['type']} here has one of each")
-    return sources[0], targets[0]
-
-
-def _reduce_sum(line: _Line, given: Mapping[str, str], assumed: list[str]) -> dict[str, str]:
-    """[N, Ci, Hi] summed over N and Hi: which axes remain is read off the output."""
-    sources, targets = line.tensors("input"), line.tensors("output")
-    if not sources or not targets:
-        raise Open("the profiler gives no shapes")
-    shape, left = sources[0].shape, targets[0].shape
-    kept = _kept_axes(shape, left)
-    if kept:
-        before, after = math.prod(shape[: kept[0]]), math.prod(shape[kept[-1] + 1 :])
-        channels = math.prod(shape[kept[0] : kept[-1] + 1])
-        if channels != math.prod(left):
-            raise Open(f"a sum from {list(shape)} to {list(left)}: axes that remain must lie side by side")
-    else:
-        before, channels, after = 1, 1, math.prod(shape)
-    sizes = {"N": before, "Ci": channels, "Hi": after, "Wi": 1}
-    return {name: str(size) for name, size in sizes.items()} | {"dtype": sources[0].dtype}
-
-
-def _kept_axes(shape: tuple[int, ...], left: tuple[int, ...]) -> list[int]:
-    """Axes of `shape` that remain in `left`, with or without axes of 1 in place of the others."""
-    if len(left) == len(shape):
-        if any(b not in (a, 1) for a, b in zip(shape, left, strict=True)):
-            raise Open(f"a sum from {list(shape)} to {list(left)}: not one over axes")
-        return [axis for axis, size in enumerate(left) if size > 1]
-    ways = list(_choices(shape, tuple(size for size in left if size > 1), 0))
-    if len(ways) != 1:
-        raise Open(f"a sum from {list(shape)} to {list(left)}: which axes remain is not told by shapes")
-    return ways[0]
-
-
-def _choices(shape: tuple[int, ...], left: tuple[int, ...], start: int) -> Iterable[list[int]]:
-    if not left:
-        yield []
-        return
-    for axis in range(start, len(shape)):
-        if shape[axis] == left[0]:
-            for rest in _choices(shape, left[1:], axis + 1):
-                yield [axis, *rest]
-
-
-def _mem_set(line: _Line, given: Mapping[str, str], assumed: list[str]) -> dict[str, str]:
-    raise Open("the profiler does not record what a MemSet clears")
-
-
-def _matmul(line: _Line, given: Mapping[str, str], assumed: list[str]) -> dict[str, str]:
-    operands, results = line.tensors("input"), line.tensors("output")
-    if len(operands) < 2 or not results:
-        raise Open("the profiler gives no two operands and a result")
-    a, b, c = operands[0], operands[1], results[0]
-    for tensor in (a, b, c):
-        if tensor.format not in ("ND", "NCHW", "") or len(tensor.shape) < 2:
-            raise Open(f"an operand {tensor}: read are matrices in ND")
-    lead = c.shape[:-2]
-    if a.shape[:-2] != lead or (b.shape[:-2] != lead and len(b.shape) > 2):
-        raise Open(f"{a} x {b} = {c}: batches differ")
-    batch, (m, n) = math.prod(lead), c.shape[-2:]
-    if len(b.shape) == 2 and lead:  # one matrix for the whole batch: its rows follow each other
-        batch, m = 1, batch * m
-        first = [(0, a.shape[-1])] if a.shape[-2] == c.shape[-2] else []
-    else:
-        first = [(flag, k) for flag, (rows, k) in enumerate((a.shape[-2:], a.shape[:-3:-1])) if rows == m]
-    second = [(flag, k) for flag, (k, columns) in enumerate((b.shape[-2:], b.shape[:-3:-1])) if columns == n]
-    fits = [(trans_a, trans_b, k) for trans_a, k in first for trans_b, of_b in second if k == of_b]
-    if not fits:
-        raise Open(f"{a} x {b} is not {c}")
-    if len(fits) > 1:
-        assumed.append("square operands as they lie")
-    trans_a, trans_b, k = min(fits)
-    sizes = {"batch": batch, "M": m, "N": n, "K": k, "trans_a": trans_a, "trans_b": trans_b}
-    blocks = line.number("blocks")
-    row = {name: str(size) for name, size in sizes.items()} | ({"block_dim": str(int(blocks))} if blocks else {})
-    return row | {"dtype": _cube_dtype(a.dtype, line["hf32"], "NO", assumed), "dtype_out": c.dtype}
-
-
-_INFER = {
-    "Conv2DBackpropInput": _convolution,
-    "Conv2DBackpropFilter": _convolution,
-    "TransData": _trans_data,
-    "Cast": _cast,
-    "ReduceSum": _reduce_sum,
-    "MemSet": _mem_set,
-    **dict.fromkeys(("MatMul", "MatMulV2", "MatMulV3", "BatchMatMul"), _matmul),
-}
-"""What the sizes of an operator are read from; others have no kernel here."""

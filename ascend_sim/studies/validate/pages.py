@@ -19,7 +19,10 @@ from rich.table import Table
 from ascend_sim.errors import SimError
 from ascend_sim.report.files import atomic_write
 from ascend_sim.studies.validate.instruction_points import ComparedPoint
-from ascend_sim.studies.validate.run import MICROBENCHMARKS, PIPES, Comparison, unknown_operator
+from ascend_sim.studies.validate.kernel import PIPES
+from ascend_sim.studies.validate.launches import MICROBENCHMARKS
+from ascend_sim.studies.validate.rows import unknown_operator
+from ascend_sim.studies.validate.run import Comparison
 
 FAR = 0.75
 """Precision of a published point, 1 - abs(error), below which it counts as far off."""

@@ -10,7 +10,8 @@ import pytest
 from places import TOOLS
 
 from ascend_sim.chip import load_chip
-from ascend_sim.studies.validate.run import of_chips, read_rows, simulate
+from ascend_sim.studies.validate.rows import of_chips, read_rows
+from ascend_sim.studies.validate.run import simulate
 
 TOOL = TOOLS / "calibrate.py"
 FIELD = "launch.prologue_us.ReduceSum"

@@ -18,6 +18,7 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.report.counts import kernel_counts
+from ascend_sim.studies.validate.kernel import Row
 from ascend_sim.studies.validate.microbench import (
     Stream,
     VectorAdd,
@@ -26,7 +27,8 @@ from ascend_sim.studies.validate.microbench import (
     single_transfer,
     transfer_cycles,
 )
-from ascend_sim.studies.validate.run import Row, read_rows, shipped_rows, simulate
+from ascend_sim.studies.validate.rows import read_rows, shipped_rows
+from ascend_sim.studies.validate.run import simulate
 
 PAGE = DOCS / "measured-bandwidth.md"
 TOOL = TOOLS / "bench" / "bandwidth.py"

@@ -13,8 +13,10 @@ from typer.testing import CliRunner
 
 from ascend_sim.cli import app
 from ascend_sim.errors import ConfigError, SimError
+from ascend_sim.studies.validate.kernel import Row
 from ascend_sim.studies.validate.op_summary import to_row
-from ascend_sim.studies.validate.run import Row, read_rows, shipped_rows
+from ascend_sim.studies.validate.rows import read_rows, shipped_rows
+from ascend_sim.studies.validate.run import compare
 
 HEADS = (
     "Device_id", "Op Name", "OP Type", "Task Type", "Task Start Time(us)", "Task Duration(us)", "Block Dim", "HF32 Eligible",
@@ -204,6 +206,8 @@ def test_helpers_and_products(tmp_path: Path) -> None:
 def test_what_cannot_be_simulated_says_why(tmp_path: Path, row: dict[str, str], reason: str) -> None:
     (read_back,) = read(tmp_path, row)
     assert reason in read_back.unlike
+    (compared,) = compare([read_back], long=False)
+    assert compared.prediction.skipped == read_back.unlike
 
 
 def test_times_are_those_of_the_cores_that_worked(tmp_path: Path) -> None:

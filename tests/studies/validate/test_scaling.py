@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from ascend_sim import TensorSpec, convolution_backward
 from ascend_sim.chip import load_chip
-from ascend_sim.studies.validate.run import Kernel, simulate
+from ascend_sim.studies.validate.kernel import Kernel
+from ascend_sim.studies.validate.run import simulate
 
 CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")
 WITH_MATMUL = ("ascend910b3", "ascend950pr_9589")

@@ -14,26 +14,16 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from ascend_sim import TensorSpec, convolution_backward
-from ascend_sim.chip import load_chip
+from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.cli import app
 from ascend_sim.errors import ConfigError, SimError
-from ascend_sim.runtime import Device
+from ascend_sim.memory.gm import Allocation
+from ascend_sim.runtime import Device, Task
+from ascend_sim.studies.validate.kernel import PIPES, Kernel, Row
+from ascend_sim.studies.validate.launches import LAUNCHES, MATMULS, MICROBENCHMARKS
 from ascend_sim.studies.validate.pages import Errors, csv_text, group_by, plot, spearman
-from ascend_sim.studies.validate.run import (
-    MATMULS,
-    MICROBENCHMARKS,
-    PIPES,
-    SIZES,
-    Kernel,
-    Prediction,
-    Row,
-    _launch,
-    compare,
-    of_chips,
-    read_rows,
-    shipped_rows,
-    simulate,
-)
+from ascend_sim.studies.validate.rows import of_chips, read_rows, shipped_rows
+from ascend_sim.studies.validate.run import Prediction, compare, simulate
 
 CONV = "chip,op_type,N,Ci,Hi,Wi,Co,Ho,Wo,kh,kw,stride_h,stride_w,pad_h_total,pad_w_total,dtype,block_dim,duration_us"
 TWO_ROWS = f"""# made up
@@ -53,6 +43,10 @@ ascend910b2,Cast,1000,,,,,,,fp32,int64,,,,10
 ascend910b2,Softmax,1000,,,,,,,fp32,,,,,10
 ascend910b2,FusionOp_Conv2DBackpropInput_ReluGradV2,,,,,,,,fp16,,,,,10
 """
+
+
+def launched(kernel: Kernel, chip: ChipSpec) -> tuple[Task, list[Allocation]]:
+    return LAUNCHES[kernel.op_type].task(kernel, chip, Device(chip, with_values=False))
 
 
 @pytest.fixture
@@ -129,14 +123,12 @@ def test_other_names_of_operators_and_formats(tmp_path: Path) -> None:
 def test_helpers_read_and_write_whole_tensors(tmp_path: Path, index: int) -> None:
     """The sizes of both tensors by hand, and a kernel that writes all of its output."""
     from ascend_sim.report.counts import kernel_counts
-    from ascend_sim.runtime import Device
-    from ascend_sim.studies.validate.run import _launch
 
     path = tmp_path / "helpers.csv"
     path.write_text(HELPERS)
     kernel = read_rows(path)[index].kernel
     chip = load_chip(kernel.chip)
-    task, inputs = _launch(kernel, chip, Device(chip, with_values=False))
+    task, inputs = launched(kernel, chip)
     programs = [program for block in range(task.block_dim) for program in task.build(block)]
     moved = kernel_counts(task, programs)["bytes"]
     plain, blocked8, blocked16 = 2 * 20 * 36 * 4, 2 * 24 * 36 * 4, 2 * 32 * 36 * 4
@@ -166,7 +158,7 @@ def test_shipped_rows_are_complete() -> None:
     apart = [row for row in rows if row.series and row not in products]
     assert {row.kernel["N"] for row in apart} == {32}
     assert len(apart) == 37
-    assert {row.kernel.op_type for row in rows if not row.unlike} == set(SIZES) - set(MICROBENCHMARKS)
+    assert {row.kernel.op_type for row in rows if not row.unlike} == set(LAUNCHES) - set(MICROBENCHMARKS)
     assert {row.kernel.chip for row in rows if row.pipes and row not in products} == {"ascend910b2"}
     with_counters = [row for row in rows if row.pipes]
     assert all(0 < sum(row.pipes.values()) < 6 * (row.core_us or 0) for row in with_counters)
@@ -188,10 +180,10 @@ def test_matmul_rows_give_their_sizes_and_what_is_known_of_their_tiling(tmp_path
     path.write_text(PRODUCTS)
     rows = read_rows(path)
     chip = load_chip("ascend910b2")
-    task, inputs = _launch(rows[0].kernel, chip, Device(chip, with_values=False))
+    task, inputs = launched(rows[0].kernel, chip)
     assert [t.size for t in task.tensors] == [64 * 128 * 2, 96 * 128 * 2, 64 * 96 * 4] and len(inputs) == 2
     assert (task.block_dim, task.info["tiling"]["baseM"], task.info["tiling"]["baseN"]) == (4, 32, 48)
-    task, _ = _launch(rows[1].kernel, chip, Device(chip, with_values=False))
+    task, _ = launched(rows[1].kernel, chip)
     assert [t.size for t in task.tensors] == [3 * 64 * 128 * 2, 3 * 96 * 128 * 2, 3 * 64 * 96 * 2]
     both = [simulate(replace(rows[1].kernel, dtype=dtype)) for dtype in ("bf16", "fp16")]
     assert both[0] == both[1]  # which is why one of them is enough
@@ -308,7 +300,7 @@ def test_groups_and_csv(rows_file: Path) -> None:
 
 
 def test_equal_kernels_run_once(rows_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import ascend_sim.studies.validate.run as validate
+    from ascend_sim.studies.validate import run as validate
 
     rows = read_rows(rows_file) * 3
     ran: list[Kernel] = []

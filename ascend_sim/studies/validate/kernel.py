@@ -1,0 +1,62 @@
+"""What a measured row says: the kernel that was launched, and how long it took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+PIPES = {
+    "mac": "cube",
+    "mte1": "mte1",
+    "mte2": "mte2",
+    "mte3": "mte3",
+    "vec": "vec",
+    "fixpipe": "fixpipe",
+    "scalar": "scalar",
+}
+"""Pipes by the profiler's names and by the report's."""
+
+L2_STATES = ("cold", "stale", "warm")
+"""What the L2 holds before a kernel: nothing (cold); its inputs, as far as they fit (warm); or what a long training step
+leaves when the inputs were written or read long before (stale): lines that other kernels wrote, none of them yet written
+back, and the buffers that the kernel writes, which were in use a moment ago.
+"""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What is simulated: rows of equal kernels share one run. `sizes` are (column, value) pairs of what the row gives."""
+
+    chip: str
+    op_type: str
+    dtype: str
+    sizes: tuple[tuple[str, int], ...]
+    labels: tuple[tuple[str, str], ...] = ()
+    l2: str = "warm"
+
+    def __getitem__(self, column: str) -> int:
+        return dict(self.sizes)[column]
+
+    def get(self, column: str, default: int) -> int:
+        """A size that may be left out."""
+        return dict(self.sizes).get(column, default)
+
+    def label(self, column: str) -> str:
+        """A text column, "" where it is empty."""
+        return dict(self.labels).get(column, "")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured launch; times in us, `core_us` and `pipes` (by `PIPES`) means over the cores where counters exist.
+
+    `unlike` says why no kernel here does the same work; `series` keeps rows apart that must not be averaged with others.
+    """
+
+    kernel: Kernel
+    duration_us: float
+    core_us: float | None
+    pipes: Mapping[str, float]
+    series: str
+    unlike: str
+    cells: Mapping[str, str] = field(repr=False)

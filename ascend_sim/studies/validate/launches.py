@@ -1,0 +1,406 @@
+"""What is launched for a measured row: an entry of `LAUNCHES` for every operator that can be compared.
+
+An entry says which columns give a kernel's size, what they may hold, and which task they come to. A further operator is a
+class here, and in `inferred_sizes` how its sizes follow from a profiler's shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
+from ascend_sim.errors import SimError
+from ascend_sim.memory.gm import Allocation
+from ascend_sim.numerics import canonical, numpy_dtype
+from ascend_sim.ops.arguments import TensorArg
+from ascend_sim.ops.kernels.matmul.program import matmul_task
+from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
+from ascend_sim.ops.kernels.vector.cast import cast_task
+from ascend_sim.ops.kernels.vector.mem_set import mem_set_task
+from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_task
+from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
+from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_from_c0_task, feature_to_c0_task
+from ascend_sim.ops.kernels.vector.trans_data_filter import (
+    FilterShape,
+    filter_from_fractal_z_task,
+    filter_to_fractal_z_task,
+)
+from ascend_sim.ops.operators.convolution_backward.accept import accept, make_plan
+from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
+from ascend_sim.runtime import Device, Task
+from ascend_sim.studies.validate.kernel import Kernel
+from ascend_sim.studies.validate.microbench import STREAMS, Stream, VectorAdd, measure, transfer_cycles
+
+LONG = 2**38
+"""Multiply-accumulates above which a row takes minutes: such rows run only when asked for."""
+
+_CUBE_DTYPES = {"hf32": ("float32", 3), "fp32": ("float32", 0), "fp16": ("float16", 0), "bf16": ("bfloat16", 0)}
+"""Dtypes of cube kernels in a row: the operands' dtype, and the cubeMathType that computes so."""
+
+Launched = tuple[Task, list[Allocation]]
+"""A task and those of its tensors that are inputs."""
+
+
+class Launch:
+    """One operator of measured rows; `columns` give its size, `optional` ones may be left out."""
+
+    columns: ClassVar[tuple[str, ...]] = ()
+    optional: ClassVar[tuple[str, ...]] = ()
+
+    def unlike(self, labels: Mapping[str, str]) -> str:
+        """Why a row with these text columns is not simulated, "" where it is."""
+        return ""
+
+    def check(self, kernel: Kernel) -> None:
+        """ValueError names the column that is missing, or that does not go with the others."""
+        self._require(kernel, self.columns)
+
+    def is_long(self, kernel: Kernel) -> bool:
+        """Whether the run takes minutes."""
+        return False
+
+    def as_timed(self, kernel: Kernel) -> Kernel:
+        """A kernel that takes the same time, one for all that do."""
+        return kernel
+
+    def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
+        """The task and its inputs, allocated on `device`; SimError for what the simulator refuses."""
+        raise NotImplementedError
+
+    @staticmethod
+    def _require(kernel: Kernel, columns: tuple[str, ...]) -> None:
+        given = dict(kernel.sizes)
+        missing = [name for name in columns if name not in given]
+        if missing:
+            raise ValueError(f"{', '.join(missing)} missing; {kernel.op_type} needs {', '.join(columns)}")
+
+
+class ConvGradient(Launch):
+    """The cube kernel of a convolution backward that wants one gradient alone, with the row's blocks."""
+
+    columns = (
+        "N", "Ci", "Hi", "Wi", "Co", "Ho", "Wo", "kh", "kw", "stride_h", "stride_w", "pad_h_total", "pad_w_total",
+        "block_dim",
+    )  # fmt: skip
+
+    def __init__(self, gradient: str) -> None:
+        self.gradient = gradient
+
+    def check(self, kernel: Kernel) -> None:
+        super().check(kernel)
+        for axis, size, out in (("h", "Hi", "Ho"), ("w", "Wi", "Wo")):
+            reach = kernel[size] + kernel[f"pad_{axis}_total"] - kernel[f"k{axis}"]
+            follows = reach // kernel[f"stride_{axis}"] + 1
+            if kernel[out] != follows:
+                raise ValueError(f"{out}: {kernel[out]} given; input, kernel, stride and padding give {follows}")
+
+    def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
+        call = self._call(kernel)
+        accepted = accept(
+            call, chip, conformance="documented", deterministic=False, block_dim={self.gradient: kernel["block_dim"]}
+        )
+        if accepted.compute_dtype != canonical(kernel.dtype):
+            raise SimError(f"{chip.name} computes {kernel.dtype} convolutions in {accepted.compute_dtype}")
+        plan = make_plan(accepted, chip)
+        step = next((step for step in plan.steps if step.op_type == kernel.op_type), None)
+        if step is None:
+            launched = ", ".join(step.op_type for step in plan.steps)
+            raise SimError(f"{chip.name} has no {kernel.op_type} for this problem; it launches {launched}")
+        allocations = {name: device.allocate(plan.tensors[name].size, name) for name in step.tensors}
+        return step.make(chip, allocations), [allocations[name] for name in step.inputs]
+
+    def _call(self, kernel: Kernel) -> ConvBackwardCall:
+        dtype, cube_math_type = _cube_dtype(kernel)
+        size = dict(kernel.sizes)
+        totals = (size["pad_h_total"], size["pad_w_total"])
+        even = not any(total % 2 for total in totals)
+        padding = [t // 2 for t in totals] if even else [part for t in totals for part in (t // 2, t - t // 2)]
+        shapes = {
+            "grad_output": (size["N"], size["Co"], size["Ho"], size["Wo"]),
+            "input": (size["N"], size["Ci"], size["Hi"], size["Wi"]),
+            "weight": (size["Co"], size["Ci"], size["kh"], size["kw"]),
+        }
+        tensors = {name: TensorArg(shape, dtype, "NCHW") for name, shape in shapes.items()}
+        return ConvBackwardCall(
+            **tensors, bias_sizes=(size["Co"],), stride=(size["stride_h"], size["stride_w"]), padding=tuple(padding),
+            dilation=(1, 1), transposed=False, output_padding=(0, 0), groups=1,
+            output_mask=(self.gradient == "grad_input", self.gradient == "grad_weight", False),
+            cube_math_type=cube_math_type, grad_input=tensors["input"], grad_weight=tensors["weight"], grad_bias=None,
+        )  # fmt: skip
+
+
+class MatMul(Launch):
+    """A product, with its blocks and what else the row says of the tiling."""
+
+    columns = ("M", "N", "K")
+    tiling: ClassVar = {"block_dim": "usedCoreNum"} | {
+        name: name for name in ("baseM", "baseN", "baseK", "singleCoreM", "singleCoreN")
+    }
+    optional = ("batch", "trans_a", "trans_b", *tiling)
+
+    def is_long(self, kernel: Kernel) -> bool:
+        return kernel.get("batch", 1) * kernel["M"] * kernel["N"] * kernel["K"] > LONG
+
+    def as_timed(self, kernel: Kernel) -> Kernel:
+        """No cost depends on values, and a product in bf16 is one in fp16 at the same rate."""
+        rates = load_chip(kernel.chip).cube.rates
+        same = kernel.dtype == "bf16" and rates.get("bfloat16") == rates.get("float16")
+        if not same or kernel.label("dtype_out") not in ("", "bf16"):
+            return kernel
+        labels = tuple((name, "fp16" if name == "dtype_out" else value) for name, value in kernel.labels)
+        return replace(kernel, dtype="fp16", labels=labels, op_type="MatMul")
+
+    def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
+        operands = _cube_dtype(kernel)[0]
+        batch, given = kernel.get("batch", 1), dict(kernel.sizes)
+        problem = MatMulProblem(
+            kernel["M"], kernel["N"], kernel["K"], canonical(kernel.dtype), canonical(kernel.label("dtype_out") or operands),
+            batch, bool(kernel.get("trans_a", 0)), bool(kernel.get("trans_b", 0)), batch > 1,
+        )  # fmt: skip
+        fields = {field: given[column] for column, field in self.tiling.items() if column in given}
+        tiling = choose_matmul(problem, chip, fields)
+        tensors = [device.allocate(size, name) for size, name in zip(problem.sizes, "abc", strict=True)]
+        return matmul_task(chip, problem, tiling, tensors), tensors[:2]
+
+
+class FeatureTurn(Launch):
+    """TransData of a feature map, NCHW on one side and NC1HWC0 on the other."""
+
+    columns = ("N", "Ci", "Hi", "Wi", "C0")
+
+    def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
+        n, c, hw, c0 = kernel["N"], kernel["Ci"], kernel["Hi"] * kernel["Wi"], kernel["C0"]
+        source, target, itemsize = _two_sides(kernel, device, n * c * hw, n * -(-c // c0) * c0 * hw)
+        make = feature_to_c0_task if _to_blocks(kernel) else feature_from_c0_task
+        return make(chip, source, target, FeatureShape(n, c, 1, hw), BlockLayout.of(itemsize, c0)), [source]
+
+
+class FilterTurn(Launch):
+    """TransData of a filter, NCHW on one side and FRACTAL_Z on the other."""
+
+    columns = ("Co", "Ci", "kh", "kw", "C0")
+
+    def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
+        c_out, c_in, taps, c0 = kernel["Co"], kernel["Ci"], kernel["kh"] * kernel["kw"], kernel["C0"]
+        source, target, itemsize = _two_sides(kernel, device, c_out * c_in * taps, _filter_elements(kernel, c0))
+        make = filter_to_fractal_z_task if _to_blocks(kernel) else filter_from_fractal_z_task
+        return make(chip, source, target, FilterShape(c_out, c_in, 1, taps, 1), BlockLayout.of(itemsize, c0)), [source]
+
+
+class TransData(Launch):
+    """A feature map or a filter: which of the two its formats tell."""
+
+    turns: ClassVar[Mapping[str, Launch]] = {"NC1HWC0": FeatureTurn(), "FRACTAL_Z": FilterTurn()}
+    optional = tuple(dict.fromkeys((*FeatureTurn.columns, *FilterTurn.columns)))
+    formats = (
+        "ND", "NCHW", "NHWC", "HWCN", "NCDHW", "NDHWC", "NC1HWC0", "NDC1HWC0", "FRACTAL_Z", "FRACTAL_Z_3D", "FRACTAL_NZ",
+    )  # fmt: skip
+    """Formats of the vendor's that a TransData may have on either side."""
+
+    def unlike(self, labels: Mapping[str, str]) -> str:
+        source, target = (labels.get(side, "") for side in ("format_in", "format_out"))
+        if self._turn(source, target) or not {source, target} <= set(self.formats):
+            return ""
+        return f"TransData {source} -> {target} is not simulated"
+
+    def check(self, kernel: Kernel) -> None:
+        source, target = kernel.label("format_in"), kernel.label("format_out")
+        turn = self._turn(source, target)
+        if turn is None:
+            raise ValueError(
+                f"format_in, format_out: '{source} -> {target}' given; "
+                "allowed for TransData: NCHW on one side, NC1HWC0 or FRACTAL_Z on the other"
+            )
+        turn.check(kernel)
+
+    def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
+        source, target = kernel.label("format_in"), kernel.label("format_out")
+        turn = self._turn(source, target)
+        if turn is None:
+            raise SimError(f"TransData {source} -> {target} is not simulated")
+        return turn.task(kernel, chip, device)
+
+    def _turn(self, source: str, target: str) -> Launch | None:
+        blocked = target if source == "NCHW" else source
+        return self.turns.get(blocked) if "NCHW" in (source, target) else None
+
+
+class Cast(Launch):
+    """`N` elements from `dtype` to `dtype_out`."""
+
+    columns = ("N",)
+
+    def check(self, kernel: Kernel) -> None:
+        super().check(kernel)
+        if not kernel.label("dtype_out"):
+            raise ValueError("dtype_out missing; Cast needs N, dtype and dtype_out")
+
+    def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
+        from_dtype, to_dtype = _dtypes(kernel)
+        count = kernel["N"]
+        source = device.allocate(count * _itemsize(from_dtype), "input")
+        target = device.allocate(count * _itemsize(to_dtype), "output")
+        return cast_task(chip, source, target, count, from_dtype, to_dtype), [source]
+
+
+class ReduceSum(Launch):
+    """The sum of [N, Ci, Hi Wi] over N and Hi Wi."""
+
+    columns = ("N", "Ci", "Hi", "Wi")
+
+    def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
+        dtype = _dtypes(kernel)[0]
+        n, c, hw = kernel["N"], kernel["Ci"], kernel["Hi"] * kernel["Wi"]
+        source = device.allocate(n * c * hw * _itemsize(dtype), "input")
+        target = device.allocate(c * _itemsize(dtype), "output")
+        return reduce_sum_task(chip, source, target, n, c, hw, dtype), [source]
+
+
+class MemSet(Launch):
+    """A filter in FRACTAL_Z set to zero."""
+
+    columns = ("Co", "Ci", "kh", "kw")
+
+    def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
+        dtype = _dtypes(kernel)[0]
+        itemsize = _itemsize(dtype)
+        nbytes = _filter_elements(kernel, BLOCK_BYTES // itemsize) * itemsize
+        return mem_set_task(chip, device.allocate(nbytes, "output"), nbytes, dtype=dtype), []
+
+
+class MicroBenchmark(Launch):
+    """A small program of `microbench`; `duration_us` of such a row is the time of its `quantity`, by default the first."""
+
+    quantities: ClassVar[tuple[str, ...]] = ()
+    needs_path: ClassVar = True
+
+    def check(self, kernel: Kernel) -> None:
+        super().check(kernel)
+        quantity = kernel.label("quantity")
+        if quantity and quantity not in self.quantities:
+            allowed = ", ".join(self.quantities)
+            raise ValueError(f"quantity: {quantity!r} given; allowed for {kernel.op_type}: {allowed}")
+        if self.needs_path and not kernel.label("path"):
+            raise ValueError(f"path missing; {kernel.op_type} needs one")
+
+
+class Add(MicroBenchmark):
+    """The vector add, a launch like others."""
+
+    columns = ("M", "N", "tile_n", "block_dim")
+    optional = ("buffers", "bypass")
+    quantities = ("task",)
+    needs_path = False
+
+    def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
+        count, bypass = kernel["M"] * kernel["N"], bool(kernel.get("bypass", 0))
+        add = VectorAdd(count, kernel["tile_n"], kernel["block_dim"], kernel.get("buffers", 1), bypass)
+        return add.task(chip, device), []
+
+
+class Timed(MicroBenchmark):
+    """A program whose measured time is not that of a launch."""
+
+    def us(self, kernel: Kernel, chip: ChipSpec) -> float:
+        """The time as its source counts it; SimError for what the chip cannot run."""
+        raise NotImplementedError
+
+
+class CopyStream(Timed):
+    """All cores read one matrix, tile by tile."""
+
+    columns = ("M", "N", "tile_m", "tile_n", "block_dim")
+    optional = ("splits", "repeats")
+    quantities = ("mte2", "core")
+
+    def us(self, kernel: Kernel, chip: ChipSpec) -> float:
+        path = kernel.label("path")
+        if path not in STREAMS:
+            raise SimError(f"path {path!r}: allowed for DataCopyStream: {', '.join(STREAMS)}")
+        stream = stream_of(kernel)
+        cores = stream.cores(chip)
+        if kernel["block_dim"] != cores:
+            raise SimError(
+                f"block_dim {kernel['block_dim']}: a stream is read by all {cores} {stream.core_kind} of {chip.name}"
+            )
+        if kernel.label("quantity") == "core":
+            return measure(chip, stream).core_us
+        return stream.useful_bytes / measure(chip, stream.shortened(cores)).by_mte2 / 1e6
+
+
+class Copy(Timed):
+    """One transfer with nothing else under way."""
+
+    columns = ("nbytes",)
+    quantities = ("transfer",)
+
+    def us(self, kernel: Kernel, chip: ChipSpec) -> float:
+        return chip.us(transfer_cycles(chip, kernel.label("path"), kernel["nbytes"]))
+
+
+LAUNCHES: Mapping[str, Launch] = {
+    "Conv2DBackpropInput": ConvGradient("grad_input"),
+    "Conv2DBackpropFilter": ConvGradient("grad_weight"),
+    "TransData": TransData(),
+    "ReduceSum": ReduceSum(),
+    "Cast": Cast(),
+    "MemSet": MemSet(),
+    **dict.fromkeys(("MatMul", "MatMulV2", "MatMulV3", "BatchMatMul"), MatMul()),
+    "DataCopyStream": CopyStream(),
+    "DataCopy": Copy(),
+    "VectorAdd": Add(),
+}
+"""Operators that can be compared, by their names in a profiler's table."""
+
+MATMULS = tuple(name for name, launch in LAUNCHES.items() if isinstance(launch, MatMul))
+MICROBENCHMARKS = tuple(name for name, launch in LAUNCHES.items() if isinstance(launch, MicroBenchmark))
+COLUMNS = tuple(dict.fromkeys(name for launch in LAUNCHES.values() for name in (*launch.columns, *launch.optional)))
+"""Every column that holds a number of some kernel."""
+
+
+def stream_of(kernel: Kernel) -> Stream:
+    """The stream of a row."""
+    return Stream(
+        STREAMS[kernel.label("path")], (kernel["tile_m"], kernel["tile_n"]), kernel["M"], kernel["N"],
+        splits=kernel.get("splits", 1), repeats=kernel.get("repeats", 1),
+    )  # fmt: skip
+
+
+def _cube_dtype(kernel: Kernel) -> tuple[str, int]:
+    if kernel.dtype not in _CUBE_DTYPES:
+        raise SimError(f"dtype {kernel.dtype!r}: allowed for {kernel.op_type}: {', '.join(_CUBE_DTYPES)}")
+    return _CUBE_DTYPES[kernel.dtype]
+
+
+def _dtypes(kernel: Kernel) -> tuple[str, str]:
+    """Canonical dtypes of what a vector kernel reads and writes."""
+    found = []
+    for dtype in (kernel.dtype, kernel.label("dtype_out") or kernel.dtype):
+        try:
+            found.append(canonical(dtype))
+        except SimError:
+            raise SimError(f"{kernel.op_type} of {dtype} is not simulated") from None
+    return found[0], found[1]
+
+
+def _itemsize(dtype: str) -> int:
+    return int(numpy_dtype(dtype).itemsize)
+
+
+def _to_blocks(kernel: Kernel) -> bool:
+    return kernel.label("format_in") == "NCHW"
+
+
+def _two_sides(kernel: Kernel, device: Device, plain: int, blocked: int) -> tuple[Allocation, Allocation, int]:
+    """Source and target of a turn between that many elements in NCHW and in blocks, and the bytes of one."""
+    itemsize = _itemsize(_dtypes(kernel)[0])
+    sizes = (plain, blocked) if _to_blocks(kernel) else (blocked, plain)
+    return device.allocate(sizes[0] * itemsize, "input"), device.allocate(sizes[1] * itemsize, "output"), itemsize
+
+
+def _filter_elements(kernel: Kernel, c0: int) -> int:
+    """Elements of a filter in FRACTAL_Z."""
+    return -(-kernel["Ci"] // c0) * c0 * kernel["kh"] * kernel["kw"] * -(-kernel["Co"] // FRACTAL) * FRACTAL

@@ -1,0 +1,199 @@
+"""Measured rows: read from a file of one's own, from a profiler's tables, or as they ship with the package.
+
+A row is one launch. Columns of a file of one's own: chip, op_type, dtype, duration_us, what the kernel's size needs
+(`launches`), `block_dim` for the cube kernels, and where counters exist aicore_time_us and mac_ratio, mte1_ratio, ... (parts
+of it). Lines that begin with # are comments, other columns are carried along. Nothing of a row but its sizes reaches the
+simulator (of a MatMul also the base block and the share of a core where they are known).
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+from ascend_sim.chip import load_chip
+from ascend_sim.chip.files import is_path, read_layers
+from ascend_sim.errors import ConfigError, SimError
+from ascend_sim.studies.validate import op_summary
+from ascend_sim.studies.validate.kernel import L2_STATES, PIPES, Kernel, Row
+from ascend_sim.studies.validate.launches import COLUMNS, LAUNCHES
+
+CHIPS = {"ascend910b_gen1": "ascend910b"}
+"""Other names of chips in published tables: the first 910 with 30 cores."""
+
+_LABELS = ("dtype_out", "format_in", "format_out", "path", "quantity")
+_FLAGS = ("trans_a", "trans_b", "bypass")
+_FROM_ZERO = ("pad_h_total", "pad_w_total", *_FLAGS)
+
+
+def shipped_rows(l2: str = "warm") -> list[Row]:
+    """The measured rows that ship with the package."""
+    folder = Path(str(files("ascend_sim.configs"))) / "measurements"
+    return [row for path in sorted(folder.glob("*.csv")) for row in read_rows(path, l2)]
+
+
+def read_rows(path: str | Path, l2: str = "warm", chip: str | None = None) -> list[Row]:
+    """The rows of a CSV file, or of a profiler's table or folder, whose `chip` must then be given.
+
+    `l2` is one of L2_STATES, for rows without a column of that name. Raises ConfigError with file, line and column for a
+    value that cannot be.
+    """
+    path = Path(path)
+    if l2 not in L2_STATES:
+        raise SimError(f"l2 {l2!r}: allowed are {', '.join(L2_STATES)}")
+    if not path.is_dir():
+        return _read_file(path, l2, chip)
+    found = op_summary.tables(path)
+    if not found:
+        raise ConfigError(
+            f"{path}: a folder without a profiler's table; looked for {' and '.join(op_summary.FILES)} below it"
+        )
+    return [row for file in found for row in _read_file(file, l2, chip)]
+
+
+def _read_file(path: Path, l2: str, chip: str | None) -> list[Row]:
+    if not path.exists():
+        raise ConfigError(f"{path}: no such file; --rows takes a CSV of measured rows, or a profiler's folder")
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read as CSV text: {error}") from None
+    numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
+    if len(numbered) < 2:
+        raise ConfigError(f"{path}: no rows; a first line names the columns, every other line is a measured launch")
+    heads = next(csv.reader([numbered[0][1]]))
+    from_profiler = op_summary.is_op_summary(heads)
+    if from_profiler:
+        op_summary.check_table(path, heads, chip)
+    missing = [name for name in ("chip", "op_type", "dtype", "duration_us") if name not in heads]
+    if missing and not from_profiler:
+        raise ConfigError(f"{path}: no column {', '.join(missing)} in the first line: {', '.join(heads)}")
+    rows = []
+    for number, line in numbered[1:]:
+        cells = dict(zip(heads, next(csv.reader([line])), strict=False))
+        where = f"{path}, line {number}"
+        rows.append(_profiled(where, cells, l2, chip) if from_profiler and chip else _row(where, cells, l2))
+    return rows
+
+
+def _profiled(where: str, cells: Mapping[str, str], l2: str, chip: str) -> Row:
+    """A line of a profiler's table; one that cannot be simulated says why."""
+    try:
+        row = {"chip": chip, **op_summary.to_row(cells, COLUMNS)}
+    except ValueError as error:
+        raise ConfigError(f"{where}: {error}") from None
+    skipped = row.get("skipped") or _unlike(row["op_type"], "")
+    if skipped:
+        found = Row(Kernel(_chip_name(chip), row["op_type"], "", ()), math.nan, None, {}, "", skipped, {})
+    else:
+        found = _row(where, row, l2)
+    return replace(found, cells={**cells, **row})
+
+
+def of_chips(rows: Iterable[Row], names: Iterable[str]) -> list[Row]:
+    """The rows of these chips; SimError names the chips that there are when one has none.
+
+    A chip file of the user's takes the rows of the nearest chip that it extends.
+    """
+    rows = list(rows)
+    found = sorted({row.kernel.chip for row in rows})
+    chosen = []
+    for given in names:
+        name = _chip_name(given.strip())
+        bases = [Path(layer.file).stem for layer in read_layers(name)] if is_path(name) else [name]
+        base = next((base for base in (name, *bases) if base in found), None)
+        if base is None:
+            raise SimError(f"chip {name!r} has no measured rows; there are rows of {', '.join(found)}")
+        load_chip(name)
+        chosen += [replace(row, kernel=replace(row.kernel, chip=name)) for row in rows if row.kernel.chip == base]
+    return chosen
+
+
+def _row(where: str, cells: Mapping[str, str], l2: str) -> Row:
+    text = {name: value.strip() for name, value in cells.items()}
+    chip = _chip_name(text.get("chip", ""))
+    try:
+        load_chip(chip)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: chip: {error}") from None
+    op_type = text.get("op_type", "")
+    op_type = op_summary.STATIC.get(op_type, op_type)
+    sizes = {name: _whole(where, name, text[name], name in _FROM_ZERO) for name in COLUMNS if text.get(name)}
+    for name in _FLAGS:
+        if sizes.get(name, 0) > 1:
+            raise ConfigError(f"{where}: {name}: {text[name]!r} given; allowed: 0, 1")
+    labels = {name: text[name] for name in _LABELS if text.get(name)}
+    labels |= _formats(labels)
+    residency = text.get("l2") or l2
+    if residency not in L2_STATES:
+        raise ConfigError(f"{where}: l2: {residency!r} given; allowed: {', '.join(L2_STATES)}")
+    kernel = Kernel(
+        chip, op_type, text.get("dtype", "").lower(), tuple(sorted(sizes.items())), tuple(labels.items()), residency
+    )
+    unlike = _unlike(op_type, text.get("fused", "")) or LAUNCHES[op_type].unlike(labels)
+    if not unlike:
+        try:
+            LAUNCHES[op_type].check(kernel)
+        except ValueError as error:
+            raise ConfigError(f"{where}: {error}") from None
+    core = _time(where, text, "aicore_time_us")
+    ratios = {pipe: _time(where, text, f"{pipe}_ratio") for pipe in PIPES}
+    pipes = {pipe: ratio * core for pipe, ratio in ratios.items() if ratio is not None and core is not None}
+    duration = _time(where, text, "duration_us")
+    if not duration:
+        raise ConfigError(f"{where}: duration_us: {text.get('duration_us', '')!r} given; must be a time above 0")
+    return Row(kernel, duration, core, pipes, text.get("series", ""), unlike, dict(cells))
+
+
+def _chip_name(name: str) -> str:
+    """A chip by one name; a file of the user's keeps its own."""
+    return name if is_path(name) else CHIPS.get(name.lower(), name.lower())
+
+
+def _unlike(op_type: str, fused: str) -> str:
+    parts = set(op_type.split("_"))
+    if (
+        op_type.startswith("FusionOp")
+        or (len(parts) > 1 and parts & set(LAUNCHES))
+        or fused.lower() in ("true", "1", "yes")
+    ):
+        return "fused with other operators"
+    return "" if op_type in LAUNCHES else unknown_operator(op_type)
+
+
+def _formats(labels: Mapping[str, str]) -> dict[str, str]:
+    """Formats as a kernel here names them: ND beside channel blocks is NCHW, and a profiler writes C0 = 16 of fp32 as :1."""
+    found = {side: labels[side].upper().split(":")[0] for side in ("format_in", "format_out") if side in labels}
+    blocked = {"NC1HWC0", "FRACTAL_Z"} & set(found.values())
+    return {side: "NCHW" if name == "ND" and blocked else name for side, name in found.items()}
+
+
+def unknown_operator(op_type: str) -> str:
+    """Why a row of an operator without a kernel here is skipped."""
+    return f"no kernel of {op_type or 'an empty op_type'} here"
+
+
+def _whole(where: str, name: str, text: str, zero: bool) -> int:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (value >= (0 if zero else 1) and value == int(value)):
+        raise ConfigError(f"{where}: {name}: {text!r} given; must be a whole number from {0 if zero else 1}")
+    return int(value)
+
+
+def _time(where: str, text: Mapping[str, str], name: str) -> float | None:
+    if not text.get(name):
+        return None
+    try:
+        value = float(text[name])
+    except ValueError:
+        value = math.nan
+    if not (0 <= value < math.inf):
+        raise ConfigError(f"{where}: {name}: {text[name]!r} given; must be a number from 0")
+    return value
