@@ -16,7 +16,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-import torch
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -47,12 +46,14 @@ def decoded(codes: Array, dtype: str) -> Array:
     """float64 values of uint8 codes."""
     if dtype == "hifloat8":
         return HIFLOAT8[codes]
+    torch = pytest.importorskip("torch")
     return torch.from_numpy(codes).view(torch.float8_e4m3fn).to(torch.float64).numpy()
 
 
 def encoded(values: Array, dtype: str) -> Array:
     """Codes of the nearest numbers: hifloat8 ties away from zero, float8_e4m3fn to even (torch, NaN above 464)."""
     if dtype == "float8_e4m3fn":
+        torch = pytest.importorskip("torch")
         return torch.from_numpy(values).to(torch.float32).to(torch.float8_e4m3fn).view(torch.uint8).numpy()
     finite = np.flatnonzero(np.isfinite(HIFLOAT8))
     order = finite[np.argsort(np.abs(HIFLOAT8[finite]), kind="stable")]
@@ -109,6 +110,7 @@ class Call:
 
     def wanted(self, codes: list[Array]) -> dict[str, Array]:
         """torch's float64 gradients, rounded once: codes of grad_input, float32 of grad_weight."""
+        torch = pytest.importorskip("torch")
         tensors = [torch.from_numpy(decoded(array, self.dtype)) for array in codes]
         sums = torch.ops.aten.convolution_backward(*tensors, *self.attributes[:-1], [*self.mask[:2], False])
         found = {}

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -36,6 +35,7 @@ def run(tensors: list[Array], pad: int, mode: str = "functional", **options: Any
 
 
 def wanted(tensors: list[Array], pad: int) -> dict[str, Array]:
+    torch = pytest.importorskip("torch")
     gradient, *others = (torch.from_numpy(array.astype(np.float64)) for array in tensors)
     leaves = [tensor.requires_grad_() for tensor in others]
     torch.conv_tbc(*leaves, pad).backward(gradient)

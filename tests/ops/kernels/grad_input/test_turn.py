@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
 from ascend_sim import Result, TensorSpec, convolution_backward
@@ -34,6 +33,7 @@ def run(chip: str | ChipSpec = "ascend910b3", mode: str = "full", tiling: Any = 
 
 
 def wanted() -> Array:
+    torch = pytest.importorskip("torch")
     tensors = [torch.from_numpy(array.astype(np.float64)) for array in operands()]
     found = torch.ops.aten.convolution_backward(*tensors, *ATTRIBUTES[:-1], [True, False, False])
     return found[0].numpy().astype(np.float16)
