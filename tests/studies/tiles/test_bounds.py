@@ -85,7 +85,7 @@ def test_no_tiling_in_strips_or_taps_beats_its_bounds(chip: str, problem: dict[s
     if chip == "ascend910b3":
         _, task = found.launch(fields)
         block = draw.draw(st.integers(0, task.block_dim - 1))
-        work, program = bounds._grad_weight(tiling)[1](block), task.build(block)[0]  # type: ignore[arg-type]
+        work, program = bounds.work(tiling).of_block(block), task.build(block)[0]
         for pipe, ours in (("M", work.cube), ("MTE1", work.mte1), ("MTE2", work.mte2), ("FIX", work.out)):
             real = work_of(program, pipe)
             assert ours <= real * (1 + 1e-9)
@@ -142,10 +142,9 @@ def test_the_work_of_a_block_is_that_of_its_program(name: str, problem: dict[str
     found = made(name, "ascend910b3", problem)
     fields, tiling = pick(draw, found)
     bounds = Bounds(cube_call(found.call, found.chip, name), cold=False)
-    _, ours_of, _, _ = (bounds._grad_input if name == "grad_input" else bounds._grad_weight)(tiling)  # type: ignore[arg-type]
     _, task = found.launch(fields)
     block = draw.draw(st.integers(0, task.block_dim - 1))
-    work, program = ours_of(block), task.build(block)[0]
+    work, program = bounds.work(tiling).of_block(block), task.build(block)[0]
     # Pixels of dx that no window covers, in the padding or behind the last one, make tiles of zeros: their few instructions
     # are not in the bound.
     uncovered = (
