@@ -126,6 +126,7 @@ def convolution_backward(
     overflow: str | None = None,
     progress: Progress | None = None,
     max_cycles: int | None = None,
+    engine: str | None = None,
     observer: Observer | None = None,
     disarm: Mapping[str, Sequence[str]] | None = None,
     dtypes: str | Mapping[str, str] | None = None,
@@ -139,7 +140,8 @@ def convolution_backward(
     [C_out]. `tiling` and `block_dim` say which kernel they mean ({"grad_input": {"baseM": 336}}); a bare number of
     blocks means both. `accumulate` names a model of the cube's additions ("blas", "chunk", "exact_group"), `overflow` is
     "inf_nan" or "saturate" (None: the chip's default). `disarm` names flags whose waits hold nothing, per kernel (an
-    experiment), `observer` looks at memory while `full` mode computes values.
+    experiment), `observer` looks at memory while `full` mode computes values. `engine` is "auto" (None), "simpy" or "compiled":
+    the same results at another speed.
 
     Raises AclnnError (with `.status`) where the operator refuses the call, TilingError for a tiling that does not fit, and
     other SimErrors for arguments that the simulator itself cannot take.
@@ -161,7 +163,9 @@ def convolution_backward(
         disarm=disarm,
     )
     model = ValueModel.of(spec, accumulate, overflow)
-    return _run_call(accepted, model, given, _describe(accepted, call, l2), mode, l2, progress, max_cycles, observer)
+    return _run_call(
+        accepted, model, given, _describe(accepted, call, l2), mode, l2, progress, max_cycles, observer, engine
+    )
 
 
 def conv_tbc_backward(
@@ -184,6 +188,7 @@ def conv_tbc_backward(
     overflow: str | None = None,
     progress: Progress | None = None,
     max_cycles: int | None = None,
+    engine: str | None = None,
     observer: Observer | None = None,
     dtypes: str | Mapping[str, str] | None = None,
 ) -> Result:
@@ -203,7 +208,7 @@ def conv_tbc_backward(
     )
     model = ValueModel.of(spec, accumulate, overflow)
     return _run_call(
-        accepted, model, given, _describe_tbc(accepted, call, l2), mode, l2, progress, max_cycles, observer
+        accepted, model, given, _describe_tbc(accepted, call, l2), mode, l2, progress, max_cycles, observer, engine
     )
 
 
@@ -225,7 +230,7 @@ def check_fits(tensors: Mapping[str, tuple[Sequence[int], str]], spec: ChipSpec)
 
 def _run_call(
     accepted: AcceptedCall, model: ValueModel, given: Mapping[str, Any], problem: dict[str, Any], mode: str, l2: str,
-    progress: Progress | None, max_cycles: int | None, observer: Observer | None = None,
+    progress: Progress | None, max_cycles: int | None, observer: Observer | None = None, engine: str | None = None,
 ) -> Result:  # fmt: skip
     """Plan, run and report an accepted call; `given` are the caller's arrays or TensorSpecs by our names."""
     spec = model.chip
@@ -240,7 +245,16 @@ def _run_call(
         )
     storages = {name: None if mode == "timing" else _storage(given[name])[0] for name in INPUTS}
     run = execute(
-        plan, spec, storages, mode, l2=l2, progress=progress, max_cycles=max_cycles, model=model, observer=observer
+        plan,
+        spec,
+        storages,
+        mode,
+        l2=l2,
+        progress=progress,
+        max_cycles=max_cycles,
+        model=model,
+        observer=observer,
+        engine=engine,
     )
     gradients = {}
     if mode != "timing":

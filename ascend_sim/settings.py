@@ -98,6 +98,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "accumulate": ("a text", _is_text),
     "overflow": ("a text or None", _or_none(_is_text)),
     "progress": ("a function or None", _or_none(callable)),
+    "engine": ("a text or None", _or_none(_is_text)),
     "max_cycles": ("a whole number from 1, or None", _or_none(lambda value: is_whole_number(value) and value >= 1)),
     "disarm": ('flags per kernel, like {"grad_input": ["L0"]}, or None', _or_none(_is_names_by_kernel)),
 }  # fmt: skip

@@ -34,7 +34,7 @@ class Execution:
 def execute(
     plan: Plan, chip: ChipSpec, inputs: Mapping[str, Array | None], mode: str, *, l2: str = "cold",
     progress: Progress | None = None, max_cycles: int | None = None, model: ValueModel | None = None,
-    observer: Observer | None = None,
+    observer: Observer | None = None, engine: str | None = None,
 ) -> Execution:  # fmt: skip
     """Run a placed plan on a fresh device. `inputs` are flat storages (None in timing mode); `l2` is "cold" or "warm"."""
     if l2 not in ("cold", "warm"):
@@ -52,7 +52,9 @@ def execute(
     for allocation in warm:
         device.warm(allocation)
     tasks = bind(plan, chip, allocations, device.allocate(plan.workspace_bytes, "workspace"))
-    outcome = run_tasks(device, tasks, mode, progress=progress, max_cycles=max_cycles, model=model, observer=observer)
+    outcome = run_tasks(
+        device, tasks, mode, progress=progress, max_cycles=max_cycles, model=model, observer=observer, engine=engine
+    )
     outputs = {t.name: allocations[t.name] for t in plan.tensors.values() if t.role == "output"}
     return Execution(outcome, tasks, outputs, warm)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -58,6 +59,48 @@ app = typer.Typer(
     help="Convolution backward on a simulated Ascend AI Core: gradients, cycles and a timeline of every instruction.",
     epilog="Examples:  ascend-sim run resnet50_conv2_3x3 --out out/   |   ascend-sim chips ascend910b3",
 )
+
+
+def _choose_engine(engine: str | None) -> None:
+    if engine is None:
+        return
+    from ascend_sim.engine.machine import VARIABLE, chosen_engine
+
+    with errors(False):
+        chosen_engine(engine)
+    os.environ[VARIABLE] = engine  # worker processes hear of it too
+
+
+def _print_version(asked: bool) -> None:
+    if not asked:
+        return
+    from importlib.metadata import version
+
+    from ascend_sim.engine.machine import chosen_engine
+
+    with errors(False):
+        print(f"ascend-sim {version('ascend-sim')}, engine {chosen_engine()}")
+    raise typer.Exit
+
+
+@app.callback()
+def _whole_program(
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            is_eager=True,
+            callback=_choose_engine,
+            help="What times the programs: auto, simpy or compiled, with the same results (or ASCEND_SIM_ENGINE).",
+        ),
+    ] = None,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Print the version and the engine that runs."
+        ),
+    ] = False,
+) -> None:
+    pass
 
 
 class OptionalValues(TyperCommand):

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.headroom import MOST_CYCLES
+from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPE_INDEX, Cost, GmAccess, Instruction
 from ascend_sim.isa.sync import CrossCoreWaitFlag, cross_name
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
@@ -39,12 +41,23 @@ class InstructionTable:
         self._columns: dict[str, NDArray[np.int64]] = {}
 
     def add(self, key: tuple[Any, ...]) -> int:
-        """Make the instruction `key` = (class, *parameters); raises SimError when the chip lacks its path."""
+        """Make the instruction `key` = (class, *parameters); raises SimError when the chip lacks its path, or for one that
+        lasts longer than an engine counts.
+        """
         instruction: Instruction = key[0](*key[1:])
+        cost = instruction.cost(self.chip)
+        longest = max(
+            cost.head_first + cost.work, cost.head_stream + cost.work, cost.latency, getattr(instruction, "cycles", 0)
+        )
+        if longest > MOST_CYCLES:
+            raise SimError(
+                f"{instruction.name} lasts {longest} cycles on {self.chip.name}; at most {MOST_CYCLES}, or an engine's "
+                f"int64 clock could wrap"
+            )
         self.instructions.append(instruction)
         self.pipes.append(PIPE_INDEX[instruction.pipe(self.chip)])
         self.kinds.append(instruction.kind)
-        self.costs.append(instruction.cost(self.chip))
+        self.costs.append(cost)
         self.accesses.append(instruction.gm_access(self.chip))
         self._columns.clear()
         self.index[key] = len(self.instructions) - 1

@@ -9,6 +9,7 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine, Progress
 from ascend_sim.engine.functional import FunctionalEngine
 from ascend_sim.engine.hazards import find_hazards
+from ascend_sim.engine.machine import chosen_engine
 from ascend_sim.engine.replay import Observer, replay
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
@@ -31,20 +32,22 @@ class Outcome:
 
 def run_tasks(
     device: Device, tasks: Sequence[Task], mode: str, *, progress: Progress | None = None, max_cycles: int | None = None,
-    model: ValueModel | None = None, observer: Observer | None = None,
+    model: ValueModel | None = None, observer: Observer | None = None, engine: str | None = None,
 ) -> Outcome:  # fmt: skip
     """Run to idle. "full": time and values; "functional": values only; "timing": time only, tensors need no bytes.
 
     `model` says how values come about where there is a choice (default: the chip's). `observer` looks on in "full" mode.
-    Raises SimError for an unknown mode, DeadlockError when programs wait for each other.
+    `engine` is "auto" (the same as None), "simpy" or "compiled": same results at another speed.
+    Raises SimError for an unknown mode or engine, DeadlockError when programs wait for each other.
     """
     if mode not in MODES:
         raise SimError(f"mode {mode!r}: allowed are {', '.join(MODES)}")
+    engine = chosen_engine(engine)
     if mode == "functional":
         functional = FunctionalEngine(device, progress, model)
         functional.run(tasks)
         return Outcome(None, functional.programs, functional.findings)
-    timeline = Engine(device, progress=progress, max_cycles=max_cycles).run(tasks)
+    timeline = Engine(device, progress=progress, max_cycles=max_cycles, engine=engine).run(tasks)
     programs = [(run.task, run.program) for run in timeline.programs]
     findings = find_hazards(tasks, timeline.programs)
     if mode == "full":

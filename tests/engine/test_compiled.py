@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
 import pytest
+from machine import CHIP, changed, program, quiet, task_of
 from random_runs import Run
 
 from ascend_sim.engine.compiled import library
+from ascend_sim.engine.device import Device
+from ascend_sim.engine.engine import Engine
+from ascend_sim.errors import SimError
+from ascend_sim.kernel.program import Program
+from ascend_sim.memory.gm import gm_operand
 
 pytestmark = pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
 
@@ -29,3 +39,89 @@ def test_random_runs_are_equal(first: int) -> None:
 def test_many_random_runs_are_equal(first: int) -> None:
     for seed in range(first, first + 100):
         assert_equal(seed)
+
+
+def test_engines_of_several_threads_do_not_meet() -> None:
+    """Every machine has its memory to itself, and C runs without Python's lock."""
+    seeds = range(300, 316)
+    expected = [Run(seed).outcome("compiled") for seed in seeds]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(3):
+            assert list(pool.map(lambda seed: Run(seed).outcome("compiled"), seeds)) == expected
+
+
+def compiled(made: Program, tensors: int = 1, chip: Any = CHIP) -> Any:
+    device = Device(chip, with_values=False)
+    held = [device.allocate(65536, f"t{i}") for i in range(tensors)]
+    return Engine(device, engine="compiled").run([task_of([[made]], held)])
+
+
+def copies(count: int) -> Program:
+    def write(k: Any) -> None:
+        for i in range(count):
+            k.data_copy("GM", "UB", 0, gm_operand(0, 32 * i), 32)
+
+    return program(CHIP, "AIV", write, [65536])
+
+
+@pytest.mark.parametrize(("column", "value"), [(0, 7), (0, -1), (2, gm_operand(3, 0)), (2, -1)])
+def test_rows_that_point_nowhere_are_refused(column: int, value: int) -> None:
+    """A builder makes no such rows; C must not follow them."""
+    made = copies(3)
+    made.rows = made.rows.copy()
+    made.rows[1, column] = value
+    with pytest.raises(SimError, match="a row that points outside"):
+        compiled(made)
+
+
+def test_rows_of_any_layout_are_taken() -> None:
+    made = copies(50)
+    expected = compiled(made).programs[0].end.tolist()
+    made.rows = np.asfortranarray(made.rows)
+    assert compiled(made).programs[0].end.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        (
+            {"l2_read_bytes_per_cycle_per_aic": 1e9},
+            "memory.l2_read_bytes_per_cycle_per_aic: comes to 2e.10 bytes per cycle",
+        ),
+        (
+            {"l2_write_bytes_per_cycle_per_aic": 1e-9},
+            "memory.l2_write_bytes_per_cycle_per_aic: comes to .* from 2..-16",
+        ),
+        ({"hbm_latency": 1 << 31}, "memory.hbm_latency: is 2147483648; at most 2147483647"),
+        ({"same_line_read_ratio": 2.0**30}, "memory.same_line_read_ratio: is 1.07374e.09; must be below 2..30"),
+    ],
+)
+def test_a_chip_with_which_counts_could_wrap_is_refused(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(SimError, match=words):
+        compiled(copies(1), chip=changed(CHIP, memory=fields))
+
+
+def test_a_clock_that_would_wrap_ends_the_run() -> None:
+    device = Device(quiet(CHIP), with_values=False)
+    tensor = device.allocate(65536, "t")
+    device.clock = (1 << 61) - 100
+    with pytest.raises(SimError, match=r"longer than 2\*\*61 cycles"):
+        Engine(device, engine="compiled").run([task_of([[copies(20)]], [tensor])])
+
+
+def test_a_class_that_is_served_for_very_long_counts_on() -> None:
+    """Bytes served to a class are counted from its beginning; where they would wrap they are counted anew."""
+
+    def write(k: Any) -> None:
+        for _ in range(40):
+            k.data_copy("GM", "UB", 0, gm_operand(0, 0), 32, 4000, 0, 32)  # the same line 4000 times
+
+    chip = changed(quiet(CHIP), memory={"l2_line_bytes": 1 << 31, "l2_bytes": 1 << 36}, cores={"aiv": 2})
+    made = [[program(chip, "AIV", write, [65536], block=b)] for b in range(2)]
+    found = []
+    for engine in ("simpy", "compiled"):
+        device = Device(chip, with_values=False)
+        tensors = [device.allocate(65536, "t")]
+        found.append(Engine(device, engine=engine).run([task_of(made, tensors)]).programs[1].end.tolist())
+    assert found[0] == found[1]
+    assert found[0][-1] * 2**16 * 20 > 2**60

@@ -1,0 +1,66 @@
+"""Which engine runs, and who says so."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from machine import CHIP, quiet, scalar_task
+
+from ascend_sim.engine import machine
+from ascend_sim.engine.compiled import library
+from ascend_sim.engine.device import Device
+from ascend_sim.engine.engine import Engine
+from ascend_sim.engine.machine import VARIABLE, chosen_engine
+from ascend_sim.errors import SimError
+
+
+@pytest.fixture(params=[True, False], ids=["built", "not built"])
+def built(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setattr(library, "load", lambda: object() if request.param else None)
+    machine._say_that_it_is_slow.cache_clear()
+    return request.param
+
+
+@pytest.mark.filterwarnings("ignore:ascend-sim was installed without")
+def test_auto_is_what_was_built(built: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    best = "compiled" if built else "simpy"
+    assert chosen_engine() == chosen_engine("auto") == best
+    monkeypatch.setenv(VARIABLE, "auto")
+    assert chosen_engine() == best
+
+
+def test_an_argument_is_stronger_than_the_environment(built: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "simpy")
+    assert chosen_engine() == chosen_engine("auto") == chosen_engine("simpy") == "simpy"
+    if built:
+        assert chosen_engine("compiled") == "compiled"
+
+
+def test_an_engine_that_is_not_there(built: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SimError, match=r"^engine 'fast': allowed are auto, simpy, compiled$"):
+        chosen_engine("fast")
+    monkeypatch.setenv(VARIABLE, "quick")
+    with pytest.raises(SimError, match=r"^ASCEND_SIM_ENGINE 'quick': allowed are auto, simpy, compiled$"):
+        Engine(Device(CHIP))
+    if not built:
+        with pytest.raises(SimError, match="engine 'compiled': it was not built when ascend-sim was installed"):
+            chosen_engine("compiled")
+
+
+def test_without_a_compiler_one_line_says_so_once(built: bool) -> None:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            chosen_engine("simpy")
+            chosen_engine()
+    assert [str(one.message).split(":")[0] for one in said] == ["ascend-sim was installed without a C compiler"] * (
+        not built
+    )
+
+
+def test_the_engine_knows_its_name() -> None:
+    runner = Engine(Device(quiet(CHIP), with_values=False), engine="simpy")
+    assert runner.engine == "simpy"
+    assert runner.run([scalar_task(CHIP, "AIV", [100])]).finish == 105
