@@ -9,6 +9,8 @@ MOST_CYCLES = (1 << 31) - 1
 """Of one instruction or latency; 2**30 of them in a row still fit a clock of 2**61 cycles."""
 LEAST_RATE, MOST_RATE = 2.0**-16, 2.0**30
 """Bytes per cycle; an engine's unit is 2**-16, and what is left of a bandwidth times a fraction in 2**-16 stays below 2**62."""
+MOST_LINE = 1 << 16
+"""Bytes of an L2 line: an engine keeps a number for every address inside one."""
 
 
 def _rates(chip: Any) -> Iterator[tuple[str, float]]:
@@ -38,6 +40,8 @@ def headroom_fault(chip: Any) -> str | None:
     for name, cycles in _cycles(chip):
         if cycles > MOST_CYCLES:
             return f"{name}: is {cycles}; at most {MOST_CYCLES}, or an engine's int64 counts could wrap"
+    if chip.memory.l2_line_bytes > MOST_LINE:
+        return f"memory.l2_line_bytes: is {chip.memory.l2_line_bytes}; at most {MOST_LINE}"
     if chip.memory.same_line_read_ratio >= MOST_RATE:
         return f"memory.same_line_read_ratio: is {chip.memory.same_line_read_ratio:g}; must be below 2**30 (int64)"
     return None

@@ -46,9 +46,8 @@ class InstructionTable:
         """
         instruction: Instruction = key[0](*key[1:])
         cost = instruction.cost(self.chip)
-        longest = max(
-            cost.head_first + cost.work, cost.head_stream + cost.work, cost.latency, getattr(instruction, "cycles", 0)
-        )
+        head, scalar_time = max(cost.head_first, cost.head_stream), getattr(instruction, "cycles", 0)
+        longest = max(head + cost.work, cost.latency, scalar_time)
         if longest > MOST_CYCLES:
             raise SimError(
                 f"{instruction.name} lasts {longest} cycles on {self.chip.name}; at most {MOST_CYCLES}, or an engine's "

@@ -93,6 +93,7 @@ def test_rows_of_any_layout_are_taken() -> None:
             "memory.l2_write_bytes_per_cycle_per_aic: comes to .* from 2..-16",
         ),
         ({"hbm_latency": 1 << 31}, "memory.hbm_latency: is 2147483648; at most 2147483647"),
+        ({"l2_line_bytes": 1 << 17}, "memory.l2_line_bytes: is 131072; at most 65536"),
         ({"same_line_read_ratio": 2.0**30}, "memory.same_line_read_ratio: is 1.07374e.09; must be below 2..30"),
     ],
 )
@@ -113,10 +114,10 @@ def test_a_class_that_is_served_for_very_long_counts_on() -> None:
     """Bytes served to a class are counted from its beginning; where they would wrap they are counted anew."""
 
     def write(k: Any) -> None:
-        for _ in range(40):
-            k.data_copy("GM", "UB", 0, gm_operand(0, 0), 32, 4000, 0, 32)  # the same line 4000 times
+        for _ in range(1200):
+            k.data_copy("GM", "UB", 0, gm_operand(0, 0), 32, 1 << 21, 0, 0)  # the same line two million times
 
-    chip = changed(quiet(CHIP), memory={"l2_line_bytes": 1 << 31, "l2_bytes": 1 << 36}, cores={"aiv": 2})
+    chip = changed(quiet(CHIP), memory={"l2_line_bytes": 1 << 16, "l2_bytes": 1 << 26}, cores={"aiv": 2})
     made = [[program(chip, "AIV", write, [65536], block=b)] for b in range(2)]
     found = []
     for engine in ("simpy", "compiled"):
@@ -124,4 +125,4 @@ def test_a_class_that_is_served_for_very_long_counts_on() -> None:
         tensors = [device.allocate(65536, "t")]
         found.append(Engine(device, engine=engine).run([task_of(made, tensors)]).programs[1].end.tolist())
     assert found[0] == found[1]
-    assert found[0][-1] * 2**16 * 20 > 2**60
+    assert 1200 * 2**21 * 2**16 * 2**16 > 2**63
