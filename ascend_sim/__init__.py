@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ascend_sim.kernel.function import KernelError, KernelFunction, kernel_function
     from ascend_sim.kernel.kernel import Kernel
     from ascend_sim.kernel.local_tensor import LocalTensor
+    from ascend_sim.kernel.operands import ChannelMatrices, MapWindow, Span, TilePiece, TurnLayout
     from ascend_sim.kernel.queue import BufferQueue
     from ascend_sim.kernel.tensor import Tensor
     from ascend_sim.launching import KernelRun, empty, launch
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AclnnError",
     "BufferQueue",
+    "ChannelMatrices",
     "ConfigError",
     "Cost",
     "Expected",
@@ -42,13 +44,17 @@ __all__ = [
     "KernelFunction",
     "KernelRun",
     "LocalTensor",
+    "MapWindow",
     "Memory",
     "Region",
     "Result",
     "SimError",
+    "Span",
     "Tensor",
     "TensorSpec",
+    "TilePiece",
     "TilingError",
+    "TurnLayout",
     "compare",
     "conv_tbc_backward",
     "convolution_backward",
@@ -62,12 +68,8 @@ __all__ = [
 ]
 
 _HOME = {
-    "Result": "ascend_sim.api",
-    "TensorSpec": "ascend_sim.api",
-    "conv_tbc_backward": "ascend_sim.api",
-    "convolution_backward": "ascend_sim.api",
-    "explain": "ascend_sim.studies.explain.run",
     "BufferQueue": "ascend_sim.kernel.queue",
+    "ChannelMatrices": "ascend_sim.kernel.operands",
     "Cost": "ascend_sim.isa.base",
     "Expected": "ascend_sim.expected",
     "GmAccess": "ascend_sim.isa.base",
@@ -77,14 +79,23 @@ _HOME = {
     "KernelFunction": "ascend_sim.kernel.function",
     "KernelRun": "ascend_sim.launching",
     "LocalTensor": "ascend_sim.kernel.local_tensor",
+    "MapWindow": "ascend_sim.kernel.operands",
     "Memory": "ascend_sim.isa.base",
     "Region": "ascend_sim.memory.regions",
+    "Result": "ascend_sim.api",
+    "Span": "ascend_sim.kernel.operands",
     "Tensor": "ascend_sim.kernel.tensor",
+    "TensorSpec": "ascend_sim.api",
+    "TilePiece": "ascend_sim.kernel.operands",
+    "TurnLayout": "ascend_sim.kernel.operands",
+    "compare": "ascend_sim.numerics",
+    "conv_tbc_backward": "ascend_sim.api",
+    "convolution_backward": "ascend_sim.api",
     "empty": "ascend_sim.launching",
+    "explain": "ascend_sim.studies.explain.run",
     "kernel_function": "ascend_sim.kernel.function",
     "launch": "ascend_sim.launching",
     "load_chip": "ascend_sim.chip",
-    "compare": "ascend_sim.numerics",
     "precision": "ascend_sim.studies.precision.run",
     "use": "ascend_sim.acl.state",
 }

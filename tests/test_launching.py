@@ -25,8 +25,8 @@ from ascend_sim.kernel.function import Launch
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.memory.gm import gm_operand
-from ascend_sim.ops.kernels.matmul import matmul_task
-from ascend_sim.ops.tiling.matmul import MatMulProblem, choose_matmul
+from ascend_sim.ops.kernels.matmul.program import matmul_task
+from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
 from ascend_sim.runtime import Device, Task, run_tasks
 
 CHIP = "ascend910b3"

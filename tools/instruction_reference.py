@@ -24,6 +24,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.local_tensor import LocalTensor
+from ascend_sim.kernel.operands import ChannelMatrices, MapWindow, Span, TilePiece, TurnLayout
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.memory.regions import Region
@@ -101,9 +102,10 @@ def gather(k: Kernel, gm: Tensor, dtype: str) -> None:
     k.gather(ub(0, (256,), dtype), ub(1, (1024,), dtype), ub(2, (256,), "uint32"))
 
 
-def window(destination: str) -> tuple[Any, ...]:
-    """img2col of 16 channels of an 8 x 8 map under a 3 x 3 kernel."""
-    return (destination, 2, 8, 8, 3, 3, 1, 1, 1, 1, 0, 0, 6, 6, 0, 36, 0, 144)
+def img2col(k: Kernel, gm: Tensor, dtype: str) -> None:
+    """16 channels of an 8 x 8 map under a 3 x 3 kernel."""
+    window = MapWindow(8, 8, k_h=3, k_w=3, out_height=6, out_width=6)
+    k.load_data_3d("L0A", 0, 0, 2, window, rows=Span(0, 36), columns=Span(0, 144))
 
 
 SECTIONS: dict[str, list[Sample]] = {
@@ -126,15 +128,15 @@ SECTIONS: dict[str, list[Sample]] = {
         Sample("l0c_to_ub", lambda k, gm, dtype: k.l0c_to_ub(0, 0, 64, 4, 64, dtype), "64 rows of 4 x 16"),
         Sample("data_copy_nd2nz", lambda k, gm, dtype: k.data_copy_nd2nz(0, gm.address, 64, 64, 2, 128, 64), "64 x 64"),
         Sample(
-            "data_copy_dn2nz", lambda k, gm, dtype: k.data_copy_dn2nz((20, 5, 2, 64, 32, 160), 0, gm.address),
-            "5 channels of 20 pixels",
+            "data_copy_dn2nz", lambda k, gm, dtype: k.data_copy_dn2nz(0, gm.address, ChannelMatrices(20, 5, 2, 64, 32, 160)),
+            "20 channels of 5 pixels",
         ),
         Sample("load_data_2d", lambda k, gm, dtype: k.load_data_2d("L0B", 0, 0, 2, 16, 1, True), "16 fractals, turned"),
-        Sample("load_data_3d", lambda k, gm, dtype: k.load_data_3d(window("L0A"), 0, 0), "3 x 3 kernel on 8 x 8 pixels"),
+        Sample("load_data_3d", img2col, "3 x 3 kernel on 8 x 8 pixels"),
         Sample("fixpipe", lambda k, gm, dtype: k.fixpipe(gm.address, 0, 64, 64, 64, dtype, 16, 2048), "64 x 64"),
         Sample("fixpipe_nd", lambda k, gm, dtype: k.fixpipe_nd(gm.address, 0, 64, 64, 64, dtype, 128), "64 x 64"),
         Sample(
-            "fixpipe_dn", lambda k, gm, dtype: k.fixpipe_dn((64, 64, 64, 0, dtype, 2, 128), gm.address, 0), "64 x 64"
+            "fixpipe_dn", lambda k, gm, dtype: k.fixpipe_dn(gm.address, 0, TilePiece(64, 64, 64), dtype, 2, 128), "64 x 64"
         ),
     ],
     "Vectors: element by element": [
@@ -165,7 +167,9 @@ SECTIONS: dict[str, list[Sample]] = {
         Sample("vector_cast", lambda k, gm, dtype: k.vector_cast(0, 8192, "float32", "float16", 1024), "1024 elements"),
         Sample("vector_duplicate", lambda k, gm, dtype: k.vector_duplicate(0, dtype, 1024), "1024 elements"),
         Sample("reduce_rows", lambda k, gm, dtype: k.reduce_rows(0, 8192, 8, 128, 512), "8 rows of 128"),
-        Sample("transpose_blocks", lambda k, gm, dtype: k.transpose_blocks(0, 8192, True, 2, 16, 64, 128), "16 x 64"),
+        Sample(
+            "transpose_blocks", lambda k, gm, dtype: k.transpose_blocks(0, 8192, True, 2, 16, 64, TurnLayout(128)), "16 x 64"
+        ),
         Sample("interleave", lambda k, gm, dtype: k.interleave(0, 8192, 16384, 2, 512), "512 pairs"),
     ],
     "Order and time": [

@@ -18,12 +18,13 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, overload
 
+from ascend_sim.chip.fractal import FRACTAL, FRACTAL_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPE_INDEX, PIPES, Cost, Instruction, ceil_div
-from ascend_sim.isa.load import FRACTAL_BYTES, FRACTAL_ROWS
 from ascend_sim.isa.sync import PipeBarrier
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.local_tensor import LocalTensor
+from ascend_sim.kernel.operands import Span, matrix_window
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue, Place
 from ascend_sim.kernel.tensor import Tensor, item_bytes
@@ -278,13 +279,13 @@ class Kernel(KernelBuilder):
             return
         itemsize = item_bytes(dtype)
         c0 = self.chip.alignment.block // itemsize
-        if any(count % FRACTAL_ROWS for count in (row, rows, held)) or column % c0 or row + rows > held:
+        if any(count % FRACTAL for count in (row, rows, held)) or column % c0 or row + rows > held:
             raise SimError(
                 f"l1_to_l0b: rows {row} to {row + rows} of {held}, columns from {column}: with transpose it copies whole "
-                f"fractals, {FRACTAL_ROWS} rows of {c0} {dtype} (gm_to_l1 pads with held=)"
+                f"fractals, {FRACTAL} rows of {c0} {dtype} (gm_to_l1 pads with held=)"
             )
-        fractals, of_column = rows // FRACTAL_ROWS, held // FRACTAL_ROWS
-        first = src + (column // c0 * of_column + row // FRACTAL_ROWS) * FRACTAL_BYTES
+        fractals, of_column = rows // FRACTAL, held // FRACTAL
+        first = src + (column // c0 * of_column + row // FRACTAL) * FRACTAL_BYTES
         blocks = ceil_div(columns, c0)
         if fractals == of_column:
             self.load_data_2d("L0B", dst, first, itemsize, blocks * fractals)
@@ -306,9 +307,8 @@ class Kernel(KernelBuilder):
                 f"to {destination}: rows {row} to {row + rows} of {held}, columns from {column}; a piece lies inside the "
                 f"matrix and begins at a multiple of {c0} columns (32 bytes of {dtype})"
             )
-        window = (1, 1, 1, 1, 1, 1, 0, 0, 1, held)
-        load = (destination, itemsize, 1, held, *window, row, rows, column, ceil_div(columns, c0) * c0, transpose)
-        self.load_data_3d(load, dst, src)
+        span = Span(column, ceil_div(columns, c0) * c0)
+        self.load_data_3d(destination, dst, src, itemsize, matrix_window(held), Span(row, rows), span, transpose)
 
     def l0c_to_gm(self, dst: Tensor, src: int | BufferQueue[int], *, atomic_add: bool = False) -> None:
         """The tile [m, n] of L0C, m rounded up to 16, to a piece of GM, rounded to its dtype, or added to what it holds."""
@@ -316,7 +316,7 @@ class Kernel(KernelBuilder):
             with src.read() as place:
                 return self.l0c_to_gm(dst, place, atomic_add=atomic_add)
         rows, columns, stride = dst.rows("l0c_to_gm")
-        height = ceil_div(rows, FRACTAL_ROWS) * FRACTAL_ROWS
+        height = ceil_div(rows, FRACTAL) * FRACTAL
         self.fixpipe_nd(dst.address, src, rows, columns, height, dst.dtype, stride, atomic_add)
 
 
