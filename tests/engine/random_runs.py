@@ -70,9 +70,9 @@ class Run:
         if random.random() < 0.5:
             memory["l2_read_bytes_per_cycle_per_aic"] = random.choice([0.5, 3.0, 20.0, 1e6])
             memory["l2_write_bytes_per_cycle_per_aic"] = random.choice([0.5, 2.5, 15.0, 1e6])
-            memory["hbm_gb_per_s"] = random.choice([1.0, 20.0, 300.0, 1e9])
+            memory["hbm_gb_per_s"] = random.choice([1e-4, 1.0, 20.0, 300.0, 1e9])
         if random.random() < 0.6:
-            memory["same_line_read_ratio"] = random.choice([0.0, 0.5, 1.0, 1.3, 4.0])
+            memory["same_line_read_ratio"] = random.choice([0.0, 0.3, 1.0, 1.3, 4.0])
             memory["partial_line_refetch"] = random.random() < 0.5
             memory["hbm_latency"] = random.choice([0, 3, 70, 700])
         sync = {}

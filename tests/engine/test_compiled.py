@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 from machine import CHIP, changed, program, quiet, task_of
-from random_runs import Run
+from random_runs import Run, everything
 
 from ascend_sim.engine.compiled import library
 from ascend_sim.engine.device import Device
@@ -110,19 +111,38 @@ def test_a_clock_that_would_wrap_ends_the_run() -> None:
         Engine(device, engine="compiled").run([task_of([[copies(20)]], [tensor])])
 
 
-def test_a_class_that_is_served_for_very_long_counts_on() -> None:
-    """Bytes served to a class are counted from its beginning; where they would wrap they are counted anew."""
-
-    def write(k: Any) -> None:
-        for _ in range(1200):
-            k.data_copy("GM", "UB", 0, gm_operand(0, 0), 32, 1 << 21, 0, 0)  # the same line two million times
-
-    chip = changed(quiet(CHIP), memory={"l2_line_bytes": 1 << 16, "l2_bytes": 1 << 26}, cores={"aiv": 2})
-    made = [[program(chip, "AIV", write, [65536], block=b)] for b in range(2)]
+def assert_both_equal(chip: Any, made: list[list[Program]], sizes: list[int]) -> None:
     found = []
     for engine in ("simpy", "compiled"):
         device = Device(chip, with_values=False)
-        tensors = [device.allocate(65536, "t")]
-        found.append(Engine(device, engine=engine).run([task_of(made, tensors)]).programs[1].end.tolist())
-    assert found[0] == found[1]
+        tensors = [device.allocate(size, f"t{i}") for i, size in enumerate(sizes)]
+        found.append(everything(device, Engine(device, engine=engine).run([task_of(made, tensors)])))
+    assert found[1] == found[0]
+
+
+def test_a_class_that_is_served_for_very_long_counts_on() -> None:
+    """Bytes served to a class are counted from its beginning; where they would wrap they are counted anew.
+
+    Two cores read the same line two million times in a transfer; they never pause together, so that the class lives on.
+    """
+
+    def write(k: Any) -> None:
+        for i in range(1200):
+            k.data_copy("GM", "UB", 0, gm_operand(0, 0), 32, 1 << (20 if i == k.block == 1 else 21), 0, 0)
+
+    chip = changed(quiet(CHIP), memory={"l2_line_bytes": 1 << 16, "l2_bytes": 1 << 26}, cores={"aiv": 2})
     assert 1200 * 2**21 * 2**16 * 2**16 > 2**63
+    assert_both_equal(chip, [[program(chip, "AIV", write, [65536], block=b)] for b in range(2)], [65536])
+
+
+def test_many_fills_on_their_way_at_once() -> None:
+    """40 cores read lines that others are just fetching, far more than C has room for at first."""
+    random = Random(1)
+
+    def write(k: Any) -> None:
+        for _ in range(60):
+            k.data_copy("GM", "UB", 0, gm_operand(0, 512 * random.randrange(8000)), 512 * random.randint(1, 24))
+
+    size = 1 << 23
+    chip = changed(quiet(CHIP), memory={"hbm_latency": 5000})
+    assert_both_equal(chip, [[program(chip, "AIV", write, [size], block=b)] for b in range(40)], [size])
