@@ -138,6 +138,7 @@ def launch(
     expected: Expectations | Callable[..., Expectations] | None = None,
     progress: Progress | None = None,
     max_cycles: int | None = None,
+    engine: str | None = None,
     observer: Observer | None = None,
     **fields: Any,
 ) -> KernelRun:
@@ -160,7 +161,7 @@ def launch(
     if not is_whole_number(blocks) or isinstance(blocks, bool) or blocks < 1:
         raise SimError(f"launch {kernel.name}: {blocks!r} blocks; a kernel is launched with 1 or more")
     check_kinds({"chip": chip, "mode": mode, "l2": l2, "accumulate": accumulate, "overflow": overflow,
-                 "progress": progress, "max_cycles": max_cycles})  # fmt: skip
+                 "progress": progress, "max_cycles": max_cycles, "engine": engine})  # fmt: skip
     if mode not in MODES:
         raise SimError(f"mode {mode!r}: allowed are {', '.join(MODES)}")
     if l2 not in ("cold", "warm"):
@@ -178,7 +179,9 @@ def launch(
         device.warm(allocation)
     started = Launch.of(kernel, spec, int(blocks), places, fields, tuple(disarm))
     task = _task(started, held, kernel, fields)
-    outcome = run_tasks(device, [task], mode, progress=progress, max_cycles=max_cycles, model=model, observer=observer)
+    outcome = run_tasks(
+        device, [task], mode, progress=progress, max_cycles=max_cycles, model=model, observer=observer, engine=engine
+    )
     programs = [program for _, program in outcome.programs]
     _check_disarmed(kernel, disarm, programs)
     task.info |= _products(programs)

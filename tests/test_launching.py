@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
 import re
 import sys
@@ -19,9 +20,10 @@ from hypothesis import strategies as st
 
 import ascend_sim as asim
 from ascend_sim.chip import load_chip
+from ascend_sim.engine.compiled import library
 from ascend_sim.engine.deadlock import DeadlockError
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.function import Launch
+from ascend_sim.kernel.function import _OWN, Launch
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.memory.gm import gm_operand
@@ -401,6 +403,25 @@ def test_an_instruction_that_no_engine_could_run_is_refused(instruction: Any, to
         asim.launch(emits, 1, np.zeros(8, np.float32), chip=CHIP)
 
 
+@pytest.mark.parametrize("kernel", ["squares", "turns"])
+def test_both_engines_give_the_same_times(kernel: str) -> None:
+    """With an instruction that neither of them knows, and with flags between cores."""
+    if library.load() is None:
+        pytest.skip("the compiled engine was not built")
+    eye = np.eye(16, dtype=np.float16)
+    given: tuple[Any, ...] = (np.arange(64, dtype=np.float32), asim.empty(64, "float32"))
+    if kernel == "turns":
+        given = (eye, eye, asim.empty((16, 16), "float32", workspace=True), asim.empty((16, 16), "float32"))
+    own = {"squares": squares, "turns": turns}[kernel]
+    runs = [asim.launch(own, 1, *given, chip=CHIP, engine=engine) for engine in ("simpy", "compiled")]
+    first, second = (run.timeline for run in runs)
+    assert first is not None and second is not None
+    for one, other in zip(first.programs, second.programs, strict=True):
+        np.testing.assert_array_equal(one.start, other.start)
+        np.testing.assert_array_equal(one.retire, other.retire)
+    assert runs[0].report.to_dict() == runs[1].report.to_dict()
+
+
 # -- the verdict -------------------------------------------------------------------------------------------------------
 
 
@@ -489,6 +510,7 @@ Y = asim.empty((2, 32), "float16")
         ((X, Y), {"blocks": True}, "True blocks"),
         ((X, Y), {"blocks": 2.0}, "2.0 blocks"),
         ((X, Y), {"mode": "fast"}, "mode 'fast': allowed are full, functional, timing"),
+        ((X, Y), {"engine": "steam"}, "steam"),
         ((X, Y), {"l2": "hot"}, "l2 'hot': allowed are cold and warm"),
         ((X, Y), {"chip": "ascend911"}, "ascend911"),
         ((X, Y), {"chip": "ascend910a"}, "kernel move runs on AIV; ascend910a (dav-1001) has AI_CORE (chip file, cores.kinds)"),
@@ -521,6 +543,11 @@ def test_an_error_inside_the_kernel_names_file_and_line() -> None:
         ("address", 6, "block 0 AIV0: "),
     ):
         assert f"{HERE.name}:{first + line}: kernel bad: {said}" in told(X, Y, kernel=kernel, what=what)
+
+
+def test_every_keyword_of_launch_is_closed_to_kernels() -> None:
+    parameters = inspect.signature(asim.launch).parameters.values()
+    assert {p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY} == _OWN
 
 
 def test_a_dtype_that_the_cube_lacks_is_told() -> None:

@@ -26,7 +26,19 @@ __all__ = ["KernelError", "KernelFunction", "Launch", "kernel_function"]
 CORES = ("AIC", "AIV", "MIX", "AI_CORE")
 """What a kernel may run on; which of them a chip has is in its file (cores). MIX is an AIC with its AIVs."""
 
-_OWN = {"chip", "mode", "l2", "accumulate", "overflow", "disarm", "expected", "progress", "max_cycles", "observer"}
+_OWN = {
+    "chip",
+    "mode",
+    "l2",
+    "accumulate",
+    "overflow",
+    "disarm",
+    "expected",
+    "progress",
+    "max_cycles",
+    "engine",
+    "observer",
+}
 """Keywords of `launch` itself, which a kernel cannot have as its own."""
 
 

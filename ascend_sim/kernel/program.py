@@ -45,7 +45,8 @@ class InstructionTable:
         lasts longer than an engine counts.
         """
         instruction: Instruction = key[0](*key[1:])
-        cost = instruction.cost(self.chip)
+        pipe = PIPE_INDEX[instruction.pipe(self.chip)]  # first: it refuses what the chip lacks, and says so best
+        cost, access = instruction.cost(self.chip), instruction.gm_access(self.chip)
         head, scalar_time = max(cost.head_first, cost.head_stream), getattr(instruction, "cycles", 0)
         longest = max(head + cost.work, cost.latency, scalar_time)
         if longest > MOST_CYCLES:
@@ -54,10 +55,10 @@ class InstructionTable:
                 f"int64 clock could wrap"
             )
         self.instructions.append(instruction)
-        self.pipes.append(PIPE_INDEX[instruction.pipe(self.chip)])
+        self.pipes.append(pipe)
         self.kinds.append(instruction.kind)
         self.costs.append(cost)
-        self.accesses.append(instruction.gm_access(self.chip))
+        self.accesses.append(access)
         self._columns.clear()
         self.index[key] = len(self.instructions) - 1
         return len(self.instructions) - 1
