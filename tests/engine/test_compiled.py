@@ -146,3 +146,15 @@ def test_many_fills_on_their_way_at_once() -> None:
     size = 1 << 23
     chip = changed(quiet(CHIP), memory={"hbm_latency": 5000})
     assert_both_equal(chip, [[program(chip, "AIV", write, [size], block=b)] for b in range(40)], [size])
+
+
+def test_lines_that_cost_less_than_a_plain_read_when_shared() -> None:
+    """A part of a negative surcharge is rounded down, also in C, which rounds towards zero by itself."""
+
+    def write(k: Any) -> None:
+        k.scalar(100 * k.block)
+        k.data_copy("GM", "UB", 0, gm_operand(0, 768 * 1024 * k.block), 65536, 64, 65536, 0)
+
+    memory = {"same_line_read_ratio": 0.3, "l2_read_bytes_per_cycle_per_aic": 3.0, "hbm_latency": 0}
+    chip = changed(quiet(CHIP), memory=memory, cores={"aic": 2, "aiv": 4})
+    assert_both_equal(chip, [[program(chip, "AIV", write, [1 << 23], block=b)] for b in range(4)], [1 << 23])
