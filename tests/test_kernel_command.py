@@ -110,6 +110,41 @@ def test_out_html_and_msprof_are_what_run_writes(file: Path, tmp_path: Path) -> 
     assert {path.name for path in out.iterdir()} == {"report.json", "outputs.npz"}, "nothing of the older run is left"
 
 
+OWN = """
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Idle(asim.Instruction):
+    cycles: int
+    name = "idle"
+
+    def pipe(self, chip):
+        return "V"
+
+    def cost(self, chip):
+        return asim.Cost(0, 0, self.cycles, 0)
+
+@asim"""
+
+
+def test_a_page_of_an_instruction_of_the_files_own_asks_no_other_process(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a run is large enough to share its runs with other rates among processes."""
+    pytest.importorskip("plotly")
+    from ascend_sim.cli import page
+    from ascend_sim.runtime import workers as workers
+
+    monkeypatch.setattr(page, "_ROWS_WORTH_PROCESSES", 0)
+    monkeypatch.setattr(workers, "usable_cores", lambda: 2)
+    text = MOVE.replace("\n@asim", OWN).replace(
+        "            k.muls", "            k.emit(Idle(30))\n            k.muls"
+    )
+    file.write_text(text, encoding="utf-8")
+    assert command(file, "--html", tmp_path / "page.html", "--blocks", 2)[0] == 0
+    assert "idle" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
 def test_the_file_may_import_what_stands_beside_it(file: Path) -> None:
     (file.parent / "beside_the_kernel.py").write_text("SCALE = 1\n", encoding="utf-8")
     file.write_text(

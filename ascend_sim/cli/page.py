@@ -34,7 +34,13 @@ def write_html(
     from ascend_sim.runtime.workers import usable_cores
 
     rows = sum(len(run.program) for run in recording.timeline.programs)
-    jobs = usable_cores() if rows > _ROWS_WORTH_PROCESSES else 1
+    # A class of a kernel's own file is unknown to another process.
+    ours = all(
+        type(one).__module__.startswith("ascend_sim.")
+        for run in recording.timeline.programs
+        for one in run.program.table.instructions
+    )
+    jobs = usable_cores() if ours and rows > _ROWS_WORTH_PROCESSES else 1
     outcomes = what_if(recording, jobs=jobs, progress=progress) if other_rates else None
     return write_page(html, recording, report, outcomes)
 

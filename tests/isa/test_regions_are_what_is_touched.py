@@ -69,6 +69,7 @@ CASES: list[tuple[Instruction, int, int, int]] = [
     (Fixpipe(10, 24, 16, "bfloat16", 16, 400, True), GM1, 1024, 0),
     (FixpipeNd(10, 40, 16, "float16", 92), GM1, 1024, 0),
     (FixpipeNd(10, 21, 32, "float32", 100), GM1, 1024, 0),
+    (FixpipeNd(10, 21, 32, "float32", 100, True), GM1, 1024, 0),
     (FixpipeDn(10, 20, 16, 0, "float16", 2, 44), GM1, 1024, 0),
     (FixpipeDn(5, 8, 16, 8, "float32", 400, 36), GM1, 1024, 0),
     (FixpipeDn(5, 8, 16, 0, "float32", 400, 36, True), GM1, 1024, 0),
