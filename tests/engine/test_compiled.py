@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import permutations
 from random import Random
 from typing import Any
 
@@ -14,8 +15,10 @@ from random_runs import Run, everything
 from ascend_sim.engine.compiled import library
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
+from ascend_sim.engine.task import Task
 from ascend_sim.errors import SimError
-from ascend_sim.kernel.program import Program
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import gm_operand
 
 pytestmark = pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
@@ -158,3 +161,27 @@ def test_lines_that_cost_less_than_a_plain_read_when_shared() -> None:
     memory = {"same_line_read_ratio": 0.3, "l2_read_bytes_per_cycle_per_aic": 3.0, "hbm_latency": 0}
     chip = changed(quiet(CHIP), memory=memory, cores={"aic": 2, "aiv": 4})
     assert_both_equal(chip, [[program(chip, "AIV", write, [1 << 23], block=b)] for b in range(4)], [1 << 23])
+
+
+def test_flags_that_a_later_block_brings_are_none_of_an_earlier_one() -> None:
+    """The blocks of a task share a table of instructions and flags, which grows while the first of them run already."""
+    table = InstructionTable(CHIP)
+
+    def build(block: int) -> list[Program]:
+        k = KernelBuilder(table, block, "AIC", [65536])
+        for _ in range(20):  # the later block begins before the earlier one ends
+            k.data_copy("GM", "L1", 0, gm_operand(0, 0), 32768)
+        for source, target in list(permutations(("MTE1", "MTE2", "M", "FIX"), 2))[: 1 + 11 * block]:
+            for i in range(1 + 7 * block):
+                flag = k.flag(source, target, f"{source} to {target} {i}")
+                k.set_flag(flag)
+                k.wait_flag(flag)
+        return [k.finish()]
+
+    ends = []
+    for engine in ("simpy", "compiled"):
+        table, device = InstructionTable(CHIP), Device(CHIP, with_values=False)
+        task = Task("task", "Test", "AIC", 2, [device.allocate(65536, "t")], build)
+        timeline = Engine(device, engine=engine).run([task])
+        ends.append([(run.begin, run.finish) for run in timeline.programs])
+    assert ends[0] == ends[1]

@@ -229,6 +229,7 @@ EXPORT i64 core_begin(
     core->program = *program;
     core->table = table;
     core->t = core->finish = program->begin;
+    core->flag_count = table->flags;
     i64 size = table->flags * (i64)sizeof(Flag);
     for (i64 f = 0; f < table->flags; f++) size += (sets[f] + waits[f]) * (i64)sizeof(i64);
     for (int p = 1; p < PIPES; p++)
@@ -277,7 +278,7 @@ EXPORT i64 core_pass(Machine *machine, Core *core, i64 pipe, i64 over) {
 
 /* A flag that was raised more often than it can count, or -1 (CoreRun.flag_overflow). */
 EXPORT i64 core_flag_overflow(const Core *core, i64 most) {
-    for (i64 f = 0; f < core->table->flags; f++) {
+    for (i64 f = 0; f < core->flag_count; f++) {
         const Flag *flag = &core->flags[f];
         for (i64 k = most; k < flag->raised; k++) {
             const i64 raised = flag->sets[k] - core->table->numbers.flag_latency;

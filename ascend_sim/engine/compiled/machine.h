@@ -183,6 +183,7 @@ struct Core {
     i64 row, t, state, want, queue_full, finish;
     i64 wake;    /* mask of the units to call */
     i64 in_list; /* of the cores to advance */
+    i64 flag_count; /* of its program: another one that began meanwhile may have brought the table more */
     Pipe pipes[PIPES];
     Flag *flags;
     void *memory;
