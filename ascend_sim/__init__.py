@@ -14,7 +14,9 @@ from ascend_sim.errors import AclnnError, ConfigError, SimError, TilingError
 
 if TYPE_CHECKING:
     from ascend_sim.acl.state import use
-    from ascend_sim.api import Result, TensorSpec, conv_tbc_backward, convolution_backward
+    from ascend_sim.api import conv_tbc_backward, convolution_backward
+    from ascend_sim.calls.result import Result
+    from ascend_sim.calls.tensors import TensorSpec
     from ascend_sim.chip import load_chip
     from ascend_sim.expected import Expected
     from ascend_sim.isa.base import Cost, GmAccess, Instruction, Memory
@@ -82,10 +84,10 @@ _HOME = {
     "MapWindow": "ascend_sim.kernel.operands",
     "Memory": "ascend_sim.isa.base",
     "Region": "ascend_sim.memory.regions",
-    "Result": "ascend_sim.api",
+    "Result": "ascend_sim.calls.result",
     "Span": "ascend_sim.kernel.operands",
     "Tensor": "ascend_sim.kernel.tensor",
-    "TensorSpec": "ascend_sim.api",
+    "TensorSpec": "ascend_sim.calls.tensors",
     "TilePiece": "ascend_sim.kernel.operands",
     "TurnLayout": "ascend_sim.kernel.operands",
     "compare": "ascend_sim.numerics",

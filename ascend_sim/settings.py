@@ -10,14 +10,10 @@ import numpy as np
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
+from ascend_sim.ops.arguments import is_whole_number
 from ascend_sim.ops.checks.rules import show
 
-__all__ = ["check_kinds", "is_flag", "is_whole_number", "is_whole_numbers"]
-
-
-def is_whole_number(value: Any) -> bool:
-    """A Python or numpy integer."""
-    return isinstance(value, int | np.integer)
+__all__ = ["check_kinds", "is_flag", "is_whole_numbers"]
 
 
 def is_whole_numbers(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The arguments of the two operators as plain data, null pointers included."""
+"""Tensors as the operators' checks see them: plain data, null pointers included."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 from operator import index
+from typing import Any
 
-__all__ = ["EIGHT_BIT", "TensorArg"]
+import numpy as np
+
+from ascend_sim.errors import SimError
+from ascend_sim.numerics import canonical
+
+__all__ = ["EIGHT_BIT", "IntArray", "TensorArg", "dtype_name", "freeze_integers", "is_whole_number"]
 
 IntArray = tuple[int, ...]
 EIGHT_BIT = ("hifloat8", "float8_e4m3fn")
@@ -32,7 +38,7 @@ class TensorArg:
 
     def __post_init__(self) -> None:
         for name in ("shape", "strides", "storage_shape"):
-            _freeze_integers(self, name)
+            freeze_integers(self, name)
 
     @property
     def rank(self) -> int:
@@ -64,8 +70,21 @@ class TensorArg:
         return True
 
 
-def _freeze_integers(owner: object, name: str) -> None:
+def freeze_integers(owner: object, name: str) -> None:
     """Turn a field given as any sequence of integers (numpy's too) into a tuple of Python ints."""
     value: Iterable[int] | None = getattr(owner, name)
     if value is not None:
         object.__setattr__(owner, name, tuple(index(item) for item in value))
+
+
+def dtype_name(dtype: Any) -> str:
+    """Our name of a dtype; names that we do not know stay, for the checks to refuse."""
+    try:
+        return canonical(dtype)
+    except SimError:
+        return str(dtype)
+
+
+def is_whole_number(value: Any) -> bool:
+    """A Python or numpy integer."""
+    return isinstance(value, int | np.integer)

@@ -1,4 +1,4 @@
-"""Phase two: a plan's tensors get addresses, its steps become tasks, the tasks run, the gradients come back."""
+"""Phase two: a plan's tensors get addresses, its steps become tasks, the tasks run, the outputs come back."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _part(whole: Allocation, offset: int, size: int, name: str) -> Allocation:
     return Allocation(whole.base + offset, size, name, data)
 
 
-def gradient(call: AcceptedCall, allocation: Allocation, name: str) -> Array:
+def output_of(call: AcceptedCall, allocation: Allocation, name: str) -> Array:
     """An output as the caller sees it: his shape and dtype; 8-bit formats as uint8 codes."""
     tensor = call.returned.get(name, call.outputs[name])
     assert allocation.data is not None

@@ -67,7 +67,7 @@ LAYERS = {
 
 def test_a_call_returns_gradients_and_a_report() -> None:
     result = run()
-    assert [array.shape for array in result.gradients.values()] == [SHAPES[1], SHAPES[2], (16,)]
+    assert [array.shape for array in result.outputs.values()] == [SHAPES[1], SHAPES[2], (16,)]
     assert result.dtypes == dict.fromkeys(("grad_input", "grad_weight", "grad_bias"), "float16")
     report = result.report.to_dict()
     assert {"chip", "status", "total_us", "workspace_bytes", "kernels", "gradients"} <= set(report)
@@ -87,12 +87,12 @@ def test_a_call_returns_gradients_and_a_report() -> None:
 def test_masked_gradients_are_none() -> None:
     result = run(attributes=(*PLAIN[:-1], (False, True, False)))
     assert result.grad_input is None and result.grad_bias is None and result.grad_weight is not None
-    assert list(result.gradients) == list(result.report.to_dict()["gradients"]) == ["grad_weight"]
+    assert list(result.outputs) == list(result.report.to_dict()["gradients"]) == ["grad_weight"]
 
 
 def test_single_numbers_stand_for_every_axis() -> None:
     listed, single = run(), run(attributes=(None, 1, 1, 1, False, 0, 1, (True, True, True)))
-    assert all(np.array_equal(listed.gradients[name], single.gradients[name]) for name in listed.gradients)
+    assert all(np.array_equal(listed.outputs[name], single.outputs[name]) for name in listed.outputs)
 
 
 def test_a_chip_may_be_a_name_a_file_or_a_spec(tmp_path: Any) -> None:

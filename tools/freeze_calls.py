@@ -258,7 +258,7 @@ def value_bytes(result: Result) -> bytes:
     -0 counts as 0: which of them a sum of nothing but -0 gives depends on the host's BLAS.
     """
     parts = []
-    for name, gradient in result.gradients.items():
+    for name, gradient in result.outputs.items():
         parts.append(f"{name} {gradient.shape} {result.dtypes[name]} {gradient.dtype};".encode())
         array = np.array(gradient)
         numbers = array.view(ml_dtypes.float8_e4m3fn) if result.dtypes[name] == "float8_e4m3fn" else array

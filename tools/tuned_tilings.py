@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ascend_sim.api import accept_case
+from ascend_sim.calls.cases import accept_case
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
-from ascend_sim.ops.case import ConvolutionBackwardCase
 from ascend_sim.ops.kernels.cube.tuned import tuned_fields, tuned_rows
 from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.kernels.tilings import settable
+from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwardCase
 from ascend_sim.report.files import atomic_write
 from ascend_sim.runtime.workers import usable_cores
 from ascend_sim.studies.tiles.kernel import CubeKernel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
@@ -22,9 +22,9 @@ from ascend_sim.errors import AclnnError, SimError
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.execute import bind, view_of
-from ascend_sim.ops.operators.conv_tbc_backward.accept import accept_tbc
+from ascend_sim.ops.operator import Operator
+from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
-from ascend_sim.ops.operators.convolution_backward.accept import accept, make_plan
 from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
 from ascend_sim.ops.plan import WORKSPACE_ALIGNMENT, Plan
 from ascend_sim.runtime import Allocation
@@ -80,7 +80,7 @@ def aclnnConvolutionBackwardGetWorkspaceSize(
         cube_math_type=integer("cubeMathType", cubeMathType, *_INT8, _WRONG),
         **{name: _arg(tensors[name]) for name in ("grad_input", "grad_weight", "grad_bias")},
     )  # fmt: skip
-    return _phase_one("aclnnConvolutionBackward", tensors, accept, conv)
+    return _phase_one("aclnnConvolutionBackward", tensors, OPERATORS["convolution_backward"], conv)
 
 
 @call(0, None, family="aclnn")
@@ -107,7 +107,7 @@ def aclnnConvTbcBackwardGetWorkspaceSize(
         cube_math_type=integer("cubeMathType", cubeMathType, *_INT8, _WRONG),
         **args,
     )
-    return _phase_one("aclnnConvTbcBackward", tensors, accept_tbc, tbc)
+    return _phase_one("aclnnConvTbcBackward", tensors, OPERATORS["conv_tbc_backward"], tbc)
 
 
 @call(family="aclnn")
@@ -139,23 +139,23 @@ def _values(name: str, array: Any, kind: type) -> Any:
 
 
 def _phase_one(
-    operator: str, tensors: Mapping[str, aclTensor | None], accept_call: Callable[..., AcceptedCall], arguments: Any
+    function: str, tensors: Mapping[str, aclTensor | None], operator: Operator[Any, Any], arguments: Any
 ) -> tuple[int, aclOpExecutor]:
     try:
-        accepted = accept_call(
+        accepted = operator.accept(
             arguments, device().chip, conformance=PROCESS.conformance(), deterministic=deterministic()
         )
         for name in (*accepted.inputs, *accepted.outputs):
             tensor = tensors[name]
             assert tensor is not None  # the checks have seen to that
             check_storage(name, tensor.arg)
-        plan = make_plan(accepted, device().chip)
+        plan = operator.plan(accepted, device().chip)
     except AclnnError as error:
         raise Refused(_WRONG, error.message, error.status) from error
     except SimError as error:
         raise Refused("aclnn no kernel", str(error)) from error
     used = {name: tensor for name in (*accepted.inputs, *accepted.outputs) if (tensor := tensors[name]) is not None}
-    return plan.workspace_bytes, aclOpExecutor(operator, device(), accepted, plan, used)
+    return plan.workspace_bytes, aclOpExecutor(function, device(), accepted, plan, used)
 
 
 # -- phase two --------------------------------------------------------------------------------------------------------

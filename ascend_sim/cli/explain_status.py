@@ -22,7 +22,7 @@ def explain_status(
     json_output: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
 ) -> None:
     """Show every rule that the operator checks for a case: pass, fail, skipped or not reached."""
-    from ascend_sim.api import phase_one_of_case
+    from ascend_sim.calls.cases import phase_one_of_case
     from ascend_sim.chip import load_chip
     from ascend_sim.ops.case import load_case
     from ascend_sim.report.pages import status_table

@@ -65,7 +65,9 @@ def run(
     overflow: Overflow = None,
 ) -> None:
     """Run one convolution backward and print what each kernel did."""
-    from ascend_sim.api import TensorSpec, call_case, check_fits
+    from ascend_sim.calls.cases import call_case
+    from ascend_sim.calls.run import check_fits
+    from ascend_sim.calls.tensors import TensorSpec
     from ascend_sim.chip import load_chip
     from ascend_sim.ops.case import load_case, make_tensors
     from ascend_sim.report.msprof import check_msprof
@@ -107,7 +109,7 @@ def run(
             )
             written: list[Path] = []
             if out is not None:
-                arrays = {name: (array, result.dtypes[name]) for name, array in result.gradients.items()}
+                arrays = {name: (array, result.dtypes[name]) for name, array in result.outputs.items()}
                 written = write_run(
                     out, result.report, result.recording, "gradients", arrays, trace_limit=trace_limit, msprof=msprof
                 )

@@ -1,4 +1,4 @@
-"""`ascend-sim run-network NETWORK`: the backward pass of every convolution of a network."""
+"""`ascend-sim run-network NETWORK`: one pass of every convolution of a network."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ def run_network(
     chip: Annotated[str, typer.Option(help="Chip name or chip file.")] = "ascend910b3",
     conformance: Annotated[str, typer.Option(help="documented or library.")] = "documented",
     l2: Annotated[str, typer.Option(help="cold: each layer starts with an empty L2; warm: with its inputs.")] = "cold",
+    forward: Annotated[bool, typer.Option("--forward", help="The forward pass; default: backward.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for network.json and layers.csv.")] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     jobs: Jobs = None,
 ) -> None:
-    """Time the backward pass of every convolution of a network: one line a layer and the totals."""
+    """Time the backward (or forward) pass of every convolution of a network: one line a layer and the totals."""
     from ascend_sim.report.files import atomic_write, write_json
     from ascend_sim.runtime.workers import usable_cores
     from ascend_sim.studies.network import pages
@@ -42,8 +43,9 @@ def run_network(
         jobs = jobs or usable_cores()
         with closing(Progress("layers")) as progress:
             run = networks.run_network(
-                loaded, chip=chip, batch=batch, conformance=conformance, l2=l2, jobs=jobs, progress=progress
-            )
+                loaded, chip=chip, batch=batch, conformance=conformance, l2=l2, jobs=jobs, progress=progress,
+                direction="forward" if forward else "backward",
+            )  # fmt: skip
         if json_output:
             print(json.dumps(run.to_dict(), indent=1))
         else:

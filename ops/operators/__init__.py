@@ -1,0 +1,62 @@
+"""The register of operators: everything that runs, checks or explains a call finds its operator here, by name.
+
+operator = OPERATORS["convolution_backward"]
+OPERATORS.add(MyOperator())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any
+
+from ascend_sim.errors import SimError
+from ascend_sim.ops.operator import Operator
+
+__all__ = ["OPERATORS", "Register"]
+
+SHIPPED = (
+    "convolution_backward",
+    "conv_tbc_backward",
+)
+"""One line an operator: the folder beside this file, whose module `operator` has it as OPERATOR."""
+
+
+class Register(Mapping[str, Operator[Any, Any]]):
+    """Operators by name; those of the package are imported when they are first asked for."""
+
+    def __init__(self, shipped: tuple[str, ...] = ()) -> None:
+        self._shipped = shipped
+        self._added: dict[str, Operator[Any, Any]] = {}
+
+    def __getitem__(self, name: str) -> Operator[Any, Any]:
+        if name in self._added:
+            return self._added[name]
+        if name not in self._shipped:
+            raise SimError(f"no operator {name!r}; there are {', '.join(self)}")
+        found: Operator[Any, Any] = import_module(f"{__name__}.{name}.operator").OPERATOR
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._shipped
+        yield from self._added
+
+    def __len__(self) -> int:
+        return len(self._shipped) + len(self._added)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._shipped or name in self._added
+
+    def add(self, operator: Operator[Any, Any]) -> None:
+        """One more operator; SimError for a name that there is already."""
+        if operator.name in self:
+            raise SimError(f"there is an operator {operator.name!r} already")
+        self._added[operator.name] = operator
+
+    def remove(self, name: str) -> None:
+        """Forget an operator that was added; SimError for any other."""
+        if self._added.pop(name, None) is None:
+            raise SimError(f"no operator {name!r} was added")
+
+
+OPERATORS = Register(SHIPPED)

@@ -10,8 +10,8 @@ from acl_calls import Convolution, download, int_array, ok, open_device, refused
 from ml_dtypes import bfloat16
 
 from ascend_sim import acl, use
-from ascend_sim.acl import operators
 from ascend_sim.errors import SimError
+from ascend_sim.ops.operator import Operator
 
 
 @pytest.fixture
@@ -104,13 +104,13 @@ def test_a_call_without_a_kernel_says_so(stream, monkeypatch):
     def no_kernel(*_):
         raise SimError("no kernel for this")
 
-    monkeypatch.setattr(operators, "make_plan", no_kernel)
+    monkeypatch.setattr(Operator, "plan", no_kernel)
     refused(conv.size_call(), "aclnn no kernel", "no kernel for this")
 
 
 def test_a_defect_becomes_a_code(stream, monkeypatch):
     conv = Convolution()
-    monkeypatch.setattr(operators, "make_plan", lambda *_: 1 / 0)
+    monkeypatch.setattr(Operator, "plan", lambda *_: 1 / 0)
     refused(conv.size_call(), "aclnn simulator", "ZeroDivisionError")
 
 

@@ -17,7 +17,8 @@ import yaml
 from typer.testing import CliRunner
 
 import ascend_sim
-from ascend_sim import api, cli
+from ascend_sim import cli
+from ascend_sim.calls import run as calls
 from ascend_sim.cli import app, progress
 from ascend_sim.kernel.builder import KernelBuilder
 
@@ -110,7 +111,7 @@ def test_tensors_in_and_gradients_out(tmp_path: Path, dtype: Any) -> None:
     assert ran.code == 0, ran.err
     expected = ascend_sim.convolution_backward(
         own["grad_output"], own["input"], own["weight"], None, (1, 1), (1, 1), (1, 1), False, (0, 0), 1, (True,) * 3
-    ).gradients
+    ).outputs
     with np.load(tmp_path / "out" / "gradients.npz", allow_pickle=False) as found:
         for key, gradient in expected.items():
             array = found[key]
@@ -216,12 +217,12 @@ def test_help_has_an_example(command: list[str]) -> None:
 
 def test_a_wrong_gradient_is_exit_code_1(case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All results are written, for the user to look at."""
-    original = api.gradient
+    original = calls.output_of
 
     def wrong(call: Any, allocation: Any, name: str) -> Any:
         return original(call, allocation, name) + (name == "grad_weight")
 
-    monkeypatch.setattr(api, "gradient", wrong)
+    monkeypatch.setattr(calls, "output_of", wrong)
     ran = run("run", case, "--out", tmp_path / "out")
     assert ran.code == 1 and "wrong" in ran.out.lower()
     assert "gradients.npz" in names(tmp_path / "out")

@@ -202,8 +202,8 @@ def backward(values, **options):
 @pytest.mark.parametrize("model", ACCUMULATIONS)
 def test_full_and_functional_agree_and_are_correct(dtype, model):
     full, functional = (backward(tensors(dtype), mode=mode, accumulate=model) for mode in ("full", "functional"))
-    for name, gradient in full.gradients.items():
-        np.testing.assert_array_equal(gradient, functional.gradients[name])
+    for name, gradient in full.outputs.items():
+        np.testing.assert_array_equal(gradient, functional.outputs[name])
     assert full.report.passed
     assert full.report.to_dict()["problem"]["accumulate"] == model
 

@@ -252,12 +252,15 @@ def test_overflow_from_the_call_to_the_verdict():
     assert (kept.report.problem["overflow"], settled.report.problem["overflow"]) == ("inf_nan", "saturate")
     functional = backward(B3, 1e5, cube_math_type=2, overflow="saturate", mode="functional", deterministic=True)
     full = backward(B3, 1e5, cube_math_type=2, overflow="saturate", deterministic=True)
-    for name, gradient in full.gradients.items():
-        np.testing.assert_array_equal(gradient, functional.gradients[name])
+    for name, gradient in full.outputs.items():
+        np.testing.assert_array_equal(gradient, functional.outputs[name])
 
 
 def test_the_verdict_of_the_other_mode_is_wrong():
-    from ascend_sim.ops.operators.convolution_backward.verdicts import judge
+    from ascend_sim.ops.operators import OPERATORS
+    from ascend_sim.ops.verdicts import judge
+
+    operator = OPERATORS["convolution_backward"]
 
     kept, settled = (backward(B3, 3e4, np.float16, overflow=mode) for mode in ("inf_nan", "saturate"))
     assert np.isinf(kept.grad_input).any()
@@ -268,8 +271,12 @@ def test_the_verdict_of_the_other_mode_is_wrong():
     given = dict(zip(("grad_output", "input", "weight"), inputs, strict=True))
     for result, own, other in ((kept, "inf_nan", "saturate"), (settled, "saturate", "inf_nan")):
         gradients = {"grad_input": result.grad_input}
-        assert judge(result.call, B3, given, gradients, ValueModel.of(B3, "blas", own))["grad_input"]["correct"]
-        assert not judge(result.call, B3, given, gradients, ValueModel.of(B3, "blas", other))["grad_input"]["correct"]
+        assert judge(operator, result.call, B3, given, gradients, ValueModel.of(B3, "blas", own))["grad_input"][
+            "correct"
+        ]
+        assert not judge(operator, result.call, B3, given, gradients, ValueModel.of(B3, "blas", other))["grad_input"][
+            "correct"
+        ]
 
 
 def test_the_first_910_saturates_and_refuses_the_other_mode():

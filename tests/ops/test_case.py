@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_sim.errors import ConfigError, SimError
-from ascend_sim.ops.case import ConvolutionBackwardCase, ConvTbcBackwardCase, case_names, load_case, make_tensors
+from ascend_sim.ops.case import case_names, load_case, make_tensors
+from ascend_sim.ops.operators.conv_tbc_backward.case import ConvTbcBackwardCase
+from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwardCase
 from ascend_sim.ops.tensor_files import save_tensors
 
 CONV = {

@@ -33,17 +33,17 @@ def _all_terms(explanation: Explanation) -> int:
     """Terms of the sum, with those that meet no number of the map."""
     call = explanation.call
     p = call.problem
-    if explanation.gradient == "grad_weight":
+    if explanation.formula.kind == "filter":
         return p.n * p.d_out * p.h_out * p.w_out
-    return (p.c_in if call.transposed else p.c_out) // p.groups * p.k_d * p.k_h * p.k_w
+    return (p.c_in if call.forward else p.c_out) // p.groups * p.k_d * p.k_h * p.k_w
 
 
 def _runs_over_nothing(explanation: Explanation) -> str:
     """Why a sum has no terms: what it runs over is empty."""
     p = explanation.call.problem
-    if explanation.gradient == "grad_weight" and not p.n:
+    if explanation.formula.kind == "filter" and not p.n:
         return "the batch is empty"
-    return f"{explanation.name('grad_output')} is empty"
+    return f"{explanation.name(explanation.call.maps.read)} is empty"
 
 
 def _product_lines(explanation: Explanation) -> list[str]:
@@ -63,16 +63,16 @@ def _symbols(explanation: Explanation) -> list[str]:
     axes = _axes(explanation)
     letters = [axis for axis, _ in axes]
     numbers = [place[2 + number] for _, number in axes]
-    if explanation.gradient == "grad_weight":
+    if explanation.formula.kind == "filter":
         outer, inner = _channels(explanation)
         return [
             _weight_line(explanation, outer, inner, [f"k{axis}" for axis in letters]),
             _weight_line(explanation, place[0], place[1], numbers),
         ]
     outer, inner = _channels(explanation)
-    own = outer if explanation.call.transposed else inner
+    own = outer if explanation.call.forward else inner
     lines = [_input_line(explanation, "n", own, letters), _input_line(explanation, place[0], place[1], numbers)]
-    if explanation.call.transposed:
+    if explanation.call.forward:
         return lines
     if any((p.stride_d, p.stride_h, p.stride_w)[number] > 1 for _, number in axes):
         lines.append("where a quotient is whole and inside the map")
@@ -85,7 +85,7 @@ def _symbols(explanation: Explanation) -> list[str]:
 
 def _channels(explanation: Explanation) -> tuple[str, str]:
     """Letters of the weight's first and second axis of channels: those of the maps y and x of the convolution."""
-    return ("ci", "co") if explanation.call.transposed else ("co", "ci")
+    return ("ci", "co") if explanation.call.y == "input" else ("co", "ci")
 
 
 def _axes(explanation: Explanation) -> list[tuple[str, int]]:
@@ -98,7 +98,7 @@ def _axes(explanation: Explanation) -> list[tuple[str, int]]:
 
 
 def _weight_line(explanation: Explanation, outer: Index, inner: Index, taps: Sequence[Index]) -> str:
-    """grad_weight[outer, inner, taps] = sum over images and positions of y x."""
+    """weight[outer, inner, taps] = sum over images and positions of y x."""
     call, axes = explanation.call, _axes(explanation)
     p = call.problem
     channel: Index = inner
@@ -109,19 +109,19 @@ def _weight_line(explanation: Explanation, outer: Index, inner: Index, taps: Seq
     y = _feature(explanation, call.y, "n", outer, letters)
     seen = [_seen(explanation, *entry) for entry in zip(axes, letters, taps, strict=True)]
     x = _feature(explanation, call.x, "n", channel, seen)
-    gradient = _filter(explanation, "grad_weight", outer, inner, taps)
+    gradient = _filter(explanation, explanation.tensor, outer, inner, taps)
     return f"{gradient} = sum over {', '.join(['n', *letters])} of {y} x {x}"
 
 
 def _input_line(explanation: Explanation, n: Index, own: Index, at: Sequence[Index]) -> str:
-    """grad_input[n, own, at] = sum over channels and taps of grad_output weight."""
+    """made[n, own, at] = sum over channels and taps of read weight, for the two maps that the kernel joins."""
     call, axes = explanation.call, _axes(explanation)
     p = call.problem
     outer, inner = _channels(explanation)
     taps = [f"k{axis}" for axis, _ in axes]
-    summed = inner if call.transposed else outer
+    summed = inner if call.forward else outer
     channel: Index = summed
-    if call.transposed:
+    if call.forward:
         met = [_seen(explanation, *entry) for entry in zip(axes, at, taps, strict=True)]
         weight = _filter(explanation, "weight", own, inner, taps)
         if p.groups > 1:
@@ -130,9 +130,10 @@ def _input_line(explanation: Explanation, n: Index, own: Index, at: Sequence[Ind
         met = [_met(explanation, *entry) for entry in zip(axes, at, taps, strict=True)]
         local = own if p.groups == 1 else _rest(own, p.c_in // p.groups)
         weight = _filter(explanation, "weight", outer, local, taps)
-    gradient = _feature(explanation, "grad_input", n, own, at)
-    given = _feature(explanation, "grad_output", n, channel, met)
-    return f"{gradient} = sum over {', '.join([summed, *taps])} of {given} x {weight}"
+    made = _feature(explanation, explanation.tensor, n, own, at)
+    given = _feature(explanation, call.maps.read, n, channel, met)
+    added = "" if explanation.formula.added is None else f" + {explanation.formula.added[0]}[{own}]"
+    return f"{made} = sum over {', '.join([summed, *taps])} of {given} x {weight}{added}"
 
 
 def _group(channel: Index, size: int, other: int) -> Index:

@@ -18,8 +18,8 @@ from ascend_sim.engine.follow import Multiplication, Operand, Part, Step
 from ascend_sim.engine.replay import Row
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
-from ascend_sim.ops.operators.convolution_backward.formula import places
-from ascend_sim.ops.operators.convolution_backward.verdicts import numbers
+from ascend_sim.ops.convolution.formula import like, places
+from ascend_sim.ops.verdicts import numbers
 from ascend_sim.studies.explain.formula_text import formula_lines
 from ascend_sim.studies.explain.run import Explanation
 from ascend_sim.studies.explain.text import (
@@ -98,9 +98,10 @@ class _Map:
         self.explanation, self.side = explanation, side
         terms, call = explanation.formula, explanation.call
         p = call.problem
-        self.tensor = {"left": terms.left_name, "right": terms.right_name, "out": explanation.gradient}[side]
-        stored = {"grad_input": "input", "grad_weight": "weight"}.get(self.tensor, self.tensor)
-        self.shape = explanation.operands[stored].shape
+        self.tensor = {"left": terms.left_name, "right": terms.right_name, "out": explanation.tensor}[side]
+        stored = self.stored = like(call, self.tensor)
+        shaped = explanation.result.outputs if side == "out" else explanation.operands
+        self.shape = shaped[self.tensor].shape
         self.rows, self.columns = (p.k_h, p.k_w) if stored == "weight" else call.volume(stored)[3:]
         flat = {"left": terms.left, "right": terms.right}.get(side)
         if flat is None:
@@ -116,7 +117,7 @@ class _Map:
         """The plane of a place in the problem."""
         if self.numbers:
             return first, second, third
-        return (third,) if self.tensor in ("weight", "grad_weight") else (first, third)
+        return (third,) if self.stored == "weight" else (first, third)
 
     def places(self, flat: Array) -> tuple[Array, ...]:
         """Places in the problem."""
@@ -140,8 +141,8 @@ class _Map:
     def to_dict(self) -> dict[str, Any]:
         """Sizes, and the numbers of small maps."""
         shown = []
-        weight = self.tensor in ("weight", "grad_weight")
-        channels = ("ci", "co") if self.explanation.call.transposed else ("co", "ci")
+        weight = self.stored == "weight"
+        channels = ("ci", "co") if self.explanation.call.y == "input" else ("co", "ci")
         whole = (*channels, "kd") if weight else ("n", "c", "d")
         names = whole if self.numbers else whole[2:] if weight else whole[::2]
         for key in self.planes:
@@ -163,7 +164,7 @@ class _Map:
         """The numbers of a plane, row by row."""
         result = self.explanation.result
         if self.side == "out":
-            array = numbers(result.gradients[self.tensor], result.dtypes[self.tensor])
+            array = numbers(result.outputs[self.tensor], result.dtypes[self.tensor])
         else:
             array = self.explanation.operands[self.tensor]
         flat = np.arange(array.size)

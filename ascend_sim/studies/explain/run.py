@@ -21,7 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.api import Result, call_case, check_fits
+from ascend_sim.calls.cases import call_case
+from ascend_sim.calls.result import Result
+from ascend_sim.calls.run import check_fits
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.flow import CONSTANT
 from ascend_sim.engine.follow import Follower, Operand, Part, Step
@@ -32,11 +34,12 @@ from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Memory
 from ascend_sim.numerics import numpy_dtype
-from ascend_sim.ops.arguments import EIGHT_BIT
-from ascend_sim.ops.call import INPUTS, AcceptedCall
 from ascend_sim.ops.case import Case, load_case, make_tensors
-from ascend_sim.ops.operators.convolution_backward.formula import Formula, formula
-from ascend_sim.ops.operators.convolution_backward.verdicts import computed_in, numbers, operand
+from ascend_sim.ops.convolution.call import ConvolutionCall
+from ascend_sim.ops.convolution.formula import Formula
+from ascend_sim.ops.operator import Operator
+from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.ops.verdicts import numbers, operand
 from ascend_sim.runtime import Progress, ValueModel
 
 Array = NDArray[Any]
@@ -44,14 +47,14 @@ Array = NDArray[Any]
 
 @dataclass(eq=False)
 class Explanation:
-    """Everything about element `index` (in the caller's order) of `gradient`.
+    """Everything about element `index` (in the caller's order) of the output `tensor`.
 
     `way` holds the steps and parts in the order of their instructions, `formula` the products with the tensor on the left that
     is the left operand of the cube, `operands` the caller's tensors by our names, 8-bit ones decoded.
     `reference` is the sum in float64 of the numbers as the cube sees them, `unrounded` that of the caller's numbers.
     """
 
-    gradient: str
+    tensor: str
     index: tuple[int, ...]
     case: Case
     chip: ChipSpec
@@ -70,10 +73,16 @@ class Explanation:
         return self.output.value
 
     @property
-    def call(self) -> AcceptedCall:
+    def call(self) -> ConvolutionCall:
         """The call as it was accepted."""
-        assert self.result.call is not None
-        return self.result.call
+        call = self.result.call
+        assert isinstance(call, ConvolutionCall)  # no other has a formula
+        return call
+
+    @property
+    def operator(self) -> Operator[Any, Any]:
+        """The call's operator."""
+        return OPERATORS[self.case.operator]
 
     @property
     def parts(self) -> list[Part]:
@@ -105,7 +114,7 @@ class Explanation:
 
     def name(self, tensor: str) -> str:
         """What the operator calls one of our tensors."""
-        return "self" if tensor == "grad_output" and self.call.operator == "conv_tbc_backward" else tensor
+        return self.operator.given_name(tensor)
 
     def subscript(self, tensor: str, flat: int) -> str:
         """An element of an input by its flat index: "weight[1, 0, 2, 2]"."""
@@ -124,10 +133,11 @@ def explain(
     weight: Sequence[int] | None = None,
     **options: Any,
 ) -> Explanation:
-    """Follow one element of grad_input (`element`) or grad_weight (`weight`), by its index in the caller's order.
+    """Follow one element of an output by its index in the caller's order: of grad_input, or of a forward operator's output
+    (`element`), or of grad_weight (`weight`).
 
-    Without either it is the middle of grad_input, or of grad_weight where there is no other. `options` are those of
-    `explain_all`. Raises SimError for an index outside the gradient, and whatever the call itself raises.
+    Without either it is the middle of the first of those that the call returns. `options` are those of `explain_all`. Raises
+    SimError for an index outside the output, and whatever the call itself raises.
     """
     loaded = case if isinstance(case, Case) else load_case(case)
     return explain_all(loaded, [_chosen(loaded, element, weight)], **options)[0]
@@ -147,14 +157,14 @@ def explain_all(
     tiles: bool = False,
     progress: Progress | None = None,
 ) -> list[Explanation]:
-    """Follow several elements, (gradient, index) each, through one run. `tiles` keeps the L0C tile after every mmad.
+    """Follow several elements, (output, index) each, through one run. `tiles` keeps the L0C tile after every mmad.
 
-    The other options are those of `convolution_backward`; left out, they are the case's.
+    The other options are those of the operator; left out, they are the case's.
     """
     spec = chip if isinstance(chip, ChipSpec) else load_chip(chip or case.chip)
     check_fits(case.tensors, spec)
     values = make_tensors(case)
-    followers = [_follower(case, gradient, index, tiles) for gradient, index in elements]
+    followers = [_follower(case, output, index, tiles) for output, index in elements]
     result = call_case(
         case,
         values,
@@ -171,30 +181,31 @@ def explain_all(
         progress=progress,
         observer=_Together(followers),
     )
-    call = result.call
+    call, operator = result.call, OPERATORS[case.operator]
     assert call is not None
-    plain = {"grad_output" if name == "self" else name: array for name, array in values.items()}
-    plain = {name: numbers(plain[name], call.inputs[name].dtype) for name in INPUTS}
+    ours = operator.by_our_names(values)
+    plain = {name: numbers(ours[name], tensor.dtype) for name, tensor in call.inputs.items()}
     model = ValueModel.of(spec, accumulate, overflow)
-    shapes = {name: array.shape for name, array in plain.items()}
+    shapes = {name: array.shape for name, array in (plain | result.outputs).items()}
     found = []
-    for (gradient, index), follower in zip(elements, followers, strict=True):
-        terms = formula(call, gradient, shapes, index)
-        if _left_of(follower) == terms.right_name:
+    for (output, index), follower in zip(elements, followers, strict=True):
+        terms = operator.formula(call, output, shapes, index)
+        if _left_of(follower, tuple(call.inputs)) == terms.right_name:
             terms = terms.turned()
-        seen = {name: operand(array, computed_in(call, gradient), model) for name, array in plain.items()}
+        compute, factors = operator.computed_in(call, output), (terms.left_name, terms.right_name)
+        seen = {name: operand(plain[name], compute, model) for name in factors}
         found.append(
             Explanation(
-                gradient, index, case, spec, result, terms, follower.provenance, follower.output, follower.way, plain,
-                _sum(terms, seen), _sum(terms, plain),
+                output, index, case, spec, result, terms, follower.provenance, follower.output, follower.way, plain,
+                _sum(terms, seen, plain), _sum(terms, plain, plain),
             )
         )  # fmt: skip
     return found
 
 
-def _left_of(follower: Follower) -> str | None:
+def _left_of(follower: Follower, names: Sequence[str]) -> str | None:
     """Which of the caller's tensors is the left operand of the mmads; None where they multiply zeros alone."""
-    inputs = [t for task in follower.provenance.tasks for t in task.tensors if t.name in INPUTS]
+    inputs = [t for task in follower.provenance.tasks for t in task.tensors if t.name in names]
     for part in follower.way:
         for mmad in part.mmads if isinstance(part, Part) else ():
             for origin in mmad.left.origins[mmad.left.origins != CONSTANT][:1]:
@@ -202,12 +213,10 @@ def _left_of(follower: Follower) -> str | None:
     return None
 
 
-def _follower(case: Case, gradient: str, index: tuple[int, ...], tiles: bool) -> Follower:
-    shape, dtype = case.tensors["input" if gradient == "grad_input" else "weight"]
-    if gradient == "grad_weight":
-        dtype = case.attributes.get("grad_weight_dtype") or ("float32" if dtype in EIGHT_BIT else dtype)
+def _follower(case: Case, output: str, index: tuple[int, ...], tiles: bool) -> Follower:
+    shape, dtype = case.results[output]
     offset = int(np.ravel_multi_index(index, shape)) * int(numpy_dtype(dtype).itemsize)
-    return Follower(gradient, offset, dtype, tiles=tiles)
+    return Follower(output, offset, dtype, tiles=tiles)
 
 
 class _Together:
@@ -232,28 +241,38 @@ class _Together:
             follower.retired(row, memory)
 
 
-def _sum(terms: Formula, operands: Mapping[str, Array]) -> float:
+def _sum(terms: Formula, operands: Mapping[str, Array], plain: Mapping[str, Array]) -> float:
+    """The formula in float64, with the `plain` number that is added to the products."""
     left = operands[terms.left_name].reshape(-1)[terms.left].astype(np.float64)
     right = operands[terms.right_name].reshape(-1)[terms.right].astype(np.float64)
-    return float((left * right).sum())
+    added = 0.0 if terms.added is None else float(plain[terms.added[0]].reshape(-1)[terms.added[1]])
+    return float((left * right).sum()) + added
 
 
 def _chosen(case: Case, element: Sequence[int] | None, weight: Sequence[int] | None) -> tuple[str, tuple[int, ...]]:
-    """The gradient and the index in it; SimError where there is no such element."""
-    if element is not None and weight is not None:
-        raise SimError("explain: an element (of grad_input) and a weight (of grad_weight) given; one at a time")
-    mask = dict(zip(("grad_input", "grad_weight"), case.attributes.get("output_mask", (True, True)), strict=False))
-    gradient = "grad_weight" if weight is not None or (element is None and not mask["grad_input"]) else "grad_input"
-    shape = case.tensors["input" if gradient == "grad_input" else "weight"][0]
-    if not mask[gradient]:
-        raise SimError(f"explain: output_mask {list(mask.values())} leaves {gradient} out of this call")
+    """The output and the index in it; SimError where there is no such element."""
+    options = OPERATORS[case.operator].explained
+    if not options:
+        raise SimError(f"explain: {case.operator} has no element to follow")
+    given = {option: index for option, index in (("element", element), ("weight", weight)) if index is not None}
+    if len(given) > 1:
+        both = " and ".join(f"{'an' if name[0] in 'aeiou' else 'a'} {name} (of {options.get(name)})" for name in given)
+        raise SimError(f"explain: {both} given; one at a time")
+    (option, index), *_ = [*given.items(), (next(iter(options)), None)]
+    if option not in options:
+        raise SimError(f"explain: {case.operator} has no {option} to follow; it has {', '.join(options)}")
+    output = options[option]
+    if not given:
+        output = next((name for name in options.values() if name in case.results), output)
+    if output not in case.results:
+        raise SimError(f"explain: output_mask leaves {output} out of this call")
+    shape = case.results[output][0]
     if not math.prod(shape):
-        raise SimError(f"explain: {gradient} {list(shape)} has no elements")
-    given = weight if weight is not None else element
-    index = tuple(size // 2 for size in shape) if given is None else tuple(int(i) for i in given)
-    if len(index) != len(shape) or any(not 0 <= i < size for i, size in zip(index, shape, strict=False)):
+        raise SimError(f"explain: {output} {list(shape)} has no elements")
+    place = tuple(size // 2 for size in shape) if index is None else tuple(int(i) for i in index)
+    if len(place) != len(shape) or any(not 0 <= i < size for i, size in zip(place, shape, strict=False)):
         raise SimError(
-            f"explain: {gradient} has no element {list(index)}; its shape is {list(shape)}, "
+            f"explain: {output} has no element {list(place)}; its shape is {list(shape)}, "
             f"so allowed are {len(shape)} numbers from 0 to {[size - 1 for size in shape]}"
         )
-    return gradient, index
+    return output, place

@@ -1,4 +1,4 @@
-"""One element of a gradient as text: the formula, the matrix product, the tile, its mmads, and the way out."""
+"""One element of an output as text: the formula, the matrix product, the tile, its mmads, and the way out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.load import LoadData3D
 from ascend_sim.isa.vector import VectorBinary
 from ascend_sim.numerics import format_of, ulp
-from ascend_sim.ops.operators.convolution_backward.matmul_routes import PATCHES, PIXELS, computed_in, matmul_routes
 from ascend_sim.report.columns import columns, many, middle_out
 from ascend_sim.studies.explain.formula_text import MOST_PRODUCTS, formula_lines
 from ascend_sim.studies.explain.run import Explanation
@@ -52,7 +51,7 @@ def explain_page(explanation: Explanation) -> str:
 
 def element(explanation: Explanation) -> str:
     """The element by its name, "grad_input[0, 3, 5, 5]"."""
-    return f"{explanation.gradient}[{', '.join(map(str, explanation.index))}]"
+    return f"{explanation.tensor}[{', '.join(map(str, explanation.index))}]"
 
 
 def _head(explanation: Explanation) -> list[str]:
@@ -62,7 +61,7 @@ def _head(explanation: Explanation) -> list[str]:
 def about(explanation: Explanation) -> str:
     """Operator, chip and dtypes."""
     call = explanation.call
-    computed = computed_in(call, explanation.gradient)
+    computed = explanation.operator.computed_in(call, explanation.tensor)
     return f"{call.operator} on {explanation.chip.name}, computed in {computed}, returned in {explanation.output.dtype}"
 
 
@@ -76,7 +75,7 @@ def gemm_lines(explanation: Explanation) -> list[str]:
     c_in, c_out = p.c_in // p.groups, p.c_out // p.groups
     taps, plane = p.k_d * p.k_h * p.k_w, p.k_h * p.k_w
     group = "" if p.groups == 1 else " of a group"
-    if explanation.gradient == "grad_weight":
+    if explanation.formula.kind == "filter":
         co, ci, kd, kh, kw = place
         y, x = explanation.name(call.y), explanation.name(call.x)
         images = p.n * p.d_out
@@ -92,28 +91,29 @@ def gemm_lines(explanation: Explanation) -> list[str]:
         here = f"the element is row {co % c_out}, and column channel {ci}, tap {(kd * p.k_h + kh) * p.k_w + kw}"
     else:
         n, c, d, h, w = place
-        height, width = (p.h_out, p.w_out) if call.transposed else (p.h_in, p.w_in)
-        out, inner = (c_out, c_in) if call.transposed else (c_in, c_out)
-        dy = explanation.name("grad_output")
+        height, width = (p.h_out, p.w_out) if call.forward else (p.h_in, p.w_in)
+        out, inner = (c_out, c_in) if call.forward else (c_in, c_out)
+        source, made = explanation.name(call.maps.read), explanation.tensor
         rows = [
-            ("M", f"{height * width:,}", f"pixels of grad_input, {height} x {width}, for each image"),
+            ("M", f"{height * width:,}", f"pixels of {made}, {height} x {width}, for each image"),
             (
                 "K",
                 f"{inner * taps:,}",
-                f"columns of im2col({dy}): {many(inner, 'channel')}{group} x {many(taps, 'tap')}",
+                f"columns of im2col({source}): {many(inner, 'channel')}{group} x {many(taps, 'tap')}",
             ),
-            ("N", f"{out:,}", f"channels of grad_input{group}"),
+            ("N", f"{out:,}", f"channels of {made}{group}"),
         ]
-        if not call.transposed and max(p.stride_h, p.stride_w) > 1:
+        if not call.forward and max(p.stride_h, p.stride_w) > 1:
             rows[1] = (*rows[1][:2], f"{rows[1][2]}, {_stride_words(explanation)}")
         depth = f", depth {d}" if p.d_in * p.d_out > 1 else ""
         here = f"the element is row {h * width + w} of image {n}{depth}, column {c % out}"
     if p.k_d > 1:
         here += f" (K in planes of {plane} taps)"
-    route = matmul_routes(call).get(explanation.gradient)
-    if route is not None:
-        rows, here = _short_cut(explanation, route.kind)
-    lines = [f"{explanation.gradient}[M, N] = left[M, K] x right[K, N]", *columns(rows, " >"), here]
+    product = explanation.operator.matrix_product(call, explanation.tensor)
+    if product is not None:
+        rows = [(letter, f"{count:,}", what) for letter, count, what in product.sizes]
+        here = f"a product of matrices as they lie in memory, without im2col: {product.why}"
+    lines = [f"{explanation.tensor}[M, N] = left[M, K] x right[K, N]", *columns(rows, " >"), here]
     task = next((explanation.task(part.mmads[0].row) for part in explanation.parts), None)
     if task is not None:
         fields = ", ".join(f"{name} {value}" for name, value in task.info["tiling"].items() if name.startswith("base"))
@@ -131,25 +131,6 @@ def _stride_words(explanation: Explanation) -> str:
         2: "the kernel split by the stride of rows, zeros inserted for columns",
     }
     return str(words.get(mode, "zeros inserted for the stride"))
-
-
-def _short_cut(explanation: Explanation, kind: str) -> tuple[list[tuple[str, str, str]], str]:
-    """M, K and N where the gradient is a matrix product without im2col, and why it is one."""
-    p = explanation.call.problem
-    row, pixels = p.c_in * p.k_d * p.k_h * p.k_w, p.d_out * p.h_out * p.w_out
-    images, outputs = ("images", p.n), ("channels of grad_output", p.c_out)
-    inputs, places = ("channels of input", p.c_in), ("pixels of grad_output", pixels)
-    weights = ("weights of an output channel", row)
-    data = explanation.gradient == "grad_input"
-    if kind == PIXELS:
-        why, sides = "a 1x1 kernel on one image", (inputs, outputs, places) if data else (outputs, places, inputs)
-    elif kind == PATCHES:
-        why, sides = "windows that do not overlap, image by image", (places, outputs, weights)
-    else:
-        why = "a kernel that covers the map"
-        sides = (images, outputs, weights) if data else (outputs, images, weights)
-    rows = [(letter, f"{count:,}", what) for letter, (what, count) in zip("MKN", sides, strict=True)]
-    return rows, f"a product of matrices as they lie in memory, without im2col: {why}"
 
 
 # -- the cube ----------------------------------------------------------------------------------------------------------
@@ -252,9 +233,9 @@ def _span(numbers: Array) -> str:
 
 def _window(explanation: Explanation, part: Part) -> list[str]:
     """What load_data_3d takes out of the map in L1 for the element's first mmad."""
-    if explanation.gradient in matmul_routes(explanation.call):
+    if explanation.operator.matrix_product(explanation.call, explanation.tensor) is not None:
         return []
-    side = part.mmads[0].right if explanation.gradient == "grad_weight" else part.mmads[0].left
+    side = part.mmads[0].right if explanation.formula.kind == "filter" else part.mmads[0].left
     for load in side.loads:
         i = explanation.provenance.instruction(load.row)
         if isinstance(i, LoadData3D):

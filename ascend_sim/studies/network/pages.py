@@ -9,30 +9,29 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from ascend_sim.studies.network.run import PARTS, NetworkRun
+from ascend_sim.studies.network.run import AROUND, NetworkRun, operator_of
 
-_HEADS = {
-    "grad_input": "dX us",
-    "grad_weight": "dW us",
-    "grad_bias": "db us",
-    "around": "around us",
-    "total": "total us",
-}
+
+def _heads(run: NetworkRun) -> dict[str, str]:
+    """The head of each part's column."""
+    made = {part: head for part, (_, head) in operator_of(run.direction).layer_parts.items()}
+    return made | {AROUND: f"{AROUND} us", "total": "total us"}
 
 
 def render(run: NetworkRun, console: Console) -> None:
-    """Print the layers in forward order; "around" are the kernels beside those of the three gradients."""
-    table = Table(title=f"{run.network.name}, batch {run.batch}, on {run.chip}: backward", title_justify="left")
+    """Print the layers in forward order; "around" are the kernels beside those that make the outputs."""
+    table = Table(title=f"{run.network.name}, batch {run.batch}, on {run.chip}: {run.direction}", title_justify="left")
     table.add_column("layer")
     table.add_column("Ci x H x W -> Co")
-    for part in (*PARTS, "total"):
-        table.add_column(_HEADS[part], justify="right")
+    heads = _heads(run)
+    for head in heads.values():
+        table.add_column(head, justify="right")
     table.add_column("same as")
     for layer, times, same in zip(run.network.layers, run.layers, run.same_as, strict=True):
-        figures = [f"{times.times[part]:.1f}" for part in (*PARTS, "total")]
+        figures = [f"{times.times[part]:.1f}" for part in heads]
         table.add_row(layer.name, layer.shape_text, *figures, same or "")
     table.add_section()
-    totals = [f"{run.totals[part]:.1f}" for part in (*PARTS, "total")]
+    totals = [f"{run.totals[part]:.1f}" for part in heads]
     table.add_row(f"{len(run.layers)} layers", f"{run.distinct} distinct", *totals, "")
     console.print(table)
     for finding in run.findings:
@@ -63,9 +62,9 @@ def _usage() -> str:
 def csv_text(run: NetworkRun) -> str:
     """One line a layer, times in us."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["layer", "Ci", "H", "W", "Co", *(f"{part}_us" for part in (*PARTS, "total")), "same_as"])
+    writer, parts = csv.writer(text, lineterminator="\n"), (*run.parts, "total")
+    writer.writerow(["layer", "Ci", "H", "W", "Co", *(f"{part}_us" for part in parts), "same_as"])
     for layer, times, same in zip(run.network.layers, run.layers, run.same_as, strict=True):
         sizes = [layer.Ci, layer.H, layer.W or layer.H, layer.Co]
-        writer.writerow([layer.name, *sizes, *(times.times[part] for part in (*PARTS, "total")), same or ""])
+        writer.writerow([layer.name, *sizes, *(times.times[part] for part in parts), same or ""])
     return text.getvalue()

@@ -1,10 +1,10 @@
-"""All convolutions of a network backward in `timing` mode: one result for each layer, equal layers simulated once.
+"""All convolutions of a network, backward or forward, in `timing` mode: one result for each layer, equal layers simulated once.
 
     run = run_network(load_network("resnet50"), chip="ascend910b3", batch=64)
     run.layers[0].times["grad_weight"]     # us
     run.totals["total"]
 
-Every distinct layer runs alone, with an empty L2, as one call of convolution backward.
+Every distinct layer runs alone, with an empty L2, as one call of the operator that computes that pass.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from ascend_sim.chip import load_chip
 from ascend_sim.engine.engine import Progress
 from ascend_sim.errors import AclnnError, ConfigError, SimError
 from ascend_sim.ops.arguments import TensorArg
-from ascend_sim.ops.call import INPUTS
 from ascend_sim.ops.case import read_yaml
 from ascend_sim.ops.execute import execute
-from ascend_sim.ops.operators.convolution_backward.accept import accept, make_plan
-from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
+from ascend_sim.ops.layer import LayerCall
+from ascend_sim.ops.operator import Operator
+from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.runtime.workers import spread
 
-__all__ = ["PARTS", "Layer", "LayerTimes", "Network", "NetworkRun", "load_network", "network_names", "run_network"]
+__all__ = ["AROUND", "Layer", "LayerTimes", "Network", "NetworkRun", "load_network", "network_names", "run_network"]
 
-PARTS = ("grad_input", "grad_weight", "grad_bias", "around")
-"""What a layer's time is split into: the two cube kernels, the bias gradient, and the kernels around them."""
+AROUND = "around"
+"""The part of a layer's time that the kernels take which make no output: they bring tensors into other layouts and dtypes."""
 
 
 def _pair(value: Any) -> Any:
@@ -109,7 +109,7 @@ class Network:
 
 @dataclass(frozen=True)
 class LayerTimes:
-    """What one layer's call took: `times` us of each of PARTS and "total" (launch gaps included); kernels are report rows."""
+    """What one layer's call took: `times` us of each part and "total" (launch gaps included); kernels are report rows."""
 
     times: Mapping[str, float]
     instructions: int
@@ -126,11 +126,17 @@ class NetworkRun:
     batch: int
     layers: Sequence[LayerTimes]
     same_as: Sequence[str | None]
+    direction: str = "backward"
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What a layer's time is split into: the outputs of the operator, and the kernels around those that make them."""
+        return (*operator_of(self.direction).layer_parts, AROUND)
 
     @property
     def totals(self) -> dict[str, float]:
         """Sums over the layers, us."""
-        return {part: sum(layer.times[part] for layer in self.layers) for part in (*PARTS, "total")}
+        return {part: sum(layer.times[part] for layer in self.layers) for part in (*self.parts, "total")}
 
     @property
     def distinct(self) -> int:
@@ -228,16 +234,30 @@ def _shipped() -> Path:
     return Path(str(files("ascend_sim.configs"))) / "networks"
 
 
+def operator_of(direction: str) -> Operator[Any, Any]:
+    """The operator that computes a pass of a layer; SimError where there is none."""
+    known: dict[str, Operator[Any, Any]] = {}
+    for operator in OPERATORS.values():
+        if operator.layer_direction is not None:
+            known.setdefault(operator.layer_direction, operator)
+    if direction not in known:
+        raise SimError(f"no operator for the {direction} pass of a layer; there is {', '.join(known)}")
+    return known[direction]
+
+
 def run_network(
     network: Network, *, chip: str | Path = "ascend910b3", batch: int = 64, conformance: str = "documented",
-    l2: str = "cold", jobs: int = 1, progress: Progress | None = None,
+    l2: str = "cold", direction: str = "backward", jobs: int = 1, progress: Progress | None = None,
 ) -> NetworkRun:  # fmt: skip
-    """dX, dW and db of every layer at this batch. `chip` is a name or a file; `jobs` processes share the distinct layers.
+    """One pass ("backward" or "forward") of every layer at this batch.
+
+    `chip` is a name or a file; `jobs` processes share the distinct layers.
 
     Raises SimError for a batch below 1, and what the operator raises for a layer that it refuses, with the layer's name.
     """
     if batch < 1:
         raise SimError(f"batch is {batch}; allowed is a whole number from 1")
+    operator_of(direction)
     name = load_chip(chip).name
     first: dict[Layer, str] = {}
     same_as = []
@@ -245,7 +265,7 @@ def run_network(
         owner = first.setdefault(layer.problem, layer.name)
         same_as.append(None if owner == layer.name else owner)
     distinct = [layer for layer, same in zip(network.layers, same_as, strict=True) if same is None]
-    simulate = partial(_run_layer, chip=str(chip), batch=batch, conformance=conformance, l2=l2)
+    simulate = partial(_run_layer, chip=str(chip), batch=batch, conformance=conformance, l2=l2, direction=direction)
     results = dict(
         zip(
             (layer.problem for layer in distinct),
@@ -253,25 +273,26 @@ def run_network(
             strict=True,
         )
     )
-    return NetworkRun(network, name, batch, [results[layer.problem] for layer in network.layers], same_as)
+    return NetworkRun(network, name, batch, [results[layer.problem] for layer in network.layers], same_as, direction)
 
 
-def _run_layer(layer: Layer, *, chip: str, batch: int, conformance: str, l2: str) -> LayerTimes:
+def _run_layer(layer: Layer, *, chip: str, batch: int, conformance: str, l2: str, direction: str) -> LayerTimes:
     """One call of the operator, without the figures of a full report, which would take almost as long as the run."""
-    spec = load_chip(chip)
+    spec, operator = load_chip(chip), operator_of(direction)
     try:
-        plan = make_plan(accept(_call(layer, batch), spec, conformance=conformance, deterministic=None), spec)
+        call = operator.accept(operator.of_layer(_call(layer, batch)), spec, conformance=conformance)
+        plan = operator.plan(call, spec)
     except AclnnError as error:
         raise AclnnError(error.status, f"layer {layer.name}: {error.message}") from error
-    run = execute(plan, spec, dict.fromkeys(INPUTS), "timing", l2=l2)
+    run = execute(plan, spec, dict.fromkeys(call.inputs), "timing", l2=l2)
     timeline = run.outcome.timeline
     assert timeline is not None
-    times = dict.fromkeys(PARTS, 0.0)
+    maker = {launch: part for part, (launch, _) in operator.layer_parts.items()}
+    times = dict.fromkeys((*operator.layer_parts, AROUND), 0.0)
     kernels = []
     for task, span in zip(run.tasks, timeline.tasks, strict=True):
         task_us = round(spec.us(span.finish - span.launch), 4)
-        part = {"ReduceSum_grad_bias": "grad_bias"}.get(task.name, task.name)
-        times[part if part in times else "around"] += task_us
+        times[maker.get(task.name, AROUND)] += task_us
         source = task.info.get("tiling_source")
         kernels.append({
             "op_type": task.op_type, "name": task.name, "block_dim": task.block_dim, "task_us": task_us,
@@ -283,16 +304,18 @@ def _run_layer(layer: Layer, *, chip: str, batch: int, conformance: str, l2: str
     return LayerTimes(times, sum(len(one.program) for one in timeline.programs), kernels, findings)
 
 
-def _call(layer: Layer, batch: int) -> ConvBackwardCall:
-    shapes = {
-        "grad_output": (batch, layer.Co, *layer.output),
-        "input": (batch, layer.Ci, layer.H, layer.W or layer.H),
-        "weight": (layer.Co, layer.Ci // layer.groups, *layer.k),
-    }
-    tensors = {name: TensorArg(shape, layer.dtype, "NCHW") for name, shape in shapes.items()}
-    return ConvBackwardCall(
-        **tensors, bias_sizes=(layer.Co,), stride=layer.stride, padding=layer.pad, dilation=layer.dilation, transposed=False,
-        output_padding=(0, 0), groups=layer.groups, output_mask=(True, True, layer.bias), cube_math_type=layer.cube_math_type,
-        grad_input=tensors["input"], grad_weight=tensors["weight"],
-        grad_bias=TensorArg((layer.Co,), layer.dtype, "ND") if layer.bias else None,
-    )  # fmt: skip
+def _call(layer: Layer, batch: int) -> LayerCall:
+    def tensor(*shape: int) -> TensorArg:
+        return TensorArg(shape, layer.dtype, "NCHW")
+
+    return LayerCall(
+        tensor(batch, layer.Ci, layer.H, layer.W or layer.H),
+        tensor(layer.Co, layer.Ci // layer.groups, *layer.k),
+        tensor(batch, layer.Co, *layer.output),
+        layer.stride,
+        layer.pad,
+        layer.dilation,
+        layer.groups,
+        layer.bias,
+        layer.cube_math_type,
+    )

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from ascend_sim.errors import SimError
 from ascend_sim.numerics import format_of
+from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.report.files import atomic_write
 from ascend_sim.studies.precision.run import PrecisionRow, PrecisionTable
 
@@ -87,7 +88,8 @@ def _side_by_side(table: PrecisionTable) -> Table:
     """One line per precision, for every chip: what it computes in, time, and the bits that are left of each gradient."""
     chips = list(table.overflow)
     grid = _grid(["inputs", ">type", "sums", *(column for chip in chips for column in (chip, ">us", ">bits"))])
-    grid.title = "\nSide by side (effective bits of grad_input / grad_weight / grad_bias)"
+    names = dict.fromkeys(name for row in table.rows for name in row.gradients)
+    grid.title = f"\nSide by side (effective bits of {' / '.join(names)})"
     by_key: dict[tuple[str, int, str], dict[str, PrecisionRow]] = {}
     for row in table.rows:
         by_key.setdefault((row.dtype, row.cube_math_type, row.accumulate), {})[row.chip] = row
@@ -151,7 +153,10 @@ def notes(table: PrecisionTable) -> list[str]:
         types = _listed([str(number) for number in dict.fromkeys(one.cube_math_type for one in rows)])
         where = f" on {row.chip}" if several else ""
         lines.append(f"{_SHORT[row.dtype]}, cubeMathType {types}{where}: {_operands(row, table)}")
-        lines += [f"  {_gradient(name, figures)}" for name, figures in row.gradients.items()]
+        lines += [
+            f"  {_output(name, figures, OPERATORS[table.operator].summed(name))}"
+            for name, figures in row.gradients.items()
+        ]
         lines += [f"  warning: {text}" for text in dict.fromkeys(one.warning for one in rows) if text]
     lines += _refusals(table, several)
     found = sum(row.findings for row in table.rows if row.same_as is None)
@@ -200,10 +205,10 @@ def _operands(row: PrecisionRow, table: PrecisionTable) -> str:
     return text + "."
 
 
-def _gradient(name: str, figures: Mapping[str, Any]) -> str:
+def _output(name: str, figures: Mapping[str, Any], summed: str | None) -> str:
     text = f"{name} sums up to {figures['products']:,} products in float32"
-    if name == "grad_bias":
-        text = f"{name} sums {figures['products']:,} values of gradOutput in its own dtype, in float32 (assumed)"
+    if summed is not None:
+        text = f"{name} sums {figures['products']:,} values of {summed} in its own dtype, in float32 (assumed)"
     steps = [_short(step) for step in figures["roundings"] if step != "float32"]
     if steps:
         dropped = 23 - min(format_of(step).mantissa_bits for step in figures["roundings"])

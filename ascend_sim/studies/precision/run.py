@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from ascend_sim.api import Result, call_case, check_case
+from ascend_sim.calls.cases import call_case, check_case
+from ascend_sim.calls.result import Result
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import AclnnError, SimError
 from ascend_sim.numerics import FORMATS, cast, compare, encode
@@ -30,19 +31,10 @@ from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.case import Case, DataEntry, load_case, make_tensors
 from ascend_sim.ops.case_data import Distribution
-from ascend_sim.ops.checks import load_product
-from ascend_sim.ops.operators.convolution_backward.verdicts import (
-    computed_in,
-    in_problem_order,
-    numbers,
-    operand,
-    products,
-    roundings,
-    sums,
-    verdict_of,
-)
-from ascend_sim.ops.operators.convolution_backward.verdicts import typed as as_format
+from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.tensor_files import load_tensors
+from ascend_sim.ops.verdicts import numbers, operand
+from ascend_sim.ops.verdicts import typed as as_format
 from ascend_sim.runtime import Progress, ValueModel
 
 Array = NDArray[Any]
@@ -161,17 +153,10 @@ def with_inputs(case: Case, inputs: str | Path | None) -> Case:
     return case.model_copy(update={"data": DataEntry.model_validate(drawn)})
 
 
-def typed(case: Case, dtype: str) -> Case:
-    """The case with every tensor in one dtype."""
-    entries = ("grad_output", "self_", "input", "weight", "bias")
-    changed = {name: getattr(case, name).model_copy(update={"dtype": dtype}) for name in entries if hasattr(case, name)}
-    return case.model_copy(update=changed)
-
-
 def base_tensors(case: Case) -> dict[str, Array]:
     """The case's tensors in float32, before they are rounded to a row's dtype."""
     if case.data.file is None:
-        return make_tensors(typed(case, "float32"))
+        return make_tensors(case.in_dtype("float32"))
     found = load_tensors(case.data.file)
     expected = {
         name: (shape, found[name][1] if name in found else dtype) for name, (shape, dtype) in case.tensors.items()
@@ -192,6 +177,7 @@ class _Bench:
 
     def __init__(self, case: Case, conformance: str, progress: Progress | None, steps: int) -> None:
         self.case = case
+        self.operator = OPERATORS[case.operator]
         self.conformance = conformance
         self.base = base_tensors(case)
         self.absolute = case.data.file is None and case.data.distribution == "adversarial"
@@ -204,7 +190,7 @@ class _Bench:
         if dtype != self._dtype:
             self._dtype = dtype
             self._truths.clear()
-        case = typed(self.case, dtype)
+        case = self.case.in_dtype(dtype)
         with np.errstate(over="ignore"):
             round_input = encode if dtype in EIGHT_BIT else cast
             tensors = {name: round_input(array, dtype) for name, array in self.base.items()}
@@ -225,7 +211,7 @@ class _Bench:
         row = PrecisionRow(model.chip.name, dtype, number, model.accumulate, None)
         try:
             checked, _ = check_case(case, model.chip, number, self.conformance)
-            product = load_product(case.operator, model.chip.identity.product)
+            product = self.operator.product(model.chip)
         except AclnnError as error:  # a product that the operator does not know
             return replace(row, status=error.status, message=error.message)
         if checked.failure is not None:
@@ -262,50 +248,53 @@ class _Bench:
     ) -> PrecisionRow:
         call = result.call
         assert call is not None
-        given = {
-            name: numbers(tensors[key], tensor.dtype)
-            for (name, tensor), key in zip(call.inputs.items(), self.case.tensors, strict=False)
-        }
+        ours = self.operator.by_our_names(tensors)
+        given = {name: numbers(ours[name], tensor.dtype) for name, tensor in call.inputs.items()}
         with threadpool_limits(limits=1, user_api="blas"), np.errstate(invalid="ignore", over="ignore"):
-            inputs = in_problem_order(call, given)
-            returned = {name: as_format(codes, call.outputs[name].dtype) for name, codes in result.gradients.items()}
-            gradients = in_problem_order(call, returned)
-            operands = {name: operand(array, call.compute_dtype, model) for name, array in inputs.items()}
+            inputs = self.operator.in_problem_order(call, given)
+            returned = {name: as_format(codes, call.outputs[name].dtype) for name, codes in result.outputs.items()}
+            outputs = self.operator.in_problem_order(call, returned)
+            operands = self._operands(inputs, call.compute_dtype, model)
             figures = {
-                name: self._figures(call, name, gradient, inputs, operands, model)
-                for name, gradient in gradients.items()
+                name: self._figures(call, name, array, inputs, operands, model) for name, array in outputs.items()
             }
         return replace(
             row,
             status=0,
             total_us=result.report.total_us,
             findings=len(result.report.findings),
-            operands={name: rounding_effect(inputs[name], operands[name]) for name in inputs},
+            operands={name: rounding_effect(inputs[name], seen) for name, seen in operands.items()},
             gradients=figures,
         )
 
+    def _operands(self, inputs: Mapping[str, Array], compute: str, model: ValueModel) -> dict[str, Array]:
+        """What the cube multiplies, as it sees it."""
+        factors = {name: array for name, array in inputs.items() if name not in self.operator.added}
+        return {name: operand(array, compute, model) for name, array in factors.items()}
+
     def _figures(
-        self, call: AcceptedCall, name: str, gradient: Array, inputs: Mapping[str, Array], operands: Mapping[str, Array],
+        self, call: AcceptedCall, name: str, result: Array, inputs: Mapping[str, Array], operands: Mapping[str, Array],
         model: ValueModel,
     ) -> dict[str, Any]:  # fmt: skip
+        operator, on_cube = self.operator, self.operator.summed(name) is None
         truth, weights = self._truth(call, name, inputs, inputs, ())
-        total, compute = truth, computed_in(call, name)
-        if compute != call.compute_dtype and name != "grad_bias":
-            operands = {other: operand(array, compute, model) for other, array in inputs.items()}
-        rounds = any(operands[other] is not array for other, array in inputs.items())
-        if rounds and name != "grad_bias":
+        total, compute = truth, operator.computed_in(call, name)
+        if compute != call.compute_dtype and on_cube:
+            operands = self._operands(inputs, compute, model)
+        rounds = any(seen is not inputs[other] for other, seen in operands.items())
+        if rounds and on_cube:
             key = (compute, model.chip.cube.hf32_mantissa_bits, model.saturate)
             total, weights = self._truth(call, name, operands, inputs, key)
-        verdict = verdict_of(call, name, gradient, total, weights, model, absolute=self.absolute)
-        truth, total = truth.reshape(gradient.shape), total.reshape(gradient.shape)
+        verdict = operator.verdict(call, name, result, total, weights, model, inputs=inputs, absolute=self.absolute)
+        truth, total = truth.reshape(result.shape), total.reshape(result.shape)
         dtype = call.outputs[name].dtype
-        values = numbers(gradient, dtype).astype(np.float64)
-        comparison = compare(gradient, truth, dtype=dtype, compute_dtype=compute).to_dict()
+        values = numbers(result, dtype).astype(np.float64)
+        comparison = compare(result, truth, dtype=dtype, compute_dtype=compute).to_dict()
         return {
             "dtype": dtype,
             "computed_in": compute,
-            "products": products(call)[name],
-            "roundings": roundings(call, name),
+            "products": operator.products(call)[name],
+            "roundings": operator.roundings(call, name),
             "correct": verdict.correct,
             "worst_error_over_bound": verdict.worst_error_over_bound,
             **{key: value for key, value in comparison.items() if key not in ("dtype", "compute_dtype")},
@@ -320,7 +309,7 @@ class _Bench:
         """float64 sums and their weights (squares, or absolute values); the key tells what rounded the operands."""
         found = self._truths.get((name, key))
         if found is None:
-            total, *weights = sums(call, name, operands, inputs["grad_output"], absolute=self.absolute)
+            total, *weights = self.operator.sums(call, name, operands, inputs, absolute=self.absolute)
             found = self._truths[name, key] = total, weights[-1]
         return found
 

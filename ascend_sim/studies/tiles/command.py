@@ -6,17 +6,18 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ascend_sim.api import accept_case, check_fits
+from ascend_sim.calls.cases import accept_case
+from ascend_sim.calls.run import check_fits
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.ops.case import Case
+from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.studies.tiles import pages
 from ascend_sim.studies.tiles.kernel import CubeKernel
 from ascend_sim.studies.tiles.search import Outcome, State, search
 from ascend_sim.studies.tiles.store import Store
 
 RESULTS = "results.sqlite"
-KERNELS = ("grad_input", "grad_weight")
 _FIELD = re.compile(r"(?:(?P<kernel>\w+)\.)?(?P<name>\w+)=(?P<value>-?[0-9]{1,18})")
 
 
@@ -25,8 +26,9 @@ def kernels_of(
     deterministic: bool | None = None, conformance: str | None = None,
 ) -> list[CubeKernel]:  # fmt: skip
     """The cube kernels to search, chip by chip; without `kernel` every one that the case has."""
-    if kernel is not None and kernel not in KERNELS:
-        raise SimError(f"--kernel {kernel}: allowed are {' and '.join(KERNELS)}")
+    kernels = OPERATORS[case.operator].cube_kernels
+    if kernel is not None and kernel not in kernels:
+        raise SimError(f"--kernel {kernel}: allowed are {' and '.join(kernels)}")
     found: list[CubeKernel] = []
     for name in chips:
         spec = load_chip(name)
@@ -34,7 +36,7 @@ def kernels_of(
         options = {"cube_math_type": cube_math_type, "deterministic": deterministic, "conformance": conformance}
         call = accept_case(case, spec, **options)  # type: ignore[arg-type]
         refused: SimError | None = None
-        for one in [kernel] if kernel else [one for one in KERNELS if one in call.outputs]:
+        for one in [kernel] if kernel else [one for one in kernels if one in call.outputs]:
             try:
                 found.append(CubeKernel.of(call, spec, one, l2))
             except SimError as error:  # no fields to set; the other kernel may have some

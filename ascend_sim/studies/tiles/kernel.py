@@ -13,6 +13,8 @@ from ascend_sim.engine.hazards import find_hazards
 from ascend_sim.engine.task import Task
 from ascend_sim.errors import SimError
 from ascend_sim.ops.call import AcceptedCall
+from ascend_sim.ops.convolution.call import ConvolutionCall
+from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_input.capacity import grad_input_l1
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.parts import tiling_input
@@ -20,8 +22,7 @@ from ascend_sim.ops.kernels.grad_weight.capacity import grad_weight_l1
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.taps import cut_input
 from ascend_sim.ops.kernels.tilings import TILINGS, settable, tilings_that_fit
-from ascend_sim.ops.operators.convolution_backward.accept import make_plan
-from ascend_sim.ops.operators.convolution_backward.plans import cube_call
+from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.report.report import timed_kernel
 from ascend_sim.studies.tiles.bounds import Bounds, Tiling
@@ -40,7 +41,7 @@ class CubeKernel:
     """
 
     chip: ChipSpec
-    call: AcceptedCall
+    call: ConvolutionCall
     name: str
     l2: str = "warm"
 
@@ -51,13 +52,19 @@ class CubeKernel:
             raise SimError(f"l2 {l2!r}: allowed are cold and warm")
         if name not in TILINGS:
             raise SimError(f"no cube kernel {name!r}; allowed are {' and '.join(TILINGS)}")
-        cube_call(call, chip, name)
+        OPERATORS[call.operator].cube_call(call, chip, name)
+        assert isinstance(call, ConvolutionCall)  # no other has cube calls
         return cls(chip, call, name, l2)
+
+    @property
+    def _cube_call(self) -> CubeCall:
+        """What the kernel computes."""
+        return OPERATORS[self.call.operator].cube_call(self.call, self.chip, self.name)
 
     @property
     def inp(self) -> TilingInput:
         """What a tiling is made for."""
-        return cube_call(self.call, self.chip, self.name).inp
+        return self._cube_call.inp
 
     def tilings(self, fixed: Mapping[str, Any] | None = None) -> Iterator[tuple[Fields, Tiling]]:
         """Every tiling of the grid that fits, `fixed` fields given; raises TilingError for what no tiling can have."""
@@ -67,11 +74,12 @@ class CubeKernel:
 
     def bounds(self) -> Bounds:
         """Bounds from the tiling's numbers."""
-        return Bounds(cube_call(self.call, self.chip, self.name), cold=self.l2 == "cold")
+        return Bounds(self._cube_call, cold=self.l2 == "cold")
 
     def launch(self, fields: Fields) -> tuple[Device, Task]:
         """A fresh device and the kernel on it; TilingError for fields that do not fit."""
-        plan = make_plan(replace(self.call, tiling={self.name: dict(fields)} if fields else {}), self.chip)
+        call = replace(self.call, tiling={self.name: dict(fields)} if fields else {})
+        plan = OPERATORS[call.operator].plan(call, self.chip)
         step = next(step for step in plan.steps if step.name == self.name)
         device = Device(self.chip, with_values=False)
         tensors = {name: device.allocate(plan.tensors[name].size, name) for name in step.tensors}

@@ -87,7 +87,7 @@ def _describe(kernel: CubeKernel) -> dict[str, Any]:
         "numbers": hashlib.sha256(kernel.chip.model_dump_json().encode()).hexdigest(),
         "problem": asdict(call.problem),
         "rank": call.rank,
-        "transposed": call.transposed,
+        "transposed": call.forward,
         "compute_dtype": call.compute_dtype,
         "deterministic": call.deterministic,
         "conformance": call.conformance,

@@ -28,7 +28,7 @@ from ascend_sim.ops.kernels.vector.trans_data_filter import (
     filter_from_fractal_z_task,
     filter_to_fractal_z_task,
 )
-from ascend_sim.ops.operators.convolution_backward.accept import accept, make_plan
+from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
 from ascend_sim.runtime import Device, Task
 from ascend_sim.studies.validate.kernel import Kernel
@@ -99,12 +99,13 @@ class ConvGradient(Launch):
 
     def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
         call = self._call(kernel)
-        accepted = accept(
+        operator = OPERATORS["convolution_backward"]
+        accepted = operator.accept(
             call, chip, conformance="documented", deterministic=False, block_dim={self.gradient: kernel["block_dim"]}
         )
         if accepted.compute_dtype != canonical(kernel.dtype):
             raise SimError(f"{chip.name} computes {kernel.dtype} convolutions in {accepted.compute_dtype}")
-        plan = make_plan(accepted, chip)
+        plan = operator.plan(accepted, chip)
         step = next((step for step in plan.steps if step.op_type == kernel.op_type), None)
         if step is None:
             launched = ", ".join(step.op_type for step in plan.steps)

@@ -1,4 +1,4 @@
-"""Phase one of TBC convolution backward: the checks, and the call as a 1-D convolution on views of the caller's tensors.
+"""An accepted call of TBC convolution backward as a 1-D convolution on views of the caller's tensors.
 
 [T, B, C] is read as [B, C, T] and [K, C_in, C_out] as [C_out, C_in, K]; the plan makes contiguous copies of such views and
 writes results back through them, which is what the library's Permutes do. On dav-3510 nothing is copied: the tensors are an
@@ -9,62 +9,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
-from ascend_sim.chip import ChipSpec
-from ascend_sim.errors import AclnnError
 from ascend_sim.numerics.cube_math import promote
 from ascend_sim.ops.arguments import TensorArg
-from ascend_sim.ops.call import AcceptedCall
-from ascend_sim.ops.checks import load_product
+from ascend_sim.ops.convolution.call import ConvolutionCall
+from ascend_sim.ops.operator import Settings
 from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
-from ascend_sim.ops.operators.conv_tbc_backward.checks import check_conv_tbc
 from ascend_sim.ops.operators.conv_tbc_backward.normalise import normalise_tbc
-from ascend_sim.ops.operators.convolution_backward.accept import launch_sizes, per_kernel
 
 FEATURE_AXES = (1, 2, 0)
 IMAGE_AXES = (2, 0, 1)
 WEIGHT_AXES = (2, 1, 0)
 
 
-def accept_tbc(
-    call: ConvTbcCall, chip: ChipSpec, *, conformance: str, deterministic: bool | None,
-    tiling: Mapping[str, Mapping[str, Any]] | None = None, block_dim: int | Mapping[str, int] | None = None,
-) -> AcceptedCall:  # fmt: skip
-    """Phase one's checks; raises AclnnError with the status of the first rule that fails."""
-    product = load_product("conv_tbc_backward", chip.identity.product)
-    profile = product.profile(conformance)
-    if deterministic is None:
-        deterministic = profile.deterministic_default.value
-    result = check_conv_tbc(call, product, conformance, deterministic)  # type: ignore[arg-type]
-    if result.failure is not None:
-        raise AclnnError(result.status, result.failure.message)
+def accepted(operator: str, call: ConvTbcCall, warnings: tuple[str, ...], settings: Settings) -> ConvolutionCall:
+    """A call that passed its rules."""
+    product = settings.product
     assert call.self is not None and call.input is not None and call.weight is not None and call.bias is not None
     assert call.grad_input is not None and call.grad_weight is not None and call.grad_bias is not None
     promoted = promote(call.self.dtype, call.input.dtype, call.weight.dtype)
-    choice = product.compute_dtype(promoted, call.cube_math_type, conformance)
-    if choice.compute_dtype is None:
-        raise AclnnError(choice.status, f"cubeMathType = {call.cube_math_type}: {choice.source}")
+    compute_dtype = settings.compute_dtype(promoted, call.cube_math_type)
     steps, batch, _ = call.self.shape
     empty = 0 in (*call.self.shape, *call.input.shape, *call.weight.shape, *call.bias.shape)
     inputs = {"grad_output": call.self, "input": call.input, "weight": call.weight}
     gradients = {"grad_input": call.grad_input, "grad_weight": call.grad_weight, "grad_bias": call.grad_bias}
     as_image = "ncdhw_direct" in product.routes
-    return AcceptedCall(
-        normalise_tbc(call, batch_on_width=as_image).problem,
-        False,
-        3,
-        inputs if as_image else _permuted_all(inputs),
-        gradients if as_image else _permuted_all(gradients),
-        choice.compute_dtype,
-        deterministic,
-        conformance,
-        tuple(result.warnings),
-        per_kernel("tiling", tiling or {}),
-        launch_sizes(block_dim),
-        operator="conv_tbc_backward",
+    return ConvolutionCall(
+        operator=operator,
+        problem=normalise_tbc(call, batch_on_width=as_image).problem,
+        forward=False,
+        rank=3,
+        inputs=inputs if as_image else _permuted_all(inputs),
+        outputs=gradients if as_image else _permuted_all(gradients),
+        compute_dtype=compute_dtype,
+        warnings=warnings,
         routes=frozenset(product.routes),
-        kernel_limits=tuple(profile.kernel_limits),
+        kernel_limits=tuple(product.profile(settings.conformance).kernel_limits),
         cube_math_type=call.cube_math_type,
         padded=call.pad > 0,
         axes=IMAGE_AXES if as_image else FEATURE_AXES,
@@ -73,6 +53,7 @@ def accept_tbc(
         unread={} if as_image else {n: t for n, t in inputs.items() if t.offset or not t.is_contiguous},
         # The released library adds ones instead of self when there is nothing to convolve (op_api of conv_tbc: stated).
         bias_when_empty=float(steps * batch) if empty else 0.0,
+        **settings.fields,
     )
 
 

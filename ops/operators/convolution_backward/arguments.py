@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ascend_sim.ops.arguments import IntArray, TensorArg, _freeze_integers
+from ascend_sim.ops.arguments import IntArray, TensorArg, freeze_integers
+
+INPUTS = ("grad_output", "input", "weight")
+GRADIENTS = ("grad_input", "grad_weight", "grad_bias")
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,6 @@ class ConvBackwardCall:
 
     def __post_init__(self) -> None:
         for name in ("bias_sizes", "stride", "padding", "dilation", "output_padding"):
-            _freeze_integers(self, name)
+            freeze_integers(self, name)
         if self.output_mask is not None:
             object.__setattr__(self, "output_mask", tuple(bool(value) for value in self.output_mask))

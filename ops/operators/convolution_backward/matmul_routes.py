@@ -15,7 +15,8 @@ import math
 from dataclasses import dataclass
 
 from ascend_sim.numerics import numpy_dtype
-from ascend_sim.ops.call import AcceptedCall
+from ascend_sim.ops.convolution.call import ConvolutionCall
+from ascend_sim.ops.operator import MatrixProduct
 
 PIXELS_LIMIT = 128 << 20
 """Bytes of both operands and the result up to which `pixels` is taken (ops-nn says 128 MB; of what: assumed)."""
@@ -32,7 +33,7 @@ class MatMulRoute:
     out_dtype: str
 
 
-def matmul_routes(call: AcceptedCall) -> dict[str, MatMulRoute]:
+def matmul_routes(call: ConvolutionCall) -> dict[str, MatMulRoute]:
     """The wanted gradients that are matrix products here, "grad_input" before "grad_weight"."""
     found: dict[str, MatMulRoute] = {}
     if not is_plain(call) or _eight_bit(call):
@@ -48,27 +49,48 @@ def matmul_routes(call: AcceptedCall) -> dict[str, MatMulRoute]:
     return found
 
 
-def is_plain(call: AcceptedCall) -> bool:
+def is_plain(call: ConvolutionCall) -> bool:
     """What all of the short cuts ask for: no padding, dilation or groups, not transposed, not empty."""
     p = call.problem
     undilated = max(p.dilation_d, p.dilation_h, p.dilation_w) == 1
-    return p.groups == 1 and undilated and not (call.padded or call.transposed or call.empty)
+    return p.groups == 1 and undilated and not (call.padded or call.forward or call.empty)
 
 
-def covers_map(call: AcceptedCall) -> bool:
+def covers_map(call: ConvolutionCall) -> bool:
     """Whether the kernel covers the map, so that a product with `matmul_whole_map` sends the call the way of 3-D ones."""
     p = call.problem
     kernel, size, out = (p.k_d, p.k_h, p.k_w), (p.d_in, p.h_in, p.w_in), (p.d_out, p.h_out, p.w_out)
     return is_plain(call) and "matmul_whole_map" in call.routes and kernel == size and out == (1, 1, 1)
 
 
-def computed_in(call: AcceptedCall, gradient: str) -> str:
+def computed_in(call: ConvolutionCall, gradient: str) -> str:
     """What the cube multiplies in for one of its two gradients."""
     route = matmul_routes(call).get(gradient)
     return call.compute_dtype if route is None else route.dtype
 
 
-def _kind(call: AcceptedCall, gradient: str) -> str | None:
+def product_of(call: ConvolutionCall, gradient: str) -> MatrixProduct | None:
+    """M, K and N of a gradient that takes a short cut, and why it can."""
+    route = matmul_routes(call).get(gradient)
+    if route is None:
+        return None
+    p = call.problem
+    row, pixels = p.c_in * p.k_d * p.k_h * p.k_w, p.d_out * p.h_out * p.w_out
+    images, outputs = ("images", p.n), ("channels of grad_output", p.c_out)
+    inputs, places = ("channels of input", p.c_in), ("pixels of grad_output", pixels)
+    weights = ("weights of an output channel", row)
+    data = gradient == "grad_input"
+    if route.kind == PIXELS:
+        why, sides = "a 1x1 kernel on one image", (inputs, outputs, places) if data else (outputs, places, inputs)
+    elif route.kind == PATCHES:
+        why, sides = "windows that do not overlap, image by image", (places, outputs, weights)
+    else:
+        why = "a kernel that covers the map"
+        sides = (images, outputs, weights) if data else (outputs, images, weights)
+    return MatrixProduct(tuple((letter, size, what) for letter, (what, size) in zip("MKN", sides, strict=True)), why)
+
+
+def _kind(call: ConvolutionCall, gradient: str) -> str | None:
     p, routes = call.problem, call.routes
     kernel, size, out = (p.k_d, p.k_h, p.k_w), (p.d_in, p.h_in, p.w_in), (p.d_out, p.h_out, p.w_out)
     stride = (p.stride_d, p.stride_h, p.stride_w)
@@ -90,7 +112,7 @@ def _kind(call: AcceptedCall, gradient: str) -> str | None:
     return None
 
 
-def _multiplied_in(call: AcceptedCall, gradient: str) -> str:
+def _multiplied_in(call: ConvolutionCall, gradient: str) -> str:
     """The documents promote all three inputs; the library looks at the two that it multiplies (stated)."""
     if call.conformance == "documented":
         return call.compute_dtype
@@ -103,11 +125,11 @@ def _multiplied_in(call: AcceptedCall, gradient: str) -> str:
     return "hf32" if left == "float32" and call.cube_math_type in (1, 3) else left
 
 
-def _weight_out(call: AcceptedCall, dtype: str) -> str:
+def _weight_out(call: ConvolutionCall, dtype: str) -> str:
     """dW is made in fp32 like that of the filter kernels (inferred); the library's USE_FP16 makes it in fp16 (stated)."""
     narrow = call.conformance == "library" and call.cube_math_type == 2 and dtype == "float16"
     return "float16" if narrow else "float32"
 
 
-def _eight_bit(call: AcceptedCall) -> bool:
+def _eight_bit(call: ConvolutionCall) -> bool:
     return any(numpy_dtype(tensor.dtype).itemsize == 1 for tensor in call.inputs.values())

@@ -14,9 +14,8 @@ from ascend_sim.chip import load_chip
 from ascend_sim.errors import AclnnError
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.checks import CONFORMANCES
-from ascend_sim.ops.operators.conv_tbc_backward.accept import accept_tbc
+from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
-from ascend_sim.ops.operators.convolution_backward.accept import accept, make_plan
 from ascend_sim.ops.plan import Plan
 
 CHIPS = {
@@ -43,8 +42,8 @@ TWO_AXES = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "output_pad
 
 def plan_of(call, product, conformance="library", deterministic=None) -> Plan:
     chip = load_chip(CHIPS[product])
-    take = accept_tbc if isinstance(call, ConvTbcCall) else accept
-    return make_plan(take(call, chip, conformance=conformance, deterministic=deterministic), chip)
+    operator = OPERATORS["conv_tbc_backward" if isinstance(call, ConvTbcCall) else "convolution_backward"]
+    return operator.plan(operator.accept(call, chip, conformance=conformance, deterministic=deterministic), chip)
 
 
 def status(call, product, conformance="library") -> int:

@@ -24,7 +24,7 @@ COUPLED = FIELDS["grad_input"] | {
 @cache
 def known(problem: Problem) -> Array:
     result = problem.run(whole_numbers(problem), ONLY["grad_input"], mode="functional")
-    return result.gradients["grad_input"]
+    return result.outputs["grad_input"]
 
 
 def check_tiling(problem: Problem, data: st.DataObject) -> None:
@@ -42,7 +42,7 @@ def check_tiling(problem: Problem, data: st.DataObject) -> None:
     event("runs")
     assert {name: kernel_of(result, "grad_input")["tiling"][name] for name in fields} == fields
     assert result.report.to_dict()["findings"] == []
-    assert same_bits(result.gradients["grad_input"], known(problem))
+    assert same_bits(result.outputs["grad_input"], known(problem))
 
 
 CALLS = {"problem": st.one_of(st.just(LAYER), problems()), "data": st.data()}
@@ -68,4 +68,4 @@ def test_the_vendors_tilings_change_no_value(problem: Problem, chip: str) -> Non
     result = problem.run(whole_numbers(problem), ONLY["grad_input"], chip=chip, deterministic=False)
     event(kernel_of(result, "grad_input")["tiling_source"])
     assert result.report.to_dict()["findings"] == []
-    assert same_bits(result.gradients["grad_input"], known(problem))
+    assert same_bits(result.outputs["grad_input"], known(problem))

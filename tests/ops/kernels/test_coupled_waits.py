@@ -68,7 +68,7 @@ def run_slowly(case: str, part: str, disarm: tuple[str, ...] = ()) -> Result:
 def known(case: str) -> Array:
     result = run_slowly(case, "nothing")
     assert result.report.passed
-    return result.gradients["grad_input"]
+    return result.outputs["grad_input"]
 
 
 def goes_wrong(case: str, flag: str) -> bool:
@@ -78,7 +78,7 @@ def goes_wrong(case: str, flag: str) -> bool:
             result = run_slowly(case, part, (flag,))
         except DeadlockError:
             return True
-        if result.report.to_dict()["findings"] or not same_bits(result.gradients["grad_input"], known(case)):
+        if result.report.to_dict()["findings"] or not same_bits(result.outputs["grad_input"], known(case)):
             return True
     return False
 
@@ -97,7 +97,7 @@ def new_waits(case: str) -> tuple[str, ...]:
 @pytest.mark.parametrize("case", WAITS)
 def test_nothing_goes_wrong_on_a_slow_chip_with_every_wait_armed(case: str, part: str) -> None:
     result = run_slowly(case, part)
-    assert result.report.passed and same_bits(result.gradients["grad_input"], known(case))
+    assert result.report.passed and same_bits(result.outputs["grad_input"], known(case))
 
 
 def test_every_wait_of_the_new_queues_matters() -> None:

@@ -44,7 +44,7 @@ def whole_numbers(problem: Problem, dtype: str = "float16", seed: int = 0) -> di
 def known(problem: Problem, kernel: str, dtype: str = "float16") -> Array:
     result = problem.run(whole_numbers(problem, dtype), ONLY[kernel], mode="functional")
     assert result.report.passed
-    return result.gradients[kernel]
+    return result.outputs[kernel]
 
 
 def kernel_of(result: Result, name: str) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def check_tiling(kernel: str, data: st.DataObject, problem: Problem, determinist
         assert row["tiling_source"] == "manual"
         assert {name: row["tiling"][name] for name in fields} == fields
     assert result.report.to_dict()["findings"] == []
-    assert same_bits(result.gradients[kernel], known(problem, kernel, dtype))
+    assert same_bits(result.outputs[kernel], known(problem, kernel, dtype))
 
 
 CALLS: dict[str, Any] = {
@@ -124,7 +124,7 @@ def test_any_number_of_blocks_gives_the_same_values(kernel: str, blocks: int) ->
     assert result.report.passed
     row = kernel_of(result, kernel)
     assert row["block_dim"] == len(row["cube_work_cycles"]) == blocks
-    assert same_bits(result.gradients[kernel], known(LAYER, kernel))
+    assert same_bits(result.outputs[kernel], known(LAYER, kernel))
     assert result.timeline is not None
     runs = [run for run in result.timeline.programs if result.tasks[run.task].name == kernel]
     assert sorted({run.core for run in runs}) == list(range(min(blocks, 20)))
@@ -196,7 +196,7 @@ def test_stream_k_refuses_another_number_of_blocks_than_its_parts_were_cut_for()
     tiling = {"grad_weight": {"usedCoreNum": 4, "coreStreamK": 2}}
     result = problem.run(whole_numbers(problem), ONLY["grad_weight"], deterministic=True, tiling=tiling)
     assert kernel_of(result, "grad_weight")["block_dim"] == 4
-    assert same_bits(result.gradients["grad_weight"], known(problem, "grad_weight"))
+    assert same_bits(result.outputs["grad_weight"], known(problem, "grad_weight"))
 
 
 # -- the layout of the weights -----------------------------------------------------------------------------------------

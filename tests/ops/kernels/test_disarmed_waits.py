@@ -96,7 +96,7 @@ class Case:
             deterministic=self.deterministic,
             disarm={self.kernel: disarm},
         )
-        return result.gradients[self.kernel], result.report.to_dict()["findings"], result
+        return result.outputs[self.kernel], result.report.to_dict()["findings"], result
 
     @cached_property
     def waits(self) -> dict[str, str]:

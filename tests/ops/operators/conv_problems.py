@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import ascend_sim
+from ascend_sim.calls.run import arguments_of
+from ascend_sim.ops.operators import OPERATORS
 
 Array = NDArray[Any]
 Arrays = dict[str, Array]
 Mask = tuple[bool, bool, bool]
 
 NAMES = ("grad_output", "input", "weight")
+BACKWARD = OPERATORS["convolution_backward"]
 GRADIENTS = ("grad_input", "grad_weight", "grad_bias")
 ALL: Mask = (True, True, True)
 DTYPES: dict[str, Any] = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32}
@@ -218,3 +221,10 @@ def worst_error_over_bound(
 
 def same_bits(left: Array, right: Array) -> bool:
     return left.shape == right.shape and left.dtype == right.dtype and left.tobytes() == right.tobytes()
+
+
+def arguments(tensors: dict[str, Any], *values: Any) -> Any:
+    """The operator's argument list from values in its order: bias_sizes ... output_mask, cubeMathType, conformance."""
+    count = len(BACKWARD.attributes)
+    attributes = dict(zip(BACKWARD.attributes, values[:count], strict=True))
+    return arguments_of(BACKWARD, tensors, attributes, *values[count:])

@@ -83,7 +83,7 @@ class Call:
         """Right in both modes, nothing found; the fields of the data kernel's tiling."""
         for mode in ("functional", "full"):
             result = self.run(chip, mode, tiling, **options)
-            np.testing.assert_array_equal(result.gradients["grad_input"], self.wanted())
+            np.testing.assert_array_equal(result.outputs["grad_input"], self.wanted())
             assert result.report.to_dict()["findings"] == []
         return fields_of(result)
 

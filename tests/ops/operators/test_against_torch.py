@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from conv_problems import (
     ALL,
+    BACKWARD,
     DTYPES,
     GRADIENTS,
     LAYOUTS,
@@ -54,12 +55,12 @@ def check(result: Result, problem: Problem, own: dict[str, Any], conformance: st
     dtypes = tuple(array.dtype.name for array in own.values())
     compute = compute_dtype(dtypes, cube_math_type, conformance)
     assert compute is not None and report["problem"]["compute_dtype"] == compute
-    for name, gradient in result.gradients.items():
+    for name, gradient in result.outputs.items():
         source = {"grad_input": "input", "grad_weight": "weight", "grad_bias": "grad_output"}[name]
         shape = (problem.c_out,) if name == "grad_bias" else problem.shapes[source]
         assert gradient.shape == shape and gradient.dtype == own[source].dtype == DTYPES[result.dtypes[name]]
     formats = roundings(problem, dtypes, compute, conformance)
-    worst = worst_error_over_bound(problem, result.gradients, own, compute, formats)
+    worst = worst_error_over_bound(problem, result.outputs, own, compute, formats)
     assert all(ratio <= 1 for ratio in worst.values()), worst
     assert {name: figures["correct"] for name, figures in report["gradients"].items()} == dict.fromkeys(worst, True)
     assert result.report.passed
@@ -73,13 +74,13 @@ def check_in_both_modes(
         result = results[mode] = problem.run(
             own, mask, cube_math_type=cube_math_type, mode=mode, conformance=conformance, deterministic=deterministic
         )
-        assert [name for name in GRADIENTS if name in result.gradients] == [
+        assert [name for name in GRADIENTS if name in result.outputs] == [
             name for name, wanted in zip(GRADIENTS, mask, strict=True) if wanted
         ]
         check(result, problem, own, conformance, cube_math_type)
-    for name, gradient in results["full"].gradients.items():
+    for name, gradient in results["full"].outputs.items():
         if name != "grad_weight" or deterministic:  # only atomic sums depend on the order of arrival
-            assert same_bits(gradient, results["functional"].gradients[name]), name
+            assert same_bits(gradient, results["functional"].outputs[name]), name
 
 
 CALLS = (problems(), st.sampled_from(sorted(DTYPES)), MASKS, st.booleans(), NUMBERS, st.data())
@@ -254,9 +255,9 @@ def test_a_dropped_channel_is_found(
     tensor: str, spared: tuple[str, ...], dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The device gets the tensor with channel 37 of 64 zero; the verdict knows the caller's values."""
-    from ascend_sim import api
+    from ascend_sim.calls import run
 
-    original = api._storage
+    original = run.flat_storage
 
     def wrong(array: Any) -> Any:
         storage, strides, offset = original(array)
@@ -266,7 +267,7 @@ def test_a_dropped_channel_is_found(
         return storage.reshape(-1), strides, offset
 
     own = operands(LAYER, dtype)
-    monkeypatch.setattr(api, "_storage", wrong)
+    monkeypatch.setattr(run, "flat_storage", wrong)
     report = LAYER.run(own, mode="functional").report.to_dict()
     assert {name: figures["correct"] for name, figures in report["gradients"].items()} == {
         name: name in spared for name in GRADIENTS
@@ -276,24 +277,22 @@ def test_a_dropped_channel_is_found(
 @pytest.mark.parametrize("pads", [(0, 2, 1, 1), (1, 1, 0, 2), (2, 0, 1, 1), (1, 1, 2, 0)])
 def test_a_pad_off_by_one_is_found(pads: tuple[int, int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernels are planned for other paddings of the same sum than the caller's."""
-    from ascend_sim import api
-
     names = ("pad_up", "pad_down", "pad_left", "pad_right")
-    original = api.make_plan
+    original = type(BACKWARD).plan
 
-    def wrong(call: Any, chip: Any) -> Any:
+    def wrong(operator: Any, call: Any, chip: Any) -> Any:
         moved = replace(call.problem, **dict(zip(names, pads, strict=True)))
-        return original(replace(call, problem=moved), chip)
+        return original(operator, replace(call, problem=moved), chip)
 
-    monkeypatch.setattr(api, "make_plan", wrong)
+    monkeypatch.setattr(type(BACKWARD), "plan", wrong)
     assert verdicts(mode="functional") == {"grad_input": False, "grad_weight": False, "grad_bias": True}
 
 
 def test_one_wrong_element_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A single element of each gradient four places of its last digit away from where it was."""
-    from ascend_sim import api
+    from ascend_sim.calls import run
 
-    original = api.gradient
+    original = run.output_of
 
     def wrong(call: Any, allocation: Any, name: str) -> Any:
         found = original(call, allocation, name)
@@ -301,7 +300,7 @@ def test_one_wrong_element_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         found[largest] *= 1 + 2.0**-8
         return found
 
-    monkeypatch.setattr(api, "gradient", wrong)
+    monkeypatch.setattr(run, "output_of", wrong)
     result = LAYER.run(operands(LAYER), mode="functional").report.to_dict()["gradients"]
     assert all(not figures["correct"] and figures["wrong"] == 1 for figures in result.values())
 

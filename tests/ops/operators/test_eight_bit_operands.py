@@ -17,20 +17,19 @@ import ml_dtypes
 import numpy as np
 import pytest
 import yaml
+from conv_problems import BACKWARD, arguments
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from places import DATA
 
 import ascend_sim
-from ascend_sim.api import _call
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import AclnnError, SimError
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.case import load_case, make_tensors
 from ascend_sim.ops.execute import execute
-from ascend_sim.ops.operators.convolution_backward.accept import accept, make_plan
 from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
 from ascend_sim.ops.tensor_files import save_tensors
 from ascend_sim.studies.explain.run import explain
@@ -177,8 +176,8 @@ def test_full_equals_functional(call: Call) -> None:
     full, functional = call.run(codes, "full"), call.run(codes)
     assert full.report.passed and functional.report.passed
     assert full.timeline is not None and not full.report.findings
-    for name, gradient in functional.gradients.items():
-        assert gradient.tobytes() == full.gradients[name].tobytes(), name
+    for name, gradient in functional.outputs.items():
+        assert gradient.tobytes() == full.outputs[name].tobytes(), name
 
 
 def test_strided_inputs() -> None:
@@ -250,8 +249,8 @@ def test_whatever_phase_one_accepts_runs() -> None:
             dy, x, w, (4,), (1, 1), (0, 0), (1, 1), transposed, (0, 0), 1, mask, 0, dx, dw, db
         )  # fmt: skip
         try:
-            agreed = accept(call, chip, conformance="library", deterministic=None)
-            plan = make_plan(agreed, chip)
+            agreed = BACKWARD.accept(call, chip, conformance="library", deterministic=None)
+            plan = BACKWARD.plan(agreed, chip)
         except AclnnError as error:
             assert error.status in (161001, 161002, 561103)
             continue
@@ -270,8 +269,8 @@ def test_a_block_that_shrinks_comes_to_an_end() -> None:
     call = Call("hifloat8", False, DX, 32, 200, 33, (600, 14), (5, 5), (1, 1), (0, 0), (1, 1))
     specs = [ascend_sim.TensorSpec(shape, call.dtype) for shape in call.shapes]
     chip = load_chip(CHIP)
-    arguments = _call(dict(zip(NAMES, specs, strict=True)), *call.attributes, 0, "library")
-    plan = make_plan(accept(arguments, chip, conformance="library", deterministic=None), chip)
+    own = arguments(dict(zip(NAMES, specs, strict=True)), *call.attributes, 0, "library")
+    plan = BACKWARD.plan(BACKWARD.accept(own, chip, conformance="library", deterministic=None), chip)
     assert [step.op_type for step in plan.steps] == ["Conv3DBackpropInputV2"]
 
 
@@ -295,7 +294,7 @@ def test_case_files_explain_and_precision(call: Call, tmp_path: Path) -> None:
     given = make_tensors(load_case(path))
     assert all(np.array_equal(given[name], array) for name, array in zip(NAMES, codes, strict=True))
     explanation = explain(path)
-    wanted = call.wanted(codes)[explanation.gradient]
+    wanted = call.wanted(codes)[explanation.tensor]
     values = decoded(wanted, call.dtype) if wanted.dtype == np.uint8 else wanted
     assert explanation.agrees
     assert explanation.value == values[explanation.index]
@@ -333,4 +332,4 @@ def test_grad_weight_in_strips_or_tap_by_tap(transposed: bool, cut: dict[str, in
     for mode in ("full", "functional"):
         result = call.run(codes, mode, tiling={"grad_weight": cut})
         assert result.report.passed and result.report.to_dict()["findings"] == []
-        assert np.array_equal(result.gradients["grad_weight"], call.wanted(codes)["grad_weight"])
+        assert np.array_equal(result.outputs["grad_weight"], call.wanted(codes)["grad_weight"])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conv_problems import BACKWARD, arguments
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -126,14 +127,12 @@ def test_one_image_under_a_1x1_kernel_on_the_950(call: Call, product: bool) -> N
             assert ("MatMul" in call.kernels(mask, A5)) == product
             assert "MatMul" not in call.kernels(mask, A2)
         else:
-            from ascend_sim.api import _call
-            from ascend_sim.ops.operators.convolution_backward.accept import accept
             from ascend_sim.ops.operators.convolution_backward.matmul_routes import matmul_routes
 
             names = ("grad_output", "input", "weight")
             specs = {n: TensorSpec(shape, "float16") for n, shape in zip(names, call.shapes, strict=True)}
-            accepted = accept(
-                _call(specs, *call.arguments(mask), 0, "documented"),
+            accepted = BACKWARD.accept(
+                arguments(specs, *call.arguments(mask), 0, "documented"),
                 load_chip(A5),
                 conformance="documented",
                 deterministic=None,
@@ -216,7 +215,7 @@ def assert_right(
     call: Call, own: list[np.ndarray], result: Result, chip: str, computed: dict[str, str], narrow: bool
 ) -> None:
     """Each gradient within fp32 sums and its roundings; `computed` is the cube's dtype for each, `narrow` an fp16 dW."""
-    for place, (name, found) in enumerate(result.gradients.items()):
+    for place, (name, found) in enumerate(result.outputs.items()):
         dtype = computed[name]
         operands = [in_cube(t, dtype, chip) for t in own]
         value, squares = exact(call, operands, 1)[place], exact(call, operands, 2)[place]
@@ -264,7 +263,7 @@ def test_gradients_in_both_modes(
         for mode in ("full", "functional")
     ]
     plan = {row["name"]: row for row in results[0].report.plan}
-    product = {name: "MatMul" in plan[name]["op_type"] for name in results[0].gradients}
+    product = {name: "MatMul" in plan[name]["op_type"] for name in results[0].outputs}
     whole = results[0].report.to_dict()["problem"]["compute_dtype"]
     computed = {}
     for name in product:
@@ -280,8 +279,8 @@ def test_gradients_in_both_modes(
     for result in results:
         assert result.report.to_dict()["findings"] == []
         assert_right(call, own, result, chip, computed, narrow)
-    for name, gradient in results[0].gradients.items():
-        assert gradient.tobytes() == results[1].gradients[name].tobytes(), name
+    for name, gradient in results[0].outputs.items():
+        assert gradient.tobytes() == results[1].outputs[name].tobytes(), name
 
 
 def test_strided_inputs_are_copied_first_and_a_product_reads_the_copy() -> None:
@@ -290,8 +289,8 @@ def test_strided_inputs_are_copied_first_and_a_product_reads_the_copy() -> None:
     turned = np.ascontiguousarray(w.transpose(3, 2, 1, 0)).transpose(3, 2, 1, 0)
     results = [convolution_backward(dy, x, given, *WHOLE.arguments((True, True, False))) for given in (w, turned)]
     assert results[1].report.plan[0]["name"] == "ViewCopy_weight.contiguous"
-    for name, gradient in results[0].gradients.items():
-        assert gradient.tobytes() == results[1].gradients[name].tobytes()
+    for name, gradient in results[0].outputs.items():
+        assert gradient.tobytes() == results[1].outputs[name].tobytes()
 
 
 def test_a_time_convolution_as_long_as_its_input_is_a_product() -> None:

@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conv_problems import ALL, DTYPES, NAMES, Mask, Problem, laid_out, operands, problems
+from conv_problems import ALL, BACKWARD, DTYPES, NAMES, Mask, Problem, laid_out, operands, problems
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ascend_sim
-from ascend_sim.api import _call
 from ascend_sim.chip import load_chip
-from ascend_sim.ops.operators.convolution_backward.accept import accept, make_plan
 from ascend_sim.ops.plan import Plan
 
 SMALL = Problem(2, 32, 16, (6, 6))
@@ -28,9 +26,9 @@ def plan_of(problem: Problem, tensors: Any, mask: Mask = ALL, kind: int = 0, **o
     named = dict(zip(NAMES, tensors, strict=True))
     settings = {"conformance": "documented", "deterministic": False} | options
     arguments: list[Any] = [*problem.attributes(mask), kind, settings["conformance"]]
-    call = _call(named, *arguments)
+    call = arguments(named, *arguments)
     chip = load_chip("ascend910b3")
-    return make_plan(accept(call, chip, **settings), chip)
+    return BACKWARD.plan(BACKWARD.accept(call, chip, **settings), chip)
 
 
 def names(plan: Plan) -> list[str]:

@@ -57,7 +57,7 @@ def check(problem: Problem, chip: str | ChipSpec, mode: str, deterministic: bool
     """Correct by torch and by the report, nothing found."""
     own = operands(problem, "float16", seed)
     result = problem.run(own, chip=chip, mode=mode, deterministic=deterministic)
-    worst = worst_error_over_bound(problem, result.gradients, own, "float16", {name: ["float16"] for name in GRADIENTS})
+    worst = worst_error_over_bound(problem, result.outputs, own, "float16", {name: ["float16"] for name in GRADIENTS})
     assert len(worst) == 3 and all(ratio <= 1 for ratio in worst.values()), worst
     report = result.report.to_dict()
     assert report["findings"] == [] and result.report.passed
@@ -66,9 +66,9 @@ def check(problem: Problem, chip: str | ChipSpec, mode: str, deterministic: bool
 
 def check_in_both_modes(problem: Problem, chip: str | ChipSpec, deterministic: bool, seed: int = 0) -> None:
     full, functional = (check(problem, chip, mode, deterministic, seed) for mode in ("full", "functional"))
-    for name, gradient in full.gradients.items():
+    for name, gradient in full.outputs.items():
         if name != "grad_weight" or deterministic:  # only atomic sums depend on the order of arrival
-            assert same_bits(gradient, functional.gradients[name]), name
+            assert same_bits(gradient, functional.outputs[name]), name
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
@@ -106,11 +106,11 @@ def test_pieces_of_any_size_give_the_same_values(problem: Problem, size: int) ->
     """Results leave, and zeros are put between pixels, in pieces: many blocks, rows of a block or parts of a row."""
     mask: Mask = (True, True, False)
     own = operands(problem)
-    whole = problem.run(own, mask, chip="ascend910a", mode="functional", deterministic=True).gradients
+    whole = problem.run(own, mask, chip="ascend910a", mode="functional", deterministic=True).outputs
     with small_pieces(size):
         result = problem.run(own, mask, chip="ascend910a", mode="full", deterministic=True)
     assert result.report.passed
-    assert all(same_bits(result.gradients[name], whole[name]) for name in whole)
+    assert all(same_bits(result.outputs[name], whole[name]) for name in whole)
 
 
 @pytest.mark.parametrize("transposed", [False, True])
@@ -141,7 +141,7 @@ def test_every_rank_and_transposed(chip: str, rank: int, transposed: bool) -> No
     for mode in ("full", "functional"):
         result = ascend_sim.convolution_backward(*call, chip=chip, mode=mode)
         assert result.report.passed
-        for gradient, reference in zip(result.gradients.values(), expected, strict=True):
+        for gradient, reference in zip(result.outputs.values(), expected, strict=True):
             np.testing.assert_allclose(gradient.astype(np.float64), reference.numpy(), rtol=4e-3, atol=4e-3)
 
 
@@ -150,7 +150,7 @@ def test_the_same_fp16_values_on_every_architecture(problem: Problem) -> None:
     """Tilings differ, so a model of the additions is needed that depends neither on how K is cut nor on the host's BLAS."""
     own = operands(problem)
     found = {
-        chip: problem.run(own, chip=chip, mode="functional", deterministic=True, accumulate="exact_group").gradients
+        chip: problem.run(own, chip=chip, mode="functional", deterministic=True, accumulate="exact_group").outputs
         for chip in (*OTHERS, "ascend910b3")
     }
     for chip, gradients in found.items():
@@ -164,14 +164,14 @@ def test_fp32_inputs_become_fp16_on_the_coupled_cube() -> None:
     own = operands(LAYER, "float32")
     result = LAYER.run(own, chip="ascend310p3", cube_math_type=1, mode="functional")
     assert result.report.passed and result.report.to_dict()["problem"]["compute_dtype"] == "float16"
-    assert {array.dtype for array in result.gradients.values()} == {np.dtype(np.float32)}
+    assert {array.dtype for array in result.outputs.values()} == {np.dtype(np.float32)}
 
 
 def test_hf32_keeps_10_bits_on_the_950_and_11_on_the_910b() -> None:
     one = Problem(1, 1, 1, (1, 1), (1, 1), pads=(0, 0, 0, 0))
     values = {name: np.full((1, 1, 1, 1), 1 + (name == "grad_output") * 2.0**-11, np.float32) for name in one.shapes}
     found = {
-        chip: float(one.run(values, chip=chip, cube_math_type=1, mode="functional").gradients["grad_input"].item())
+        chip: float(one.run(values, chip=chip, cube_math_type=1, mode="functional").outputs["grad_input"].item())
         for chip in ("ascend910b3", "ascend950pr_9589")
     }
     assert found["ascend910b3"] == 1 + 2.0**-11

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ascend_sim import Result, conv_tbc_backward
-from ascend_sim.ops.case import ConvTbcBackwardCase
+from ascend_sim.ops.operators.conv_tbc_backward.case import ConvTbcBackwardCase
 from ascend_sim.studies.explain.run import explain
 
 Array = NDArray[Any]
@@ -72,7 +72,7 @@ def test_full_equals_functional(dtype: str, deterministic: bool) -> None:
     full = run(tensors, SHARED[-1], "full", deterministic=deterministic)
     check(full, tensors, SHARED[-1])
     functional = run(tensors, SHARED[-1], deterministic=deterministic)
-    assert all(full.gradients[name].tobytes() == array.tobytes() for name, array in functional.gradients.items())
+    assert all(full.outputs[name].tobytes() == array.tobytes() for name, array in functional.outputs.items())
     (kernel,) = [row for row in full.report.to_dict()["kernels"] if row["name"] == "grad_weight"]
     assert (kernel["tiling"]["streamKType"] > 0) == deterministic
     assert kernel["formats"] == {"grad_output": "NDHWC", "input": "NDHWC", "grad_weight": "DHWCN"}

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ascend_sim.ops.case import ConvolutionBackwardCase
+from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwardCase
 from ascend_sim.studies.explain.page import explain_data, explain_html
 from ascend_sim.studies.explain.run import Explanation, explain
 from ascend_sim.studies.explain.text import real_products

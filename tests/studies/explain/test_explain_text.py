@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ascend_sim.ops.case import ConvolutionBackwardCase
+from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwardCase
 from ascend_sim.studies.explain.run import Explanation, explain
 from ascend_sim.studies.explain.text import explain_page, parts_with_products
 

@@ -14,8 +14,9 @@ import ascend_sim
 from ascend_sim.errors import SimError
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.kernel.program import Program
-from ascend_sim.ops.case import Case, ConvolutionBackwardCase, load_case, make_tensors
-from ascend_sim.ops.operators.convolution_backward.reference import grad_input_reference, grad_weight_reference
+from ascend_sim.ops.case import Case, load_case, make_tensors
+from ascend_sim.ops.convolution.reference import grad_input_reference, grad_weight_reference
+from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwardCase
 from ascend_sim.studies.explain.page import explain_html
 from ascend_sim.studies.explain.run import Explanation, explain, explain_all
 
@@ -79,12 +80,12 @@ def check_partial_sums(explanation: Explanation, other: Partials) -> None:
 
 def check_result(explanation: Explanation) -> None:
     """The sum of the parts' last partial sums, rounded by numpy, has the bits of the element that the call returned."""
-    returned = explanation.result.gradients[explanation.gradient][explanation.index]
+    returned = explanation.result.outputs[explanation.tensor][explanation.index]
     total = np.float32(0)
     for part in explanation.parts:
         total = total + part.mmads[-1].partial
     with np.errstate(over="ignore"):
-        if explanation.gradient == "grad_input":  # leaves the cube in the compute dtype
+        if explanation.tensor == "grad_input":  # leaves the cube in the compute dtype
             total = total.astype(conv_problems.DTYPES[explanation.call.storage_dtype])
         assert total.astype(returned.dtype).tobytes() == returned.tobytes() or total == returned == 0
     size = returned.dtype.itemsize
@@ -98,7 +99,7 @@ def check_formula(explanation: Explanation) -> None:
     volumes = {name: operands[name].reshape(call.volume(name)) for name in ("grad_output", "input")}
     p = call.problem
     weight = operands["weight"].reshape(p.c_out, -1, p.k_d, p.k_h, p.k_w)
-    if explanation.gradient == "grad_input":
+    if explanation.tensor == "grad_input":
         sums, squares = grad_input_reference(p, volumes["grad_output"], weight)
     else:
         sums, squares = grad_weight_reference(p, volumes["grad_output"], volumes["input"])
@@ -180,7 +181,7 @@ def test_a_masked_gradient_is_refused() -> None:
     masked = load_case("document_example_2d").model_copy(update={"output_mask": (False, True, True)})
     with pytest.raises(SimError, match="output_mask"):
         explain(masked, element=(0, 0, 0, 0))
-    assert explain(masked).gradient == "grad_weight"
+    assert explain(masked).tensor == "grad_weight"
 
 
 @pytest.mark.parametrize(("gradient", "left"), [("grad_input", "weight"), ("grad_weight", "grad_output")])

@@ -15,7 +15,7 @@ import pytest
 
 from ascend_sim.api import TensorSpec, convolution_backward
 from ascend_sim.ops.case import load_case
-from ascend_sim.ops.operators.convolution_backward.formula import Formula, formula
+from ascend_sim.ops.convolution.formula import Formula, formula
 from ascend_sim.studies.explain.formula_text import formula_lines
 
 LINE = re.compile(r"(\w+)\[([^]]*)\] = sum over ([\w, ]+) of (\w+)\[([^]]*)\] x (\w+)\[([^]]*)\]")
@@ -81,7 +81,7 @@ def test_the_text_names_the_products_of_the_formula(name: str, gradient: str) ->
     shapes = {tensor: shape for tensor, (shape, _) in load_case(name).tensors.items()}
     index = tuple(size * 2 // 3 for size in shapes["input" if gradient == "grad_input" else "weight"])
     explanation: Any = explained(name, gradient, index)
-    p, transposed = explanation.call.problem, explanation.call.transposed
+    p, transposed = explanation.call.problem, explanation.call.forward
     first = index[1] // (p.c_in // p.groups) * (p.c_out // p.groups)  # of the group that co runs over
     outer = range(first, first + p.c_out // p.groups)
     images, *sizes = (shapes[explanation.call.y][0], *shapes[explanation.call.y][2:])

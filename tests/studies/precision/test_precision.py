@@ -178,8 +178,8 @@ def test_figures_agree_with_an_independent_computation(case, table, dtype, numbe
     row = next(row for row in table.rows if (row.dtype, row.cube_math_type) == (dtype, number))
     assert row.total_us == run.report.total_us
     rtol, atol = {"float16": (2**-9, 2**-9), "bfloat16": (2**-6, 2**-6), "float32": (2**-10, 2**-16)}[dtype]
-    for name, exact in zip(run.gradients, torch_gradients(tensors), strict=True):
-        figures, got = row.gradients[name], run.gradients[name].astype(np.float64)
+    for name, exact in zip(run.outputs, torch_gradients(tensors), strict=True):
+        figures, got = row.gradients[name], run.outputs[name].astype(np.float64)
         error = np.abs(got - exact)
         relative = error / (np.abs(exact) + 1e-7)
         expected = {
@@ -229,8 +229,8 @@ def test_rows_of_equal_computation_are_what_the_machine_gives(case, table):
         )
         for number in (1, 3)
     ]
-    for name, gradient in runs[0].gradients.items():
-        np.testing.assert_array_equal(gradient, runs[1].gradients[name])
+    for name, gradient in runs[0].outputs.items():
+        np.testing.assert_array_equal(gradient, runs[1].outputs[name])
     assert runs[1].report.total_us == row.total_us
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
-from ascend_sim.ops.call import AcceptedCall
+from ascend_sim.ops.convolution.call import ConvolutionCall
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.operators.convolution_backward.matmul_routes import matmul_routes
 from ascend_sim.ops.operators.convolution_backward.plans.blocked import BlockedPlan
@@ -13,12 +13,12 @@ from ascend_sim.ops.operators.convolution_backward.plans.gradients import Gradie
 from ascend_sim.ops.plan import Plan
 
 
-def plan_call(call: AcceptedCall, chip: ChipSpec) -> Plan:
+def plan_call(call: ConvolutionCall, chip: ChipSpec) -> Plan:
     """Kernels and intermediates of an accepted call; raises TilingError where no tiling fits."""
     return _planner(call, chip).plan()
 
 
-def cube_call(call: AcceptedCall, chip: ChipSpec, kernel: str) -> CubeCall:
+def cube_call(call: ConvolutionCall, chip: ChipSpec, kernel: str) -> CubeCall:
     """What the cube kernel "grad_input" or "grad_weight" of an accepted call computes, before it has a tiling.
 
     Raises SimError where the call has no such kernel, or one whose tiling has no fields.
@@ -30,12 +30,12 @@ def cube_call(call: AcceptedCall, chip: ChipSpec, kernel: str) -> CubeCall:
         raise SimError(f"{kernel} of this call is a MatMul on {chip.name}, whose tilings are not searched")
     if kernel == "grad_weight":
         return _planner(call, chip).filter_call()
-    if call.transposed:
+    if call.forward:
         raise SimError(
             "grad_input of a transposed convolution is a forward convolution, whose tiling has no fields to set"
         )
     return _planner(call, chip).data_call()
 
 
-def _planner(call: AcceptedCall, chip: ChipSpec) -> Gradients:
+def _planner(call: ConvolutionCall, chip: ChipSpec) -> Gradients:
     return DirectPlan(call, chip) if "ncdhw_direct" in call.routes else BlockedPlan(call, chip)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.call import AcceptedCall
+from ascend_sim.ops.convolution.call import ConvolutionCall
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.vector.dilation import Spread, dilation_task
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
@@ -41,7 +41,7 @@ from ascend_sim.ops.problem.sizes import ceil_div
 class BlockedPlan(Gradients):
     """Inputs to blocks of C0 channels with TransData, results back."""
 
-    def __init__(self, call: AcceptedCall, chip: ChipSpec) -> None:
+    def __init__(self, call: ConvolutionCall, chip: ChipSpec) -> None:
         super().__init__(call, chip)
         deep = is_3d(call)
         self.lifted = deep or covers_map(call)

@@ -67,7 +67,7 @@ class DirectPlan(Gradients):
 
     def data_op_type(self) -> str:
         """The forward operator's name on this architecture is inferred from those of the backward ones (assumed)."""
-        return "Conv3DV2" if self.call.transposed else "Conv3DBackpropInputV2"
+        return "Conv3DV2" if self.call.forward else "Conv3DBackpropInputV2"
 
     def filter_op_type(self) -> str:
         """One operator for every call (stated)."""

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ascend_sim.ops.call import INPUTS
 from ascend_sim.ops.kernels.conv_forward.program import conv_forward_task
 from ascend_sim.ops.kernels.conv_forward.tiling import choose_conv_forward
 from ascend_sim.ops.kernels.cube.call import CubeCall
@@ -19,6 +18,7 @@ from ascend_sim.ops.kernels.grad_weight.program import grad_weight_task, workspa
 from ascend_sim.ops.kernels.matmul.program import matmul_task
 from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
 from ascend_sim.ops.kernels.vector.mem_set import mem_set_task
+from ascend_sim.ops.operators.convolution_backward.arguments import INPUTS
 from ascend_sim.ops.operators.convolution_backward.matmul_routes import PATCHES, PIXELS, MatMulRoute, matmul_routes
 from ascend_sim.ops.operators.convolution_backward.plans.routes import check_limits
 from ascend_sim.ops.operators.convolution_backward.plans.steps import Steps, contiguous_strides
@@ -83,7 +83,7 @@ class Gradients(Steps, ABC):
         if (self.lifted or products) and not cube:
             return
         needed: tuple[str, ...] = INPUTS
-        if self.lifted and call.transposed and cube == ["grad_input"]:
+        if self.lifted and call.forward and cube == ["grad_input"]:
             needed = ("grad_output", "weight")
         ready = self.prepared({name: self.cast_input(plain[name], name, self.storage) for name in needed})
         if "grad_input" in cube:
@@ -146,7 +146,7 @@ class Gradients(Steps, ABC):
         With `turned` the result is NCDHW where the cube writes blocks of channels: vector cores turn it.
         """
         call, op_type, names = self.data_call(), self.data_op_type(), [grad_output, weight, result]
-        if self.call.transposed:
+        if self.call.forward:
             forward = choose_conv_forward(call.inp)
             self.result.add(
                 op_type, "grad_input", names[:2], names[2:],

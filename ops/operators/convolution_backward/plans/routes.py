@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.call import AcceptedCall
+from ascend_sim.ops.convolution.call import ConvolutionCall
 from ascend_sim.ops.kernels.vector.dilation import Spread
 from ascend_sim.ops.operators.convolution_backward.matmul_routes import is_plain
 from ascend_sim.ops.problem.conv_problem import ConvProblem
@@ -19,13 +19,13 @@ LARGE_KERNEL = 8
 """Height and width from which the 950 makes dW of a kernel that is the stride as that of a 1x1 one (ops-nn: stated)."""
 
 
-def is_3d(call: AcceptedCall) -> bool:
+def is_3d(call: ConvolutionCall) -> bool:
     """Whether the 3-D path makes the gradients: of 3-D calls, and of a deterministic dW that is wanted without dx."""
     alone = "grad_weight" in call.outputs and "grad_input" not in call.outputs
     return call.rank == 5 or (alone and _deterministic_filter_3d(call))
 
 
-def _deterministic_filter_3d(call: AcceptedCall) -> bool:
+def _deterministic_filter_3d(call: ConvolutionCall) -> bool:
     """Whether the 3-D filter kernel takes the dW of a call of lower rank: deterministic, padding below the kernel's reach.
 
     That its L1 fits, which the library asks too, is taken as met (inferred).
@@ -36,10 +36,10 @@ def _deterministic_filter_3d(call: AcceptedCall) -> bool:
     return "deterministic_filter_3d" in call.routes and call.deterministic and small
 
 
-def data_op_type(call: AcceptedCall) -> str:
+def data_op_type(call: ConvolutionCall) -> str:
     """Which operator the library takes for grad_input (ops-nn routing: stated; its shape lists are not included)."""
     p = call.problem
-    if call.transposed:
+    if call.forward:
         return "Conv3D" if call.rank == 5 else "Conv2D"
     if call.rank != 5:
         return "Conv2DBackpropInput"
@@ -60,7 +60,7 @@ def data_op_type(call: AcceptedCall) -> str:
     return "Conv3DBackpropInputV2" if second else "Conv3DBackpropInput"
 
 
-def filter_op_type(call: AcceptedCall, inp: TilingInput) -> str:
+def filter_op_type(call: ConvolutionCall, inp: TilingInput) -> str:
     """Which operator the library takes for grad_weight (ops-nn routing: stated; its shape lists are not included)."""
     p = call.problem
     if not is_3d(call):
@@ -73,7 +73,7 @@ def filter_op_type(call: AcceptedCall, inp: TilingInput) -> str:
     return "Conv3DBackpropFilterV2" if second else "Conv3DBackpropFilter"
 
 
-def check_limits(call: AcceptedCall, op_type: str) -> None:
+def check_limits(call: ConvolutionCall, op_type: str) -> None:
     """Refuse what the library's kernel of that operator does not take: TilingError with field, value and limit."""
     p = call.problem
     for limit in call.kernel_limits:
@@ -88,10 +88,10 @@ def check_limits(call: AcceptedCall, op_type: str) -> None:
                 raise TilingError(f"{op_type} takes {name} in {allowed}, not {value} ({limit.source})")
 
 
-def dilations(call: AcceptedCall) -> tuple[Spread | None, Spread | None]:
+def dilations(call: ConvolutionCall) -> tuple[Spread | None, Spread | None]:
     """What the library's Dilation kernels do before and after the data kernel: strides above 2, and 1x1 kernels."""
     p = call.problem
-    if "dilation_kernel" not in call.routes or call.transposed or call.rank == 5 or call.storage_dtype == "bfloat16":
+    if "dilation_kernel" not in call.routes or call.forward or call.rank == 5 or call.storage_dtype == "bfloat16":
         return None, None
     stride = max(p.stride_h, p.stride_w)
     if p.k_h * p.k_w == 1 and stride > 1:
@@ -113,7 +113,7 @@ def without_stride(p: ConvProblem, before: Spread | None, after: Spread | None) 
     return p
 
 
-def filter_as_1x1(call: AcceptedCall) -> bool:
+def filter_as_1x1(call: ConvolutionCall) -> bool:
     """Whether dW is made as that of a 1x1 kernel: the kernel is the stride, divides the map and is at least 8x8 (stated).
 
     That padding, dilation and groups keep a call from it is inferred.

@@ -9,7 +9,7 @@ from typing import Any
 from ascend_sim.chip import ChipSpec
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.arguments import TensorArg
-from ascend_sim.ops.call import AcceptedCall
+from ascend_sim.ops.convolution.call import ConvolutionCall
 from ascend_sim.ops.kernels.vector.cast import cast_task
 from ascend_sim.ops.kernels.vector.mem_set import mem_set_task
 from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_task
@@ -25,7 +25,7 @@ PLAIN = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
 class Steps:
     """The plan of a call in the making: `result` has the tensors and launches so far."""
 
-    def __init__(self, call: AcceptedCall, chip: ChipSpec) -> None:
+    def __init__(self, call: ConvolutionCall, chip: ChipSpec) -> None:
         self.call, self.chip, self.p = call, chip, call.problem
         self.result = Plan()
         self.storage = call.storage_dtype

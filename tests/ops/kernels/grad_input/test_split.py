@@ -49,10 +49,10 @@ def check(problem: Problem, tiling: dict[str, int] | None = None, dtype: str = "
     """Correct by torch, nothing found, the same bits in both modes that have values."""
     full, functional = (run(problem, tiling, dtype, mode) for mode in ("full", "functional"))
     own = operands(problem, dtype)
-    worst = worst_error_over_bound(problem, full.gradients, own, dtype, {"grad_input": [dtype]})
+    worst = worst_error_over_bound(problem, full.outputs, own, dtype, {"grad_input": [dtype]})
     assert worst["grad_input"] <= 1
     assert full.report.to_dict()["findings"] == []
-    assert same_bits(full.gradients["grad_input"], functional.gradients["grad_input"])
+    assert same_bits(full.outputs["grad_input"], functional.outputs["grad_input"])
     return full
 
 
@@ -151,7 +151,7 @@ def test_values_do_not_depend_on_the_split() -> None:
     for mode in (SPLIT_NONE, SPLIT_HW, SPLIT_H):
         tiling = {"grad_input": {"kernelSplitMode": mode}}
         result = STRIDED.run(whole(STRIDED), (True, False, False), chip=CHIP, mode="functional", tiling=tiling)
-        gradients.append(result.gradients["grad_input"])
+        gradients.append(result.outputs["grad_input"])
     assert same_bits(gradients[0], gradients[1]) and same_bits(gradients[0], gradients[2])
 
 
@@ -285,7 +285,7 @@ def goes_wrong(flag: str, part: str, known: Array) -> bool:
         )
     except DeadlockError:
         return True
-    return bool(result.report.to_dict()["findings"]) or not same_bits(result.gradients["grad_input"], known)
+    return bool(result.report.to_dict()["findings"]) or not same_bits(result.outputs["grad_input"], known)
 
 
 def whole(problem: Problem) -> dict[str, Array]:
@@ -309,7 +309,7 @@ def whole(problem: Problem) -> dict[str, Array]:
     ],
 )
 def test_every_wait_of_the_vector_cores_matters(flag: str, parts: tuple[str, ...]) -> None:
-    known = WAITED.run(whole(WAITED), (True, False, False), chip=CHIP, mode="functional").gradients["grad_input"]
+    known = WAITED.run(whole(WAITED), (True, False, False), chip=CHIP, mode="functional").outputs["grad_input"]
     found = [goes_wrong(flag, part, known) for part in parts]
     assert any(found) if flag else not any(found)
 

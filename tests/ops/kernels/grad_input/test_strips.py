@@ -163,7 +163,7 @@ def test_weights_stay_from_strip_to_strip() -> None:
     reads = []
     for strip in (16, 32):
         result = call.run("ascend950pr_9589", tiling={"splitWi": strip, "enableFullLoad": 1, "blockDim": 1})
-        np.testing.assert_array_equal(result.gradients["grad_input"], call.wanted())
+        np.testing.assert_array_equal(result.outputs["grad_input"], call.wanted())
         kernel = next(kernel for kernel in result.report.to_dict()["kernels"] if kernel["name"] == "grad_input")
         assert kernel["tiling"]["enableFullLoad"] == 1
         reads.append(kernel["counts"]["operands"]["B"] if "operands" in kernel["counts"] else None)
@@ -215,7 +215,7 @@ def test_a_long_signal(chip: str) -> None:
     """36,000 samples: a row of them takes more than L1 has, on the 910 too."""
     call = Call((36000,), (9,), (1,), (4,), (1,))
     result = call.run(chip, "functional")
-    np.testing.assert_array_equal(result.gradients["grad_input"], call.wanted())
+    np.testing.assert_array_equal(result.outputs["grad_input"], call.wanted())
     assert fields_of(result)["splitWi"] <= 1024
 
 
@@ -223,7 +223,7 @@ def test_a_long_transposed_signal_in_bf16() -> None:
     call = Call((16384,), (3,), (2,), (1,), (1,), transposed=True, dtype="bfloat16")
     for chip in ("ascend910b3", "ascend950pr_9589"):
         result = call.run(chip, "functional")
-        np.testing.assert_array_equal(result.gradients["grad_input"], call.wanted())
+        np.testing.assert_array_equal(result.outputs["grad_input"], call.wanted())
         assert fields_of(result)["splitWo"] <= 1024
 
 
@@ -237,7 +237,7 @@ def test_a_long_tbc_call(chip: str) -> None:
     found = torch.ops.aten.conv_tbc_backward(
         *(torch.from_numpy(t.astype(np.float64)) for t in (dy, x, weight, bias)), 2
     )
-    np.testing.assert_array_equal(result.gradients["grad_input"], found[0].numpy().astype(np.float16))
+    np.testing.assert_array_equal(result.outputs["grad_input"], found[0].numpy().astype(np.float16))
 
 
 def test_what_no_strip_fits_is_told_in_one_line() -> None:

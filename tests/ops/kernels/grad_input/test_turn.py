@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conv_problems import BACKWARD, arguments
 from numpy.typing import NDArray
 
 from ascend_sim import Result, TensorSpec, convolution_backward
-from ascend_sim.api import _call
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.deadlock import DeadlockError
-from ascend_sim.ops.operators.convolution_backward.accept import accept, make_plan
 
 Array = NDArray[Any]
 SHAPES = ((1, 36, 4, 4, 9), (1, 40, 3, 7, 9), (36, 20, 2, 3, 3))
@@ -54,8 +53,8 @@ def kernels(dtype: str, groups: int = 2) -> list[str]:
     shapes = (SHAPES[0], x, (filters, channels * 2 // groups, *kernel))
     specs = {name: TensorSpec(shape, dtype) for name, shape in zip(names, shapes, strict=True)}
     chip = load_chip("ascend910b3")
-    call = _call(specs, *ATTRIBUTES[:-2], groups, ATTRIBUTES[-1], 0)
-    plan = make_plan(accept(call, chip, conformance="documented", deterministic=False), chip)
+    call = arguments(specs, *ATTRIBUTES[:-2], groups, ATTRIBUTES[-1], 0)
+    plan = BACKWARD.plan(BACKWARD.accept(call, chip, conformance="documented", deterministic=False), chip)
     return [step.op_type for step in plan.steps]
 
 

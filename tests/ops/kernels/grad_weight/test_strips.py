@@ -45,7 +45,7 @@ def test_forced_cuts_at_any_rank(call: Call, chip: str, mode: str, deterministic
     report = result.report.to_dict()
     assert report["findings"] == [] and report["gradients"]["grad_weight"]["correct"]
     exact, squares = (torch_gradients(call, tensors, power)[1] for power in (1, 2))
-    assert_close(result.gradients["grad_weight"], exact, squares, call.n * int(np.prod(call.y)), call.dtype)
+    assert_close(result.outputs["grad_weight"], exact, squares, call.n * int(np.prod(call.y)), call.dtype)
 
 
 @pytest.mark.parametrize("mode", ["full", "functional"])
@@ -98,7 +98,7 @@ def test_strips_where_rows_do_not_fit(name: str, chip: str) -> None:
                 result, kernel = run(problem, own, small, mode=mode, deterministic=deterministic)
                 assert result.report.passed and 0 < kernel["tiling"]["splitWo"] < problem.out_size[1]
                 assert kernel["tiling_source"] == "stand-in"
-                found[mode] = result.gradients["grad_weight"]
+                found[mode] = result.outputs["grad_weight"]
             worst = worst_error_over_bound(
                 problem, {"grad_weight": found["full"]}, own, dtype, {"grad_weight": [dtype]}
             )
@@ -110,11 +110,11 @@ def test_strips_where_rows_do_not_fit(name: str, chip: str) -> None:
 def test_whole_numbers_have_the_same_sum_in_any_strips(chip: str) -> None:
     problem = Problem(2, 16, 16, (4, 60), (3, 3))
     own = {name: np.rint(2 * array.astype(np.float32)).astype("float16") for name, array in operands(problem).items()}
-    whole = problem.run(own, MASK, chip=chip, mode="functional").gradients["grad_weight"]
+    whole = problem.run(own, MASK, chip=chip, mode="functional").outputs["grad_weight"]
     for width in (1, 13, 16, 59, 60):
         tiling = {"grad_weight": {"splitWo": width}}
         cut = problem.run(own, MASK, chip=chip, mode="functional", tiling=tiling)
-        assert same_bits(cut.gradients["grad_weight"], whole)
+        assert same_bits(cut.outputs["grad_weight"], whole)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_taps_where_load3d_has_no_window(name: str) -> None:
         result, kernel = run(problem, own, load_chip("ascend950pr_9589"), mode=mode, deterministic=True)
         assert result.report.passed and result.report.to_dict()["findings"] == []
         assert kernel["tiling"]["isSplitKernelHW"] == 1 and kernel["tiling_source"] == "stand-in"
-        found[mode] = result.gradients["grad_weight"]
+        found[mode] = result.outputs["grad_weight"]
     assert same_bits(found["full"], found["functional"])
     worst = worst_error_over_bound(
         problem, {"grad_weight": found["full"]}, own, "float16", {"grad_weight": ["float16"]}

@@ -1,8 +1,10 @@
-"""The formula of one element of a gradient: which numbers of the caller's tensors are multiplied, from the definition alone.
+"""The formula of one element: which numbers of the caller's tensors are multiplied, from the definition alone.
 
-    not transposed   grad_input[i]  = sum over k of grad_output[(i + pad - k dilation) / stride] weight[k]
-    transposed       grad_input[o]  = sum over k of grad_output[o stride - pad + k dilation] weight[k]
-    both             grad_weight[k] = sum over o of x[o stride - pad + k dilation] y[o]
+Of the convolution x -> y with a weight:
+
+    forward    y[o]      = sum over k of x[o stride - pad + k dilation] weight[k]
+    data       x[i]      = sum over k of y[(i + pad - k dilation) / stride] weight[k]
+    filter     weight[k] = sum over o of x[o stride - pad + k dilation] y[o]
 
 Nothing here knows of kernels or layouts; a run is compared with it.
 """
@@ -10,14 +12,13 @@ Nothing here knows of kernels or layouts; a run is compared with it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.ops.call import AcceptedCall
-from ascend_sim.ops.operators.convolution_backward.verdicts import in_problem_order
+from ascend_sim.ops.convolution.call import ConvolutionCall
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 
 Array = NDArray[Any]
@@ -26,59 +27,72 @@ Array = NDArray[Any]
 @dataclass(frozen=True)
 class Formula:
     """The products of one element: `left[i]` is an index into the caller's tensor `left_name` taken flat, `right[i]` one
-    into `right_name`; `place` is the element in the problem, (n, c, d, h, w) or (co, ci, kd, kh, kw)."""
+    into `right_name`; `place` is the element of `output` in the problem, (n, c, d, h, w) or (co, ci, kd, kh, kw).
 
-    gradient: str
+    `kind` is which of the three sums it is. `added` is an element that is added to the products, or None: the name of a
+    tensor of the caller and a flat index into it.
+    """
+
+    output: str
+    kind: Literal["forward", "data", "filter"]
     place: tuple[int, ...]
     left_name: str
     right_name: str
     left: NDArray[np.int64]
     right: NDArray[np.int64]
+    added: tuple[str, int] | None = None
 
     def turned(self) -> Formula:
         """The same with left and right exchanged."""
-        return Formula(self.gradient, self.place, self.right_name, self.left_name, self.right, self.left)
+        return replace(self, left_name=self.right_name, right_name=self.left_name, left=self.right, right=self.left)
 
 
 def formula(
-    call: AcceptedCall, gradient: str, shapes: Mapping[str, tuple[int, ...]], index: tuple[int, ...]
+    call: ConvolutionCall, output: str, shapes: Mapping[str, tuple[int, ...]], index: tuple[int, ...]
 ) -> Formula:
-    """The products of element `index` of "grad_input" or "grad_weight"; `shapes` are the caller's, `index` in his order."""
+    """The products of element `index` of the map that the data kernel makes, or else of the weight's gradient.
+
+    `shapes` are the caller's, `index` in his order.
+    """
     numbers = _numbers(call, shapes)
     p = call.problem
-    flat = int(np.ravel_multi_index(index, shapes["input" if gradient == "grad_input" else "weight"]))
-    own = numbers["input" if gradient == "grad_input" else "weight"]
-    place = tuple(int(axis[0]) for axis in np.nonzero(own == flat))
-    if gradient == "grad_weight":
+    own = call.maps.like if output == call.maps.made else "weight"
+    flat = int(np.ravel_multi_index(index, shapes[own]))
+    place = tuple(int(axis[0]) for axis in np.nonzero(numbers[own] == flat))
+    if own == "weight":
         left, right = _of_weight(p, place, numbers[call.y], numbers[call.x])
-        return Formula(gradient, place, call.y, call.x, left, right)
-    of_input = _of_input_transposed if call.transposed else _of_input
-    left, right = of_input(p, place, numbers["grad_output"], numbers["weight"])
-    return Formula(gradient, place, "grad_output", "weight", left, right)
+        return Formula(output, "filter", place, call.y, call.x, left, right)
+    source = call.maps.read
+    of_map = _forward if call.forward else _of_input
+    left, right = of_map(p, place, numbers[source], numbers["weight"])
+    return Formula(output, "forward" if call.forward else "data", place, source, "weight", left, right)
 
 
-def places(call: AcceptedCall, tensor: str, shape: tuple[int, ...], flat: Array) -> tuple[Array, ...]:
+def places(call: ConvolutionCall, tensor: str, shape: tuple[int, ...], flat: Array) -> tuple[Array, ...]:
     """Flat indices into the caller's tensor as places in the problem: (n, c, d, h, w), of a weight (co, ci, kd, kh, kw).
 
-    A gradient has the places of its tensor: "grad_input" those of "input".
+    What a call makes has the places of the tensor that it is as large as: "grad_input" those of "input".
     """
-    name = {"grad_input": "input", "grad_weight": "weight"}.get(tensor, tensor)
+    name = like(call, tensor)
     index: tuple[Array, ...] = np.unravel_index(flat, shape)
-    p = call.problem
-    volume = (p.c_out, p.c_in // p.groups, p.k_d, p.k_h, p.k_w) if name == "weight" else call.volume(name)
+    volume = call.weight_volume if name == "weight" else call.volume(name)
     if call.axes is not None:
         order = tuple(reversed(range(len(shape)))) if name == "weight" else call.axes
         index, shape = tuple(index[axis] for axis in order), tuple(shape[axis] for axis in order)
     return np.unravel_index(np.ravel_multi_index(index, shape), volume)
 
 
-def _numbers(call: AcceptedCall, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
-    """Every tensor's flat indices, as 5-D volumes of the problem."""
-    p = call.problem
-    plain = {name: np.arange(int(np.prod(shape))).reshape(shape) for name, shape in shapes.items()}
-    ordered = in_problem_order(call, plain)
-    weight = (p.c_out, p.c_in // p.groups, p.k_d, p.k_h, p.k_w)
-    return {name: a.reshape(weight if name == "weight" else call.volume(name)) for name, a in ordered.items()}
+def like(call: ConvolutionCall, tensor: str) -> str:
+    """The map or weight that a tensor is as large as: itself, or for one that the call makes the one it belongs to."""
+    return {call.maps.made: call.maps.like, "grad_weight": "weight"}.get(tensor, tensor)
+
+
+def _numbers(call: ConvolutionCall, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
+    """Flat indices of both maps and the weight, as 5-D volumes of the problem."""
+    names = (call.maps.read, call.maps.like, "weight")
+    plain = {name: np.arange(int(np.prod(shapes[name]))).reshape(shapes[name]) for name in names}
+    ordered = call.in_problem_order(plain)
+    return {n: a.reshape(call.weight_volume if n == "weight" else call.volume(n)) for n, a in ordered.items()}
 
 
 def _axes(p: ConvProblem) -> tuple[tuple[int, ...], ...]:
@@ -117,7 +131,7 @@ def _of_input(p: ConvProblem, place: tuple[int, ...], gradient: Array, weight: A
     return gradient[(n, co, *positions)], weight[(co, channel, *tap_index)]
 
 
-def _of_input_transposed(p: ConvProblem, place: tuple[int, ...], x: Array, weight: Array) -> tuple[Array, Array]:
+def _forward(p: ConvProblem, place: tuple[int, ...], x: Array, weight: Array) -> tuple[Array, Array]:
     n, c, *at = place
     per_group = p.c_in // p.groups
     first = c // (p.c_out // p.groups) * per_group

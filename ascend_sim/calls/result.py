@@ -1,0 +1,75 @@
+"""What one call gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ascend_sim.engine.critical_path import critical_path
+from ascend_sim.engine.timeline import Timeline
+from ascend_sim.errors import SimError
+from ascend_sim.ops.call import AcceptedCall
+from ascend_sim.report.report import Report
+from ascend_sim.report.words import words
+from ascend_sim.runtime import Recording
+
+Array = NDArray[Any]
+
+
+@dataclass
+class Result:
+    """What a call returned, in the caller's layout and dtype, and the report.
+
+    `outputs` maps a name to an array; it lacks what was masked off, and in timing mode everything. `dtypes` names every
+    output's format; `timeline`, `call` and `tasks` are what the report was made from, `recording` (None in functional
+    mode) is what pictures and further runs are made from.
+    """
+
+    outputs: dict[str, Array]
+    report: Report
+    dtypes: dict[str, str]
+    timeline: Timeline | None = field(repr=False, default=None)
+    call: AcceptedCall | None = field(repr=False, default=None)
+    tasks: list[Any] = field(repr=False, default_factory=list)
+    recording: Recording | None = field(repr=False, default=None)
+
+    @property
+    def grad_input(self) -> Array | None:
+        """The gradient of the input; None where there is none."""
+        return self.outputs.get("grad_input")
+
+    @property
+    def grad_weight(self) -> Array | None:
+        """The gradient of the weight; None where there is none."""
+        return self.outputs.get("grad_weight")
+
+    @property
+    def grad_bias(self) -> Array | None:
+        """The gradient of the bias; None where there is none."""
+        return self.outputs.get("grad_bias")
+
+    def write_html(self, path: str | Path, *, what_if: bool = True) -> None:
+        """Write the run as one page; with `what_if` the programs run again with each rate of the chip doubled.
+
+        Raises SimError in functional mode, which has no times, and without Plotly.
+        """
+        from ascend_sim.report import page
+        from ascend_sim.report.what_if import what_if as run_again
+
+        if self.recording is None:
+            raise SimError("write_html: a run in functional mode has no times to show")
+        page.check_plotly()
+        outcomes = run_again(self.recording) if what_if else None
+        page.write_page(path, self.recording, self.report.to_dict(), outcomes)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the report, and where the time went."""
+        if self.recording is None:
+            return self.report._repr_html_()
+        path = critical_path(self.recording.timeline)
+        said = words(self.recording, self.report.to_dict(), path, None)
+        return self.report._repr_html_() + "".join(f"<p>{escape(text)}</p>" for text in said)

@@ -1,0 +1,150 @@
+"""One call of an operator: arguments -> checks -> plan -> kernels -> outputs and report.
+
+The operator comes from the register; nothing here knows which there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from ascend_sim.calls.result import Result
+from ascend_sim.calls.tensors import TensorSpec, flat_storage, tensor_args
+from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.errors import SimError
+from ascend_sim.numerics import numpy_dtype
+from ascend_sim.ops.call import AcceptedCall
+from ascend_sim.ops.execute import Execution, execute, output_of
+from ascend_sim.ops.operator import Operator
+from ascend_sim.ops.verdicts import judge
+from ascend_sim.report.report import Report
+from ascend_sim.runtime import Observer, Progress, Recording, ValueModel
+from ascend_sim.settings import check_kinds
+
+__all__ = ["arguments_of", "call_operator", "check_fits", "run_call"]
+
+
+def call_operator(operator: Operator[Any, Any], given: Mapping[str, Any]) -> Result:
+    """Run a call whose tensors, attributes and options are `given` by name, as a public function has them."""
+    check_kinds(given)
+    tensors = {name: given[name] for name in operator.tensors}
+    attributes = {name: given[name] for name in operator.attributes}
+    options = {name: value for name, value in given.items() if name not in tensors and name not in attributes}
+    return run_call(operator, tensors, attributes, **options)
+
+
+def run_call(
+    operator: Operator[Any, Any], given: Mapping[str, Any], attributes: Mapping[str, Any], *, cube_math_type: int = 0,
+    chip: str | Path | ChipSpec = "ascend910b3", mode: str = "full", deterministic: bool | None = None,
+    conformance: str = "documented", tiling: Mapping[str, Mapping[str, Any]] | None = None,
+    block_dim: int | Mapping[str, int] | None = None, l2: str = "cold", accumulate: str = "blas",
+    overflow: str | None = None, progress: Progress | None = None, max_cycles: int | None = None,
+    engine: str | None = None,
+    observer: Observer | None = None, disarm: Mapping[str, Sequence[str]] | None = None,
+    dtypes: str | Mapping[str, str] | None = None,
+) -> Result:  # fmt: skip
+    """Run one call; `given` are its tensors by the caller's names. The options are those of the public functions."""
+    spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
+    arguments = arguments_of(operator, given, attributes, cube_math_type, conformance, dtypes)
+    accepted = operator.accept(
+        arguments, spec, conformance=conformance, deterministic=deterministic, tiling=tiling, block_dim=block_dim,
+        disarm=disarm,
+    )  # fmt: skip
+    model = ValueModel.of(spec, accumulate, overflow)
+    problem = _problem(operator, arguments, accepted, l2) | {"accumulate": model.accumulate, "overflow": model.overflow}
+    check_fits({name: (tensor.shape, tensor.dtype) for name, tensor in accepted.inputs.items()}, spec)
+    plan = operator.plan(accepted, spec)
+    values = {name: value for name, value in operator.by_our_names(given).items() if name in accepted.inputs}
+    arrays = {name: value for name, value in values.items() if not isinstance(value, TensorSpec)}
+    if mode != "timing" and len(arrays) < len(values):
+        missing = [name for name in values if name not in arrays]
+        raise SimError(
+            f"mode {mode!r} needs values, but {', '.join(missing)} is a TensorSpec; only timing runs without"
+        )
+    storages = {name: None if mode == "timing" else flat_storage(values[name])[0] for name in accepted.inputs}
+    run = execute(
+        plan, spec, storages, mode, l2=l2, progress=progress, max_cycles=max_cycles, model=model, observer=observer,
+        engine=engine,
+    )  # fmt: skip
+    outputs = {}
+    if mode != "timing":
+        found = {name: output_of(accepted, allocation, name) for name, allocation in run.outputs.items()}
+        outputs = {name: found[name] for name in operator.outputs if name in found}
+    outcome = run.outcome
+    _check_disarmed(accepted, run)
+    timeline = outcome.timeline
+    report = Report.build(
+        spec,
+        timeline if timeline is not None else outcome.programs,
+        run.tasks,
+        mode=mode,
+        problem=problem,
+        gradients=partial(judge, operator, accepted, spec, arrays, outputs, model) if outputs else None,
+        findings=outcome.findings,
+        warnings=accepted.warnings,
+        workspace_bytes=plan.workspace_bytes,
+        l2=l2,
+        plan=plan.rows(),
+    )
+    return Result(
+        outputs,
+        report=report,
+        dtypes={name: tensor.dtype for name, tensor in accepted.outputs.items()},
+        timeline=timeline,
+        call=accepted,
+        tasks=run.tasks,
+        recording=None if timeline is None else Recording(spec, timeline, run.tasks, run.warm),
+    )
+
+
+def arguments_of(
+    operator: Operator[Any, Any], given: Mapping[str, Any], attributes: Mapping[str, Any], cube_math_type: int = 0,
+    conformance: str = "documented", dtypes: str | Mapping[str, str] | None = None,
+) -> Any:  # fmt: skip
+    """The operator's own argument list; `given` are arrays or TensorSpecs by the caller's names."""
+    tensors = tensor_args(operator, given, dtypes)
+    return operator.arguments(tensors, attributes, cube_math_type=cube_math_type, conformance=conformance)
+
+
+def check_fits(tensors: Mapping[str, tuple[Sequence[int], str]], spec: ChipSpec) -> None:
+    """SimError when tensors (name -> shape, dtype) alone are larger than the chip's memory: no plan is worth making."""
+    total = sum(prod(shape) * int(numpy_dtype(dtype).itemsize) for shape, dtype in tensors.values())
+    if total > spec.memory.hbm_bytes:
+        raise SimError(
+            f"the tensors {', '.join(tensors)} take {total} bytes; {spec.name} has {spec.memory.hbm_bytes} "
+            f"(chip file, memory.hbm_bytes)"
+        )
+
+
+def _problem(operator: Operator[Any, Any], arguments: Any, call: AcceptedCall, l2: str) -> dict[str, Any]:
+    """The call in the report."""
+    tensors = {name: tensor for name in operator.tensors if (tensor := getattr(arguments, name)) is not None}
+    return {
+        "operator": operator.name,
+        "tensors": {name: {"shape": list(t.shape), "dtype": t.dtype} for name, t in tensors.items()},
+        **operator.shown(arguments),
+        "cube_math_type": call.cube_math_type,
+        "compute_dtype": call.compute_dtype,
+        "deterministic": call.deterministic,
+        "conformance": call.conformance,
+        "l2": l2,
+        "macs": operator.macs(call),
+    }
+
+
+def _check_disarmed(call: AcceptedCall, run: Execution) -> None:
+    """Refuse names of kernels and flags that the run did not have: an experiment without effect misleads."""
+    names = [task.name for task in run.tasks]
+    for kernel, wanted in call.disarm.items():
+        if kernel not in names:
+            raise SimError(f"disarm: no kernel {kernel!r}; this call has {', '.join(names)}")
+        flags = {
+            flag for task, program in run.outcome.programs if names[task] == kernel for flag in program.flag_names()
+        }
+        unknown = [flag for flag in wanted if flag not in flags]
+        if unknown:
+            known = ", ".join(sorted(flags)) or "none"
+            raise SimError(f"disarm: no flag {unknown[0]!r} in {kernel}; it has {known}")

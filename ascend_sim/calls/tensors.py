@@ -1,0 +1,91 @@
+"""The caller's tensors: arrays with values, or shapes and dtypes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.errors import SimError
+from ascend_sim.ops.arguments import EIGHT_BIT, TensorArg, dtype_name
+from ascend_sim.ops.operator import Operator
+from ascend_sim.settings import check_kinds
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A tensor without values, for `timing` mode: shape and dtype (a name such as "float16", or a numpy dtype)."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+    def __post_init__(self) -> None:
+        check_kinds({"shape": self.shape})
+        object.__setattr__(self, "shape", tuple(int(size) for size in self.shape))
+
+
+def tensor_args(
+    operator: Operator[Any, Any], given: Mapping[str, Any], dtypes: str | Mapping[str, str] | None = None
+) -> dict[str, TensorArg | None]:
+    """The caller's tensors as the operator's checks see them; `dtypes` is the format of uint8 codes (by tensor).
+
+    Raises SimError for anything but arrays and TensorSpecs, and None where the tensor is not optional.
+    """
+    formats = _code_formats(given, dtypes)
+    return {
+        name: None
+        if value is None and name in operator.optional
+        else _argument(operator, name, value, formats.get(name))
+        for name, value in given.items()
+    }
+
+
+def _code_formats(given: Mapping[str, Any], dtypes: str | Mapping[str, str] | None) -> Mapping[str, str]:
+    """The format of every tensor that is uint8 codes; SimError for a name or a format that there is not."""
+    codes = [name for name, value in given.items() if isinstance(value, np.ndarray) and value.dtype == np.uint8]
+    formats = dict.fromkeys(codes, dtypes) if isinstance(dtypes, str) else dict(dtypes or {})
+    if isinstance(dtypes, str) and not codes:
+        raise SimError(f"dtypes {dtypes!r}: no tensor is an array of uint8 codes")
+    for name, format in formats.items():
+        if name not in given:
+            raise SimError(f"dtypes: no tensor {name!r}; there are {', '.join(given)}")
+        if format not in EIGHT_BIT:
+            raise SimError(f"dtypes: {format!r} given for {name}; uint8 codes are {' or '.join(EIGHT_BIT)}")
+        if isinstance(given[name], np.ndarray) and name not in codes:
+            raise SimError(f"dtypes: {name} is an array of {given[name].dtype}; only uint8 codes need a format")
+    return formats
+
+
+def _argument(operator: Operator[Any, Any], name: str, value: Any, codes: str | None) -> TensorArg:
+    """An array or a TensorSpec as an argument of the operator; `codes` is the format of uint8 codes."""
+    if isinstance(value, TensorSpec):
+        return TensorArg(value.shape, dtype_name(value.dtype), operator.label(len(value.shape)))
+    if not isinstance(value, np.ndarray):
+        raise SimError(f"{name} must be a numpy array or a TensorSpec, not {type(value).__name__}")
+    if not value.dtype.isnative:
+        raise SimError(f"{name} has byte order {value.dtype.str!r}; allowed is the machine's own, {value.dtype.name}")
+    dtype = codes or dtype_name(value.dtype)
+    format = operator.label(value.ndim)
+    if value.flags.c_contiguous:
+        return TensorArg(value.shape, dtype, format)
+    storage, strides, offset = flat_storage(value)
+    return TensorArg(value.shape, dtype, format, strides, offset, storage.shape)
+
+
+def flat_storage(array: Array) -> tuple[Array, tuple[int, ...] | None, int]:
+    """The flat memory under an array, its strides in elements and the offset of its first element."""
+    if array.flags.c_contiguous:
+        return array.reshape(-1), None, 0
+    if array.size == 0 or any(stride % array.itemsize for stride in array.strides):
+        return np.ascontiguousarray(array).reshape(-1), None, 0
+    strides = tuple(stride // array.itemsize for stride in array.strides)
+    steps = [(size - 1) * stride for size, stride in zip(array.shape, strides, strict=True)]
+    offset = -sum(step for step in steps if step < 0)
+    count = offset + sum(step for step in steps if step > 0) + 1
+    first = array[tuple(slice(None, None, -1) if stride < 0 else slice(None) for stride in strides)]
+    return np.lib.stride_tricks.as_strided(first, (count,), (array.itemsize,)).copy(), strides, offset

@@ -1,0 +1,149 @@
+"""What a case holds: the arguments of one call of an operator, validated, with a chip and a way to make its tensors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
+
+from ascend_sim.ops.arguments import EIGHT_BIT
+from ascend_sim.ops.case_data import Distribution
+
+__all__ = [
+    "Case",
+    "CountedFromOne",
+    "CountedFromZero",
+    "DataEntry",
+    "Dtype",
+    "Shape",
+    "TensorEntry",
+    "TilingFields",
+    "agreed",
+    "blocks_of",
+    "needed",
+    "output_size",
+]
+
+Shape = tuple[int, ...]
+Dtype = Literal["float32", "float16", "bfloat16", "hifloat8", "float8_e4m3fn"]
+CountedFromZero = Annotated[int, Field(strict=True, ge=0)]
+CountedFromOne = Annotated[int, Field(strict=True, ge=1)]
+TilingFields = dict[str, Annotated[int, Field(strict=True)]]
+
+
+def blocks_of(kernels: Any) -> BeforeValidator:
+    """For `block_dim`: a bare number means each of the `kernels`, a Literal."""
+    return BeforeValidator(lambda value: dict.fromkeys(get_args(kernels), value) if type(value) is int else value)
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TensorEntry(_Entry):
+    """What a case file says of one tensor: shape in elements, dtype; each may be left out where it follows."""
+
+    shape: tuple[CountedFromZero, ...] | None = None
+    dtype: Dtype | None = None
+
+
+class DataEntry(_Entry):
+    """Where the values come from: a distribution with seed and scale, or a `.npz` file."""
+
+    distribution: Distribution = "normal"
+    seed: CountedFromZero = 0
+    scale: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    file: Path | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> DataEntry:
+        if self.file is not None and len(self.model_fields_set) > 1:
+            raise ValueError("'file' excludes distribution, seed and scale")
+        return self
+
+
+class Case(_Entry):
+    """What the cases of all operators have in common; `load_case` makes one, validated.
+
+    `tensors`: name -> (shape, dtype name) of every tensor argument, with what the file left out filled in.
+    `attributes`: the other arguments of the operator by name, defaults filled in.
+    """
+
+    operator: str
+    chip: str = "ascend910b3"
+    cube_math_type: Annotated[int, Field(strict=True)] = 0
+    deterministic: StrictBool | None = None
+    conformance: Literal["documented", "library"] = "documented"
+    l2: Literal["cold", "warm"] = "cold"
+    tiling: dict[str, TilingFields] = {}
+    block_dim: dict[str, CountedFromOne] = {}
+    data: DataEntry = DataEntry()
+
+    @property
+    def tensors(self) -> dict[str, tuple[Shape, str]]:
+        raise NotImplementedError
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    @property
+    def results(self) -> dict[str, tuple[Shape, str]]:
+        """Name -> (shape, dtype name) of every output that the call returns."""
+        raise NotImplementedError
+
+    @property
+    def codes(self) -> dict[str, str]:
+        """The format of every tensor that `make_tensors` gives as uint8 codes."""
+        return {name: dtype for name, (_, dtype) in self.tensors.items() if dtype in EIGHT_BIT}
+
+    def in_dtype(self, dtype: str) -> Case:
+        """The same case with every tensor in one dtype."""
+        entries = {name: entry for name, entry in self if isinstance(entry, TensorEntry)}
+        return self.model_copy(update={name: e.model_copy(update={"dtype": dtype}) for name, e in entries.items()})
+
+    def with_file(self, path: str | Path) -> Case:
+        """The same case with its tensors from a `.npz` file."""
+        return self.model_copy(update={"data": DataEntry(file=Path(path))})
+
+    @model_validator(mode="after")
+    def _shapes_fit(self) -> Case:
+        _ = self.tensors
+        return self
+
+
+def output_size(
+    axis: str, size: int, kernel: int, stride: int, pads: Shape, dilation: int, output_padding: int | None
+) -> tuple[int, str]:
+    """Size of the output along one axis and the formula that gives it; not transposed if `output_padding` is None."""
+    low, high = pads
+    reach = dilation * (kernel - 1) + 1
+    reach_text = f"{dilation} x ({kernel} - 1) + 1"
+    if output_padding is None:
+        result = (size + low + high - reach) // stride + 1
+        formula = f"floor(({size} + {low} + {high} - ({reach_text})) / {stride}) + 1"
+    else:
+        result = (size - 1) * stride - low - high + reach + output_padding
+        formula = f"({size} - 1) x {stride} - {low} - {high} + {reach_text} + {output_padding}"
+    if kernel < 1 or result < 1:
+        raise ValueError(
+            f"weight.shape: a kernel of {kernel} does not fit in {axis}: {formula} = {result}, must be >= 1"
+        )
+    return result, f"{axis} = {formula}"
+
+
+def agreed(name: str, given: Shape | None, shape: list[int], formulas: list[str]) -> Shape:
+    """The shape that follows; ValueError when another one is given, with the formula of the first axis that differs."""
+    if given is None or list(given) == shape:
+        return tuple(shape)
+    differs = [index for index, pair in enumerate(zip(given, shape, strict=False)) if pair[0] != pair[1]]
+    why = f" ({formulas[differs[0]]} = {shape[differs[0]]})" if differs else ""
+    raise ValueError(f"{name}.shape: {list(given)} given; the other arguments give {shape}{why}")
+
+
+def needed(field: str, value: Any) -> Any:
+    """A value that the case has to give; ValueError where it is left out."""
+    if value is None:
+        raise ValueError(f"{field}: missing")
+    return value

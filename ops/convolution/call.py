@@ -1,0 +1,113 @@
+"""One accepted call of an operator that is made of a convolution x -> y."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ascend_sim.ops.arguments import TensorArg
+from ascend_sim.ops.call import AcceptedCall
+from ascend_sim.ops.checks.product import KernelLimit
+from ascend_sim.ops.problem.conv_problem import ConvProblem
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class MapNames:
+    """The two maps of the caller that a data kernel joins: it reads `read` and makes `made`, which is as large as `like`."""
+
+    read: str
+    made: str
+    like: str
+
+
+BACKWARD = MapNames("grad_output", "grad_input", "input")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvolutionCall(AcceptedCall):
+    """A call whose problem is the convolution x -> y with the call's weight.
+
+    `forward` says that the data kernel (which makes `maps.made`) goes from x to y, so that it is a forward convolution; else
+    it goes from y back to x. `rank` is that of the caller's tensors. `routes` names the product's detours in the plan;
+    what they depend on are `cube_math_type` as it was given and whether any padding was (`padded`). `kernel_limits` is what
+    single kernels of the library refuse.
+
+    `axes` is the order in which the caller's axes of feature maps stand in N, C, ... (TBC: (1, 2, 0), T on W; on dav-3510
+    (2, 0, 1), T on H and B on W). `inputs` and `outputs` are seen in that order, on dav-3510 as the caller has them;
+    `unread` are the strided inputs that the library makes contiguous and then never looks at. `bias_when_empty` is the bias
+    gradient of an empty problem.
+    """
+
+    problem: ConvProblem
+    forward: bool
+    rank: int
+    maps: MapNames = BACKWARD
+    routes: frozenset[str] = frozenset()
+    kernel_limits: tuple[KernelLimit, ...] = ()
+    padded: bool = False
+    axes: tuple[int, ...] | None = None
+    unread: Mapping[str, TensorArg] = field(default_factory=dict)
+    bias_when_empty: float = 0.0
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether the cube kernels read and write the caller's TBC tensors as NDHWC (dav-3510)."""
+        return self.axes is not None and "ncdhw_direct" in self.routes
+
+    @property
+    def x(self) -> str:
+        """The caller's tensor that the convolution reads."""
+        return self.maps.read if self.forward else self.maps.like
+
+    @property
+    def y(self) -> str:
+        """The caller's tensor that has the shape of the convolution's result."""
+        return self.maps.like if self.forward else self.maps.read
+
+    def volume(self, name: str) -> tuple[int, int, int, int, int]:
+        """(N, C, D, H, W) of one of the two maps in the 3-D problem."""
+        p = self.problem
+        # Where only the bias gradient is wanted, the library takes two batches that differ.
+        n = self.inputs[name].shape[0] if name in self.inputs and not self.channels_last else p.n
+        if name == self.x:
+            return n, p.c_in, p.d_in, p.h_in, p.w_in
+        return n, p.c_out, p.d_out, p.h_out, p.w_out
+
+    @property
+    def weight_volume(self) -> tuple[int, int, int, int, int]:
+        """(C_out, C_in of a group, kD, kH, kW) of the weight in the 3-D problem."""
+        p = self.problem
+        return p.c_out, p.c_in // p.groups, p.k_d, p.k_h, p.k_w
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to convolve."""
+        return any(tensor.is_empty for tensor in self.inputs.values())
+
+    def held_dtype(self, output: str) -> str:
+        """What a contiguous result is held in before it goes to the caller's tensor.
+
+        TBC of the released library keeps dInput and dWeight in the dtypes of input and weight, whatever the caller's
+        tensors have (ops-nn op_api of conv_tbc: stated).
+        """
+        if self.axes is None or self.conformance != "library" or output == "grad_bias":
+            return self.outputs[output].dtype
+        return self.inputs[output.removeprefix("grad_")].dtype
+
+    def in_problem_order(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """The caller's arrays with their axes in the order of the problem (TBC has another)."""
+        if self.axes is None:
+            return dict(arrays)
+        return {name: _reordered(name, array, self.axes) for name, array in arrays.items()}
+
+
+def _reordered(name: str, array: Array, axes: tuple[int, ...]) -> Array:
+    """A feature map [T, B, C] as [B, C, T], a weight [K, C_in, C_out] as [C_out, C_in, K], a bias as it is."""
+    if array.ndim == 1:
+        return array
+    return array.transpose() if name in ("weight", "grad_weight") else array.transpose(axes)

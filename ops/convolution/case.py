@@ -1,0 +1,71 @@
+"""What the cases of a convolution with torch's arguments share: defaults of the attributes, and the output's shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ascend_sim.ops.case_entries import Shape, agreed, needed, output_size
+
+
+def attributes_of(case: Any) -> dict[str, Any]:
+    """stride, padding, dilation, transposed, output_padding and groups; left out, those of a plain convolution of its rank."""
+    dims = len(needed("input.shape", case.input.shape)) - 2
+    ones, zeros = (1,) * dims, (0,) * dims
+    return {
+        "stride": ones if case.stride is None else case.stride,
+        "padding": zeros if case.padding is None else case.padding,
+        "dilation": ones if case.dilation is None else case.dilation,
+        "transposed": case.transposed,
+        "output_padding": zeros if case.output_padding is None else case.output_padding,
+        "groups": case.groups,
+    }
+
+
+def output_shape(case: Any, name: str, given: Shape | None) -> Shape:
+    """The output's shape, which follows from input, weight and attributes; ValueError where the case contradicts itcase.
+
+    `given` is what the case says of tensor `name`, which has that shape.
+    """
+    input, weight = needed("input.shape", case.input.shape), needed("weight.shape", case.weight.shape)
+    dims = len(input) - 2
+    if not 1 <= dims <= 3:
+        raise ValueError(f"input.shape: {list(input)} has {len(input)} axes; allowed: [N, C] and 1 to 3 axes")
+    if len(weight) != len(input):
+        raise ValueError(f"weight.shape: {list(weight)} has {len(weight)} axes, input {list(input)} has {len(input)}")
+    attributes = attributes_of(case)
+    for attribute in ("stride", "padding", "dilation", "output_padding"):
+        allowed = (2, 4) if (attribute, dims) == ("padding", 2) else (dims,)
+        if len(attributes[attribute]) not in allowed:
+            counts = " or ".join(map(str, allowed))
+            given_values = list(attributes[attribute])
+            raise ValueError(f"{attribute}: {given_values} given; allowed: {counts} values for a {dims}-D problem")
+    _check_channels(case, input, weight)
+    out_channels = weight[1] * case.groups if case.transposed else weight[0]
+    padding = attributes["padding"]
+    pads = [padding[:2], padding[2:]] if len(padding) > dims else [(pad, pad) for pad in padding]
+    if not case.transposed and any(attributes["output_padding"]):
+        raise ValueError(f"output_padding: {list(attributes['output_padding'])} given; allowed: 0 unless transposed")
+    shape = [input[0], out_channels]
+    formulas = ["the batch of input", "the output channels of weight"]
+    for axis in range(dims):
+        size, formula = output_size(
+            "L" if dims == 1 else "DHW"[axis - dims],
+            input[axis + 2],
+            weight[axis + 2],
+            attributes["stride"][axis],
+            pads[axis],
+            attributes["dilation"][axis],
+            attributes["output_padding"][axis] if case.transposed else None,
+        )
+        shape.append(size)
+        formulas.append(formula)
+    return agreed(name, given, shape, formulas)
+
+
+def _check_channels(case: Any, input: Shape, weight: Shape) -> None:
+    needed = weight[0] if case.transposed else weight[1] * case.groups
+    if input[1] != needed:
+        formula = "weight.shape[0]" if case.transposed else "weight.shape[1] x groups"
+        raise ValueError(f"input.shape: {input[1]} channels given; {formula} is {needed} (groups {case.groups})")
+    if weight[0] % case.groups:
+        raise ValueError(f"groups: {case.groups} given; it must divide weight.shape[0], which is {weight[0]}")

@@ -1,0 +1,304 @@
+"""What an operator is to everything that runs, checks, explains or counts its calls.
+
+    class Scale(Operator[ScaleArguments, AcceptedCall]):
+        name = "scale"
+        ...
+    OPERATORS.add(Scale())          # ascend_sim.ops.operators
+
+A call goes arguments -> checks -> accept -> plan; the plan's kernels run; the outputs are judged against `sums`. What an
+operator leaves out (a formula, a search of tilings) is refused in one line when somebody asks for it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from numpy.typing import NDArray
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import AclnnError, SimError, TilingError
+from ascend_sim.numerics import Verdict, check_correct, numpy_dtype
+from ascend_sim.ops.arguments import TensorArg
+from ascend_sim.ops.call import AcceptedCall, stored_as
+from ascend_sim.ops.case_entries import Case
+from ascend_sim.ops.checks import load_product
+from ascend_sim.ops.checks.product import ProductSpec
+from ascend_sim.ops.checks.rules import CheckResult, Rule, show
+from ascend_sim.ops.convolution.formula import Formula
+from ascend_sim.ops.kernels.cube.call import CubeCall
+from ascend_sim.ops.layer import LayerCall
+from ascend_sim.ops.plan import Plan
+from ascend_sim.ops.status import Status
+from ascend_sim.runtime import ValueModel
+
+__all__ = ["MatrixProduct", "Operator", "Settings", "itemsize_in_memory"]
+
+Array = NDArray[Any]
+Arguments = TypeVar("Arguments")
+Call = TypeVar("Call", bound=AcceptedCall)
+
+MOST_BLOCKS = 65535
+"""Blocks of one launch (assumed: a 16-bit field; no launch on record has more than 64)."""
+MOST_WORKSPACE = (1 << 64) - 1
+"""Bytes that the out-parameter workspaceSize of phase one can hold."""
+
+
+@dataclass(frozen=True)
+class MatrixProduct:
+    """An output that is a product of matrices as they lie in memory: (letter, size, what it counts) of M, K, N, and why."""
+
+    sizes: tuple[tuple[str, int, str], ...]
+    why: str
+
+
+class Operator(ABC, Generic[Arguments, Call]):
+    """One operator; `Arguments` holds a call's arguments as its checks see them, `Call` the call once it is accepted."""
+
+    name: ClassVar[str]
+    """As in case files and in configs/operators."""
+    tensors: ClassVar[tuple[str, ...]]
+    """Its tensors by the caller's names, in the order of its Python function."""
+    attributes: ClassVar[tuple[str, ...]]
+    """Its other arguments but cubeMathType, in that order."""
+    optional: ClassVar[tuple[str, ...]] = ()
+    """Tensors that a call may leave out (None)."""
+    outputs: ClassVar[tuple[str, ...]]
+    """What it can return."""
+    names: ClassVar[Mapping[str, str]] = {}
+    """Our names, in plans, of those of the caller's tensors that have another: {"self": "grad_output"}."""
+    added: ClassVar[tuple[str, ...]] = ()
+    """Tensors, by our names, that are added to sums of products as they are: the cube does not multiply them."""
+    formats: ClassVar[Mapping[int, str]] = {}
+    """The format label of a tensor by its rank; ND for others."""
+    case: ClassVar[type[Case]]
+    """What a case file of the operator holds."""
+    cube_kernels: ClassVar[tuple[str, ...]]
+    """The launches that take a tiling and a number of blocks."""
+    explained: ClassVar[Mapping[str, str]] = {}
+    """The options of `explain` ("element", "weight") and the output that each chooses an element of."""
+    layer_direction: ClassVar[Literal["forward", "backward"] | None] = None
+    """The pass of a network's layer that a call computes."""
+    layer_parts: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    """What a layer's time is split into: part -> (the launch that makes it, the head of its column)."""
+
+    # -- phase one -----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def arguments(
+        self,
+        tensors: Mapping[str, TensorArg | None],
+        attributes: Mapping[str, Any],
+        *,
+        cube_math_type: int,
+        conformance: str,
+    ) -> Arguments:
+        """A call from Python or from a case: the vendor's argument list, outputs as the documents ask for."""
+
+    @abstractmethod
+    def check(self, arguments: Arguments, product: ProductSpec, conformance: str, deterministic: bool) -> CheckResult:
+        """What the rules say of a call; nothing in it makes them raise."""
+
+    @property
+    @abstractmethod
+    def rules(self) -> Sequence[Rule]:
+        """Every rule, in order."""
+
+    @abstractmethod
+    def accepted(self, arguments: Arguments, chip: ChipSpec, warnings: tuple[str, ...], settings: Settings) -> Call:
+        """A call that passed its rules."""
+
+    @abstractmethod
+    def kernels(self, call: Call, chip: ChipSpec) -> Plan:
+        """The placed plan of an accepted call; TilingError where no tiling fits."""
+
+    def product(self, chip: ChipSpec) -> ProductSpec:
+        """What the operator accepts on a chip; AclnnError 161002 where it does not know the chip's product."""
+        return load_product(self.name, chip.identity.product)
+
+    def accept(
+        self, arguments: Arguments, chip: ChipSpec, *, conformance: str, deterministic: bool | None = None,
+        tiling: Mapping[str, Mapping[str, Any]] | None = None, block_dim: int | Mapping[str, int] | None = None,
+        disarm: Mapping[str, Sequence[str]] | None = None,
+    ) -> Call:  # fmt: skip
+        """Phase one's checks; raises AclnnError with the status of the first rule that fails."""
+        product = self.product(chip)
+        if deterministic is None:
+            deterministic = product.profile(conformance).deterministic_default.value
+        result = self.check(arguments, product, conformance, deterministic)
+        if result.failure is not None:
+            raise AclnnError(result.status, result.failure.message)
+        settings = Settings(
+            product, conformance, deterministic, self.per_kernel("tiling", tiling or {}), self.launch_sizes(block_dim),
+            disarm or {},
+        )  # fmt: skip
+        return self.accepted(arguments, chip, tuple(result.warnings), settings)
+
+    def plan(self, call: Call, chip: ChipSpec) -> Plan:
+        """The kernels of an accepted call on this chip.
+
+        Raises TilingError for the user's own tiling, else AclnnError with `failure_status`.
+        """
+        status = self.failure_status(call.conformance)
+        try:
+            plan = self.kernels(call, chip)
+        except TilingError as error:
+            if call.tiling:
+                raise
+            raise AclnnError(status, f"no tiling fits: {error}") from error
+        if plan.workspace_bytes > MOST_WORKSPACE:
+            needs = f"the call needs {plan.workspace_bytes} bytes of workspace"
+            raise AclnnError(status, f"{needs}: workspaceSize is a uint64, at most {MOST_WORKSPACE}")
+        return plan
+
+    def failure_status(self, conformance: str) -> int:
+        """The status of a call that passes the rules and has no kernels."""
+        return Status.INNER_NULLPTR
+
+    def per_kernel(self, what: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The user's values by cube kernel; SimError for a kernel that there is not."""
+        for name in values:
+            if name not in self.cube_kernels:
+                raise SimError(f"{what}: no cube kernel {name!r}; allowed are {' and '.join(self.cube_kernels)}")
+        return values
+
+    def launch_sizes(self, block_dim: int | Mapping[str, int] | None) -> Mapping[str, int]:
+        """Blocks to launch by cube kernel; a bare number means every one. SimError for anything but whole numbers from 1."""
+        if block_dim is None:
+            return {}
+        each = block_dim if isinstance(block_dim, Mapping) else dict.fromkeys(self.cube_kernels, block_dim)
+        for name, count in self.per_kernel("block_dim", each).items():
+            if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_BLOCKS:
+                raise SimError(f"block_dim of {name}: {show(count)}; allowed is a whole number from 1 to {MOST_BLOCKS}")
+        return each
+
+    # -- names ---------------------------------------------------------------------------------------------------------
+
+    def label(self, rank: int) -> str:
+        """The format label of a tensor of that rank."""
+        return self.formats.get(rank, "ND")
+
+    def given_name(self, tensor: str) -> str:
+        """What the caller calls one of our tensors."""
+        return next((given for given, ours in self.names.items() if ours == tensor), tensor)
+
+    def by_our_names(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Something of the caller's tensors under our names."""
+        return {self.names.get(name, name): value for name, value in given.items()}
+
+    # -- reports -------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def shown(self, arguments: Arguments) -> dict[str, Any]:
+        """The attributes that a report names."""
+
+    @abstractmethod
+    def macs(self, call: Call) -> dict[str, int]:
+        """Multiply-accumulates of each output that the cube makes."""
+
+    # -- values --------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def sums(
+        self,
+        call: Call,
+        output: str,
+        operands: Mapping[str, Array],
+        inputs: Mapping[str, Array],
+        *,
+        absolute: bool = False,
+    ) -> tuple[Array, ...]:
+        """float64 sum ab and sum (ab)^2 of one output, and sum |ab| with `absolute`.
+
+        `operands` are the inputs that the cube multiplies, as it sees them, `inputs` all of them as the caller gave them; both
+        stand in the order of the problem.
+        """
+
+    @abstractmethod
+    def products(self, call: Call) -> dict[str, int]:
+        """Products that the longest sum of each output has."""
+
+    @abstractmethod
+    def roundings(self, call: Call, output: str) -> list[str]:
+        """The formats that an output's fp32 sum is rounded to on its way out, in order."""
+
+    def summed(self, output: str) -> str | None:
+        """The tensor that an output is the plain sum of, in its own dtype; None for sums of products, which the cube makes."""
+        return None
+
+    def computed_in(self, call: Call, output: str) -> str:
+        """The dtype whose values are multiplied, or added where the cube has no part."""
+        return call.compute_dtype
+
+    def saturates(self, call: Call, output: str, model: ValueModel) -> bool:
+        """Whether what lies beyond the output's format becomes its largest number."""
+        return model.saturate
+
+    def in_problem_order(self, call: Call, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """The caller's arrays, by our names, with their axes in the order of the sums."""
+        return dict(arrays)
+
+    def verdict(
+        self, call: Call, output: str, result: Array, total: Array, weights: Array, model: ValueModel, *,
+        inputs: Mapping[str, Array], absolute: bool = False,
+    ) -> Verdict:  # fmt: skip
+        """Is one output right? `total` and `weights` (sum (ab)^2, or sum |ab| with `absolute`) belong to its operands."""
+        shaped = weights.reshape(result.shape)
+        return check_correct(
+            result, total.reshape(result.shape), shaped, self.products(call)[output], self.roundings(call, output),
+            sum_abs=shaped if absolute else None, saturate=self.saturates(call, output, model),
+        )  # fmt: skip
+
+    # -- questions -----------------------------------------------------------------------------------------------------
+
+    def formula(
+        self, call: Call, output: str, shapes: Mapping[str, tuple[int, ...]], index: tuple[int, ...]
+    ) -> Formula:
+        """The products of element `index` of an output, in the order of the caller's `shapes`."""
+        raise SimError(f"explain: {self.name} has no formula to follow")
+
+    def matrix_product(self, call: Call, output: str) -> MatrixProduct | None:
+        """The matrices where an output is their product without im2col, else None."""
+        return None
+
+    def cube_call(self, call: Call, chip: ChipSpec, kernel: str) -> CubeCall:
+        """What a cube kernel of an accepted call computes, before it has a tiling; SimError where none has fields to set."""
+        raise SimError(f"tile: the tilings of {self.name} are not searched")
+
+    def of_layer(self, layer: LayerCall) -> Arguments:
+        """The call that computes `layer_direction` of a network's layer."""
+        raise SimError(f"run-network: {self.name} is not a pass of a layer")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a call is accepted with beside its arguments; `tiling`, `block_dim` and `disarm` are the user's, by kernel."""
+
+    product: ProductSpec
+    conformance: str
+    deterministic: bool
+    tiling: Mapping[str, Mapping[str, Any]]
+    block_dim: Mapping[str, int]
+    disarm: Mapping[str, Sequence[str]]
+
+    def compute_dtype(self, promoted: str | None, cube_math_type: int) -> str:
+        """What the cube multiplies inputs of the `promoted` dtype in; AclnnError where the product has nothing."""
+        choice = self.product.compute_dtype(promoted, cube_math_type, self.conformance)
+        if choice.compute_dtype is None:
+            raise AclnnError(choice.status, f"cubeMathType = {cube_math_type}: {choice.source}")
+        return choice.compute_dtype
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of AcceptedCall that say the same."""
+        return {
+            "conformance": self.conformance, "deterministic": self.deterministic, "tiling": self.tiling,
+            "block_dim": self.block_dim, "disarm": self.disarm,
+        }  # fmt: skip
+
+
+def itemsize_in_memory(compute_dtype: str) -> int:
+    """Bytes of a number that the cube multiplies as `compute_dtype`."""
+    return int(numpy_dtype(stored_as(compute_dtype)).itemsize)

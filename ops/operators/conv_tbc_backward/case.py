@@ -1,0 +1,55 @@
+"""Case files of conv_tbc_backward."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from ascend_sim.ops.case_entries import CountedFromZero, Dtype, Shape, TensorEntry, agreed, needed, output_size
+from ascend_sim.ops.operators.convolution_backward.case import GradientCase
+
+
+class ConvTbcBackwardCase(GradientCase):
+    """A call of conv_tbc_backward.
+
+    Shapes: self [T_out, B, C_out], input [T_in, B, C_in], weight [K, C_in, C_out], bias [C_out].
+    """
+
+    operator: Literal["conv_tbc_backward"]
+    self_: TensorEntry = Field(TensorEntry(), alias="self")
+    input: TensorEntry
+    weight: TensorEntry
+    bias: TensorEntry = TensorEntry()
+    pad: CountedFromZero = 0
+    grad_weight_dtype: Dtype | None = None
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return {"pad": self.pad, "grad_weight_dtype": self.grad_weight_dtype}
+
+    @property
+    def tensors(self) -> dict[str, tuple[Shape, str]]:
+        dtype = needed("input.dtype", self.input.dtype)
+        input_shape = needed("input.shape", self.input.shape)
+        weight_shape = needed("weight.shape", self.weight.shape)
+        for name, shape, axes in (("input", input_shape, "T_in, B, C_in"), ("weight", weight_shape, "K, C_in, C_out")):
+            if len(shape) != 3:
+                raise ValueError(f"{name}.shape: {list(shape)} given; allowed: three axes [{axes}]")
+        kernel, c_in, c_out = weight_shape
+        if input_shape[2] != c_in:
+            raise ValueError(f"input.shape: {input_shape[2]} channels given; weight.shape[1] is {c_in}")
+        size, formula = output_size("T", input_shape[0], kernel, 1, (self.pad, self.pad), 1, None)
+        shape = [size, input_shape[1], c_out]
+        formulas = [formula, "the batch of input", "the output channels of weight"]
+        return {
+            "self": (agreed("self", self.self_.shape, shape, formulas), self.self_.dtype or dtype),
+            "input": (input_shape, dtype),
+            "weight": (weight_shape, self.weight.dtype or dtype),
+            "bias": (agreed("bias", self.bias.shape, [c_out], formulas[2:]), self.bias.dtype or dtype),
+        }
+
+    @property
+    def results(self) -> dict[str, tuple[Shape, str]]:
+        _, data, (weight, dtype), bias = self.tensors.values()
+        return {"grad_input": data, "grad_weight": (weight, self.grad_weight_dtype or dtype), "grad_bias": bias}

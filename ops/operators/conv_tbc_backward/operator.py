@@ -1,0 +1,72 @@
+"""The backward of a convolution over time as an entry of the register."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.ops.arguments import TensorArg, dtype_name
+from ascend_sim.ops.case_entries import Case
+from ascend_sim.ops.checks.product import ProductSpec
+from ascend_sim.ops.checks.rules import CheckResult, Rule
+from ascend_sim.ops.convolution.call import ConvolutionCall
+from ascend_sim.ops.operator import Settings
+from ascend_sim.ops.operators.conv_tbc_backward.accept import accepted
+from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
+from ascend_sim.ops.operators.conv_tbc_backward.case import ConvTbcBackwardCase
+from ascend_sim.ops.operators.conv_tbc_backward.checks import RULES, check_conv_tbc
+from ascend_sim.ops.operators.convolution_backward.operator import GradientsOperator
+from ascend_sim.ops.status import Status
+
+
+class ConvTbcBackward(GradientsOperator[ConvTbcCall]):
+    """aclnnConvTbcBackward: tensors [T, B, C]."""
+
+    name = "conv_tbc_backward"
+    tensors = ("self", "input", "weight", "bias")
+    attributes = ("pad", "grad_weight_dtype")
+    names: ClassVar[Mapping[str, str]] = {"self": "grad_output"}
+    case: ClassVar[type[Case]] = ConvTbcBackwardCase
+
+    @property
+    def rules(self) -> Sequence[Rule]:
+        return list(RULES)
+
+    def arguments(
+        self,
+        tensors: Mapping[str, TensorArg | None],
+        attributes: Mapping[str, Any],
+        *,
+        cube_math_type: int,
+        conformance: str,
+    ) -> ConvTbcCall:
+        grad_output, data, weight, bias = (tensor for name in self.tensors if (tensor := tensors[name]) is not None)
+        wanted = attributes["grad_weight_dtype"]
+        return ConvTbcCall(
+            grad_output, data, weight, bias, int(attributes["pad"]), int(cube_math_type),
+            TensorArg(data.shape, data.dtype),
+            TensorArg(weight.shape, weight.dtype if wanted is None else dtype_name(wanted)),
+            TensorArg(bias.shape, bias.dtype),
+        )  # fmt: skip
+
+    def check(self, arguments: ConvTbcCall, product: ProductSpec, conformance: str, deterministic: bool) -> CheckResult:
+        return check_conv_tbc(arguments, product, conformance, deterministic)  # type: ignore[arg-type]
+
+    def accepted(
+        self, arguments: ConvTbcCall, chip: ChipSpec, warnings: tuple[str, ...], settings: Settings
+    ) -> ConvolutionCall:
+        return accepted(self.name, arguments, warnings, settings)
+
+    def failure_status(self, conformance: str) -> int:
+        """In the library any failure behind the checks comes back as a null pointer's (ops-nn op_api of conv_tbc: stated)."""
+        return Status.PARAM_NULLPTR if conformance == "library" else super().failure_status(conformance)
+
+    def shown(self, arguments: ConvTbcCall) -> dict[str, Any]:
+        return {"pad": arguments.pad}
+
+    def macs(self, call: ConvolutionCall) -> dict[str, int]:
+        return {} if call.empty else dict.fromkeys(self.cube_kernels, call.problem.macs)
+
+
+OPERATOR = ConvTbcBackward()

@@ -1,0 +1,195 @@
+"""Convolution backward as an entry of the register."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, TypeVar
+
+from numpy.typing import NDArray
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.numerics.cube_math import promote
+from ascend_sim.ops.arguments import EIGHT_BIT, TensorArg, is_whole_number
+from ascend_sim.ops.case_entries import Case
+from ascend_sim.ops.checks.product import ProductSpec
+from ascend_sim.ops.checks.rules import CheckResult, Rule
+from ascend_sim.ops.convolution.call import ConvolutionCall
+from ascend_sim.ops.convolution.formula import Formula, formula
+from ascend_sim.ops.kernels.cube.call import CubeCall
+from ascend_sim.ops.layer import LayerCall
+from ascend_sim.ops.operator import MatrixProduct, Operator, Settings, itemsize_in_memory
+from ascend_sim.ops.operators.convolution_backward import truth
+from ascend_sim.ops.operators.convolution_backward.arguments import GRADIENTS, INPUTS, ConvBackwardCall
+from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwardCase
+from ascend_sim.ops.operators.convolution_backward.checks.rules import RULES, check_conv_backward
+from ascend_sim.ops.operators.convolution_backward.matmul_routes import product_of
+from ascend_sim.ops.operators.convolution_backward.normalise import normalise
+from ascend_sim.ops.operators.convolution_backward.plans import cube_call, plan_call
+from ascend_sim.ops.plan import Plan
+from ascend_sim.runtime import ValueModel
+
+Array = NDArray[Any]
+Arguments = TypeVar("Arguments")
+
+
+class GradientsOperator(Operator[Arguments, ConvolutionCall]):
+    """What both operators have in common that compute the gradients of a convolution."""
+
+    outputs = GRADIENTS
+    cube_kernels = ("grad_input", "grad_weight")
+    explained: ClassVar[Mapping[str, str]] = {"element": "grad_input", "weight": "grad_weight"}
+
+    def kernels(self, call: ConvolutionCall, chip: ChipSpec) -> Plan:
+        return plan_call(call, chip)
+
+    def macs(self, call: ConvolutionCall) -> dict[str, int]:
+        return {name: call.problem.macs for name in self.cube_kernels if name in call.outputs}
+
+    def sums(
+        self, call: ConvolutionCall, output: str, operands: Mapping[str, Array], inputs: Mapping[str, Array], *,
+        absolute: bool = False,
+    ) -> tuple[Array, ...]:  # fmt: skip
+        return truth.sums(call, output, operands, inputs, absolute=absolute)
+
+    def products(self, call: ConvolutionCall) -> dict[str, int]:
+        return truth.products(call)
+
+    def roundings(self, call: ConvolutionCall, output: str) -> list[str]:
+        return truth.roundings(call, output)
+
+    def summed(self, output: str) -> str | None:
+        return "gradOutput" if output == "grad_bias" else None
+
+    def computed_in(self, call: ConvolutionCall, output: str) -> str:
+        return truth.computed_in(call, output)
+
+    def saturates(self, call: ConvolutionCall, output: str, model: ValueModel) -> bool:
+        itemsize = itemsize_in_memory(self.computed_in(call, output))
+        return model.saturate or (output == "grad_input" and model.fixpipe_saturates(itemsize))
+
+    def in_problem_order(self, call: ConvolutionCall, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        return call.in_problem_order(arrays)
+
+    def formula(
+        self, call: ConvolutionCall, output: str, shapes: Mapping[str, tuple[int, ...]], index: tuple[int, ...]
+    ) -> Formula:
+        return formula(call, output, shapes, index)
+
+    def matrix_product(self, call: ConvolutionCall, output: str) -> MatrixProduct | None:
+        return product_of(call, output)
+
+    def cube_call(self, call: ConvolutionCall, chip: ChipSpec, kernel: str) -> CubeCall:
+        return cube_call(call, chip, kernel)
+
+
+class ConvolutionBackward(GradientsOperator[ConvBackwardCall]):
+    """aclnnConvolutionBackward; arguments in the order of torch's convolution_backward."""
+
+    name = "convolution_backward"
+    tensors = INPUTS
+    attributes = (
+        "bias_sizes", "stride", "padding", "dilation", "transposed", "output_padding", "groups", "output_mask",
+    )  # fmt: skip
+    formats: ClassVar[Mapping[int, str]] = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
+    case: ClassVar[type[Case]] = ConvolutionBackwardCase
+    layer_direction: ClassVar[Literal["forward", "backward"] | None] = "backward"
+    layer_parts: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "grad_input": ("grad_input", "dX us"),
+        "grad_weight": ("grad_weight", "dW us"),
+        "grad_bias": ("ReduceSum_grad_bias", "db us"),
+    }
+
+    @property
+    def rules(self) -> Sequence[Rule]:
+        return list(RULES)
+
+    def arguments(
+        self,
+        tensors: Mapping[str, TensorArg | None],
+        attributes: Mapping[str, Any],
+        *,
+        cube_math_type: int,
+        conformance: str,
+    ) -> ConvBackwardCall:
+        """Outputs that are masked off are null where they may be, in the library: its 8-bit rules look at every output."""
+        dy, data, weight = (tensor for name in INPUTS if (tensor := tensors[name]) is not None)
+        channels = dy.shape[1] if len(dy.shape) > 1 else 0
+        lists = {name: attributes[name] for name in ("stride", "padding", "dilation", "output_padding")}
+        for name, value in lists.items():
+            if is_whole_number(value):
+                lists[name] = (int(value),) * max(len(weight.shape) - 2, 1)
+        given_mask, sizes = attributes["output_mask"], attributes["bias_sizes"]
+        mask = None if given_mask is None else tuple(bool(wanted) for wanted in given_mask)
+        wanted = (*(mask or ()), False, False, False)
+        pointers = conformance != "library"  # the documents want them whatever the mask (ruling 5)
+        grad_input = TensorArg(data.shape, data.dtype, data.format)
+        grad_weight = TensorArg(weight.shape, "float32" if weight.dtype in EIGHT_BIT else weight.dtype, weight.format)
+        return ConvBackwardCall(
+            grad_output=dy,
+            input=data,
+            weight=weight,
+            bias_sizes=(channels,) if sizes is None else sizes,
+            **lists,
+            transposed=bool(attributes["transposed"]),
+            groups=int(attributes["groups"]),
+            output_mask=mask,
+            cube_math_type=int(cube_math_type),
+            grad_input=grad_input if wanted[0] or pointers else None,
+            grad_weight=grad_weight if wanted[1] or pointers else None,
+            grad_bias=TensorArg((channels,), dy.dtype, "ND") if wanted[2] else None,
+        )
+
+    def check(
+        self, arguments: ConvBackwardCall, product: ProductSpec, conformance: str, deterministic: bool
+    ) -> CheckResult:
+        return check_conv_backward(arguments, product, conformance, deterministic)  # type: ignore[arg-type]
+
+    def accepted(
+        self, arguments: ConvBackwardCall, chip: ChipSpec, warnings: tuple[str, ...], settings: Settings
+    ) -> ConvolutionCall:
+        normal = normalise(arguments)
+        inputs = {name: tensor for name in INPUTS if (tensor := getattr(arguments, name)) is not None}
+        mask, product = arguments.output_mask or (), settings.product
+        return ConvolutionCall(
+            operator=self.name,
+            problem=normal.problem,
+            forward=normal.transposed,
+            rank=normal.rank,
+            inputs=inputs,
+            outputs={
+                name: tensor
+                for name, wanted in zip(GRADIENTS, mask, strict=True)
+                if wanted and (tensor := getattr(arguments, name)) is not None
+            },
+            compute_dtype=settings.compute_dtype(
+                promote(*(tensor.dtype for tensor in inputs.values())), arguments.cube_math_type
+            ),
+            warnings=warnings,
+            routes=frozenset(product.routes),
+            kernel_limits=tuple(product.profile(settings.conformance).kernel_limits),
+            cube_math_type=arguments.cube_math_type,
+            padded=any(normal.declared_padding),
+            **settings.fields,
+        )
+
+    def shown(self, arguments: ConvBackwardCall) -> dict[str, Any]:
+        return {
+            "stride": list(arguments.stride or ()),
+            "padding": list(arguments.padding or ()),
+            "dilation": list(arguments.dilation or ()),
+            "groups": arguments.groups,
+            "output_mask": list(arguments.output_mask or ()),
+        }
+
+    def of_layer(self, layer: LayerCall) -> ConvBackwardCall:
+        channels = layer.output.shape[1]
+        return ConvBackwardCall(
+            layer.output, layer.input, layer.weight, bias_sizes=(channels,), stride=layer.stride, padding=layer.padding,
+            dilation=layer.dilation, transposed=False, output_padding=(0, 0), groups=layer.groups,
+            output_mask=(True, True, layer.bias), cube_math_type=layer.cube_math_type,
+            grad_input=layer.input, grad_weight=layer.weight,
+            grad_bias=TensorArg((channels,), layer.output.dtype, "ND") if layer.bias else None,
+        )  # fmt: skip
+
+
+OPERATOR = ConvolutionBackward()

@@ -1,0 +1,84 @@
+"""The sums behind each gradient in float64, how many products they have, and what rounds them on their way out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.ops.convolution.call import ConvolutionCall
+from ascend_sim.ops.convolution.reference import (
+    grad_bias_reference,
+    grad_input_reference,
+    grad_weight_reference,
+    products_per_element,
+)
+from ascend_sim.ops.convolution.reference_forward import conv_forward_reference
+from ascend_sim.ops.operators.convolution_backward import matmul_routes
+
+Array = NDArray[Any]
+
+
+def products(call: ConvolutionCall) -> dict[str, int]:
+    """Products that the longest sum of each gradient has, by name."""
+    p = call.problem
+    counts = products_per_element(p)
+    _, _, *size = call.volume("grad_output")
+    return {
+        "grad_input": p.c_in // p.groups * p.k_d * p.k_h * p.k_w if call.forward else counts["grad_input"],
+        "grad_weight": counts["grad_weight"],
+        "grad_bias": p.n * math.prod(size),
+    }
+
+
+def sums(
+    call: ConvolutionCall,
+    gradient: str,
+    operands: Mapping[str, Array],
+    inputs: Mapping[str, Array],
+    *,
+    absolute: bool = False,
+) -> tuple[Array, ...]:
+    """float64 sum ab and sum (ab)^2 of one gradient, and sum |ab| with `absolute`.
+
+    `operands` are in the order of the problem and as the cube sees them (or unrounded); the bias takes gradOutput of `inputs`.
+    """
+    p = call.problem
+    if call.empty:
+        value = call.bias_when_empty if gradient == "grad_bias" else 0.0
+        zeros = np.zeros(call.outputs[gradient].shape)
+        return (zeros + value, zeros, zeros)[: 2 + absolute]
+    if gradient == "grad_bias":
+        return grad_bias_reference(inputs["grad_output"].reshape(call.volume("grad_output")), absolute=absolute)
+    volumes = {name: operands[name].reshape(call.volume(name)) for name in ("grad_output", "input")}
+    if gradient == "grad_weight":
+        return grad_weight_reference(p, volumes[call.y], volumes[call.x], absolute=absolute)
+    weight = operands["weight"].reshape(call.weight_volume)
+    reference = conv_forward_reference if call.forward else grad_input_reference
+    return reference(p, volumes["grad_output"], weight, absolute=absolute)
+
+
+def computed_in(call: ConvolutionCall, gradient: str) -> str:
+    """The dtype whose values are multiplied or, for the bias, added."""
+    return call.inputs["grad_output"].dtype if gradient == "grad_bias" else matmul_routes.computed_in(call, gradient)
+
+
+def roundings(call: ConvolutionCall, gradient: str) -> list[str]:
+    """The formats that a gradient's fp32 sum is rounded to on its way out, in order."""
+    wanted = call.outputs[gradient].dtype
+    route = matmul_routes.matmul_routes(call).get(gradient)
+    if gradient == "grad_bias":
+        steps = [call.inputs["grad_output"].dtype, wanted]
+    elif route is not None:
+        steps = ([] if gradient == "grad_weight" and route.out_dtype == "float32" else [route.out_dtype]) + [wanted]
+    elif gradient == "grad_input":
+        steps = [call.storage_dtype, wanted]
+    else:
+        grouped = call.conformance == "library" and call.problem.groups > 1 and call.storage_dtype != "float32"
+        grouped = grouped and "ncdhw_direct" not in call.routes  # the trap is a TransData's
+        steps = (["float16"] if grouped and wanted == "float32" else []) + [wanted]
+    steps.insert(len(steps) - 1, call.held_dtype(gradient))
+    return [step for index, step in enumerate(steps) if index == 0 or step != steps[index - 1]]
