@@ -14,7 +14,7 @@ from ascend_sim.numerics.formats import (
 )
 from ascend_sim.numerics.hf32 import round_hf32
 from ascend_sim.numerics.metrics import THRESHOLDS, Comparison, Threshold, compare
-from ascend_sim.numerics.verdict import Verdict, accumulation_bound, check_correct, rigorous_bound
+from ascend_sim.numerics.verdict import Verdict, accumulation_bound, check_correct, rigorous_bound, rounded_bound
 
 __all__ = [
     "CAST_OPTIONS",
@@ -38,5 +38,6 @@ __all__ = [
     "rigorous_bound",
     "round_hf32",
     "round_to",
+    "rounded_bound",
     "ulp",
 ]

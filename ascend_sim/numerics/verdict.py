@@ -60,6 +60,15 @@ def rigorous_bound(sum_abs: npt.ArrayLike, k: npt.ArrayLike) -> Float64:
     return np.asarray(k, np.float64) * FLOAT32_UNIT * np.asarray(sum_abs, np.float64)
 
 
+def rounded_bound(reference64: npt.ArrayLike, bound: npt.ArrayLike, roundings: Sequence[object]) -> Float64:
+    """What a sum may have lost once it was rounded to each of the formats, elementwise; `bound` is its loss before that."""
+    size, lost = np.abs(np.asarray(reference64, np.float64)), np.asarray(bound, np.float64).copy()
+    for name in roundings:
+        reach = size + lost
+        lost += np.where(reach > 0, half_ulp(reach, format_of(name)), 0.0)
+    return lost
+
+
 def check_correct(
     result: npt.ArrayLike,
     reference64: npt.ArrayLike,
@@ -68,13 +77,15 @@ def check_correct(
     roundings: Sequence[object],
     *,
     sum_abs: npt.ArrayLike | None = None,
+    carried: npt.ArrayLike | None = None,
     saturate: bool = False,
 ) -> Verdict:
     """Judge a result against the float64 sums of products of its rounded operands.
 
     `result`, `reference64` (sum ab) and `sum_ab2` (sum (ab)^2) have one shape; `k`, the number of products, is a number
     or broadcasts to it. `roundings` names the formats that the float32 sum passes through, in order (["float16"], or
-    ["float16", "float32"]); uint8 results of "hifloat8" are codes. `sum_abs` (sum |ab|) chooses the rigorous bound.
+    ["float16", "float32"]); uint8 results of "hifloat8" are codes. `sum_abs` (sum |ab|) chooses the rigorous bound. `carried`
+    is an error that a part of the sum was allowed before the rest was added (see `rounded_bound`).
 
     An infinite element is correct only if reference and bound together reach the overflow threshold of the accumulator
     or of a format on the way (NaN likewise, for e4m3fn); NaN only where the reference is NaN. With `saturate` the
@@ -83,6 +94,7 @@ def check_correct(
     """
     actual, reference = np.asarray(result), np.asarray(reference64)
     weights = np.asarray(sum_ab2 if sum_abs is None else sum_abs)
+    before = None if carried is None else np.asarray(carried, np.float64).reshape(-1)
     if actual.shape != reference.shape or weights.shape != reference.shape:
         raise SimError(
             f"check_correct: result {actual.shape}, reference {reference.shape} and sums {weights.shape}: equal shapes"
@@ -102,6 +114,8 @@ def check_correct(
             bound = accumulation_bound(expected, flat_weights[part], products)
         else:
             bound = rigorous_bound(flat_weights[part], products)
+        if before is not None:
+            bound = bound + before[part]
         values = quiet_cast(as_values(flat[part], "hifloat8" if codes else None), np.float64)
         error, tolerance = _error_and_tolerance(values, expected, bound, products, formats, saturate)
         bad = ~(error <= tolerance)

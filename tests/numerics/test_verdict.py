@@ -6,7 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_sim.errors import SimError
-from ascend_sim.numerics import accumulation_bound, cast, check_correct, decode, encode, half_ulp, rigorous_bound
+from ascend_sim.numerics import (
+    accumulation_bound,
+    cast,
+    check_correct,
+    decode,
+    encode,
+    half_ulp,
+    rigorous_bound,
+    rounded_bound,
+)
 
 
 def products(n, k, seed=0, dtype="float16"):
@@ -189,3 +198,18 @@ def test_pieces_do_not_matter():
 def test_shapes_must_agree():
     with pytest.raises(SimError, match="equal shapes"):
         check_correct(np.zeros(3, np.float16), np.zeros((3, 1)), np.zeros(3), 1, ["float16"])
+
+
+def test_a_sum_that_was_rounded_before_something_cancelled_it():
+    """A bias that takes the sum back to almost nothing leaves the rounding of the sum: allowed where it is told, not else."""
+    k = 64
+    _, exact, squares, result = products(200, k)
+    narrow = cast(result, "float16").astype(np.float64)
+    bias = -cast(exact * (1 + 2.0**-9), "float16").astype(np.float64)
+    total, got = exact + bias, cast((narrow + bias).astype(np.float32), "float16")
+    zeros = np.zeros_like(exact)
+    carried = rounded_bound(exact, accumulation_bound(exact, squares, k), ["float16"])
+    assert check_correct(got, total, zeros, 1, ["float16"], carried=carried).correct
+    assert not check_correct(got, total, squares, k, ["float16"]).correct
+    off = got.astype(np.float64) + 3 * half_ulp(exact, "float16")
+    assert check_correct(cast(off, "float16"), total, zeros, 1, ["float16"], carried=carried).wrong > 150
