@@ -51,7 +51,7 @@ class BlockedPlan(Gradients):
 
     def prepared(self, inputs: Mapping[str, str]) -> dict[str, str]:
         """Maps in (N)DC1HWC0, weights in FRACTAL_Z."""
-        ready = {name: self.to_c0(inputs[name], name) for name in ("grad_output", "input") if name in inputs}
+        ready = {name: self.to_c0(source, name) for name, source in inputs.items() if name != "weight"}
         return ready | {"weight": self.to_fractal_z(inputs["weight"])}
 
     def data_op_type(self) -> str:
@@ -65,39 +65,40 @@ class BlockedPlan(Gradients):
     def data_call(self) -> CubeCall:
         """What the data kernel computes beside the Dilations."""
         inp = replace(self.inp, problem=without_stride(self.p, self.before, self.after), merged=True)
-        disarm = self.call.disarm.get("grad_input", ())
+        disarm = self.call.disarm.get(self.maps.made, ())
         return CubeCall(self.chip, inp, self.call.compute_dtype, disarm, macs=self.p.macs)
 
-    def grad_input(self, grad_output: str, weight: str) -> None:
+    def data(self, source: str, weight: str) -> None:
         """The data kernel between its Dilations, then TransData and Cast to the caller's layout.
 
         The second 3-D data kernel writes 16-bit results in NCDHW itself (stated).
         """
+        read, made, like = self.maps.read, self.maps.made, self.maps.like
         if self.data_op_type() == "Conv3DBackpropInputV2" and self.itemsize == 2:
-            target = self.landing("grad_input", self.storage)
-            self.data_kernel(grad_output, weight, target, turned=True)
-            self.deliver(target, "grad_input")
+            target = self.landing(made, self.storage)
+            self.data_kernel(source, weight, target, turned=True)
+            self.deliver(target, made)
             return
-        result = self.result.tensor(f"grad_input.{self.blocks}", self.storage, self.blocks, self.feature_bytes("input"))
+        result = self.result.tensor(f"{made}.{self.blocks}", self.storage, self.blocks, self.feature_bytes(like))
         if self.before is not None:
-            grad_output = self.dilation("grad_output", grad_output, "grad_output.dilated", self.before)
+            source = self.dilation(read, source, f"{read}.dilated", self.before)
         kernel_result = result
         if self.after is not None:
             kernel_result = self.result.tensor(
-                "grad_input.small", self.storage, self.blocks, self.feature_bytes("grad_output", channels=self.p.c_in)
+                f"{made}.small", self.storage, self.blocks, self.feature_bytes(read, channels=self.p.c_in)
             )
-        self.data_kernel(grad_output, weight, kernel_result)
+        self.data_kernel(source, weight, kernel_result)
         if self.after is not None:
-            self.dilation("input", kernel_result, result, self.after)
-        target = self.landing("grad_input", self.storage)
-        shape, layout = FeatureShape(*self.feature("input")), BlockLayout.of(self.itemsize)
+            self.dilation(like, kernel_result, result, self.after)
+        target, name = self.landing(made, self.storage), f"TransData_{made}"
+        shape, layout = FeatureShape(*self.feature(like)), BlockLayout.of(self.itemsize)
         self.result.add(
-            "TransData", "TransData_grad_input", [result], [target],
+            "TransData", name, [result], [target],
             lambda chip, t: feature_from_c0_task(
-                chip, t[result], t[target], shape, layout, dtype=self.storage, **self.named("TransData_grad_input")
+                chip, t[result], t[target], shape, layout, dtype=self.storage, **self.named(name)
             ),
         )  # fmt: skip
-        self.deliver(target, "grad_input")
+        self.deliver(target, made)
 
     def grad_weight(self, gradient: str, features: str) -> None:
         """The filter kernel, then TransData and Cast to the caller's layout."""

@@ -26,11 +26,11 @@ class DirectPlan(Gradients):
         """Inputs as they are."""
         return dict(inputs)
 
-    def grad_input(self, grad_output: str, weight: str) -> None:
+    def data(self, source: str, weight: str) -> None:
         """The data kernel, and a Cast where the caller wants another dtype."""
-        target = self.landing("grad_input", self.storage)
-        self.data_kernel(grad_output, weight, target)
-        self.deliver(target, "grad_input")
+        target = self.landing(self.maps.made, self.storage)
+        self.data_kernel(source, weight, target)
+        self.deliver(target, self.maps.made)
 
     def grad_weight(self, gradient: str, features: str) -> None:
         """The filter kernel, whose sums are fp32, and a Cast where the caller wants another dtype."""
@@ -43,7 +43,7 @@ class DirectPlan(Gradients):
     def data_call(self) -> CubeCall:
         """The whole problem, its groups not merged."""
         inp = replace(self.inp, merged=False)
-        disarm = self.call.disarm.get("grad_input", ())
+        disarm = self.call.disarm.get(self.maps.made, ())
         return CubeCall(self.chip, inp, self.call.compute_dtype, disarm, macs=self.p.macs)
 
     def filter_call(self) -> CubeCall:

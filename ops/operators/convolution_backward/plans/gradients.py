@@ -40,7 +40,7 @@ class Gradients(Steps, ABC):
         """Inputs as the cube kernels read them."""
 
     @abstractmethod
-    def grad_input(self, grad_output: str, weight: str) -> None:
+    def data(self, source: str, weight: str) -> None:
         """The data kernel and the way of its result to the caller's tensor."""
 
     @abstractmethod
@@ -53,7 +53,7 @@ class Gradients(Steps, ABC):
 
     @abstractmethod
     def data_op_type(self) -> str:
-        """Which of the library's operators computes grad_input."""
+        """Which of the library's operators the data kernel is."""
 
     @abstractmethod
     def filter_op_type(self) -> str:
@@ -64,11 +64,11 @@ class Gradients(Steps, ABC):
         if self.call.empty:
             self.zeros()
         else:
-            self.gradients()
+            self.launches()
         self.result.place()
         return self.result
 
-    def gradients(self) -> None:
+    def launches(self) -> None:
         """Bias first, then the preparation of the inputs and the cube kernels."""
         call = self.call
         for name in call.unread:
@@ -87,7 +87,7 @@ class Gradients(Steps, ABC):
             needed = ("grad_output", "weight")
         ready = self.prepared({name: self.cast_input(plain[name], name, self.storage) for name in needed})
         if "grad_input" in cube:
-            self.grad_input(ready["grad_output"], ready["weight"])
+            self.data(ready["grad_output"], ready["weight"])
         if "grad_weight" in cube:
             self.grad_weight(ready[call.y], ready[call.x])
 
@@ -140,38 +140,36 @@ class Gradients(Steps, ABC):
         """What the filter kernel computes."""
         return CubeCall(self.chip, self.inp, self.call.compute_dtype, self.call.disarm.get("grad_weight", ()))
 
-    def data_kernel(self, grad_output: str, weight: str, result: str, *, turned: bool = False) -> None:
-        """The kernel that makes grad_input; a transposed call's is a forward convolution of gradOutput.
+    def data_kernel(self, source: str, weight: str, result: str, *, turned: bool = False) -> None:
+        """The kernel that makes one map from the other: grad_input, where a transposed call's is a forward convolution.
 
         With `turned` the result is NCDHW where the cube writes blocks of channels: vector cores turn it.
         """
-        call, op_type, names = self.data_call(), self.data_op_type(), [grad_output, weight, result]
+        call, op_type, names, made = self.data_call(), self.data_op_type(), [source, weight, result], self.maps.made
         if self.call.forward:
             forward = choose_conv_forward(call.inp)
             self.result.add(
-                op_type, "grad_input", names[:2], names[2:],
-                lambda chip, t: conv_forward_task(call, forward, [t[n] for n in names], "grad_input", op_type),
+                op_type, made, names[:2], names[2:],
+                lambda chip, t: conv_forward_task(call, forward, [t[n] for n in names], made, op_type),
             )  # fmt: skip
             return
         check_limits(self.call, op_type)
         open_kernel = "Conv2DBackpropInput" if self.chip.cores.coupled else "Conv3DBackpropInputV2"
-        blocks = self.call.block_dim.get("grad_input")
+        blocks = self.call.block_dim.get(made)
         tiling = choose_grad_input(
-            call.inp, self.call.tiling.get("grad_input"), stand_in=op_type != open_kernel, chip=self.chip, blocks=blocks,
+            call.inp, self.call.tiling.get(made), stand_in=op_type != open_kernel, chip=self.chip, blocks=blocks,
             dtype=call.dtype,
         )  # fmt: skip
         scratch = []
         placed = tiling if blocks is None else tiling.but(block_dim=blocks)
         if turned:
             size = slots_bytes(placed, self.chip)
-            scratch = [self.result.tensor("grad_input.slots", self.storage, "ND", size)]
+            scratch = [self.result.tensor(f"{made}.slots", self.storage, "ND", size)]
         elif size := grad_input_workspace(call, placed):
-            scratch = [self.result.tensor("grad_input.workspace", self.storage, "ND", size)]
+            scratch = [self.result.tensor(f"{made}.workspace", self.storage, "ND", size)]
         self.result.add(
-            op_type, "grad_input", names[:2], names[2:],
-            lambda chip, t: grad_input_task(
-                call, tiling, [t[n] for n in (*names, *scratch)], "grad_input", op_type, blocks
-            ),
+            op_type, made, names[:2], names[2:],
+            lambda chip, t: grad_input_task(call, tiling, [t[n] for n in (*names, *scratch)], made, op_type, blocks),
             scratch,
         )  # fmt: skip
 

@@ -26,7 +26,7 @@ class Steps:
     """The plan of a call in the making: `result` has the tensors and launches so far."""
 
     def __init__(self, call: ConvolutionCall, chip: ChipSpec) -> None:
-        self.call, self.chip, self.p = call, chip, call.problem
+        self.call, self.chip, self.p, self.maps = call, chip, call.problem, call.maps
         self.result = Plan()
         self.storage = call.storage_dtype
         self.itemsize = int(numpy_dtype(self.storage).itemsize)
