@@ -70,6 +70,7 @@ def run(
     from ascend_sim.calls.tensors import TensorSpec
     from ascend_sim.chip import load_chip
     from ascend_sim.ops.case import load_case, make_tensors
+    from ascend_sim.report.html import results_name
     from ascend_sim.report.msprof import check_msprof
     from ascend_sim.report.run_files import write_run
 
@@ -111,7 +112,13 @@ def run(
             if out is not None:
                 arrays = {name: (array, result.dtypes[name]) for name, array in result.outputs.items()}
                 written = write_run(
-                    out, result.report, result.recording, "gradients", arrays, trace_limit=trace_limit, msprof=msprof
+                    out,
+                    result.report,
+                    result.recording,
+                    f"{results_name(arrays)}s",
+                    arrays,
+                    trace_limit=trace_limit,
+                    msprof=msprof,
                 )
             if html is not None:
                 said = write_html(html, result.recording, result.report.to_dict(), progress, other_rates=True)

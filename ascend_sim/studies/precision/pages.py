@@ -17,6 +17,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.numerics import format_of
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.report.files import atomic_write
+from ascend_sim.report.html import results_name
 from ascend_sim.studies.precision.run import PrecisionRow, PrecisionTable
 
 _ROW_FIELDS = ("chip", "dtype", "cube_math_type", "accumulate", "status", "compute_dtype", "total_us", "same_as")
@@ -45,8 +46,9 @@ def _detail(table: PrecisionTable) -> Table:
     several_chips = len(table.overflow) > 1
     several_models = len({row.accumulate for row in table.rows}) > 1
     head = [*(["chip"] if several_chips else []), "inputs", ">type", *(["sums"] if several_models else [])]
+    kind = results_name([name for row in table.rows for name in row.gradients])
     figures = [
-        "gradient", "correct", ">matched", "vendor", ">max abs", ">MERE", ">MARE", ">RMSE", ">cosine", ">bits",
+        kind, "correct", ">matched", "vendor", ">max abs", ">MERE", ">MARE", ">RMSE", ">cosine", ">bits",
         ">bit-equal", ">inf/NaN",
     ]  # fmt: skip
     grid = _grid([*head, "status", "compute", ">us", *figures])
