@@ -14,7 +14,7 @@ from ascend_sim.errors import AclnnError, ConfigError, SimError, TilingError
 
 if TYPE_CHECKING:
     from ascend_sim.acl.state import use
-    from ascend_sim.api import conv_tbc_backward, convolution_backward
+    from ascend_sim.api import conv_tbc_backward, convolution, convolution_backward
     from ascend_sim.calls.result import Result
     from ascend_sim.calls.tensors import TensorSpec
     from ascend_sim.chip import load_chip
@@ -59,6 +59,7 @@ __all__ = [
     "TurnLayout",
     "compare",
     "conv_tbc_backward",
+    "convolution",
     "convolution_backward",
     "empty",
     "explain",
@@ -92,6 +93,7 @@ _HOME = {
     "TurnLayout": "ascend_sim.kernel.operands",
     "compare": "ascend_sim.numerics",
     "conv_tbc_backward": "ascend_sim.api",
+    "convolution": "ascend_sim.api",
     "convolution_backward": "ascend_sim.api",
     "empty": "ascend_sim.launching",
     "explain": "ascend_sim.studies.explain.run",

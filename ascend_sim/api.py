@@ -13,7 +13,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.runtime import Observer, Progress
 
-__all__ = ["Result", "TensorSpec", "conv_tbc_backward", "convolution_backward"]
+__all__ = ["Result", "TensorSpec", "conv_tbc_backward", "convolution", "convolution_backward"]
 
 
 def convolution_backward(
@@ -96,3 +96,41 @@ def conv_tbc_backward(
     allows it; 8-bit results are uint8 codes, named in `dtypes`. The rest is as in `convolution_backward`.
     """
     return call_operator(OPERATORS["conv_tbc_backward"], locals())
+
+
+def convolution(
+    input: Any,
+    weight: Any,
+    bias: Any,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    *,
+    cube_math_type: int = 0,
+    chip: str | Path | ChipSpec = "ascend910b3",
+    mode: str = "full",
+    deterministic: bool | None = None,
+    conformance: str = "documented",
+    tiling: Mapping[str, Mapping[str, Any]] | None = None,
+    block_dim: int | Mapping[str, int] | None = None,
+    l2: str = "cold",
+    accumulate: str = "blas",
+    overflow: str | None = None,
+    progress: Progress | None = None,
+    max_cycles: int | None = None,
+    engine: str | None = None,
+    observer: Observer | None = None,
+    disarm: Mapping[str, Sequence[str]] | None = None,
+    dtypes: str | Mapping[str, str] | None = None,
+) -> Result:
+    """Run a forward convolution on a simulated chip; arguments in the order of torch's `convolution`.
+
+    `input` [N, C_in, H, W], `weight` [C_out, C_in / groups, k_h, k_w], transposed [C_in, C_out / groups, k_h, k_w], `bias`
+    [C_out] or None; 1-D and 3-D likewise. The result is `outputs["output"]`. Which kernels run, and that the bias is added
+    behind them, is assumed (configs/operators/convolution.yaml). The rest is as in `convolution_backward`; a convolution that
+    is not transposed takes no `tiling` and no `block_dim`.
+    """
+    return call_operator(OPERATORS["convolution"], locals())

@@ -29,7 +29,7 @@ FLOORS = (
     ("ops.convolution",),
     ("ops.operator",),
     ("ops.verdicts", "ops.operators.convolution_backward"),
-    ("ops.operators.conv_tbc_backward",),
+    ("ops.operators.conv_tbc_backward", "ops.operators.convolution"),
     ("ops.operators",),
     ("ops.case",),
     ("report",),

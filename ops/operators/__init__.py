@@ -18,6 +18,7 @@ __all__ = ["OPERATORS", "Register"]
 SHIPPED = (
     "convolution_backward",
     "conv_tbc_backward",
+    "convolution",
 )
 """One line an operator: the folder beside this file, whose module `operator` has it as OPERATOR."""
 

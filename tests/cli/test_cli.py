@@ -266,7 +266,7 @@ def refused(*arguments: object) -> str:
         ({"grad_output": {"shape": [1, 16, 7, 6]}}, ["grad_output.shape", "[1, 16, 7, 6]", "= 6"]),
         ({"weight": {"shape": [16, 16, 9, 9]}}, ["weight.shape", "9", "does not fit"]),
         ({"padding": [1, 1, 1]}, ["padding", "2 or 4 values"]),
-        ({"operator": "convolution"}, ["operator", "convolution_backward"]),
+        ({"operator": "convolutions"}, ["operator", "convolution_backward"]),
         ({"groups": 0}, ["groups: 0"]),
         ({"chip": "ascend910b33"}, ["ascend910b33", "did you mean ascend910b3"]),
         ({"tiling": {"grad_bias": {}}}, ["grad_bias", "grad_input"]),

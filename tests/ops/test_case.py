@@ -286,8 +286,8 @@ def test_the_documents_example_gives_2_98_98():
     ("change", "message"),
     [
         (
-            {"operator": "convolution"},
-            "operator: 'convolution' is unknown; did you mean 'convolution_backward'?; allowed: ",
+            {"operator": "convolution_backwards"},
+            "operator: 'convolution_backwards' is unknown; did you mean 'convolution_backward'?; allowed: ",
         ),
         ({"operator": ["convolution_backward"]}, "operator: ['convolution_backward'] is unknown"),
         ({"operator": None}, "operator: missing; allowed: convolution_backward, conv_tbc_backward"),

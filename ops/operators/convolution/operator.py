@@ -1,0 +1,186 @@
+"""The forward convolution as an entry of the register."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.numerics import Verdict, accumulation_bound, check_correct, rigorous_bound, rounded_bound
+from ascend_sim.numerics.cube_math import promote
+from ascend_sim.ops.arguments import TensorArg, is_whole_number
+from ascend_sim.ops.case_entries import Case
+from ascend_sim.ops.checks.product import ProductSpec
+from ascend_sim.ops.checks.rules import CheckResult, Rule
+from ascend_sim.ops.convolution.call import ConvolutionCall, MapNames
+from ascend_sim.ops.convolution.formula import Formula, formula
+from ascend_sim.ops.convolution.reference import grad_input_reference, products_per_element
+from ascend_sim.ops.convolution.reference_forward import conv_forward_reference
+from ascend_sim.ops.layer import LayerCall
+from ascend_sim.ops.operator import Operator, Settings, itemsize_in_memory
+from ascend_sim.ops.operators.convolution.arguments import ForwardCall, normalise
+from ascend_sim.ops.operators.convolution.case import ConvolutionCase
+from ascend_sim.ops.operators.convolution.checks import RULES, check_convolution
+from ascend_sim.ops.operators.convolution.plans import OUTPUT, plan_convolution
+from ascend_sim.ops.plan import Plan
+from ascend_sim.runtime import ValueModel
+
+Array = NDArray[Any]
+
+
+class Convolution(Operator[ForwardCall, ConvolutionCall]):
+    """The forward convolution; arguments in the order of torch's convolution."""
+
+    name = "convolution"
+    tensors = ("input", "weight", "bias")
+    optional = ("bias",)
+    attributes = ("stride", "padding", "dilation", "transposed", "output_padding", "groups")
+    outputs = (OUTPUT,)
+    added = ("bias",)
+    formats: ClassVar[Mapping[int, str]] = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
+    case: ClassVar[type[Case]] = ConvolutionCase
+    cube_kernels = (OUTPUT,)
+    explained: ClassVar[Mapping[str, str]] = {"element": OUTPUT}
+    layer_direction: ClassVar[Literal["forward", "backward"] | None] = "forward"
+    layer_parts: ClassVar[Mapping[str, tuple[str, str]]] = {
+        OUTPUT: (OUTPUT, "y us"),
+        "bias": (f"BiasAdd_{OUTPUT}", "b us"),
+    }
+
+    # -- phase one -----------------------------------------------------------------------------------------------------
+
+    @property
+    def rules(self) -> Sequence[Rule]:
+        return list(RULES)
+
+    def arguments(
+        self,
+        tensors: Mapping[str, TensorArg | None],
+        attributes: Mapping[str, Any],
+        *,
+        cube_math_type: int,
+        conformance: str,
+    ) -> ForwardCall:
+        source, weight = tensors["input"], tensors["weight"]
+        assert source is not None and weight is not None  # only the bias is optional
+        lists = {name: attributes[name] for name in ("stride", "padding", "dilation", "output_padding")}
+        for name, value in lists.items():
+            if is_whole_number(value):
+                lists[name] = (int(value),) * max(len(weight.shape) - 2, 1)
+        call = ForwardCall(
+            source, weight, tensors["bias"], **lists, transposed=bool(attributes["transposed"]),
+            groups=int(attributes["groups"]), cube_math_type=int(cube_math_type), output=None,
+        )  # fmt: skip
+        # Where no shape follows, a rule before those on the output says why.
+        return replace(call, output=TensorArg(call.output_shape or (), source.dtype, source.format))
+
+    def check(self, arguments: ForwardCall, product: ProductSpec, conformance: str, deterministic: bool) -> CheckResult:
+        return check_convolution(arguments, product, conformance)  # type: ignore[arg-type]
+
+    def accepted(
+        self, arguments: ForwardCall, chip: ChipSpec, warnings: tuple[str, ...], settings: Settings
+    ) -> ConvolutionCall:
+        normal, product = normalise(arguments), settings.product
+        inputs = {name: tensor for name in self.tensors if (tensor := getattr(arguments, name)) is not None}
+        assert arguments.output is not None
+        promoted = promote(inputs["input"].dtype, inputs["weight"].dtype)
+        return ConvolutionCall(
+            operator=self.name,
+            problem=normal.problem,
+            forward=not normal.transposed,
+            rank=normal.rank,
+            maps=MapNames("input", OUTPUT, OUTPUT),
+            inputs=inputs,
+            outputs={OUTPUT: arguments.output},
+            compute_dtype=settings.compute_dtype(promoted, arguments.cube_math_type),
+            warnings=warnings,
+            routes=frozenset(product.routes),
+            kernel_limits=tuple(product.profile(settings.conformance).kernel_limits),
+            cube_math_type=arguments.cube_math_type,
+            padded=any(normal.declared_padding),
+            **settings.fields,
+        )
+
+    def kernels(self, call: ConvolutionCall, chip: ChipSpec) -> Plan:
+        return plan_convolution(call, chip)
+
+    # -- reports -------------------------------------------------------------------------------------------------------
+
+    def shown(self, arguments: ForwardCall) -> dict[str, Any]:
+        lists = ("stride", "padding", "dilation", "output_padding")
+        shown: dict[str, Any] = {name: list(getattr(arguments, name)) for name in lists}
+        return shown | {"transposed": arguments.transposed, "groups": arguments.groups}
+
+    def macs(self, call: ConvolutionCall) -> dict[str, int]:
+        return {OUTPUT: call.problem.macs}
+
+    # -- values --------------------------------------------------------------------------------------------------------
+
+    def sums(
+        self, call: ConvolutionCall, output: str, operands: Mapping[str, Array], inputs: Mapping[str, Array], *,
+        absolute: bool = False,
+    ) -> tuple[Array, ...]:  # fmt: skip
+        """The bias is added to the sum as the caller gave it; sum (ab)^2 and sum |ab| are those of the products alone."""
+        if call.empty:
+            return (np.zeros(call.volume(output)),) * (2 + absolute)
+        x = operands["input"].reshape(call.volume("input"))
+        weight = operands["weight"].reshape(call.weight_volume)
+        reference = conv_forward_reference if call.forward else grad_input_reference
+        total, *rest = reference(call.problem, x, weight, absolute=absolute)
+        return (total + _spread(inputs), *rest)
+
+    def products(self, call: ConvolutionCall) -> dict[str, int]:
+        p = call.problem
+        if not call.forward:
+            return {OUTPUT: products_per_element(p)["grad_input"]}
+        return {OUTPUT: p.c_in // p.groups * p.k_d * p.k_h * p.k_w}
+
+    def roundings(self, call: ConvolutionCall, output: str) -> list[str]:
+        return list(dict.fromkeys((call.storage_dtype, call.outputs[output].dtype)))
+
+    def saturates(self, call: ConvolutionCall, output: str, model: ValueModel) -> bool:
+        return model.saturate or model.fixpipe_saturates(itemsize_in_memory(call.compute_dtype))
+
+    def verdict(
+        self, call: ConvolutionCall, output: str, result: Array, total: Array, weights: Array, model: ValueModel, *,
+        inputs: Mapping[str, Array], absolute: bool = False,
+    ) -> Verdict:  # fmt: skip
+        """With a bias, what the sum has lost before it was added is its own affair: it may have been much larger."""
+        if "bias" not in call.inputs or call.empty:
+            return super().verdict(call, output, result, total, weights, model, inputs=inputs, absolute=absolute)
+        count, before = self.products(call)[output], total - _spread(inputs)
+        bound = rigorous_bound(weights, count) if absolute else accumulation_bound(before, weights, count)
+        carried = rounded_bound(before, bound, self.roundings(call, output)).reshape(result.shape)
+        total = total.reshape(result.shape)
+        return check_correct(
+            result, total, np.zeros_like(total), 1, [call.outputs[output].dtype], carried=carried,
+            saturate=self.saturates(call, output, model),
+        )  # fmt: skip
+
+    # -- questions -----------------------------------------------------------------------------------------------------
+
+    def formula(
+        self, call: ConvolutionCall, output: str, shapes: Mapping[str, tuple[int, ...]], index: tuple[int, ...]
+    ) -> Formula:
+        found = formula(call, output, shapes, index)
+        return replace(found, added=("bias", found.place[1])) if "bias" in call.inputs else found
+
+    def of_layer(self, layer: LayerCall) -> ForwardCall:
+        bias = TensorArg(layer.output.shape[1:2], layer.output.dtype, "ND") if layer.bias else None
+        return ForwardCall(
+            layer.input, layer.weight, bias, layer.stride, layer.padding, layer.dilation, False, (0, 0), layer.groups,
+            layer.cube_math_type, layer.output,
+        )  # fmt: skip
+
+
+def _spread(inputs: Mapping[str, Array]) -> Array:
+    """The bias in float64, over [N, C, D, H, W]; zero where there is none."""
+    bias = inputs.get("bias")
+    return np.zeros(()) if bias is None else bias.astype(np.float64).reshape(1, -1, 1, 1, 1)
+
+
+OPERATOR = Convolution()
