@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["Status", "status_name"]
+__all__ = ["Status"]
 
 
 class Status(IntEnum):
@@ -21,12 +21,3 @@ class Status(IntEnum):
     INNER_CREATE_EXECUTOR = 561101
     INNER_NOT_TRANS_EXECUTOR = 561102
     INNER_NULLPTR = 561103
-
-
-def status_name(status: int) -> str:
-    """The vendor's name of a status (`ACLNN_ERR_PARAM_INVALID`, ...); "unknown status ..." outside the table."""
-    try:
-        known = Status(status)
-    except ValueError:
-        return f"unknown status {status}"
-    return "ACLNN_SUCCESS" if known is Status.SUCCESS else f"ACLNN_ERR_{known.name}"

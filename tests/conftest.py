@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 # Helper modules stand beside the tests that share them; pytest runs with --import-mode=importlib, which adds no folder.
@@ -12,3 +13,9 @@ for folder in sorted({path.parent for path in Path(__file__).parent.rglob("*.py"
 # A busy machine must not fail a test: how long an example takes is no property of the code.
 settings.register_profile("no-deadline", deadline=None)
 settings.load_profile("no-deadline")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """`-m fast` replaces the usual `-m "not slow"`: a test that is both would run in the tier that it is too slow for."""
+    if {"fast", "slow"} <= {mark.name for mark in item.iter_markers()}:
+        raise pytest.UsageError(f"{item.nodeid}: marked fast and slow")

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from places import ROOT
 
+pytestmark = pytest.mark.fast
+
 FLOORS = (
     ("errors",),
     ("chip", "numerics"),

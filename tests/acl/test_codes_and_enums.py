@@ -10,6 +10,8 @@ from places import DOCS
 
 from ascend_sim import acl
 
+pytestmark = pytest.mark.fast
+
 PAGE = (DOCS / "acl.md").read_text(encoding="utf-8")
 
 

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from ascend_sim import acl
 from ascend_sim.acl import state
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.fixture
 def stream():

@@ -6,6 +6,8 @@ from programs import Failed, aclnnConvolutionBackwardTest, aclnnConvTbcBackwardT
 
 from ascend_sim import acl, use
 
+pytestmark = pytest.mark.fast
+
 CONV = ((196, 2.0), (4, 98.0), (2, 98.0))
 TBC = ((10, 2.0), (4, 5.0), (2, 5.0))
 PROGRAMS = {

@@ -6,6 +6,8 @@ from acl_calls import download, ok, open_device, refused, upload
 
 from ascend_sim import acl
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.fixture
 def stream():

@@ -13,6 +13,8 @@ from ascend_sim import acl, use
 from ascend_sim.errors import SimError
 from ascend_sim.ops.operator import Operator
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.fixture
 def stream():

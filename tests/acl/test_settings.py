@@ -6,6 +6,8 @@ from acl_calls import Convolution, int_array, ok, open_device, refused
 import ascend_sim
 from ascend_sim import ConfigError, SimError, acl, load_chip
 
+pytestmark = pytest.mark.fast
+
 
 def total_memory():
     return ok(acl.aclrtGetMemInfo(acl.ACL_HBM_MEM))[1]

@@ -9,6 +9,8 @@ import pytest
 from ascend_sim.chip import ChipSpec, chip_names, load_chip
 from ascend_sim.errors import SimError
 
+pytestmark = pytest.mark.fast
+
 ARCHS = ("dav-1001", "dav-2002", "dav-2201", "dav-3510")
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from ascend_sim.chip import ChipSpec, load_chip
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.fixture
 def a5() -> ChipSpec:

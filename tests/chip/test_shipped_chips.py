@@ -14,6 +14,8 @@ from ascend_sim.chip import ChipSpec, chip_names, load_chip
 from ascend_sim.chip.files import merge, read_layers
 from ascend_sim.errors import ConfigError
 
+pytestmark = pytest.mark.fast
+
 INI = json.loads((DATA / "chips_ini.json").read_text(encoding="utf-8"))["socs"]
 CLOCK_NOT_FROM_INI = {"ascend910b4": 1650, "ascend910b4-1": 1650}
 NO_INI = "ascend950pr_9599"  # no platform file of it is public

@@ -86,6 +86,7 @@ def test_a_shipped_case_to_a_folder(tmp_path: Path) -> None:
     assert any(event["ph"] == "X" for event in events)
 
 
+@pytest.mark.fast
 def test_json_is_the_report_and_nothing_else() -> None:
     ran = run("run", "document_example_2d", "--json")
     report = json.loads(ran.out)
@@ -215,6 +216,7 @@ def test_help_has_an_example(command: list[str]) -> None:
 # -- exit code 1 -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast
 def test_a_wrong_gradient_is_exit_code_1(case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All results are written, for the user to look at."""
     original = calls.output_of
@@ -232,6 +234,7 @@ def test_a_wrong_gradient_is_exit_code_1(case: Path, tmp_path: Path, monkeypatch
     ]  # fmt: skip
 
 
+@pytest.mark.fast
 def test_a_hazard_is_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that forgets to wait for its operands in L1; in timing mode too, where there are no values to be wrong."""
     original = KernelBuilder.wait_flag
@@ -256,6 +259,7 @@ def refused(*arguments: object) -> str:
     return ran.err
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -296,6 +300,7 @@ def test_a_missing_case_and_broken_yaml(tmp_path: Path) -> None:
     assert "mapping" in refused("run", tmp_path / "list.yaml")
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -410,6 +415,7 @@ def test_errors_as_json(case: Path) -> None:
         assert ran.code == 2 and ran.err == "" and told["status"] == status and words in told["error"]
 
 
+@pytest.mark.fast
 def test_usage_errors_are_exit_code_2(case: Path) -> None:
     for arguments in (["run"], ["run", case, "--wrong"], ["fly"], ["run", case, "--trace-limit", "0"]):
         ran = run(*arguments)
@@ -577,6 +583,7 @@ def test_explain_status_has_the_products_determinism_and_warnings(tmp_path: Path
     assert "warning: USE_FP16" in run("explain-status", path, "--conformance", "library").out
 
 
+@pytest.mark.fast
 def test_a_command_is_a_module() -> None:
     """What `ascend-sim run-network` does stands in `cli/run_network.py`, and no other command with it."""
     for command in app.registered_commands:

@@ -16,7 +16,7 @@ from ascend_sim.engine.functional import FunctionalEngine
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.program import Program
 
-pytestmark = pytest.mark.usefixtures("each_engine")
+pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("each_engine")]
 
 QUIET = quiet(CHIP)
 

@@ -21,6 +21,8 @@ from ascend_sim.isa.vector import Duplicate, TransposeBlocks, VectorBinary, Vect
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.numerics import numpy_dtype
 
+pytestmark = pytest.mark.fast
+
 CHIP = load_chip("ascend910b3")
 KIB = 1024
 WINDOW = LoadData3D("L0A", 2, 5, 6, 3, 3, 1, 1, 1, 1, 1, 1, 5, 6, 4, 20, 16, 64)

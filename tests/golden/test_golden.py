@@ -55,18 +55,21 @@ def program_text(run: ProgramRun) -> str:
     return "\n".join([*lines, *map(str, run.program)]) + "\n"
 
 
+@pytest.mark.fast
 def test_a_grad_input_program() -> None:
     """Two tiles of two image rows (12 pixels) each; K = 144 in three base steps, loaded at once."""
     result = small(False, baseM=16, baseN=32, baseK=48, stepKa=3, stepKb=3, coreNum=3, cl0Pbuffer=2)
     compare("grad_input.txt", program_text(next(runs(result, "grad_input"))))
 
 
+@pytest.mark.fast
 def test_a_deterministic_grad_weight_program() -> None:
     """StreamK: a cube core writes its part to a slot, then its first vector core adds the slots of both cores."""
     first = [run for run in runs(small(True), "grad_weight") if run.program.block == 0][:2]
     compare("grad_weight_stream_k.txt", "\n".join(program_text(run) for run in first))
 
 
+@pytest.mark.fast
 def test_a_timeline() -> None:
     """The first block of the grad_input program: when each instruction starts, ends its occupancy, and retires."""
     result = small(False, baseM=16, baseN=32, baseK=48, stepKa=3, stepKb=3, coreNum=3, cl0Pbuffer=2)

@@ -16,6 +16,8 @@ from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.local import LocalMemory
 from ascend_sim.numerics import numpy_dtype, reference
 
+pytestmark = pytest.mark.fast
+
 B3, A910, P3, C950 = (load_chip(name) for name in ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589"))
 
 # The vendor's tables, copied by hand: memory-vector Cast pages of asc-devkit (910A/310P, 910B/910_93, 950).

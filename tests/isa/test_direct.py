@@ -13,6 +13,8 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.direct import DataCopyDn2Nz, FixpipeDn
 from ascend_sim.memory.gm import gm_operand
 
+pytestmark = pytest.mark.fast
+
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 40), st.integers(1, 12), st.sampled_from([1, 2, 4]), st.integers(1, 3), st.integers(0, 60))

@@ -10,6 +10,8 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.local import LocalMemory
 
+pytestmark = pytest.mark.fast
+
 A910, P3, B3, C950 = (load_chip(name) for name in ("ascend910a", "ascend310p3", "ascend910b3", "ascend950pr_9589"))
 
 

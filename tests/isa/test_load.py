@@ -13,6 +13,8 @@ from workbench import CHIP, Workbench
 from ascend_sim.errors import SimError
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 
+pytestmark = pytest.mark.fast
+
 SOURCE = 64
 TARGET = 512
 

@@ -33,6 +33,8 @@ from ascend_sim.isa.vector import (
 )
 from ascend_sim.memory.gm import gm_operand
 
+pytestmark = pytest.mark.fast
+
 GM0, GM1 = gm_operand(0, 96), gm_operand(1, 40)
 
 CASES: list[tuple[Instruction, int, int, int]] = [

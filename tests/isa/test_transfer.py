@@ -12,6 +12,8 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, Fill
 from ascend_sim.memory.gm import gm_operand
 
+pytestmark = pytest.mark.fast
+
 ENDS = [("GM", "UB"), ("GM", "L1"), ("UB", "GM"), ("L1", "GM")]
 
 

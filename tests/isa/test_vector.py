@@ -14,6 +14,8 @@ from workbench import CHIP, Workbench
 from ascend_sim.errors import SimError
 from ascend_sim.isa.vector import Duplicate, ReduceRows, TransposeBlocks, VectorBinary, VectorCast
 
+pytestmark = pytest.mark.fast
+
 OPERATIONS = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "max": lambda a, b: a if a > b else b,
 }  # fmt: skip

@@ -17,6 +17,8 @@ from ascend_sim.kernel.operands import MapWindow, Span
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import gm_operand
 
+pytestmark = pytest.mark.fast
+
 CHIP = load_chip("ascend910b3")
 KIB = 1024
 TENSORS = [4096, 100]

@@ -14,6 +14,8 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import gm_operand
 
+pytestmark = pytest.mark.fast
+
 SPACES = ("GM", "L1", "L0A", "L0B", "L0C", "UB", "BT", "FB")
 PRODUCTS = ("910", "310P", "910B", "910_93", "910_95")
 # asc-devkit data path page and architecture pages, ini moves of 910 and 310P: who has the path, in the order of `PRODUCTS`.

@@ -18,6 +18,8 @@ from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
 
+pytestmark = pytest.mark.fast
+
 CHIP = load_chip("ascend910b3")
 
 

@@ -10,6 +10,8 @@ from ascend_sim.errors import SimError
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT, Allocation, GlobalMemory, gm_operand
 from ascend_sim.memory.local import POISON
 
+pytestmark = pytest.mark.fast
+
 UNIT = 512
 
 

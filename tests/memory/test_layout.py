@@ -6,10 +6,13 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_sim.memory.layout import fractal_z_shape, from_fractal_z, from_ndc1hwc0, to_fractal_z, to_ndc1hwc0
+
+pytestmark = pytest.mark.fast
 
 size = st.integers(1, 4)
 c0s = st.sampled_from([8, 16])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,6 +12,8 @@ from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.engine.values import BlockShadow
 from ascend_sim.memory.local import LocalMemory
 from ascend_sim.memory.regions import Region
+
+pytestmark = pytest.mark.fast
 
 
 def test_a_fresh_buffer_is_nan_in_every_format() -> None:

@@ -6,6 +6,8 @@ import pytest
 
 from ascend_sim.numerics import cast, decode, encode, numpy_dtype, round_to
 
+pytestmark = pytest.mark.fast
+
 TARGETS = ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"]
 HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 PATTERNS = np.random.default_rng(3).integers(0, 1 << 32, 300_000, dtype=np.uint32).view(np.float32)

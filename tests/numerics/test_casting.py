@@ -7,6 +7,8 @@ import pytest
 from ascend_sim.errors import SimError
 from ascend_sim.numerics import FORMATS, cast, decode, encode, numpy_dtype, reference, round_hf32, round_to
 
+pytestmark = pytest.mark.fast
+
 STEP = 2.0**-10  # of float16 at 1
 
 

@@ -7,6 +7,8 @@ import pytest
 from ascend_sim.errors import SimError
 from ascend_sim.numerics import FORMATS, canonical, decode, format_of, half_ulp, numpy_dtype, ulp
 
+pytestmark = pytest.mark.fast
+
 IEEE_LIKE = ["float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"]
 
 

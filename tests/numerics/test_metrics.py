@@ -9,6 +9,8 @@ import pytest
 from ascend_sim.errors import SimError
 from ascend_sim.numerics import cast, compare, encode
 
+pytestmark = pytest.mark.fast
+
 RNG = np.random.default_rng(7)
 REFERENCE = RNG.standard_normal((3, 70_000)) * np.exp2(RNG.integers(-20, 5, (3, 70_000)))
 

@@ -10,6 +10,8 @@ from places import DATA
 
 from ascend_sim.numerics import decode, encode, reference, round_to
 
+pytestmark = pytest.mark.fast
+
 
 @cache
 def load(name):

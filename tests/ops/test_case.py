@@ -15,6 +15,8 @@ from ascend_sim.ops.operators.conv_tbc_backward.case import ConvTbcBackwardCase
 from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwardCase
 from ascend_sim.ops.tensor_files import save_tensors
 
+pytestmark = pytest.mark.fast
+
 CONV = {
     "operator": "convolution_backward",
     "input": {"shape": [2, 4, 8, 8], "dtype": "float16"},

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from ascend_sim.errors import SimError
 from ascend_sim.ops.tensor_files import load_tensors, save_tensors
 
+pytestmark = pytest.mark.fast
+
 FORMATS = {
     "float32": (np.uint32, np.float32),
     "float16": (np.uint16, np.float16),

@@ -8,6 +8,8 @@ import pytest
 from ascend_sim.errors import SimError
 from ascend_sim.report.files import atomic_write, write_json
 
+pytestmark = pytest.mark.fast
+
 
 def test_the_file_appears_when_the_block_ends(tmp_path):
     path = tmp_path / "out.bin"

@@ -12,6 +12,8 @@ from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.report.counts import bytes_of, cube_work_cycles, kernel_counts
 
+pytestmark = pytest.mark.fast
+
 
 def built(task):
     return [program for block in range(task.block_dim) for program in task.build(block)]

@@ -9,6 +9,8 @@ from small_kernels import CHIP, run_three
 from ascend_sim.report.report import Report
 from ascend_sim.report.text import render
 
+pytestmark = pytest.mark.fast
+
 PROBLEM = {
     "operator": "convolution_backward",
     "tensors": {

@@ -10,6 +10,8 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.report.roofline import Rooflines, gm_lines
 
+pytestmark = pytest.mark.fast
+
 
 def built(task):
     return [program for block in range(task.block_dim) for program in task.build(block)]

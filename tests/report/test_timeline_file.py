@@ -12,6 +12,8 @@ from ascend_sim.isa.base import PIPES
 from ascend_sim.report.timeline_file import load_recording, load_timeline, write_timeline
 from ascend_sim.runtime import Recording
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.fixture(scope="module")
 def run():

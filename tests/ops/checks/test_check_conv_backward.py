@@ -11,6 +11,8 @@ from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.checks import load_product
 from ascend_sim.ops.operators.convolution_backward.checks.rules import RULES, check_conv_backward
 
+pytestmark = pytest.mark.fast
+
 TWO_D = conv_call((2, 8, 4, 4), (2, 4, 6, 6), (8, 4, 3, 3))
 THREE_D = conv_call((2, 8, 4, 4, 4), (2, 4, 6, 6, 6), (8, 4, 3, 3, 3))
 EMPTY = conv_call((0, 8, 4, 4), (0, 4, 6, 6), (8, 4, 3, 3))

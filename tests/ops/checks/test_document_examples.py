@@ -9,6 +9,8 @@ from check_calls import check, conv_call, tbc_call
 
 from ascend_sim.ops.arguments import TensorArg
 
+pytestmark = pytest.mark.fast
+
 
 def conv_example(label: str):
     """Examples of 000 and 004: float32, cubeMathType 1; rank-4 tensors with `label`, everything else ND."""

@@ -10,6 +10,8 @@ from ascend_sim.errors import AclnnError, ConfigError
 from ascend_sim.numerics.cube_math import promote
 from ascend_sim.ops.checks.product import CONFORMANCES, load_product, parse_products, products
 
+pytestmark = pytest.mark.fast
+
 OPERATORS = ("convolution_backward", "conv_tbc_backward")
 PRODUCTS = {"310P", "910", "910B", "910_93", "910_95"}
 

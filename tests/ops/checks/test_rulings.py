@@ -11,6 +11,8 @@ from ascend_sim.errors import AclnnError
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.checks import load_product
 
+pytestmark = pytest.mark.fast
+
 GOOD = conv_call((2, 8, 4, 4), (2, 4, 6, 6), (8, 4, 3, 3))
 DTYPES = ("float32", "float16", "bfloat16")
 A2_TABLE = {

@@ -15,6 +15,8 @@ from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import task_count
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 
+pytestmark = pytest.mark.fast
+
 INP = on_910b(RESNET)
 
 

@@ -23,6 +23,8 @@ from ascend_sim.ops.kernels.grad_weight.procedures.dav_3510 import vendor_grad_w
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
+pytestmark = pytest.mark.fast
+
 TABLE = json.loads((DATA / "ut_tilings_arch22.json").read_text())
 LOAD3D_950 = load_chip("ascend950pr_9589").load3d.limits
 COVERS = {"grad_input": covers_grad_input, "grad_weight": covers_grad_weight}

@@ -81,6 +81,7 @@ def test_everything_in_all_modes(chip: str, rank: str, precision: tuple[str, int
     check_all_modes(chip, rank, precision)
 
 
+@pytest.mark.fast
 def test_the_precisions_are_those_asked_for() -> None:
     computed = {
         precision: run("ascend910b3", "2-D", precision, "functional").report.to_dict()["gradients"]["grad_input"][

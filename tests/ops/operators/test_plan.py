@@ -15,6 +15,8 @@ import ascend_sim
 from ascend_sim.chip import load_chip
 from ascend_sim.ops.plan import Plan
 
+pytestmark = pytest.mark.fast
+
 SMALL = Problem(2, 32, 16, (6, 6))
 TURNED = ["TransData_grad_output", "TransData_input", "TransData_weight"]
 BIAS = ["ReduceSum_grad_bias"]

@@ -14,6 +14,8 @@ from conv_problems import RESNET
 
 from ascend_sim import Result
 
+pytestmark = pytest.mark.fast
+
 
 @cache
 def layer(deterministic: bool) -> Result:

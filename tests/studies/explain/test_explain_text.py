@@ -10,6 +10,8 @@ from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwa
 from ascend_sim.studies.explain.run import Explanation, explain
 from ascend_sim.studies.explain.text import explain_page, parts_with_products
 
+pytestmark = pytest.mark.fast
+
 EACH_ONCE = "the numbers that the cube multiplied are those of the formula, each product once"
 
 

@@ -18,6 +18,8 @@ from ascend_sim.ops.case import load_case
 from ascend_sim.ops.convolution.formula import Formula, formula
 from ascend_sim.studies.explain.formula_text import formula_lines
 
+pytestmark = pytest.mark.fast
+
 LINE = re.compile(r"(\w+)\[([^]]*)\] = sum over ([\w, ]+) of (\w+)\[([^]]*)\] x (\w+)\[([^]]*)\]")
 
 

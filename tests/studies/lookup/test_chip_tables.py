@@ -10,6 +10,8 @@ from ascend_sim.chip import chip_names, load_chip
 from ascend_sim.cli import app
 from ascend_sim.studies.lookup.chips import chip_detail, chips_table, compare_table, value_at
 
+pytestmark = pytest.mark.fast
+
 
 def printed(what: RenderableType) -> list[list[str]]:
     """Lines as they are printed on a wide terminal, split into words (rulers of the table are words too)."""

@@ -9,6 +9,8 @@ from ascend_sim.errors import SimError
 from ascend_sim.numerics import FORMATS, round_to
 from ascend_sim.studies.lookup.formats import format_page
 
+pytestmark = pytest.mark.fast
+
 STEPS = """
 Rounding 0.1 to hifloat8 (round: nearest, a tie goes away from zero)
   1. The machine holds it as float32 first:

@@ -31,6 +31,7 @@ def small(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.fast
 def test_resnet50_is_the_published_network() -> None:
     layers = load_network("resnet50").layers
     assert len(layers) == 53
@@ -51,6 +52,7 @@ def test_every_layer_fits_its_neighbour() -> None:
             assert layer.output == (sizes[narrow],) * 2, layer.name
 
 
+@pytest.mark.fast
 def test_a_layer_has_the_times_of_its_call(small: Path) -> None:
     run = run_network(load_network(small), chip="ascend910b3", batch=2)
     result = convolution_backward(
@@ -68,6 +70,7 @@ def test_a_layer_has_the_times_of_its_call(small: Path) -> None:
     assert run.totals["total"] == pytest.approx(sum(layer.times["total"] for layer in run.layers))
 
 
+@pytest.mark.fast
 def test_equal_layers_share_one_result(small: Path) -> None:
     run = run_network(load_network(small), batch=1)
     assert run.same_as == [None, None, "first"]
@@ -92,6 +95,7 @@ def test_a_refused_layer_is_named_from_another_process(tmp_path: Path) -> None:
         assert caught.value.status
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("text", "message"),
     [

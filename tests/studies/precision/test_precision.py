@@ -83,6 +83,7 @@ COMPUTE = {  # what the documents say that the cube computes in, where it is not
 }  # fmt: skip
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(("operator", "chip"), REFUSED)
 def test_exactly_what_the_documents_refuse_is_refused(operator, chip, case, tmp_path, monkeypatch):
     """The kernels of what is accepted run in the other tests."""
@@ -202,6 +203,7 @@ def test_figures_agree_with_an_independent_computation(case, table, dtype, numbe
         assert figures["correct"] and figures["nonfinite"] == 0
 
 
+@pytest.mark.fast
 def test_where_the_bits_go(table):
     """hf32 loses them in the operands, float16 output in the result, float32 almost none."""
     by_key = {(row.dtype, row.cube_math_type): row.gradients for row in table.rows}
@@ -219,6 +221,7 @@ def test_the_950_drops_one_bit_more(case):
     assert bits["ascend910b3"] - bits["ascend950pr_9589"] == pytest.approx(1, abs=0.2)
 
 
+@pytest.mark.fast
 def test_rows_of_equal_computation_are_what_the_machine_gives(case, table):
     tensors = row_tensors(case, "float32")
     row = table.rows[-1]
@@ -337,6 +340,7 @@ def test_overflow_is_counted_and_told(case, tmp_path):
 # -- text, files, command line -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast
 def test_notes_say_what_was_lost_where(table):
     text = "\n".join(notes(table))
     assert "fp32, cubeMathType 1 and 3: rounds both operands to hf32 as they enter the cube: 12 bits dropped" in text

@@ -49,6 +49,7 @@ def test_no_tiling_beats_its_bounds(
     assert not result["findings"]
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("mode", "problem"),
     [

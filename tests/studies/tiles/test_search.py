@@ -112,6 +112,7 @@ def test_an_interrupt_keeps_what_was_found(tmp_path: Path) -> None:
     assert again.reused == 4 and len(again.results) == 7
 
 
+@pytest.mark.fast
 def test_fixed_fields_hold_for_the_best_and_not_for_the_own_choice() -> None:
     found = kernel("grad_input", **SMALL)
     outcome = search(found, {"baseM": 16, "baseN": 16, "baseK": 48} | FEW, limit=4)
@@ -121,6 +122,7 @@ def test_fixed_fields_hold_for_the_best_and_not_for_the_own_choice() -> None:
         search(found, {"baseM": 4096, "baseN": 16, "baseK": 16})
 
 
+@pytest.mark.fast
 def test_a_store_keeps_searches_apart(tmp_path: Path) -> None:
     path = tmp_path / "results.sqlite"
     for other in (
@@ -135,6 +137,7 @@ def test_a_store_keeps_searches_apart(tmp_path: Path) -> None:
         assert Store(other, path).results() == {"x": {"cycles": 1}}
 
 
+@pytest.mark.fast
 def test_another_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "results.sqlite"
     path.write_text(

@@ -18,6 +18,8 @@ from ascend_sim.studies.validate.op_summary import to_row
 from ascend_sim.studies.validate.rows import read_rows, shipped_rows
 from ascend_sim.studies.validate.run import compare
 
+pytestmark = pytest.mark.fast
+
 HEADS = (
     "Device_id", "Op Name", "OP Type", "Task Type", "Task Start Time(us)", "Task Duration(us)", "Block Dim", "HF32 Eligible",
     "Input Shapes", "Input Data Types", "Input Formats", "Output Shapes", "Output Data Types", "Output Formats",

@@ -56,6 +56,7 @@ def rows_file(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.fast
 def test_a_row_is_read_as_it_stands(rows_file: Path) -> None:
     first, second = read_rows(rows_file)
     assert first.kernel.chip == "ascend910b2"
@@ -65,6 +66,7 @@ def test_a_row_is_read_as_it_stands(rows_file: Path) -> None:
     assert second.core_us is None and second.pipes == {}
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("gradient", ["grad_input", "grad_weight"])
 def test_a_cube_row_runs_the_operators_kernel_alone(rows_file: Path, gradient: str) -> None:
     """Same instructions as in the whole operator, so the same work of the cube and of the pipes that GM does not delay."""
@@ -119,6 +121,7 @@ def test_other_names_of_operators_and_formats(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("index", range(7))
 def test_helpers_read_and_write_whole_tensors(tmp_path: Path, index: int) -> None:
     """The sizes of both tensors by hand, and a kernel that writes all of its output."""
@@ -194,6 +197,7 @@ def test_matmul_rows_give_their_sizes_and_what_is_known_of_their_tiling(tmp_path
     assert skipped[6] == "takes minutes; --long runs it"
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -227,6 +231,7 @@ def test_a_chip_file_takes_the_rows_of_the_chip_that_it_extends(rows_file: Path,
         of_chips(rows, [str(tmp_path / "none.yaml")])
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -283,6 +288,7 @@ def test_spearman_sees_only_the_order(values: list[float]) -> None:
     assert spearman(values, [-sorted(values).index(value) for value in values]) == pytest.approx(-1)
 
 
+@pytest.mark.fast
 def test_groups_and_csv(rows_file: Path) -> None:
     compared = compare(read_rows(rows_file))
     filters, inputs = group_by(compared)

@@ -76,6 +76,7 @@ CASES = {
 }
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("fields", [{"loadB1Condition": 2}, {"loadB1Condition": 3}], ids=str)
 @pytest.mark.parametrize("name", CASES)
 def test_cuts_of_chosen_calls(name: str, fields: dict[str, int]) -> None:
@@ -99,10 +100,12 @@ def test_kernels_that_run_only_when_they_are_cut(name: str) -> None:
     assert kernel["tiling"]["loadB1Condition"] == cut and kernel["tiling_source"] == "stand-in"
 
 
+@pytest.mark.fast
 def test_kernels_that_fit_are_whole() -> None:
     assert "loadB1Condition" not in fields_of(PLAIN.run(CHIP, "timing"))
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("chip", "fields", "words"),
     [

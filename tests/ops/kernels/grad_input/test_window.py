@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiling_problems import conv2d, problems
 
 from ascend_sim.ops.kernels.grad_input.window import RowWindow, dilated_height, needed_rows
 from ascend_sim.ops.problem.conv_problem import ConvProblem
+
+pytestmark = pytest.mark.fast
 
 
 def rows_by_definition(problem: ConvProblem, m_start: int, m_count: int) -> list[int]:

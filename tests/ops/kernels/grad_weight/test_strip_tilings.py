@@ -98,6 +98,7 @@ def test_tasks_have_every_pixel_once(inp: TilingInput, data: st.DataObject) -> N
 LONG = replace(conv2d(1, 64, 64, 8, 3), h_in=1, k_h=1, h_out=1, w_in=65536, w_out=65536, pad_left=1, pad_right=1)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("itemsize", [2, 4])
 def test_strips_come_where_whole_rows_do_not_fit(itemsize: int, deterministic: bool) -> None:
@@ -134,6 +135,7 @@ def test_strips_are_not_taken_where_whole_rows_fit(inp: TilingInput, kib: int) -
             choose_grad_weight(inp, {"splitWo": 0})
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("value", "message"),
     [
@@ -149,6 +151,7 @@ def test_strips_that_cannot_be(value: float, message: str) -> None:
     assert str(refused.value) == message
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("fields", "direct", "message"),
     [
@@ -172,6 +175,7 @@ def test_taps_come_where_rows_of_one_pixel_do_not_fit() -> None:
         choose_grad_weight(inp, {"isSplitKernelHW": 0})
 
 
+@pytest.mark.fast
 def test_what_strips_cannot_help() -> None:
     """Rows of one pixel that are longer than L1: the message is that of the whole problem."""
     wide = replace(LONG, k_w=255, dilation_w=255, w_out=65536 - 254 * 255, pad_left=0, pad_right=0)

@@ -69,6 +69,7 @@ def test_tiles_cover_the_product_once(problem: MatMulProblem, fields: dict[str, 
     assert (written == 1).all()
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("chip", "base", "loads", "busy"),
     [
@@ -95,6 +96,7 @@ def test_the_inner_loop_is_that_of_the_published_sample(
     assert pipes["M"] / steps == pytest.approx(busy[1], abs=12)  # up to a longer head where the cube had to wait
 
 
+@pytest.mark.fast
 def test_large_products_take_the_published_block_and_few_cores_where_more_are_no_faster() -> None:
     chip = load_chip("ascend910b3")  # 20 cores
     large = choose_matmul(MatMulProblem(4096, 4096, 4096), chip)
@@ -104,12 +106,14 @@ def test_large_products_take_the_published_block_and_few_cores_where_more_are_no
     assert fewer.block_dim == 16
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("fields", [{"baseM": 256}, {"baseN": 512}, {"baseK": 32}, {"dbL0C": 2}, {"al1Pbuffer": 1}])
 def test_what_the_user_leaves_out_follows(fields: dict[str, int]) -> None:
     tiling = choose_matmul(MatMulProblem(1024, 1024, 1024), load_chip("ascend910b3"), fields)  # checks what fits
     assert fields.items() <= tiling.to_vendor().items() and tiling.source == "manual"
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

@@ -40,6 +40,7 @@ def numbers(count: int, dtype: str) -> np.ndarray:
     return values.astype(np.float32)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(("before", "after"), PAIRS)
 @pytest.mark.parametrize("count", [1, 17, 70_001, 700_001])
 def test_cast_rounds_once(before: str, after: str, count: int) -> None:
@@ -60,6 +61,7 @@ def test_every_wait_of_cast_matters(before: str, after: str) -> None:
     assert useless_waits(Cast(count, before, after), x, known.nbytes, known) == []
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(("count", "blocks"), [(32, 1), (160, 1), (16384, 1), (16385, 2), (10**7, 40)])
 def test_cast_blocks(count: int, blocks: int) -> None:
     space = Allocation(0, 10**9, "x", None)
@@ -162,6 +164,7 @@ def test_large_views(shape: list[int], src: list[int], dst: list[int]) -> None:
     check_view(shape, src, 0, dst, 0, 2)
 
 
+@pytest.mark.fast
 def test_neighbouring_dimensions_are_one_run() -> None:
     space = Allocation(0, 10**6, "x", None)
     task = view_copy_task(chip(), space, space, [4, 5, 1, 6], [30, 6, 77, 1], [30, 6, 1, 1], 4)

@@ -68,6 +68,7 @@ def test_every_wait_matters(to_c0: bool) -> None:
     assert useless_waits(make, source, target.nbytes, target.ravel().view(np.uint8)) == []
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(("images", "blocks"), [(32, 32), (48, 48), (100, 48), (25, 25)])
 def test_one_block_per_image(images: int, blocks: int) -> None:
     on = load_chip("ascend910b2")
@@ -77,6 +78,7 @@ def test_one_block_per_image(images: int, blocks: int) -> None:
     )
 
 
+@pytest.mark.fast
 def test_a_single_image_is_shared() -> None:
     shape = (1, 64, 1, 3136)
     plain = codes(np.random.default_rng(0), shape, 2)
@@ -95,6 +97,7 @@ def test_what_a_report_needs() -> None:
     assert back.info["formats"] == {"input": "NDC1HWC0", "output": "NCDHW"}
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(("itemsize", "c0"), [(2, 8), (1, 32), (4, 32)])
 def test_unknown_blocks_are_refused(itemsize: int, c0: int) -> None:
     space = Allocation(0, 10**6, "x", None)

@@ -57,6 +57,7 @@ def test_groups(groups: int, cout: int, cin: int, k_d: int, taps: int, layout: t
     check((groups * cout, cin, k_d, taps), groups, *layout)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("shape", "groups"),
     [
@@ -84,6 +85,7 @@ def test_every_wait_matters(there: bool) -> None:
     assert useless_waits(make, source, target.nbytes, target.ravel().view(np.uint8)) == []
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("shape", "blocks"),
     [

@@ -56,6 +56,7 @@ def test_exact_sums(shape: tuple[int, int, int], dtype: str, seed: int) -> None:
     check(shape, dtype, seed)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("shape", LARGE)
 @pytest.mark.parametrize("dtype", sorted(TYPES))
 def test_more_than_one_tile(shape: tuple[int, int, int], dtype: str) -> None:
@@ -76,6 +77,7 @@ def test_sums_are_fp32(shape: tuple[int, int, int], dtype: str) -> None:
     assert (np.abs(got - exact) <= bound).all()
 
 
+@pytest.mark.fast
 def test_fp16_sums_do_not_overflow_on_the_way() -> None:
     x = np.full((2, 1, 64), 60000, np.float16)
     x[1] = -60000

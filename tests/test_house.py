@@ -1,0 +1,119 @@
+"""A few small runs through the faces, as users make them, in which every room of the house does its part."""
+
+from __future__ import annotations
+
+import ast
+import runpy
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+from programs import aclnnConvolutionBackwardTest, main
+from test_floors import DOORS, LEVEL, MODULES, room
+from typer.testing import CliRunner
+
+import ascend_sim
+from ascend_sim import acl
+from ascend_sim.acl import state
+from ascend_sim.cli import app
+
+pytestmark = pytest.mark.fast
+
+COMMANDS = (
+    "run by_hand --chip ascend910a --out out",
+    "run transposed_2d --mode timing --chip ascend950pr_9589",
+    "run document_example_2d --mode functional",
+    "run document_example_tbc",
+    "run by_hand --mode timing --tiling grad_input.baseM=16",
+    "explain by_hand",
+    "explain-status by_hand",
+    "format hifloat8 --value 0.1",
+    "precision by_hand",
+    "run-network network.yaml --batch 1 --jobs 1",
+    "validate --rows rows.csv --jobs 1",
+    "tile by_hand --kernel grad_input --limit 0 --jobs 1",
+)
+FILES = {
+    "network.yaml": "name: small\ndefaults: {k: 1, pad: 0, Ci: 16}\nlayers:\n  - {name: only, H: 4, Co: 16}\n",
+    "rows.csv": "chip,op_type,M,N,K,dtype,duration_us\nascend910b2,MatMul,32,32,32,fp16,3\n",
+}
+
+
+class Walk:
+    """The source files in which some function was called."""
+
+    def __init__(self) -> None:
+        self.files: set[str] = set()
+
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call" and frame.f_code.co_name != "<module>":  # to be imported is no part in a run
+            self.files.add(frame.f_code.co_filename)
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        before = sys.gettrace()
+        sys.settrace(self)
+        threading.settrace(self)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
+            threading.settrace(None)  # type: ignore[arg-type]
+
+
+def python(walk: Walk) -> None:
+    """The call, a refused one, the C names, and the package as a program."""
+    ones = np.ones((1, 16, 4, 4), np.float16), np.ones((1, 16, 4, 4), np.float16), np.ones((16, 16, 3, 3), np.float16)
+    attributes = (None, (1, 1), (1, 1), (1, 1), False, (0, 0), 1, (True, True, False))
+    state.PROCESS.__init__()  # type: ignore[misc]
+    with walk.watched():
+        ascend_sim.use(chip="ascend910b3")
+        assert ascend_sim.convolution_backward(*ones, *attributes).report.passed
+        with pytest.raises(ascend_sim.AclnnError):
+            ascend_sim.convolution_backward(*ones, *attributes, cube_math_type=7)
+        main(aclnnConvolutionBackwardTest, acl.ACL_FORMAT_NCHW)
+    state.PROCESS.__init__()  # type: ignore[misc]
+
+
+def has_functions(path: Path) -> bool:
+    return any(isinstance(node, ast.FunctionDef) for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+def place(module: str) -> str:
+    """The room of a module, and of the studies which one."""
+    name = room(module)
+    return ".".join(module.split(".")[:2]) if name == "studies" else name
+
+
+@pytest.fixture
+def at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Rooms in which a function ran."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("ASCEND_SIM_CHIP", "ASCEND_SIM_CONFORMANCE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, text in FILES.items():
+        Path(name).write_text(text, encoding="utf-8")
+    walk = Walk()
+    python(walk)
+    for command in COMMANDS:
+        with walk.watched():
+            done = CliRunner().invoke(app, command.split())
+        assert done.exit_code == 0, (command, done.output, done.exception)
+    monkeypatch.setattr(sys, "argv", ["ascend-sim", "chips", "ascend910b3"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("ascend_sim", run_name="__main__")
+    assert not ended.value.code
+    return {place(module) for module, path in MODULES.items() if str(path) in walk.files}
+
+
+def test_every_room_does_its_part(at_work: set[str]) -> None:
+    rooms = {place(module) for module, path in MODULES.items() if module not in DOORS and has_functions(path)}
+    assert rooms - at_work == set()
+    # The studies are told apart above, a table of codes has no function, and what has none in `__main__` ran.
+    assert set(LEVEL) - rooms == {"studies", "ops.status", "__main__"}
