@@ -57,10 +57,8 @@ def test_the_best_of_a_whole_grid_is_that_of_simulating_all_of_it(name: str, pro
         assert cycles.get(key(result["fields"]), outcome.own["cycles"]) == result["cycles"]
 
 
-@settings(max_examples=10, deadline=None)
-@given(KERNELS, problems())
-def test_the_best_is_that_of_simulating_every_tiling(name: str, problem: dict[str, Any]) -> None:
-    """The same on random problems, with some fields given."""
+def check_a_grid(name: str, problem: dict[str, Any]) -> None:
+    """The search against the simulation of every tiling, with some fields given."""
     try:
         found = kernel(name, **problem)
     except SimError:  # a MatMul
@@ -73,6 +71,19 @@ def test_the_best_is_that_of_simulating_every_tiling(name: str, problem: dict[st
     assert outcome.open == 0 and outcome.reason == "done"
     assert outcome.fit - len(cycles) in (0, 1)  # the own choice may lie off the grid
     assert outcome.sentence == f"{outcome.fit:,} fit, {len(outcome.results):,} simulated, the rest cannot be better"
+
+
+@settings(max_examples=3, deadline=None)
+@given(KERNELS, problems())
+def test_the_best_is_that_of_simulating_every_tiling(name: str, problem: dict[str, Any]) -> None:
+    check_a_grid(name, problem)
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(KERNELS, problems())
+def test_the_best_is_that_of_simulating_every_tiling_at_length(name: str, problem: dict[str, Any]) -> None:
+    check_a_grid(name, problem)
 
 
 def test_the_best_is_never_slower_than_the_own_choice_and_can_be_set() -> None:
