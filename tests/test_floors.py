@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,7 @@ def room(module: str) -> str:
     return name
 
 
+@cache
 def imports(path: Path) -> set[str]:
     """What a file imports from the package, without the leading `ascend_sim.`; imports inside functions count too."""
     found = set()

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from places import DOCS
 from programs import aclnnConvolutionBackwardTest, main
 from test_floors import DOORS, LEVEL, MODULES, room
 from typer.testing import CliRunner
@@ -38,10 +39,12 @@ COMMANDS = (
     "run-network network.yaml --batch 1 --jobs 1",
     "validate --rows rows.csv --jobs 1",
     "tile by_hand --kernel grad_input --limit 0 --jobs 1",
+    "kernel vector_add.py",
 )
 FILES = {
     "network.yaml": "name: small\ndefaults: {k: 1, pad: 0, Ci: 16}\nlayers:\n  - {name: only, H: 4, Co: 16}\n",
     "rows.csv": "chip,op_type,M,N,K,dtype,duration_us\nascend910b2,MatMul,32,32,32,fp16,3\n",
+    "vector_add.py": (DOCS / "kernels" / "vector_add.py").read_text(encoding="utf-8"),
 }
 
 
