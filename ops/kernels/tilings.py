@@ -29,6 +29,7 @@ from typing import Any
 from ascend_sim.chip import ChipSpec
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.space import grad_input_tilings
+from ascend_sim.ops.kernels.grad_input.variant import variant_of
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.space import grad_weight_tilings
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -58,7 +59,7 @@ def tilings_that_fit(
 def settable(tiling: GradInputTiling | GradWeightTiling, inp: TilingInput | None = None) -> dict[str, int]:
     """The fields, in the vendor's spelling, that make the same tiling of `inp` again when a user sets them."""
     fields = {name: value for name, value in tiling.to_vendor().items() if name not in _DERIVED}
-    if isinstance(tiling, GradInputTiling) and inp is not None and inp.direct:
+    if isinstance(tiling, GradInputTiling) and inp is not None and variant_of(inp).kernel_parts:
         fields |= {tiling.VENDOR[name]: getattr(tiling, name) for name in tiling.DIRECT_ONLY}
     if fields.get("streamKType") == 0:  # without it no core shares a task: nothing to set
         del fields["coreStreamK"]

@@ -1,0 +1,38 @@
+"""What a call's tensors look like in GM, and the loads and drains that follow: an object for each."""
+
+from __future__ import annotations
+
+from ascend_sim.ops.layouts.blocked import BlockedMap, FractalZ
+from ascend_sim.ops.layouts.channels_last import ChannelsLastFilters, ChannelsLastMap
+from ascend_sim.ops.layouts.layout import FeatureMap, Filters
+from ascend_sim.ops.layouts.planar import PlanarFilters, PlanarMap
+from ascend_sim.ops.problem.tiling_input import BLOCKED, CHANNELS_LAST, PLANAR, Layout, TilingInput
+
+MAPS: dict[Layout, type[FeatureMap]] = {BLOCKED: BlockedMap, PLANAR: PlanarMap, CHANNELS_LAST: ChannelsLastMap}
+FILTERS = {BLOCKED: FractalZ.of, PLANAR: PlanarFilters, CHANNELS_LAST: ChannelsLastFilters}
+"""A new layout is a row in each, and a file with the two classes."""
+
+SUM_ITEMSIZE = 4
+"""Bytes of an element of dW, which is fp32 whatever the operands are."""
+
+
+def x_map(inp: TilingInput) -> FeatureMap:
+    """The map that the convolution reads: input, or grad_input."""
+    p = inp.problem
+    return MAPS[inp.layout](p.c_in, (p.d_in, p.h_in, p.w_in), inp.itemsize)
+
+
+def y_map(inp: TilingInput) -> FeatureMap:
+    """The map that the convolution makes: gradOutput, or the output of a forward one."""
+    p = inp.problem
+    return MAPS[inp.layout](p.c_out, (p.d_out, p.h_out, p.w_out), inp.itemsize)
+
+
+def weights(inp: TilingInput) -> Filters:
+    """The weights, in the compute dtype."""
+    return FILTERS[inp.layout](inp, inp.itemsize)
+
+
+def weight_gradient(inp: TilingInput) -> Filters:
+    """dW, in fp32."""
+    return FILTERS[inp.layout](inp, SUM_ITEMSIZE)

@@ -1,17 +1,110 @@
-"""Tensors in blocks of C0 channels: FRACTAL_Z of weights."""
+"""Tensors in blocks of C0 channels: NDC1HWC0 of maps, FRACTAL_Z of weights."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ascend_sim.chip.fractal import FRACTAL
-from ascend_sim.ops.problem.sizes import ceil_div
+from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.memory.gm import gm_operand
+from ascend_sim.ops.layouts.layout import (
+    DrainPiece,
+    FeatureMap,
+    FilterBox,
+    Filters,
+    FilterTask,
+    FilterTile,
+    FinishedTile,
+    MapBox,
+    Pitches,
+    Place,
+    Portion,
+    Store,
+    TileRun,
+)
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
 @dataclass(frozen=True)
-class WeightLayout:
-    """FRACTAL_Z of one call: [real group][k_d][cin1][k_h*k_w][cout1][16 co][C0 ci], sizes per real group."""
+class BlockedMap(FeatureMap):
+    """A map [N][D][C1][H][W][C0]."""
+
+    @property
+    def c0(self) -> int:
+        """Channels of a block."""
+        return BLOCK_BYTES // self.itemsize
+
+    @property
+    def plane_bytes(self) -> int:
+        """Bytes of a plane of one channel block."""
+        _, height, width = self.volume
+        return height * width * BLOCK_BYTES
+
+    def offset(self, place: Place, pixel: int) -> int:
+        """Byte offset of a pixel of a plane, in the block of its channel."""
+        image = place.batch * self.volume[0] + place.depth
+        block = image * ceil_div(self.count, self.c0) + place.channel // self.c0
+        return block * self.plane_bytes + pixel * BLOCK_BYTES
+
+    def load(
+        self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitches: Pitches, operand: str, space: str = "L1"
+    ) -> None:
+        """In as few copies as rows and pixels that lie apart allow: one, one for each block, or one for each row of a block."""
+        width, rows, columns = self.volume[2], box.rows.length, box.columns.length
+        source = gm_operand(slot, self.offset(box.place, box.rows.start * width + box.columns.start))
+        line, plane, size = width * BLOCK_BYTES, self.plane_bytes, columns * BLOCK_BYTES
+        blocks = ceil_div(box.channels, self.c0)
+        if pitches.pixel > BLOCK_BYTES:
+            for block in range(blocks):
+                for row in range(rows):
+                    to, start = address + block * pitches.block + row * pitches.row, source + block * plane + row * line
+                    k.data_copy(
+                        "GM", space, to, start, BLOCK_BYTES, columns, BLOCK_BYTES, pitches.pixel, operand=operand
+                    )
+        elif pitches.row > size or columns < width:
+            for block in range(blocks):
+                to, start = address + block * pitches.block, source + block * plane
+                k.data_copy("GM", space, to, start, size, rows, line, pitches.row, operand=operand)
+        else:
+            k.data_copy("GM", space, address, source, rows * size, blocks, plane, pitches.block, operand=operand)
+
+    def load_pixels(self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitch: int, operand: str) -> None:
+        """In one copy for each row or for each channel block, whichever are fewer."""
+        width, rows, columns = self.volume[2], box.rows.length, box.columns.length
+        source = gm_operand(slot, self.offset(box.place, box.rows.start * width + box.columns.start))
+        if columns == width:  # rows adjoin
+            rows, columns = 1, rows * columns
+        blocks, plane, line, size = (
+            ceil_div(box.channels, self.c0), self.plane_bytes, width * BLOCK_BYTES, columns * BLOCK_BYTES
+        )  # fmt: skip
+        if rows <= blocks:
+            for row in range(rows):
+                to, start = address + row * size, source + row * line
+                k.data_copy("GM", "L1", to, start, size, blocks, plane, pitch * BLOCK_BYTES, operand=operand)
+            return
+        for block in range(blocks):
+            to, start = address + block * pitch * BLOCK_BYTES, source + block * plane
+            k.data_copy("GM", "L1", to, start, size, rows, line, size, operand=operand)
+
+    def drain(
+        self, tile: FinishedTile, slot: int, place: Place, runs: list[TileRun], height: int, channels: int, dtype: str,
+        atomic_add: bool = False,
+    ) -> None:  # fmt: skip
+        """Whole channel blocks."""
+        pieces = [
+            DrainPiece(gm_operand(slot, self.offset(place, pixel)), row, count) for row, pixel, count in runs
+        ]  # fmt: skip
+        tile.drain_rows(pieces, height, ceil_to(channels, self.c0), dtype, self.c0, self.plane_bytes, atomic_add)
+
+
+@dataclass(frozen=True)
+class FractalZ(Filters):
+    """FRACTAL_Z of one call: [real group][k_d][cin1][k_h*k_w][cout1][16 co][C0 ci], sizes per real group.
+
+    A slot holds the columns of a task in blocks of C0, each with all rows of the task.
+    """
 
     planes: int
     cin1: int
@@ -21,20 +114,74 @@ class WeightLayout:
     c0: int
 
     @classmethod
-    def of(cls, inp: TilingInput, itemsize: int) -> WeightLayout:
+    def of(cls, inp: TilingInput, itemsize: int) -> FractalZ:
         """The layout for weights (`itemsize` of the compute dtype) or for dW (4: fp32 in blocks of the same C0)."""
         return cls(inp.problem.k_d, inp.cin1, inp.taps, ceil_div(inp.cout_g, FRACTAL), itemsize, inp.c0)
 
     @property
-    def fractal_bytes(self) -> int:
-        """Bytes of one [16 co][C0 ci] block."""
-        return FRACTAL * self.c0 * self.itemsize
+    def row_bytes(self) -> int:
+        """Bytes of the C0 channels of a filter."""
+        return self.c0 * self.itemsize
+
+    @property
+    def line_bytes(self) -> int:
+        """Bytes of all filters of a real group at one tap of one channel block."""
+        return self.cout1 * FRACTAL * self.row_bytes
 
     def offset(self, group: int, plane: int, cin1: int, tap: int, cout1: int) -> int:
-        """Byte offset of a block."""
-        lines = ((group * self.planes + plane) * self.cin1 + cin1) * self.taps + tap
-        return (lines * self.cout1 + cout1) * self.fractal_bytes
+        """Byte offset of a block of 16 filters."""
+        line = ((group * self.planes + plane) * self.cin1 + cin1) * self.taps + tap
+        return line * self.line_bytes + cout1 * FRACTAL * self.row_bytes
 
     def total_bytes(self, groups: int) -> int:
         """Bytes of all real groups."""
         return self.offset(groups, 0, 0, 0, 0)
+
+    def load(self, k: KernelBuilder, slot: int, box: FilterBox, address: int, rows: int) -> None:
+        """All taps; the rows are there, padded with zeros."""
+        lines = ceil_div(box.channels.length, self.c0) * self.taps
+        source = self.offset(box.group, box.plane, box.channels.start // self.c0, 0, box.filters.start // FRACTAL)
+        row, pitch = rows * self.row_bytes, self.line_bytes
+        if row == pitch:
+            row, lines, pitch = row * lines, 1, 0
+        k.data_copy("GM", "L1", address, gm_operand(slot, source), row, lines, pitch, row, operand="B")
+
+    def drain(self, finished: FinishedTile, slot: int, tile: FilterTile, atomic_add: bool) -> None:
+        """Whole blocks of 16 filters."""
+        column = tile.column // self.c0 * self.line_bytes
+        target = self.offset(tile.group, tile.plane, 0, 0, 0) + column + tile.row * self.row_bytes
+        self._drain(finished, gm_operand(slot, target), tile, self.line_bytes, atomic_add)
+
+    def drain_to_slot(self, finished: FinishedTile, slot: int, offset: int, task: FilterTask, tile: FilterTile) -> None:
+        """Whole blocks of 16 filters."""
+        block = (tile.column - task.n_start) // self.c0 * self._slot_block(task)
+        target = offset + block + (tile.row - task.m_start) * self.row_bytes
+        self._drain(finished, gm_operand(slot, target), tile, self._slot_block(task), False)
+
+    def _drain(self, finished: FinishedTile, target: int, tile: FilterTile, pitch: int, atomic_add: bool) -> None:
+        rows = ceil_to(tile.rows, FRACTAL)
+        finished.drain_rows([DrainPiece(target, 0, rows)], rows, tile.columns, "float32", self.c0, pitch, atomic_add)
+
+    def _slot_block(self, task: FilterTask) -> int:
+        return ceil_to(task.m_count, FRACTAL) * self.row_bytes
+
+    def slot_bytes(self, rows: int, columns: int) -> int:
+        """Rows and columns in whole fractals."""
+        return ceil_to(rows, FRACTAL) * ceil_to(columns, FRACTAL) * self.itemsize
+
+    def shares(self, task: FilterTask) -> int:
+        """Blocks of columns."""
+        return ceil_div(task.n_count, self.c0)
+
+    def portions(self, task: FilterTask, shares: range, room: int) -> Iterator[Portion]:
+        """As many blocks as there is room for, each of which has its line in dW."""
+        size, per_plane = self._slot_block(task), self.cin1 * self.taps * self.c0
+        at_once = max(room // size, 1)
+        for start in range(shares.start, shares.stop, at_once):
+            stores = []
+            for block in range(start, min(start + at_once, shares.stop)):
+                plane, column = divmod(task.n_start + block * self.c0, per_plane)
+                plane = plane if task.plane is None else task.plane
+                line = self.offset(task.group, plane, 0, 0, 0) + column // self.c0 * self.line_bytes
+                stores.append(Store((block - start) * size, line + task.m_start * self.row_bytes, size))
+            yield Portion(start * size, len(stores) * size, stores)

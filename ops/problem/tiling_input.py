@@ -14,17 +14,33 @@ from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
 
 @dataclass(frozen=True)
+class Layout:
+    """How the tensors of a cube kernel stand in GM: what maps and weights are called; `ops.layouts` loads and drains them.
+
+    `plain`: every channel stands for itself, not in a block of C0, so a kernel may begin with any of them.
+    """
+
+    maps: str
+    weights: str
+    plain: bool
+
+
+BLOCKED = Layout("NC1HWC0", "FRACTAL_Z", plain=False)
+PLANAR = Layout("NCDHW", "NCDHW", plain=True)
+CHANNELS_LAST = Layout("NDHWC", "DHWCN", plain=True)
+
+
+@dataclass(frozen=True)
 class TilingInput:
     """A problem seen from one chip: what both procedures read.
 
     `buffers` holds the bytes of "L1", "L0A", "L0B", "L0C"; `itemsize` is 2 (fp16, bf16), 4 (fp32, hf32) or 1 (8-bit) bytes;
     `load3d` says what the fields of that instruction hold.
     `coupled` says that cube and vector unit share a core: another kernel, whose tilings have more freedom.
-    Groups are merged so that channels of a real group fill whole blocks (ops-nn group merge: stated). `direct` is for kernels
-    that read and write NCDHW; where a group may begin at any channel they need not be merged (`merged` False: ours).
-    `channels_last` says that these read and write NDHWC, and weights DHWCN (TBC). `last_width` is the width of the last rows of
-    a problem that is made of strips, where they are narrower (`grad_weight_strips`), else 0; `by_tap` says that the kernel
-    planes of a problem are the taps of another one (`grad_weight_taps`).
+    Groups are merged so that channels of a real group fill whole blocks (ops-nn group merge: stated); in a plain layout, where
+    a group may begin at any channel, they need not be (`merged` False: ours). `last_width` is the width of the last rows of
+    a problem that is made of strips, where they are narrower (`grad_weight.strips`), else 0; `by_tap` says that the kernel
+    planes of a problem are the taps of another one (`grad_weight.taps`).
     """
 
     problem: ConvProblem
@@ -34,10 +50,9 @@ class TilingInput:
     l2_bytes: int
     load3d: Load3dLimits = field(hash=False, kw_only=True)
     deterministic: bool = False
-    direct: bool = False
+    layout: Layout = BLOCKED
     merged: bool = True
     coupled: bool = False
-    channels_last: bool = False
     last_width: int = 0
     by_tap: bool = False
 

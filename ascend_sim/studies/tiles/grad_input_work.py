@@ -88,7 +88,7 @@ class GradInputWork(Prices):
     def _weights(self, tiling: GradInputTiling, group: int, part: Part, n: int, n_count: int) -> float:
         """Cycles to load the weights of a tile, one kernel plane."""
         inp, taps = self.inp, len(part.taps)
-        if inp.direct:
+        if inp.layout.plain:
             channels = min(n_count, self.call.group_channels(group, self.problem.c_in, inp.cin_g) - n)
             return self.copy(channels * self._outputs(group) * taps * inp.itemsize)
         row_bytes = ceil_div(n_count, inp.c0) * inp.c0 * inp.itemsize
@@ -138,7 +138,7 @@ class GradInputWork(Prices):
                         work.mte1 += steps * (self.left(rows, step_k, False) + self._right(step_k, n))
         if self.chip.cores.coupled:
             return
-        if self.inp.direct:
+        if self.inp.layout.plain:
             pixels = size // BLOCK_BYTES
             work.mte2 += times * self.copy(pixels * self._outputs(group) * self.inp.itemsize)
             return
@@ -147,7 +147,7 @@ class GradInputWork(Prices):
     def _out(self, rows: int, group: int, first: int, count: int) -> float:
         """The way out of a tile of grad_input."""
         dtype = "float32" if self.inp.itemsize == 4 else self.call.dtype
-        if not self.inp.direct:
+        if not self.inp.layout.plain:
             return self.drain(rows, count, dtype)
         own = min(count, self.call.group_channels(group, self.problem.c_in, self.inp.cin_g) - first)
         item = self.inp.itemsize
@@ -226,7 +226,7 @@ class GradInputWork(Prices):
                     ceil_div(min(tiling.single_core_cin, n - start), tiling.base_n)
                     for start in range(0, n, tiling.single_core_cin)
                 )
-                if inp.direct:
+                if inp.layout.plain:
                     n, outputs = min(n, inp.cin_g), self._outputs(group)
                     moved.read += images * columns * sum(sizes) // BLOCK_BYTES * outputs * inp.itemsize
                     moved.read += images * loads * n * outputs * taps * inp.itemsize
@@ -236,7 +236,7 @@ class GradInputWork(Prices):
                 else:
                     moved.read += images * columns * sum(sizes) * (k // (taps * inp.c0))
                     moved.read += images * loads * n * ceil_to(k, k_slice(inp)) * inp.itemsize
-        if inp.direct:
+        if inp.layout.plain:
             moved.written += p.n * p.c_in * p.d_in * p.h_in * p.w_in * inp.itemsize
             return moved
         for group in range(inp.real_groups):
@@ -255,7 +255,7 @@ class GradInputWork(Prices):
             for part in self._parts((SPLIT_NONE, strip, UNCUT)):
                 read.update(range(part.source, part.source + part.problem.w_out) if part.taps else ())
             size = size // max(p.w_out - ceil_div(max(-pad_before(p)[1], 0), p.stride_w), 1) * len(read)
-        if inp.direct:
+        if inp.layout.plain:
             return p.n * len(planes) * p.c_out * size // BLOCK_BYTES * inp.itemsize if held else 0
         return p.n * len(planes) * ceil_div(p.c_out, inp.c0) * size if held else 0
 

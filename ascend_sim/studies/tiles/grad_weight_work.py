@@ -91,7 +91,7 @@ class GradWeightWork(Prices):
 
     def _loaded(self, size: int, channels: int) -> int:
         """Bytes in GM of pixels that take `size` for each channel block."""
-        if self.inp.direct:
+        if self.inp.layout.plain:
             return size // BLOCK_BYTES * channels * self.inp.itemsize
         return size * ceil_div(channels, self.inp.c0)
 

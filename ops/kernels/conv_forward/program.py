@@ -13,14 +13,13 @@ from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import MapWindow, Span
 from ascend_sim.kernel.program import InstructionTable, Program
-from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.conv_forward.tiling import BUFFERS, ConvForwardTiling, Strip, l1_bytes, strip_input, strips
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, DrainPiece, HeldOperand
+from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
 from ascend_sim.ops.kernels.cube.strips import runs
 from ascend_sim.ops.kernels.cube.tasks import core_share
-from ascend_sim.ops.layouts.blocked import WeightLayout
-from ascend_sim.ops.layouts.planar import Channels, FilterBox, MapBox, Pitches, Place, load_channels, load_filters
+from ascend_sim.ops.layouts import weights, x_map, y_map
+from ascend_sim.ops.layouts.layout import FilterBox, MapBox, Pitches, Place, TileRun
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.runtime import Allocation, Task
 
@@ -41,9 +40,7 @@ def conv_forward_task(
 
     storage = "float32" if call.inp.itemsize == 4 else call.dtype
     names = ("x", "weight", "y")
-    info = call.info(
-        tiling, dict.fromkeys(names, storage), dict(zip(names, ("NC1HWC0", "FRACTAL_Z", "NC1HWC0"), strict=True))
-    )
+    info = call.info(tiling, dict.fromkeys(names, storage))
     return Task(name, op_type, call.core_kind, tiling.block_dim, tensors, build, info=info)
 
 
@@ -55,7 +52,7 @@ class _Builder:
         inp = self.inp = call.inp
         self.p = inp.problem
         self.c0, self.itemsize = inp.c0, inp.itemsize
-        self.weights = WeightLayout.of(inp, inp.itemsize)
+        self.x, self.filters, self.y = x_map(inp), weights(inp), y_map(inp)
         part = strip_input(inp, tiling.split_wo) if tiling.split_wo else inp
         a1, b1 = l1_bytes(part, tiling.base_m, tiling.base_n, tiling.slices)
         self.a1 = HeldOperand(k, "A1", BUFFERS, a1 // BUFFERS)
@@ -66,7 +63,7 @@ class _Builder:
     def program(self) -> Program:
         p, tiling = self.p, self.tiling
         pixels = p.h_out * self.strips[0].problem.w_out
-        parts, n_parts = ceil_div(pixels, tiling.base_m), ceil_div(self.weights.cout1 * FRACTAL, tiling.base_n)
+        parts, n_parts = ceil_div(pixels, tiling.base_m), ceil_div(ceil_to(self.inp.cout_g, FRACTAL), tiling.base_n)
         m_parts = len(self.strips) * parts
         total = self.inp.real_groups * p.n * p.d_out * n_parts * m_parts
         for number in core_share(total, tiling.block_dim, self.k.block):
@@ -123,32 +120,16 @@ class _Builder:
         self, strip: Strip, group: int, batch: int, depth: int, block: int, blocks: int, row: int, rows: int
     ) -> None:
         """Input rows row .. of `blocks` channel blocks: [c1][rows][W][C0] in L1, W the columns that the strip reads."""
-        p, width = self.p, strip.problem.w_in
+        width = strip.problem.w_in
         address = self.a1.begin((strip.first, group, batch, depth, block, row, rows))
         if address is None:
             return
-        if self.inp.direct:
-            channel = block * self.c0
-            x = Channels(p.c_in, (p.d_in, p.h_in, p.w_in), self.itemsize)
-            channels = min(blocks * self.c0, self.inp.cin_g - channel)
-            place = Place(batch, group * self.inp.cin_g + channel, depth)
-            box = MapBox(place, channels, Span(row, rows), Span(strip.source, width))
-            pitches = Pitches(width * BLOCK_BYTES, BLOCK_BYTES, rows * width * BLOCK_BYTES)
-            load_channels(self.k, address, X, x, box, pitches, "A")
-            self.a1.loaded()
-            return
-        total, first = ceil_div(p.c_in, self.c0), group * self.inp.cin_g // self.c0 + block
-        plane = p.h_in * p.w_in * BLOCK_BYTES
-        source = ((batch * p.d_in + depth) * total + first) * plane + (row * p.w_in + strip.source) * BLOCK_BYTES
-        line = width * BLOCK_BYTES
-        size = rows * line
-        if width == p.w_in:
-            self.k.data_copy("GM", "L1", address, gm_operand(X, source), size, blocks, plane, size, operand="A")
-        else:
-            pitch = p.w_in * BLOCK_BYTES
-            for b in range(blocks):
-                at = gm_operand(X, source + b * plane)
-                self.k.data_copy("GM", "L1", address + b * size, at, line, rows, pitch, line, operand="A")
+        channel = block * self.c0
+        channels = min(blocks * self.c0, self.inp.cin_g - channel)
+        place = Place(batch, group * self.inp.cin_g + channel, depth)
+        box = MapBox(place, channels, Span(row, rows), Span(strip.source, width))
+        pitches = Pitches(width * BLOCK_BYTES, BLOCK_BYTES, rows * width * BLOCK_BYTES)
+        self.x.load(self.k, X, box, address, pitches, "A")
         self.a1.loaded()
 
     def load_b1(self, group: int, plane: int, block: int, blocks: int, n: int, n_count: int) -> None:
@@ -156,23 +137,15 @@ class _Builder:
         address = self.b1.begin((group, plane, block, n))
         if address is None:
             return
-        w = self.weights
-        if self.inp.direct:
-            channel = block * self.c0
-            box = FilterBox(
-                filters=Span(group * self.inp.cout_g + n, min(n_count, self.inp.cout_g - n)),
-                channels=Span(channel, min(blocks * self.c0, self.inp.cin_g - channel)),
-                plane=plane,
-                taps=Span(0, self.inp.taps),
-            )
-            rows = ceil_to(n_count, FRACTAL)
-            load_filters(self.k, address, WEIGHT, self.p, box, rows, self.itemsize, channels_last=False)
-            self.b1.loaded()
-            return
-        source = w.offset(group, plane, block, 0, n // FRACTAL)
-        row, pitch = ceil_div(n_count, FRACTAL) * w.fractal_bytes, w.cout1 * w.fractal_bytes
-        lines = blocks * w.taps
-        self.k.data_copy("GM", "L1", address, gm_operand(WEIGHT, source), row, lines, pitch, row, operand="B")
+        channel = block * self.c0
+        box = FilterBox(
+            group=group,
+            filters=Span(n, min(n_count, self.inp.cout_g - n)),
+            channels=Span(channel, min(blocks * self.c0, self.inp.cin_g - channel)),
+            plane=plane,
+            taps=Span(0, self.inp.taps),
+        )
+        self.filters.load(self.k, WEIGHT, box, address, ceil_to(n_count, FRACTAL))
         self.b1.loaded()
 
     def step(
@@ -195,24 +168,14 @@ class _Builder:
 
     def write(self, strip: Strip, group: int, image: int, m: int, m_count: int, n: int, n_count: int) -> None:
         """The finished tile to y."""
-        p = self.p
-        dtype = "float32" if self.itemsize == 4 else self.call.dtype
-        pieces = [(0, m, m_count)]
+        dtype, width = "float32" if self.itemsize == 4 else self.call.dtype, self.p.w_out
+        found = [TileRun(0, m, m_count)]
         if self.tiling.split_wo:
-            found = runs(strip.problem.w_out, strip.columns, m, m_count)
-            pieces = [(done, row * p.w_out + strip.first + column, count) for done, row, column, count in found]
-        if self.inp.direct:
-            channels = Channels(p.c_out, (p.d_out, p.h_out, p.w_out), self.itemsize)
-            place = (image // p.d_out, group * self.inp.cout_g + n, image % p.d_out)
-            count = min(n_count, self.inp.cout_g - n)
-            targets = [
-                DrainPiece(gm_operand(Y, channels.offset(*place, pixel)), first, rows, 0, count)
-                for first, pixel, rows in pieces
+            found = [
+                TileRun(done, row * width + strip.first + column, count)
+                for done, row, column, count in runs(strip.problem.w_out, strip.columns, m, m_count)
             ]
-            self.pipeline.drain_elements(targets, m_count, self.itemsize, channels.stride, dtype=dtype)
-            return
-        block = (group * self.inp.cout_g + n) // self.c0
-        plane = p.h_out * p.w_out * BLOCK_BYTES
-        offset = (image * ceil_div(p.c_out, self.c0) + block) * plane
-        rows = [DrainPiece(gm_operand(Y, offset + pixel * BLOCK_BYTES), first, count) for first, pixel, count in pieces]
-        self.pipeline.drain_rows(rows, m_count, n_count, dtype, self.c0, plane)
+        batch, depth = divmod(image, self.p.d_out)
+        place = Place(batch, group * self.inp.cout_g + n, depth)
+        channels = min(n_count, self.inp.cout_g - n)
+        self.y.drain(self.pipeline, Y, place, found, m_count, channels, dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -45,18 +45,16 @@ class CubeCall:
         self,
         tiling: ReportedTiling,
         dtypes: dict[str, str],
-        formats: dict[str, str],
+        formats: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
-        """What the report says of the launch."""
+        """What the report says of the launch; `formats` are those of tensors that are not in the layout of the call."""
         fields = tiling.to_vendor()
         source = fields.pop("source")
-        if self.inp.channels_last:
-            formats = {name: "DHWCN" if name.endswith("weight") else "NDHWC" for name in formats}
-        elif self.inp.direct:
-            formats = dict.fromkeys(formats, "NCDHW")
+        layout = self.inp.layout
+        own = {name: layout.weights if name.endswith("weight") else layout.maps for name in dtypes}
         return {
             "dtypes": dtypes,
-            "formats": formats,
+            "formats": own | dict(formats or {}),
             "tiling": fields,
             "tiling_source": source,
             "macs": self.inp.problem.macs if self.macs is None else self.macs,

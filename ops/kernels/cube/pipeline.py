@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TilePiece
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.cube.call import CubeCall
+from ascend_sim.ops.layouts.layout import DrainPiece
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
-
-
-class DrainPiece(NamedTuple):
-    """`rows` x `columns` of a finished tile, from row `row` and column `column` on, and the place in GM that they go to.
-
-    Where rows leave whole no columns are named.
-    """
-
-    target: int
-    row: int
-    rows: int
-    column: int = 0
-    columns: int = 0
 
 
 class CubePipeline:

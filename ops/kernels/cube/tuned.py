@@ -17,7 +17,7 @@ import yaml
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.problem.conv_problem import ConvProblem
-from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.ops.problem.tiling_input import PLANAR, TilingInput
 
 Row = Mapping[str, Any]
 
@@ -50,7 +50,7 @@ def tuned_fields(row: Row) -> dict[str, int]:
 
 def tuned_tiling(kernel: str, inp: TilingInput, dtype: str, chip: ChipSpec | None) -> dict[str, int] | None:
     """Fields of "grad_input" or "grad_weight" for a problem in compute dtype `dtype`; None where the table has none."""
-    if chip is None or not inp.direct or inp.channels_last:
+    if chip is None or inp.layout is not PLANAR:
         return None
     for row in tuned_rows():
         key = (row["kernel"], row["soc"], row["cores"], row["dtype"])

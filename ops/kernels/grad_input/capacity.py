@@ -18,9 +18,10 @@ from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.parts import tiling_input
 from ascend_sim.ops.kernels.grad_input.pieces import NO_HK, NO_HK_WK, UNCUT
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_parts
+from ascend_sim.ops.kernels.grad_input.variant import variant_of
 from ascend_sim.ops.kernels.grad_input.window import dilated_height, pad_after, pad_before
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
-from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.ops.problem.tiling_input import CHANNELS_LAST, TilingInput
 
 
 def k_unit(inp: TilingInput) -> int:
@@ -54,9 +55,8 @@ def a1_row_bytes(inp: TilingInput) -> int:
 
 def _held_rows(tiling: GradInputTiling, inp: TilingInput) -> int:
     whole_rows = tiling.single_core_m % inp.problem.w_in == 0
-    whole_tiles = (
-        inp.direct and tiling.single_core_m % tiling.base_m == 0
-    )  # which are whole rows or parts of one, or not
+    # Tiles are whole rows or parts of one, or not.
+    whole_tiles = variant_of(inp).tile_tasks and tiling.single_core_m % tiling.base_m == 0
     return a1_rows(inp, tiling.step_m * tiling.base_m, whole_rows or whole_tiles)
 
 
@@ -76,7 +76,7 @@ def grad_input_l1(tiling: GradInputTiling, inp: TilingInput) -> tuple[int, int]:
 def _held(step: int, tiling: GradInputTiling, inp: TilingInput) -> int:
     """K elements of `step` base blocks, where NCDHW is read no more than K has (ours: L1 then holds all of it)."""
     span = step * tiling.base_k
-    return min(span, ceil_to(inp.cout_g, k_unit(inp)) * inp.taps) if inp.direct else span
+    return min(span, ceil_to(inp.cout_g, k_unit(inp)) * inp.taps) if variant_of(inp).tile_tasks else span
 
 
 def grad_input_fits_l1(tiling: GradInputTiling, inp: TilingInput) -> bool:
@@ -98,7 +98,7 @@ def is_resident(tiling: GradInputTiling, inp: TilingInput) -> bool:
 
 def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
     """Raise TilingError at the first thing that the grad_input kernel could not do with this tiling."""
-    _check_direct(tiling, inp)
+    _check_kernel_parts(tiling, inp)
     check_grad_input_strips(tiling, inp)
     if tiling.load_b1:
         _check_cut(tiling, inp)
@@ -107,12 +107,13 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
     inp = tiling_input(tiling, inp)
     problem = inp.problem
     check_block(tiling, inp)
-    if not inp.coupled and (tiling.step_m != 1 or tiling.step_n != 1):
+    variant = variant_of(inp)
+    if not variant.keeps_operands and (tiling.step_m != 1 or tiling.step_n != 1):
         raise TilingError(
             f"stepM = {tiling.step_m}, stepN = {tiling.step_n}: grad_input loads one tile (1, 1) per L1 step"
         )
     whole, unit = k_slice(inp), k_unit(inp)
-    if not inp.coupled and not inp.direct and whole % tiling.base_k and tiling.base_k % whole:
+    if variant.whole_slices and whole % tiling.base_k and tiling.base_k % whole:
         raise TilingError(
             f"baseK = {tiling.base_k} neither divides nor is a multiple of kh*kw*{inp.unit} = {whole}, "
             f"K of one block of {inp.unit} output channels"
@@ -124,15 +125,14 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
                 f"kh*kw*{unit} = {problem.k_h}*{problem.k_w}*{unit} = {whole}: L1 holds whole blocks of {unit} output channels"
             )
     check_steps(tiling)
-    whole_blocks = inp.coupled and tiling.single_core_m % FRACTAL == 0
-    anywhere = whole_blocks or inp.direct
-    if (tiling.single_core_m % problem.w_in and not anywhere) or tiling.single_core_m < 1:
-        also = f", or blocks of {FRACTAL} pixels" if inp.coupled else ""
+    task_unit = variant.task_unit or problem.w_in
+    if (tiling.single_core_m % problem.w_in and tiling.single_core_m % task_unit) or tiling.single_core_m < 1:
+        also = f", or blocks of {variant.task_unit} pixels" if variant.task_unit else ""
         raise TilingError(
             f"singleCoreM = {tiling.single_core_m} is not a multiple of {'splitWi' if tiling.split_wi else 'W_in'} = "
             f"{problem.w_in}: tasks are whole rows{also}"
         )
-    if tiling.single_core_batch and not inp.coupled:
+    if tiling.single_core_batch and not variant.keeps_operands:
         raise TilingError(
             f"singleCoreBatch = {tiling.single_core_batch}: a field of grad_input on coupled chips, Ascend 910 and 310P"
         )
@@ -153,12 +153,12 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
     )
 
 
-def _check_direct(tiling: GradInputTiling, inp: TilingInput) -> None:
+def _check_kernel_parts(tiling: GradInputTiling, inp: TilingInput) -> None:
     """Fields that only the kernel that reads NCDHW has, and what they may be."""
     problem, names = inp.problem, tiling.VENDOR
     for name, elsewhere in tiling.DIRECT_ONLY.items():
         value = getattr(tiling, name)
-        if value != elsewhere and not inp.direct:
+        if value != elsewhere and not variant_of(inp).kernel_parts:
             raise TilingError(
                 f"{names[name]} = {value}: only the kernel of dav-3510, which reads NCDHW, has this field"
             )
@@ -186,7 +186,7 @@ def _check_cut(tiling: GradInputTiling, inp: TilingInput) -> None:
     cut, p = tiling.load_b1, inp.problem
     if cut not in (NO_HK, NO_HK_WK):
         raise TilingError(f"loadB1Condition = {cut}; allowed 0 (whole kernels), 2 (row by row), 3 (tap by tap)")
-    if not inp.direct:
+    if not variant_of(inp).kernel_parts:
         raise TilingError(f"loadB1Condition = {cut}: only the kernel of dav-3510, which reads NCDHW, cuts kernels")
     if tiling.kernel_split != SPLIT_NONE:
         raise TilingError(
@@ -224,7 +224,7 @@ def check_split(mode: int, inp: TilingInput) -> None:
         raise TilingError(f"kernelSplitMode = {mode}; allowed 0 (none), 1 (rows and columns), 2 (rows)")
     if mode == SPLIT_NONE:
         return
-    if inp.channels_last:
+    if inp.layout is CHANNELS_LAST:
         raise TilingError(f"kernelSplitMode = {mode} needs NCDHW; TBC is computed in NDHWC")
     if problem.groups > 1:
         raise TilingError(f"kernelSplitMode = {mode} needs groups 1, given {problem.groups}")

@@ -28,13 +28,14 @@ from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import (
 from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import refitted, split_mode, vendor_grad_input_3510
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW, SPLIT_NONE
 from ascend_sim.ops.kernels.grad_input.strips import cut_into_strips, in_strips
+from ascend_sim.ops.kernels.grad_input.variant import variant_of
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 GRAD_INPUT_PROCEDURES = {
     "basic_block": (covers_grad_input, vendor_grad_input),
     "cache_tiling": (covers_grad_input_1001, vendor_grad_input_1001),
-    "inner_product": (lambda inp: inp.direct, vendor_grad_input_3510),  # says itself what is not the vendor's
+    "inner_product": (lambda inp: inp.layout.plain, vendor_grad_input_3510),  # says itself what is not the vendor's
 }
 
 
@@ -62,7 +63,7 @@ def choose_grad_input(
         tiling = tiling.but(source="stand-in")
     if not overrides:
         return tiling
-    if inp.direct:
+    if variant_of(inp).kernel_parts:
         return _manual_3510(tiling, inp, given)
     part = tiling_input(tiling, inp)
     tiling = refit_block(tiling.but(**given), part, given, aligned_base_k)
@@ -89,17 +90,18 @@ def _automatic_grad_input(
 
     A kernel split, strips or a cut of the user's are taken as they are.
     """
-    mode, strip = given.get("kernel_split") if inp.direct else None, given.get("split_wi")
-    cuts = (given["load_b1"],) if "load_b1" in given else (UNCUT, NO_HK, NO_HK_WK) if inp.direct else (UNCUT,)
+    variant = variant_of(inp)
+    mode, strip = given.get("kernel_split") if variant.kernel_parts else None, given.get("split_wi")
+    cuts = (given["load_b1"],) if "load_b1" in given else (UNCUT, NO_HK, NO_HK_WK) if variant.kernel_parts else (UNCUT,)
     if mode is not None:
         check_split(mode, inp)
 
     def tiling(cut: int) -> GradInputTiling:
         def of_a_part(part: TilingInput) -> GradInputTiling:
             # On coupled chips the procedure deals a map out to cores, of which a strip is only a part.
-            unsplit = inp.direct and (cut != UNCUT or split_mode(inp) == SPLIT_HW)
+            unsplit = variant.kernel_parts and (cut != UNCUT or split_mode(inp) == SPLIT_HW)
             own = SPLIT_NONE if mode is None and unsplit else mode
-            return _grad_input_of_rows(part, chip, blocks, free and not inp.coupled, own)
+            return _grad_input_of_rows(part, chip, blocks, free and not variant.keeps_operands, own)
 
         if strip:
             return in_strips(inp, strip, of_a_part, cut)
@@ -133,19 +135,20 @@ def _grad_input_of_rows(
         return vendor_grad_input_3510(inp, mode)
     procedure = procedure_for(chip, "grad_input")
     covers, vendor = GRAD_INPUT_PROCEDURES.get(procedure or "", (None, None))
-    if covers and vendor and covers(inp) and (free or not inp.coupled):
+    own_blocks = variant_of(inp).keeps_operands
+    if covers and vendor and covers(inp) and (free or not own_blocks):
         try:
             tiling = vendor(inp) if mode is None else vendor_grad_input_3510(inp, mode)
-            if not inp.coupled or blocks in (None, tiling.block_dim):
+            if not own_blocks or blocks in (None, tiling.block_dim):
                 return tiling
         except TilingError:
             pass  # the vendor refuses; a smaller block may still do
     if procedure == "basic_block":
         return sound_grad_input(inp)
-    return _roomy_grad_input(replace(inp, cores=blocks) if blocks and inp.coupled else inp, chip)
+    return _roomy_grad_input(replace(inp, cores=blocks) if blocks and own_blocks else inp)
 
 
-def _roomy_grad_input(inp: TilingInput, chip: ChipSpec | None) -> GradInputTiling:
+def _roomy_grad_input(inp: TilingInput) -> GradInputTiling:
     """The sound tiling, with two L0C buffers where they fit: a tile leaves while the next one is multiplied.
 
     On coupled chips two L1 buffers of the weights as well, and images first: a task is an image with all its channels or,
@@ -155,7 +158,7 @@ def _roomy_grad_input(inp: TilingInput, chip: ChipSpec | None) -> GradInputTilin
     tiling = sound_grad_input(inp)
     double = tiling.but(cl0_buffers=2)
     tiling = double if fits_l0(double, inp) else tiling
-    if chip is None or not chip.cores.coupled:
+    if not variant_of(inp).keeps_operands:
         return tiling
     double = tiling.but(bl1_buffers=2)
     tiling = double if grad_input_fits_l1(double, inp) else tiling

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
+from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import Span
 from ascend_sim.kernel.program import Program
@@ -25,8 +25,9 @@ from ascend_sim.ops.kernels.grad_input.turn import GRAD_INPUT
 from ascend_sim.ops.kernels.vector.common import buffer_queue, padded, share
 from ascend_sim.ops.kernels.vector.trans_data import turn_tiles
 from ascend_sim.ops.kernels.vector.trans_data_filter import fractal_z_tiles
-from ascend_sim.ops.layouts.blocked import WeightLayout
-from ascend_sim.ops.layouts.planar import Channels
+from ascend_sim.ops.layouts.blocked import FractalZ
+from ascend_sim.ops.layouts.layout import Place
+from ascend_sim.ops.layouts.planar import PlanarMap
 from ascend_sim.ops.problem.sizes import ceil_to, cut
 
 WEIGHT, WORKSPACE = 1, 3
@@ -44,7 +45,7 @@ class Exchange:
     call: CubeCall
     tiling: GradInputTiling
     parts: tuple[Part, ...]
-    layout: WeightLayout
+    layout: FractalZ
 
     @classmethod
     def of(cls, call: CubeCall, tiling: GradInputTiling) -> Exchange | None:
@@ -53,7 +54,7 @@ class Exchange:
             return None
         inp = call.inp
         parts = split_parts(inp.problem, tiling.kernel_split)
-        return cls(call, tiling, parts, WeightLayout.of(inp, inp.itemsize))
+        return cls(call, tiling, parts, FractalZ.of(inp, inp.itemsize))
 
     @property
     def pitch(self) -> int:
@@ -95,7 +96,7 @@ class Exchange:
     ) -> None:
         """Taps of a part, [cin1][tap][slices][unit][C0] in L1, for C0 blocks of input channels."""
         (first, count), taps, unit = channels, len(part.taps), k_unit(self.call.inp)
-        row, line = len(slices) * unit * BLOCK_BYTES, self.layout.cout1 * FRACTAL * BLOCK_BYTES
+        row, line = len(slices) * unit * BLOCK_BYTES, self.layout.line_bytes
 
         def source(block: int, tap: int) -> int:
             place = self.layout.offset(0, plane, first + block, tap, 0) + slices.start * unit * BLOCK_BYTES
@@ -142,7 +143,7 @@ class _Interleaver:
         self.width, self.steps = self.parts[0].problem.w_in, len({part.row for part in self.parts})
         self.incoming = buffer_queue(k, "columns", "MTE2", "V", 2 * room)
         self.outgoing = buffer_queue(k, "rows", "V", "MTE3", 2 * room)
-        self.dx = Channels(self.p.c_in, (self.p.d_in, self.p.h_in, self.p.w_in), self.itemsize)
+        self.dx = PlanarMap(self.p.c_in, (self.p.d_in, self.p.h_in, self.p.w_in), self.itemsize)
 
     def write(self, tiles: Sequence[Tile]) -> None:
         """All tiles of the block, this core's channels."""
@@ -193,7 +194,7 @@ class _Interleaver:
             for channel in range(count):
                 pixel = row * self.p.stride_h * self.p.w_in + left
                 own = n + start + channel
-                target = gm_operand(GRAD_INPUT, self.dx.offset(task.batch, own, task.depth, pixel))
+                target = gm_operand(GRAD_INPUT, self.dx.offset(Place(task.batch, own, task.depth), pixel))
                 k.data_copy(
                     "UB", "GM", target, result + channel * 2 * step, wide * size, height, 2 * pitch, self.p.w_in * size
                 )

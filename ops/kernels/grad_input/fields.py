@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ascend_sim.ops.kernels.cube.fields import ConvTiling
+from ascend_sim.ops.kernels.grad_input.variant import variant_of
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
@@ -60,8 +61,8 @@ class GradInputTiling(ConvTiling):
 
     @staticmethod
     def k_unit(inp: TilingInput) -> int:
-        """Output channels that L1 holds together: a unit, or a C0 in the kernel that reads NCDHW (inferred from its tests)."""
-        return inp.c0 if inp.direct else inp.unit
+        """Output channels that L1 holds together."""
+        return inp.c0 if variant_of(inp).slice_c0 else inp.unit
 
     BASIC_BLOCK_KEY: ClassVar[int] = 1 << 9  # bit 9 of the key says: tasks of the basic-block kernel (ops-nn: stated)
 

@@ -20,7 +20,7 @@ from ascend_sim.kernel.operands import MapWindow, Span
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, DrainPiece
+from ascend_sim.ops.kernels.cube.pipeline import CubePipeline
 from ascend_sim.ops.kernels.grad_input.capacity import k_unit
 from ascend_sim.ops.kernels.grad_input.exchange import WORKSPACE, Exchange
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
@@ -39,7 +39,8 @@ from ascend_sim.ops.kernels.grad_input.tiles import (
 )
 from ascend_sim.ops.kernels.grad_input.turn import GRAD_INPUT, SLOTS, Slot, turn_program
 from ascend_sim.ops.kernels.grad_input.window import RowWindow, needed_rows
-from ascend_sim.ops.layouts.planar import Channels
+from ascend_sim.ops.layouts import x_map
+from ascend_sim.ops.layouts.layout import DrainPiece, Place, TileRun
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.runtime import Task
 
@@ -85,8 +86,7 @@ def grad_input_task(
 
     storage = "float32" if call.inp.itemsize == 4 else call.dtype
     names = ("grad_output", "weight", "grad_input")
-    formats = ("NC1HWC0", "FRACTAL_Z", "NCDHW" if turned else "NC1HWC0")
-    info = call.info(tiling, dict.fromkeys(names, storage), dict(zip(names, formats, strict=True)))
+    info = call.info(tiling, dict.fromkeys(names, storage), {"grad_input": "NCDHW"} if turned else None)
     kind, together = "MIX" if helped else call.core_kind, exchange is not None
     return Task(name, op_type, kind, tiling.block_dim, tensors, build, all_cores=together, info=info)
 
@@ -124,7 +124,7 @@ class _Builder:
         self.slot = Slot(k, tiling, call.inp) if turned else None
         inp = self.inp = call.inp
         self.p, self.c0, self.itemsize = inp.problem, inp.c0, inp.itemsize
-        self.unit = k_unit(inp)
+        self.unit, self.grad_input = k_unit(inp), x_map(inp)
         self.maps = [
             PartMap(i, part, kernel_pieces(self.p, part, tiling.load_b1))
             for i, part in enumerate(tiling_parts(tiling, inp))
@@ -272,7 +272,7 @@ class _Builder:
         if self.itemsize < 4:  # a fractal, or with 8-bit weights the two of a square, is a C0 of K
             each = self.unit // FRACTAL
             fractal = (line * len(slices) + channel_block - slices.start) * each
-            source = self.loads.b1.address + fractal * self.loads.layout.fractal_bytes
+            source = self.loads.b1.address + fractal * FRACTAL_BYTES
             pitch = taps * len(slices) * each
             self.k.load_data_2d("L0B", address, source, self.itemsize, ceil_div(n_count, self.c0), pitch, True)
             return
@@ -295,32 +295,18 @@ class _Builder:
 
         `atomic` adds to the segment of K that stands in gradInput.
         """
-        p, (task, m, m_count, n, n_count) = self.p, tile
+        task, m, m_count, n, n_count = tile
         if self.slot is not None:
             address = self.slot.acquire()
             self.pipeline.drain(address, m_count, n_count, self.call.dtype, self.c0, m_count * BLOCK_BYTES)
             self.slot.publish()
             return
-        if self.inp.direct:
-            channels = Channels.of(self.inp, "in", self.itemsize)
-            count = min(n_count, self.inp.cin_g - n)
-            pieces = []
-            for start, first_pixel, pixels in runs(part_map.part, p.w_in, m, m_count):
-                target = channels.offset(task.batch, task.group * self.inp.cin_g + n, task.depth, first_pixel)
-                pieces.append(DrainPiece(gm_operand(GRAD_INPUT, target), start, pixels, 0, count))
-            if atomic:
-                self.k.pipe_barrier("FIX")  # the segment before must stand in GM
-            self.pipeline.drain_elements(pieces, m_count, channels.pixel, channels.stride, atomic, self.result)
-            return
-        total_blocks = ceil_div(p.c_in, self.c0)
-        block = (task.group * self.inp.cin_g + n) // self.c0
-        plane_bytes = p.h_in * p.w_in * BLOCK_BYTES
-        plane = ((task.batch * p.d_in + task.depth) * total_blocks + block) * plane_bytes
-        rows = [
-            DrainPiece(gm_operand(GRAD_INPUT, plane + first_pixel * BLOCK_BYTES), start, pixels)
-            for start, first_pixel, pixels in runs(part_map.part, p.w_in, m, m_count)
-        ]
-        self.pipeline.drain_rows(rows, m_count, n_count, self.result, self.c0, plane_bytes)
+        if atomic:
+            self.k.pipe_barrier("FIX")  # the segment before must stand in GM
+        place = Place(task.batch, task.group * self.inp.cin_g + n, task.depth)
+        channels = min(n_count, self.inp.cin_g - n)
+        found = [TileRun(*run) for run in runs(part_map.part, self.p.w_in, m, m_count)]
+        self.grad_input.drain(self.pipeline, GRAD_INPUT, place, found, m_count, channels, self.result, atomic)
 
     def hand_over(self, number: int, index: int, tile: Tile) -> None:
         """The finished tile of part `index` to its place in the slot that the vector cores take it from."""

@@ -42,6 +42,7 @@ from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.parts import tiling_input
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import finish
+from ascend_sim.ops.kernels.grad_input.variant import variant_of
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, divisors_down, floor_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
@@ -76,7 +77,7 @@ def grad_input_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) ->
 
 def _kept_weights(tiling: GradInputTiling, inp: TilingInput, given: Fixed) -> GradInputTiling:
     """Where NCDHW is read, weights that L1 holds stay from task to task."""
-    if not inp.direct:
+    if not variant_of(inp).kernel_parts:
         return tiling
     shaped = tiling.but(single_core_cin=given.get("single_core_cin", tiling.base_n))
     kept = {"full_load": int(is_resident(shaped, inp)), "single_core_din": 1}

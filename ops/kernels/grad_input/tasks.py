@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ascend_sim.ops.kernels.cube.tasks import chunk, core_share
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.parts import task_parts, tiling_input
+from ascend_sim.ops.kernels.grad_input.variant import variant_of
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
@@ -38,8 +39,8 @@ def grad_input_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> li
 
     With `single_core_batch` a core gets one part of the pixels and channels of that many images: pixels fastest (assumed).
     """
-    if inp.direct:
-        return _direct_tasks(tiling, inp, core)
+    if variant_of(inp).tile_tasks:
+        return _tile_tasks(tiling, inp, core)
     problem = tiling_input(tiling, inp).problem
     pixels, channels = problem.h_in * problem.w_in, inp.cin1 * inp.c0
     strip_parts, n_parts = ceil_div(pixels, tiling.single_core_m), ceil_div(channels, tiling.single_core_cin)
@@ -70,7 +71,7 @@ def grad_input_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> li
     return tasks
 
 
-def _direct_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> list[GradInputTask]:
+def _tile_tasks(tiling: GradInputTiling, inp: TilingInput, core: int) -> list[GradInputTask]:
     """Tasks of the kernel that reads NCDHW, those of several depths one by one.
 
     Order (ops-nn arch35: stated; where images and parts come: ours): several kernel planes: pixels, depth,

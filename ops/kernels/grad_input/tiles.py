@@ -12,6 +12,7 @@ from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.parts import tiling_input, tiling_parts
 from ascend_sim.ops.kernels.grad_input.split import Part
 from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask, grad_input_tasks
+from ascend_sim.ops.kernels.grad_input.variant import variant_of
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_to
 
@@ -45,7 +46,7 @@ def grad_input_tiles(call: CubeCall, tiling: GradInputTiling, block: int) -> lis
                 for m in pieces(held[0], sum(held), tiling.base_m)
                 if not tiling.split_wi or any(runs(parts[task.part], inp.problem.w_in, *m))
             ]
-    if call.chip.cores.coupled and found:
+    if variant_of(call.inp).keeps_operands and found:
         places = {
             tile: (held_pixels(tiling, tile.task, tile.m)[0], held_channels(call, tiling, tile.task, tile.n)[0])
             for tile in found

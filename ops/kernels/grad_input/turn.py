@@ -21,7 +21,8 @@ from ascend_sim.ops.kernels.grad_input.parts import tiling_parts
 from ascend_sim.ops.kernels.grad_input.tiles import Tile, runs
 from ascend_sim.ops.kernels.vector.common import buffer_queue, padded
 from ascend_sim.ops.kernels.vector.trans_data import LIST_INSTRUCTIONS, ROWS_AT_ONCE
-from ascend_sim.ops.layouts.planar import Channels
+from ascend_sim.ops.layouts.layout import Place
+from ascend_sim.ops.layouts.planar import PlanarMap
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
@@ -66,7 +67,7 @@ def turn_program(k: KernelBuilder, call: CubeCall, tiling: GradInputTiling, tile
     """What a vector core does with the tiles of its block."""
     inp, p = call.inp, call.inp.problem
     itemsize, parts = inp.itemsize, tiling_parts(tiling, inp)
-    volume = Channels(p.c_in, (p.d_in, p.h_in, p.w_in), itemsize)
+    dx = PlanarMap(p.c_in, (p.d_in, p.h_in, p.w_in), itemsize)
     source = gm_operand(SLOTS, _slot_offset(tiling, inp, k.block))
     half = k.chip.buffers["UB"] // 2 // BLOCK_BYTES * BLOCK_BYTES
     if k.sub_block == 0:
@@ -92,9 +93,9 @@ def turn_program(k: KernelBuilder, call: CubeCall, tiling: GradInputTiling, tile
         channels = min(tile.n_count, call.group_channels(task.group, p.c_in, inp.cin_g) - tile.n)
         turned = outgoing.take()
         for start, pixel, pixels in runs(parts[task.part], p.w_in, tile.m, tile.m_count):
-            target = gm_operand(GRAD_INPUT, volume.offset(task.batch, channel, task.depth, pixel))
+            target = gm_operand(GRAD_INPUT, dx.offset(Place(task.batch, channel, task.depth), pixel))
             k.data_copy(
-                "UB", "GM", target, turned + start * itemsize, pixels * itemsize, channels, pitch, volume.stride
+                "UB", "GM", target, turned + start * itemsize, pixels * itemsize, channels, pitch, dx.channel_stride
             )  # fmt: skip
         outgoing.release()
     if k.sub_block == 0:

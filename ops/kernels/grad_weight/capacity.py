@@ -115,7 +115,7 @@ def check_cuts(width: int, taps: int, inp: TilingInput) -> None:
     """Raise TilingError where gradOutput has no strips of `width` columns (splitWo), or no single taps (isSplitKernelHW)."""
     if taps not in (0, 1):
         raise TilingError(f"isSplitKernelHW = {taps}; allowed 0 or 1 (taps of the kernel one by one)")
-    if taps and not inp.direct:
+    if taps and not inp.layout.plain:
         raise TilingError(f"isSplitKernelHW = {taps}: only the kernel of dav-3510, which reads NCDHW, has this field")
     if taps and width:
         raise TilingError(f"splitWo = {width} with isSplitKernelHW = 1: single taps load runs of pixels, not rows")

@@ -115,7 +115,7 @@ def _cut_grad_weight(
         try:
             return _with_strips(inp, procedure, chip, width, dtype)
         except TilingError:
-            if not inp.direct or width or taps is not None:
+            if not inp.layout.plain or width or taps is not None:
                 raise
     return _automatic_grad_weight(by_tap(inp), procedure, chip, dtype).but(split_kernel=1, source="stand-in")
 

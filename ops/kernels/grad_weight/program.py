@@ -23,11 +23,10 @@ from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import MapWindow, Span, matrix_window
 from ascend_sim.kernel.program import InstructionTable, Program
-from ascend_sim.memory.gm import Allocation, gm_operand
+from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, DrainPiece, HeldOperand
+from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.loads import Box, MapLoads, boxes
 from ascend_sim.ops.kernels.grad_weight.stream_k import (
     ALL_CUBES,
     CUBE_TO_VECTOR,
@@ -39,11 +38,11 @@ from ascend_sim.ops.kernels.grad_weight.stream_k import (
     slot_bytes,
     workspace_bytes,
 )
-from ascend_sim.ops.kernels.grad_weight.strips import InputRows, Strip, input_rows
+from ascend_sim.ops.kernels.grad_weight.strips import InputRows, Strip, boxes, input_rows
 from ascend_sim.ops.kernels.grad_weight.taps import by_tap, cut_sections
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, adds_once_per_task, grad_weight_tasks
-from ascend_sim.ops.layouts.blocked import WeightLayout
-from ascend_sim.ops.layouts.planar import DirectWeights, Place
+from ascend_sim.ops.layouts import weight_gradient, x_map, y_map
+from ascend_sim.ops.layouts.layout import FilterTile, MapBox, Place
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.runtime import Task
 
@@ -83,7 +82,7 @@ def grad_weight_task(
     kind = "MIX" if stream_k else call.core_kind
     storage = "float32" if call.inp.itemsize == 4 else call.dtype
     dtypes = {"grad_output": storage, "input": storage, "grad_weight": "float32"}
-    info = call.info(tiling, dtypes, {"grad_output": "NC1HWC0", "input": "NC1HWC0", "grad_weight": "FRACTAL_Z"})
+    info = call.info(tiling, dtypes)
     return Task(name, op_type, kind, tiling.block_dim, tensors, build, all_cores=stream_k, info=info)
 
 
@@ -108,9 +107,7 @@ class _CubeBuilder:
         inp = self.inp = by_tap(call.inp) if tiling.split_kernel else call.inp
         self.p = call.inp.problem
         self.c0, self.itemsize = inp.c0, inp.itemsize
-        self.layout = WeightLayout.of(inp, 4)
-        self.gradient = MapLoads(call.inp, "out", GRAD_OUTPUT)
-        self.features = MapLoads(call.inp, "in", INPUT)
+        self.dw, self.grad_output, self.features = weight_gradient(inp), y_map(call.inp), x_map(call.inp)
         self.atomic = tiling.template != SPLIT_STREAM_K
         a1 = tiling.step_ka * tiling.base_k * tiling.step_m * tiling.base_m * self.itemsize
         self.a1 = HeldOperand(k, "A1", tiling.al1_buffers, a1)
@@ -212,9 +209,9 @@ class _CubeBuilder:
         channels = min(rows, self.channels(task) - base)
         batch, depth = divmod(image, self.p.d_out)
         place = Place(batch, task.group * self.inp.cout_g + base, depth)
-        for box, offset in boxes(strip, span.start, span.start + span.length):
-            own = box._replace(column=strip.column + box.column)
-            self.gradient.load(self.k, address + offset, place, channels, own, span.length)
+        for rows_of, columns, offset in boxes(strip, span):
+            box = MapBox(place, channels, rows_of, columns._replace(start=strip.column + columns.start))
+            self.grad_output.load_pixels(self.k, GRAD_OUTPUT, box, address + offset, span.length, "A")
         self.a1.loaded()
 
     def input_blocks(self, task: GradWeightTask) -> int:
@@ -245,11 +242,13 @@ class _CubeBuilder:
         channels = min((end - first) * self.c0, present - first * self.c0)
         place = Place(batch, task.group * self.inp.cin_g + first * self.c0, depth)
         if self.inp.by_tap:
-            for box, offset in boxes(strip, span.start, span.start + span.length):
-                self.features.gather(self.k, address + offset, place, channels, box, strip, span.length)
+            for rows_of, columns, offset in boxes(strip, span):
+                met = strip.met(self.p.w_in, rows_of, columns)
+                self.features.gather(self.k, INPUT, place, channels, met, address + offset, span.length, "B")
         else:
-            rows = Box(held.first, held.rows, strip.first, strip.problem.w_in)
-            self.features.load(self.k, address, place, channels, rows, held.rows * strip.problem.w_in)
+            rows = Span(held.first, held.rows)
+            box = MapBox(place, channels, rows, Span(strip.first, strip.problem.w_in))
+            self.features.load_pixels(self.k, INPUT, box, address, held.rows * strip.problem.w_in, "B")
         self.b1.loaded()
 
     # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
@@ -295,42 +294,12 @@ class _CubeBuilder:
 
     def write(self, task: GradWeightTask, plane: int, m: int, m_count: int, column: int, n_count: int) -> None:
         """The tile to dW (added or stored), or to this core's slot."""
-        if self.inp.direct:
-            self.write_direct(task, plane, m, min(m_count, self.channels(task) - m), column, n_count)
-            return
-        row_bytes = self.c0 * 4
-        rows = ceil_to(min(m_count, self.channels(task) - m), FRACTAL)
+        tile = FilterTile(task.group, plane, m, min(m_count, self.channels(task) - m), column, n_count)
         if task.slot is not None:
-            pitch = ceil_to(task.m_count, FRACTAL) * row_bytes
-            offset = self.k.block * slot_bytes(self.tiling)
-            offset += (column - task.n_start) // self.c0 * pitch + (m - task.m_start) * row_bytes
-            target = gm_operand(WORKSPACE, offset)
+            offset = self.k.block * slot_bytes(self.tiling, self.inp)
+            self.dw.drain_to_slot(self.pipeline, WORKSPACE, offset, task, tile)
         else:
-            pitch = self.layout.cout1 * self.layout.fractal_bytes
-            offset = self.layout.offset(task.group, plane, 0, 0, 0) + column // self.c0 * pitch + m * row_bytes
-            target = gm_operand(GRAD_WEIGHT, offset)
-        atomic = self.atomic and task.slot is None
-        self.pipeline.drain(target, rows, n_count, "float32", self.c0, pitch, atomic)
-
-    def write_direct(self, task: GradWeightTask, plane: int, m: int, rows: int, column: int, n_count: int) -> None:
-        """The tile to NCDHW or to this core's slot, a C0 of columns at a time: they are the channels of one tap."""
-        inp, dw = self.inp, DirectWeights.of(self.inp)
-        pieces = []
-        for start in range(0, n_count, self.c0):
-            block, tap = divmod((column + start) // self.c0, inp.taps)
-            channel = block * self.c0
-            count = min(self.c0, self.call.group_channels(task.group, self.p.c_in, inp.cin_g) - channel)
-            if task.slot is not None:
-                offset = self.k.block * slot_bytes(self.tiling, inp) + dw.slot_offset(task, m, channel, tap)
-                pieces.append(DrainPiece(gm_operand(WORKSPACE, offset), 0, rows, start, count))
-                continue
-            for row, row_count, first, channels in dw.own(range(m, m + rows), range(channel, channel + count)):
-                target = gm_operand(GRAD_WEIGHT, dw.offset(task.group, row, first, plane, tap))
-                pieces.append(DrainPiece(target, row - m, row_count, start + first - channel, channels))
-        if task.slot is not None:
-            self.pipeline.drain_elements(pieces, rows, *dw.slot_strides(task))
-        else:
-            self.pipeline.drain_elements(pieces, rows, dw.filter_stride, dw.channel_stride, self.atomic)
+            self.dw.drain(self.pipeline, GRAD_WEIGHT, tile, self.atomic)
 
 
 __all__: list[Any] = ["grad_weight_task", "workspace_bytes"]

@@ -11,10 +11,14 @@ data: stated). When and how, and that other architectures split them as well, is
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
+from ascend_sim.chip.fractal import BLOCK_BYTES
+from ascend_sim.kernel.operands import Span
+from ascend_sim.ops.layouts.layout import Lattice
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -34,6 +38,26 @@ class Strip:
     top: int = 0
     row_step: int = 1
     column_step: int = 1
+
+    def met(self, width: int, rows: Span, columns: Span) -> Lattice:
+        """Pixels of the map's planes, `width` wide, that a tap meets from a box of the strip's gradOutput."""
+        first = (rows.start * self.row_step + self.top) * width + self.first + columns.start * self.column_step
+        return Lattice(first, rows.length, self.row_step * width, columns.length, self.column_step)
+
+
+def boxes(strip: Strip, pixels: Span) -> Iterator[tuple[Span, Span, int]]:
+    """Rows and columns of boxes that a run of gradOutput pixels of a strip consists of, and their places in L1 (bytes).
+
+    They are what the first row has left, whole rows, and the beginning of the last one.
+    """
+    width, pixel, end = strip.problem.w_out, pixels.start, pixels.start + pixels.length
+    while pixel < end:
+        row, column = divmod(pixel, width)
+        rows, columns = 1, min(width - column, end - pixel)
+        if columns == width:
+            rows = (end - pixel) // width
+        yield Span(row, rows), Span(column, columns), (pixel - pixels.start) * BLOCK_BYTES
+        pixel += rows * columns
 
 
 def strips(problem: ConvProblem, width: int) -> tuple[Strip, ...]:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from ascend_sim import Result
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError, TilingError
-from ascend_sim.ops.layouts.blocked import WeightLayout
+from ascend_sim.ops.layouts.blocked import FractalZ
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
@@ -217,7 +217,7 @@ def test_fractal_z_places_are_distinct_and_dense(
     problem = ConvProblem(1, cin * groups, cout * groups, k_d, 1, taps, 1, 1, 1, k_d, 1, taps, groups=groups)
     buffers = {"L1": 524288, "L0A": 65536, "L0B": 65536, "L0C": 131072}
     inp = TilingInput(problem, itemsize, 20, buffers, 1 << 27, load3d=load_chip("ascend910b3").load3d.limits)
-    layout = WeightLayout.of(inp, itemsize)
+    layout = FractalZ.of(inp, itemsize)
     offsets = [
         layout.offset(g, d, i, t, o)
         for g in range(inp.real_groups)

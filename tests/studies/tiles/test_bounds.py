@@ -75,7 +75,7 @@ def test_no_tiling_in_strips_or_taps_beats_its_bounds(chip: str, problem: dict[s
     found = made("grad_weight", chip, problem)
     width = draw.draw(st.integers(1, found.inp.problem.w_out))
     cut = {"splitWo": width}
-    if found.inp.direct and draw.draw(st.booleans()):
+    if found.inp.layout.plain and draw.draw(st.booleans()):
         cut = {"isSplitKernelHW": 1}
     tilings = list(islice(found.tilings(cut), 100))
     fields, tiling = tilings[draw.draw(st.integers(0, len(tilings) - 1))]

@@ -28,6 +28,7 @@ from ascend_sim.ops.kernels.grad_input.capacity import (
 )
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.parts import task_parts, tiling_input
+from ascend_sim.ops.kernels.grad_input.variant import variant_of
 from ascend_sim.ops.kernels.grad_input.window import RowWindow, needed_rows
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, divisors_down, floor_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -218,7 +219,7 @@ def task_pixels(tiling: GradInputTiling, inp: TilingInput) -> int:
     problem = inp.problem
     width, map_pixels = problem.w_in, problem.h_in * problem.w_in
     tile = tiling.step_m * tiling.base_m
-    if inp.direct:  # a base_m, or the map where there are as many images as cores (inferred from tests)
+    if variant_of(inp).tile_tasks:  # a base_m, or the map where there are as many images as cores (inferred from tests)
         even = problem.n * problem.d_in % inp.cores == 0
         return min(tile, map_pixels) if even else tile
     pixels = max(tile // width, 1) * width

@@ -29,7 +29,7 @@ from ascend_sim.ops.kernels.grad_input.parts import tiling_input
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import finish, step_candidates
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_input
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, divisors_down, floor_to
-from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.ops.problem.tiling_input import PLANAR, TilingInput
 
 __all__ = ["covers_grad_input_3510", "refitted", "split_mode", "vendor_grad_input_3510"]
 
@@ -66,7 +66,7 @@ def split_mode(inp: TilingInput) -> int:
         or p.groups > 1
         or (p.dilation_d, p.dilation_h, p.dilation_w) != (1, 1, 1)
         or not even
-        or not inp.direct
+        or not inp.layout.plain
     ):
         return SPLIT_NONE
     if (p.stride_h, p.stride_w) == (SPLIT_STRIDE, SPLIT_STRIDE) and p.k_h == p.k_w and p.k_h in SPLIT_KERNELS:
@@ -79,7 +79,7 @@ def covers_grad_input_3510(inp: TilingInput) -> bool:
     """Whether what is written here decides a problem: NCDHW kernels without a split of the kernel or the C04 packing."""
     p = inp.problem
     packed = inp.cout_g <= C04_CHANNELS and inp.itemsize == 2 and p.stride_h * p.stride_w == 1
-    return inp.direct and not inp.channels_last and not packed and split_mode(inp) == SPLIT_NONE
+    return inp.layout is PLANAR and not packed and split_mode(inp) == SPLIT_NONE
 
 
 def vendor_grad_input_3510(inp: TilingInput, mode: int | None = None) -> GradInputTiling:
@@ -87,7 +87,7 @@ def vendor_grad_input_3510(inp: TilingInput, mode: int | None = None) -> GradInp
 
     `mode` is a kernelSplitMode to take instead of the library's. Raises TilingError where nothing of the family fits.
     """
-    if not inp.direct:
+    if not inp.layout.plain:
         raise TilingError("grad_input: the procedure for dav-3510 is for its kernel that reads NCDHW")
     check_grad_input_problem(inp)
     for split in dict.fromkeys((split_mode(inp), SPLIT_NONE)) if mode is None else (mode,):

@@ -25,7 +25,7 @@ from ascend_sim.ops.kernels.vector.trans_data_filter import (
     filter_from_fractal_z_task,
     filter_to_fractal_z_task,
 )
-from ascend_sim.ops.layouts.blocked import WeightLayout
+from ascend_sim.ops.layouts.blocked import FractalZ
 from ascend_sim.ops.operators.convolution_backward.matmul_routes import covers_map
 from ascend_sim.ops.operators.convolution_backward.plans.gradients import Gradients
 from ascend_sim.ops.operators.convolution_backward.plans.routes import (
@@ -102,7 +102,7 @@ class BlockedPlan(Gradients):
 
     def grad_weight(self, gradient: str, features: str) -> None:
         """The filter kernel, then TransData and Cast to the caller's layout."""
-        layout = WeightLayout.of(self.inp, 4)
+        layout = FractalZ.of(self.inp, 4)
         size = layout.total_bytes(self.inp.real_groups)
         source = self.result.tensor(f"grad_weight.{self.fractal_z}", "float32", self.fractal_z, size)
         self.filter_kernel(gradient, features, source, size)
@@ -157,7 +157,7 @@ class BlockedPlan(Gradients):
         p = self.p
         if p.c_out % p.groups:
             raise TilingError(f"{self.fractal_z} of weights: {p.c_out} output channels in {p.groups} groups")
-        size = WeightLayout.of(self.inp, self.itemsize).total_bytes(self.inp.real_groups)
+        size = FractalZ.of(self.inp, self.itemsize).total_bytes(self.inp.real_groups)
         target = self.result.tensor(f"weight.{self.fractal_z}", self.storage, self.fractal_z, size)
         shape, layout = self.filter_shape, BlockLayout.of(self.itemsize)
         self.result.add(

@@ -16,7 +16,7 @@ from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_task
 from ascend_sim.ops.kernels.vector.transpose import as_turn, transpose_task
 from ascend_sim.ops.kernels.vector.view_copy import view_copy_task
 from ascend_sim.ops.plan import Plan
-from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.ops.problem.tiling_input import BLOCKED, CHANNELS_LAST, PLANAR, TilingInput
 from ascend_sim.runtime import Allocation, Task
 
 PLAIN = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
@@ -37,10 +37,9 @@ class Steps:
             {str(b): size for b, size in chip.buffers.items()},
             chip.memory.l2_bytes,
             call.deterministic,
-            "ncdhw_direct" in call.routes,
+            CHANNELS_LAST if call.channels_last else PLANAR if "ncdhw_direct" in call.routes else BLOCKED,
             load3d=chip.load3d.limits,
             coupled=chip.cores.coupled,
-            channels_last=call.channels_last,
         )
         self.plain = "ND" if call.channels_last else PLAIN[call.rank]
         for name, tensor in call.inputs.items():
