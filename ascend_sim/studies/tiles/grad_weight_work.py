@@ -9,7 +9,7 @@ from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, SPLIT_STREAM_K, GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import gemm
 from ascend_sim.ops.kernels.grad_weight.strips import input_rows
-from ascend_sim.ops.kernels.grad_weight.taps import cut_input, cut_sections
+from ascend_sim.ops.kernels.grad_weight.taps import walk, walked_input
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, grad_weight_tasks
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -23,7 +23,7 @@ class GradWeightWork(Prices):
 
     def of(self, tiling: GradWeightTiling) -> TilingWork:
         """Its tasks, cycles of a block by pipe, and bytes of all blocks."""
-        inp = cut_input(self.inp, tiling)
+        inp = walked_input(self.inp, tiling)
         m, _, n = gemm(inp, tiling.split_kd)
         rows, images = self._rows(tiling), self._batch(tiling)
         lanes = inp.real_groups * (inp.problem.k_d if tiling.split_kd else 1)
@@ -47,7 +47,7 @@ class GradWeightWork(Prices):
         return self.load3d("L0B", stride_w, k, n, False)
 
     def _rows(self, tiling: GradWeightTiling) -> int:
-        p = cut_input(self.inp, tiling).problem
+        p = walked_input(self.inp, tiling).problem
         return min(max(tiling.single_core_k // p.w_out, 1), p.h_out)
 
     def _batch(self, tiling: GradWeightTiling) -> int:
@@ -59,7 +59,7 @@ class GradWeightWork(Prices):
         return Counter(replace(task, image_start=task.image_start % self.problem.d_out) for task in tasks)
 
     def _work(self, work: Work, tiling: GradWeightTiling, task: GradWeightTask, times: int) -> None:
-        inp = cut_input(self.inp, tiling)
+        inp = walked_input(self.inp, tiling)
         whole = tiling.template in (SPLIT_GRID, SPLIT_STREAM_K)
         columns, rows = self._tiles(tiling, task)
         cuts = GradWeightTiling(
@@ -102,7 +102,7 @@ class GradWeightWork(Prices):
 
     def _tiles(self, tiling: GradWeightTiling, task: GradWeightTask) -> tuple[list[tuple[int, int, int]], list[int]]:
         """(plane, first column, columns) of a task's tiles along N, channels of its tiles along M."""
-        inp, p = cut_input(self.inp, tiling), self.problem
+        inp, p = walked_input(self.inp, tiling), self.problem
         per_plane = inp.cin1 * inp.taps * inp.c0
         blocks = ceil_div(self.call.group_channels(task.group, p.c_in, inp.cin_g), inp.c0)
         present = blocks * inp.taps * inp.c0
@@ -135,7 +135,7 @@ class GradWeightWork(Prices):
         steps: Counter[int] = Counter()
         spans_a: list[int] = []
         spans_b: list[int] = []
-        for strip, start, count in cut_sections(self.problem, tiling, tap, row, rows):
+        for strip, start, count in walk(self.problem, tiling, tap, row, rows):
             p, held = strip.problem, None
             first, last = start * p.w_out, (start + count) * p.w_out
             seen = 0
@@ -160,7 +160,7 @@ class GradWeightWork(Prices):
     def _bytes(self, tiling: GradWeightTiling, rows: int, images: int) -> Moved:
         """Reads where L1 holds nothing between tiles, and writes: dW for each part of the sum."""
         inp, p, moved = self.inp, self.problem, Moved()
-        parts, height = 1, cut_input(inp, tiling).problem.h_out
+        parts, height = 1, walked_input(inp, tiling).problem.h_out
         if tiling.template != SPLIT_STREAM_K:
             parts = ceil_div(height, rows) * (
                 ceil_div(inp.images, images) if tiling.template == SPLIT_GRID else inp.images

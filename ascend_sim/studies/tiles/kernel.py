@@ -20,7 +20,7 @@ from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.parts import tiling_input
 from ascend_sim.ops.kernels.grad_weight.capacity import grad_weight_l1
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.taps import cut_input
+from ascend_sim.ops.kernels.grad_weight.taps import walked_input
 from ascend_sim.ops.kernels.tilings import TILINGS, settable, tilings_that_fit
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -127,4 +127,4 @@ class CubeKernel:
             assert isinstance(tiling, GradInputTiling)
             return grad_input_l1(tiling, tiling_input(tiling, inp))
         assert isinstance(tiling, GradWeightTiling)
-        return grad_weight_l1(tiling, cut_input(inp, tiling), clipped=True)
+        return grad_weight_l1(tiling, walked_input(inp, tiling), clipped=True)

@@ -13,10 +13,10 @@ from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import MapWindow, Span
 from ascend_sim.kernel.program import InstructionTable, Program
-from ascend_sim.ops.kernels.conv_forward.tiling import BUFFERS, ConvForwardTiling, Strip, l1_bytes, strip_input, strips
+from ascend_sim.ops.kernels.conv_forward.tiling import BUFFERS, ConvForwardTiling, l1_bytes, strip_input, strips
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
-from ascend_sim.ops.kernels.cube.strips import runs
+from ascend_sim.ops.kernels.cube.strips import Strip
 from ascend_sim.ops.kernels.cube.tasks import core_share
 from ascend_sim.ops.layouts import weights, x_map, y_map
 from ascend_sim.ops.layouts.layout import FilterBox, MapBox, Pitches, Place, TileRun
@@ -75,7 +75,7 @@ class _Builder:
             index, m = divmod(m, parts)
             strip, m = self.strips[index], m * tiling.base_m
             m_count = min(tiling.base_m, pixels - m)
-            if n_count > 0 and any(runs(strip.problem.w_out, strip.columns, m, m_count)):
+            if n_count > 0 and any(strip.adjoining(strip.problem.w_out, m, m_count)):
                 self.tile(strip, group, image, m, m_count, n * tiling.base_n, n_count)
         self.a1.close()
         self.b1.close()
@@ -121,7 +121,7 @@ class _Builder:
     ) -> None:
         """Input rows row .. of `blocks` channel blocks: [c1][rows][W][C0] in L1, W the columns that the strip reads."""
         width = strip.problem.w_in
-        address = self.a1.begin((strip.first, group, batch, depth, block, row, rows))
+        address = self.a1.begin((strip.column, group, batch, depth, block, row, rows))
         if address is None:
             return
         channel = block * self.c0
@@ -172,8 +172,8 @@ class _Builder:
         found = [TileRun(0, m, m_count)]
         if self.tiling.split_wo:
             found = [
-                TileRun(done, row * width + strip.first + column, count)
-                for done, row, column, count in runs(strip.problem.w_out, strip.columns, m, m_count)
+                TileRun(done, row * width + strip.column + column, count)
+                for done, row, column, count in strip.adjoining(strip.problem.w_out, m, m_count)
             ]
         batch, depth = divmod(image, self.p.d_out)
         place = Place(batch, group * self.inp.cout_g + n, depth)

@@ -13,7 +13,7 @@ from typing import Any
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, BLOCK_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import check_load3d
-from ascend_sim.ops.kernels.cube.strips import reach, strip_count, widest_reach, widest_that_fits
+from ascend_sim.ops.kernels.cube.strips import Strip, reach, strip_count, widest_reach, widest_that_fits
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -101,18 +101,8 @@ def _of_rows(inp: TilingInput) -> ConvForwardTiling:
     )
 
 
-@dataclass(frozen=True)
-class Strip:
-    """Columns `first` .. of y, of which `columns` exist, and what makes them: `problem` reads x from column `source` on."""
-
-    problem: ConvProblem
-    first: int
-    columns: int
-    source: int
-
-
 def strips(p: ConvProblem, width: int) -> list[Strip]:
-    """The strips of `width` columns; 0 for one with whole rows. One that reads nothing has a problem with `w_in` 0."""
+    """The strips of `width` columns of y; 0 for one with whole rows. One that reads nothing has a problem with `w_in` 0."""
     if not width:
         return [Strip(p, 0, p.w_out, 0)]
     found = []

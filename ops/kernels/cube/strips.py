@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import TilingError
+from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
 WIDEST = 1024
@@ -23,6 +24,33 @@ class Tiled(Protocol):
 
 
 T = TypeVar("T", bound=Tiled)
+
+
+@dataclass(frozen=True)
+class Strip:
+    """Columns of a map, `columns` from `column` on, and the `problem` that they make with what is behind them of the other map.
+
+    That map's columns begin with `source`; the problem has none of them where these columns meet padding only. Its own map
+    may be wider than `columns`: what is beyond them does not exist.
+    """
+
+    problem: ConvProblem
+    column: int
+    columns: int
+    source: int
+
+    def adjoining(self, width: int, pixel: int, count: int) -> Iterator[tuple[int, int, int, int]]:
+        """(pixels before, row, column, pixels) of what adjoins of `count` pixels from `pixel` on, row by row.
+
+        The strip's map is `width` columns wide; pixels beyond its `columns` are left out.
+        """
+        done = 0
+        while done < count:
+            row, column = divmod(pixel + done, width)
+            pixels = min(width - column, count - done)
+            if column < self.columns:
+                yield done, row, column, min(pixels, self.columns - column)
+            done += pixels
 
 
 @dataclass(frozen=True)
@@ -83,17 +111,3 @@ def widest_that_fits(width: int, may_fit: Callable[[int], bool], cut: Callable[[
                 refusal = error
         most = most // 2 // FRACTAL * FRACTAL
     raise refusal
-
-
-def runs(strip: int, columns: int, pixel: int, count: int) -> Iterator[tuple[int, int, int, int]]:
-    """(pixels before, row, column, pixels) of what adjoins of `count` pixels from `pixel` on, row by row of a strip.
-
-    The map of the strip is `strip` columns wide, of which the last may be beyond the `columns` that exist: those are left out.
-    """
-    done = 0
-    while done < count:
-        row, column = divmod(pixel + done, strip)
-        pixels = min(strip - column, count - done)
-        if column < columns:
-            yield done, row, column, min(pixels, columns - column)
-        done += pixels

@@ -27,7 +27,7 @@ from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import (
 )
 from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import refitted, split_mode, vendor_grad_input_3510
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW, SPLIT_NONE
-from ascend_sim.ops.kernels.grad_input.strips import cut_into_strips, in_strips
+from ascend_sim.ops.kernels.grad_input.strips import in_fitting_strips, in_strips
 from ascend_sim.ops.kernels.grad_input.variant import variant_of
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -110,7 +110,7 @@ def _automatic_grad_input(
         except TilingError:
             if strip == 0 or mode == SPLIT_HW or inp.problem.w_in <= FRACTAL:
                 raise
-        return cut_into_strips(inp, of_a_part, cut)
+        return in_fitting_strips(inp, of_a_part, cut)
 
     refusal: TilingError | None = None
     for cut in cuts:

@@ -40,7 +40,7 @@ from ascend_sim.ops.kernels.grad_input.tiles import (
 from ascend_sim.ops.kernels.grad_input.turn import GRAD_INPUT, SLOTS, Slot, turn_program
 from ascend_sim.ops.kernels.grad_input.window import RowWindow, needed_rows
 from ascend_sim.ops.layouts import x_map
-from ascend_sim.ops.layouts.layout import DrainPiece, Place, TileRun
+from ascend_sim.ops.layouts.layout import DrainPiece, Place
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.runtime import Task
 
@@ -305,7 +305,7 @@ class _Builder:
             self.k.pipe_barrier("FIX")  # the segment before must stand in GM
         place = Place(task.batch, task.group * self.inp.cin_g + n, task.depth)
         channels = min(n_count, self.inp.cin_g - n)
-        found = [TileRun(*run) for run in runs(part_map.part, self.p.w_in, m, m_count)]
+        found = list(runs(part_map.part, self.p.w_in, m, m_count))
         self.grad_input.drain(self.pipeline, GRAD_INPUT, place, found, m_count, channels, self.result, atomic)
 
     def hand_over(self, number: int, index: int, tile: Tile) -> None:

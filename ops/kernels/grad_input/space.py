@@ -64,9 +64,9 @@ def grad_input_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) ->
     for base_n, cl0 in product(columns, axis(given, "cl0_buffers", (2, 1))):
         most = _largest_base_m(start.but(base_n=base_n, cl0_buffers=cl0), inp)
         for pixels in tasks:
-            cuts = [cut for cut in even_parts(pixels, FRACTAL) if cut <= most]
-            cuts = [cut for cut in cuts if 2 * cut >= most] or cuts[:1]
-            for base_m in axis(given, "base_m", cuts):
+            sizes = [size for size in even_parts(pixels, FRACTAL) if size <= most]
+            sizes = [size for size in sizes if 2 * size >= most] or sizes[:1]
+            for base_m in axis(given, "base_m", sizes):
                 block = start.but(base_m=base_m, base_n=base_n, cl0_buffers=cl0, single_core_m=pixels)
                 for tiling in _grad_input_steps(block, inp, given):
                     tiling = _kept_weights(tiling, inp, given)

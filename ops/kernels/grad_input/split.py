@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.strips import reach, widest_reach
+from ascend_sim.ops.kernels.cube.strips import Strip, reach, widest_reach
 from ascend_sim.ops.kernels.grad_input.window import dilated_width, pad_before
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div
@@ -27,23 +27,18 @@ SPLIT_NONE, SPLIT_HW, SPLIT_H = 0, 1, 2
 
 
 @dataclass(frozen=True)
-class Part:
+class Part(Strip):
     """dx pixels (`row` + i * row_step, `column` + j * column_step), i < `rows`, j < `columns`, and what makes them.
 
     `problem` has stride 1 along the axes that are split. Its map is as large as the largest part's, so a tile may end in
     rows or columns that this part does not have. `taps` are indices of the whole kernel, in the order of the part's.
-    `source` is the gradOutput column at which the problem's begins.
     """
 
-    problem: ConvProblem
     row: int
-    column: int
-    row_step: int
-    column_step: int
     rows: int
-    columns: int
     taps: tuple[int, ...]
-    source: int = 0
+    row_step: int = 1
+    column_step: int = 1
 
 
 @dataclass(frozen=True)
@@ -96,7 +91,7 @@ def strip_problem(p: ConvProblem, first: int, width: int) -> tuple[ConvProblem, 
 
 def _split(problem: ConvProblem, mode: int) -> tuple[Part, ...]:
     p = problem
-    whole = (Part(p, 0, 0, 1, 1, p.h_in, p.w_in, tuple(range(p.k_h * p.k_w))),)
+    whole = (Part(p, 0, p.w_in, 0, 0, p.h_in, tuple(range(p.k_h * p.k_w))),)
     if mode == SPLIT_NONE:
         return whole
     if (p.dilation_h, p.dilation_w) != (1, 1):
@@ -115,7 +110,7 @@ def _split(problem: ConvProblem, mode: int) -> tuple[Part, ...]:
             )  # fmt: skip
             taps = tuple(row * p.k_w + column for row in y.taps for column in x.taps)
             steps = (p.stride_h, p.stride_w if mode == SPLIT_HW else 1)
-            found.append(Part(part, y.first, x.first, *steps, y.count, x.count, taps))
+            found.append(Part(part, x.first, x.count, 0, y.first, y.count, taps, *steps))
     return tuple(found)
 
 

@@ -27,7 +27,7 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 Choose = Callable[[TilingInput], GradInputTiling]
 
 
-def cut_into_strips(inp: TilingInput, choose: Choose, cut: int = UNCUT) -> GradInputTiling:
+def in_fitting_strips(inp: TilingInput, choose: Choose, cut: int = UNCUT) -> GradInputTiling:
     """The tiling that `choose` finds for strips of a fitting width; TilingError where not even narrow ones fit.
 
     With a `cut` kernel the strips are at most as wide as load3d's padding, which may be all that a tap sees of one.

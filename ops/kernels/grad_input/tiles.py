@@ -7,12 +7,12 @@ from itertools import product
 from typing import NamedTuple
 
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.cube.strips import runs as strip_runs
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.parts import tiling_input, tiling_parts
 from ascend_sim.ops.kernels.grad_input.split import Part
 from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask, grad_input_tasks
 from ascend_sim.ops.kernels.grad_input.variant import variant_of
+from ascend_sim.ops.layouts.layout import TileRun
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_to
 
@@ -104,14 +104,14 @@ def pieces(start: int, end: int, size: int) -> list[tuple[int, int]]:
     return [(first, min(size, end - first)) for first in range(start, end, size)]
 
 
-def runs(part: Part, width: int, m: int, m_count: int) -> Iterator[tuple[int, int, int]]:
-    """(first pixel of the tile, dx pixel, pixels) of what adjoins in GM: a part's rows, or all of a map that is not cut.
+def runs(part: Part, width: int, m: int, m_count: int) -> Iterator[TileRun]:
+    """What adjoins in GM of a tile's pixels: a part's rows, or all of a map that is not in strips.
 
     `width` is that of dx, whose columns the part's must adjoin. Pixels that the part does not have are left out.
     """
     own = part.problem.w_in
     if part.row_step == 1 and own == width:
-        yield 0, m, m_count
+        yield TileRun(0, m, m_count)
         return
-    for done, row, column, pixels in strip_runs(own, part.columns, m, m_count):
-        yield done, (part.row + row * part.row_step) * width + part.column + column, pixels
+    for done, row, column, pixels in part.adjoining(own, m, m_count):
+        yield TileRun(done, (part.row + row * part.row_step) * width + part.column + column, pixels)

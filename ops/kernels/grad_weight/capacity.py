@@ -8,7 +8,7 @@ from __future__ import annotations
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import check_block, check_l1, check_load3d, check_load3d_k, check_steps
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.taps import cut_input
+from ascend_sim.ops.kernels.grad_weight.taps import walked_input
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
@@ -71,8 +71,8 @@ def grad_weight_fits_l1(tiling: GradWeightTiling, inp: TilingInput, *, clipped: 
 
 def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
     """Raise TilingError at the first thing that the grad_weight kernel could not do with this tiling."""
-    check_cuts(tiling.split_wo, tiling.split_kernel, inp)
-    inp = cut_input(inp, tiling)
+    check_walk(tiling.split_wo, tiling.split_kernel, inp)
+    inp = walked_input(inp, tiling)
     problem = inp.problem
     row = "splitWo" if tiling.split_wo else "W_out"
     check_block(tiling, inp)
@@ -111,7 +111,7 @@ def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
     check_grad_weight_problem(inp)
 
 
-def check_cuts(width: int, taps: int, inp: TilingInput) -> None:
+def check_walk(width: int, taps: int, inp: TilingInput) -> None:
     """Raise TilingError where gradOutput has no strips of `width` columns (splitWo), or no single taps (isSplitKernelHW)."""
     if taps not in (0, 1):
         raise TilingError(f"isSplitKernelHW = {taps}; allowed 0 or 1 (taps of the kernel one by one)")

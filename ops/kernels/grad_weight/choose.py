@@ -13,9 +13,9 @@ from ascend_sim.ops.kernels.cube.procedures import BLOCK, buffer_counts, procedu
 from ascend_sim.ops.kernels.cube.tuned import tuned_tiling
 from ascend_sim.ops.kernels.grad_weight.capacity import (
     bl1_bound,
-    check_cuts,
     check_grad_weight,
     check_grad_weight_problem,
+    check_walk,
     grad_weight_fits_l1,
 )
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
@@ -29,7 +29,7 @@ from ascend_sim.ops.kernels.grad_weight.procedures.dav_3510 import covers_grad_w
 from ascend_sim.ops.kernels.grad_weight.procedures.stand_in import sound_grad_weight
 from ascend_sim.ops.kernels.grad_weight.procedures.stream_k import stream_k
 from ascend_sim.ops.kernels.grad_weight.strips import stacked
-from ascend_sim.ops.kernels.grad_weight.taps import by_tap, cut_input
+from ascend_sim.ops.kernels.grad_weight.taps import by_tap, walked_input
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
@@ -53,10 +53,10 @@ def choose_grad_weight(
     if inp.deterministic and not overrides and (tuned := tuned_tiling("grad_weight", inp, dtype, chip)):
         return choose_grad_weight(inp, tuned, chip=chip).but(source="vendor table")
     given = GradWeightTiling.given(overrides or {})
-    check_cuts(given.get("split_wo", 0), given.get("split_kernel", 0), inp)
+    check_walk(given.get("split_wo", 0), given.get("split_kernel", 0), inp)
     together = chip is None or chip.sync.cross_flag_ids > 0
-    tiling = _cut_grad_weight(inp, procedure_for(chip, "grad_weight"), chip, given, dtype)
-    whole, inp = inp, cut_input(inp, tiling)
+    tiling = _walked_grad_weight(inp, procedure_for(chip, "grad_weight"), chip, given, dtype)
+    whole, inp = inp, walked_input(inp, tiling)
     if not together:
         tiling = _alone(tiling, inp)
     if stand_in:
@@ -80,7 +80,7 @@ def complete_grad_weight(
     Raises TilingError for what cannot run.
     """
     check_grad_weight(tiling, inp)  # before anything divides by a task's extent
-    inp = cut_input(inp, tiling)
+    inp = walked_input(inp, tiling)
     tasks = task_count(tiling, inp)
     together = chip is None or chip.sync.cross_flag_ids > 0
     shared = (
@@ -106,7 +106,7 @@ def _alone(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
     return tiling.but(stream_k_type=STREAM_NONE, core_stream_k=0, block_dim=cores)
 
 
-def _cut_grad_weight(
+def _walked_grad_weight(
     inp: TilingInput, procedure: str | None, chip: ChipSpec | None, given: Mapping[str, int], dtype: str
 ) -> GradWeightTiling:
     """A tiling with the strips or single taps that are given; taps not given are taken where nothing else is possible."""
@@ -129,9 +129,9 @@ def _with_strips(
     operand; where no strips do, the fewest that fit at all.
     """
     if width is not None:
-        cut = stacked(inp, width)
-        found = _automatic_grad_weight(cut, procedure, chip, dtype)
-        return found if cut is inp else found.but(split_wo=width, source="stand-in")
+        stack = stacked(inp, width)
+        found = _automatic_grad_weight(stack, procedure, chip, dtype)
+        return found if stack is inp else found.but(split_wo=width, source="stand-in")
     try:
         return _automatic_grad_weight(inp, procedure, chip, dtype)
     except TilingError as error:
@@ -140,11 +140,11 @@ def _with_strips(
 
     def attempt(count: int, comfortable: bool) -> GradWeightTiling | None:
         width = ceil_to(ceil_div(inp.problem.w_out, count), FRACTAL)
-        cut = stacked(inp, width)
+        stack = stacked(inp, width)
         try:
-            tiling = _automatic_grad_weight(cut, procedure, chip, dtype)
+            tiling = _automatic_grad_weight(stack, procedure, chip, dtype)
             if comfortable:
-                free = replace(cut, buffers={**cut.buffers, "L1": UNLIMITED})
+                free = replace(stack, buffers={**stack.buffers, "L1": UNLIMITED})
                 wanted = _automatic_grad_weight(free, procedure, chip, dtype)
                 if not _comparable(tiling, wanted):
                     return None

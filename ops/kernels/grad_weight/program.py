@@ -39,7 +39,7 @@ from ascend_sim.ops.kernels.grad_weight.stream_k import (
     workspace_bytes,
 )
 from ascend_sim.ops.kernels.grad_weight.strips import InputRows, Strip, boxes, input_rows
-from ascend_sim.ops.kernels.grad_weight.taps import by_tap, cut_sections
+from ascend_sim.ops.kernels.grad_weight.taps import by_tap, met, walk
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, adds_once_per_task, grad_weight_tasks
 from ascend_sim.ops.layouts import weight_gradient, x_map, y_map
 from ascend_sim.ops.layouts.layout import FilterTile, MapBox, Place
@@ -88,13 +88,14 @@ def grad_weight_task(
 
 @dataclass
 class _Tile:
-    """A tile under way: dW rows m .. x columns of a kernel plane, and whether its sum has begun."""
+    """A tile under way: dW rows m .. x columns of a kernel plane (of `tap` where taps are split), whether its sum has begun."""
 
     task: GradWeightTask
     m: int
     m_count: int
     column: int
     n_count: int
+    tap: int
     accumulator: int
     started: bool = False
 
@@ -168,12 +169,12 @@ class _CubeBuilder:
         if task.plane is not None:
             plane = task.plane
         kernel_depth, tap = divmod(plane, self.call.inp.taps) if self.inp.by_tap else (plane, 0)
-        tile = _Tile(task, m, m_count, column, n_count, self.pipeline.tiles.acquire())
-        cut = cut_sections(p, self.tiling, tap, task.row_start, task.rows)
+        tile = _Tile(task, m, m_count, column, n_count, tap, self.pipeline.tiles.acquire())
+        sections = walk(p, self.tiling, tap, task.row_start, task.rows)
         for image in images:
             depth = image % p.d_out * p.stride_d - p.pad_front + kernel_depth * p.dilation_d
             if 0 <= depth < p.d_in:
-                for strip, row, rows in cut:
+                for strip, row, rows in sections:
                     self.pixels(tile, strip, image, depth, row * strip.problem.w_out, rows * strip.problem.w_out)
         if not tile.started:
             self.pipeline.zero(self.k, tile.accumulator, m_count, n_count, self.c0, self.call)
@@ -210,7 +211,7 @@ class _CubeBuilder:
         batch, depth = divmod(image, self.p.d_out)
         place = Place(batch, task.group * self.inp.cout_g + base, depth)
         for rows_of, columns, offset in boxes(strip, span):
-            box = MapBox(place, channels, rows_of, columns._replace(start=strip.column + columns.start))
+            box = MapBox(place, channels, rows_of, columns)
             self.grad_output.load_pixels(self.k, GRAD_OUTPUT, box, address + offset, span.length, "A")
         self.a1.loaded()
 
@@ -232,7 +233,7 @@ class _CubeBuilder:
         first, end = tile.column // per_block, ceil_div(tile.column + tile.n_count, per_block)
         what: tuple[object, ...] = (0, span.start)
         if self.inp.by_tap:
-            what = (strip, *span)
+            what = (tile.tap, *span)
         elif self.tiling.split_wo:
             what = (strip.column, held.pad_top)
         address = self.b1.begin((batch, depth, task.group, first, end, *what, held.first, held.rows))
@@ -243,11 +244,11 @@ class _CubeBuilder:
         place = Place(batch, task.group * self.inp.cin_g + first * self.c0, depth)
         if self.inp.by_tap:
             for rows_of, columns, offset in boxes(strip, span):
-                met = strip.met(self.p.w_in, rows_of, columns)
-                self.features.gather(self.k, INPUT, place, channels, met, address + offset, span.length, "B")
+                pixels = met(self.p, tile.tap, rows_of, columns)
+                self.features.gather(self.k, INPUT, place, channels, pixels, address + offset, span.length, "B")
         else:
             rows = Span(held.first, held.rows)
-            box = MapBox(place, channels, rows, Span(strip.first, strip.problem.w_in))
+            box = MapBox(place, channels, rows, Span(strip.source, strip.problem.w_in))
             self.features.load_pixels(self.k, INPUT, box, address, held.rows * strip.problem.w_in, "B")
         self.b1.loaded()
 

@@ -36,7 +36,7 @@ from ascend_sim.ops.kernels.grad_weight.capacity import grad_weight_fits_l1, n_s
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight, complete_grad_weight
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, SPLIT_MK, SPLIT_NK, SPLIT_STREAM_K, GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import gemm, whole_rows, with_core_shape
-from ascend_sim.ops.kernels.grad_weight.taps import cut_input
+from ascend_sim.ops.kernels.grad_weight.taps import walked_input
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, floor_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
@@ -51,14 +51,14 @@ def grad_weight_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -
         al0_buffers=2, bl0_buffers=2, step_m=1, step_n=1, source="manual"
     )
     start = start.but(**given)
-    whole, inp = inp, cut_input(inp, start)
+    whole, inp = inp, walked_input(inp, start)
     shapes = _grid_tasks(start, inp, given) if start.template == SPLIT_GRID else iter([start])
     for shape in shapes:
         for block in _grad_weight_blocks(shape, inp, given):
             for tiling in _grad_weight_steps(block, inp, given):
-                for cut in _task_shapes(tiling, inp, given):
+                for tiled in _task_shapes(tiling, inp, given):
                     try:
-                        yield complete_grad_weight(cut, whole, given, chip)
+                        yield complete_grad_weight(tiled, whole, given, chip)
                     except TilingError:
                         continue
 
@@ -98,10 +98,10 @@ def _grad_weight_blocks(shape: GradWeightTiling, inp: TilingInput, given: Fixed)
     k = min(k, shape.single_core_k) if grid else k
     for cl0 in axis(given, "cl0_buffers", (2, 1)):
         room = inp.buffers["L0C"] // ACCUMULATOR_BYTES // cl0 // FRACTAL
-        rows = [cut for cut in even_parts(extent_m, inp.unit) if cut <= room][:kept]
+        rows = [size for size in even_parts(extent_m, inp.unit) if size <= room][:kept]
         for base_m in axis(given, "base_m", rows):
             room = inp.buffers["L0C"] // ACCUMULATOR_BYTES // cl0 // base_m
-            columns = [cut for cut in even_parts(extent_n, inp.unit) if cut <= room][:kept]
+            columns = [size for size in even_parts(extent_n, inp.unit) if size <= room][:kept]
             for base_n in axis(given, "base_n", columns):
                 block = shape.but(base_m=base_m, base_n=base_n, cl0_buffers=cl0)
                 most = min(l0_base_k(block, inp), ceil_to(k, FRACTAL))

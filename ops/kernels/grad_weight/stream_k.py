@@ -11,7 +11,7 @@ from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_weight.fields import STREAM_NONE, GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.taps import cut_input
+from ascend_sim.ops.kernels.grad_weight.taps import walked_input
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, grad_weight_tasks
 from ascend_sim.ops.layouts import weight_gradient
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -31,7 +31,7 @@ def workspace_bytes(tiling: GradWeightTiling, inp: TilingInput) -> int:
 
 def slot_bytes(tiling: GradWeightTiling, inp: TilingInput) -> int:
     """Bytes of one slot."""
-    return weight_gradient(cut_input(inp, tiling)).slot_bytes(tiling.single_core_m, tiling.single_core_n)
+    return weight_gradient(walked_input(inp, tiling)).slot_bytes(tiling.single_core_m, tiling.single_core_n)
 
 
 class StreamKBuilder:
@@ -39,7 +39,7 @@ class StreamKBuilder:
 
     def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder) -> None:
         self.call, self.tiling, self.k = call, tiling, k
-        self.inp = cut_input(call.inp, tiling)
+        self.inp = walked_input(call.inp, tiling)
         self.dw = weight_gradient(self.inp)
 
     def program(self) -> Program:

@@ -12,41 +12,20 @@ data: stated). When and how, and that other architectures split them as well, is
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.kernel.operands import Span
-from ascend_sim.ops.layouts.layout import Lattice
+from ascend_sim.ops.kernels.cube.strips import Strip
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
-@dataclass(frozen=True)
-class Strip:
-    """gradOutput columns from `column` on, input columns from `first` on; `problem` has that many and the padding they see.
-
-    `problem.w_in` is 0 where they see padding only. Row r and column c of `problem`'s input are row r * `row_step` + `top` and
-    column `first` + c * `column_step` of the map's (other steps than 1 are those of single taps, `grad_weight_taps`).
-    """
-
-    problem: ConvProblem
-    column: int = 0
-    first: int = 0
-    top: int = 0
-    row_step: int = 1
-    column_step: int = 1
-
-    def met(self, width: int, rows: Span, columns: Span) -> Lattice:
-        """Pixels of the map's planes, `width` wide, that a tap meets from a box of the strip's gradOutput."""
-        first = (rows.start * self.row_step + self.top) * width + self.first + columns.start * self.column_step
-        return Lattice(first, rows.length, self.row_step * width, columns.length, self.column_step)
-
-
 def boxes(strip: Strip, pixels: Span) -> Iterator[tuple[Span, Span, int]]:
-    """Rows and columns of boxes that a run of gradOutput pixels of a strip consists of, and their places in L1 (bytes).
+    """Rows and columns of gradOutput that a run of a strip's pixels consists of, and the places of these boxes in L1 (bytes).
 
     They are what the first row has left, whole rows, and the beginning of the last one.
     """
@@ -56,7 +35,7 @@ def boxes(strip: Strip, pixels: Span) -> Iterator[tuple[Span, Span, int]]:
         rows, columns = 1, min(width - column, end - pixel)
         if columns == width:
             rows = (end - pixel) // width
-        yield Span(row, rows), Span(column, columns), (pixel - pixels.start) * BLOCK_BYTES
+        yield Span(row, rows), Span(strip.column + column, columns), (pixel - pixels.start) * BLOCK_BYTES
         pixel += rows * columns
 
 
@@ -69,7 +48,7 @@ def strips(problem: ConvProblem, width: int) -> tuple[Strip, ...]:
 @lru_cache(maxsize=4096)
 def _strip(p: ConvProblem, width: int, index: int) -> Strip:
     if not is_split(p, width):
-        return Strip(p)
+        return Strip(p, 0, p.w_out, 0)
     column = index * width
     columns = min(width, p.w_out - column)
     start = column * p.stride_w - p.pad_left
@@ -77,7 +56,7 @@ def _strip(p: ConvProblem, width: int, index: int) -> Strip:
     first, last = max(start, 0), min(end, p.w_in)
     seen = max(last - first, 0)
     part = replace(p, w_out=columns, w_in=seen, pad_left=first - start, pad_right=max(end - p.w_in, 0))
-    return Strip(part, column, first)
+    return Strip(part, column, columns, first)
 
 
 def _window(p: ConvProblem, columns: int) -> int:

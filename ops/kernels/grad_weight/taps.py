@@ -14,8 +14,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
+from ascend_sim.kernel.operands import Span
+from ascend_sim.ops.kernels.cube.strips import Strip
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.strips import Strip, sections, stacked
+from ascend_sim.ops.kernels.grad_weight.strips import sections, stacked
+from ascend_sim.ops.layouts.layout import Lattice
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -26,32 +29,43 @@ def by_tap(inp: TilingInput) -> TilingInput:
     return inp if inp.by_tap else replace(inp, problem=_planes_of_taps(inp.problem), by_tap=True)
 
 
-def cut_input(inp: TilingInput, tiling: GradWeightTiling) -> TilingInput:
+def walked_input(inp: TilingInput, tiling: GradWeightTiling) -> TilingInput:
     """What the fields of a tiling count: the problem in strips or tap by tap, else itself."""
     return stacked(by_tap(inp) if tiling.split_kernel else inp, tiling.split_wo)
 
 
-def cut_sections(
+def walk(
     problem: ConvProblem, tiling: GradWeightTiling, tap: int, first: int, count: int
 ) -> list[tuple[Strip, int, int]]:
     """(strip, its first row, rows) of rows `first` .. as a task counts them; `tap` (row-major) matters where taps are split."""
     if not tiling.split_kernel:
         return sections(problem, tiling.split_wo, first, count)
-    strip, rows = _met(problem, tap)
+    strip, rows = _strip_of_tap(problem, tap)
     start, end = max(first, rows.start), min(first + count, rows.stop)
     return [(strip, start, end - start)] if start < end and strip.problem.w_out else []
 
 
 @lru_cache(maxsize=4096)
-def _met(p: ConvProblem, tap: int) -> tuple[Strip, range]:
+def _strip_of_tap(p: ConvProblem, tap: int) -> tuple[Strip, range]:
     """What a tap meets: the gradOutput columns as a strip, the rows."""
-    row, column = divmod(tap, p.k_w)
-    down, right = row * p.dilation_h - p.pad_up, column * p.dilation_w - p.pad_left
+    down, right = _shift(p, tap)
     rows = _inside(p.h_out, p.stride_h, down, p.h_in)
     columns = _inside(p.w_out, p.stride_w, right, p.w_in)
     part = replace(_planes_of_taps(p), w_out=len(columns), w_in=len(columns))
-    start = columns.start * p.stride_w + right
-    return Strip(part, columns.start, start, down, p.stride_h, p.stride_w), rows
+    return Strip(part, columns.start, len(columns), columns.start * p.stride_w + right), rows
+
+
+def met(p: ConvProblem, tap: int, rows: Span, columns: Span) -> Lattice:
+    """Pixels of an input plane that a tap meets from rows and columns of gradOutput, none of them padding."""
+    down, right = _shift(p, tap)
+    first = (rows.start * p.stride_h + down) * p.w_in + columns.start * p.stride_w + right
+    return Lattice(first, rows.length, p.stride_h * p.w_in, columns.length, p.stride_w)
+
+
+def _shift(p: ConvProblem, tap: int) -> tuple[int, int]:
+    """Row and column of the input that a tap meets from gradOutput pixel (0, 0)."""
+    row, column = divmod(tap, p.k_w)
+    return row * p.dilation_h - p.pad_up, column * p.dilation_w - p.pad_left
 
 
 def _inside(count: int, stride: int, offset: int, size: int) -> range:

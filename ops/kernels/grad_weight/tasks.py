@@ -18,7 +18,7 @@ from ascend_sim.ops.kernels.grad_weight.fields import (
     GradWeightTiling,
 )
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import gemm
-from ascend_sim.ops.kernels.grad_weight.taps import cut_input
+from ascend_sim.ops.kernels.grad_weight.taps import walked_input
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
@@ -63,7 +63,7 @@ class _Axes:
     """The task axes of a grad_weight tiling, and the decoding of a task number."""
 
     def __init__(self, tiling: GradWeightTiling, inp: TilingInput) -> None:
-        inp = cut_input(inp, tiling)
+        inp = walked_input(inp, tiling)
         self.tiling, self.inp = tiling, inp
         self.m, _, self.n = gemm(inp, tiling.split_kd)
         self.height = inp.problem.h_out

@@ -79,21 +79,21 @@ def vendor_grad_input_1001(inp: TilingInput) -> GradInputTiling:
             "grad_input: the vendor's open procedure for dav-1001 needs a 2-D fp16 problem with one group, dilation 1 and "
             f"maps of {SMALLEST_SIDE} to {LARGEST_SIDE} pixels a side"
         )
-    cut, p = cache_tiling(inp), inp.problem
-    pixels = min(ceil_div(_pixels(inp), cut.m_dim) * FRACTAL, p.h_in * p.w_in)
-    single_n = inp.cin1 // cut.n_dim
-    step_m = cut.m_al1 or ceil_div(ceil_div(pixels, FRACTAL), cut.m_l0)
+    cache, p = cache_tiling(inp), inp.problem
+    pixels = min(ceil_div(_pixels(inp), cache.m_dim) * FRACTAL, p.h_in * p.w_in)
+    single_n = inp.cin1 // cache.n_dim
+    step_m = cache.m_al1 or ceil_div(ceil_div(pixels, FRACTAL), cache.m_l0)
     shape = {
         "single_core_m": pixels,
         "single_core_cin": single_n * FRACTAL,
-        "single_core_batch": p.n // cut.batch_dim,
-        "block_dim": cut.block_dim,
+        "single_core_batch": p.n // cache.batch_dim,
+        "block_dim": cache.block_dim,
     }
     tiling = GradInputTiling(
-        cut.m_l0 * FRACTAL, cut.k_l0 * FRACTAL, cut.n_l0 * FRACTAL,
-        step_m=step_m, step_n=cut.n_bl1 or single_n // cut.n_l0,
-        step_ka=cut.k_al1 * inp.taps // cut.k_l0, step_kb=cut.k_bl1 * inp.taps // cut.k_l0,
-        cl0_buffers=2, al1_buffers=cut.db_al1, bl1_buffers=cut.db_bl1,
+        cache.m_l0 * FRACTAL, cache.k_l0 * FRACTAL, cache.n_l0 * FRACTAL,
+        step_m=step_m, step_n=cache.n_bl1 or single_n // cache.n_l0,
+        step_ka=cache.k_al1 * inp.taps // cache.k_l0, step_kb=cache.k_bl1 * inp.taps // cache.k_l0,
+        cl0_buffers=2, al1_buffers=cache.db_al1, bl1_buffers=cache.db_bl1,
     )  # fmt: skip
     tiling = finish(tiling.but(**shape), inp, keep=frozenset(shape))
     check_grad_input(tiling, inp)

@@ -4,7 +4,7 @@ Follows the summary of ops-nn Conv3DBackpropInputV2 (arch35, templates 98 to 101
 not say otherwise; checked against its unit-test tables. Not written, because the summary leaves them open or the kernel has
 no use for them: which problems take the fully loaded kernel split (97), blocks of more than 128 channels under full load, the
 packing of at most 4 output channels (C04), sums of 16-bit results in segments of K. Kernels cut by rows or taps
-(`kernel_cut`) have blocks of ours.
+(`pieces`) have blocks of ours.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _templates(inp: TilingInput) -> Iterator[GradInputTiling | None]:
 
 
 def _small_shape(inp: TilingInput) -> GradInputTiling | None:
-    """Cuts of M and N into the fewest rounds of the cores, then with the least to load into L1 for a tile."""
+    """Even parts of M and N in the fewest rounds of the cores, then with the least to load into L1 for a tile."""
     m, n = _sides(inp)
     most = inp.buffers["L0C"] // ACCUMULATOR_BYTES
     lanes = _lanes(inp)
@@ -127,8 +127,8 @@ def _small_shape(inp: TilingInput) -> GradInputTiling | None:
     if tiles * FEW_TASKS[1] >= FEW_TASKS[0] * inp.cores or tiles % inp.cores == 0:
         return None
     best: tuple[tuple[int, int], GradInputTiling] | None = None
-    for base_m in _cuts(m):
-        for base_n in _cuts(n, inp.unit):
+    for base_m in _even_sizes(m):
+        for base_n in _even_sizes(n, inp.unit):
             if base_m * base_n > most:
                 continue
             rounds = ceil_div(ceil_div(m, base_m) * ceil_div(n, base_n) * lanes, inp.cores)
@@ -159,8 +159,8 @@ def _full_load(inp: TilingInput) -> GradInputTiling | None:
         return None
     block = _block(min(TALL_BLOCK[0], sides[0], inp.buffers["L0C"] // ACCUMULATOR_BYTES // sides[1]), sides[1], inp)
     lanes = _lanes(inp) * ceil_div(inp.cin_g, block.base_n)
-    cuts = [cut for cut in _cuts(sides[0]) if cut <= block.base_m]
-    even = (cut for cut in cuts if ceil_div(m, cut) * lanes % inp.cores == 0)  # inferred from one test; K stays
+    sizes = [size for size in _even_sizes(sides[0]) if size <= block.base_m]
+    even = (size for size in sizes if ceil_div(m, size) * lanes % inp.cores == 0)  # inferred from one test; K stays
     block = block.but(base_m=next(even, block.base_m))
     steps = ceil_div(_blocks(inp) * k_slice(inp), block.base_k)
     for step in divisors_down(steps, min(steps, inp.load3d.k_extent // block.base_k)):
@@ -210,7 +210,7 @@ def _blocks(inp: TilingInput) -> int:
     return ceil_div(inp.cout_g, k_unit(inp))
 
 
-def _cuts(side: int, unit: int = FRACTAL) -> list[int]:
+def _even_sizes(side: int, unit: int = FRACTAL) -> list[int]:
     """Sizes of 1, 2, 3, ... even pieces of a side, largest first, between 64 and 1024 (or the side)."""
     longest, shortest = min(floor_to(LONGEST_SIDE, unit), ceil_to(side, unit)), ceil_to(min(SHORTEST_SIDE, side), unit)
     # A size comes from the fewest pieces that are no longer, so that a long side takes no longer than a short one.

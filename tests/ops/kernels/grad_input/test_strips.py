@@ -10,7 +10,7 @@ from ranked_calls import QUICK, Call, calls, checked, fields_of, with_l1
 
 from ascend_sim import AclnnError, conv_tbc_backward
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.strips import even_strip, reach, runs
+from ascend_sim.ops.kernels.cube.strips import Strip, even_strip, reach
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_NONE, split_parts
 from ascend_sim.ops.kernels.grad_input.window import pad_before
 from ascend_sim.ops.problem.conv_problem import ConvProblem
@@ -62,16 +62,13 @@ def test_strips_find_the_products_of_the_definition(
 
 
 @given(st.integers(1, 90), st.integers(1, 70), st.integers(0, 200), st.integers(1, 200))
-def test_runs_are_the_pixels_that_exist(strip: int, columns: int, pixel: int, count: int) -> None:
-    wanted = [p for p in range(pixel, pixel + count) if p % strip < columns]
-    found = [
-        start * strip + column + i
-        for _, start, column, pixels in runs(strip, columns, pixel, count)
-        for i in range(pixels)
-    ]
-    assert found == wanted
-    for before, row, column, _ in runs(strip, columns, pixel, count):
-        assert pixel + before == row * strip + column
+def test_what_adjoins_are_the_pixels_that_exist(width: int, columns: int, pixel: int, count: int) -> None:
+    strip = Strip(ConvProblem(*[1] * 12), 0, columns, 0)
+    wanted = [p for p in range(pixel, pixel + count) if p % width < columns]
+    found = list(strip.adjoining(width, pixel, count))
+    assert [row * width + column + i for _, row, column, pixels in found for i in range(pixels)] == wanted
+    for before, row, column, _ in found:
+        assert pixel + before == row * width + column
 
 
 @given(

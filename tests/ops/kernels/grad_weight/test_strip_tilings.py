@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from tiling_problems import BUFFERS, L2_BYTES, LOAD3D, conv2d, inputs, on_910b, problems
 
 from ascend_sim.errors import TilingError
+from ascend_sim.kernel.operands import Span
 from ascend_sim.ops.kernels.grad_weight.capacity import b1_pixels, check_grad_weight, grad_weight_l1
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.strips import input_rows, sections, stacked, strips
-from ascend_sim.ops.kernels.grad_weight.taps import cut_sections
+from ascend_sim.ops.kernels.grad_weight.taps import met, walk
 from ascend_sim.ops.kernels.grad_weight.tasks import grad_weight_tasks
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.tiling_input import BLOCKED, PLANAR, Layout, TilingInput
@@ -37,7 +38,7 @@ def products(p: ConvProblem, column: int = 0, first: int = 0) -> list[tuple[int,
 def test_strips_have_every_product_once(p: ConvProblem, data: st.DataObject) -> None:
     width = data.draw(st.integers(0, p.w_out))
     cut = strips(p, width)
-    found = [product for strip in cut for product in products(strip.problem, strip.column, strip.first)]
+    found = [product for strip in cut for product in products(strip.problem, strip.column, strip.source)]
     assert sorted(found) == sorted(products(p))
     widest = stacked(on_910b(p), width).problem
     assert widest.w_in == max(1, *(strip.problem.w_in for strip in cut))
@@ -50,10 +51,10 @@ def test_taps_have_every_product_once(p: ConvProblem) -> None:
     tiling = GradWeightTiling(16, 16, 16, split_kernel=1)
     found = set()
     for tap in range(p.k_h * p.k_w):
-        for strip, first, rows in cut_sections(p, tiling, tap, 0, p.h_out):
+        for strip, first, rows in walk(p, tiling, tap, 0, p.h_out):
             for row, i in product(range(first, first + rows), range(strip.problem.w_out)):
-                place = (row * strip.row_step + strip.top, strip.first + i * strip.column_step)
-                found.add((tap, row, strip.column + i, *place))
+                pixel = met(p, tap, Span(row, 1), Span(strip.column + i, 1)).first
+                found.add((tap, row, strip.column + i, *divmod(pixel, p.w_in)))
     whole = {
         (ky * p.k_w + kx, row, column, y, x)
         for ky, kx, row, column in product(range(p.k_h), range(p.k_w), range(p.h_out), range(p.w_out))
