@@ -16,14 +16,12 @@ from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input, check_s
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.parts import tiling_input
 from ascend_sim.ops.kernels.grad_input.pieces import NO_HK, NO_HK_WK, UNCUT
-from ascend_sim.ops.kernels.grad_input.procedures.dav_1001 import covers_grad_input_1001, vendor_grad_input_1001
+from ascend_sim.ops.kernels.grad_input.procedures import PROCEDURES
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import (
     aligned_base_k,
-    covers_grad_input,
     finish,
     sound_grad_input,
     step_candidates,
-    vendor_grad_input,
 )
 from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import refitted, split_mode, vendor_grad_input_3510
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW, SPLIT_NONE
@@ -31,12 +29,6 @@ from ascend_sim.ops.kernels.grad_input.strips import in_fitting_strips, in_strip
 from ascend_sim.ops.kernels.grad_input.variant import variant_of
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
-
-GRAD_INPUT_PROCEDURES = {
-    "basic_block": (covers_grad_input, vendor_grad_input),
-    "cache_tiling": (covers_grad_input_1001, vendor_grad_input_1001),
-    "inner_product": (lambda inp: inp.layout.plain, vendor_grad_input_3510),  # says itself what is not the vendor's
-}
 
 
 def choose_grad_input(
@@ -133,17 +125,16 @@ def _grad_input_of_rows(
     """
     if mode:
         return vendor_grad_input_3510(inp, mode)
-    procedure = procedure_for(chip, "grad_input")
-    covers, vendor = GRAD_INPUT_PROCEDURES.get(procedure or "", (None, None))
-    own_blocks = variant_of(inp).keeps_operands
-    if covers and vendor and covers(inp) and (free or not own_blocks):
+    name = procedure_for(chip, "grad_input")
+    procedure, own_blocks = PROCEDURES.get(name or ""), variant_of(inp).keeps_operands
+    if procedure is not None and procedure.covers(inp) and (free or not own_blocks):
         try:
-            tiling = vendor(inp) if mode is None else vendor_grad_input_3510(inp, mode)
+            tiling = procedure.decide(inp) if mode is None else vendor_grad_input_3510(inp, mode)
             if not own_blocks or blocks in (None, tiling.block_dim):
                 return tiling
         except TilingError:
             pass  # the vendor refuses; a smaller block may still do
-    if procedure == "basic_block":
+    if name == "basic_block":
         return sound_grad_input(inp)
     return _roomy_grad_input(replace(inp, cores=blocks) if blocks and own_blocks else inp)
 

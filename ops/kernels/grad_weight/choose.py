@@ -19,13 +19,11 @@ from ascend_sim.ops.kernels.grad_weight.capacity import (
     grad_weight_fits_l1,
 )
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.procedures import PROCEDURES
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import (
-    covers_grad_weight,
     task_count,
-    vendor_grad_weight,
     with_core_shape,
 )
-from ascend_sim.ops.kernels.grad_weight.procedures.dav_3510 import covers_grad_weight_3510, vendor_grad_weight_3510
 from ascend_sim.ops.kernels.grad_weight.procedures.stand_in import sound_grad_weight
 from ascend_sim.ops.kernels.grad_weight.procedures.stream_k import stream_k
 from ascend_sim.ops.kernels.grad_weight.strips import stacked
@@ -34,11 +32,6 @@ from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 UNLIMITED = 2**62  # bytes
-GRAD_WEIGHT_PROCEDURES = {
-    "basic_block": (covers_grad_weight, vendor_grad_weight),
-    "stream_k": (covers_grad_weight_3510, vendor_grad_weight_3510),
-}
-"""Name in configs/tilings.yaml -> (whether it decides a problem, what it decides)."""
 
 
 def choose_grad_weight(
@@ -176,10 +169,10 @@ def _comparable(tiling: GradWeightTiling, wanted: GradWeightTiling) -> bool:
 def _automatic_grad_weight(
     inp: TilingInput, procedure: str | None, chip: ChipSpec | None, dtype: str
 ) -> GradWeightTiling:
-    covers, vendor = GRAD_WEIGHT_PROCEDURES.get(procedure or "", (None, None))
-    if covers and vendor and covers(inp):
+    vendor = PROCEDURES.get(procedure or "")
+    if vendor is not None and vendor.covers(inp):
         try:
-            return vendor(inp)
+            return vendor.decide(inp)
         except TilingError:
             pass
     return sound_grad_weight(inp, chip, dtype)

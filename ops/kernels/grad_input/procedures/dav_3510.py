@@ -31,7 +31,7 @@ from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_HW, SPLIT_NON
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, divisors_down, floor_to
 from ascend_sim.ops.problem.tiling_input import PLANAR, TilingInput
 
-__all__ = ["covers_grad_input_3510", "refitted", "split_mode", "vendor_grad_input_3510"]
+__all__ = ["covers_grad_input_3510", "reads_its_layout", "refitted", "split_mode", "vendor_grad_input_3510"]
 
 # Numbers of the vendor's procedure (ops-nn conv3d_backprop_input_v2, arch35: stated)
 FLAT_BLOCK, FLAT_K_BYTES = (256, 256), 128  # kernels of one tap
@@ -75,6 +75,11 @@ def split_mode(inp: TilingInput) -> int:
     return SPLIT_H if wide and 2 <= p.stride_h <= p.k_h <= SPLIT_H_KERNEL else SPLIT_NONE
 
 
+def reads_its_layout(inp: TilingInput) -> bool:
+    """Whether the procedure can be asked at all; its tiling's source says what is not the vendor's own decision."""
+    return inp.layout.plain
+
+
 def covers_grad_input_3510(inp: TilingInput) -> bool:
     """Whether what is written here decides a problem: NCDHW kernels without a split of the kernel or the C04 packing."""
     p = inp.problem
@@ -87,7 +92,7 @@ def vendor_grad_input_3510(inp: TilingInput, mode: int | None = None) -> GradInp
 
     `mode` is a kernelSplitMode to take instead of the library's. Raises TilingError where nothing of the family fits.
     """
-    if not inp.layout.plain:
+    if not reads_its_layout(inp):
         raise TilingError("grad_input: the procedure for dav-3510 is for its kernel that reads NCDHW")
     check_grad_input_problem(inp)
     for split in dict.fromkeys((split_mode(inp), SPLIT_NONE)) if mode is None else (mode,):
