@@ -84,6 +84,14 @@ def test_a_call_returns_gradients_and_a_report() -> None:
     assert json.loads(json.dumps(report)) == report
 
 
+@pytest.mark.parametrize("mode", ["full", "functional", "timing"])
+def test_engines_give_the_same_report(mode: str) -> None:
+    """Calls take the engine by name; on a machine without a C compiler both are the same one."""
+    tensors = specs() if mode == "timing" else None
+    simpy, best = (run(tensors, mode=mode, engine=engine).report.to_dict() for engine in ("simpy", "auto"))
+    assert best == simpy
+
+
 def test_masked_gradients_are_none() -> None:
     result = run(attributes=(*PLAIN[:-1], (False, True, False)))
     assert result.grad_input is None and result.grad_bias is None and result.grad_weight is not None
@@ -155,6 +163,8 @@ def test_a_foreign_byte_order_is_refused() -> None:
         (None, {}, {"tiling": {"grad_input": {"baseM": 17}}}, SimError, "17 is not a multiple of 16"),
         (None, {}, {"conformance": "strict"}, SimError, "documented"),
         (None, {}, {"max_cycles": 10}, SimError, "beyond the limit of 10"),
+        (None, {}, {"engine": "fast"}, SimError, "^engine 'fast': allowed are auto, simpy, compiled$"),
+        (None, {}, {"engine": 3}, SimError, "engine 3 must be a text or None"),
         (specs(), {}, {"mode": "full"}, SimError, "grad_output, input, weight is a TensorSpec"),
         ([[1.0]] * 3, {}, {}, SimError, "grad_output must be a numpy array"),
     ],

@@ -248,3 +248,23 @@ def test_the_example_of_the_manual(tmp_path: Path) -> None:
             assert comment.strip().endswith(shown), line
             checked += 1
     assert checked == 4
+
+
+@pytest.mark.parametrize(
+    ("section", "field", "number", "said"),
+    [
+        ("memory", "hbm_latency", "{value: 2147483648, unit: cycles", "is 2147483648; at most 2147483647"),
+        ("memory", "l2_line_bytes", "{value: 131072, unit: bytes", "is 131072; at most 65536"),
+        ("memory", "hbm_gb_per_s", "{value: 1.0e+30, unit: GB/s", r"comes to .* from 2\*\*-16 to below 2\*\*30"),
+        ("sync", "flag_latency", "{value: 9999999999, unit: cycles", "is 9999999999; at most 2147483647"),
+    ],
+)
+def test_numbers_with_which_an_engine_would_wrap(
+    tmp_path: Path, section: str, field: str, number: str, said: str
+) -> None:
+    text = f'extends: ascend910b3\n{section}: {{{field}: {number}, source: "assumed: what if"}}}}\n'
+    file = overlay(tmp_path, text)
+    with pytest.raises(ConfigError, match=rf"{section}\.{field}: {said}") as caught:
+        load_chip(file)
+    assert str(caught.value).startswith(str(file))
+    assert "\n" not in str(caught.value)

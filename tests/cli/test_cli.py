@@ -20,6 +20,7 @@ import ascend_sim
 from ascend_sim import cli
 from ascend_sim.calls import run as calls
 from ascend_sim.cli import app, progress
+from ascend_sim.engine import engine
 from ascend_sim.kernel.builder import KernelBuilder
 
 SMALL: dict[str, Any] = {
@@ -591,3 +592,22 @@ def test_a_command_is_a_module() -> None:
         assert callback is not None
         name = command.name or callback.__name__
         assert callback.__module__ == f"ascend_sim.cli.{name.replace('-', '_')}"
+
+
+def test_the_version_names_the_engine_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASCEND_SIM_ENGINE", "simpy")
+    assert run("--version").out.endswith(", engine simpy\n")
+    assert run("--engine", "simpy", "--version").out.startswith("ascend-sim 0.")
+    bad = run("--engine", "fast", "chips")
+    assert (bad.code, bad.out, bad.err) == (2, "", "ascend-sim: engine 'fast': allowed are auto, simpy, compiled\n")
+    monkeypatch.setenv("ASCEND_SIM_ENGINE", "quick")
+    assert "ASCEND_SIM_ENGINE 'quick': allowed are auto, simpy, compiled" in run("--version").err
+
+
+def test_an_engine_for_the_whole_command(case: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[str] = []
+    new = engine.new_machine
+    monkeypatch.setattr(engine, "new_machine", lambda name, *given: used.append(name) or new(name, *given))
+    monkeypatch.setenv("ASCEND_SIM_ENGINE", "auto")  # taken back after the test
+    assert run("--engine", "simpy", "run", case, "--mode", "timing").code == 0
+    assert set(used) == {"simpy"}

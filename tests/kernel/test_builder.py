@@ -298,3 +298,13 @@ def test_a_program_is_checked_as_a_whole_and_not_changed() -> None:
     program = made(lambda k: k.fill("L1", 0, 64))
     assert program.rows.dtype == np.int64
     assert program.rows.shape == (1, 5)
+
+
+def test_an_instruction_longer_than_an_engine_counts_is_refused() -> None:
+    most = 2**31 - 1
+    k = builder("AIV")
+    k.scalar(most)
+    with pytest.raises(SimError, match=f"scalar lasts {most + 1} cycles on ascend910b3; at most {most}"):
+        k.scalar(most + 1)
+    k.scalar(most)
+    assert len(k.finish()) == 2
