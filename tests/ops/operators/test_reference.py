@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ascend_sim.ops.convolution import reference
 from ascend_sim.ops.convolution.reference import (
     grad_bias_reference,
     grad_input_reference,
     grad_weight_reference,
     products_per_element,
 )
-from ascend_sim.ops.operators.convolution_backward import reference
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 
 
