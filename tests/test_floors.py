@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
-from places import ROOT
+from places import DOCS, ROOT
 
 pytestmark = pytest.mark.fast
 
@@ -155,3 +156,15 @@ def test_the_packages_are_all_installed() -> None:
     }
     there = {name.removesuffix(".__init__") for name in there}
     assert there - set(listed) == set()
+
+
+def test_the_design_page_has_a_paragraph_for_every_room() -> None:
+    """Rooms in bold, those of `ops` without their folder; a record or a helper beside a room is not told apart."""
+    page = (DOCS / "design.md").read_text(encoding="utf-8")
+    house = page[page.index("## The house") : page.index("There is one description of a kernel")]
+    told = set(re.findall(r"\*\*([\w/]+)\*\*", house))
+    beside = {"ops.layer", "ops.case_data", "ops.case_entries", "ops.tensor_files", "ops.kernels.tilings", "__main__"}
+    listed = {name for name in set(LEVEL) - beside if not name.startswith("ops.operators.")}  # an entry each
+    rooms = {name.removeprefix("ops.").replace(".", "/") for name in listed}
+    assert rooms - told == set()
+    assert told - rooms - {"ops"} == set()
