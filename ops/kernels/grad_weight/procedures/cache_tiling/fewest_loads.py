@@ -1,0 +1,269 @@
+"""The tiling of signals (one row of input): chosen by how much is loaded, without a model of cycles.
+
+Three choices, each by the fewest loads: the cut over cores (from GM), the tile of L0 (from L1), what L1 holds. Loads are
+counted in units of a tile, so figures of one choice compare with each other only. Source: host tiling of Conv2DBackpropFilter
+(NPUKernelBench 6b84216, block_dims_calculator.cc, l0_calculator.cc, l1_calculator.cc: read once, compared with nothing: guessed
+where a rule looks odd).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from ascend_sim.errors import TilingError
+from ascend_sim.ops.kernels.cube.capacity import LOAD3D_MAX_K
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cuts import (
+    cut_counts,
+    divisors,
+    is_prime,
+    largest_divisor,
+    share_of,
+)
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Cuts, Share, Tile
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.growth import (
+    one_divides_other,
+    with_k_of_a,
+    with_k_of_b,
+    with_more_m,
+    with_more_n,
+)
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import (
+    fits,
+    rows_in,
+    rows_out,
+    window,
+)
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem
+from ascend_sim.ops.problem.sizes import ceil_div
+from ascend_sim.ops.problem.tiling_input import FRACTAL
+
+MANY_LOOPS = 70  # tiles of L0C in a core from which on fewer of them are worth ...
+MORE_LOADS = 1.03  # ... this much more to load
+LEAST_UNITS = 4  # of K for a core
+
+
+def fewest_loads(p: FilterProblem) -> tuple[Cuts, Share, Tile]:
+    """Cut, share and tile. TilingError where no cut leaves a core enough pixels, or no tile fits."""
+    cuts, batch, k = _cut(p)
+    n = share_of(p.cin1, cuts.n, p.cores) * p.taps
+    share = Share(batch, share_of(p.m, cuts.m, p.cores), n, k, p.groups // cuts.group, n, n)
+    return cuts, share, _tile_of_l1(p, share, _tile_of_l0(p, share))
+
+
+# ---- what a part of the problem needs of L1, in elements ------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """M, N and K of a part, and elements of L1: a line of A or B with all of K, the least of either."""
+
+    m: int
+    n: int
+    k: int
+    line_a: int
+    line_b: int
+    least_a: int
+    least_b: int
+    room: int
+
+    def whole(self, lines_b: int) -> bool:
+        """Whether all of one operand fits beside the least of the other."""
+        return self.m * self.line_a + self.least_b <= self.room or lines_b * self.line_b + self.least_a <= self.room
+
+    def sides(self) -> Iterator[tuple[int, int, int, int]]:
+        """(the axis of an operand, the other axis, its line, the least of the other), for each of which a line fits."""
+        for side in ((self.m, self.n, self.line_a, self.least_b), (self.n, self.m, self.line_b, self.least_a)):
+            if side[2] + side[3] <= self.room:
+                yield side
+
+
+def _parts(p: FilterProblem, m: int, n: int, k: int, least_a: int, least_b: int) -> _Parts:
+    line_b = rows_in(p, rows_out(p, k * p.k0)) * p.problem.w_in * FRACTAL
+    return _Parts(m, n, k, k * p.k0 * FRACTAL, line_b, least_a, least_b, p.l1_bytes // p.itemsize)
+
+
+# ---- the cut over cores ---------------------------------------------------------------------------------------------
+
+
+def _cut(p: FilterProblem) -> tuple[Cuts, int, int]:
+    """The cut that loads least from GM, with a core's images and units of K."""
+    rows, columns = window(p, p.least_k, p.least_k)
+    least_a, least_b = p.least_k * p.k0 * FRACTAL, rows * columns * FRACTAL
+    best: tuple[Cuts, int, int] | None = None
+    best_load = best_loops = 0
+    axes = (divisors(p.groups, p.cores), *(cut_counts(size, p.cores) for size in (p.problem.n, p.cin1, p.m)))
+    for group, batch, n, m in product(*axes):
+        cuts = Cuts(batch, m, 1, n, group)
+        parts_k = p.cores // cuts.blocks and p.k_cut(p.cores // cuts.blocks)
+        columns_n = p.cin1 * p.taps // n
+        if not parts_k:
+            continue
+        cuts = cuts._replace(k=parts_k)
+        k, images, groups = ceil_div(p.k, parts_k), ceil_div(p.problem.n, batch), p.groups // group
+        parts = _parts(p, p.m // m, columns_n, k, least_a, least_b)
+        too_long = k * min(parts.m, parts.n) > p.l0_fractals
+        if k < min(LEAST_UNITS, p.k) or (best and too_long and is_prime(k)):
+            continue
+        load = _load_from_gm(p, parts, images, groups)
+        loops = _loops(groups * images, ceil_div(p.m, m), columns_n, p.l0c_fractals // 2)
+        if load is None:
+            continue
+        if best is not None:
+            most = int(MORE_LOADS * best_load)
+            shorter = loops > MANY_LOOPS and loops <= best_loops and cuts.blocks >= best[0].blocks and load <= most
+            now, before = (-load, batch, cuts.blocks), (-best_load, best[0].batch, best[0].blocks)
+            if not shorter and now <= before:
+                continue
+        best, best_load, best_loops = (cuts, images, k), load, loops
+    if best is None:
+        raise TilingError(f"cache tiling: no cut over {p.cores} cores leaves each {LEAST_UNITS} units of {p.k0} pixels")
+    return best
+
+
+def _loops(repeats: int, m: int, n: int, tile: int) -> int:
+    """Tiles of L0C in a core."""
+    if n == 1:
+        return repeats * ceil_div(m, min(m, tile))
+    return repeats * m * n // min(m * n, tile)
+
+
+def _load_from_gm(p: FilterProblem, part: _Parts, images: int, groups: int) -> int | None:
+    """Units of A and B that a core brings to L1; None where nothing fits."""
+    m, n, k = part.m, part.n, part.k
+    if images == groups == 1 and part.whole(p.cin1):
+        return (m + n) * k
+    if images == 1 and (sides := list(part.sides())):
+        found = []
+        for axis, other, line, least in sides:
+            lines = largest_divisor(axis, min((part.room - least) // line, axis))
+            found.append((axis // lines * other * k + axis * k) * groups)
+        return min(found)
+    pairs = list(_shares_of_l1(part))
+    loads = (m * n // held_m * k + m * n // held_n * k for held_m, held_n in pairs)
+    return min(loads) * images * groups if pairs else None
+
+
+def _shares_of_l1(part: _Parts) -> Iterator[tuple[int, int]]:
+    """Blocks of M and N that L1 could hold together with the least K: divisors around an even division of it."""
+    even = part.room // (part.least_a + part.least_b)
+    for swapped in (False, True):
+        axis, other, least, least_other = (
+            (part.n, part.m, part.least_b, part.least_a) if swapped else (part.m, part.n, part.least_a, part.least_b)
+        )
+        limit = min((part.room - least_other) // least, axis)
+        above = [held for held in divisors(axis, limit) if held > even][:1]
+        below = list(reversed(divisors(axis, even)))[: 2 - len(above)]
+        for held in above + below:
+            room = min((part.room - least * held) // least_other, (part.room - least) // least_other, other)
+            if room > 0:
+                held_other = largest_divisor(other, room)
+                yield (held_other, held) if swapped else (held, held_other)
+
+
+# ---- the tile of L0 -------------------------------------------------------------------------------------------------
+
+
+def _tile_of_l0(p: FilterProblem, share: Share) -> Tile:
+    """The tile that loads least from L1; half as much again is allowed to one that fills half as much again of L0C."""
+    best, best_load, best_products, best_filled = Tile(), 0, 0, 0
+    for buffers, m, n in product((2, 1), divisors(share.m, p.l0_fractals), divisors(share.n, p.l0_fractals)):
+        if m * n * buffers > p.l0c_fractals:
+            continue
+        tile = Tile(m_l0=m, n_l0=n, db_l0c=buffers)
+        k = largest_divisor(share.k, min(p.l0_fractals // m, p.l0_fractals // n), p.fp32)
+        while k and not fits(p, tile.same_k(k)):
+            k = largest_divisor(share.k, k - 1, p.fp32)
+        if not k:
+            continue
+        load, products, filled = _load_from_l1(p, share, tile.same_k(k)), m * k * n, m * n * buffers
+        if best_load:
+            fuller = load < best_load * 3 // 2 and 2 * filled >= 3 * best_filled
+            larger = products > best_products and products * filled >= best_products * best_filled
+            if not fuller and (load > best_load or (load == best_load and not larger)):
+                continue
+        best, best_load, best_products, best_filled = tile.same_k(k), load, products, filled
+    if not best_load:
+        raise TilingError(f"cache tiling: L1 of {p.l1_bytes} bytes holds no tile of this signal")
+    return best
+
+
+def _load_from_l1(p: FilterProblem, share: Share, tile: Tile) -> int:
+    """Blocks of A and B that the tiles of a core bring to L0."""
+    m, n = share.m, share.n
+    rows, columns = window(p, tile.k_l0, tile.k_l0)
+    least_b = rows * columns * ceil_div(tile.n_l0, p.taps) * FRACTAL
+    part = _parts(p, m, n, share.k, tile.m_l0 * tile.k_l0 * p.k0 * FRACTAL, least_b)
+    if share.batch != 1 or not (sides := list(part.sides())):
+        return m * n // tile.m_l0 + m * n // tile.n_l0
+    if share.group == 1 and part.whole(p.cin1):
+        return m + n
+    found = []
+    for axis, other, line, least in sides:
+        lines, of_tile = min((part.room - least) // line, axis), tile.m_l0 if line == part.line_a else tile.n_l0
+        if lines >= of_tile:
+            lines = next(held for held in reversed(divisors(axis, lines)) if held % of_tile == 0)
+        found.append(axis // lines * other + axis)
+    return min(found)
+
+
+# ---- what L1 holds --------------------------------------------------------------------------------------------------
+
+
+def _tile_of_l1(p: FilterProblem, share: Share, tile: Tile) -> Tile:
+    """What loads least from GM: neither operand whole in L1, or A, or B, or both; of equal ones the most tiles held."""
+    m_tiles, n_tiles = ceil_div(share.m, tile.m_l0), ceil_div(share.n, tile.n_l0)
+    found = [_neither_whole(p, share, tile)]
+    if share.batch == share.group == 1:
+        a = tile._replace(m_al1=m_tiles, k_al1=share.k)
+        b = tile._replace(n_bl1=n_tiles, k_bl1=share.k)
+        if fits(p, a):
+            held = with_more_n(p, share, _lowered(p, share, with_k_of_b(p, share, _double_b(p, a)), "k_bl1"))
+            found.append((share.m + share.n, held))
+        if n_tiles * tile.n_l0 * FRACTAL <= LOAD3D_MAX_K:
+            if fits(p, b):
+                held = with_more_m(p, share, _lowered(p, share, with_k_of_a(p, share, _double_a(p, b)), "k_al1"))
+                found.append((share.m + share.n, held))
+            both = b._replace(m_al1=m_tiles, k_al1=share.k)
+            if fits(p, both):
+                found.append((share.m + share.n, both))
+    return min(found, key=lambda option: (option[0], -option[1].m_al1 - option[1].n_bl1))[1]
+
+
+def _double_a(p: FilterProblem, tile: Tile) -> Tile:
+    double = tile._replace(db_al1=2)
+    return double if fits(p, double) else tile
+
+
+def _double_b(p: FilterProblem, tile: Tile) -> Tile:
+    double = tile._replace(db_bl1=2)
+    return double if fits(p, double) else tile
+
+
+def _lowered(p: FilterProblem, share: Share, tile: Tile, name: str) -> Tile:
+    """K of one operand lowered until all its buffers fit."""
+    steps = share.k // tile.k_l0
+    while not fits(p, tile):
+        times = largest_divisor(steps, getattr(tile, name) // tile.k_l0 - 1)
+        tile = tile._replace(**{name: times * tile.k_l0})
+    return tile
+
+
+def _neither_whole(p: FilterProblem, share: Share, tile: Tile) -> tuple[int, Tile]:
+    """As much K of B, then of A, as fits once; two buffers of B, then of A, where they fit; then more tiles along N and M."""
+    tile = one_divides_other(p, share, with_k_of_a(p, share, with_k_of_b(p, share, tile)))
+    tile = _double_a(p, _double_b(p, tile))
+    tile = with_more_m(p, share, with_more_n(p, share, tile))
+    m_tiles, n_tiles = ceil_div(share.m, tile.m_l0), ceil_div(share.n, tile.n_l0)
+    again_a, again_b = n_tiles // tile.n_bl1, m_tiles // tile.m_al1
+    all_a, all_b = (share.batch == 1 and k == share.k for k in (tile.k_al1, tile.k_bl1))
+    if (all_a and tile.m_al1 == m_tiles) or (all_b and tile.n_bl1 == n_tiles):
+        again_a = again_b = 1
+    elif all_a and all_b:  # the cheaper of the two is loaded once
+        return min(share.m + again_b * share.n, again_a * share.m + share.n), tile
+    elif all_a:
+        again_a = 1
+    elif all_b:
+        again_b = 1
+    return again_a * share.m + again_b * share.n, tile

@@ -1,0 +1,96 @@
+"""What the cache tiling decides: cuts over cores, a core's share, the tile in L0 and L1; the vendor's names beside ours."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+
+class Attach(IntEnum):
+    """When an operand is loaded to L1; the numbers are those of the vendor's tiling key."""
+
+    FULL = 0
+    """Once for the block."""
+    WHOLE_K = 1
+    """Once for a tile: all of its K."""
+    PART = 2
+    """Inside the loop over K."""
+
+
+class Cuts(NamedTuple):
+    """Blocks along each axis; `planes` are kernel planes and `depth` gradOutput's, of the 3-D operator."""
+
+    batch: int = 1
+    m: int = 1
+    k: int = 1
+    n: int = 1
+    group: int = 1
+    depth: int = 1
+    planes: int = 1
+
+    @property
+    def blocks(self) -> int:
+        return math.prod(self)
+
+
+class Share(NamedTuple):
+    """What one core gets: images (of all its depths), blocks of M and N, K units (rows where a row is cut), merged groups.
+
+    A tile in L0 takes a divisor of `n_tile`, one in L1 of `n_held`: one kernel plane where planes do not follow each other.
+    """
+
+    batch: int
+    m: int
+    n: int
+    k: int
+    group: int
+    n_tile: int
+    n_held: int
+
+
+class Tile(NamedTuple):
+    """Blocks of 16 and K units: the tile in L0, how many of them L1 holds along M and N, K of both operands there, buffers."""
+
+    m_l0: int = 1
+    k_l0: int = 1
+    n_l0: int = 1
+    m_al1: int = 1
+    k_al1: int = 1
+    k_bl1: int = 1
+    n_bl1: int = 1
+    db_l0c: int = 1
+    db_al1: int = 1
+    db_bl1: int = 1
+
+    def same_k(self, k: int) -> Tile:
+        """The tile with `k` units in L0 and in L1."""
+        return self._replace(k_l0=k, k_al1=k, k_bl1=k)
+
+
+@dataclass(frozen=True)
+class CacheTiling:
+    """The decided tiling. `cycles` is the vendor model's figure for a core, None where loads decided.
+
+    `rows_b` are gradOutput rows behind B in L1, `bound_b` elements of one of its buffers.
+    """
+
+    cuts: Cuts
+    share: Share
+    tile: Tile
+    attach_a: Attach
+    attach_b: Attach
+    rows_b: int
+    bound_b: int
+    cycles: int | None = None
+
+    def to_vendor(self) -> dict[str, Any]:
+        """Every field under the vendor's name."""
+        cuts, tile = self.cuts, self.tile
+        return {
+            "batch_dim": cuts.batch, "m_dim": cuts.m, "k_dim": cuts.k, "n_dim": cuts.n * cuts.planes,
+            "group_dim": cuts.group, "d_dim": cuts.depth,
+            **tile._asdict(),
+            "ho_bl1": self.rows_b, "bl1_bound": self.bound_b,
+        }  # fmt: skip

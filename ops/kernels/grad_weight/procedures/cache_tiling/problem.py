@@ -1,0 +1,251 @@
+"""What the 910B's cache tiling of the weight gradient reads of a problem: units, merged groups, and how B gets to L0B.
+
+dW is a matrix product for each merged group: M = output channels, N = (input channel, tap), K = pixels of gradOutput, summed
+over the images. M and N are counted in blocks of 16, K in units of `k0` pixels, so that a fractal of A or B has 512 bytes and
+one of L0C 1 KiB whatever the dtype. Source of everything here: host tiling of Conv2DBackpropFilter and
+Conv3DBackpropFilter (NPUKernelBench 6b84216, cube_tiling_param.cc: stated), in our own words.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+from ascend_sim.errors import TilingError
+from ascend_sim.ops.kernels.cube.capacity import LOAD3D_MAX_BYTE, LOAD3D_MAX_KERNEL, LOAD3D_MAX_STRIDE
+from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.tiling_input import FRACTAL
+
+FRACTAL_BYTES = 512  # m x k or k x n
+RESULT_BYTES = 1024  # m x n, fp32
+EMBEDDING = (3, 224, 32)  # channels, rows and columns of the map, of the kernel: the linear embedding (stated)
+
+
+class Load(IntEnum):
+    """How B gets from GM to L0B; the numbers are those of the vendor's tiling key."""
+
+    LOAD3D = 0
+    LOAD2D = 1
+    SPLIT_W = 2
+    """load3d of pieces of a row, because L1 has no room for the whole rows that a fractal of pixels needs."""
+    DMA = 3
+    """Gathered tap by tap on the way to L1."""
+
+
+@dataclass(frozen=True)
+class FilterProblem:
+    """A problem as the procedure sees it. `volumetric` is the 3-D operator; `hf32` halves the cube's cycles of fp32.
+
+    Buffer sizes are bytes. TilingError for a 3-D problem that load3d cannot read: that operator has no other way.
+    """
+
+    problem: ConvProblem
+    itemsize: int
+    cores: int
+    l1_bytes: int
+    l0_bytes: int
+    l0c_bytes: int
+    hf32: bool = False
+    volumetric: bool = False
+
+    # ---- units
+
+    @property
+    def k0(self) -> int:
+        """Pixels of a K unit."""
+        return 32 // self.itemsize
+
+    @property
+    def fp32(self) -> bool:
+        return self.itemsize == 4
+
+    @property
+    def least_k(self) -> int:
+        """K units that are loaded together at least: fp32 is turned in pairs."""
+        return 2 if self.fp32 else 1
+
+    @property
+    def taps(self) -> int:
+        """Kernel positions in a plane."""
+        return self.problem.k_h * self.problem.k_w
+
+    @property
+    def l0_fractals(self) -> int:
+        """Fractals in half of L0A or L0B."""
+        return self.l0_bytes // 2 // FRACTAL_BYTES
+
+    @property
+    def l0c_fractals(self) -> int:
+        """Fractals in all of L0C."""
+        return self.l0c_bytes // RESULT_BYTES
+
+    @cached_property
+    def merged(self) -> int:
+        """Groups that make one: as many as fill whole blocks of both channel counts."""
+        groups = self.problem.groups
+        cin, cout = self.problem.c_in // groups, self.problem.c_out // groups
+        if groups == 1:
+            return 1
+        return min(math.lcm(math.lcm(cin, self.k0) // cin, math.lcm(cout, FRACTAL) // cout), groups)
+
+    @cached_property
+    def groups(self) -> int:
+        """Merged groups."""
+        return ceil_div(self.problem.groups, self.merged)
+
+    @cached_property
+    def m(self) -> int:
+        """Blocks of output channels of a merged group."""
+        return ceil_div(self.merged * self.problem.c_out // self.problem.groups, FRACTAL)
+
+    @cached_property
+    def cin1(self) -> int:
+        """Blocks of 16 input channels of a merged group, for fp32 too."""
+        return ceil_div(self.merged * self.problem.c_in // self.problem.groups, FRACTAL)
+
+    @cached_property
+    def cin_c0(self) -> int:
+        """The same in blocks of 8 for fp32, always a pair."""
+        return self.cin1 * FRACTAL // self.k0
+
+    @property
+    def cin_tensor(self) -> int:
+        """Blocks of input channels as the tensors store them."""
+        return ceil_div(self.merged * self.problem.c_in // self.problem.groups, self.k0)
+
+    @cached_property
+    def k(self) -> int:
+        """K of one image: units of pixels, or rows of gradOutput where a row is cut."""
+        if self.load is Load.SPLIT_W:
+            return self.problem.h_out
+        return ceil_to(self.problem.h_out * self.problem.w_out, FRACTAL) // self.k0
+
+    @property
+    def row_units(self) -> int:
+        """K units of one row of gradOutput."""
+        return ceil_div(self.problem.w_out, self.k0)
+
+    def k_cut(self, most: int) -> int:
+        """Parts of K: as many as `most` allows; for fp32 each is of an even number of units, or 0 if none is."""
+        most = min(most, self.k)
+        if not self.fp32 or self.load is Load.SPLIT_W:
+            return most
+        return next((cut for cut in range(most, 0, -1) if ceil_div(self.k, cut) % 2 == 0), 0)
+
+    @property
+    def most_blocks(self) -> int:
+        """Blocks that may be launched: the cores, or a block an image in the linear embedding."""
+        return max(self.cores, self.problem.n) if self.load is Load.DMA and self.linear_embedding else self.cores
+
+    # ---- the window of the kernel
+
+    @property
+    def kh_dilated(self) -> int:
+        return (self.problem.k_h - 1) * self.problem.dilation_h + 1
+
+    @property
+    def kw_dilated(self) -> int:
+        return (self.problem.k_w - 1) * self.problem.dilation_w + 1
+
+    @cached_property
+    def skips_rows(self) -> bool:
+        """Stride-h read: rows that a kernel of one row steps over are not brought to L1."""
+        p = self.problem
+        free = not (self.volumetric or self.conv1d or self.load in (Load.LOAD2D, Load.DMA) or p.pad_up or p.pad_down)
+        return free and p.k_h == 1 and p.stride_h > 1
+
+    @cached_property
+    def stride_h(self) -> int:
+        return 1 if self.skips_rows or self.conv1d else self.problem.stride_h
+
+    @cached_property
+    def h_in(self) -> int:
+        """Rows of the input as L1 gets them."""
+        return (self.problem.h_in - 1) // self.problem.stride_h + 1 if self.skips_rows else self.problem.h_in
+
+    def columns(self, pixels: int) -> int:
+        """Input columns behind neighbouring pixels of a row."""
+        return min((pixels - 1) * self.problem.stride_w + self.kw_dilated, self.problem.w_in)
+
+    # ---- how B is read
+
+    @cached_property
+    def conv1d(self) -> bool:
+        """A signal: one row, of which L1 needs columns only. Decided by loads, not by cycles."""
+        p = self.problem
+        if self.volumetric or p.h_in + p.pad_up + p.pad_down != 1 or p.k_h != 1:
+            return False
+        # Where L1 has no room for the columns of a row of several blocks, the row is cut like any other.
+        room = self._least_l1(1, self.columns(self.least_k * self.k0)) <= self.l1_bytes
+        return (p.w_in + p.pad_left + p.pad_right != 1 or p.k_w != 1) and room and self._load3d_holds
+
+    @cached_property
+    def load(self) -> Load:
+        """The first way that is possible: plain copies, load3d of whole rows, of pieces of a row, a gather."""
+        p = self.problem
+        pads = (p.pad_up, p.pad_down, p.pad_left, p.pad_right)
+        if self.conv1d:
+            return Load.LOAD3D
+        if not (self.volumetric or self.fp32) and self.taps == p.stride_h == p.stride_w == 1 and not any(pads):
+            return Load.LOAD2D
+        whole_rows = self._least_l1(self._least_rows, p.w_in) <= self.l1_bytes
+        if whole_rows and self._load3d_holds:
+            return Load.LOAD3D
+        if self.volumetric:
+            raise TilingError(
+                "Conv3DBackpropFilter: load3d cannot read the input "
+                + (
+                    "with these pads, strides or kernel"
+                    if whole_rows
+                    else f"in L1 of {self.l1_bytes} bytes, row by row"
+                )
+                + "; the 3-D operator refuses to cut rows or to gather by DMA (cube_tiling_param.cc: stated)"
+            )
+        if self._load3d_holds and not whole_rows:
+            piece = self._least_l1(self.kh_dilated, self.columns(self.least_k * self.k0))
+            if piece <= self.l1_bytes:
+                return Load.DMA if self.linear_embedding else Load.SPLIT_W
+        return Load.DMA
+
+    @cached_property
+    def linear_embedding(self) -> bool:
+        """A patch embedding that the library knows by its shape: a gather whose blocks may outnumber the cores."""
+        p, (channels, size, kernel) = self.problem, EMBEDDING
+        square = (p.h_in, p.w_in, p.k_h, p.k_w, p.stride_h, p.stride_w) == (size, size, *(kernel,) * 4)
+        flat = not any((p.pad_up, p.pad_down, p.pad_left, p.pad_right, self.volumetric))
+        return square and flat and p.c_in == channels and p.dilation_h == p.dilation_w == p.groups == 1
+
+    @cached_property
+    def _load3d_holds(self) -> bool:
+        """Whether the fields of load3d hold the problem's values."""
+        p = self.problem
+        pads = (p.pad_up, p.pad_down, p.pad_left, p.pad_right)
+        return (
+            max(pads) <= LOAD3D_MAX_BYTE
+            and min(pads) >= 0
+            and max(p.dilation_h, p.dilation_w) <= LOAD3D_MAX_BYTE
+            and max(p.k_h, p.k_w) <= LOAD3D_MAX_KERNEL
+            and max(p.stride_h, p.stride_w) <= LOAD3D_MAX_STRIDE
+        )
+
+    @property
+    def _least_rows(self) -> int:
+        """Input rows behind 16 pixels, wherever in a row they begin."""
+        p = self.problem
+        if p.w_out % FRACTAL == 0:
+            return self.kh_dilated
+        rows = 2
+        if p.w_out < FRACTAL:
+            rows = ceil_div(FRACTAL, p.w_out) + (1 if FRACTAL % p.w_out else 0)
+        return self.kh_dilated + (rows - 1) * p.stride_h
+
+    def _least_l1(self, rows: int, columns: int) -> int:
+        """Bytes of the smallest A and B in L1."""
+        pixels = rows * columns
+        if self.problem.w_out < FRACTAL:
+            pixels = ceil_to(pixels, FRACTAL)
+        unit = self.k0 * self.itemsize * self.least_k
+        return FRACTAL * unit + pixels * unit
