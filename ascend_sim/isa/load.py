@@ -134,8 +134,7 @@ class LoadData3D(Instruction):
         return chip.path("L1", self.destination).pipe
 
     def cost(self, chip: ChipSpec) -> Cost:
-        turned = self.itemsize == 4 and self.destination == "L0B" and self.transpose
-        rate = chip.load3d.rate(self.destination, self.stride_w, self.itemsize, turned)
+        rate = chip.load3d.rate(self.destination, self.stride_w, self.itemsize, self.transpose)
         work = int(np.ceil(self.rows * self.blocks * BLOCK_BYTES / rate))
         return Cost(chip.load3d.head, chip.load3d.head, work, chip.load3d.latency)
 

@@ -50,7 +50,12 @@ def _strip(p: ConvProblem, width: int, index: int) -> Strip:
     if not is_split(p, width):
         return Strip(p, 0, p.w_out, 0)
     column = index * width
-    columns = min(width, p.w_out - column)
+    return piece(p, column, min(width, p.w_out - column))
+
+
+@lru_cache(maxsize=4096)
+def piece(p: ConvProblem, column: int, columns: int) -> Strip:
+    """`columns` gradOutput columns from `column` on, as a problem of their own."""
     start = column * p.stride_w - p.pad_left
     end = start + _window(p, columns)
     first, last = max(start, 0), min(end, p.w_in)

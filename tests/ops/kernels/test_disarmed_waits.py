@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -21,6 +22,9 @@ from ascend_sim.engine.deadlock import DeadlockError
 from ascend_sim.errors import SimError
 from ascend_sim.isa.sync import WaitFlag
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import CacheTiling
+from ascend_sim.ops.kernels.grad_weight.tbe.choose import choose_tbe
+from ascend_sim.ops.operators.convolution_backward.plans import gradients
 
 SLOW = 20_000
 """Cycles; longer than anything else that a small kernel does between two waits."""
@@ -128,11 +132,32 @@ class Case:
         return self.goes_wrong([flag], self.parts if anywhere else likely)
 
 
+class OlderCase(Case):
+    """grad_weight by the library's older kernel, with fields of its tile changed."""
+
+    def __init__(self, problem: Problem, tile: dict[str, int] | None = None, dtype: str = "float16") -> None:
+        super().__init__(problem, None, None, dtype)
+        self.tile = tile or {}
+
+    def of(self, kernel: str) -> Case:
+        return super().of("grad_weight")
+
+    def run(self, chip: ChipSpec, disarm: Sequence[str] = (), mode: str = "full") -> tuple[Array, list[Any], Result]:
+        def changed(*arguments: Any) -> CacheTiling:
+            tiling = choose_tbe(*arguments)
+            assert tiling is not None
+            return replace(tiling, tile=tiling.tile._replace(**self.tile))
+
+        with mock.patch.object(gradients, "choose_tbe", changed):
+            return super().run(chip, disarm, mode)
+
+
 CUBE = ("nothing", "M", "latency", "MTE1", "MTE2", "FIX")
 DOUBLE = {"al1Pbuffer": 2, "bl1Pbuffer": 2, "al0Pbuffer": 2, "bl0Pbuffer": 2, "cl0Pbuffer": 2}
 SINGLE = dict.fromkeys(DOUBLE, 1)
 LAYER = Problem(1, 32, 64, (8, 8))
 BLOCK = {"baseM": 32, "baseN": 16, "baseK": 48}
+TWICE, ONCE = (dict.fromkeys(("db_al1", "db_bl1", "db_l0c"), count) for count in (2, 1))
 PIXELS = {"baseM": 32, "baseN": 48, "baseK": 16}
 CASES = {
     "grad_input": {
@@ -155,6 +180,14 @@ CASES = {
         "strips": Case(Problem(1, 16, 32, (3, 24)), PIXELS | DOUBLE | {"splitWo": 16, "stepKa": 1, "stepKb": 1}),
         "StreamK by rows": Case(Problem(1, 32, 128, (9, 16)), {"singleCoreN": 288}, None, deterministic=True),
         "StreamK by images": Case(Problem(3, 48, 16, (8, 8)), {"baseN": 144}, None, deterministic=True),
+    },
+    "grad_weight, older kernel": {
+        "A more often": OlderCase(LAYER, {"k_l0": 1, "k_al1": 1, "k_bl1": 2, "n_l0": 1} | TWICE),
+        "B more often": OlderCase(LAYER, {"k_l0": 1, "k_al1": 2, "k_bl1": 1, "n_l0": 3} | TWICE),
+        "single buffers": OlderCase(LAYER, {"k_l0": 1, "k_al1": 1, "k_bl1": 2, "n_l0": 3} | ONCE),
+        "single buffers, B more often": OlderCase(LAYER, {"k_l0": 1, "k_al1": 2, "k_bl1": 1, "n_l0": 3} | ONCE),
+        "its own tiling": OlderCase(replace(LAYER, n=4)),
+        "signal": OlderCase(Problem(2, 16, 32, (1, 80), (1, 3), (1, 1), (0, 0, 1, 1))),
     },
 }
 EACH = [(kernel, name) for kernel, cases in CASES.items() for name in cases]
@@ -193,6 +226,15 @@ def test_the_barrier_behind_the_zeros_matters(monkeypatch: pytest.MonkeyPatch) -
     """Stride 2: MTE2 writes zeros, then gradOutput between them."""
     case = CASES["grad_input"]["stride 2"].of("grad_input")
     assert case.known.size
+    monkeypatch.setattr(KernelBuilder, "pipe_barrier", lambda self, pipe: None)
+    assert case.goes_wrong()
+
+
+def test_the_barrier_behind_the_zeros_of_a_gather_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stride that load3d has no field for: MTE2 writes zeros for the padding, then the pixels that taps meet."""
+    case = OlderCase(Problem(1, 16, 16, (66, 66), (2, 2), (64, 64), (1, 1, 1, 1))).of("grad_weight")
+    assert case.known.size
+    assert not case.goes_wrong()
     monkeypatch.setattr(KernelBuilder, "pipe_barrier", lambda self, pipe: None)
     assert case.goes_wrong()
 

@@ -117,9 +117,9 @@ def test_deterministic_grad_weight_cube_work() -> None:
     assert (long, short) == (48_384, 32_256)
 
 
-def test_atomic_grad_weight_says_that_it_stands_in() -> None:
+def test_atomic_grad_weight_follows_the_procedure_of_the_older_kernel() -> None:
     kernel = kernels(False)["grad_weight"]
-    assert (kernel["op_type"], kernel["tiling_source"]) == ("Conv2DBackpropFilter", "stand-in")
+    assert (kernel["op_type"], kernel["tiling_source"]) == ("Conv2DBackpropFilter", "vendor procedure")
     assert kernels(False)["MemSet_grad_weight"]["op_type"] == "MemSet"
     assert sum(kernel["cube_work_cycles"]) == 32 * 3136 * 64 * 576 // 4096
 

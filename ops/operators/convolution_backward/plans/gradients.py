@@ -15,6 +15,8 @@ from ascend_sim.ops.kernels.grad_input.program import workspace_bytes as grad_in
 from ascend_sim.ops.kernels.grad_input.turn import slots_bytes
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.kernels.grad_weight.program import grad_weight_task, workspace_bytes
+from ascend_sim.ops.kernels.grad_weight.tbe.choose import choose_tbe, filter_problem
+from ascend_sim.ops.kernels.grad_weight.tbe.program import tbe_grad_weight_task
 from ascend_sim.ops.kernels.matmul.program import matmul_task
 from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
 from ascend_sim.ops.kernels.vector.mem_set import mem_set_task
@@ -178,6 +180,8 @@ class Gradients(Steps, ABC):
         call, op_type, names = self.filter_call(), self.filter_op_type(), [gradient, features, result]
         deterministic = self.call.deterministic
         check_limits(self.call, op_type)
+        if self.older_filter_kernel(op_type, names, size):
+            return
         open_kernel = op_type == "Conv3DBackpropFilterV2" or (deterministic and op_type == "Conv3DBackpropFilter")
         tiling = choose_grad_weight(
             self.cut_for(call.inp, "grad_weight"), self.call.tiling.get("grad_weight"), stand_in=not open_kernel,
@@ -188,16 +192,38 @@ class Gradients(Steps, ABC):
         if slots := workspace_bytes(tiling, call.inp):
             scratch = [self.result.tensor("grad_weight.slots", "float32", "ND", slots)]
         if not deterministic:
-            self.result.add(
-                "MemSet", "MemSet_grad_weight", [], [result],
-                lambda chip, t: mem_set_task(chip, t[result], size, **self.named("MemSet_grad_weight")),
-            )  # fmt: skip
+            self.cleared(result, size)
         self.result.add(
             op_type, "grad_weight", names[:2], names[2:],
             lambda chip, t: grad_weight_task(
                 call, tiling, [t[name] for name in (*names, *scratch)], "grad_weight", op_type, blocks
             ),
             scratch,
+        )  # fmt: skip
+
+    def older_filter_kernel(self, op_type: str, names: list[str], size: int) -> bool:
+        """The kernel that the library's older operators launch where they choose its tiling themselves; False elsewhere."""
+        call, blocks = self.filter_call(), self.call.block_dim.get("grad_weight")
+        if self.call.deterministic or self.call.tiling.get("grad_weight"):
+            return False
+        problem = filter_problem(call.inp, op_type, call.dtype, blocks)
+        tiling = choose_tbe(problem, op_type, self.chip)
+        if tiling is None:
+            return False
+        self.cleared(names[2], size)
+        self.result.add(
+            op_type, "grad_weight", names[:2], names[2:],
+            lambda chip, t: tbe_grad_weight_task(
+                call, problem, tiling, [t[name] for name in names], "grad_weight", op_type, blocks
+            ),
+        )  # fmt: skip
+        return True
+
+    def cleared(self, result: str, size: int) -> None:
+        """The MemSet before a kernel that adds to dW."""
+        self.result.add(
+            "MemSet", "MemSet_grad_weight", [], [result],
+            lambda chip, t: mem_set_task(chip, t[result], size, **self.named("MemSet_grad_weight")),
         )  # fmt: skip
 
     def cut_for(self, inp: TilingInput, kernel: str) -> TilingInput:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from places import DATA
-from tiling_problems import BUFFERS, RESNET, conv2d, problems
+from tiling_problems import BUFFERS, LOAD3D, RESNET, conv2d, problems
 
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.base_template import base_template
@@ -30,7 +30,7 @@ VENDOR = {row["name"]: row for row in json.loads((DATA / "ut_tilings_arch22.json
 def on_910b(
     problem: ConvProblem, itemsize: int = 2, cores: int = 24, hf32: bool = False, deep: bool = False
 ) -> FilterProblem:
-    return FilterProblem(problem, itemsize, cores, BUFFERS["L1"], BUFFERS["L0A"], BUFFERS["L0C"], hf32, deep)
+    return FilterProblem(problem, itemsize, cores, BUFFERS["L1"], BUFFERS["L0A"], BUFFERS["L0C"], LOAD3D, hf32, deep)
 
 
 def decided(p: FilterProblem) -> CacheTiling:

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import math
 
+from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import CacheTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem
 from ascend_sim.ops.problem.sizes import ceil_div
-from ascend_sim.ops.problem.tiling_input import FRACTAL
 
 
 def base_template(p: FilterProblem, decided: CacheTiling) -> dict[str, int]:

@@ -15,6 +15,7 @@ from importlib import resources
 
 import yaml
 
+from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Attach, Cuts, Share, Tile
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import a1_bytes, b1_bytes, rows_in, rows_out
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import (
@@ -24,7 +25,6 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import (
     Load,
 )
 from ascend_sim.ops.problem.sizes import ceil_div
-from ascend_sim.ops.problem.tiling_input import FRACTAL
 
 LONGEST_PACKET = (
     16  # blocks of 32 bytes; what is left of a line goes in packets of 8, of 4, and one for the rest (stated)

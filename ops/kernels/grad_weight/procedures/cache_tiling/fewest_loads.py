@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
+from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.capacity import LOAD3D_MAX_K
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cuts import (
     cut_counts,
     divisors,
@@ -37,7 +37,6 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import (
 )
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem
 from ascend_sim.ops.problem.sizes import ceil_div
-from ascend_sim.ops.problem.tiling_input import FRACTAL
 
 MANY_LOOPS = 70  # tiles of L0C in a core from which on fewer of them are worth ...
 MORE_LOADS = 1.03  # ... this much more to load
@@ -221,7 +220,7 @@ def _tile_of_l1(p: FilterProblem, share: Share, tile: Tile) -> Tile:
         if fits(p, a):
             held = with_more_n(p, share, _lowered(p, share, with_k_of_b(p, share, _double_b(p, a)), "k_bl1"))
             found.append((share.m + share.n, held))
-        if n_tiles * tile.n_l0 * FRACTAL <= LOAD3D_MAX_K:
+        if n_tiles * tile.n_l0 * FRACTAL <= p.load3d.k_extent:
             if fits(p, b):
                 held = with_more_m(p, share, _lowered(p, share, with_k_of_a(p, share, _double_a(p, b)), "k_al1"))
                 found.append((share.m + share.n, held))

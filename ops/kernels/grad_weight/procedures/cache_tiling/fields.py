@@ -73,7 +73,8 @@ class Tile(NamedTuple):
 class CacheTiling:
     """The decided tiling. `cycles` is the vendor model's figure for a core, None where loads decided.
 
-    `rows_b` are gradOutput rows behind B in L1, `bound_b` elements of one of its buffers.
+    `rows_b` are gradOutput rows behind B in L1, `bound_b` elements of one of its buffers. `source` is "stand-in" where a
+    rule was guessed on the way.
     """
 
     cuts: Cuts
@@ -84,6 +85,7 @@ class CacheTiling:
     rows_b: int
     bound_b: int
     cycles: int | None = None
+    source: str = "vendor procedure"
 
     def to_vendor(self) -> dict[str, Any]:
         """Every field under the vendor's name."""
@@ -92,5 +94,5 @@ class CacheTiling:
             "batch_dim": cuts.batch, "m_dim": cuts.m, "k_dim": cuts.k, "n_dim": cuts.n * cuts.planes,
             "group_dim": cuts.group, "d_dim": cuts.depth,
             **tile._asdict(),
-            "ho_bl1": self.rows_b, "bl1_bound": self.bound_b,
+            "ho_bl1": self.rows_b, "bl1_bound": self.bound_b, "source": self.source,
         }  # fmt: skip

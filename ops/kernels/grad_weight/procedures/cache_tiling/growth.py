@@ -6,13 +6,12 @@ pieces of rows: derived).
 
 from __future__ import annotations
 
-from ascend_sim.ops.kernels.cube.capacity import LOAD3D_MAX_K
+from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cuts import largest_divisor
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Share, Tile
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import a1_bytes, b1_bytes, channel_blocks
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
 from ascend_sim.ops.problem.sizes import ceil_div
-from ascend_sim.ops.problem.tiling_input import FRACTAL
 
 
 def k_steps(p: FilterProblem, share: Share, tile: Tile) -> int:
@@ -70,7 +69,7 @@ def with_more_n(p: FilterProblem, share: Share, tile: Tile) -> Tile:
     tile = tile._replace(n_bl1=1)
     most = ceil_div(share.n_held, tile.n_l0)
     times = largest_divisor(most, min((p.l1_bytes - a1_bytes(p, tile)) // b1_bytes(p, tile), most))
-    while p.load is Load.LOAD3D and times * tile.n_l0 * FRACTAL > LOAD3D_MAX_K:
+    while p.load is Load.LOAD3D and times * tile.n_l0 * FRACTAL > p.load3d.k_extent:
         times = largest_divisor(most, times - 1)
     return tile._replace(n_bl1=times)
 

@@ -5,10 +5,10 @@ Source: host tiling of Conv2DBackpropFilter (NPUKernelBench 6b84216, cube_util.c
 
 from __future__ import annotations
 
+from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Tile
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
-from ascend_sim.ops.problem.tiling_input import FRACTAL
 
 
 def rows_out(p: FilterProblem, pixels: int) -> int:

@@ -9,15 +9,15 @@ Conv3DBackpropFilter (NPUKernelBench 6b84216, cube_tiling_param.cc: stated), in 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 
+from ascend_sim.chip.fractal import FRACTAL
+from ascend_sim.chip.sections import Load3dLimits
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.capacity import LOAD3D_MAX_BYTE, LOAD3D_MAX_KERNEL, LOAD3D_MAX_STRIDE
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
-from ascend_sim.ops.problem.tiling_input import FRACTAL
 
 FRACTAL_BYTES = 512  # m x k or k x n
 RESULT_BYTES = 1024  # m x n, fp32
@@ -39,7 +39,8 @@ class Load(IntEnum):
 class FilterProblem:
     """A problem as the procedure sees it. `volumetric` is the 3-D operator; `hf32` halves the cube's cycles of fp32.
 
-    Buffer sizes are bytes. TilingError for a 3-D problem that load3d cannot read: that operator has no other way.
+    Buffer sizes are bytes, `load3d` says what the fields of that instruction hold. TilingError for a 3-D problem that load3d
+    cannot read: that operator has no other way.
     """
 
     problem: ConvProblem
@@ -48,6 +49,7 @@ class FilterProblem:
     l1_bytes: int
     l0_bytes: int
     l0c_bytes: int
+    load3d: Load3dLimits = field(hash=False)
     hf32: bool = False
     volumetric: bool = False
 
@@ -143,6 +145,12 @@ class FilterProblem:
     # ---- the window of the kernel
 
     @property
+    def pads(self) -> tuple[int, ...]:
+        """Padding above, below, left and right; rows and columns that no pixel sees are none."""
+        p = self.problem
+        return tuple(max(pad, 0) for pad in (p.pad_up, p.pad_down, p.pad_left, p.pad_right))
+
+    @property
     def kh_dilated(self) -> int:
         return (self.problem.k_h - 1) * self.problem.dilation_h + 1
 
@@ -154,7 +162,7 @@ class FilterProblem:
     def skips_rows(self) -> bool:
         """Stride-h read: rows that a kernel of one row steps over are not brought to L1."""
         p = self.problem
-        free = not (self.volumetric or self.conv1d or self.load in (Load.LOAD2D, Load.DMA) or p.pad_up or p.pad_down)
+        free = not (self.volumetric or self.conv1d or self.load in (Load.LOAD2D, Load.DMA) or any(self.pads[:2]))
         return free and p.k_h == 1 and p.stride_h > 1
 
     @cached_property
@@ -176,20 +184,19 @@ class FilterProblem:
     def conv1d(self) -> bool:
         """A signal: one row, of which L1 needs columns only. Decided by loads, not by cycles."""
         p = self.problem
-        if self.volumetric or p.h_in + p.pad_up + p.pad_down != 1 or p.k_h != 1:
+        if self.volumetric or p.h_in + sum(self.pads[:2]) != 1 or p.k_h != 1:
             return False
         # Where L1 has no room for the columns of a row of several blocks, the row is cut like any other.
         room = self._least_l1(1, self.columns(self.least_k * self.k0)) <= self.l1_bytes
-        return (p.w_in + p.pad_left + p.pad_right != 1 or p.k_w != 1) and room and self._load3d_holds
+        return (p.w_in + sum(self.pads[2:]) != 1 or p.k_w != 1) and room and self._load3d_holds
 
     @cached_property
     def load(self) -> Load:
         """The first way that is possible: plain copies, load3d of whole rows, of pieces of a row, a gather."""
         p = self.problem
-        pads = (p.pad_up, p.pad_down, p.pad_left, p.pad_right)
         if self.conv1d:
             return Load.LOAD3D
-        if not (self.volumetric or self.fp32) and self.taps == p.stride_h == p.stride_w == 1 and not any(pads):
+        if not (self.volumetric or self.fp32) and self.taps == p.stride_h == p.stride_w == 1 and not any(self.pads):
             return Load.LOAD2D
         whole_rows = self._least_l1(self._least_rows, p.w_in) <= self.l1_bytes
         if whole_rows and self._load3d_holds:
@@ -215,21 +222,20 @@ class FilterProblem:
         """A patch embedding that the library knows by its shape: a gather whose blocks may outnumber the cores."""
         p, (channels, size, kernel) = self.problem, EMBEDDING
         square = (p.h_in, p.w_in, p.k_h, p.k_w, p.stride_h, p.stride_w) == (size, size, *(kernel,) * 4)
-        flat = not any((p.pad_up, p.pad_down, p.pad_left, p.pad_right, self.volumetric))
-        return square and flat and p.c_in == channels and p.dilation_h == p.dilation_w == p.groups == 1
+        plain = p.dilation_h == p.dilation_w == p.groups == 1 and not any(self.pads) and not self.volumetric
+        return square and plain and p.c_in == channels
 
     @cached_property
     def _load3d_holds(self) -> bool:
         """Whether the fields of load3d hold the problem's values."""
         p = self.problem
-        pads = (p.pad_up, p.pad_down, p.pad_left, p.pad_right)
-        return (
-            max(pads) <= LOAD3D_MAX_BYTE
-            and min(pads) >= 0
-            and max(p.dilation_h, p.dilation_w) <= LOAD3D_MAX_BYTE
-            and max(p.k_h, p.k_w) <= LOAD3D_MAX_KERNEL
-            and max(p.stride_h, p.stride_w) <= LOAD3D_MAX_STRIDE
+        within = (
+            (self.pads, self.load3d.pad),
+            ((p.dilation_h, p.dilation_w), self.load3d.dilation),
+            ((p.k_h, p.k_w), self.load3d.kernel),
+            ((p.stride_h, p.stride_w), self.load3d.stride),
         )
+        return all(max(values) <= most for values, most in within)
 
     @property
     def _least_rows(self) -> int:

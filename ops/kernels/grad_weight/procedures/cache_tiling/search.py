@@ -117,4 +117,6 @@ def _decided(p: FilterProblem, cuts: Cuts, share: Share, tile: Tile, cycles: int
         tile = tile._replace(db_al1=1 if once_a else tile.db_al1, db_bl1=1 if once_b else tile.db_bl1)
     bound = b1_bytes(p, tile) // p.itemsize
     rows = tile.k_bl1 // tile.k_l0 if p.load is Load.SPLIT_W else rows_out(p, tile.k_bl1 * p.k0)
-    return CacheTiling(cuts, share, tile, a, b, rows, bound, cycles)
+    # Signals are decided by rules that nothing checks; how pieces of rows and gathers fill L1 is derived.
+    guessed = p.conv1d or p.load in (Load.SPLIT_W, Load.DMA)
+    return CacheTiling(cuts, share, tile, a, b, rows, bound, cycles, "stand-in" if guessed else "vendor procedure")

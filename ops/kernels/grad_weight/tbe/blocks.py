@@ -1,0 +1,95 @@
+"""What each block of the older weight-gradient kernels computes, and its tiles in order.
+
+The flat block index is cut, from slowest to fastest, into K, images (and depths), groups, M and N (schedule of the 2-D
+operator in CANN 8.1: stated; planes before channels in N, depths within images: inferred from the order of the tensors).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ascend_sim.chip.fractal import FRACTAL
+from ascend_sim.ops.kernels.cube.tasks import chunk
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Cuts, Tile
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem
+from ascend_sim.ops.problem.sizes import ceil_div
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block's part: ranges of groups, kernel planes, images, depths; of channels in elements; of K in units (or rows)."""
+
+    groups: range
+    planes: range
+    images: range
+    depths: range
+    out_channels: range
+    in_channels: range
+    k: range
+
+    @property
+    def empty(self) -> bool:
+        return not all(
+            (self.groups, self.planes, self.images, self.depths, self.out_channels, self.in_channels, self.k)
+        )
+
+
+def block_part(p: FilterProblem, cuts: Cuts, block: int) -> Block:
+    """The part of a block; empty where the shares that are rounded up leave it nothing."""
+    problem, parts = p.problem, []
+    axes = (  # fastest first
+        (cuts.n, p.cin1), (cuts.planes, problem.k_d), (cuts.m, p.m), (cuts.group, p.groups), (cuts.depth, problem.d_out),
+        (cuts.batch, problem.n), (cuts.k, p.k),
+    )  # fmt: skip
+    for cut, total in axes:
+        block, index = divmod(block, cut)
+        start, count = chunk(index, ceil_div(total, cut), total)
+        parts.append(range(start, start + max(count, 0)))
+    cin, planes, cout, groups, depths, images, k = parts
+    if block:  # more blocks were asked for than the tiling has
+        k = range(0)
+    return Block(
+        groups, planes, images, depths, _elements(cout), _elements(cin), k,
+    )  # fmt: skip
+
+
+def _elements(blocks: range) -> range:
+    return range(blocks.start * FRACTAL, blocks.stop * FRACTAL)
+
+
+@dataclass(frozen=True)
+class OutTile:
+    """A tile of L0C: rows and columns of dW in one kernel plane of one group (elements), and what lies in L1 around it.
+
+    `m_held` and `n_held` are the rows and columns of the L1 tiles; columns count (channel block, tap, channel).
+    """
+
+    group: int
+    plane: int
+    m: range
+    n: range
+    m_held: range
+    n_held: range
+
+
+def out_tiles(block: Block, tile: Tile, columns_of: int, group_m: int, group_n: int) -> Iterator[OutTile]:
+    """Tiles of a block: groups, L1 tiles along N, along M, in each the tiles of L0 along N, then M.
+
+    `columns_of` is columns of dW for an input channel (the taps); `group_m` and `group_n` are the rows and columns that exist.
+    """
+    m_l0, n_l0 = tile.m_l0 * FRACTAL, tile.n_l0 * FRACTAL
+    rows = range(block.out_channels.start, min(block.out_channels.stop, group_m))
+    columns = range(block.in_channels.start * columns_of, min(block.in_channels.stop * columns_of, group_n))
+    for group in block.groups:
+        for plane in block.planes:
+            for n_held in _pieces(columns, tile.n_bl1 * n_l0):
+                for m_held in _pieces(rows, tile.m_al1 * m_l0):
+                    for n in _pieces(n_held, n_l0):
+                        for m in _pieces(m_held, m_l0):
+                            yield OutTile(group, plane, m, n, m_held, n_held)
+
+
+def _pieces(whole: range, size: int) -> Iterator[range]:
+    for start in range(whole.start, whole.stop, size):
+        yield range(start, min(start + size, whole.stop))

@@ -1,0 +1,42 @@
+"""When grad_weight runs as the library's older kernels do: which operators, with which tiling."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import TilingError
+from ascend_sim.ops.kernels.cube.procedures import procedure_for
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cycles import cycle_costs
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import CacheTiling
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import fits
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.search import cache_tiling
+from ascend_sim.ops.problem.tiling_input import TilingInput
+
+VOLUMETRIC = "Conv3DBackpropFilter"
+
+
+def filter_problem(inp: TilingInput, op_type: str, dtype: str, cores: int | None = None) -> FilterProblem:
+    """The problem as the older operators' tiling sees it; `cores` where a call asks for another number of blocks."""
+    buffers = inp.buffers
+    return FilterProblem(
+        inp.problem, inp.itemsize, cores or inp.cores, buffers["L1"], buffers["L0A"], buffers["L0C"], inp.load3d,
+        hf32=dtype == "hf32", volumetric=op_type == VOLUMETRIC,
+    )  # fmt: skip
+
+
+def choose_tbe(p: FilterProblem, op_type: str, chip: ChipSpec) -> CacheTiling | None:
+    """The tiling of an older kernel; None where the architecture has no such procedure, or it finds nothing that fits."""
+    if procedure_for(chip, op_type) != "cache_tiling":
+        return None
+    try:
+        tiling = cache_tiling(p, cycle_costs(chip.identity.arch))
+    except TilingError:
+        return None
+    if not fits(p, tiling.tile):
+        return None
+    # The program takes a kernel plane at a time, where the library lets a tile reach into the next.
+    planes = p.problem.k_d // tiling.cuts.planes
+    crosses = planes > 1 and tiling.share.n // planes % (tiling.tile.n_bl1 * tiling.tile.n_l0) != 0
+    return replace(tiling, source="stand-in") if crosses else tiling

@@ -1,0 +1,179 @@
+"""The library's older weight-gradient kernels: values against torch on every way to the input; the tiling is what is run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conv_problems import Problem, operands, problems
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from tiling_problems import conv2d, on_910b
+
+import ascend_sim
+from ascend_sim.chip import load_chip
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Cuts, Tile
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
+from ascend_sim.ops.kernels.grad_weight.tbe.blocks import Block, block_part, out_tiles
+from ascend_sim.ops.kernels.grad_weight.tbe.choose import filter_problem
+
+ONLY = (False, True, False)
+CHIP = "ascend910b2"
+
+
+def whole(problem: Problem, dtype: str) -> dict[str, Any]:
+    """Small whole numbers, of which sums are exact in any order."""
+    values = operands(problem, dtype)
+    return {name: np.rint(2 * array.astype(np.float32)).astype(array.dtype) for name, array in values.items()}
+
+
+def expected(problem: Problem, own: dict[str, Any]) -> Any:
+    up, down, left, right = problem.pads
+    x, g = (torch.tensor(own[name].astype(np.float64)) for name in ("input", "grad_output"))
+    x = torch.nn.functional.pad(x, (left, right, up, down))
+    return torch.nn.grad.conv2d_weight(
+        x, problem.shapes["weight"], g, problem.stride, 0, problem.dilation, problem.groups
+    ).numpy()  # fmt: skip
+
+
+def older(result: ascend_sim.Result) -> dict[str, Any]:
+    kernel = next(k for k in result.report.to_dict()["kernels"] if k["name"] == "grad_weight")
+    assert kernel["op_type"] in ("Conv2DBackpropFilter", "Conv3DBackpropFilter")
+    assert "batch_dim" in kernel["tiling"]
+    return kernel
+
+
+def check(problem: Problem, dtype: str, cube_math_type: int = 0) -> dict[str, Any]:
+    own = whole(problem, dtype)
+    result = problem.run(own, ONLY, chip=CHIP, cube_math_type=cube_math_type)
+    assert result.report.to_dict()["findings"] == []
+    want = expected(problem, own).astype(result.grad_weight.dtype)
+    np.testing.assert_array_equal(result.grad_weight.astype(np.float64), want.astype(np.float64))
+    return older(result)
+
+
+WAYS = {
+    "rows": (Problem(4, 33, 40, (13, 13)), Load.LOAD3D),
+    "rows, uneven pads": (Problem(2, 16, 20, (12, 17), (3, 2), (2, 1), (1, 0, 2, 1)), Load.LOAD3D),
+    "groups": (Problem(2, 24, 36, (9, 9), groups=3), Load.LOAD3D),
+    "groups that merge": (Problem(2, 12, 6, (9, 9), groups=6), Load.LOAD3D),
+    "a point": (Problem(3, 48, 32, (14, 10), (1, 1), (1, 1), (0, 0, 0, 0)), Load.LOAD2D),
+    "rows stepped over": (Problem(2, 32, 16, (27, 28), (1, 3), (2, 1), (0, 0, 1, 1)), Load.LOAD3D),
+    "a signal": (Problem(3, 20, 32, (1, 301), (1, 5), (1, 2), (0, 0, 2, 2)), Load.LOAD3D),
+    "pieces of rows": (Problem(1, 4, 32, (33, 2050), (16, 16), (16, 16), (0, 0, 0, 0)), Load.SPLIT_W),
+    "a gather": (Problem(2, 20, 16, (131, 66), (3, 2), (65, 64), (1, 1, 1, 1)), Load.DMA),
+    "the linear embedding": (Problem(1, 3, 20, (224, 224), (32, 32), (32, 32), (0, 0, 0, 0)), Load.DMA),
+}
+
+
+@pytest.mark.parametrize(("dtype", "cube_math_type"), [("float16", 0), ("bfloat16", 0), ("float32", 0), ("float32", 3)])
+@pytest.mark.parametrize("way", WAYS)
+def test_values_and_the_way_to_the_input(way: str, dtype: str, cube_math_type: int) -> None:
+    problem, load = WAYS[way]
+    if dtype == "float32" and load is Load.LOAD2D:
+        load = Load.LOAD3D
+    kernel = check(problem, dtype, cube_math_type)
+    height, width = problem.out_size
+    inp = on_910b(conv2d(1, 1, 1, 8, 1), 4 if dtype == "float32" else 2, 24)
+    up, down, left, right = problem.pads
+    own = replace(
+        inp.problem, n=problem.n, c_in=problem.c_in, c_out=problem.c_out, h_in=problem.size[0], w_in=problem.size[1],
+        h_out=height, w_out=width, k_h=problem.kernel[0], k_w=problem.kernel[1], stride_h=problem.stride[0],
+        stride_w=problem.stride[1], pad_up=up, pad_down=down, pad_left=left, pad_right=right, groups=problem.groups,
+    )  # fmt: skip
+    p = filter_problem(replace(inp, problem=own), "Conv2DBackpropFilter", dtype)
+    assert p.load is load
+    assert p.conv1d == (way == "a signal")
+    assert p.skips_rows == (way == "rows stepped over")
+    guessed = p.conv1d or load in (Load.SPLIT_W, Load.DMA)
+    assert kernel["tiling_source"] == ("stand-in" if guessed else "vendor procedure")
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(problems(), st.sampled_from(("float16", "float32")))
+def test_values_of_random_problems(problem: Problem, dtype: str) -> None:
+    assume(not problem.is_product and problem.n * problem.c_in * problem.c_out < 4000)
+    check(problem, dtype)
+
+
+@pytest.mark.parametrize("size", [16, 32])
+@pytest.mark.parametrize(("dtype", "channels"), [("float16", 192), ("float32", 1280)])
+def test_patch_embeddings_are_planned(size: int, dtype: str, channels: int) -> None:
+    problem = Problem(4, 3, channels, (224, 224), (size, size), (size, size), (0, 0, 0, 0))
+    kernel = older(problem.timing(ONLY, dtype, chip="ascend910b3"))
+    assert kernel["block_dim"] > 1
+
+
+def test_the_3d_operator() -> None:
+    rng = np.random.default_rng(0)
+    x, g = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((2, 12, 6, 9, 10), (2, 20, 4, 9, 10)))
+    w = np.zeros((20, 12, 3, 3, 3), np.float32)
+    result = ascend_sim.convolution_backward(
+        g, x, w, None, [1] * 3, [0, 1, 1], [1] * 3, False, [0] * 3, 1, ONLY, chip=CHIP, conformance="library",
+        cube_math_type=0,
+    )  # fmt: skip
+    known = torch.nn.grad.conv3d_weight(torch.tensor(x), w.shape, torch.tensor(g), 1, (0, 1, 1)).numpy()
+    assert not result.report.to_dict()["findings"]
+    np.testing.assert_array_equal(result.grad_weight, known)
+
+
+# ---- what is run is what was decided -----------------------------------------------------------------------------------
+
+
+def test_alexnet_as_measured() -> None:
+    """256 -> 256 on 13x13, hf32, 910B2: 4 x 3 blocks add to each element, and each tile is written once."""
+    problem = Problem(32, 256, 256, (13, 13))
+    kernel = older(problem.timing(ONLY, "float32", chip=CHIP, cube_math_type=3))
+    assert kernel["block_dim"] == 24
+    assert kernel["counts"]["tiles"] == 24 * 9
+    assert kernel["counts"]["bytes"]["L0C->GM"] == 12 * 256 * 256 * 9 * 4
+    assert kernel["counts"]["instructions"]["mmad"] == 24 * 9 * 8 * 2
+    busy = kernel["pipes_us"]
+    assert busy["cube"] == pytest.approx(39.65, rel=0.05)  # a profiler's mac_time of this layer, us
+    assert busy["mte1"] == pytest.approx(33.95, rel=0.10)
+
+
+def test_no_kernel_is_under_its_roofline() -> None:
+    chip = load_chip(CHIP)
+    for problem, _ in WAYS.values():
+        kernel = older(problem.timing(ONLY, "float16", chip=CHIP))
+        height, width = problem.out_size
+        taps = problem.kernel[0] * problem.kernel[1]
+        macs = problem.n * height * width * problem.c_out * problem.c_in // problem.groups * taps
+        least = macs / kernel["block_dim"] / chip.cube.macs_per_cycle("float16") / chip.clock.cube_mhz
+        assert kernel["core_us_max"] > least
+
+
+def test_blocks_cover_dw_and_its_sums_once() -> None:
+    p = FilterProblem(
+        conv2d(5, 80, 112, 14, 3, pad=1), 2, 24, 524288, 65536, 131072, load_chip(CHIP).load3d.limits
+    )  # fmt: skip
+    cuts = Cuts(batch=2, m=3, k=2, n=2)
+    tile = Tile(m_l0=2, n_l0=5, m_al1=2, n_bl1=2)
+    seen = np.zeros((5, p.k, 112, 80 * 9), int)
+    for number in range(cuts.blocks):
+        block = block_part(p, cuts, number)
+        for out in out_tiles(block, tile, 9, 112, 720):
+            assert out.m.start >= out.m_held.start and out.m.stop <= out.m_held.stop
+            seen[
+                block.images.start : block.images.stop,
+                block.k.start : block.k.stop,
+                out.m.start : out.m.stop,
+                out.n.start : out.n.stop,
+            ] += 1
+    assert (seen == 1).all()
+
+
+def test_k_is_the_slowest_axis_of_the_blocks_and_n_the_fastest() -> None:
+    p = FilterProblem(
+        conv2d(4, 64, 64, 14, 3, pad=1), 2, 24, 524288, 65536, 131072, load_chip(CHIP).load3d.limits
+    )  # fmt: skip
+    blocks: list[Block] = [block_part(p, Cuts(batch=2, m=2, k=2, n=2), number) for number in range(16)]
+    assert [b.in_channels.start for b in blocks[:2]] == [0, 32]
+    assert [b.out_channels.start for b in blocks[:4:2]] == [0, 32]
+    assert [b.images.start for b in blocks[:8:4]] == [0, 2]
+    assert [b.k.start for b in blocks[::8]] == [0, 7]
+    assert block_part(p, Cuts(batch=2), 5).empty  # more blocks than the tiling has
