@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conv_problems import ALL, BACKWARD, DTYPES, NAMES, Mask, Problem, laid_out, operands, problems
+from conv_problems import ALL, BACKWARD, DTYPES, NAMES, Mask, Problem, arguments, laid_out, operands, problems
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,8 +27,7 @@ WEIGHT = ["MemSet_grad_weight", "grad_weight", "TransData_grad_weight"]
 def plan_of(problem: Problem, tensors: Any, mask: Mask = ALL, kind: int = 0, **options: Any) -> Plan:
     named = dict(zip(NAMES, tensors, strict=True))
     settings = {"conformance": "documented", "deterministic": False} | options
-    arguments: list[Any] = [*problem.attributes(mask), kind, settings["conformance"]]
-    call = arguments(named, *arguments)
+    call = arguments(named, *problem.attributes(mask), kind, settings["conformance"])
     chip = load_chip("ascend910b3")
     return BACKWARD.plan(BACKWARD.accept(call, chip, **settings), chip)
 
