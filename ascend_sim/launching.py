@@ -160,8 +160,18 @@ def launch(
         )
     if not is_whole_number(blocks) or isinstance(blocks, bool) or blocks < 1:
         raise SimError(f"launch {kernel.name}: {blocks!r} blocks; a kernel is launched with 1 or more")
-    check_kinds({"chip": chip, "mode": mode, "l2": l2, "accumulate": accumulate, "overflow": overflow,
-                 "progress": progress, "max_cycles": max_cycles, "engine": engine})  # fmt: skip
+    check_kinds(
+        {
+            "chip": chip,
+            "mode": mode,
+            "l2": l2,
+            "accumulate": accumulate,
+            "overflow": overflow,
+            "progress": progress,
+            "max_cycles": max_cycles,
+            "engine": engine,
+        }
+    )
     if mode not in MODES:
         raise SimError(f"mode {mode!r}: allowed are {', '.join(MODES)}")
     if l2 not in ("cold", "warm"):
@@ -267,14 +277,25 @@ def _task(started: Launch, held: Sequence[Allocation], kernel: KernelFunction, f
         "tiling_source": "manual" if tiling else None,
     }
     return Task(
-        kernel.name, kernel.name, started.core, started.blocks, list(held), started.programs, all_cores=kernel.all_cores,
+        kernel.name,
+        kernel.name,
+        started.core,
+        started.blocks,
+        list(held),
+        started.programs,
+        all_cores=kernel.all_cores,
         info=info,
-    )  # fmt: skip
+    )
 
 
 def _problem(
-    kernel: KernelFunction, tensors: Sequence[Tensor], started: Launch, fields: Mapping[str, Any], l2: str, model: ValueModel
-) -> dict[str, Any]:  # fmt: skip
+    kernel: KernelFunction,
+    tensors: Sequence[Tensor],
+    started: Launch,
+    fields: Mapping[str, Any],
+    l2: str,
+    model: ValueModel,
+) -> dict[str, Any]:
     return {
         "operator": kernel.name,
         "tensors": {tensor.name: {"shape": list(tensor.shape), "dtype": tensor.dtype} for tensor in tensors},

@@ -32,10 +32,18 @@ class Execution:
 
 
 def execute(
-    plan: Plan, chip: ChipSpec, inputs: Mapping[str, Array | None], mode: str, *, l2: str = "cold",
-    progress: Progress | None = None, max_cycles: int | None = None, model: ValueModel | None = None,
-    observer: Observer | None = None, engine: str | None = None,
-) -> Execution:  # fmt: skip
+    plan: Plan,
+    chip: ChipSpec,
+    inputs: Mapping[str, Array | None],
+    mode: str,
+    *,
+    l2: str = "cold",
+    progress: Progress | None = None,
+    max_cycles: int | None = None,
+    model: ValueModel | None = None,
+    observer: Observer | None = None,
+    engine: str | None = None,
+) -> Execution:
     """Run a placed plan on a fresh device. `inputs` are flat storages (None in timing mode); `l2` is "cold" or "warm"."""
     if l2 not in ("cold", "warm"):
         raise SimError(f"l2 {l2!r}: allowed are cold and warm")

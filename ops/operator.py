@@ -119,10 +119,16 @@ class Operator(ABC, Generic[Arguments, Call]):
         return load_product(self.name, chip.identity.product)
 
     def accept(
-        self, arguments: Arguments, chip: ChipSpec, *, conformance: str, deterministic: bool | None = None,
-        tiling: Mapping[str, Mapping[str, Any]] | None = None, block_dim: int | Mapping[str, int] | None = None,
+        self,
+        arguments: Arguments,
+        chip: ChipSpec,
+        *,
+        conformance: str,
+        deterministic: bool | None = None,
+        tiling: Mapping[str, Mapping[str, Any]] | None = None,
+        block_dim: int | Mapping[str, int] | None = None,
         disarm: Mapping[str, Sequence[str]] | None = None,
-    ) -> Call:  # fmt: skip
+    ) -> Call:
         """Phase one's checks; raises AclnnError with the status of the first rule that fails."""
         product = self.product(chip)
         if deterministic is None:
@@ -131,9 +137,13 @@ class Operator(ABC, Generic[Arguments, Call]):
         if result.failure is not None:
             raise AclnnError(result.status, result.failure.message)
         settings = Settings(
-            product, conformance, deterministic, self.per_kernel("tiling", tiling or {}), self.launch_sizes(block_dim),
+            product,
+            conformance,
+            deterministic,
+            self.per_kernel("tiling", tiling or {}),
+            self.launch_sizes(block_dim),
             disarm or {},
-        )  # fmt: skip
+        )
         return self.accepted(arguments, chip, tuple(result.warnings), settings)
 
     def plan(self, call: Call, chip: ChipSpec) -> Plan:
@@ -241,15 +251,28 @@ class Operator(ABC, Generic[Arguments, Call]):
         return dict(arrays)
 
     def verdict(
-        self, call: Call, output: str, result: Array, total: Array, weights: Array, model: ValueModel, *,
-        inputs: Mapping[str, Array], absolute: bool = False,
-    ) -> Verdict:  # fmt: skip
+        self,
+        call: Call,
+        output: str,
+        result: Array,
+        total: Array,
+        weights: Array,
+        model: ValueModel,
+        *,
+        inputs: Mapping[str, Array],
+        absolute: bool = False,
+    ) -> Verdict:
         """Is one output right? `total` and `weights` (sum (ab)^2, or sum |ab| with `absolute`) belong to its operands."""
         shaped = weights.reshape(result.shape)
         return check_correct(
-            result, total.reshape(result.shape), shaped, self.products(call)[output], self.roundings(call, output),
-            sum_abs=shaped if absolute else None, saturate=self.saturates(call, output, model),
-        )  # fmt: skip
+            result,
+            total.reshape(result.shape),
+            shaped,
+            self.products(call)[output],
+            self.roundings(call, output),
+            sum_abs=shaped if absolute else None,
+            saturate=self.saturates(call, output, model),
+        )
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
@@ -294,9 +317,12 @@ class Settings:
     def fields(self) -> dict[str, Any]:
         """The fields of AcceptedCall that say the same."""
         return {
-            "conformance": self.conformance, "deterministic": self.deterministic, "tiling": self.tiling,
-            "block_dim": self.block_dim, "disarm": self.disarm,
-        }  # fmt: skip
+            "conformance": self.conformance,
+            "deterministic": self.deterministic,
+            "tiling": self.tiling,
+            "block_dim": self.block_dim,
+            "disarm": self.disarm,
+        }
 
 
 def itemsize_in_memory(compute_dtype: str) -> int:

@@ -35,9 +35,12 @@ def judge(
 
 
 def _judge(
-    operator: Operator[Any, Any], call: AcceptedCall, inputs: Mapping[str, Array], outputs: Mapping[str, Array],
+    operator: Operator[Any, Any],
+    call: AcceptedCall,
+    inputs: Mapping[str, Array],
+    outputs: Mapping[str, Array],
     model: ValueModel,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     shapes = {name: array.shape for name, array in outputs.items()}
     inputs = {name: numbers(array, call.inputs[name].dtype) for name, array in inputs.items()}
     inputs, outputs = operator.in_problem_order(call, inputs), operator.in_problem_order(call, outputs)

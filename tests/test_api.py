@@ -107,8 +107,10 @@ def test_a_chip_may_be_a_name_a_file_or_a_spec(tmp_path: Any) -> None:
     own = tmp_path / "mine.yaml"
     own.write_text("extends: ascend910b1\nidentity: {soc: Mine}\n")
     assert [timing(chip=chip).report.to_dict()["chip"] for chip in ("Ascend910B1", own, load_chip("ascend910b4"))] == [
-        "ascend910b1", "mine", "ascend910b4"
-    ]  # fmt: skip
+        "ascend910b1",
+        "mine",
+        "ascend910b4",
+    ]
 
 
 def test_a_spec_of_numpy_dtypes_and_numpy_sizes() -> None:
@@ -258,7 +260,7 @@ def same_timeline(one: Result, other: Result) -> bool:
         and np.array_equal(a.program.rows, b.program.rows)
         and all(np.array_equal(getattr(a, column), getattr(b, column)) for column in COLUMNS)
         for a, b in zip(left.programs, right.programs, strict=True)
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("deterministic", [False, True])

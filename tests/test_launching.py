@@ -48,9 +48,15 @@ def move(k: asim.Kernel, x: asim.Tensor, y: asim.Tensor) -> None:
 
 @asim.kernel_function(core="AIC")
 def product(
-    k: asim.Kernel, a: asim.Tensor, b: asim.Tensor, c: asim.Tensor, *, turn_a: bool = False, turn_b: bool = False,
+    k: asim.Kernel,
+    a: asim.Tensor,
+    b: asim.Tensor,
+    c: asim.Tensor,
+    *,
+    turn_a: bool = False,
+    turn_b: bool = False,
     atomic: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     """C = A B of matrices that fit L0, A and B perhaps stored turned; `atomic` adds to what C holds."""
     (m, depth), n = (a.shape[::-1] if turn_a else a.shape), b.shape[0 if turn_b else 1]
     wide = -(-max(m, depth, n) // 32) * 32
@@ -218,8 +224,10 @@ def test_a_row_costs_no_more_calls_than_in_a_kernel_of_the_project() -> None:
     tensors = [device.allocate(size * size * width, name) for name, width in (("a", 2), ("b", 2), ("c", 4))]
     task = matmul_task(chip, problem, choose_matmul(problem, chip), tensors)
     theirs, their_rows = calls(lambda: list(task.build(0)))
-    places = [Tensor.at(slot, name, (size, size), dtype) for slot, (name, dtype) in enumerate(
-        (("a", "float16"), ("b", "float16"), ("c", "float32")))]  # fmt: skip
+    places = [
+        Tensor.at(slot, name, (size, size), dtype)
+        for slot, (name, dtype) in enumerate((("a", "float16"), ("b", "float16"), ("c", "float32")))
+    ]
     spec = importlib.util.spec_from_file_location("docs_matmul", HERE.parents[1] / "docs" / "kernels" / "matmul.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

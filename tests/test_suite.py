@@ -21,8 +21,12 @@ def collected() -> subprocess.CompletedProcess[str]:
     alone = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     return subprocess.run(
         [sys.executable, "-c", WITHOUT_TORCH, *arguments],
-        cwd=ROOT, capture_output=True, text=True, check=False, env=alone,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=alone,
+    )
 
 
 def test_the_suite_is_collected_without_torch(collected: subprocess.CompletedProcess[str]) -> None:

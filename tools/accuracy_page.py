@@ -85,9 +85,10 @@ def main(page: str, long: bool) -> None:
     cold = compare(of_chips(step, [B2]), jobs=jobs)
     groups = group_by(compared)
     on_b2 = [
-        one for one in compared
+        one
+        for one in compared
         if one.row.kernel.chip == B2 and one.row.kernel.op_type in SIMULATED and not one.prediction.skipped
-    ]  # fmt: skip
+    ]
     head = HEAD.format(rows_910b2=len(on_b2), kernels_910b2=len({one.row.kernel for one in on_b2}))
     parts = [
         head,
@@ -174,10 +175,13 @@ def left_out(compared: Sequence[Comparison]) -> list[str]:
     lines = []
     for chip in (B2, FIRST):
         rows = [
-            one for one in compared
-            if one.row.kernel.chip == chip and one.row.kernel.op_type in (DX, DW) and not one.row.series
+            one
+            for one in compared
+            if one.row.kernel.chip == chip
+            and one.row.kernel.op_type in (DX, DW)
+            and not one.row.series
             and not one.prediction.skipped
-        ]  # fmt: skip
+        ]
         times = np.array([(one.prediction.task_us, one.row.duration_us) for one in rows]).T
         layers = np.unique([_shape_of(one) for one in rows], return_inverse=True)[1]
         batches = np.array([one.row.kernel["N"] for one in rows])
@@ -232,10 +236,11 @@ def aims(compared: Sequence[Comparison]) -> str:
 
     def rows(chip: str, op_type: str) -> list[Comparison]:
         return [
-            one for one in compared
+            one
+            for one in compared
             if (one.row.kernel.chip, one.row.kernel.op_type, one.row.series) == (chip, op_type, "")
             and not one.prediction.skipped
-        ]  # fmt: skip
+        ]
 
     def pooled(chip: str, ops: Sequence[str]) -> Group:
         both = [one for op in ops for one in rows(chip, op)]
@@ -251,8 +256,10 @@ def aims(compared: Sequence[Comparison]) -> str:
     for op, limits in (
         (DX, {"core": 12, "mac": 8, "mte1": 15, "fixpipe": 12, "mte2": 40}),
         (DW, {"core": 12, "mac": 8, "mte1": 15, "fixpipe": 25, "mte2": 40}),
-        ("TransData", {"task": 15}), ("ReduceSum", {"task": 10}), ("MemSet", {"task": 25}),
-    ):  # fmt: skip
+        ("TransData", {"task": 15}),
+        ("ReduceSum", {"task": 10}),
+        ("MemSet", {"task": 25}),
+    ):
         group = pooled(B2, [op])
         for quantity, limit in limits.items():
             errors = errors_of(group, quantity)
@@ -273,10 +280,12 @@ def aims(compared: Sequence[Comparison]) -> str:
         line("all", what, ">= 0.92", group.median, group.median >= 0.92, "")
     for chip, series, limit in MATMUL_AIMS:
         these = [
-            one for one in compared
-            if one.row.kernel.op_type in MATMULS and (one.row.kernel.chip, one.row.series) == (chip, series)
+            one
+            for one in compared
+            if one.row.kernel.op_type in MATMULS
+            and (one.row.kernel.chip, one.row.series) == (chip, series)
             and not one.prediction.skipped
-        ]  # fmt: skip
+        ]
         if these:
             task = _pooled(these).task
             assert task is not None

@@ -178,12 +178,16 @@ def make_convolution(dice: Dice, family: int, dtype: str, options: Call) -> Call
         "grad_output": maps[0] if transposed else maps[1],
         "input": maps[1] if transposed else maps[0],
         "weight": [of_y, of_x // groups, *kernel],
-        "stride": stride, "padding": padding, "dilation": dilation, "transposed": transposed,
-        "output_padding": over if transposed else [0] * rank, "groups": groups,
+        "stride": stride,
+        "padding": padding,
+        "dilation": dilation,
+        "transposed": transposed,
+        "output_padding": over if transposed else [0] * rank,
+        "groups": groups,
         "output_mask": [bool(wanted) for wanted in mask],
         **({"view": dice.one("grad_output", "input", "weight")} if dice.chance(0.08) else {}),
         "options": options,
-    }  # fmt: skip
+    }
 
 
 def make_tbc(dice: Dice, family: int, dtype: str, options: Call) -> Call:
@@ -198,10 +202,13 @@ def make_tbc(dice: Dice, family: int, dtype: str, options: Call) -> Call:
     return {
         "operator": "conv_tbc_backward",
         "dtype": dtype,
-        "self": [time + 2 * pad - k + 1, batch, c_out], "input": [time, batch, c_in],
-        "weight": [k, c_in, c_out], "bias": [c_out], "pad": pad,
+        "self": [time + 2 * pad - k + 1, batch, c_out],
+        "input": [time, batch, c_in],
+        "weight": [k, c_in, c_out],
+        "bias": [c_out],
+        "pad": pad,
         "options": options,
-    }  # fmt: skip
+    }
 
 
 def tensor(shape: Sequence[int], dtype: str, seed: int, view: bool = False) -> Array:

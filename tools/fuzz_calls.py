@@ -159,9 +159,18 @@ class Calls:
             out if wanted or self.random.random() < 0.7 else None for out, wanted in zip(outputs, mask, strict=True)
         ]
         return ConvBackwardCall(
-            *tensors, grad_output[1:2], tuple(stride), tuple(padding), tuple(dilation), transposed,
-            tuple(rest) if transposed else (0,) * axes, groups, mask, choose((0, 0, 1, 1, 2, 3)), *kept,
-        )  # fmt: skip
+            *tensors,
+            grad_output[1:2],
+            tuple(stride),
+            tuple(padding),
+            tuple(dilation),
+            transposed,
+            tuple(rest) if transposed else (0,) * axes,
+            groups,
+            mask,
+            choose((0, 0, 1, 1, 2, 3)),
+            *kept,
+        )
 
     def tbc(self) -> ConvTbcCall:
         """One convolution over time whose shapes fit."""
@@ -218,9 +227,16 @@ def handles(call: Any) -> list[Any]:
         if isinstance(value, TensorArg):
             storage = value.storage_shape
             value = acl.aclCreateTensor(
-                value.shape, value.rank, DTYPES[value.dtype], value.strides, value.offset, FORMATS[value.format],
-                storage, 0 if storage is None else len(storage), None,
-            )  # fmt: skip
+                value.shape,
+                value.rank,
+                DTYPES[value.dtype],
+                value.strides,
+                value.offset,
+                FORMATS[value.format],
+                storage,
+                0 if storage is None else len(storage),
+                None,
+            )
         elif entry.name == "output_mask" and value is not None:
             value = acl.aclCreateBoolArray(value, len(value))
         elif isinstance(value, tuple):

@@ -117,9 +117,16 @@ class DeviceMemory:
         block.live = False
 
     def range(
-        self, name: str, address: Any, size: int, *,
-        gone: str = "freed pointer", foreign: str = "foreign pointer", beyond: str = "beyond", wrong: str = "argument",
-    ) -> Range:  # fmt: skip
+        self,
+        name: str,
+        address: Any,
+        size: int,
+        *,
+        gone: str = "freed pointer",
+        foreign: str = "foreign pointer",
+        beyond: str = "beyond",
+        wrong: str = "argument",
+    ) -> Range:
         """The `size` bytes from an address that argument `name` holds; the keywords choose the reasons of a refusal."""
         if not isinstance(address, int | np.integer) or isinstance(address, bool):
             raise Refused(wrong, f"{name} must be a device address (an int), not {type(address).__name__}")

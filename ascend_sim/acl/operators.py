@@ -57,14 +57,31 @@ class aclOpExecutor:
 
 @call(0, None, family="aclnn")
 def aclnnConvolutionBackwardGetWorkspaceSize(
-    gradOutput: Any, input: Any, weight: Any, biasSizes: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
-    outputPadding: Any, groups: int, outputMask: Any, cubeMathType: int, gradInput: Any, gradWeight: Any, gradBias: Any,
-) -> tuple[int, aclOpExecutor]:  # fmt: skip
+    gradOutput: Any,
+    input: Any,
+    weight: Any,
+    biasSizes: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    outputPadding: Any,
+    groups: int,
+    outputMask: Any,
+    cubeMathType: int,
+    gradInput: Any,
+    gradWeight: Any,
+    gradBias: Any,
+) -> tuple[int, aclOpExecutor]:
     """-> ret, workspaceSize (bytes), executor. Tensors are aclTensors, lists aclIntArrays, outputMask an aclBoolArray."""
     tensors = _tensors(
-        grad_output=("gradOutput", gradOutput), input=("input", input), weight=("weight", weight),
-        grad_input=("gradInput", gradInput), grad_weight=("gradWeight", gradWeight), grad_bias=("gradBias", gradBias),
-    )  # fmt: skip
+        grad_output=("gradOutput", gradOutput),
+        input=("input", input),
+        weight=("weight", weight),
+        grad_input=("gradInput", gradInput),
+        grad_weight=("gradWeight", gradWeight),
+        grad_bias=("gradBias", gradBias),
+    )
     lists = (
         ("biasSizes", biasSizes), ("stride", stride), ("padding", padding), ("dilation", dilation),
         ("outputPadding", outputPadding),
@@ -72,14 +89,17 @@ def aclnnConvolutionBackwardGetWorkspaceSize(
     bias_sizes, strides, pads, dilations, output_pads = (_values(name, array, aclIntArray) for name, array in lists)
     conv = ConvBackwardCall(
         **{name: _arg(tensors[name]) for name in ("grad_output", "input", "weight")},
-        bias_sizes=bias_sizes, stride=strides, padding=pads, dilation=dilations,
+        bias_sizes=bias_sizes,
+        stride=strides,
+        padding=pads,
+        dilation=dilations,
         transposed=bool(integer("transposed", transposed, 0, 1, _WRONG)),
         output_padding=output_pads,
         groups=integer("groups", groups, *_INT32, _WRONG),
         output_mask=_values("outputMask", outputMask, aclBoolArray),
         cube_math_type=integer("cubeMathType", cubeMathType, *_INT8, _WRONG),
         **{name: _arg(tensors[name]) for name in ("grad_input", "grad_weight", "grad_bias")},
-    )  # fmt: skip
+    )
     return _phase_one("aclnnConvolutionBackward", tensors, OPERATORS["convolution_backward"], conv)
 
 
@@ -97,9 +117,14 @@ def aclnnConvTbcBackwardGetWorkspaceSize(
 ) -> tuple[int, aclOpExecutor]:
     """-> ret, workspaceSize (bytes), executor. `self` is the gradient of the output; all tensors are aclTensors."""
     tensors = _tensors(
-        grad_output=("self", self), input=("input", input), weight=("weight", weight), bias=("bias", bias),
-        grad_input=("gradInput", gradInput), grad_weight=("gradWeight", gradWeight), grad_bias=("gradBias", gradBias),
-    )  # fmt: skip
+        grad_output=("self", self),
+        input=("input", input),
+        weight=("weight", weight),
+        bias=("bias", bias),
+        grad_input=("gradInput", gradInput),
+        grad_weight=("gradWeight", gradWeight),
+        grad_bias=("gradBias", gradBias),
+    )
     args = {name: _arg(tensor) for name, tensor in tensors.items() if name != "grad_output"}
     tbc = ConvTbcCall(
         self=_arg(tensors["grad_output"]),

@@ -66,9 +66,16 @@ class aclBoolArray:
 
 @call(needs="nothing", handle=True)
 def aclCreateTensor(
-    viewDims: Any, viewDimsNum: int, dataType: int, stride: Any, offset: int, format: int, storageDims: Any,
-    storageDimsNum: int, tensorData: Any,
-) -> aclTensor:  # fmt: skip
+    viewDims: Any,
+    viewDimsNum: int,
+    dataType: int,
+    stride: Any,
+    offset: int,
+    format: int,
+    storageDims: Any,
+    storageDimsNum: int,
+    tensorData: Any,
+) -> aclTensor:
     """-> aclTensor, or None (see aclGetRecentErrMsg).
 
     `stride` and `offset` in elements, `stride` None: contiguous; `storageDims` None: as large as the view needs;

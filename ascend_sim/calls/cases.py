@@ -55,9 +55,13 @@ def phase_one_of_case(
 
 
 def accept_case(
-    case: Case, spec: ChipSpec, *, cube_math_type: int | None = None, deterministic: bool | None = None,
+    case: Case,
+    spec: ChipSpec,
+    *,
+    cube_math_type: int | None = None,
+    deterministic: bool | None = None,
     conformance: str | None = None,
-) -> AcceptedCall:  # fmt: skip
+) -> AcceptedCall:
     """A case as an accepted call on `spec`, without values; what is None is the case's. Raises AclnnError as the call does."""
     number = case.cube_math_type if cube_math_type is None else cube_math_type
     profile, fixed = conformance or case.conformance, case.deterministic if deterministic is None else deterministic

@@ -37,22 +37,39 @@ def call_operator(operator: Operator[Any, Any], given: Mapping[str, Any]) -> Res
 
 
 def run_call(
-    operator: Operator[Any, Any], given: Mapping[str, Any], attributes: Mapping[str, Any], *, cube_math_type: int = 0,
-    chip: str | Path | ChipSpec = "ascend910b3", mode: str = "full", deterministic: bool | None = None,
-    conformance: str = "documented", tiling: Mapping[str, Mapping[str, Any]] | None = None,
-    block_dim: int | Mapping[str, int] | None = None, l2: str = "cold", accumulate: str = "blas",
-    overflow: str | None = None, progress: Progress | None = None, max_cycles: int | None = None,
+    operator: Operator[Any, Any],
+    given: Mapping[str, Any],
+    attributes: Mapping[str, Any],
+    *,
+    cube_math_type: int = 0,
+    chip: str | Path | ChipSpec = "ascend910b3",
+    mode: str = "full",
+    deterministic: bool | None = None,
+    conformance: str = "documented",
+    tiling: Mapping[str, Mapping[str, Any]] | None = None,
+    block_dim: int | Mapping[str, int] | None = None,
+    l2: str = "cold",
+    accumulate: str = "blas",
+    overflow: str | None = None,
+    progress: Progress | None = None,
+    max_cycles: int | None = None,
     engine: str | None = None,
-    observer: Observer | None = None, disarm: Mapping[str, Sequence[str]] | None = None,
+    observer: Observer | None = None,
+    disarm: Mapping[str, Sequence[str]] | None = None,
     dtypes: str | Mapping[str, str] | None = None,
-) -> Result:  # fmt: skip
+) -> Result:
     """Run one call; `given` are its tensors by the caller's names. The options are those of the public functions."""
     spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
     arguments = arguments_of(operator, given, attributes, cube_math_type, conformance, dtypes)
     accepted = operator.accept(
-        arguments, spec, conformance=conformance, deterministic=deterministic, tiling=tiling, block_dim=block_dim,
+        arguments,
+        spec,
+        conformance=conformance,
+        deterministic=deterministic,
+        tiling=tiling,
+        block_dim=block_dim,
         disarm=disarm,
-    )  # fmt: skip
+    )
     model = ValueModel.of(spec, accumulate, overflow)
     problem = _problem(operator, arguments, accepted, l2) | {"accumulate": model.accumulate, "overflow": model.overflow}
     check_fits({name: (tensor.shape, tensor.dtype) for name, tensor in accepted.inputs.items()}, spec)
@@ -66,9 +83,17 @@ def run_call(
         )
     storages = {name: None if mode == "timing" else flat_storage(values[name])[0] for name in accepted.inputs}
     run = execute(
-        plan, spec, storages, mode, l2=l2, progress=progress, max_cycles=max_cycles, model=model, observer=observer,
+        plan,
+        spec,
+        storages,
+        mode,
+        l2=l2,
+        progress=progress,
+        max_cycles=max_cycles,
+        model=model,
+        observer=observer,
         engine=engine,
-    )  # fmt: skip
+    )
     outputs = {}
     if mode != "timing":
         found = {name: output_of(accepted, allocation, name) for name, allocation in run.outputs.items()}
@@ -101,9 +126,13 @@ def run_call(
 
 
 def arguments_of(
-    operator: Operator[Any, Any], given: Mapping[str, Any], attributes: Mapping[str, Any], cube_math_type: int = 0,
-    conformance: str = "documented", dtypes: str | Mapping[str, str] | None = None,
-) -> Any:  # fmt: skip
+    operator: Operator[Any, Any],
+    given: Mapping[str, Any],
+    attributes: Mapping[str, Any],
+    cube_math_type: int = 0,
+    conformance: str = "documented",
+    dtypes: str | Mapping[str, str] | None = None,
+) -> Any:
     """The operator's own argument list; `given` are arrays or TensorSpecs by the caller's names."""
     tensors = tensor_args(operator, given, dtypes)
     return operator.arguments(tensors, attributes, cube_math_type=cube_math_type, conformance=conformance)

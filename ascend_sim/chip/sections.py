@@ -19,9 +19,18 @@ Pipe = Literal["S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX"]
 Buffer = Literal["L1", "L0A", "L0B", "L0C", "UB", "BT", "FB"]
 CoreKind = Literal["AIC", "AIV", "AI_CORE"]
 CubeDtype = Literal[
-    "float16", "bfloat16", "float32", "hf32", "int8", "int4",
-    "hifloat8", "float8_e4m3fn", "float8_e5m2", "mxfp8", "mxfp4",
-]  # fmt: skip
+    "float16",
+    "bfloat16",
+    "float32",
+    "hf32",
+    "int8",
+    "int4",
+    "hifloat8",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "mxfp8",
+    "mxfp4",
+]
 CastMode = Literal["RINT", "FLOOR", "CEIL", "ROUND", "TRUNC", "ODD", "HYBRID", "NONE"]
 OverflowMode = Literal["inf_nan", "saturate"]
 VectorDtype = Literal["float16", "bfloat16", "float32", "int8", "uint8", "int16", "uint16", "int32", "uint32"]

@@ -62,19 +62,44 @@ def kernel(
     with errors(json_output):
         try:
             code = _run(
-                file, name, chip, mode, blocks, _fields(tiling), seed, l2, disarm or [], out, html, msprof, max_cycles,
-                json_output, progress,
-            )  # fmt: skip
+                file,
+                name,
+                chip,
+                mode,
+                blocks,
+                _fields(tiling),
+                seed,
+                l2,
+                disarm or [],
+                out,
+                html,
+                msprof,
+                max_cycles,
+                json_output,
+                progress,
+            )
         finally:
             progress.close()
     raise typer.Exit(code)
 
 
 def _run(
-    file: Path, name: str | None, chip: str, mode: str, blocks: int | None, fields: dict[str, Any], seed: int, l2: str,
-    disarm: list[str], out: Path | None, html: Path | None, msprof: bool, max_cycles: int | None, as_json: bool,
+    file: Path,
+    name: str | None,
+    chip: str,
+    mode: str,
+    blocks: int | None,
+    fields: dict[str, Any],
+    seed: int,
+    l2: str,
+    disarm: list[str],
+    out: Path | None,
+    html: Path | None,
+    msprof: bool,
+    max_cycles: int | None,
+    as_json: bool,
     progress: Progress,
-) -> int:  # fmt: skip
+) -> int:
     from ascend_sim.chip import load_chip
     from ascend_sim.launching import launch
     from ascend_sim.report.msprof import check_msprof

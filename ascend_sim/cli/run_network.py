@@ -43,9 +43,15 @@ def run_network(
         jobs = jobs or usable_cores()
         with closing(Progress("layers")) as progress:
             run = networks.run_network(
-                loaded, chip=chip, batch=batch, conformance=conformance, l2=l2, jobs=jobs, progress=progress,
+                loaded,
+                chip=chip,
+                batch=batch,
+                conformance=conformance,
+                l2=l2,
+                jobs=jobs,
+                progress=progress,
                 direction="forward" if forward else "backward",
-            )  # fmt: skip
+            )
         if json_output:
             print(json.dumps(run.to_dict(), indent=1))
         else:

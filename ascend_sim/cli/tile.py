@@ -63,16 +63,27 @@ def tile(
         loaded = load_case(case)
         chips = list(dict.fromkeys(chip.split(","))) if chip else [loaded.chip]
         kernels = command.kernels_of(
-            loaded, chips, kernel, l2=l2, cube_math_type=cube_math_type,
-            deterministic=deterministic, conformance=conformance,
-        )  # fmt: skip
+            loaded,
+            chips,
+            kernel,
+            l2=l2,
+            cube_math_type=cube_math_type,
+            deterministic=deterministic,
+            conformance=conformance,
+        )
         if out is not None:
             make_folder(out)
         with closing(Status()) as progress:
             outcomes = command.run_searches(
-                kernels, field or [], out, jobs=jobs or usable_cores(), limit=limit, seconds=time_limit,
-                within=within / 100, progress=lambda name, state: progress(pages.progress_text(name, state)),
-            )  # fmt: skip
+                kernels,
+                field or [],
+                out,
+                jobs=jobs or usable_cores(),
+                limit=limit,
+                seconds=time_limit,
+                within=within / 100,
+                progress=lambda name, state: progress(pages.progress_text(name, state)),
+            )
         best = command.write_best(outcomes, out) if out is not None else {}
         written = list(best)
         if plot is not None:

@@ -54,9 +54,15 @@ class CoreRun:
     """
 
     def __init__(
-        self, env: simpy.Environment, program: Program, begin: int, order: int, traffic: Traffic | None, cross: CrossFlags,
+        self,
+        env: simpy.Environment,
+        program: Program,
+        begin: int,
+        order: int,
+        traffic: Traffic | None,
+        cross: CrossFlags,
         gm_bases: Sequence[int],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.env = env
         self.program = program
         self.begin = begin

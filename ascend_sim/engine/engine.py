@@ -106,9 +106,15 @@ class Engine:
     """
 
     def __init__(
-        self, device: Device, *, shared_gm: bool = True, max_cycles: int | None = None, progress: Progress | None = None,
-        core_order: Callable[[int], list[int]] | None = None, engine: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        device: Device,
+        *,
+        shared_gm: bool = True,
+        max_cycles: int | None = None,
+        progress: Progress | None = None,
+        core_order: Callable[[int], list[int]] | None = None,
+        engine: str | None = None,
+    ) -> None:
         self.engine = chosen_engine(engine)
         self.device = device
         self.chip = device.chip
@@ -265,10 +271,16 @@ class Engine:
                 raise SimError(f"{task.name}: {core_run.program.where}: {overflow} (chip file, sync.flag_max)")
             timeline.programs.append(
                 ProgramRun(
-                    index, core_run.program, core, core_run.begin, core_run.finish, **core_run.columns(),
-                    queue_full=core_run.queue_full, launch=now,
+                    index,
+                    core_run.program,
+                    core,
+                    core_run.begin,
+                    core_run.finish,
+                    **core_run.columns(),
+                    queue_full=core_run.queue_full,
+                    launch=now,
                 )
-            )  # fmt: skip
+            )
         cycles = int(self.env.now) - self.device.clock
         if self._max_cycles is not None and cycles > self._max_cycles:
             raise SimError(f"{task.name}: cycle {cycles} is beyond the limit of {self._max_cycles} cycles")

@@ -90,9 +90,18 @@ def _collect(
         low = address + np.repeat([entry[2].offset for entry in entries], lengths)
         high = address + np.repeat([entry[2].extent for entry in entries], lengths)
         result[space] = _Accesses(
-            np.full(len(row), index), row, pipe[row], numbers, address, low, high, run.start[row], run.retire[row],
-            np.repeat([entry[3] for entry in entries], lengths), np.repeat([entry[4] for entry in entries], lengths),
-        )  # fmt: skip
+            np.full(len(row), index),
+            row,
+            pipe[row],
+            numbers,
+            address,
+            low,
+            high,
+            run.start[row],
+            run.retire[row],
+            np.repeat([entry[3] for entry in entries], lengths),
+            np.repeat([entry[4] for entry in entries], lengths),
+        )
     return result
 
 

@@ -76,9 +76,12 @@ class Timer(simpy.Event):
     """Calls `what` after `delay` cycles; unlike `simpy.Timeout` with a priority."""
 
     def __init__(
-        self, env: simpy.Environment, what: Callable[[simpy.Event], None], priority: simpy.events.EventPriority,
+        self,
+        env: simpy.Environment,
+        what: Callable[[simpy.Event], None],
+        priority: simpy.events.EventPriority,
         delay: float = 0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.env = env
         self.callbacks = [what]
         self._ok, self._value = True, None

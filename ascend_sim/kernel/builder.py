@@ -210,9 +210,19 @@ class KernelBuilder(VectorMethods):
     # -- transfers -----------------------------------------------------------------------------------------------------
 
     def data_copy(
-        self, source: str, destination: str, dst: int, src: int, row_bytes: int, rows: int = 1,
-        src_stride: int = 0, dst_stride: int = 0, atomic_add: str = "", operand: str = "", l2_bypass: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        source: str,
+        destination: str,
+        dst: int,
+        src: int,
+        row_bytes: int,
+        rows: int = 1,
+        src_stride: int = 0,
+        dst_stride: int = 0,
+        atomic_add: str = "",
+        operand: str = "",
+        l2_bypass: bool = False,
+    ) -> None:
         """Rows of bytes from one space to another; see `DataCopy`, and `DataCopyPastL2` for a read with `l2_bypass`."""
         opcode = DataCopyPastL2 if l2_bypass else DataCopy
         key = (opcode, source, destination, row_bytes, rows, src_stride, dst_stride, atomic_add, operand)

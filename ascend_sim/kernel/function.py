@@ -128,9 +128,14 @@ class Launch:
 
     @classmethod
     def of(
-        cls, kernel: KernelFunction, chip: ChipSpec, blocks: int, tensors: Sequence[Tensor], fields: Mapping[str, Any],
+        cls,
+        kernel: KernelFunction,
+        chip: ChipSpec,
+        blocks: int,
+        tensors: Sequence[Tensor],
+        fields: Mapping[str, Any],
         disarm: Collection[str] = (),
-    ) -> Launch:  # fmt: skip
+    ) -> Launch:
         """A launch of `blocks` blocks; SimError where the chip has not the cores for it."""
         return cls(kernel, chip, kernel.core_on(chip), blocks, tensors, fields, disarm, {})
 
@@ -155,9 +160,15 @@ class Launch:
 
     def _written(self, make: type[Built], table: InstructionTable, block: int, core: str, sub_block: int) -> Built:
         k = make(
-            table, block, core, [tensor.nbytes for tensor in self.tensors], blocks=self.blocks, sub_block=sub_block,
-            disarm=self.disarm, all_cores=self.kernel.all_cores,
-        )  # fmt: skip
+            table,
+            block,
+            core,
+            [tensor.nbytes for tensor in self.tensors],
+            blocks=self.blocks,
+            sub_block=sub_block,
+            disarm=self.disarm,
+            all_cores=self.kernel.all_cores,
+        )
         self.kernel.function(k, *self.tensors, **self.fields)
         return k
 

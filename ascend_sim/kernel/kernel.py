@@ -44,9 +44,17 @@ class Kernel(KernelBuilder):
     """
 
     def __init__(
-        self, table: InstructionTable, block: int, core_kind: str, tensor_sizes: Sequence[int], *, blocks: int,
-        sub_block: int = 0, disarm: Collection[str] = (), all_cores: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        table: InstructionTable,
+        block: int,
+        core_kind: str,
+        tensor_sizes: Sequence[int],
+        *,
+        blocks: int,
+        sub_block: int = 0,
+        disarm: Collection[str] = (),
+        all_cores: bool = False,
+    ) -> None:
         super().__init__(table, block, core_kind, tensor_sizes, sub_block=sub_block, disarm=disarm)
         self.blocks = blocks
         self._all_cores = all_cores
@@ -69,14 +77,28 @@ class Kernel(KernelBuilder):
 
     @overload
     def queue(
-        self, name: str, buffer: Sequence[str], size: Sequence[int], producer: str, consumer: str, buffers: int = 2, *,
+        self,
+        name: str,
+        buffer: Sequence[str],
+        size: Sequence[int],
+        producer: str,
+        consumer: str,
+        buffers: int = 2,
+        *,
         opener: str = "",
-    ) -> BufferQueue[tuple[int, ...]]: ...  # fmt: skip
+    ) -> BufferQueue[tuple[int, ...]]: ...
 
     def queue(
-        self, name: str, buffer: str | Sequence[str], size: int | Sequence[int], producer: str, consumer: str,
-        buffers: int = 2, *, opener: str = "",
-    ) -> BufferQueue[Any]:  # fmt: skip
+        self,
+        name: str,
+        buffer: str | Sequence[str],
+        size: int | Sequence[int],
+        producer: str,
+        consumer: str,
+        buffers: int = 2,
+        *,
+        opener: str = "",
+    ) -> BufferQueue[Any]:
         """`buffers` times `size` bytes of `buffer`, filled by pipe `producer` and emptied by `consumer` in turn.
 
         With several buffers and as many sizes a place of the queue is a tuple of addresses: operands that go together.
@@ -91,9 +113,16 @@ class Kernel(KernelBuilder):
         return self.queue_of(name, several, producer, consumer, opener=opener)
 
     def ub_queue(
-        self, name: str, shape: int | tuple[int, ...], dtype: str, producer: str, consumer: str, buffers: int = 2, *,
+        self,
+        name: str,
+        shape: int | tuple[int, ...],
+        dtype: str,
+        producer: str,
+        consumer: str,
+        buffers: int = 2,
+        *,
         opener: str = "",
-    ) -> BufferQueue[LocalTensor]:  # fmt: skip
+    ) -> BufferQueue[LocalTensor]:
         """A queue of tensors in UB, for the vector instructions; their rows begin at whole blocks."""
         tensors = [self.local_tensor(shape, dtype, f"{name}[{i}]") for i in range(buffers)]
         return self.queue_of(name, tensors, producer, consumer, opener=opener)
@@ -214,9 +243,13 @@ class Kernel(KernelBuilder):
         self.data_copy("GM", "UB", at, src.address, size, rows, stride, step, operand=operand or src.name)
 
     def ub_to_gm(
-        self, dst: Tensor, src: int | LocalTensor | BufferQueue[LocalTensor], *, atomic_add: bool = False,
+        self,
+        dst: Tensor,
+        src: int | LocalTensor | BufferQueue[LocalTensor],
+        *,
+        atomic_add: bool = False,
         operand: str = "",
-    ) -> None:  # fmt: skip
+    ) -> None:
         """The way back: to a piece of GM, or added to what it holds."""
         if isinstance(src, BufferQueue):
             with src.read() as place:
@@ -255,9 +288,18 @@ class Kernel(KernelBuilder):
         self.data_copy_nd2nz(dst, src.address, rows, columns, src.itemsize, stride, held or rows, operand or src.name)
 
     def l1_to_l0a(
-        self, dst: int, src: int, rows: int, columns: int, dtype: str, *, held: int, row: int = 0, column: int = 0,
+        self,
+        dst: int,
+        src: int,
+        rows: int,
+        columns: int,
+        dtype: str,
+        *,
+        held: int,
+        row: int = 0,
+        column: int = 0,
         transpose: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """A piece of an NZ matrix in L1 as the left operand [M, K]; with `transpose` the matrix is stored [K, M].
 
         The matrix at `src` has `held` rows; the piece has `rows` and `columns` from `row` and `column` (a multiple of C0).
@@ -265,9 +307,18 @@ class Kernel(KernelBuilder):
         self._load_matrix("L0A", dst, src, (rows, columns), dtype, held, (row, column), transpose)
 
     def l1_to_l0b(
-        self, dst: int, src: int, rows: int, columns: int, dtype: str, *, held: int, row: int = 0, column: int = 0,
+        self,
+        dst: int,
+        src: int,
+        rows: int,
+        columns: int,
+        dtype: str,
+        *,
+        held: int,
+        row: int = 0,
+        column: int = 0,
         transpose: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """A piece of an NZ matrix in L1 as the right operand [K, N]; with `transpose` the matrix is stored [N, K].
 
         Turned it has the order of L0B already and is copied by fractals: rows in multiples of 16, columns from a multiple
@@ -295,9 +346,16 @@ class Kernel(KernelBuilder):
             self.load_data_2d("L0B", place, first + block * of_column * FRACTAL_BYTES, itemsize, fractals)
 
     def _load_matrix(
-        self, destination: str, dst: int, src: int, size: tuple[int, int], dtype: str, held: int, start: tuple[int, int],
+        self,
+        destination: str,
+        dst: int,
+        src: int,
+        size: tuple[int, int],
+        dtype: str,
+        held: int,
+        start: tuple[int, int],
         transpose: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """img2col of a map one pixel high under a 1 x 1 kernel, which is the matrix itself."""
         itemsize = item_bytes(dtype)
         c0 = self.chip.alignment.block // itemsize

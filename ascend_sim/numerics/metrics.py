@@ -184,15 +184,25 @@ class _Totals:
         if self.error:
             bits = -math.log2(self.error / self.golden) if self.golden else -math.inf
         return Comparison(
-            dtype=name, compute_dtype=compute, standard=standard, elements=self.elements,
-            vendor_matched_ratio=ratio, vendor_pass=passed, relative_pass=relative_pass,
-            max_abs_error=math.inf if wrong else self.max_abs, mere=mere, mare=mare,
-            rmse=math.sqrt(self.error2 / finite), cosine=cosine, effective_bits=bits,
+            dtype=name,
+            compute_dtype=compute,
+            standard=standard,
+            elements=self.elements,
+            vendor_matched_ratio=ratio,
+            vendor_pass=passed,
+            relative_pass=relative_pass,
+            max_abs_error=math.inf if wrong else self.max_abs,
+            mere=mere,
+            mare=mare,
+            rmse=math.sqrt(self.error2 / finite),
+            cosine=cosine,
+            effective_bits=bits,
             bit_equal_share=self.bit_equal / elements if self.elements else 1.0,
             share_over_1e_3=(self.over_3 + self.mismatch) / elements,
             share_over_1e_4=(self.over_4 + self.mismatch) / elements,
-            nonfinite=self.nonfinite, nonfinite_mismatch=self.mismatch,
-        )  # fmt: skip
+            nonfinite=self.nonfinite,
+            nonfinite_mismatch=self.mismatch,
+        )
 
 
 def _bit_equal(held: npt.NDArray[Any], expected: npt.NDArray[Any], name: str) -> int:

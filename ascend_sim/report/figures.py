@@ -102,31 +102,50 @@ def roofline_figure(recording: Recording, report: Mapping[str, Any]) -> Figure |
     low, high = min(intensities) / 4, max(*intensities, 2 * max(peaks.values()) / levels["HBM"]) * 2
     for dtype, peak in peaks.items():
         figure.add_scatter(
-            x=[low, high], y=[peak, peak], mode="lines", name=f"cube {dtype}: {peak:.0f} TFLOP/s",
-            line={"color": COLORS["M"], "width": 2}, hoverinfo="name",
-        )  # fmt: skip
+            x=[low, high],
+            y=[peak, peak],
+            mode="lines",
+            name=f"cube {dtype}: {peak:.0f} TFLOP/s",
+            line={"color": COLORS["M"], "width": 2},
+            hoverinfo="name",
+        )
     top = max(peaks.values())
     colors = {"MTE1": COLORS["MTE1"], "L2": COLORS["MTE2"], "HBM": COLORS["FIX"]}
     for name, rate in levels.items():
         level, dash = name.partition(" ")[0], "dash" if name.endswith("L0A") else "dot"
         figure.add_scatter(
-            x=[low, top / rate], y=[low * rate, top], mode="lines", name=f"{name}: {rate:.1f} TB/s",
-            line={"color": colors[level], "width": 2, "dash": dash}, legendgroup=level, hoverinfo="name",
-        )  # fmt: skip
+            x=[low, top / rate],
+            y=[low * rate, top],
+            mode="lines",
+            name=f"{name}: {rate:.1f} TB/s",
+            line={"color": colors[level], "width": 2, "dash": dash},
+            legendgroup=level,
+            hoverinfo="name",
+        )
         mine = [one for one in points if one[0] == level and not name.endswith("L0B")]  # MTE1 has two lines
         figure.add_scatter(
-            x=[one[2] for one in mine], y=[one[3] for one in mine], text=[one[1] for one in mine], mode="markers",
+            x=[one[2] for one in mine],
+            y=[one[3] for one in mine],
+            text=[one[1] for one in mine],
+            mode="markers",
             marker={
-                "color": colors[level], "size": 11, "line": {"width": 1, "color": EDGE},
+                "color": colors[level],
+                "size": 11,
+                "line": {"width": 1, "color": EDGE},
                 "symbol": [symbols.get(one[1], _SYMBOLS[-1]) for one in mine],
-            }, legendgroup=level,
+            },
+            legendgroup=level,
             showlegend=False,
             hovertemplate=f"%{{text}}<br>%{{x:.1f}} FLOP per byte through {level}<br>%{{y:.1f}} TFLOP/s<extra></extra>",
-        )  # fmt: skip
+        )
     for name, symbol in symbols.items():
         figure.add_scatter(
-            x=[None], y=[None], mode="markers", name=name, marker={"color": NOTHING, "size": 11, "symbol": symbol},
-        )  # fmt: skip
+            x=[None],
+            y=[None],
+            mode="markers",
+            name=name,
+            marker={"color": NOTHING, "size": 11, "symbol": symbol},
+        )
     figure.update_xaxes(type="log", title="FLOP per byte", dtick=1)
     figure.update_yaxes(type="log", title="TFLOP/s", tickvals=[n * 10**e for e in range(-6, 5) for n in (1, 2, 5)])
     return figure
@@ -155,12 +174,16 @@ def bounds_figure(kernel: Mapping[str, Any]) -> Figure:
     figure = new_figure(60 + 24 * len(bounds), xaxis_title="% of the longest core", showlegend=False)
     pipes = {key: pipe for pipe, key in PIPE_KEYS.items()}
     figure.add_bar(
-        y=[name for name, _ in bounds], x=[100 * cycles / longest for _, cycles in bounds], orientation="h",
-        text=[f"{100 * cycles / longest:.1f} %" for _, cycles in bounds], textposition="auto", cliponaxis=False,
+        y=[name for name, _ in bounds],
+        x=[100 * cycles / longest for _, cycles in bounds],
+        orientation="h",
+        text=[f"{100 * cycles / longest:.1f} %" for _, cycles in bounds],
+        textposition="auto",
+        cliponaxis=False,
         marker_color=[COLORS.get(pipes.get(name, ""), COLORS["latency"]) for name, _ in bounds],
         customdata=[cycles for _, cycles in bounds],
         hovertemplate="%{y}<br>at least %{customdata:,} cycles<extra></extra>",
-    )  # fmt: skip
+    )
     figure.update_xaxes(range=[0, 100])
     return figure
 
@@ -179,10 +202,13 @@ def bytes_figure(recording: Recording, kernel: Mapping[str, Any], task: int) -> 
         for path in moved
     }
     figure.add_bar(
-        y=list(moved), x=[count / 1e6 for count in moved.values()], orientation="h", marker_color=COLORS["MTE2"],
+        y=list(moved),
+        x=[count / 1e6 for count in moved.values()],
+        orientation="h",
+        marker_color=COLORS["MTE2"],
         customdata=[[f"{count:,}", parts[path]] for path, count in moved.items()],
         hovertemplate="%{y}<br>%{customdata[0]} bytes<br>%{customdata[1]}<extra></extra>",
-    )  # fmt: skip
+    )
     figure.update_yaxes(autorange="reversed")
     return figure
 
@@ -202,10 +228,15 @@ def utilisation_figure(recording: Recording, task: int) -> Figure:
     shares = [[100 * busy[core][pipe] / max(spans[core], 1) for core in cores] for pipe in pipes]
     figure = new_figure(90 + 26 * len(pipes), xaxis_title="core")
     figure.add_heatmap(
-        x=[f"{kind} {core}" for kind, core in cores], y=pipes, z=np.round(shares, 2), zmin=0, zmax=100,
-        colorscale="Viridis", colorbar={"title": "busy %", "thickness": 12},
+        x=[f"{kind} {core}" for kind, core in cores],
+        y=pipes,
+        z=np.round(shares, 2),
+        zmin=0,
+        zmax=100,
+        colorscale="Viridis",
+        colorbar={"title": "busy %", "thickness": 12},
         hovertemplate="%{y} of %{x}: busy %{z:.1f} %<extra></extra>",
-    )  # fmt: skip
+    )
     figure.update_yaxes(autorange="reversed")
     figure.update_xaxes(type="category")
     return figure
@@ -220,10 +251,12 @@ def balance_figure(recording: Recording, task: int) -> Figure:
     cores = sorted(cycles)
     figure = new_figure(220, yaxis_title="us", xaxis_title="core", showlegend=False)
     figure.add_bar(
-        x=[f"{kind} {core}" for kind, core in cores], y=[round(chip.us(sum(cycles[core])), 3) for core in cores],
-        customdata=[[len(cycles[core]), f"{sum(cycles[core]):,}"] for core in cores], marker_color=COLORS["core start"],
+        x=[f"{kind} {core}" for kind, core in cores],
+        y=[round(chip.us(sum(cycles[core])), 3) for core in cores],
+        customdata=[[len(cycles[core]), f"{sum(cycles[core]):,}"] for core in cores],
+        marker_color=COLORS["core start"],
         hovertemplate="%{x}: %{y:.2f} us<br>%{customdata[1]} cycles in %{customdata[0]} blocks<extra></extra>",
-    )  # fmt: skip
+    )
     figure.update_xaxes(type="category")
     return figure
 
@@ -240,11 +273,14 @@ def occupancy_figure(recording: Recording, run: ProgramRun) -> Figure | None:
         time, held = _thinned(curve.time, curve.held)
         capacity = chip.buffers[name]  # type: ignore[index]
         figure.add_scatter(
-            x=np.round((time - origin) / chip.clock.cube_mhz, 4), y=np.round(100 * held / capacity, 2), name=name,
-            mode="lines", line={"shape": "hv", "width": 1.5, "color": COLORS.get(colors.get(name, ""), NOTHING)},
+            x=np.round((time - origin) / chip.clock.cube_mhz, 4),
+            y=np.round(100 * held / capacity, 2),
+            name=name,
+            mode="lines",
+            line={"shape": "hv", "width": 1.5, "color": COLORS.get(colors.get(name, ""), NOTHING)},
             customdata=held,
             hovertemplate=f"{name} %{{customdata:,}} of {capacity:,} bytes<br>%{{x}} us<extra></extra>",
-        )  # fmt: skip
+        )
     figure.update_layout(margin_l=TIME_MARGIN).update_yaxes(automargin=False)
     return figure if figure.data else None
 

@@ -8,9 +8,14 @@ from typing import Any
 
 
 def table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], *, caption: str = "", marks: Sequence[str] = (), bar: int = -1,
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    caption: str = "",
+    marks: Sequence[str] = (),
+    bar: int = -1,
     identity: str = "",
-) -> str:  # fmt: skip
+) -> str:
     """A table of finished cells; a column whose name begins with ">" is right-aligned.
 
     `marks` are attributes of the rows, `bar` is the column that shows the row's share as a bar behind its figure.

@@ -83,9 +83,12 @@ def open_run(folder: Path) -> tuple[Recording, dict[str, Any]]:
 
 
 def _page(
-    recording: Recording, report: Mapping[str, Any], outcomes: Sequence[Outcome] | None, path: Sequence[Step],
+    recording: Recording,
+    report: Mapping[str, Any],
+    outcomes: Sequence[Outcome] | None,
+    path: Sequence[Step],
     said: Sequence[str],
-) -> str:  # fmt: skip
+) -> str:
     check_plotly()
     from plotly.offline import get_plotlyjs
 
@@ -181,9 +184,13 @@ def _list(parts: Sequence[str]) -> str:
 
 
 def _bottleneck(
-    recording: Recording, report: Mapping[str, Any], path: Sequence[Step], outcomes: Sequence[Outcome] | None,
-    said: Sequence[str], figures: _Figures,
-) -> str:  # fmt: skip
+    recording: Recording,
+    report: Mapping[str, Any],
+    path: Sequence[Step],
+    outcomes: Sequence[Outcome] | None,
+    said: Sequence[str],
+    figures: _Figures,
+) -> str:
     from ascend_sim.report.figures import path_figure
 
     paragraphs = "\n".join(f"<p>{escape(one)}</p>" for one in said)

@@ -61,12 +61,21 @@ class Report:
 
     @classmethod
     def build(
-        cls, chip: ChipSpec, run: Timeline | Sequence[tuple[int, Program]], tasks: Sequence[Task], *,
-        mode: str | None = None, problem: Mapping[str, Any] | None = None,
-        gradients: Gradients | Callable[[], Gradients] | None = None, findings: Sequence[Finding] = (),
-        warnings: Sequence[str] = (), workspace_bytes: int = 0, status: int = 0, l2: str = "cold",
+        cls,
+        chip: ChipSpec,
+        run: Timeline | Sequence[tuple[int, Program]],
+        tasks: Sequence[Task],
+        *,
+        mode: str | None = None,
+        problem: Mapping[str, Any] | None = None,
+        gradients: Gradients | Callable[[], Gradients] | None = None,
+        findings: Sequence[Finding] = (),
+        warnings: Sequence[str] = (),
+        workspace_bytes: int = 0,
+        status: int = 0,
+        l2: str = "cold",
         plan: Sequence[Mapping[str, Any]] = (),
-    ) -> Report:  # fmt: skip
+    ) -> Report:
         """From a Timeline, or from (task index, Program) pairs as `FunctionalEngine.programs` keeps them.
 
         `mode` is "full" or "functional" unless told; a run that began with a "cold" `l2` has a sharper HBM bound.

@@ -24,9 +24,15 @@ RESULTS = ("gradients", "outputs")
 
 
 def write_run(
-    out: Path, report: Report, recording: Recording | None, results: str, arrays: Mapping[str, tuple[NDArray[Any], str]], *,
-    trace_limit: int = TRACE_LIMIT, msprof: bool = False,
-) -> list[Path]:  # fmt: skip
+    out: Path,
+    report: Report,
+    recording: Recording | None,
+    results: str,
+    arrays: Mapping[str, tuple[NDArray[Any], str]],
+    *,
+    trace_limit: int = TRACE_LIMIT,
+    msprof: bool = False,
+) -> list[Path]:
     """Write a run to folder `out`, which is made where there is none; returns the paths in order.
 
     `arrays` (with the names of their dtypes) go to `results`.npz, one of `RESULTS`; without them there is no such file.

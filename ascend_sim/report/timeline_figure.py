@@ -44,9 +44,15 @@ def timeline_figure(recording: Recording, run: ProgramRun, path: Sequence[Step],
     pipe, names = run.program.per_row("pipe"), [tensor.name for tensor in recording.tasks[run.task].tensors]
     used = [name for name in PIPES if (pipe == PIPE_INDEX[name]).any()]
     figure = new_figure(
-        110 + 52 * len(used), barmode="overlay", bargap=0.3, xaxis_title="us", legend=LEGEND, hovermode="closest",
-        dragmode="zoom", hoverdistance=4,
-    )  # fmt: skip
+        110 + 52 * len(used),
+        barmode="overlay",
+        bargap=0.3,
+        xaxis_title="us",
+        legend=LEGEND,
+        hovermode="closest",
+        dragmode="zoom",
+        hoverdistance=4,
+    )
 
     def us(cycles: Any) -> Any:
         return np.round((np.asarray(cycles) - origin) / chip.clock.cube_mhz, 5)
@@ -62,20 +68,30 @@ def timeline_figure(recording: Recording, run: ProgramRun, path: Sequence[Step],
         of_pipe = shown[(pipe[shown] == PIPE_INDEX[name]) & works]
         if len(of_pipe):
             figure.add_bar(
-                y=[name] * len(of_pipe), base=us(run.start[of_pipe]),
-                x=np.round((run.end - run.start)[of_pipe] / chip.clock.cube_mhz, 5), orientation="h", name=name, width=0.62,
+                y=[name] * len(of_pipe),
+                base=us(run.start[of_pipe]),
+                x=np.round((run.end - run.start)[of_pipe] / chip.clock.cube_mhz, 5),
+                orientation="h",
+                name=name,
+                width=0.62,
                 marker={"color": COLORS[name], "line": {"width": 0.5, "color": EDGE}},
-                text=[_hover(run, row, names, row in critical) for row in of_pipe.tolist()], textposition="none",
+                text=[_hover(run, row, names, row in critical) for row in of_pipe.tolist()],
+                textposition="none",
                 hovertemplate="%{text}<extra></extra>",
-            )  # fmt: skip
+            )
     _flags(figure, run, drawn, us)
     held = [row for row in shown.tolist() if row in critical]
     if held:
         figure.add_bar(
-            y=[PIPES[pipe[row]] for row in held], base=us(run.start[held]), orientation="h", width=0.62,
-            x=np.round((run.end - run.start)[held] / chip.clock.cube_mhz, 5), name="critical path", hoverinfo="skip",
+            y=[PIPES[pipe[row]] for row in held],
+            base=us(run.start[held]),
+            orientation="h",
+            width=0.62,
+            x=np.round((run.end - run.start)[held] / chip.clock.cube_mhz, 5),
+            name="critical path",
+            hoverinfo="skip",
             marker={"color": "rgba(0,0,0,0)", "line": {"width": 2, "color": "#d00000"}},
-        )  # fmt: skip
+        )
     figure.update_yaxes(categoryorder="array", categoryarray=used[::-1], fixedrange=True, automargin=False)
     spans = {name: us([run.start[part].min(), run.retire[part].max()]).tolist() for name, part in parts.items()}
     if len(parts) > 1:
@@ -109,10 +125,18 @@ def _gathered(
             texts += [f"{name} busy {100 * one:.0f} % (gathered)" for one in share[seen].tolist()]
         if bases:
             figure.add_bar(
-                y=[name] * len(bases), base=bases, x=lengths, width=heights, orientation="h", showlegend=False, opacity=0.5,
-                marker={"color": COLORS[name], "line": {"width": 0}}, text=texts, textposition="none",
+                y=[name] * len(bases),
+                base=bases,
+                x=lengths,
+                width=heights,
+                orientation="h",
+                showlegend=False,
+                opacity=0.5,
+                marker={"color": COLORS[name], "line": {"width": 0}},
+                text=texts,
+                textposition="none",
                 hovertemplate="%{text}<extra></extra>",
-            )  # fmt: skip
+            )
 
 
 def _busy_until(start: NDArray[np.int64], end: NDArray[np.int64], times: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -146,12 +170,18 @@ def _stalls(figure: Figure, run: ProgramRun, drawn: NDArray[np.int64], us: Any, 
             pieces.setdefault(cause, []).append((PIPES[number], int(run.start[row]), int(run.end[row])))
     for cause, found in pieces.items():
         figure.add_bar(
-            y=[name for name, _, _ in found], base=us([begin for _, begin, _ in found]),
-            x=np.round([(end - begin) / mhz for _, begin, end in found], 5), orientation="h", width=0.16,
-            name=f"stall: {cause}", opacity=0.85, marker={"color": _STALL_COLORS.get(cause, NOTHING), "line": {"width": 0}},
+            y=[name for name, _, _ in found],
+            base=us([begin for _, begin, _ in found]),
+            x=np.round([(end - begin) / mhz for _, begin, end in found], 5),
+            orientation="h",
+            width=0.16,
+            name=f"stall: {cause}",
+            opacity=0.85,
+            marker={"color": _STALL_COLORS.get(cause, NOTHING), "line": {"width": 0}},
             text=[f"{name} stands still: {cause}<br>{end - begin:,} cycles" for name, begin, end in found],
-            textposition="none", hovertemplate="%{text}<extra></extra>",
-        )  # fmt: skip
+            textposition="none",
+            hovertemplate="%{text}<extra></extra>",
+        )
 
 
 def _flags(figure: Figure, run: ProgramRun, drawn: NDArray[np.int64], us: Any) -> None:
@@ -172,9 +202,16 @@ def _flags(figure: Figure, run: ProgramRun, drawn: NDArray[np.int64], us: Any) -
             texts += [text, text, None]
     if xs:
         figure.add_scatter(
-            x=xs, y=ys, mode="lines+markers", name="flags", line={"width": 1, "color": "#e377a2"}, marker={"size": 4},
-            text=texts, hovertemplate="%{text}<br>%{x} us<extra></extra>", opacity=0.7,
-        )  # fmt: skip
+            x=xs,
+            y=ys,
+            mode="lines+markers",
+            name="flags",
+            line={"width": 1, "color": "#e377a2"},
+            marker={"size": 4},
+            text=texts,
+            hovertemplate="%{text}<br>%{x} us<extra></extra>",
+            opacity=0.7,
+        )
 
 
 def _hover(run: ProgramRun, row: int, names: Sequence[str], critical: bool) -> str:

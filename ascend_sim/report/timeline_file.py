@@ -176,8 +176,14 @@ def _recording(file: TimelineFile) -> Recording:
         rows[:, 0] -= offsets[table]
         flags = {name: tuple(flag) for name, flag in json.loads(row["flags"]).items()}
         program = Program(
-            row["block"], row["core_kind"], row["sub_block"], tables[table], rows, row["tiles"], flags  # type: ignore[arg-type]
-        )  # fmt: skip
+            row["block"],
+            row["core_kind"],
+            row["sub_block"],
+            tables[table],
+            rows,
+            row["tiles"],
+            flags,  # type: ignore[arg-type]
+        )
         times: dict[str, Any] = {name: columns[name].astype(np.int64) for name in _TIMES}
         span = {name: row[name] for name in ("task", "core", "begin", "finish", "queue_full", "launch")}
         timeline.programs.append(ProgramRun(program=program, **span, **times))

@@ -31,9 +31,16 @@ class Outcome:
 
 
 def run_tasks(
-    device: Device, tasks: Sequence[Task], mode: str, *, progress: Progress | None = None, max_cycles: int | None = None,
-    model: ValueModel | None = None, observer: Observer | None = None, engine: str | None = None,
-) -> Outcome:  # fmt: skip
+    device: Device,
+    tasks: Sequence[Task],
+    mode: str,
+    *,
+    progress: Progress | None = None,
+    max_cycles: int | None = None,
+    model: ValueModel | None = None,
+    observer: Observer | None = None,
+    engine: str | None = None,
+) -> Outcome:
     """Run to idle. "full": time and values; "functional": values only; "timing": time only, tensors need no bytes.
 
     `model` says how values come about where there is a choice (default: the chip's). `observer` looks on in "full" mode.

@@ -89,13 +89,18 @@ class BlockedMap(FeatureMap):
             k.data_copy("GM", "L1", to, start, size, rows, line, size, operand=operand)
 
     def drain(
-        self, tile: FinishedTile, slot: int, place: Place, runs: list[TileRun], height: int, channels: int, dtype: str,
+        self,
+        tile: FinishedTile,
+        slot: int,
+        place: Place,
+        runs: list[TileRun],
+        height: int,
+        channels: int,
+        dtype: str,
         atomic_add: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Whole channel blocks."""
-        pieces = [
-            DrainPiece(gm_operand(slot, self.offset(place, pixel)), row, count) for row, pixel, count in runs
-        ]  # fmt: skip
+        pieces = [DrainPiece(gm_operand(slot, self.offset(place, pixel)), row, count) for row, pixel, count in runs]
         tile.drain_rows(pieces, height, ceil_to(channels, self.c0), dtype, self.c0, self.plane_bytes, atomic_add)
 
 

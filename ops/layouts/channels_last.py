@@ -53,13 +53,27 @@ class ChannelsLastMap(PlainMap):
         for row in range(rows):
             source = self.source(slot, box) + row * width * self.pixel_stride
             k.data_copy_nd2nz(
-                address + row * pitches.row, source, pixels, box.channels, self.itemsize, self.pixel_stride,
-                pitches.block // BLOCK_BYTES, operand,
-            )  # fmt: skip
+                address + row * pitches.row,
+                source,
+                pixels,
+                box.channels,
+                self.itemsize,
+                self.pixel_stride,
+                pitches.block // BLOCK_BYTES,
+                operand,
+            )
 
     def gather(
-        self, k: KernelBuilder, slot: int, place: Place, channels: int, pixels: Lattice, address: int, pitch: int, operand: str
-    ) -> None:  # fmt: skip
+        self,
+        k: KernelBuilder,
+        slot: int,
+        place: Place,
+        channels: int,
+        pixels: Lattice,
+        address: int,
+        pitch: int,
+        operand: str,
+    ) -> None:
         """In one transfer for each row."""
         step = pixels.column_step * self.pixel_stride
         for row in range(pixels.rows):
@@ -109,10 +123,14 @@ class ChannelsLastFilters(PlainFilters):
         """A C0 of columns at a time."""
         pieces = [
             DrainPiece(
-                gm_operand(slot, self.offset(tile.row, channels.start, tile.plane, tap)), 0, tile.rows, column, len(channels)
+                gm_operand(slot, self.offset(tile.row, channels.start, tile.plane, tap)),
+                0,
+                tile.rows,
+                column,
+                len(channels),
             )
             for column, channels, tap in self.channel_pieces(tile)
-        ]  # fmt: skip
+        ]
         finished.drain_elements(pieces, tile.rows, SUM_BYTES, self.channel_stride, atomic_add)
 
     def drain_to_slot(self, finished: FinishedTile, slot: int, offset: int, task: FilterTask, tile: FilterTile) -> None:

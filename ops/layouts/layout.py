@@ -203,16 +203,31 @@ class FeatureMap(ABC):
         self.load(k, slot, box, address, Pitches(row, BLOCK_BYTES, pitch * BLOCK_BYTES), operand)
 
     def gather(
-        self, k: KernelBuilder, slot: int, place: Place, channels: int, pixels: Lattice, address: int, pitch: int, operand: str
-    ) -> None:  # fmt: skip
+        self,
+        k: KernelBuilder,
+        slot: int,
+        place: Place,
+        channels: int,
+        pixels: Lattice,
+        address: int,
+        pitch: int,
+        operand: str,
+    ) -> None:
         """Pixels that lie apart to L1, one after the other, channel blocks `pitch` pixels apart."""
         raise SimError(f"{type(self).__name__}: no kernel gathers pixels that lie apart from maps in this layout")
 
     @abstractmethod
     def drain(
-        self, tile: FinishedTile, slot: int, place: Place, runs: list[TileRun], height: int, channels: int, dtype: str,
+        self,
+        tile: FinishedTile,
+        slot: int,
+        place: Place,
+        runs: list[TileRun],
+        height: int,
+        channels: int,
+        dtype: str,
         atomic_add: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """A finished tile, `height` pixels x `channels` from that of `place` on, to its plane."""
 
 

@@ -59,9 +59,16 @@ class PlainMap(FeatureMap):
         return gm_operand(slot, self.offset(box.place, box.rows.start * self.volume[2] + box.columns.start))
 
     def drain(
-        self, tile: FinishedTile, slot: int, place: Place, runs: list[TileRun], height: int, channels: int, dtype: str,
+        self,
+        tile: FinishedTile,
+        slot: int,
+        place: Place,
+        runs: list[TileRun],
+        height: int,
+        channels: int,
+        dtype: str,
         atomic_add: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """The channels that there are."""
         pieces = [
             DrainPiece(gm_operand(slot, self.offset(place, pixel)), row, count, 0, channels)
@@ -105,8 +112,16 @@ class PlanarMap(PlainMap):
         k.data_copy_dn2nz(address, self.source(slot, box), matrices, operand)
 
     def gather(
-        self, k: KernelBuilder, slot: int, place: Place, channels: int, pixels: Lattice, address: int, pitch: int, operand: str
-    ) -> None:  # fmt: skip
+        self,
+        k: KernelBuilder,
+        slot: int,
+        place: Place,
+        channels: int,
+        pixels: Lattice,
+        address: int,
+        pitch: int,
+        operand: str,
+    ) -> None:
         """In one transfer where columns adjoin, a matrix for each row; else one for each row, a matrix for each pixel."""
         adjoining = pixels.column_step == 1
         matrices = ChannelMatrices(

@@ -58,16 +58,32 @@ def assemble(
 ) -> Normalised:
     d, h, w = (axes.get(name, Axis()) for name in "DHW")
     problem = ConvProblem(
-        n=n, c_in=c_in, c_out=c_out, groups=groups,
-        d_in=d.x, h_in=h.x, w_in=w.x,
-        d_out=d.y, h_out=h.y, w_out=w.y,
-        k_d=d.kernel, k_h=h.kernel, k_w=w.kernel,
-        stride_d=d.stride, stride_h=h.stride, stride_w=w.stride,
-        dilation_d=d.dilation, dilation_h=h.dilation, dilation_w=w.dilation,
-        pad_front=d.low, pad_back=d.exact_high,
-        pad_up=h.low, pad_down=h.exact_high,
-        pad_left=w.low, pad_right=w.exact_high,
-    )  # fmt: skip
+        n=n,
+        c_in=c_in,
+        c_out=c_out,
+        groups=groups,
+        d_in=d.x,
+        h_in=h.x,
+        w_in=w.x,
+        d_out=d.y,
+        h_out=h.y,
+        w_out=w.y,
+        k_d=d.kernel,
+        k_h=h.kernel,
+        k_w=w.kernel,
+        stride_d=d.stride,
+        stride_h=h.stride,
+        stride_w=w.stride,
+        dilation_d=d.dilation,
+        dilation_h=h.dilation,
+        dilation_w=w.dilation,
+        pad_front=d.low,
+        pad_back=d.exact_high,
+        pad_up=h.low,
+        pad_down=h.exact_high,
+        pad_left=w.low,
+        pad_right=w.exact_high,
+    )
     declared = (d.low, d.high, h.low, h.high, w.low, w.high)
     return Normalised(problem, transposed, rank, spatial_axes or tuple(axes), declared)
 

@@ -118,9 +118,22 @@ def aclnnConvolutionBackwardTest(stream, formatOf4, keep):
     keep.callback(aclDestroyBoolArray, outMask)
 
     ret, workspaceSize, executor = aclnnConvolutionBackwardGetWorkspaceSize(
-        gradOutput, input, weight, biasSizes, strides, pads, dilations, transposed, outputPads, groups, outMask,
-        cubeMathType, gradInput, gradWeight, gradBias,
-    )  # fmt: skip
+        gradOutput,
+        input,
+        weight,
+        biasSizes,
+        strides,
+        pads,
+        dilations,
+        transposed,
+        outputPads,
+        groups,
+        outMask,
+        cubeMathType,
+        gradInput,
+        gradWeight,
+        gradBias,
+    )
     CHECK_RET(ret == ACL_SUCCESS, "aclnnConvolutionBackwardGetWorkspaceSize", ret)
     Run(aclnnConvolutionBackward, workspaceSize, executor, stream, keep)
     return (

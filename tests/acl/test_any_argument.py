@@ -33,9 +33,26 @@ def make_things():
     context = ok(acl.aclrtGetCurrentContext())
     mask = acl.aclCreateBoolArray([True] * 3, 3)
     return [
-        stream, gone, event, freed, context, mask, int_array(1, 1), conv.executor, conv.workspace,
-        *conv.tensors.values(), *conv.addresses.values(), np.zeros(4), bytearray(8), b"x", [1, 2], (3,), object(), 1 << 70, -1,
-    ]  # fmt: skip
+        stream,
+        gone,
+        event,
+        freed,
+        context,
+        mask,
+        int_array(1, 1),
+        conv.executor,
+        conv.workspace,
+        *conv.tensors.values(),
+        *conv.addresses.values(),
+        np.zeros(4),
+        bytearray(8),
+        b"x",
+        [1, 2],
+        (3,),
+        object(),
+        1 << 70,
+        -1,
+    ]
 
 
 @dataclass(frozen=True)
@@ -46,9 +63,15 @@ class Thing:
 
 
 ANYTHING = st.one_of(
-    st.integers(0, 40).map(Thing), st.none(), st.booleans(), st.integers(-3, 70), st.integers(), st.floats(),
-    st.text(max_size=4), st.lists(st.integers(-2, 9), max_size=5),
-)  # fmt: skip
+    st.integers(0, 40).map(Thing),
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 70),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=4),
+    st.lists(st.integers(-2, 9), max_size=5),
+)
 
 
 @settings(max_examples=800, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -71,13 +94,45 @@ def test_every_call_ends_in_a_code(data):
 def test_the_list_of_functions_is_the_interface():
     """All that programs around the operators call, by the vendor's names."""
     assert set(FUNCTIONS) >= {
-        "aclInit", "aclFinalize", "aclrtSetDevice", "aclrtResetDevice", "aclrtGetDevice", "aclrtCreateStream",
-        "aclrtDestroyStream", "aclrtSynchronizeStream", "aclrtSynchronizeDevice", "aclrtMalloc", "aclrtFree", "aclrtMemcpy",
-        "aclrtMemcpyAsync", "aclrtMemset", "aclrtMemsetAsync", "aclrtGetMemInfo", "aclrtCreateEvent", "aclrtDestroyEvent",
-        "aclrtRecordEvent", "aclrtStreamWaitEvent", "aclrtSynchronizeEvent", "aclrtEventElapsedTime", "aclrtCreateContext",
-        "aclrtDestroyContext", "aclrtSetCurrentContext", "aclrtGetCurrentContext", "aclrtSetSysParamOpt",
-        "aclrtGetSysParamOpt", "aclrtCtxSetSysParamOpt", "aclrtCtxGetSysParamOpt", "aclCreateTensor", "aclDestroyTensor",
-        "aclCreateIntArray", "aclDestroyIntArray", "aclCreateBoolArray", "aclDestroyBoolArray", "aclGetRecentErrMsg",
-        "aclnnConvolutionBackwardGetWorkspaceSize", "aclnnConvolutionBackward", "aclnnConvTbcBackwardGetWorkspaceSize",
+        "aclInit",
+        "aclFinalize",
+        "aclrtSetDevice",
+        "aclrtResetDevice",
+        "aclrtGetDevice",
+        "aclrtCreateStream",
+        "aclrtDestroyStream",
+        "aclrtSynchronizeStream",
+        "aclrtSynchronizeDevice",
+        "aclrtMalloc",
+        "aclrtFree",
+        "aclrtMemcpy",
+        "aclrtMemcpyAsync",
+        "aclrtMemset",
+        "aclrtMemsetAsync",
+        "aclrtGetMemInfo",
+        "aclrtCreateEvent",
+        "aclrtDestroyEvent",
+        "aclrtRecordEvent",
+        "aclrtStreamWaitEvent",
+        "aclrtSynchronizeEvent",
+        "aclrtEventElapsedTime",
+        "aclrtCreateContext",
+        "aclrtDestroyContext",
+        "aclrtSetCurrentContext",
+        "aclrtGetCurrentContext",
+        "aclrtSetSysParamOpt",
+        "aclrtGetSysParamOpt",
+        "aclrtCtxSetSysParamOpt",
+        "aclrtCtxGetSysParamOpt",
+        "aclCreateTensor",
+        "aclDestroyTensor",
+        "aclCreateIntArray",
+        "aclDestroyIntArray",
+        "aclCreateBoolArray",
+        "aclDestroyBoolArray",
+        "aclGetRecentErrMsg",
+        "aclnnConvolutionBackwardGetWorkspaceSize",
+        "aclnnConvolutionBackward",
+        "aclnnConvTbcBackwardGetWorkspaceSize",
         "aclnnConvTbcBackward",
-    }  # fmt: skip
+    }

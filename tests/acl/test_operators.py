@@ -356,9 +356,7 @@ def test_tbc_of_the_library_rounds_to_the_dtypes_of_its_inputs_on_the_way(steps,
     ok(acl.aclnnConvTbcBackward(workspace, size, executor, stream))
     ok(acl.aclrtSynchronizeStream(stream))
     wide = {name: array.astype(np.float64) for name, array in host.items()}
-    exact = np.stack(
-        [np.einsum("tbi,tbo->io", wide["input"][k : k + steps - 2], wide["self"]) for k in range(3)]
-    )  # fmt: skip
+    exact = np.stack([np.einsum("tbi,tbo->io", wide["input"][k : k + steps - 2], wide["self"]) for k in range(3)])
     found = download(addresses[1], shapes["weight"])
     np.testing.assert_array_equal(found, found.astype(narrow).astype(np.float32))
     np.testing.assert_allclose(found, exact, rtol=5e-3, atol=2e-2)

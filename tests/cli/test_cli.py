@@ -155,9 +155,21 @@ def test_a_folder_never_mixes_two_runs(case: Path, tmp_path: Path) -> None:
 def test_options_reach_the_call(case: Path) -> None:
     plain = json.loads(run("run", case, "--mode", "timing", "--json").out)
     ran = run(
-        "run", case, "--mode", "timing", "--json", "--l2", "warm", "--deterministic", "--conformance", "library", "--chip",
-        "ascend910b1", "--block-dim", "grad_input=3",
-    )  # fmt: skip
+        "run",
+        case,
+        "--mode",
+        "timing",
+        "--json",
+        "--l2",
+        "warm",
+        "--deterministic",
+        "--conformance",
+        "library",
+        "--chip",
+        "ascend910b1",
+        "--block-dim",
+        "grad_input=3",
+    )
     report = json.loads(ran.out)
     problem = report["problem"]
     assert (problem["l2"], problem["deterministic"], problem["conformance"]) == ("warm", True, "library")
@@ -231,8 +243,10 @@ def test_a_wrong_gradient_is_exit_code_1(case: Path, tmp_path: Path, monkeypatch
     assert "gradients.npz" in names(tmp_path / "out")
     report = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
     assert [report["gradients"][name]["correct"] for name in ("grad_input", "grad_weight", "grad_bias")] == [
-        True, False, True
-    ]  # fmt: skip
+        True,
+        False,
+        True,
+    ]
 
 
 @pytest.mark.fast

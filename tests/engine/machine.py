@@ -102,10 +102,20 @@ def run_one(chip: ChipSpec, kind: str, write: Writer, sizes: Sequence[int] = (),
 def columns(timeline: Timeline) -> list[tuple[Any, ...]]:
     """All that a timeline says of time, without the numbers of the cores; comparable with ==."""
     return [
-        (run.task, run.program.where, run.begin, run.finish, run.queue_full, run.launch,
-         *(getattr(run, name).tolist() for name in ("start", "end", "retire", "stall", "cause", "l2_wait", "hbm_wait")))
+        (
+            run.task,
+            run.program.where,
+            run.begin,
+            run.finish,
+            run.queue_full,
+            run.launch,
+            *(
+                getattr(run, name).tolist()
+                for name in ("start", "end", "retire", "stall", "cause", "l2_wait", "hbm_wait")
+            ),
+        )
         for run in timeline.programs
-    ]  # fmt: skip
+    ]
 
 
 def random_bytes(device: Device, size: int, name: str, seed: int = 0) -> Any:

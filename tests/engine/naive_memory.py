@@ -128,13 +128,9 @@ def share(moves: list[Move], read: Fraction, write: Fraction, hbm: Fraction) -> 
         for move in rising:
             move.rate = level
         full = [
-            (counts, weight)
-            for (room, counts, weight), own in zip(limits, levels[1:], strict=True)
-            if own == level
-        ]  # fmt: skip
-        rising = {
-            x for x in rising if x.port > level and not any(counts(x) and weight(x) for counts, weight in full)
-        }  # fmt: skip
+            (counts, weight) for (room, counts, weight), own in zip(limits, levels[1:], strict=True) if own == level
+        ]
+        rising = {x for x in rising if x.port > level and not any(counts(x) and weight(x) for counts, weight in full)}
 
 
 def simulate(

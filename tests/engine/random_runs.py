@@ -89,9 +89,17 @@ class Run:
         few = [tuple(random.choice([1, 2, 3, 4, 32]) for _ in _TIMED) for _ in range(2)]
         latency = random.randint(0, 60)
         return Variant(
-            few[0], few[1], short[0], short[1], short[2], short[3], (short[4], short[5], short[6]), (short[7], latency),
-            (short[8], short[9]), (short[10], short[11]),
-        ).chip  # fmt: skip
+            few[0],
+            few[1],
+            short[0],
+            short[1],
+            short[2],
+            short[3],
+            (short[4], short[5], short[6]),
+            (short[7], latency),
+            (short[8], short[9]),
+            (short[10], short[11]),
+        ).chip
 
     def _launch(self, chip: ChipSpec) -> ChipSpec:
         """A few cycles of everything around a kernel."""
@@ -100,10 +108,14 @@ class Run:
         return changed(
             chip,
             launch={
-                "task_overhead_us": few, "core_start_us": few, "overhead_per_block_us": few, "block_us": few,
-                "prologue_us": {"Test": self.random.randint(0, 9) * cycle}, "hidden_us": self.random.randint(0, 9) * cycle,
+                "task_overhead_us": few,
+                "core_start_us": few,
+                "overhead_per_block_us": few,
+                "block_us": few,
+                "prologue_us": {"Test": self.random.randint(0, 9) * cycle},
+                "hidden_us": self.random.randint(0, 9) * cycle,
             },
-        )  # fmt: skip
+        )
 
     # -- tasks ---------------------------------------------------------------------------------------------------------
 
@@ -125,10 +137,15 @@ class Run:
             made.append([self._program(part, sub, block, sizes, script, steps) for part, sub in parts])
         names = [f"event {i}" for i in range(2)]
         return task_of(
-            made, [], kind, name=f"task{index}", stream=random.choice([0, 0, 1, 2]), all_cores=gang,
+            made,
+            [],
+            kind,
+            name=f"task{index}",
+            stream=random.choice([0, 0, 1, 2]),
+            all_cores=gang,
             wait_events=[name for name in names if index and random.random() < 0.1],
             record_events=[name for name in names if index == 0 or random.random() < 0.3],
-        )  # fmt: skip
+        )
 
     def _cross_script(self, kind: str, gang: bool) -> list[tuple[int, int]]:
         """(flag, mode) of every meeting of the task's cores, in order."""
@@ -297,9 +314,7 @@ def _work(k: KernelBuilder, pipe: str, random: Random) -> None:
             if cube and ("UB" not in k.chip.buffers or "GM->UB" not in k.chip.paths or k.core_kind == "AIC")
             else "UB"
         )
-        k.data_copy(
-            "GM", place, 0, source, row_bytes, rows, row_bytes + gap, row_bytes, "", "", random.random() < 0.2
-        )  # fmt: skip
+        k.data_copy("GM", place, 0, source, row_bytes, rows, row_bytes + gap, row_bytes, "", "", random.random() < 0.2)
     elif pipe == "MTE3":
         place = "L1" if k.core_kind == "AIC" else "UB"
         atomic = "float32" if random.random() < 0.25 else ""

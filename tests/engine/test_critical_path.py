@@ -130,9 +130,12 @@ def test_a_path_worked_out_on_paper() -> None:
     timeline = Engine(Device(chip, with_values=False)).run([task_of([[program(chip, "AIC", write)]])])
     found = [(step.begin, step.end, step.what, step.because) for step in critical_path(timeline)]
     assert found == [
-        (0, 5, "issue", "task begins"), (5, 35, "M", "issue"),
-        (35, 54, "M", "pipe busy"), (54, 56, "latency", ""), (56, 72, "flag", ""),
-    ]  # fmt: skip
+        (0, 5, "issue", "task begins"),
+        (5, 35, "M", "issue"),
+        (35, 54, "M", "pipe busy"),
+        (54, 56, "latency", ""),
+        (56, 72, "flag", ""),
+    ]
 
 
 def test_waves_wait_for_a_free_core() -> None:
@@ -162,9 +165,19 @@ def test_kernels_of_convolution_backward(chip: str, deterministic: bool, weight:
     """Many cores that share bandwidth, all-core barriers and flags between cube and vector cores."""
     shape = (4, weight[1], 28, 28)
     result = ascend_sim.convolution_backward(
-        *(TensorSpec(size, "float16") for size in ((4, weight[0], 28, 28), shape, weight)), None, (1, 1), (1, 1), (1, 1),
-        False, (0, 0), 1, (True, True, True), chip=chip, mode="timing", deterministic=deterministic,
-    )  # fmt: skip
+        *(TensorSpec(size, "float16") for size in ((4, weight[0], 28, 28), shape, weight)),
+        None,
+        (1, 1),
+        (1, 1),
+        (1, 1),
+        False,
+        (0, 0),
+        1,
+        (True, True, True),
+        chip=chip,
+        mode="timing",
+        deterministic=deterministic,
+    )
     assert result.timeline is not None
     assert {step.task for step in assert_whole(result.timeline)} == set(range(len(result.tasks)))
 

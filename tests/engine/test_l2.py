@@ -104,9 +104,16 @@ def test_far_addresses() -> None:
 
 
 regions = st.builds(
-    Region, st.just("src0"), st.just("GM"), st.integers(1, 2000), st.integers(2000, 3000), st.integers(1, 3),
-    st.integers(9000, 12_000), st.integers(1, 2), st.integers(0, 600),
-)  # fmt: skip
+    Region,
+    st.just("src0"),
+    st.just("GM"),
+    st.integers(1, 2000),
+    st.integers(2000, 3000),
+    st.integers(1, 3),
+    st.integers(9000, 12_000),
+    st.integers(1, 2),
+    st.integers(0, 600),
+)
 
 
 @settings(max_examples=300, deadline=None)

@@ -109,9 +109,21 @@ def test_a_barrier_for_all_waits_for_a_transfer_that_is_the_last_of_its_pipe() -
 
 def call(chip: ChipSpec, **options: Any) -> Any:
     return ascend_sim.convolution_backward(
-        TensorSpec((1, 32, 16, 16), "float16"), TensorSpec((1, 32, 16, 16), "float16"), TensorSpec((32, 32, 3, 3), "float16"),
-        [32], [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [True, True, True], chip=chip, mode="timing", **options,
-    )  # fmt: skip
+        TensorSpec((1, 32, 16, 16), "float16"),
+        TensorSpec((1, 32, 16, 16), "float16"),
+        TensorSpec((32, 32, 3, 3), "float16"),
+        [32],
+        [1, 1],
+        [1, 1],
+        [1, 1],
+        False,
+        [0, 0],
+        1,
+        [True, True, True],
+        chip=chip,
+        mode="timing",
+        **options,
+    )
 
 
 def waves(device: Device) -> list[Any]:

@@ -36,11 +36,16 @@ def memory(
     return changed(
         quiet(CHIP),
         memory={
-            "l2_read_bytes_per_cycle_per_aic": read / cores, "l2_write_bytes_per_cycle_per_aic": write / cores,
-            "hbm_gb_per_s": hbm * CHIP.clock.cube_mhz / 1e3, "hbm_efficiency": 1.0, "hbm_latency": latency,
-            "l2_write_efficiency": 1.0, "partial_line_refetch": refetch, "same_line_read_ratio": same_line,
+            "l2_read_bytes_per_cycle_per_aic": read / cores,
+            "l2_write_bytes_per_cycle_per_aic": write / cores,
+            "hbm_gb_per_s": hbm * CHIP.clock.cube_mhz / 1e3,
+            "hbm_efficiency": 1.0,
+            "hbm_latency": latency,
+            "l2_write_efficiency": 1.0,
+            "partial_line_refetch": refetch,
+            "same_line_read_ratio": same_line,
         },
-    )  # fmt: skip
+    )
 
 
 def fly(chip: ChipSpec, capacity: int, moves: list[Move]) -> tuple[list[Transfer], list[int], Traffic]:
@@ -85,11 +90,15 @@ regions = st.builds(
 )
 moves_strategy = st.lists(
     st.tuples(
-        st.integers(0, 300), st.sampled_from(["read", "read", "write", "atomic"]), regions, st.integers(0, 40_000),
+        st.integers(0, 300),
+        st.sampled_from(["read", "read", "write", "atomic"]),
+        regions,
+        st.integers(0, 40_000),
         st.sampled_from([40, 100, 153.25]),
     ),
-    min_size=1, max_size=14,
-)  # fmt: skip
+    min_size=1,
+    max_size=14,
+)
 
 
 @settings(max_examples=250, deadline=None)

@@ -48,11 +48,33 @@ def test_enough_of_the_calls_run(freezer: ModuleType) -> None:
             kinds += ["grouped"] * (call["groups"] > 1) + ["dilated"] * (max(call["dilation"]) > 1)
             kinds += ["uneven"] * (len(call["padding"]) > rank) + ["view"] * ("view" in call)
         seen.update(kinds)
-    few = {kind: seen[kind] for kind in (
-        "ascend910a", "ascend310p3", "ascend910b3", "ascend910_9391", "ascend950pr_9589", "documented", "library",
-        "conv_tbc_backward", "float16", "bfloat16", "float32", "hifloat8", "float8_e4m3fn", "rank 1", "rank 2", "rank 3",
-        "transposed", "grouped", "dilated", "uneven", "view",
-    ) if seen[kind] < 2}  # fmt: skip
+    few = {
+        kind: seen[kind]
+        for kind in (
+            "ascend910a",
+            "ascend310p3",
+            "ascend910b3",
+            "ascend910_9391",
+            "ascend950pr_9589",
+            "documented",
+            "library",
+            "conv_tbc_backward",
+            "float16",
+            "bfloat16",
+            "float32",
+            "hifloat8",
+            "float8_e4m3fn",
+            "rank 1",
+            "rank 2",
+            "rank 3",
+            "transposed",
+            "grouped",
+            "dilated",
+            "uneven",
+            "view",
+        )
+        if seen[kind] < 2
+    }
     assert not few
 
 

@@ -37,10 +37,21 @@ def small(deterministic: bool, **tiling: int) -> Result:
     """32 -> 16 channels, 3x3, 6x6 pixels, one gradient; `tiling` is that of its kernel."""
     kernel = "grad_weight" if deterministic else "grad_input"
     return convolution_backward(
-        TensorSpec((2, 16, 6, 6), "float16"), TensorSpec((2, 32, 6, 6), "float16"), TensorSpec((16, 32, 3, 3), "float16"),
-        None, (1, 1), (1, 1), (1, 1), False, (0, 0), 1, (not deterministic, deterministic, False),
-        mode="timing", deterministic=deterministic, tiling={kernel: tiling} if tiling else None,
-    )  # fmt: skip
+        TensorSpec((2, 16, 6, 6), "float16"),
+        TensorSpec((2, 32, 6, 6), "float16"),
+        TensorSpec((16, 32, 3, 3), "float16"),
+        None,
+        (1, 1),
+        (1, 1),
+        (1, 1),
+        False,
+        (0, 0),
+        1,
+        (not deterministic, deterministic, False),
+        mode="timing",
+        deterministic=deterministic,
+        tiling={kernel: tiling} if tiling else None,
+    )
 
 
 def runs(result: Result, kernel: str) -> Iterator[ProgramRun]:

@@ -172,9 +172,21 @@ def matmul_bits(cube_math_type, model, seed):
     rng = np.random.default_rng(seed)
     gradient, weight = rng.standard_normal((1, 64, 8, 8), np.float32), rng.standard_normal((64, 64, 1, 1), np.float32)
     result = convolution_backward(
-        gradient, np.zeros((1, 64, 8, 8), np.float32), weight, None, 1, 0, 1, False, 0, 1, (True, False, False),
-        cube_math_type=cube_math_type, mode="functional", accumulate=model,
-    )  # fmt: skip
+        gradient,
+        np.zeros((1, 64, 8, 8), np.float32),
+        weight,
+        None,
+        1,
+        0,
+        1,
+        False,
+        0,
+        1,
+        (True, False, False),
+        cube_math_type=cube_math_type,
+        mode="functional",
+        accumulate=model,
+    )
     exact = weight[:, :, 0, 0].astype(float).T @ gradient[0].reshape(64, 64).astype(float)
     return compare(result.grad_input, exact.reshape(1, 64, 8, 8)).effective_bits
 

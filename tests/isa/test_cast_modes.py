@@ -88,9 +88,12 @@ def test_a_pair_that_the_chip_lacks_is_refused_with_the_pairs_that_it_has():
 
 def test_without_a_mode_the_chips_own_is_taken():
     for chip, source, target, mode in (
-        (B3, "float32", "float16", "RINT"), (B3, "bfloat16", "float32", "NONE"), (A910, "float32", "float16", "NONE"),
-        (C950, "float32", "hifloat8", "ROUND"), (C950, "bfloat16", "float16", "RINT"),
-    ):  # fmt: skip
+        (B3, "float32", "float16", "RINT"),
+        (B3, "bfloat16", "float32", "NONE"),
+        (A910, "float32", "float16", "NONE"),
+        (C950, "float32", "hifloat8", "ROUND"),
+        (C950, "bfloat16", "float16", "RINT"),
+    ):
         k = builder(chip)
         k.vector_cast(0, 1024, source, target, 64)
         assert k.table.instructions[-1].rounding == mode

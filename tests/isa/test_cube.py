@@ -195,9 +195,12 @@ def test_fixpipe_rates_on_paper() -> None:
     rates = [
         Fixpipe(16, 16, 16, dtype, c0, 512, atomic).gm_access(CHIP)
         for dtype, c0, atomic in (
-            ("float16", 16, False), ("float32", 16, False), ("float32", 8, False), ("float32", 8, True),
+            ("float16", 16, False),
+            ("float32", 16, False),
+            ("float32", 8, False),
+            ("float32", 8, True),
         )
-    ]  # fmt: skip
+    ]
     split = [CHIP.fixpipe.channel_split_bytes_per_cycle, CHIP.fixpipe.channel_split_atomic_bytes_per_cycle]
     assert [access.rate for access in rates if access] == [min(128, port), min(128, port), *split]
     assert [access.direction for access in rates if access] == ["write", "write", "write", "atomic"]

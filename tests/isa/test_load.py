@@ -75,10 +75,26 @@ def loads(draw: Any) -> LoadData3D:
     k_start = draw(st.integers(0, blocks - 1))
     k_extent = draw(st.integers(1, min(blocks - k_start, 6)))
     return LoadData3D(
-        destination, itemsize, height, width, k_h, k_w, draw(small), draw(small), draw(one_two), draw(one_two),
-        draw(st.integers(0, 2)), draw(st.integers(0, 2)), out_height, out_width, m_start, m_extent,
-        k_start * c0, k_extent * c0, transpose,
-    )  # fmt: skip
+        destination,
+        itemsize,
+        height,
+        width,
+        k_h,
+        k_w,
+        draw(small),
+        draw(small),
+        draw(one_two),
+        draw(one_two),
+        draw(st.integers(0, 2)),
+        draw(st.integers(0, 2)),
+        out_height,
+        out_width,
+        m_start,
+        m_extent,
+        k_start * c0,
+        k_extent * c0,
+        transpose,
+    )
 
 
 @settings(max_examples=250, deadline=None)

@@ -98,9 +98,17 @@ def test_reduce_rows_rounds_like_a_tree() -> None:
     st.integers(0, 15), st.integers(1, 3), st.integers(0, 40), st.integers(0, 64),
 )  # fmt: skip
 def test_transpose_blocks(
-    to_c0: bool, itemsize: int, channels: int, pixels: int, row_gap: int, block_gap: int, first: int, repeats: int,
-    plain_gap: int, step_gap: int,
-) -> None:  # fmt: skip
+    to_c0: bool,
+    itemsize: int,
+    channels: int,
+    pixels: int,
+    row_gap: int,
+    block_gap: int,
+    first: int,
+    repeats: int,
+    plain_gap: int,
+    step_gap: int,
+) -> None:
     c0 = 32 // itemsize
     first %= c0
     channels = min(channels, c0 - first)
@@ -124,9 +132,12 @@ def test_transpose_blocks(
                     wanted[row] = before[block + first + c]
     source, target = (plain, blocks) if to_c0 else (blocks, plain)
     bench.do(
-        TransposeBlocks(to_c0, itemsize, channels, pixels, row_stride, block_stride, first, repeats, plain_step, block_step),
-        target, source,
-    )  # fmt: skip
+        TransposeBlocks(
+            to_c0, itemsize, channels, pixels, row_stride, block_stride, first, repeats, plain_step, block_step
+        ),
+        target,
+        source,
+    )
     np.testing.assert_array_equal(bench.memory.buffers["UB"].view(f"u{itemsize}"), wanted)
 
 

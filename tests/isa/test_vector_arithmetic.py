@@ -232,8 +232,10 @@ def test_rows_strides_and_masks(data: st.DataObject) -> None:
     covered = {
         region.offset + plane * region.plane_stride + row * region.row_stride + byte
         for region in instruction.writes()
-        for plane in range(region.planes) for row in range(region.rows) for byte in range(region.row_bytes)
-    }  # fmt: skip
+        for plane in range(region.planes)
+        for row in range(region.rows)
+        for byte in range(region.row_bytes)
+    }
     changed = set(np.flatnonzero(wanted.view(np.uint8) != before.view(np.uint8)) - 4096)
     assert changed <= covered
     assert len(covered) == held.itemsize * rows * sum(bits is None or bits >> (i % period) & 1 for i in range(count))

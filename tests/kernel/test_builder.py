@@ -99,9 +99,15 @@ def test_allocation_is_aligned_to_what_the_buffer_holds() -> None:
 
 def test_flags_get_their_numbers_per_pair() -> None:
     k = builder()
-    numbers = [k.flag(*pair, name).identity for *pair, name in (
-        ("MTE2", "MTE1", "a"), ("MTE1", "MTE2", "b"), ("MTE2", "MTE1", "c"), ("MTE2", "MTE1", "a"),
-    )]  # fmt: skip
+    numbers = [
+        k.flag(*pair, name).identity
+        for *pair, name in (
+            ("MTE2", "MTE1", "a"),
+            ("MTE1", "MTE2", "b"),
+            ("MTE2", "MTE1", "c"),
+            ("MTE2", "MTE1", "a"),
+        )
+    ]
     assert numbers == [0, 0, 1, 0]
 
 
@@ -290,8 +296,9 @@ def test_a_transfer_of_nothing_or_backwards(shape: tuple[int, int, int]) -> None
     row_bytes, rows, stride = shape
     refused(
         lambda k: k.data_copy("GM", "L1", 1024, gm_operand(0, 2048), row_bytes, rows, stride, 64),
-        "block 7 AIC: 0 MTE2 data_copy", "moves no bytes, or steps backwards",
-    )  # fmt: skip
+        "block 7 AIC: 0 MTE2 data_copy",
+        "moves no bytes, or steps backwards",
+    )
 
 
 def test_a_program_is_checked_as_a_whole_and_not_changed() -> None:

@@ -47,10 +47,15 @@ def test_the_flags_of_three_rounds_through_two_buffers() -> None:
     q.close()
     assert [(a, b) for a, _, b, _ in addresses] == [(0, 0), (1024, 1024), (0, 0)]
     assert flags(k) == [
-        "set full 0", "wait full 0", "set free 0",
-        "set full 1", "wait full 1",
-        "wait free 0", "set full 0", "wait full 0",
-    ]  # fmt: skip
+        "set full 0",
+        "wait full 0",
+        "set free 0",
+        "set full 1",
+        "wait full 1",
+        "wait free 0",
+        "set full 0",
+        "wait full 0",
+    ]
 
 
 def test_the_producer_may_be_ahead_by_all_buffers() -> None:

@@ -42,9 +42,7 @@ def test_ndc1hwc0(n: int, c: int, d: int, h: int, w: int, c0: int) -> None:
     st.integers(1, 5), st.integers(1, 3), st.integers(1, 18), st.integers(1, 18), st.integers(1, 2), st.integers(1, 3),
     st.integers(1, 3), c0s,
 )  # fmt: skip
-def test_fractal_z(
-    groups: int, extension: int, cout: int, cin: int, k_d: int, k_h: int, k_w: int, c0: int
-) -> None:  # fmt: skip
+def test_fractal_z(groups: int, extension: int, cout: int, cin: int, k_d: int, k_h: int, k_w: int, c0: int) -> None:
     """[real groups][k_d][cin1][tap][cout1][16 co][C0 ci]: groups block-diagonal in a real group, zero elsewhere."""
     weight = numbered(groups * cout, cin, k_d, k_h, k_w)
     blocks = to_fractal_z(weight, groups, extension, c0)

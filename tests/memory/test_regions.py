@@ -18,13 +18,23 @@ def touched(region: Region, address: int = 0) -> set[int]:
 
 
 any_region = st.builds(
-    Region, st.just("src0"), st.just("L1"), st.integers(1, 12), st.integers(0, 30), st.integers(1, 5), st.integers(0, 80),
-    st.integers(1, 4), st.integers(0, 20),
-)  # fmt: skip
+    Region,
+    st.just("src0"),
+    st.just("L1"),
+    st.integers(1, 12),
+    st.integers(0, 30),
+    st.integers(1, 5),
+    st.integers(0, 80),
+    st.integers(1, 4),
+    st.integers(0, 20),
+)
 tight_region = st.builds(  # rows or planes that adjoin, so that merging happens
     lambda size, rows, planes, offset: Region("src0", "L1", size, size, rows, size * rows, planes, offset),
-    st.integers(1, 8), st.integers(1, 4), st.integers(1, 4), st.integers(0, 10),
-)  # fmt: skip
+    st.integers(1, 8),
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.integers(0, 10),
+)
 regions = st.one_of(any_region, tight_region)
 
 

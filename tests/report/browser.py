@@ -23,9 +23,14 @@ def chromium(width: int = 1280, height: int = 900) -> Iterator[Any]:
     options = webdriver.ChromeOptions()
     options.binary_location = binary
     for argument in (
-        "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
-        f"--window-size={width},{height}", "--host-resolver-rules=MAP * ~NOTFOUND",
-    ):  # fmt: skip
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--hide-scrollbars",
+        f"--window-size={width},{height}",
+        "--host-resolver-rules=MAP * ~NOTFOUND",
+    ):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     browser = webdriver.Chrome(options=options, service=Service(driver))

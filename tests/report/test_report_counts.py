@@ -52,9 +52,13 @@ def test_the_cube_loop_by_hand():
     assert counts["tiles"] == 5
     assert counts["instructions"]["mmad"] == 20 and counts["instructions"]["fixpipe"] == 5
     assert counts["bytes"] == {
-        "GM->L1": 20 * 32 * KIB, "GM->L1:A": 20 * 16 * KIB, "GM->L1:B": 20 * 16 * KIB,
-        "L1->L0A": 20 * 16 * KIB, "L1->L0B": 20 * 16 * KIB, "L0C->GM": 5 * 128 * 128 * 2,
-    }  # fmt: skip
+        "GM->L1": 20 * 32 * KIB,
+        "GM->L1:A": 20 * 16 * KIB,
+        "GM->L1:B": 20 * 16 * KIB,
+        "L1->L0A": 20 * 16 * KIB,
+        "L1->L0B": 20 * 16 * KIB,
+        "L0C->GM": 5 * 128 * 128 * 2,
+    }
     assert cube_work_cycles(built(task)) == [8 * 256, 4 * 256, 8 * 256]
 
 

@@ -103,12 +103,17 @@ def test_every_row_is_one_event_with_its_cycles(run, trace):
     shown = {
         (processes[pid], threads[pid, tid]): [
             (
-                round(e["ts"] * MHZ), e["args"]["cycles"], e["name"], e["args"]["block"], e["args"]["tile"], e["args"]["row"]
+                round(e["ts"] * MHZ),
+                e["args"]["cycles"],
+                e["name"],
+                e["args"]["block"],
+                e["args"]["tile"],
+                e["args"]["row"],
             )
             for e in events
         ]
         for (pid, tid), events in tracks(trace).items()
-    }  # fmt: skip
+    }
     assert shown == expected
     for events in tracks(trace).values():
         assert all(round(event["dur"] * MHZ, 4) == event["args"]["cycles"] for event in events)

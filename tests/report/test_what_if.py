@@ -57,17 +57,25 @@ def doubled() -> dict[str, dict[str, Any]]:
     elements = {size: leaf(2 * rate, "elements/cycle") for size, rate in fixpipe.elements_per_cycle.items()}
     split = leaf(2 * fixpipe.channel_split_bytes_per_cycle, "bytes/cycle")
     return {
-        "cube": {"cube": {"rates": {
-            name: {"k_per_cycle": leaf(2 * rate.k_per_cycle, "elements/cycle")} for name, rate in rates.items()}}},
+        "cube": {
+            "cube": {
+                "rates": {
+                    name: {"k_per_cycle": leaf(2 * rate.k_per_cycle, "elements/cycle")} for name, rate in rates.items()
+                }
+            }
+        },
         "MTE1": {"paths": ports("MTE1"), "load3d": {"rates": load3d}},
         "MTE2": {"paths": ports("MTE2")},
         "MTE3": {"paths": ports("MTE3")},
-        "FIX": {"paths": ports("FIX"), "fixpipe": {"elements_per_cycle": elements, "channel_split_bytes_per_cycle": split}},
+        "FIX": {
+            "paths": ports("FIX"),
+            "fixpipe": {"elements_per_cycle": elements, "channel_split_bytes_per_cycle": split},
+        },
         "HBM": {"memory": {"hbm_gb_per_s": leaf(2 * memory.hbm_gb_per_s, "GB/s")}},
         "L2": {"memory": {name: leaf(2 * getattr(memory, name), "bytes/cycle") for name in per_aic}},
         "issue": {"scalar": {"issue_cycles": {k: leaf(c // 2, "cycles") for k, c in CHIP.scalar.issue_cycles.items()}}},
         "flag": {"sync": {"flag_latency": leaf(CHIP.sync.flag_latency // 2, "cycles")}},
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("key", doubled())

@@ -114,10 +114,16 @@ class CompiledMachine:
             sets, waits = np.zeros((2, len(table.flags) + 1), np.int64)
             count = self._c.checked(
                 self.lib.program_survey(
-                    self._c.pointer, table.handle, core.c_program, sets.ctypes.data, waits.ctypes.data,
-                    asked.ctypes.data, _ASKED, c.byref(reach),
+                    self._c.pointer,
+                    table.handle,
+                    core.c_program,
+                    sets.ctypes.data,
+                    waits.ctypes.data,
+                    asked.ctypes.data,
+                    _ASKED,
+                    c.byref(reach),
                 )
-            )  # fmt: skip
+            )
             for instruction, phase in asked[:count].tolist():
                 table.add_shape(instruction, phase)
             if count < _ASKED:
@@ -195,9 +201,15 @@ class CompiledCore:
     """The timeline of one program that begins at cycle `begin`; what `CoreRun` is, in C."""
 
     def __init__(
-        self, machine: CompiledMachine, table: Table, program: Program, begin: int, order: int, cross: CrossFlags,
+        self,
+        machine: CompiledMachine,
+        table: Table,
+        program: Program,
+        begin: int,
+        order: int,
+        cross: CrossFlags,
         gm_bases: Sequence[int],
-    ) -> None:  # fmt: skip
+    ) -> None:
         table.extend()
         self.program = program
         self.begin = self.finish = begin
@@ -215,9 +227,16 @@ class CompiledCore:
         self._columns = {name: np.empty(count, np.int64) for name in c.COLUMNS[:5]}
         self._columns |= {name: np.zeros(count, np.int64) for name in c.COLUMNS[5:]}
         self.c_program = c.Program(
-            self._rows.ctypes.data, self._bases.ctypes.data, count, len(self._bases), begin, program.issue_cycles, order,
-            self.number, *(column.ctypes.data for column in self._columns.values()),
-        )  # fmt: skip
+            self._rows.ctypes.data,
+            self._bases.ctypes.data,
+            count,
+            len(self._bases),
+            begin,
+            program.issue_cycles,
+            order,
+            self.number,
+            *(column.ctypes.data for column in self._columns.values()),
+        )
 
     def run(self) -> Process:
         """The block's life on this core, up to its last retirement."""

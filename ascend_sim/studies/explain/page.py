@@ -220,8 +220,16 @@ def _load(explanation: Explanation, row: Row, maps: dict[str, _Map]) -> dict[str
     what = "zeros" if not instruction.reads() else box_of_load(explanation, row)
     run = explanation.provenance.programs[row[0]]
     pipe = PIPES[int(run.program.per_row("pipe")[row[1]])]
-    return {"time": _times(explanation, row), "pipe": pipe, "name": instruction.name, "what": what, "side": side, "area": area,
-            "bytes": instruction.writes()[0].total, "address": explanation.provenance.address(row, "dst", "L1")}  # fmt: skip
+    return {
+        "time": _times(explanation, row),
+        "pipe": pipe,
+        "name": instruction.name,
+        "what": what,
+        "side": side,
+        "area": area,
+        "bytes": instruction.writes()[0].total,
+        "address": explanation.provenance.address(row, "dst", "L1"),
+    }
 
 
 def _mmads(explanation: Explanation, part: Part, maps: dict[str, _Map], loads: list[Row]) -> dict[str, Any]:

@@ -196,10 +196,20 @@ def explain_all(
         seen = {name: operand(plain[name], compute, model) for name in factors}
         found.append(
             Explanation(
-                output, index, case, spec, result, terms, follower.provenance, follower.output, follower.way, plain,
-                _sum(terms, seen, plain), _sum(terms, plain, plain),
+                output,
+                index,
+                case,
+                spec,
+                result,
+                terms,
+                follower.provenance,
+                follower.output,
+                follower.way,
+                plain,
+                _sum(terms, seen, plain),
+                _sum(terms, plain, plain),
             )
-        )  # fmt: skip
+        )
     return found
 
 

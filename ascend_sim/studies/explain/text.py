@@ -185,8 +185,14 @@ def _load_row(explanation: Explanation, row: Row) -> tuple[str, ...]:
     space, total = targets[0].space, sum(target.total for target in targets)
     address = explanation.provenance.address(row, "dst", space)
     what = "zeros" if not instruction.reads() else box_of_load(explanation, row)
-    return (_cycles(explanation, row), _pipe(explanation, row), instruction.name, what, f"{total:,} bytes",
-            f"{space}+{address:#x}")  # fmt: skip
+    return (
+        _cycles(explanation, row),
+        _pipe(explanation, row),
+        instruction.name,
+        what,
+        f"{total:,} bytes",
+        f"{space}+{address:#x}",
+    )
 
 
 def box_of_load(explanation: Explanation, row: Row) -> str:
@@ -334,8 +340,16 @@ def _step_row(explanation: Explanation, step: Step) -> tuple[str, ...]:
     elif isinstance(instruction, VectorBinary):
         what += f", {instruction.operation}"
     digits = format_of(step.dtype).bits // 4
-    return (_cycles(explanation, step.row), _pipe(explanation, step.row), what, explanation.task(step.row).name, where,
-            step.dtype, _number(step.value), f"0x{step.bits:0{digits}X}")  # fmt: skip
+    return (
+        _cycles(explanation, step.row),
+        _pipe(explanation, step.row),
+        what,
+        explanation.task(step.row).name,
+        where,
+        step.dtype,
+        _number(step.value),
+        f"0x{step.bits:0{digits}X}",
+    )
 
 
 # -- the result --------------------------------------------------------------------------------------------------------

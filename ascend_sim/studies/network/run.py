@@ -163,9 +163,14 @@ class NetworkRun:
             )
         totals = {part: round(value, 4) for part, value in self.totals.items()}
         return {
-            "network": self.network.name, "chip": self.chip, "batch": self.batch, "distinct_layers": self.distinct,
-            "totals_us": totals, "layers": layers, "findings": self.findings,
-        }  # fmt: skip
+            "network": self.network.name,
+            "chip": self.chip,
+            "batch": self.batch,
+            "distinct_layers": self.distinct,
+            "totals_us": totals,
+            "layers": layers,
+            "findings": self.findings,
+        }
 
 
 def network_names() -> list[str]:
@@ -246,9 +251,16 @@ def operator_of(direction: str) -> Operator[Any, Any]:
 
 
 def run_network(
-    network: Network, *, chip: str | Path = "ascend910b3", batch: int = 64, conformance: str = "documented",
-    l2: str = "cold", direction: str = "backward", jobs: int = 1, progress: Progress | None = None,
-) -> NetworkRun:  # fmt: skip
+    network: Network,
+    *,
+    chip: str | Path = "ascend910b3",
+    batch: int = 64,
+    conformance: str = "documented",
+    l2: str = "cold",
+    direction: str = "backward",
+    jobs: int = 1,
+    progress: Progress | None = None,
+) -> NetworkRun:
     """One pass ("backward" or "forward") of every layer at this batch.
 
     `chip` is a name or a file; `jobs` processes share the distinct layers.
@@ -294,10 +306,15 @@ def _run_layer(layer: Layer, *, chip: str, batch: int, conformance: str, l2: str
         task_us = round(spec.us(span.finish - span.launch), 4)
         times[maker.get(task.name, AROUND)] += task_us
         source = task.info.get("tiling_source")
-        kernels.append({
-            "op_type": task.op_type, "name": task.name, "block_dim": task.block_dim, "task_us": task_us,
-            "tiling_source": source,
-        })  # fmt: skip
+        kernels.append(
+            {
+                "op_type": task.op_type,
+                "name": task.name,
+                "block_dim": task.block_dim,
+                "task_us": task_us,
+                "tiling_source": source,
+            }
+        )
     total = spec.us(timeline.finish - min(span.launch for span in timeline.tasks))
     times = {part: round(value, 4) for part, value in (times | {"total": total}).items()}
     findings = [{"kind": one.kind, "task": one.task, "text": one.text} for one in run.outcome.findings]

@@ -205,9 +205,14 @@ class _Bench:
         return found
 
     def _row(
-        self, case: Case, tensors: Mapping[str, Array], dtype: str, number: int, model: ValueModel,
+        self,
+        case: Case,
+        tensors: Mapping[str, Array],
+        dtype: str,
+        number: int,
+        model: ValueModel,
         known: dict[tuple[str, str], PrecisionRow],
-    ) -> PrecisionRow:  # fmt: skip
+    ) -> PrecisionRow:
         row = PrecisionRow(model.chip.name, dtype, number, model.accumulate, None)
         try:
             checked, _ = check_case(case, model.chip, number, self.conformance)
@@ -236,10 +241,19 @@ class _Bench:
 
     def _run(self, case: Case, tensors: Mapping[str, Array], number: int, model: ValueModel) -> Result:
         return call_case(
-            case, tensors, cube_math_type=number, chip=model.chip,
-            mode="full", deterministic=case.deterministic, conformance=self.conformance, tiling=case.tiling,
-            block_dim=case.block_dim or None, l2=case.l2, accumulate=model.accumulate, overflow=model.overflow,
-        )  # fmt: skip
+            case,
+            tensors,
+            cube_math_type=number,
+            chip=model.chip,
+            mode="full",
+            deterministic=case.deterministic,
+            conformance=self.conformance,
+            tiling=case.tiling,
+            block_dim=case.block_dim or None,
+            l2=case.l2,
+            accumulate=model.accumulate,
+            overflow=model.overflow,
+        )
 
     # -- figures -------------------------------------------------------------------------------------------------------
 
@@ -273,9 +287,14 @@ class _Bench:
         return {name: operand(array, compute, model) for name, array in factors.items()}
 
     def _figures(
-        self, call: AcceptedCall, name: str, result: Array, inputs: Mapping[str, Array], operands: Mapping[str, Array],
+        self,
+        call: AcceptedCall,
+        name: str,
+        result: Array,
+        inputs: Mapping[str, Array],
+        operands: Mapping[str, Array],
         model: ValueModel,
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> dict[str, Any]:
         operator, on_cube = self.operator, self.operator.summed(name) is None
         truth, weights = self._truth(call, name, inputs, inputs, ())
         total, compute = truth, operator.computed_in(call, name)

@@ -22,9 +22,15 @@ _FIELD = re.compile(r"(?:(?P<kernel>\w+)\.)?(?P<name>\w+)=(?P<value>-?[0-9]{1,18
 
 
 def kernels_of(
-    case: Case, chips: Sequence[str], kernel: str | None, *, l2: str = "warm", cube_math_type: int | None = None,
-    deterministic: bool | None = None, conformance: str | None = None,
-) -> list[CubeKernel]:  # fmt: skip
+    case: Case,
+    chips: Sequence[str],
+    kernel: str | None,
+    *,
+    l2: str = "warm",
+    cube_math_type: int | None = None,
+    deterministic: bool | None = None,
+    conformance: str | None = None,
+) -> list[CubeKernel]:
     """The cube kernels to search, chip by chip; without `kernel` every one that the case has."""
     kernels = OPERATORS[case.operator].cube_kernels
     if kernel is not None and kernel not in kernels:
@@ -64,9 +70,16 @@ def parse_fields(texts: Sequence[str], kernels: Sequence[str]) -> dict[str, dict
 
 
 def run_searches(
-    kernels: Sequence[CubeKernel], fields: Sequence[str], out: Path | None, *, jobs: int, limit: int | None,
-    seconds: float | None, within: float, progress: Callable[[str, State], None] | None = None,
-) -> list[Outcome]:  # fmt: skip
+    kernels: Sequence[CubeKernel],
+    fields: Sequence[str],
+    out: Path | None,
+    *,
+    jobs: int,
+    limit: int | None,
+    seconds: float | None,
+    within: float,
+    progress: Callable[[str, State], None] | None = None,
+) -> list[Outcome]:
     """Search kernel by kernel; results go to `out` as they come. An interrupt ends all, with what was found."""
     fixed = parse_fields(fields, list(dict.fromkeys(kernel.name for kernel in kernels)))
     outcomes: list[Outcome] = []
@@ -75,9 +88,15 @@ def run_searches(
         name = f"{kernel.name} on {kernel.chip.name}"
         try:
             outcome = search(
-                kernel, fixed[kernel.name], store=store, jobs=jobs, limit=limit, seconds=seconds, within=within,
+                kernel,
+                fixed[kernel.name],
+                store=store,
+                jobs=jobs,
+                limit=limit,
+                seconds=seconds,
+                within=within,
                 progress=None if progress is None else lambda state, name=name: progress(name, state),  # type: ignore[misc]
-            )  # fmt: skip
+            )
         finally:
             store.close()
         outcomes.append(outcome)

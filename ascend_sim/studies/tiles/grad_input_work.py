@@ -59,10 +59,16 @@ class GradInputWork(Prices):
         parts = self._parts(cut)
         resident = is_resident(tiling, tiling_input(tiling, inp))
         shape = GradInputTiling(
-            FRACTAL, FRACTAL, FRACTAL, single_core_m=tiling.single_core_m, single_core_cin=tiling.single_core_cin,
-            single_core_din=tiling.single_core_din, kernel_split=tiling.kernel_split,
-            split_wi=tiling.split_wi, block_dim=tiling.block_dim,
-        )  # fmt: skip
+            FRACTAL,
+            FRACTAL,
+            FRACTAL,
+            single_core_m=tiling.single_core_m,
+            single_core_cin=tiling.single_core_cin,
+            single_core_din=tiling.single_core_din,
+            kernel_split=tiling.kernel_split,
+            split_wi=tiling.split_wi,
+            block_dim=tiling.block_dim,
+        )
         for (group, m_start, m_count, n_start, n_end, planes, own), times in self._kinds(shape, block).items():
             for index in range(len(parts)) if tiling.kernel_split == SPLIT_HW else (own,):
                 part = parts[index]
@@ -105,9 +111,15 @@ class GradInputWork(Prices):
         return found
 
     def _tile(
-        self, work: Work, tiling: GradInputTiling, times: int, place: tuple[int, int, int], channels: tuple[int, int],
-        group: int, planes: int,
-    ) -> None:  # fmt: skip
+        self,
+        work: Work,
+        tiling: GradInputTiling,
+        times: int,
+        place: tuple[int, int, int],
+        channels: tuple[int, int],
+        group: int,
+        planes: int,
+    ) -> None:
         """One tile, `place` = (part, first pixel, pixels) x `channels` (first, count)."""
         (part, m, rows), cut = place, _cut(tiling)
         total = ceil_div(self._outputs(group), self.inp.c0)
@@ -120,9 +132,15 @@ class GradInputWork(Prices):
                 self._piece_of_tile(work, tiling, times * planes, len(piece.taps), (rows, channels[1]), group, window)
 
     def _piece_of_tile(
-        self, work: Work, tiling: GradInputTiling, times: int, taps: int, sides: tuple[int, int], group: int,
+        self,
+        work: Work,
+        tiling: GradInputTiling,
+        times: int,
+        taps: int,
+        sides: tuple[int, int],
+        group: int,
         window: tuple[int, int, Callable[[int], float]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Loads and products of a tile of `sides` rows and columns, for `taps` of the kernel."""
         (rows, n), (_, size, load), c0 = sides, window, self.inp.c0
         total = ceil_div(self._outputs(group), c0)

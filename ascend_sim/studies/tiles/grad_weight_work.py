@@ -33,9 +33,19 @@ class GradWeightWork(Prices):
         def of_block(block: int) -> Work:
             work = Work()
             shape = tiling.but(
-                base_m=FRACTAL, base_k=FRACTAL, base_n=FRACTAL, step_m=1, step_n=1, step_ka=1, step_kb=1, al1_buffers=1,
-                bl1_buffers=1, cl0_buffers=1, iterate_order=0, bl1_bound=0,
-            )  # fmt: skip
+                base_m=FRACTAL,
+                base_k=FRACTAL,
+                base_n=FRACTAL,
+                step_m=1,
+                step_n=1,
+                step_ka=1,
+                step_kb=1,
+                al1_buffers=1,
+                bl1_buffers=1,
+                cl0_buffers=1,
+                iterate_order=0,
+                bl1_bound=0,
+            )
             for task, times in self._kinds(shape, block).items():
                 self._work(work, tiling, task, times)
             return work
@@ -63,9 +73,14 @@ class GradWeightWork(Prices):
         whole = tiling.template in (SPLIT_GRID, SPLIT_STREAM_K)
         columns, rows = self._tiles(tiling, task)
         cuts = GradWeightTiling(
-            FRACTAL, tiling.base_k, FRACTAL, step_ka=tiling.step_ka, step_kb=tiling.step_kb, split_wo=tiling.split_wo,
+            FRACTAL,
+            tiling.base_k,
+            FRACTAL,
+            step_ka=tiling.step_ka,
+            step_kb=tiling.step_kb,
+            split_wo=tiling.split_wo,
             split_kernel=tiling.split_kernel,
-        )  # fmt: skip
+        )
         atomic = tiling.template != SPLIT_STREAM_K and task.slot is None
         parts = times * (1 if whole else task.images)
         many = whole and task.images > 1  # then L1 holds nothing from one tile to the next

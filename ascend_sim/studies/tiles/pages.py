@@ -62,25 +62,37 @@ def _cells(row: Result, own: Result, names: Sequence[str], pipes: Sequence[str],
     stall = row["stall"]
     return [
         *(str(row["fields"].get(name, "-")) for name in names),
-        f"{row['cycles']:,}", f"{row['us']:.2f}",
+        f"{row['cycles']:,}",
+        f"{row['us']:.2f}",
         "" if row is own else f"{100 * against:+.1f}%",
         f"{row['bound']:,}",
         *(f"{100 * row['busy'].get(pipe, 0.0):.0f}%" for pipe in pipes),
         f"{row['bytes'].get('GM->L1', 0) / 1e6:.1f}",
         f"{100 * row['l1'] / l1:.0f}%",
-        f"{row['bottleneck']} {_SHORT.get(stall['cause'], stall['cause'])} {100 * stall['share']:.0f}%" if stall else "none",
-    ]  # fmt: skip
+        f"{row['bottleneck']} {_SHORT.get(stall['cause'], stall['cause'])} {100 * stall['share']:.0f}%"
+        if stall
+        else "none",
+    ]
 
 
 def to_dict(outcome: Outcome, top: int = 10) -> dict[str, Any]:
     """A search as plain data; no times of the search itself."""
     return {
-        "chip": outcome.kernel.chip.name, "kernel": outcome.kernel.name, "l2": outcome.kernel.l2,
-        "fixed": dict(outcome.fixed), "fit": outcome.fit, "simulated": len(outcome.results), "reused": outcome.reused,
-        "might_be_better": outcome.open, "lowest_bound_left": outcome.least, "within": outcome.within,
-        "ended": outcome.reason, "sentence": outcome.sentence, "own": dict(outcome.own),
+        "chip": outcome.kernel.chip.name,
+        "kernel": outcome.kernel.name,
+        "l2": outcome.kernel.l2,
+        "fixed": dict(outcome.fixed),
+        "fit": outcome.fit,
+        "simulated": len(outcome.results),
+        "reused": outcome.reused,
+        "might_be_better": outcome.open,
+        "lowest_bound_left": outcome.least,
+        "within": outcome.within,
+        "ended": outcome.reason,
+        "sentence": outcome.sentence,
+        "own": dict(outcome.own),
         "best": [dict(result) for result in outcome.results[:top]],
-    }  # fmt: skip
+    }
 
 
 def best_fields(outcomes: Sequence[Outcome]) -> dict[str, dict[str, int]]:

@@ -85,10 +85,16 @@ class Outcome:
 
 
 def search(
-    kernel: CubeKernel, fixed: Mapping[str, Any] | None = None, *, store: Store | None = None, jobs: int = 1,
-    limit: int | None = None, seconds: float | None = None, within: float = 0.0,
+    kernel: CubeKernel,
+    fixed: Mapping[str, Any] | None = None,
+    *,
+    store: Store | None = None,
+    jobs: int = 1,
+    limit: int | None = None,
+    seconds: float | None = None,
+    within: float = 0.0,
     progress: Callable[[State], None] | None = None,
-) -> Outcome:  # fmt: skip
+) -> Outcome:
     """Find the tiling with the fewest cycles among those of the grid that fit; `fixed` are fields by the vendor's names.
 
     `jobs` processes simulate. After `limit` new simulations or `seconds` no further one begins. With `within` (a share, 0.01
@@ -105,9 +111,15 @@ def search(
 
 class _Search:
     def __init__(
-        self, kernel: CubeKernel, fixed: Fields, store: Store, limit: int | None, seconds: float | None, within: float,
+        self,
+        kernel: CubeKernel,
+        fixed: Fields,
+        store: Store,
+        limit: int | None,
+        seconds: float | None,
+        within: float,
         progress: Callable[[State], None] | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.begin = time.monotonic()
         self.kernel, self.fixed, self.store = kernel, fixed, store
         self.limit, self.seconds, self.within, self.progress = limit, seconds, within, progress
@@ -219,10 +231,20 @@ class _Search:
         own_on_grid = key(self.own["fields"]) in self.names
         extra = int(key(self.own["fields"]) in self.found and not own_on_grid)
         return Outcome(
-            self.kernel, self.fixed, tuple(results), self.own, len(self.tilings) + extra,
-            sum(name in self.before or (name == key(self.own["fields"]) and "own" in self.before) for name in self.found),
-            len(left), min(left, default=None), self.within, self.reason, time.monotonic() - self.begin,
-        )  # fmt: skip
+            self.kernel,
+            self.fixed,
+            tuple(results),
+            self.own,
+            len(self.tilings) + extra,
+            sum(
+                name in self.before or (name == key(self.own["fields"]) and "own" in self.before) for name in self.found
+            ),
+            len(left),
+            min(left, default=None),
+            self.within,
+            self.reason,
+            time.monotonic() - self.begin,
+        )
 
 
 def _simulate(kernel: CubeKernel, number: int, fields: Fields) -> tuple[int, Result]:

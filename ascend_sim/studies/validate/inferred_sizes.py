@@ -157,8 +157,11 @@ def _trans_data(line: Line, given: Mapping[str, str], assumed: list[str]) -> dic
     formats = ["NCHW" if t is plain else "NC1HWC0" if feature else "FRACTAL_Z" for t in (source, target)]
     row = {name: str(size) for name, size in zip(names, plain.shape, strict=True)}
     return row | {
-        "C0": str(blocked.shape[-1]), "dtype": source.dtype, "format_in": formats[0], "format_out": formats[1],
-    }  # fmt: skip
+        "C0": str(blocked.shape[-1]),
+        "dtype": source.dtype,
+        "format_in": formats[0],
+        "format_out": formats[1],
+    }
 
 
 def _cast(line: Line, given: Mapping[str, str], assumed: list[str]) -> dict[str, str]:

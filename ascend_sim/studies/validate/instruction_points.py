@@ -71,12 +71,19 @@ def shipped_points() -> list[Point]:
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     return [
         Point(
-            row["arch"], row["operation"], row["source"], row["target"],
-            int(row["rows"] or 0), int(row["cols"] or 0), int(row["pitch"] or 0),
-            float(row["cycles"]) if row["cycles"] else None, float(row["fixed"] or 0), float(row["per_repeat"] or 0),
+            row["arch"],
+            row["operation"],
+            row["source"],
+            row["target"],
+            int(row["rows"] or 0),
+            int(row["cols"] or 0),
+            int(row["pitch"] or 0),
+            float(row["cycles"]) if row["cycles"] else None,
+            float(row["fixed"] or 0),
+            float(row["per_repeat"] or 0),
         )
         for row in csv.DictReader(lines)
-    ]  # fmt: skip
+    ]
 
 
 def compare_points(points: Iterable[Point]) -> list[ComparedPoint]:

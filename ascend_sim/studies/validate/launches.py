@@ -126,11 +126,20 @@ class ConvGradient(Launch):
         }
         tensors = {name: TensorArg(shape, dtype, "NCHW") for name, shape in shapes.items()}
         return ConvBackwardCall(
-            **tensors, bias_sizes=(size["Co"],), stride=(size["stride_h"], size["stride_w"]), padding=tuple(padding),
-            dilation=(1, 1), transposed=False, output_padding=(0, 0), groups=1,
+            **tensors,
+            bias_sizes=(size["Co"],),
+            stride=(size["stride_h"], size["stride_w"]),
+            padding=tuple(padding),
+            dilation=(1, 1),
+            transposed=False,
+            output_padding=(0, 0),
+            groups=1,
             output_mask=(self.gradient == "grad_input", self.gradient == "grad_weight", False),
-            cube_math_type=cube_math_type, grad_input=tensors["input"], grad_weight=tensors["weight"], grad_bias=None,
-        )  # fmt: skip
+            cube_math_type=cube_math_type,
+            grad_input=tensors["input"],
+            grad_weight=tensors["weight"],
+            grad_bias=None,
+        )
 
 
 class MatMul(Launch):
@@ -158,9 +167,16 @@ class MatMul(Launch):
         operands = _cube_dtype(kernel)[0]
         batch, given = kernel.get("batch", 1), dict(kernel.sizes)
         problem = MatMulProblem(
-            kernel["M"], kernel["N"], kernel["K"], canonical(kernel.dtype), canonical(kernel.label("dtype_out") or operands),
-            batch, bool(kernel.get("trans_a", 0)), bool(kernel.get("trans_b", 0)), batch > 1,
-        )  # fmt: skip
+            kernel["M"],
+            kernel["N"],
+            kernel["K"],
+            canonical(kernel.dtype),
+            canonical(kernel.label("dtype_out") or operands),
+            batch,
+            bool(kernel.get("trans_a", 0)),
+            bool(kernel.get("trans_b", 0)),
+            batch > 1,
+        )
         fields = {field: given[column] for column, field in self.tiling.items() if column in given}
         tiling = choose_matmul(problem, chip, fields)
         tensors = [device.allocate(size, name) for size, name in zip(problem.sizes, "abc", strict=True)]
@@ -365,9 +381,13 @@ COLUMNS = tuple(dict.fromkeys(name for launch in LAUNCHES.values() for name in (
 def stream_of(kernel: Kernel) -> Stream:
     """The stream of a row."""
     return Stream(
-        STREAMS[kernel.label("path")], (kernel["tile_m"], kernel["tile_n"]), kernel["M"], kernel["N"],
-        splits=kernel.get("splits", 1), repeats=kernel.get("repeats", 1),
-    )  # fmt: skip
+        STREAMS[kernel.label("path")],
+        (kernel["tile_m"], kernel["tile_n"]),
+        kernel["M"],
+        kernel["N"],
+        splits=kernel.get("splits", 1),
+        repeats=kernel.get("repeats", 1),
+    )
 
 
 def _cube_dtype(kernel: Kernel) -> tuple[str, int]:

@@ -140,11 +140,20 @@ def table_rows(groups: Sequence[Group]) -> list[tuple[str, ...]]:
             continue
         pipes = ", ".join(f"{pipe} {e.mean:.0f} ({e.bias:+.0f})" for pipe, e in group.pipes.items())
         task, core = group.task, group.core
-        rows.append((
-            group.chip, _name(group), str(task.rows), str(group.kernels),
-            f"{task.mean:.1f}", f"{task.median:.1f}", f"{task.bias:+.1f}", "-" if group.rank is None else f"{group.rank:.3f}",
-            "-" if core is None else f"{core.mean:.1f}", pipes or "-",
-        ))  # fmt: skip
+        rows.append(
+            (
+                group.chip,
+                _name(group),
+                str(task.rows),
+                str(group.kernels),
+                f"{task.mean:.1f}",
+                f"{task.median:.1f}",
+                f"{task.bias:+.1f}",
+                "-" if group.rank is None else f"{group.rank:.3f}",
+                "-" if core is None else f"{core.mean:.1f}",
+                pipes or "-",
+            )
+        )
     return rows
 
 
@@ -159,21 +168,27 @@ def program_rows(groups: Sequence[Group]) -> list[tuple[str, ...]]:
     """The figures of small programs as text under `_PROGRAM_HEADS`."""
     return [
         (
-            group.chip, _name(group), str(group.task.rows), f"{group.task.median:.1f}", f"{group.task.worst:+.1f}",
+            group.chip,
+            _name(group),
+            str(group.task.rows),
+            f"{group.task.median:.1f}",
+            f"{group.task.worst:+.1f}",
             f"{group.task.bias:+.1f}",
         )
         for group in groups
         if group.op_type in MICROBENCHMARKS and group.task is not None
-    ]  # fmt: skip
+    ]
 
 
 def blind(compared: Sequence[Comparison]) -> Errors | None:
     """Errors of the small programs that set no cost and that no other source contradicts."""
-    return Errors.of([
-        (one.prediction.task_us, one.row.duration_us)
-        for one in compared
-        if one.row.kernel.op_type in MICROBENCHMARKS and not one.row.series and not one.prediction.skipped
-    ])  # fmt: skip
+    return Errors.of(
+        [
+            (one.prediction.task_us, one.row.duration_us)
+            for one in compared
+            if one.row.kernel.op_type in MICROBENCHMARKS and not one.row.series and not one.prediction.skipped
+        ]
+    )
 
 
 def blind_line(errors: Errors) -> str:
@@ -306,10 +321,16 @@ def _plain(group: Group) -> dict[str, Any]:
         }
 
     return {
-        "chip": group.chip, "op_type": group.op_type, "series": group.series, "kernels": group.kernels,
-        "task": errors(group.task), "rank_correlation": group.rank, "core": errors(group.core),
-        "pipes": {pipe: errors(of) for pipe, of in group.pipes.items()}, "skipped": dict(group.skipped),
-    }  # fmt: skip
+        "chip": group.chip,
+        "op_type": group.op_type,
+        "series": group.series,
+        "kernels": group.kernels,
+        "task": errors(group.task),
+        "rank_correlation": group.rank,
+        "core": errors(group.core),
+        "pipes": {pipe: errors(of) for pipe, of in group.pipes.items()},
+        "skipped": dict(group.skipped),
+    }
 
 
 def csv_text(compared: Sequence[Comparison]) -> str:
@@ -363,10 +384,14 @@ def plot(compared: Sequence[Comparison], path: str | Path) -> None:
         for chip in chips:
             rows = [one for one in shown if (one.row.kernel.op_type, _chip(one)) == (operator, chip)]
             axis.scatter(
-                [one.row.duration_us for one in rows], [one.prediction.task_us for one in rows], s=16, linewidths=0.8,
-                color=f"C{operators.index(operator) % 10}", marker=_SHAPES[chips.index(chip) % len(_SHAPES)],
+                [one.row.duration_us for one in rows],
+                [one.prediction.task_us for one in rows],
+                s=16,
+                linewidths=0.8,
+                color=f"C{operators.index(operator) % 10}",
+                marker=_SHAPES[chips.index(chip) % len(_SHAPES)],
                 facecolors="none" if operators.index(operator) >= 10 else None,
-            )  # fmt: skip
+            )
     if shown:
         times = [time for one in shown for time in (one.row.duration_us, one.prediction.task_us)]
         ends = (min(times) / math.sqrt(2), max(times) * math.sqrt(2))
@@ -401,11 +426,17 @@ def _legend(operators: Sequence[str], chips: Sequence[str]) -> list[Any]:
 
     colours = [
         Line2D(
-            [], [], linestyle="", marker="o", color=f"C{number % 10}", label=name, markersize=5,
+            [],
+            [],
+            linestyle="",
+            marker="o",
+            color=f"C{number % 10}",
+            label=name,
+            markersize=5,
             markerfacecolor="none" if number >= 10 else None,
         )
         for number, name in enumerate(operators)
-    ]  # fmt: skip
+    ]
     shapes = [
         Line2D([], [], linestyle="", marker=_SHAPES[number % len(_SHAPES)], color="black", label=name, markersize=5)
         for number, name in enumerate(chips)

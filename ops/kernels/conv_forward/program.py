@@ -94,10 +94,19 @@ class _Builder:
         row = max(top, 0)
         rows = min(bottom, p.h_in - 1) - row + 1
         window = MapWindow(
-            height=rows, width=p.w_in, k_h=p.k_h, k_w=p.k_w, stride_h=p.stride_h, stride_w=p.stride_w,
-            dilation_h=p.dilation_h, dilation_w=p.dilation_w, pad_top=row - top, pad_left=p.pad_left,
-            out_height=ceil_div(m % p.w_out + m_count, p.w_out), out_width=p.w_out,
-        )  # fmt: skip
+            height=rows,
+            width=p.w_in,
+            k_h=p.k_h,
+            k_w=p.k_w,
+            stride_h=p.stride_h,
+            stride_w=p.stride_w,
+            dilation_h=p.dilation_h,
+            dilation_w=p.dilation_w,
+            pad_top=row - top,
+            pad_left=p.pad_left,
+            out_height=ceil_div(m % p.w_out + m_count, p.w_out),
+            out_width=p.w_out,
+        )
         blocks = ceil_div(self.call.group_channels(group, p.c_in, self.inp.cin_g), self.c0)
         for plane in range(p.k_d):
             depth = depth_out * p.stride_d - p.pad_front + plane * p.dilation_d

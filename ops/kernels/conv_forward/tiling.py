@@ -40,9 +40,14 @@ class ConvForwardTiling:
         """The fields under names like the vendor's."""
         cut = {"splitWo": self.split_wo} if self.split_wo else {}
         return {
-            "baseM": self.base_m, "baseK": self.base_k, "baseN": self.base_n, "cin1PerLoad": self.slices,
-            "usedCoreNum": self.block_dim, **cut, "source": self.source,
-        }  # fmt: skip
+            "baseM": self.base_m,
+            "baseK": self.base_k,
+            "baseN": self.base_n,
+            "cin1PerLoad": self.slices,
+            "usedCoreNum": self.block_dim,
+            **cut,
+            "source": self.source,
+        }
 
 
 def input_rows(inp: TilingInput, pixels: int) -> int:

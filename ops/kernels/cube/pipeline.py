@@ -115,9 +115,16 @@ class CubePipeline:
                 k.l0c_to_ub(staged.acquire(), source, rows, columns, m_padded, dtype)
                 staged.publish()
                 k.data_copy(
-                    "UB", "GM", target + column * dst_stride + row * row_bytes, staged.take(),
-                    min(rows, m - row) * row_bytes, columns, rows * row_bytes, dst_stride, atomic_add,
-                )  # fmt: skip
+                    "UB",
+                    "GM",
+                    target + column * dst_stride + row * row_bytes,
+                    staged.take(),
+                    min(rows, m - row) * row_bytes,
+                    columns,
+                    rows * row_bytes,
+                    dst_stride,
+                    atomic_add,
+                )
                 staged.release()
 
     def close(self) -> None:

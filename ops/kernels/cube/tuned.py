@@ -73,6 +73,11 @@ def problem_of(row: Row) -> ConvProblem:
     behind = [(out[i] - 1) * stride[i] + kernel[i] - size[i] - pads[2 * i] for i in range(3)]
     problem = ConvProblem(n, c_in, c_out, *size, *out, *kernel, *stride)
     return replace(
-        problem, pad_front=pads[0], pad_back=behind[0], pad_up=pads[2], pad_down=behind[1], pad_left=pads[4],
+        problem,
+        pad_front=pads[0],
+        pad_back=behind[0],
+        pad_up=pads[2],
+        pad_down=behind[1],
+        pad_left=pads[4],
         pad_right=behind[2],
-    )  # fmt: skip
+    )

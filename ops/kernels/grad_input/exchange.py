@@ -180,9 +180,15 @@ class _Interleaver:
                     at = source + (skipped + start + channel) * self.exchange.pitch
                     target = held + part.column * self.room + channel * step + part.row * pitch
                     k.data_copy(
-                        "GM", "UB", target, gm_operand(WORKSPACE, at), columns * size, have, self.width * size,
+                        "GM",
+                        "UB",
+                        target,
+                        gm_operand(WORKSPACE, at),
+                        columns * size,
+                        have,
+                        self.width * size,
                         self.steps * pitch,
-                    )  # fmt: skip
+                    )
             self.incoming.publish()
             held, result = self.incoming.take(), self.outgoing.acquire()
             k.interleave(result, held, held + self.room, size, count * height * pitch // size)

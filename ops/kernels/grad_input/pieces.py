@@ -45,10 +45,16 @@ def kernel_pieces(problem: ConvProblem, part: Part, cut: int) -> tuple[Part, ...
         for column in range(0, p.k_w, width):
             # img2col takes the taps in reverse; this piece's window begins so many rows and columns further
             piece = replace(
-                p, k_h=1, dilation_h=1, pad_up=row * p.dilation_h - up, pad_down=0,
-                k_w=width, dilation_w=p.dilation_w if width > 1 else 1, pad_right=0,
+                p,
+                k_h=1,
+                dilation_h=1,
+                pad_up=row * p.dilation_h - up,
+                pad_down=0,
+                k_w=width,
+                dilation_w=p.dilation_w if width > 1 else 1,
+                pad_right=0,
                 pad_left=(width - 1) * p.dilation_w - left + column * p.dilation_w,
-            )  # fmt: skip
+            )
             own, source = strip_problem(piece, part.column, part.problem.w_in)
             first = (p.k_h - 1 - row) * p.k_w + p.k_w - column - width
             if own.w_out:

@@ -105,9 +105,18 @@ def _split(problem: ConvProblem, mode: int) -> tuple[Part, ...]:
     for y in _axis(p.stride_h, p.k_h, p.pad_up, p.h_in):
         for x in across:
             part = replace(
-                p, h_in=height, w_in=width, k_h=max(len(y.taps), 1), k_w=max(len(x.taps), 1), stride_h=1,
-                stride_w=1 if mode == SPLIT_HW else p.stride_w, pad_up=y.pad, pad_down=0, pad_left=x.pad, pad_right=0,
-            )  # fmt: skip
+                p,
+                h_in=height,
+                w_in=width,
+                k_h=max(len(y.taps), 1),
+                k_w=max(len(x.taps), 1),
+                stride_h=1,
+                stride_w=1 if mode == SPLIT_HW else p.stride_w,
+                pad_up=y.pad,
+                pad_down=0,
+                pad_left=x.pad,
+                pad_right=0,
+            )
             taps = tuple(row * p.k_w + column for row in y.taps for column in x.taps)
             steps = (p.stride_h, p.stride_w if mode == SPLIT_HW else 1)
             found.append(Part(part, x.first, x.count, 0, y.first, y.count, taps, *steps))

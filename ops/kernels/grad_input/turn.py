@@ -96,7 +96,7 @@ def turn_program(k: KernelBuilder, call: CubeCall, tiling: GradInputTiling, tile
             target = gm_operand(GRAD_INPUT, dx.offset(Place(task.batch, channel, task.depth), pixel))
             k.data_copy(
                 "UB", "GM", target, turned + start * itemsize, pixels * itemsize, channels, pitch, dx.channel_stride
-            )  # fmt: skip
+            )
         outgoing.release()
     if k.sub_block == 0:
         incoming.close()

@@ -275,19 +275,35 @@ class _CubeBuilder:
         else:
             first_held = span_in_b1.start // p.w_out
             window = MapWindow(
-                height=held.rows, width=p.w_in, k_h=p.k_h, k_w=p.k_w, stride_h=p.stride_h, stride_w=p.stride_w,
-                dilation_h=p.dilation_h, dilation_w=p.dilation_w, pad_top=held.pad_top, pad_left=p.pad_left,
-                out_height=(first + count - 1) // p.w_out - first_held + 1, out_width=p.w_out,
-            )  # fmt: skip
+                height=held.rows,
+                width=p.w_in,
+                k_h=p.k_h,
+                k_w=p.k_w,
+                stride_h=p.stride_h,
+                stride_w=p.stride_w,
+                dilation_h=p.dilation_h,
+                dilation_w=p.dilation_w,
+                pad_top=held.pad_top,
+                pad_left=p.pad_left,
+                out_height=(first + count - 1) // p.w_out - first_held + 1,
+                out_width=p.w_out,
+            )
             rows = Span(first - first_held * p.w_out, count)
         columns = Span(tile.column % (self.inp.taps * self.c0), tile.n_count)
         k.load_data_3d("L0B", right, self.b1.address, self.itemsize, window, rows, columns)
         self.pipeline.operands.publish()
         self.pipeline.operands.take()
         k.mmad(
-            tile.accumulator, left, right, channels, count, tile.n_count, self.call.dtype, tile.started,
+            tile.accumulator,
+            left,
+            right,
+            channels,
+            count,
+            tile.n_count,
+            self.call.dtype,
+            tile.started,
             self.call.hf32_bits,
-        )  # fmt: skip
+        )
         tile.started = True
         self.pipeline.operands.release()
 

@@ -88,9 +88,15 @@ class StreamKBuilder:
             ready = sums.take()
             for store in portion.stores:
                 k.data_copy(
-                    "UB", "GM", gm_operand(GRAD_WEIGHT, store.target), ready + store.source, store.row_bytes, store.rows,
-                    store.source_stride, store.target_stride,
-                )  # fmt: skip
+                    "UB",
+                    "GM",
+                    gm_operand(GRAD_WEIGHT, store.target),
+                    ready + store.source,
+                    store.row_bytes,
+                    store.rows,
+                    store.source_stride,
+                    store.target_stride,
+                )
             sums.release()
         sums.close()
         slots.close()

@@ -76,6 +76,18 @@ def _inside(count: int, stride: int, offset: int, size: int) -> range:
 
 def _planes_of_taps(p: ConvProblem) -> ConvProblem:
     return replace(
-        p, h_in=p.h_out, w_in=p.w_out, k_d=p.k_d * p.k_h * p.k_w, k_h=1, k_w=1, stride_h=1, stride_w=1, dilation_h=1,
-        dilation_w=1, pad_up=0, pad_down=0, pad_left=0, pad_right=0,
-    )  # fmt: skip
+        p,
+        h_in=p.h_out,
+        w_in=p.w_out,
+        k_d=p.k_d * p.k_h * p.k_w,
+        k_h=1,
+        k_w=1,
+        stride_h=1,
+        stride_w=1,
+        dilation_h=1,
+        dilation_w=1,
+        pad_up=0,
+        pad_down=0,
+        pad_left=0,
+        pad_right=0,
+    )

@@ -37,9 +37,14 @@ Key = tuple[int, int, int, int]
 
 
 def matmul_task(
-    chip: ChipSpec, problem: MatMulProblem, tiling: MatMulTiling, tensors: list[Allocation], name: str = "MatMul",
-    op_type: str = "MatMul", disarm: Collection[str] = (),
-) -> Task:  # fmt: skip
+    chip: ChipSpec,
+    problem: MatMulProblem,
+    tiling: MatMulTiling,
+    tensors: list[Allocation],
+    name: str = "MatMul",
+    op_type: str = "MatMul",
+    disarm: Collection[str] = (),
+) -> Task:
     """The kernel launch; `tensors` are A, B and C. Raises SimError on an architecture without this kernel."""
     architecture(chip)
     table = InstructionTable(chip)
@@ -178,9 +183,15 @@ class _Builder:
         else:
             place, rows, columns, pitch = start * self.problem.k + k_start, count, k_count, self.problem.k
         self.k.data_copy_nd2nz(
-            address, gm_operand(slot, (matrix + place) * self.itemsize), rows, columns, self.itemsize,
-            pitch * self.itemsize, ceil_to(rows, FRACTAL) if self.by_fractals(slot, k_count) else rows, "AB"[slot],
-        )  # fmt: skip
+            address,
+            gm_operand(slot, (matrix + place) * self.itemsize),
+            rows,
+            columns,
+            self.itemsize,
+            pitch * self.itemsize,
+            ceil_to(rows, FRACTAL) if self.by_fractals(slot, k_count) else rows,
+            "AB"[slot],
+        )
 
     def by_fractals(self, slot: int, k_count: int) -> bool:
         """Whether load_data_2d moves this block of L1 on, which needs whole fractals."""
@@ -242,7 +253,12 @@ class _Builder:
         source = self.pipeline.tiles.take()
         place = ((tile.batch * p.m + tile.m) * p.n + tile.n) * p.out_itemsize
         self.k.fixpipe_nd(
-            gm_operand(C, place), source, tile.m_count, tile.n_count, ceil_to(tile.m_count, FRACTAL), p.out_dtype,
+            gm_operand(C, place),
+            source,
+            tile.m_count,
+            tile.n_count,
+            ceil_to(tile.m_count, FRACTAL),
+            p.out_dtype,
             p.n * p.out_itemsize,
-        )  # fmt: skip
+        )
         self.pipeline.tiles.release()

@@ -246,9 +246,15 @@ def _complete(
     c_tile = base_m * base_n * ACCUMULATOR_BYTES
     l0c = given.get("cl0_buffers", DOUBLE if DOUBLE * c_tile <= buffers["L0C"] else 1)
     tiling = MatMulTiling(
-        base_m, base_k, base_n, al0_buffers=l0, bl0_buffers=l0, cl0_buffers=l0c,
-        al1_buffers=given.get("al1_buffers", DOUBLE), bl1_buffers=given.get("bl1_buffers", DOUBLE),
-    )  # fmt: skip
+        base_m,
+        base_k,
+        base_n,
+        al0_buffers=l0,
+        bl0_buffers=l0,
+        cl0_buffers=l0c,
+        al1_buffers=given.get("al1_buffers", DOUBLE),
+        bl1_buffers=given.get("bl1_buffers", DOUBLE),
+    )
     step = 1
     while step < MOST_STEPS and step * base_k < problem.k and _fits_l1(_stepping(tiling, 2 * step), item, chip):
         step *= 2

@@ -41,9 +41,16 @@ _GROUP = BLOCK_BYTES // _WIDE_BYTES
 
 
 def bias_add_task(
-    chip: ChipSpec, tensors: list[Allocation], n: int, c: int, pixels: int, dtype: str, *, name: str = "BiasAdd",
+    chip: ChipSpec,
+    tensors: list[Allocation],
+    n: int,
+    c: int,
+    pixels: int,
+    dtype: str,
+    *,
+    name: str = "BiasAdd",
     disarm: Collection[str] = (),
-) -> Task:  # fmt: skip
+) -> Task:
     """The launch; `tensors` are source [n][c][pixels], bias [c] and target like the source, all in `dtype`.
 
     Raises SimError for a dtype other than float16, bfloat16 and float32.

@@ -41,9 +41,16 @@ class Spread:
 
 
 def dilation_task(
-    chip: ChipSpec, source: Allocation, target: Allocation, planes: int, spread: Spread, *, dtype: str = "", name: str = "",
+    chip: ChipSpec,
+    source: Allocation,
+    target: Allocation,
+    planes: int,
+    spread: Spread,
+    *,
+    dtype: str = "",
+    name: str = "",
     disarm: Collection[str] = (),
-) -> Task:  # fmt: skip
+) -> Task:
     """The launch over `planes` planes; one block takes a run of tiles, a tile is whole rows (or a piece of one)."""
     room = chip.buffers["UB"] // _BUFFERS // BLOCK_BYTES
     columns = min(spread.target_width, room)
@@ -83,9 +90,15 @@ def dilation_task(
                 place += sources.start * spread.stride_w + spread.left - column
                 pixel = (plane * spread.height + y) * spread.width + sources.start
                 k.data_copy(
-                    "GM", "UB", buffers[i] + place * BLOCK_BYTES, gm_operand(SOURCE, pixel * BLOCK_BYTES),
-                    BLOCK_BYTES, len(sources), BLOCK_BYTES, spread.stride_w * BLOCK_BYTES,
-                )  # fmt: skip
+                    "GM",
+                    "UB",
+                    buffers[i] + place * BLOCK_BYTES,
+                    gm_operand(SOURCE, pixel * BLOCK_BYTES),
+                    BLOCK_BYTES,
+                    len(sources),
+                    BLOCK_BYTES,
+                    spread.stride_w * BLOCK_BYTES,
+                )
             k.set_flag(filled[i])
             k.wait_flag(filled[i])
             pixel = (plane * spread.target_height + row) * spread.target_width + column

@@ -253,8 +253,20 @@ def _task(
     require_positive(name, **shape._asdict())
     c_out, c_in, k_d, taps, groups = shape
     problem = ConvProblem(
-        1, c_in * groups, c_out, d_in=1, h_in=1, w_in=1, d_out=1, h_out=1, w_out=1, k_d=k_d, k_h=1, k_w=taps, groups=groups
-    )  # fmt: skip
+        1,
+        c_in * groups,
+        c_out,
+        d_in=1,
+        h_in=1,
+        w_in=1,
+        d_out=1,
+        h_out=1,
+        w_out=1,
+        k_d=k_d,
+        k_h=1,
+        k_w=taps,
+        groups=groups,
+    )
     # The merge of groups depends on C0, which `TilingInput` takes from the compute dtype.
     inp = TilingInput(
         problem, BLOCK_BYTES // layout.c0, vector_cores(chip), {}, chip.memory.l2_bytes, load3d=chip.load3d.limits

@@ -55,9 +55,17 @@ def as_turn(
 
 
 def transpose_task(
-    chip: ChipSpec, source: Allocation, target: Allocation, turn: Turn, itemsize: int, *, op_type: str = "Transpose",
-    dtype: str = "", name: str = "", disarm: Collection[str] = (),
-) -> Task:  # fmt: skip
+    chip: ChipSpec,
+    source: Allocation,
+    target: Allocation,
+    turn: Turn,
+    itemsize: int,
+    *,
+    op_type: str = "Transpose",
+    dtype: str = "",
+    name: str = "",
+    disarm: Collection[str] = (),
+) -> Task:
     """The launch; blocks share the tiles evenly. `itemsize` is 2 or 4 bytes."""
     c0 = BLOCK_BYTES // itemsize
     room = chip.buffers["UB"] // _BUFFERS
@@ -90,9 +98,15 @@ def transpose_task(
             k.next_tile()
             pitch, groups = padded(columns * itemsize), ceil_div(rows, c0)
             k.data_copy(
-                "GM", "UB", incoming.acquire(), gm_operand(SOURCE, src * itemsize), columns * itemsize, rows,
-                turn.row_stride * itemsize, pitch,
-            )  # fmt: skip
+                "GM",
+                "UB",
+                incoming.acquire(),
+                gm_operand(SOURCE, src * itemsize),
+                columns * itemsize,
+                rows,
+                turn.row_stride * itemsize,
+                pitch,
+            )
             incoming.publish()
             values, result = incoming.take(), outgoing.acquire()
             for group in range(groups):
@@ -103,9 +117,15 @@ def transpose_task(
             incoming.release()
             outgoing.publish()
             k.data_copy(
-                "UB", "GM", gm_operand(TARGET, dst * itemsize), outgoing.take(), rows * itemsize, columns,
-                groups * BLOCK_BYTES, turn.column_stride * itemsize,
-            )  # fmt: skip
+                "UB",
+                "GM",
+                gm_operand(TARGET, dst * itemsize),
+                outgoing.take(),
+                rows * itemsize,
+                columns,
+                groups * BLOCK_BYTES,
+                turn.column_stride * itemsize,
+            )
             outgoing.release()
         incoming.close()
         outgoing.close()

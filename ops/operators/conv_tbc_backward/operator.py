@@ -44,11 +44,16 @@ class ConvTbcBackward(GradientsOperator[ConvTbcCall]):
         grad_output, data, weight, bias = (tensor for name in self.tensors if (tensor := tensors[name]) is not None)
         wanted = attributes["grad_weight_dtype"]
         return ConvTbcCall(
-            grad_output, data, weight, bias, int(attributes["pad"]), int(cube_math_type),
+            grad_output,
+            data,
+            weight,
+            bias,
+            int(attributes["pad"]),
+            int(cube_math_type),
             TensorArg(data.shape, data.dtype),
             TensorArg(weight.shape, weight.dtype if wanted is None else dtype_name(wanted)),
             TensorArg(bias.shape, bias.dtype),
-        )  # fmt: skip
+        )
 
     def check(self, arguments: ConvTbcCall, product: ProductSpec, conformance: str, deterministic: bool) -> CheckResult:
         return check_conv_tbc(arguments, product, conformance, deterministic)  # type: ignore[arg-type]

@@ -72,9 +72,15 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
             if is_whole_number(value):
                 lists[name] = (int(value),) * max(len(weight.shape) - 2, 1)
         call = ForwardCall(
-            source, weight, tensors["bias"], **lists, transposed=bool(attributes["transposed"]),
-            groups=int(attributes["groups"]), cube_math_type=int(cube_math_type), output=None,
-        )  # fmt: skip
+            source,
+            weight,
+            tensors["bias"],
+            **lists,
+            transposed=bool(attributes["transposed"]),
+            groups=int(attributes["groups"]),
+            cube_math_type=int(cube_math_type),
+            output=None,
+        )
         # Where no shape follows, a rule before those on the output says why.
         return replace(call, output=TensorArg(call.output_shape or (), source.dtype, source.format))
 
@@ -121,9 +127,14 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
     # -- values --------------------------------------------------------------------------------------------------------
 
     def sums(
-        self, call: ConvolutionCall, output: str, operands: Mapping[str, Array], inputs: Mapping[str, Array], *,
+        self,
+        call: ConvolutionCall,
+        output: str,
+        operands: Mapping[str, Array],
+        inputs: Mapping[str, Array],
+        *,
         absolute: bool = False,
-    ) -> tuple[Array, ...]:  # fmt: skip
+    ) -> tuple[Array, ...]:
         """The bias is added to the sum as the caller gave it; sum (ab)^2 and sum |ab| are those of the products alone."""
         if call.empty:
             return (np.zeros(call.volume(output)),) * (2 + absolute)
@@ -146,9 +157,17 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
         return model.saturate or model.fixpipe_saturates(itemsize_in_memory(call.compute_dtype))
 
     def verdict(
-        self, call: ConvolutionCall, output: str, result: Array, total: Array, weights: Array, model: ValueModel, *,
-        inputs: Mapping[str, Array], absolute: bool = False,
-    ) -> Verdict:  # fmt: skip
+        self,
+        call: ConvolutionCall,
+        output: str,
+        result: Array,
+        total: Array,
+        weights: Array,
+        model: ValueModel,
+        *,
+        inputs: Mapping[str, Array],
+        absolute: bool = False,
+    ) -> Verdict:
         """With a bias, what the sum has lost before it was added is its own affair: it may have been much larger."""
         if "bias" not in call.inputs or call.empty:
             return super().verdict(call, output, result, total, weights, model, inputs=inputs, absolute=absolute)
@@ -157,9 +176,14 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
         carried = rounded_bound(before, bound, self.roundings(call, output)).reshape(result.shape)
         total = total.reshape(result.shape)
         return check_correct(
-            result, total, np.zeros_like(total), 1, [call.outputs[output].dtype], carried=carried,
+            result,
+            total,
+            np.zeros_like(total),
+            1,
+            [call.outputs[output].dtype],
+            carried=carried,
             saturate=self.saturates(call, output, model),
-        )  # fmt: skip
+        )
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
@@ -172,9 +196,18 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
     def of_layer(self, layer: LayerCall) -> ForwardCall:
         bias = TensorArg(layer.output.shape[1:2], layer.output.dtype, "ND") if layer.bias else None
         return ForwardCall(
-            layer.input, layer.weight, bias, layer.stride, layer.padding, layer.dilation, False, (0, 0), layer.groups,
-            layer.cube_math_type, layer.output,
-        )  # fmt: skip
+            layer.input,
+            layer.weight,
+            bias,
+            layer.stride,
+            layer.padding,
+            layer.dilation,
+            False,
+            (0, 0),
+            layer.groups,
+            layer.cube_math_type,
+            layer.output,
+        )
 
 
 def _spread(inputs: Mapping[str, Array]) -> Array:

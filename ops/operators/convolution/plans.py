@@ -61,11 +61,14 @@ class _Forward(Gradients):
         n, c, *size = self.call.volume(output)
         name, names = f"BiasAdd_{output}", (source, bias, target)
         self.result.add(
-            "BiasAdd", name, names[:2], names[2:],
+            "BiasAdd",
+            name,
+            names[:2],
+            names[2:],
             lambda chip, t: bias_add_task(
                 chip, [t[one] for one in names], n, c, math.prod(size), tensor.dtype, **self.named(name)
             ),
-        )  # fmt: skip
+        )
         if not in_place:
             self.view_copy(target, TensorArg(tensor.shape, tensor.dtype), output, tensor, tensor.dtype)
 

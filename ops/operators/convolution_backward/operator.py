@@ -46,9 +46,14 @@ class GradientsOperator(Operator[Arguments, ConvolutionCall]):
         return {name: call.problem.macs for name in self.cube_kernels if name in call.outputs}
 
     def sums(
-        self, call: ConvolutionCall, output: str, operands: Mapping[str, Array], inputs: Mapping[str, Array], *,
+        self,
+        call: ConvolutionCall,
+        output: str,
+        operands: Mapping[str, Array],
+        inputs: Mapping[str, Array],
+        *,
         absolute: bool = False,
-    ) -> tuple[Array, ...]:  # fmt: skip
+    ) -> tuple[Array, ...]:
         return truth.sums(call, output, operands, inputs, absolute=absolute)
 
     def products(self, call: ConvolutionCall) -> dict[str, int]:
@@ -184,12 +189,22 @@ class ConvolutionBackward(GradientsOperator[ConvBackwardCall]):
     def of_layer(self, layer: LayerCall) -> ConvBackwardCall:
         channels = layer.output.shape[1]
         return ConvBackwardCall(
-            layer.output, layer.input, layer.weight, bias_sizes=(channels,), stride=layer.stride, padding=layer.padding,
-            dilation=layer.dilation, transposed=False, output_padding=(0, 0), groups=layer.groups,
-            output_mask=(True, True, layer.bias), cube_math_type=layer.cube_math_type,
-            grad_input=layer.input, grad_weight=layer.weight,
+            layer.output,
+            layer.input,
+            layer.weight,
+            bias_sizes=(channels,),
+            stride=layer.stride,
+            padding=layer.padding,
+            dilation=layer.dilation,
+            transposed=False,
+            output_padding=(0, 0),
+            groups=layer.groups,
+            output_mask=(True, True, layer.bias),
+            cube_math_type=layer.cube_math_type,
+            grad_input=layer.input,
+            grad_weight=layer.weight,
             grad_bias=TensorArg((channels,), layer.output.dtype, "ND") if layer.bias else None,
-        )  # fmt: skip
+        )
 
 
 OPERATOR = ConvolutionBackward()

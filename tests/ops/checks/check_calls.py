@@ -33,9 +33,22 @@ def conv_row(row: dict[str, Any]) -> ConvBackwardCall:
     tensors = ("gradOutput", "input", "weight", "gradInput", "gradWeight", "gradBias")
     grad_output, x, weight, grad_input, grad_weight, grad_bias = (row_tensor(row[name]) for name in tensors)
     return ConvBackwardCall(
-        grad_output, x, weight, row["biasSizes"], row["stride"], row["padding"], row["dilation"], row["transposed"],
-        row["outputPadding"], row["groups"], row["outputMask"], row["cubeMathType"], grad_input, grad_weight, grad_bias,
-    )  # fmt: skip
+        grad_output,
+        x,
+        weight,
+        row["biasSizes"],
+        row["stride"],
+        row["padding"],
+        row["dilation"],
+        row["transposed"],
+        row["outputPadding"],
+        row["groups"],
+        row["outputMask"],
+        row["cubeMathType"],
+        grad_input,
+        grad_weight,
+        grad_bias,
+    )
 
 
 def tbc_row(row: dict[str, Any]) -> ConvTbcCall:
@@ -62,9 +75,22 @@ def conv_call(
         return TensorArg(shape, dtype, LABEL.get(len(shape), "ND"))
 
     call = ConvBackwardCall(
-        tensor(grad_output), tensor(x), tensor(weight), (channels,), (1,) * axes, (0,) * axes, (1,) * axes, transposed,
-        (0,) * axes, groups, (True, True, True), 0, tensor(x), tensor(weight), TensorArg((channels,), dtype, "ND"),
-    )  # fmt: skip
+        tensor(grad_output),
+        tensor(x),
+        tensor(weight),
+        (channels,),
+        (1,) * axes,
+        (0,) * axes,
+        (1,) * axes,
+        transposed,
+        (0,) * axes,
+        groups,
+        (True, True, True),
+        0,
+        tensor(x),
+        tensor(weight),
+        TensorArg((channels,), dtype, "ND"),
+    )
     return replace(call, **changes)
 
 

@@ -35,9 +35,23 @@ pointer = st.one_of(tensor, tensor, tensor, tensor, st.none())
 array = st.one_of(numbers, numbers, st.none())
 mask = st.none() | st.lists(st.booleans(), max_size=4).map(tuple)
 wild_conv = st.builds(
-    ConvBackwardCall, pointer, pointer, pointer, array, array, array, array, st.booleans(), array, number, mask, number,
-    pointer, pointer, pointer,
-)  # fmt: skip
+    ConvBackwardCall,
+    pointer,
+    pointer,
+    pointer,
+    array,
+    array,
+    array,
+    array,
+    st.booleans(),
+    array,
+    number,
+    mask,
+    number,
+    pointer,
+    pointer,
+    pointer,
+)
 wild_tbc = st.builds(ConvTbcCall, pointer, pointer, pointer, pointer, number, number, pointer, pointer, pointer)
 
 
@@ -140,9 +154,18 @@ def test_a_hundred_thousand_random_calls_end_in_a_status():
             [tensors[1], tensors[2], some_tensor(1)] if draw.random() < 0.8 else [some_tensor(rank) for _ in range(3)]
         )
         return ConvBackwardCall(
-            *tensors, values(), values(), values(), values(), draw.random() < 0.5, values(), value(), mask_bits,
-            draw.randrange(-1, 5), *outputs,
-        )  # fmt: skip
+            *tensors,
+            values(),
+            values(),
+            values(),
+            values(),
+            draw.random() < 0.5,
+            values(),
+            value(),
+            mask_bits,
+            draw.randrange(-1, 5),
+            *outputs,
+        )
 
     def tbc():
         tensors = [some_tensor(3), some_tensor(3), some_tensor(3), some_tensor(1)]

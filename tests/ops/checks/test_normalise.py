@@ -85,10 +85,22 @@ def test_the_problem_of_a_convolution_gives_torchs_gradients(call):
         if call.transposed:
             grown = F.pad(gy, (left, right, up, down))
             want_input, want_weight, _ = torch.ops.aten.convolution_backward(
-                grown[..., : (x.shape[2] - 1) * call.stride[0] + (w.shape[2] - 1) * call.dilation[0] + 1,
-                      : (x.shape[3] - 1) * call.stride[1] + (w.shape[3] - 1) * call.dilation[1] + 1],
-                x, w, [1], call.stride, [0, 0], call.dilation, True, [0, 0], call.groups, [True, True, False],
-            )  # fmt: skip
+                grown[
+                    ...,
+                    : (x.shape[2] - 1) * call.stride[0] + (w.shape[2] - 1) * call.dilation[0] + 1,
+                    : (x.shape[3] - 1) * call.stride[1] + (w.shape[3] - 1) * call.dilation[1] + 1,
+                ],
+                x,
+                w,
+                [1],
+                call.stride,
+                [0, 0],
+                call.dilation,
+                True,
+                [0, 0],
+                call.groups,
+                [True, True, False],
+            )
         else:
             big = F.pad(x, (left, right, up, down))
             grown, want_weight, _ = torch.ops.aten.convolution_backward(
@@ -97,9 +109,18 @@ def test_the_problem_of_a_convolution_gives_torchs_gradients(call):
             want_input = grown[..., up : up + x.shape[2], left : left + x.shape[3]]
     else:
         want_input, want_weight, _ = torch.ops.aten.convolution_backward(
-            gy, x, w, [1], call.stride, padding, call.dilation, call.transposed, call.output_padding, call.groups,
+            gy,
+            x,
+            w,
+            [1],
+            call.stride,
+            padding,
+            call.dilation,
+            call.transposed,
+            call.output_padding,
+            call.groups,
             [True, True, False],
-        )  # fmt: skip
+        )
     found = normalise(call)
     p, names = found.problem, found.spatial_axes
     kernel = as_problem(w, names).requires_grad_()
@@ -181,9 +202,15 @@ def test_shapes_that_do_not_fit_end_in_561103(changes):
 @given(convolutions())
 def test_the_inferred_output_shape_is_the_real_one(call):
     shape = infer_output_shape(
-        call.input.shape, call.weight.shape, call.stride, call.padding, call.dilation, call.transposed,
-        call.output_padding, call.groups,
-    )  # fmt: skip
+        call.input.shape,
+        call.weight.shape,
+        call.stride,
+        call.padding,
+        call.dilation,
+        call.transposed,
+        call.output_padding,
+        call.groups,
+    )
     assert shape == call.grad_output.shape
 
 

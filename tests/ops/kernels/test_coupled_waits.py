@@ -59,9 +59,13 @@ def run_slowly(case: str, part: str, disarm: tuple[str, ...] = ()) -> Result:
     own = {name: np.rint(2 * array.astype(np.float32)).astype(np.float16) for name, array in operands(problem).items()}
     with small_pieces(512):
         return problem.run(
-            own, (True, False, False), chip=slow(part), block_dim={"grad_input": 1}, tiling={"grad_input": tiling},
+            own,
+            (True, False, False),
+            chip=slow(part),
+            block_dim={"grad_input": 1},
+            tiling={"grad_input": tiling},
             disarm={"grad_input": disarm},
-        )  # fmt: skip
+        )
 
 
 @cache

@@ -66,9 +66,13 @@ class Case:
     """
 
     def __init__(
-        self, problem: Problem, tiling: dict[str, int] | None = None, block_dim: int | None = 1, dtype: str = "float16",
+        self,
+        problem: Problem,
+        tiling: dict[str, int] | None = None,
+        block_dim: int | None = 1,
+        dtype: str = "float16",
         deterministic: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.problem, self.tiling, self.block_dim = problem, tiling or {}, block_dim
         self.dtype, self.deterministic = dtype, deterministic
         self.parts = (*CUBE, "V", "MTE3") if deterministic else CUBE

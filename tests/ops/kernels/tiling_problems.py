@@ -19,9 +19,27 @@ def conv2d(
     """A square 2-D convolution."""
     out = (size + 2 * pad - kernel) // stride + 1
     return ConvProblem(
-        n, c_in, c_out, 1, size, size, 1, out, out, 1, kernel, kernel, 1, stride, stride,
-        pad_up=pad, pad_down=pad, pad_left=pad, pad_right=pad, groups=groups,
-    )  # fmt: skip
+        n,
+        c_in,
+        c_out,
+        1,
+        size,
+        size,
+        1,
+        out,
+        out,
+        1,
+        kernel,
+        kernel,
+        1,
+        stride,
+        stride,
+        pad_up=pad,
+        pad_down=pad,
+        pad_left=pad,
+        pad_right=pad,
+        groups=groups,
+    )
 
 
 def on_910b(problem: ConvProblem, itemsize: int = 2, cores: int = 20, deterministic: bool = False) -> TilingInput:

@@ -24,9 +24,12 @@ from ascend_sim.ops.layouts.layout import DrainPiece, FilterBox, FilterTile, Lat
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.tiling_input import BLOCKED, CHANNELS_LAST, PLANAR, Layout, TilingInput
 
-CHIPS = {layout: load_chip(name) for layout, name in zip(
-    (BLOCKED, PLANAR, CHANNELS_LAST), ("ascend910b3", "ascend950pr_9589", "ascend950pr_9589"), strict=True
-)}  # fmt: skip
+CHIPS = {
+    layout: load_chip(name)
+    for layout, name in zip(
+        (BLOCKED, PLANAR, CHANNELS_LAST), ("ascend910b3", "ascend950pr_9589", "ascend950pr_9589"), strict=True
+    )
+}
 LAYOUTS = st.sampled_from(list(CHIPS))
 SIDE = st.integers(1, 5)
 C0, ITEM = 16, 2
@@ -171,17 +174,29 @@ class Places:
         self.found: dict[tuple[int, int], int] = {}
 
     def drain_rows(
-        self, pieces: list[DrainPiece], height: int, n: int, dtype: str, c0: int, dst_stride: int, atomic_add: bool = False
-    ) -> None:  # fmt: skip
+        self,
+        pieces: list[DrainPiece],
+        height: int,
+        n: int,
+        dtype: str,
+        c0: int,
+        dst_stride: int,
+        atomic_add: bool = False,
+    ) -> None:
         for target, first, rows, _, _ in pieces:
             for row, column in np.ndindex(rows, n):
                 offset = column // c0 * dst_stride + (row * c0 + column % c0) * 4
                 self.found[first + row, column] = (target & OFFSET_MASK) + offset
 
     def drain_elements(
-        self, pieces: list[DrainPiece], height: int, row_stride: int, column_stride: int, atomic_add: bool = False,
+        self,
+        pieces: list[DrainPiece],
+        height: int,
+        row_stride: int,
+        column_stride: int,
+        atomic_add: bool = False,
         dtype: str = "float32",
-    ) -> None:  # fmt: skip
+    ) -> None:
         for target, first, rows, column, columns in pieces:
             for i, j in np.ndindex(rows, columns):
                 self.found[first + i, column + j] = (target & OFFSET_MASK) + i * row_stride + j * column_stride

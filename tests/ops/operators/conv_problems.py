@@ -104,10 +104,17 @@ def problems(draw: st.DrawFn) -> Problem:
     else:
         pads = draw(pair(*[st.integers(0, 4)] * 4))
     problem = Problem(
-        draw(st.integers(1, 3)), c_in, c_out, draw(pair(st.integers(1, 16), st.integers(1, 16))),
-        draw(pair(st.integers(1, 5), st.integers(1, 5))), draw(pair(st.integers(1, 4), st.integers(1, 4))), pads,
-        draw(pair(st.integers(1, 3), st.integers(1, 3))), groups, draw(st.booleans()),
-    )  # fmt: skip
+        draw(st.integers(1, 3)),
+        c_in,
+        c_out,
+        draw(pair(st.integers(1, 16), st.integers(1, 16))),
+        draw(pair(st.integers(1, 5), st.integers(1, 5))),
+        draw(pair(st.integers(1, 4), st.integers(1, 4))),
+        pads,
+        draw(pair(st.integers(1, 3), st.integers(1, 3))),
+        groups,
+        draw(st.booleans()),
+    )
     while min(problem.out_size) < 1:  # the kernel does not fit: a larger map
         height, width = (size + (out < 1) for size, out in zip(problem.size, problem.out_size, strict=True))
         problem = replace(problem, size=(height, width))

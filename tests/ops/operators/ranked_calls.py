@@ -113,10 +113,18 @@ def calls(draw: st.DrawFn, transposed: bool = False) -> Call:
         for axis in range(rank)
     )
     return Call(
-        x, kernel, stride, padding, dilation, draw(st.integers(1, 2)), groups * draw(st.sampled_from([1, 3, 16, 20])),
-        groups * draw(st.sampled_from([1, 5, 16, 24])), groups, transposed,
+        x,
+        kernel,
+        stride,
+        padding,
+        dilation,
+        draw(st.integers(1, 2)),
+        groups * draw(st.sampled_from([1, 3, 16, 20])),
+        groups * draw(st.sampled_from([1, 5, 16, 24])),
+        groups,
+        transposed,
         draw(st.sampled_from(["float16", "bfloat16", "float32"])),
-    )  # fmt: skip
+    )
 
 
 OTHER_WAYS = ("MatMul", "only", "W_in", "groups", "load3d", "D > 1", "not supported", "161002", "561103")

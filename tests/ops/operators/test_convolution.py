@@ -100,9 +100,19 @@ def forwards(draw: st.DrawFn, most_rank: int = 3) -> Forward:
         draw(st.integers(0, max(s, d) - 1)) if transposed else 0 for s, d in zip(stride, dilation, strict=True)
     )
     one = Forward(
-        draw(st.integers(1, 3)), draw(st.integers(1, 20)), draw(st.integers(1, 20)), axis(1, 9), k, stride, axis(0, 2),
-        dilation, transposed, extra, draw(st.sampled_from((1, 1, 2, 3))), draw(st.booleans()),
-    )  # fmt: skip
+        draw(st.integers(1, 3)),
+        draw(st.integers(1, 20)),
+        draw(st.integers(1, 20)),
+        axis(1, 9),
+        k,
+        stride,
+        axis(0, 2),
+        dilation,
+        transposed,
+        extra,
+        draw(st.sampled_from((1, 1, 2, 3))),
+        draw(st.booleans()),
+    )
     try:
         one.wanted(one.operands("float32"), "float32")
     except RuntimeError:  # torch: nothing fits
@@ -171,9 +181,14 @@ def test_eight_bits(dtypes: str, transposed: bool) -> None:
     weight = rng.integers(0, 2, (32, 32, 1, 2)).astype(np.float32) * (rng.random((32, 32, 1, 1)) < 0.1)
     attributes = ((1, 1), (0, 0), (1, 1), transposed, (0, 0), 1)
     result = convolution(
-        encode(x, dtypes), encode(weight.astype(np.float32), dtypes), None, *attributes, dtypes=dtypes,
-        chip="ascend950pr_9589", mode="functional",
-    )  # fmt: skip
+        encode(x, dtypes),
+        encode(weight.astype(np.float32), dtypes),
+        None,
+        *attributes,
+        dtypes=dtypes,
+        chip="ascend950pr_9589",
+        mode="functional",
+    )
     exact = torch.ops.aten.convolution(
         torch.from_numpy(x), torch.from_numpy(weight.astype(np.float32)), None, *attributes
     )
@@ -365,8 +380,10 @@ def test_the_command_line(tmp_path: Path) -> None:
     with np.load(tmp_path / "out" / "outputs.npz") as found:
         assert found["output"].shape == (1, 16, 28, 28)
     network = tmp_path / "two.yaml"
-    network.write_text("layers:\n  - {name: one, Ci: 16, H: 8, Co: 32, k: 3, pad: 1}\n"
-                       "  - {name: two, Ci: 16, H: 8, Co: 32, k: 3, stride: 2, bias: false}\n")  # fmt: skip
+    network.write_text(
+        "layers:\n  - {name: one, Ci: 16, H: 8, Co: 32, k: 3, pad: 1}\n"
+        "  - {name: two, Ci: 16, H: 8, Co: 32, k: 3, stride: 2, bias: false}\n"
+    )
     told = json.loads(command("run-network", network, "--batch", 1, "--forward", "--json", "--jobs", 1))
     times = [layer["us"] for layer in told["layers"]]
     assert all(set(one) == {"output", "bias", "around", "total"} and one["output"] > 0 for one in times)

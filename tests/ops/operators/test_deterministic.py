@@ -53,10 +53,22 @@ class Problem:
             for size, o, k in zip(self.x[2:], out, self.weight[2:], strict=True)
         ]
         return ascend_sim.convolution_backward(
-            *((x, y) if self.transposed else (y, x)), weight, None, (self.stride,) * axes, (self.padding,) * axes,
-            (self.dilation,) * axes, self.transposed, rest if self.transposed else (0,) * axes, self.groups, self.mask,
-            cube_math_type=self.cube_math_type, chip=chip, mode=mode, deterministic=True, conformance="library",
-        )  # fmt: skip
+            *((x, y) if self.transposed else (y, x)),
+            weight,
+            None,
+            (self.stride,) * axes,
+            (self.padding,) * axes,
+            (self.dilation,) * axes,
+            self.transposed,
+            rest if self.transposed else (0,) * axes,
+            self.groups,
+            self.mask,
+            cube_math_type=self.cube_math_type,
+            chip=chip,
+            mode=mode,
+            deterministic=True,
+            conformance="library",
+        )
 
     def array(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
         if self.views:  # the axes of memory in reverse
@@ -73,9 +85,15 @@ class TbcProblem(Problem):
         rng = np.random.default_rng(0)
         shapes = ((steps + 2 * self.padding - kernel + 1, batch, c_out), (steps, batch, c_in), (kernel, c_in, c_out))
         return ascend_sim.conv_tbc_backward(
-            *(self.array(rng, shape) for shape in shapes), self.array(rng, (c_out,)), self.padding,
-            cube_math_type=self.cube_math_type, chip=chip, mode=mode, deterministic=True, conformance="library",
-        )  # fmt: skip
+            *(self.array(rng, shape) for shape in shapes),
+            self.array(rng, (c_out,)),
+            self.padding,
+            cube_math_type=self.cube_math_type,
+            chip=chip,
+            mode=mode,
+            deterministic=True,
+            conformance="library",
+        )
 
 
 PROBLEMS: dict[str, Problem] = {

@@ -141,9 +141,20 @@ def calls(draw: st.DrawFn) -> Call:
     size = tuple(draw(st.integers(max(r - 2 * p, 1), 7)) for r, p in zip(reach, pad, strict=True))
     stride = tuple(draw(st.integers(1, 3)) for _ in range(axes))
     return Call(
-        dtype, transposed, mask, draw(st.integers(1, 2)), groups * draw(channels), groups * draw(channels), size, kernel,
-        stride, pad, dilation, groups, draw(st.sampled_from([None, False])),
-    )  # fmt: skip
+        dtype,
+        transposed,
+        mask,
+        draw(st.integers(1, 2)),
+        groups * draw(channels),
+        groups * draw(channels),
+        size,
+        kernel,
+        stride,
+        pad,
+        dilation,
+        groups,
+        draw(st.sampled_from([None, False])),
+    )
 
 
 @settings(max_examples=20, deadline=None)
@@ -245,9 +256,7 @@ def test_whatever_phase_one_accepts_runs() -> None:
         )
         outputs = (x, TensorArg(w.shape, "float32" if wide else w.dtype, "NCHW"), TensorArg((4,), dy.dtype))
         dx, dw, db = (tensor if wanted or not nulls else None for tensor, wanted in zip(outputs, mask, strict=True))
-        call = ConvBackwardCall(
-            dy, x, w, (4,), (1, 1), (0, 0), (1, 1), transposed, (0, 0), 1, mask, 0, dx, dw, db
-        )  # fmt: skip
+        call = ConvBackwardCall(dy, x, w, (4,), (1, 1), (0, 0), (1, 1), transposed, (0, 0), 1, mask, 0, dx, dw, db)
         try:
             agreed = BACKWARD.accept(call, chip, conformance="library", deterministic=None)
             plan = BACKWARD.plan(agreed, chip)
@@ -259,9 +268,13 @@ def test_whatever_phase_one_accepts_runs() -> None:
         storages = {name: np.zeros(prod(t.shape), numpy_dtype(t.dtype)) for name, t in agreed.inputs.items()}
         execute(plan, chip, storages, "functional")
     assert accepted == {
-        ("hifloat8", False, DX), ("hifloat8", False, DW), ("hifloat8", True, DX), ("hifloat8", True, DW),
-        ("hifloat8", True, BOTH), ("float8_e4m3fn", False, DX),
-    }  # fmt: skip
+        ("hifloat8", False, DX),
+        ("hifloat8", False, DW),
+        ("hifloat8", True, DX),
+        ("hifloat8", True, DW),
+        ("hifloat8", True, BOTH),
+        ("float8_e4m3fn", False, DX),
+    }
 
 
 def test_a_block_that_shrinks_comes_to_an_end() -> None:

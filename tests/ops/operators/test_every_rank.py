@@ -69,18 +69,38 @@ def calls(draw: st.DrawFn) -> Call:
     channels = [groups * draw(st.sampled_from([1, 2, 3, 7, 8, 16, 17, 20])) for _ in range(2)]
     dtype = draw(st.sampled_from(["float16", "bfloat16", "float32"]))
     return Call(
-        transposed, draw(st.integers(1, 3)), groups, *channels, x, y, kernel, stride, dilation, padding, output_padding,
-        dtype, draw(st.integers(0, 2**31)),
-    )  # fmt: skip
+        transposed,
+        draw(st.integers(1, 3)),
+        groups,
+        *channels,
+        x,
+        y,
+        kernel,
+        stride,
+        dilation,
+        padding,
+        output_padding,
+        dtype,
+        draw(st.integers(0, 2**31)),
+    )
 
 
 def torch_gradients(call: Call, tensors: tuple[np.ndarray, ...], power: int) -> list[np.ndarray]:
     """torch's float64 gradients of the operands, or of their squares: sum (ab)^2."""
     dy, x, w = (torch.from_numpy(t.astype(np.float64) ** power) for t in tensors)
     found = torch.ops.aten.convolution_backward(
-        dy, x, w, [dy.shape[1]], call.stride, call.padding, call.dilation, call.transposed, call.output_padding, call.groups,
+        dy,
+        x,
+        w,
+        [dy.shape[1]],
+        call.stride,
+        call.padding,
+        call.dilation,
+        call.transposed,
+        call.output_padding,
+        call.groups,
         [True, True, True],
-    )  # fmt: skip
+    )
     return [gradient.numpy() for gradient in found]
 
 
@@ -97,9 +117,18 @@ def assert_close(found: np.ndarray, exact: np.ndarray, squares: np.ndarray, coun
 def test_gradients_of_every_rank(call: Call, mode: str, deterministic: bool) -> None:
     tensors = call.tensors()
     result = convolution_backward(
-        *tensors, None, call.stride, call.padding, call.dilation, call.transposed, call.output_padding, call.groups,
-        (True, True, True), mode=mode, deterministic=deterministic,
-    )  # fmt: skip
+        *tensors,
+        None,
+        call.stride,
+        call.padding,
+        call.dilation,
+        call.transposed,
+        call.output_padding,
+        call.groups,
+        (True, True, True),
+        mode=mode,
+        deterministic=deterministic,
+    )
     report = result.report.to_dict()
     assert report["findings"] == []
     exact, squares = torch_gradients(call, tensors, 1), torch_gradients(call, tensors, 2)
@@ -122,14 +151,35 @@ def test_every_axis_has_attributes_of_its_own(transposed: bool, groups: int, chi
     columns = zip(y, kernel, stride, dilation, padding, beyond, strict=True)
     x = tuple((o - 1) * s - 2 * p + (k - 1) * d + 1 + e for o, k, s, d, p, e in columns)
     call = Call(
-        transposed, 2, groups, 4 * groups, 6 * groups, x, y, kernel, stride, dilation, padding,
-        beyond if transposed else (0, 0, 0), "float16", 1,
-    )  # fmt: skip
+        transposed,
+        2,
+        groups,
+        4 * groups,
+        6 * groups,
+        x,
+        y,
+        kernel,
+        stride,
+        dilation,
+        padding,
+        beyond if transposed else (0, 0, 0),
+        "float16",
+        1,
+    )
     tensors = call.tensors()
     result = convolution_backward(
-        *tensors, None, stride, padding, dilation, transposed, call.output_padding, groups, (True, True, True), chip=chip,
+        *tensors,
+        None,
+        stride,
+        padding,
+        dilation,
+        transposed,
+        call.output_padding,
+        groups,
+        (True, True, True),
+        chip=chip,
         mode="functional",
-    )  # fmt: skip
+    )
     exact, squares = torch_gradients(call, tensors, 1), torch_gradients(call, tensors, 2)
     for name, truth, square in zip(GRADIENTS, exact, squares, strict=True):
         assert_close(getattr(result, name), truth, square, 400, "float16")

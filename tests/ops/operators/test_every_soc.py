@@ -33,9 +33,19 @@ def operands(rank: str, dtype: str) -> list[Any]:
 def run(chip: str, rank: str, precision: tuple[str, int], mode: str) -> ascend_sim.Result:
     axes = len(STRIDE[rank])
     return ascend_sim.convolution_backward(
-        *operands(rank, precision[0]), [SHAPES[rank][0][1]], STRIDE[rank], PADDING[rank], (1,) * axes, False, (0,) * axes, 1,
-        (True, True, True), cube_math_type=precision[1], chip=chip, mode=mode,
-    )  # fmt: skip
+        *operands(rank, precision[0]),
+        [SHAPES[rank][0][1]],
+        STRIDE[rank],
+        PADDING[rank],
+        (1,) * axes,
+        False,
+        (0,) * axes,
+        1,
+        (True, True, True),
+        cube_math_type=precision[1],
+        chip=chip,
+        mode=mode,
+    )
 
 
 @cache

@@ -56,8 +56,15 @@ class Call:
     def arguments(self, mask: tuple[bool, ...]) -> tuple[Any, ...]:
         rank = len(self.size)
         return (
-            None, self.stride, self.pads, (self.dilation,) * rank, self.transposed, (0,) * rank, self.groups, mask,
-        )  # fmt: skip
+            None,
+            self.stride,
+            self.pads,
+            (self.dilation,) * rank,
+            self.transposed,
+            (0,) * rank,
+            self.groups,
+            mask,
+        )
 
     def kernels(self, mask: tuple[bool, ...], chip: str = A2, dtype: str = "float16", **options: Any) -> list[str]:
         """op_types of the plan, in order; a bias is left out."""
@@ -160,7 +167,7 @@ def test_padding_behind_the_map_counts_though_no_pixel_needs_it() -> None:
     tensors = [TensorSpec(shape, "float16") for shape in ((2, 7, 1, 1), (2, 5, 4, 6), (7, 5, 4, 6))]
     result = convolution_backward(
         *tensors, None, (2, 2), (0, 1, 0, 0), (1, 1), False, (0, 0), 1, (True, False, False), mode="timing"
-    )  # fmt: skip
+    )
     assert "MatMul" not in [row["op_type"] for row in result.report.plan]
 
 

@@ -111,8 +111,14 @@ def test_mixed_dtypes_are_cast_up_and_the_bias_is_not() -> None:
     own = operands(SMALL, ("float16", "bfloat16", "float32"))
     plan = plan_of(SMALL, [own[name] for name in NAMES])
     assert names(plan) == [
-        *BIAS, "Cast_grad_output.cast", "Cast_input.cast", *TURNED, *INPUT, "Cast_grad_input", *WEIGHT
-    ]  # fmt: skip
+        *BIAS,
+        "Cast_grad_output.cast",
+        "Cast_input.cast",
+        *TURNED,
+        *INPUT,
+        "Cast_grad_input",
+        *WEIGHT,
+    ]
     assert plan.tensors["grad_output"].dtype == "float16"  # which is what ReduceSum reads
     assert plan.steps[0].inputs == ("grad_output",)
 
@@ -211,9 +217,20 @@ def test_the_950_turns_nothing_and_lifts_every_rank_to_3d(rank: int, transposed:
     axes = rank - 2
     spec = ascend_sim.TensorSpec
     result = ascend_sim.convolution_backward(
-        spec(feature, "float16"), spec(feature, "float16"), spec(weight, "float16"), None, (1,) * axes, (1,) * axes,
-        (1,) * axes, transposed, (0,) * axes, 1, (True, True, True), chip="ascend950pr_9589", mode="timing",
-    )  # fmt: skip
+        spec(feature, "float16"),
+        spec(feature, "float16"),
+        spec(weight, "float16"),
+        None,
+        (1,) * axes,
+        (1,) * axes,
+        (1,) * axes,
+        transposed,
+        (0,) * axes,
+        1,
+        (True, True, True),
+        chip="ascend950pr_9589",
+        mode="timing",
+    )
     data = "Conv3DV2" if transposed else "Conv3DBackpropInputV2"
     kinds = [row["op_type"] for row in result.report.plan]
     assert kinds == ["ReduceSum", data, "MemSet", "Conv3DBackpropFilterV2", "Cast"]

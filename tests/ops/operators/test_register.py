@@ -127,21 +127,34 @@ class Narrow(Operator[Arguments, AcceptedCall]):
     ) -> AcceptedCall:
         narrow = TensorArg(arguments.wide.shape, "float16")
         return AcceptedCall(
-            operator=self.name, inputs={"source": arguments.wide}, outputs={"narrowed": narrow}, warnings=warnings,
-            compute_dtype=settings.compute_dtype("float32", arguments.cube_math_type), **settings.fields,
-        )  # fmt: skip
+            operator=self.name,
+            inputs={"source": arguments.wide},
+            outputs={"narrowed": narrow},
+            warnings=warnings,
+            compute_dtype=settings.compute_dtype("float32", arguments.cube_math_type),
+            **settings.fields,
+        )
 
     def kernels(self, call: AcceptedCall, chip: ChipSpec) -> Plan:
         plan, count = Plan(), call.inputs["source"].size
         plan.tensor("source", "float32", "ND", 4 * count, "input")
         plan.tensor("narrowed", "float16", "ND", 2 * count, "output")
         plan.add(
-            "Cast", "Cast_narrowed", ["source"], ["narrowed"],
+            "Cast",
+            "Cast_narrowed",
+            ["source"],
+            ["narrowed"],
             lambda chip, t: cast_task(
-                chip, t["source"], t["narrowed"], count, "float32", "float16", name="Cast_narrowed",
+                chip,
+                t["source"],
+                t["narrowed"],
+                count,
+                "float32",
+                "float16",
+                name="Cast_narrowed",
                 disarm=call.disarm.get("Cast_narrowed", ()),
             ),
-        )  # fmt: skip
+        )
         plan.place()
         return plan
 
@@ -152,9 +165,14 @@ class Narrow(Operator[Arguments, AcceptedCall]):
         return {}
 
     def sums(
-        self, call: AcceptedCall, output: str, operands: Mapping[str, Array], inputs: Mapping[str, Array], *,
+        self,
+        call: AcceptedCall,
+        output: str,
+        operands: Mapping[str, Array],
+        inputs: Mapping[str, Array],
+        *,
         absolute: bool = False,
-    ) -> tuple[Array, ...]:  # fmt: skip
+    ) -> tuple[Array, ...]:
         values = inputs["source"].astype(np.float64)
         return (values, values**2, *([abs(values)] if absolute else []))
 

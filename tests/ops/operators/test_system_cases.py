@@ -50,10 +50,21 @@ def _assert_correct(report: dict[str, Any]) -> None:
 def test_convolution_backward_row_is_correct(case: dict[str, Any]) -> None:
     grad_output, input, weight = _tensors(case, ("gradOutput", "input", "weight"))
     result = convolution_backward(
-        grad_output, input, weight, case["biasSizes"], case["stride"], case["padding"], case["dilation"], case["transposed"],
-        case["outputPadding"], case["groups"], case["outputMask"], cube_math_type=case["cubeMathType"], mode="functional",
+        grad_output,
+        input,
+        weight,
+        case["biasSizes"],
+        case["stride"],
+        case["padding"],
+        case["dilation"],
+        case["transposed"],
+        case["outputPadding"],
+        case["groups"],
+        case["outputMask"],
+        cube_math_type=case["cubeMathType"],
+        mode="functional",
         conformance="library",
-    )  # fmt: skip
+    )
     assert [name in result.outputs for name in ("grad_input", "grad_weight", "grad_bias")] == case["outputMask"]
     _assert_correct(result.report.to_dict())
 

@@ -57,9 +57,13 @@ def l0c_after_every_mmad(case: Case) -> Partials:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Mmad, "commit", commit)
         ascend_sim.convolution_backward(
-            *make_tensors(case).values(), **case.attributes, cube_math_type=case.cube_math_type, chip=case.chip,
-            deterministic=case.deterministic, mode="functional",
-        )  # fmt: skip
+            *make_tensors(case).values(),
+            **case.attributes,
+            cube_math_type=case.cube_math_type,
+            chip=case.chip,
+            deterministic=case.deterministic,
+            mode="functional",
+        )
     return list(seen.values())
 
 

@@ -130,9 +130,20 @@ def test_the_instructions_multiply_in_the_dtype_of_the_table(case, chip):
         if row.status != 0:
             continue
         run = ascend_sim.convolution_backward(
-            *tensors.values(), None, 1, 1, 1, False, 0, 1, (True, True, True), cube_math_type=row.cube_math_type,
-            chip=chip, mode="timing", deterministic=True,
-        )  # fmt: skip
+            *tensors.values(),
+            None,
+            1,
+            1,
+            1,
+            False,
+            0,
+            1,
+            (True, True, True),
+            cube_math_type=row.cube_math_type,
+            chip=chip,
+            mode="timing",
+            deterministic=True,
+        )
         instructions = {i for one in run.timeline.programs for i in one.program.table.instructions}
         mmads = {(i.dtype, i.hf32_bits) for i in instructions if isinstance(i, Mmad)}
         bits = ascend_sim.load_chip(chip).cube.hf32_mantissa_bits if row.compute_dtype == "hf32" else 0

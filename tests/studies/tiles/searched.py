@@ -14,16 +14,32 @@ from ascend_sim.studies.tiles.kernel import CubeKernel
 
 
 def case(
-    n: int = 2, c_in: int = 16, c_out: int = 16, size: int = 6, k: int = 3, *, stride: int = 1, pad: int = 1, dilation: int = 1,
-    groups: int = 1, dtype: str = "float16", **rest: Any,
-) -> Case:  # fmt: skip
+    n: int = 2,
+    c_in: int = 16,
+    c_out: int = 16,
+    size: int = 6,
+    k: int = 3,
+    *,
+    stride: int = 1,
+    pad: int = 1,
+    dilation: int = 1,
+    groups: int = 1,
+    dtype: str = "float16",
+    **rest: Any,
+) -> Case:
     """A square 2-D problem."""
-    return ConvolutionBackwardCase.model_validate({
-        "operator": "convolution_backward",
-        "input": {"shape": (n, c_in, size, size), "dtype": dtype},
-        "weight": {"shape": (c_out, c_in // groups, k, k), "dtype": dtype},
-        "stride": (stride, stride), "padding": (pad, pad), "dilation": (dilation, dilation), "groups": groups, **rest,
-    })  # fmt: skip
+    return ConvolutionBackwardCase.model_validate(
+        {
+            "operator": "convolution_backward",
+            "input": {"shape": (n, c_in, size, size), "dtype": dtype},
+            "weight": {"shape": (c_out, c_in // groups, k, k), "dtype": dtype},
+            "stride": (stride, stride),
+            "padding": (pad, pad),
+            "dilation": (dilation, dilation),
+            "groups": groups,
+            **rest,
+        }
+    )
 
 
 def kernel(name: str, chip: str = "ascend910b3", l2: str = "warm", **problem: Any) -> CubeKernel:

@@ -137,9 +137,12 @@ def test_fixed_fields_hold_for_the_best_and_not_for_the_own_choice() -> None:
 def test_a_store_keeps_searches_apart(tmp_path: Path) -> None:
     path = tmp_path / "results.sqlite"
     for other in (
-        kernel("grad_input", **SMALL), kernel("grad_weight", **SMALL), kernel("grad_input", l2="cold", **SMALL),
-        kernel("grad_input", chip="ascend910b4", **SMALL), kernel("grad_input", **SMALL | {"n": 3}),
-    ):  # fmt: skip
+        kernel("grad_input", **SMALL),
+        kernel("grad_weight", **SMALL),
+        kernel("grad_input", l2="cold", **SMALL),
+        kernel("grad_input", chip="ascend910b4", **SMALL),
+        kernel("grad_input", **SMALL | {"n": 3}),
+    ):
         store = Store(other, path)
         assert store.results() == {}
         store.add("x", {"cycles": 1})
@@ -230,9 +233,15 @@ def resnet50_layers() -> list[Layer]:
 def test_resnet50_is_never_slower_than_the_own_choice(name: str, layer: Layer) -> None:
     """All 3x3 layers, batch 32; what it printed and the time it took are in docs/tiling-search.md."""
     found = kernel(
-        name, n=32, c_in=layer.Ci, c_out=layer.Co, size=layer.H, stride=layer.stride[0], pad=layer.pad[0],
+        name,
+        n=32,
+        c_in=layer.Ci,
+        c_out=layer.Co,
+        size=layer.H,
+        stride=layer.stride[0],
+        pad=layer.pad[0],
         dtype=layer.dtype,
-    )  # fmt: skip
+    )
     outcome = search(found, jobs=2, limit=32)
     own, best = outcome.own["cycles"], outcome.best["cycles"]
     gain = 100 * (best / own - 1)

@@ -65,9 +65,17 @@ def blocked(n: int, c: int, h: int, w: int, c0: int, dtype: str) -> Operand:
 
 
 def gradient(
-    op_type: str, n: int, ci: int, co: int, size: Sequence[int], out: Sequence[int], k: Sequence[int], dtype: str = "FLOAT",
-    c0: int = 8, **cells: str,
-) -> dict[str, str]:  # fmt: skip
+    op_type: str,
+    n: int,
+    ci: int,
+    co: int,
+    size: Sequence[int],
+    out: Sequence[int],
+    k: Sequence[int],
+    dtype: str = "FLOAT",
+    c0: int = 8,
+    **cells: str,
+) -> dict[str, str]:
     """A gradient's launch on blocked operands."""
     image, grad = blocked(n, ci, *size, c0, dtype), blocked(n, co, *out, c0, dtype)
     weight = ((-(-ci // c0) * k[0] * k[1], -(-co // 16), 16, c0), dtype, "FRACTAL_Z")
@@ -88,10 +96,18 @@ def test_the_shipped_convolutions_come_out_of_their_shapes(tmp_path: Path) -> No
         size, out, k = ([kernel[name] for name in names] for names in (("Hi", "Wi"), ("Ho", "Wo"), ("kh", "kw")))
         lines.append(
             gradient(
-                kernel.op_type, kernel["N"], kernel["Ci"], kernel["Co"], size, out, k, dtype, c0,
+                kernel.op_type,
+                kernel["N"],
+                kernel["Ci"],
+                kernel["Co"],
+                size,
+                out,
+                k,
+                dtype,
+                c0,
                 **{"Block Dim": str(kernel["block_dim"]), "HF32 Eligible": eligible},
             )
-        )  # fmt: skip
+        )
     read_back = read_rows(write(tmp_path / "op_summary_1.csv", lines), chip=CHIP)
     for row, again in zip(rows, read_back, strict=True):
         sizes = dict(row.kernel.sizes)
@@ -122,9 +138,10 @@ def test_columns_of_the_users_own_settle_what_is_open(tmp_path: Path) -> None:
     assert first.unlike == "strides 4, 5, 6 all give 3 rows out of 13; columns stride_h and stride_w settle it"
     assert "a kernel of 7 taps" in second.unlike
     rows = read(
-        tmp_path, open_stride | {"stride_h": "5", "stride_w": "5", "kh": "", "kw": "", "Ci": "11"},
+        tmp_path,
+        open_stride | {"stride_h": "5", "stride_w": "5", "kh": "", "kw": "", "Ci": "11"},
         long_kernel | {"stride_h": "", "stride_w": "", "kh": "1", "kw": "7", "Ci": ""},
-    )  # fmt: skip
+    )
     assert [row.unlike for row in rows] == ["", ""]
     assert (rows[0].kernel["stride_h"], rows[0].kernel["Ci"], rows[0].kernel["Co"]) == (5, 11, 16)
     assert (rows[1].kernel["kh"], rows[1].kernel["kw"], rows[1].kernel["pad_w_total"]) == (1, 7, 6)
@@ -164,27 +181,36 @@ def test_helpers_and_products(tmp_path: Path) -> None:
         line("ReduceSum", nd[:1], [((), "FLOAT", "ND")]),
         line("Cast", [((32, 5), "FLOAT", "ND")], [((32, 5), "FLOAT16", "ND")]),
         line("MatMulV2", [((32, 4096), "FLOAT", "ND"), ((100, 4096), "FLOAT", "ND")], [((32, 100), "FLOAT", "ND")]),
-        line("BatchMatMul", [((3, 8, 16), "DT_BF16", "ND"), ((3, 8, 4), "DT_BF16", "ND")], [((3, 16, 4), "DT_BF16", "ND")]),
+        line(
+            "BatchMatMul",
+            [((3, 8, 16), "DT_BF16", "ND"), ((3, 8, 4), "DT_BF16", "ND")],
+            [((3, 16, 4), "DT_BF16", "ND")],
+        ),
         line("BatchMatMul", [((3, 8, 16), "FLOAT16", "ND"), ((16, 4), "FLOAT16", "ND")], [((3, 8, 4), "FLOAT", "ND")]),
-    )  # fmt: skip
+    )
     assert [row.unlike for row in rows] == [""] * len(rows)
     kernels = [row.kernel for row in rows]
     assert [dict(kernel.labels) for kernel in kernels[:3]] == [
-        {"format_in": "NCHW", "format_out": "NC1HWC0"}, {"format_in": "NC1HWC0", "format_out": "NCHW"},
+        {"format_in": "NCHW", "format_out": "NC1HWC0"},
+        {"format_in": "NC1HWC0", "format_out": "NCHW"},
         {"format_in": "FRACTAL_Z", "format_out": "NCHW"},
-    ]  # fmt: skip
+    ]
     assert [kernel["C0"] for kernel in kernels[:3]] == [8, 16, 8]
     assert [(kernel["N"], kernel["Ci"], kernel["Hi"]) for kernel in kernels[3:6]] == [
-        (32, 192, 729), (32, 192, 729), (1, 1, 32 * 192 * 729),
-    ]  # fmt: skip
+        (32, 192, 729),
+        (32, 192, 729),
+        (1, 1, 32 * 192 * 729),
+    ]
     assert (kernels[6]["N"], kernels[6].dtype, kernels[6].label("dtype_out")) == (160, "fp32", "fp16")
     products = [
         [kernel.get(name, 0) for name in ("batch", "M", "N", "K", "trans_a", "trans_b")] for kernel in kernels[7:]
     ]
     assert products == [[1, 32, 100, 4096, 0, 1], [3, 16, 4, 8, 1, 0], [1, 24, 4, 16, 0, 0]]
     assert [(kernel.dtype, kernel.label("dtype_out")) for kernel in kernels[7:]] == [
-        ("hf32", "fp32"), ("bf16", "bf16"), ("fp16", "fp32"),
-    ]  # fmt: skip
+        ("hf32", "fp32"),
+        ("bf16", "bf16"),
+        ("fp16", "fp32"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -217,9 +243,10 @@ def test_times_are_those_of_the_cores_that_worked(tmp_path: Path) -> None:
     vector = {"aicore_time(us)": "0", "aiv_time(us)": "6.0", "aiv_vec_time(us)": "1.5", "aiv_mte2_ratio": "0.5"}
     cast = [((4,), "FLOAT", "ND")], [((4,), "FLOAT16", "ND")]
     rows = read(
-        tmp_path, gradient("Conv2DBackpropInput", 2, 16, 16, [8, 8], [8, 8], [3, 3], **cube),
+        tmp_path,
+        gradient("Conv2DBackpropInput", 2, 16, 16, [8, 8], [8, 8], [3, 3], **cube),
         line("Cast", *cast, "AI_VECTOR_CORE", **vector),
-    )  # fmt: skip
+    )
     assert (rows[0].core_us, rows[0].pipes) == (8.0, {"mac": 4.0, "mte2": 2.0})
     assert (rows[1].core_us, rows[1].pipes) == (6.0, {"vec": 1.5, "mte2": 3.0})
     older = {"aicore_time(us)": "5.0", "mac_ratio": "0.5", "vec_time(us)": "1.0"}

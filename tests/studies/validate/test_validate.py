@@ -100,8 +100,10 @@ def test_helpers_run_and_others_say_why_not(tmp_path: Path) -> None:
     path.write_text(HELPERS)
     compared = compare(read_rows(path))
     assert [one.prediction.skipped for one in compared] == [""] * 7 + [
-        "Cast of int64 is not simulated", "no kernel of Softmax here", "fused with other operators",
-    ]  # fmt: skip
+        "Cast of int64 is not simulated",
+        "no kernel of Softmax here",
+        "fused with other operators",
+    ]
     assert all(one.prediction.task_us > one.prediction.core_us > 0 for one in compared[:7])
 
 
@@ -114,11 +116,17 @@ def test_other_names_of_operators_and_formats(tmp_path: Path) -> None:
     path.write_text("\n".join([HELPERS.splitlines()[0], *(line.format(formats) for formats in given)]))
     rows = read_rows(path)
     assert [(row.kernel.label("format_in"), row.kernel.label("format_out")) for row in rows[:3]] == [
-        ("NCHW", "NC1HWC0"), ("NC1HWC0", "NCHW"), ("NCHW", "FRACTAL_Z"),
-    ]  # fmt: skip
+        ("NCHW", "NC1HWC0"),
+        ("NC1HWC0", "NCHW"),
+        ("NCHW", "FRACTAL_Z"),
+    ]
     assert [row.unlike for row in rows] == [
-        "", "", "", "TransData ND -> FRACTAL_NZ is not simulated", "TransData NCHW -> NHWC is not simulated",
-    ]  # fmt: skip
+        "",
+        "",
+        "",
+        "TransData ND -> FRACTAL_NZ is not simulated",
+        "TransData NCHW -> NHWC is not simulated",
+    ]
 
 
 @pytest.mark.fast
@@ -137,9 +145,14 @@ def test_helpers_read_and_write_whole_tensors(tmp_path: Path, index: int) -> Non
     plain, blocked8, blocked16 = 2 * 20 * 36 * 4, 2 * 24 * 36 * 4, 2 * 32 * 36 * 4
     weights, fractal = 40 * 20 * 9 * 4, 48 * 24 * 9 * 4
     expected = [
-        (plain, blocked8), (blocked16, plain), (weights, fractal), (fractal, weights), (plain, 20 * 4), (4000, 2000),
+        (plain, blocked8),
+        (blocked16, plain),
+        (weights, fractal),
+        (fractal, weights),
+        (plain, 20 * 4),
+        (4000, 2000),
         (0, fractal),
-    ][index]  # fmt: skip
+    ][index]
     assert (sum(tensor.size for tensor in inputs), task.tensors[-1].size) == expected
     assert moved["UB->GM"] == expected[1]
 

@@ -90,11 +90,17 @@ def vendor_grad_input_1001(inp: TilingInput) -> GradInputTiling:
         "block_dim": cache.block_dim,
     }
     tiling = GradInputTiling(
-        cache.m_l0 * FRACTAL, cache.k_l0 * FRACTAL, cache.n_l0 * FRACTAL,
-        step_m=step_m, step_n=cache.n_bl1 or single_n // cache.n_l0,
-        step_ka=cache.k_al1 * inp.taps // cache.k_l0, step_kb=cache.k_bl1 * inp.taps // cache.k_l0,
-        cl0_buffers=2, al1_buffers=cache.db_al1, bl1_buffers=cache.db_bl1,
-    )  # fmt: skip
+        cache.m_l0 * FRACTAL,
+        cache.k_l0 * FRACTAL,
+        cache.n_l0 * FRACTAL,
+        step_m=step_m,
+        step_n=cache.n_bl1 or single_n // cache.n_l0,
+        step_ka=cache.k_al1 * inp.taps // cache.k_l0,
+        step_kb=cache.k_bl1 * inp.taps // cache.k_l0,
+        cl0_buffers=2,
+        al1_buffers=cache.db_al1,
+        bl1_buffers=cache.db_bl1,
+    )
     tiling = finish(tiling.but(**shape), inp, keep=frozenset(shape))
     check_grad_input(tiling, inp)
     return tiling
@@ -119,14 +125,21 @@ def cache_tiling(inp: TilingInput, *, ragged: bool = False) -> CacheTiling:
     all_m = load.m * m0 == single.m and load.k_a == single.k_blocks and grid.m == 1
     all_n = load.n * n0 == single.n and load.k_b == single.k_blocks
     return CacheTiling(
-        grid.batch, grid.n, grid.m, m0, n0, k0,
+        grid.batch,
+        grid.n,
+        grid.m,
+        m0,
+        n0,
+        k0,
         m_al1=0 if all_m else load.m,
         n_bl1=0 if all_n else load.n,
-        k_al1=load.k_a, k_bl1=load.k_b,
+        k_al1=load.k_a,
+        k_bl1=load.k_b,
         db_al1=1 if all_m else load.a_buffers,
         db_bl1=1 if all_n else load.b_buffers,
-        al1_bound=single.a_elements(load.k_a, load.m * m0), bl1_bound=single.b_elements(load.k_b, load.n * n0),
-    )  # fmt: skip
+        al1_bound=single.a_elements(load.k_a, load.m * m0),
+        bl1_bound=single.b_elements(load.k_b, load.n * n0),
+    )
 
 
 def _pixels(inp: TilingInput) -> int:

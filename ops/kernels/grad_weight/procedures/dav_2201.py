@@ -114,11 +114,16 @@ def _base_block(inp: TilingInput, template: int) -> GradWeightTiling:
         room = min(floor_to(full_k * full_m // base_m, FRACTAL), floor_to(full_k * full_n // base_n, FRACTAL))
         base_k = whole_rows(min(room, whole_k), inp)
     return GradWeightTiling(
-        base_m, base_k, base_n,
-        cl0_buffers=cl0_buffers, iterate_order=int(m > n), template=template,
-        split_kd=splits_kd(inp), block_dim=inp.cores,
+        base_m,
+        base_k,
+        base_n,
+        cl0_buffers=cl0_buffers,
+        iterate_order=int(m > n),
+        template=template,
+        split_kd=splits_kd(inp),
+        block_dim=inp.cores,
         single_core_batch=inp.images if template == SPLIT_STREAM_K else 1,
-    )  # fmt: skip
+    )
 
 
 def whole_rows(base_k: int, inp: TilingInput) -> int:

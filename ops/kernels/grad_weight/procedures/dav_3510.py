@@ -62,12 +62,19 @@ def vendor_grad_weight_3510(inp: TilingInput) -> GradWeightTiling:
     m_parts, n_parts = _parts(m, n, lanes, inp)
     base_m, base_n = _even(m, m_parts), _even(n, n_parts)
     tiling = GradWeightTiling(
-        base_m, 0, base_n,  # base_k follows from the pixels of a part; the smallest part is a row
-        iterate_order=int(m > n), template=SPLIT_STREAM_K, split_kd=True, block_dim=inp.cores,
-        single_core_m=base_m, single_core_n=ceil_to(base_n, n_slice(inp)), single_core_k=k,
+        base_m,
+        0,
+        base_n,  # base_k follows from the pixels of a part; the smallest part is a row
+        iterate_order=int(m > n),
+        template=SPLIT_STREAM_K,
+        split_kd=True,
+        block_dim=inp.cores,
+        single_core_m=base_m,
+        single_core_n=ceil_to(base_n, n_slice(inp)),
+        single_core_k=k,
         single_core_batch=inp.images,
         cl0_buffers=2 if base_m * base_n * ACCUMULATOR_BYTES * 2 <= inp.buffers["L0C"] else 1,
-    )  # fmt: skip
+    )
     tiling = stream_k(tiling, task_count(tiling, inp), inp)
     pixels = _pixels(tiling, inp)
     base_k = min(l0_base_k(tiling, inp), ceil_to(pixels, FRACTAL))

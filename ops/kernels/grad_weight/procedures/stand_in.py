@@ -69,9 +69,11 @@ def grid(inp: TilingInput, chip: ChipSpec | None = None, dtype: str = "") -> Gra
     def block(shape: tuple[int, int, int, int]) -> GradWeightTiling:
         single_m, single_n, rows, images = shape
         return of_width(min(single_n, columns)).but(
-            single_core_m=single_m, single_core_n=single_n, single_core_batch=images,
+            single_core_m=single_m,
+            single_core_n=single_n,
+            single_core_batch=images,
             single_core_k=rows * inp.problem.w_out,
-        )  # fmt: skip
+        )
 
     def cycles(work: int, tasks: int, shape: tuple[int, int, int, int]) -> float:
         if chip is None:
@@ -103,9 +105,11 @@ def weighed_grid(inp: TilingInput, chip: ChipSpec) -> GradWeightTiling:
         if image_each and (images > 1 or added != inp.images):
             continue
         block = of_width(min(single_n, columns)).but(
-            single_core_m=single_m, single_core_n=single_n, single_core_batch=images,
+            single_core_m=single_m,
+            single_core_n=single_n,
+            single_core_batch=images,
             single_core_k=rows * inp.problem.w_out,
-        )  # fmt: skip
+        )
         rounds = ceil_div(tasks, inp.cores)
         for order in (0, 1):
             ordered = block.but(iterate_order=order)
@@ -232,11 +236,18 @@ def _block(inp: TilingInput, template: int, columns: int, tiles: int = 2) -> Gra
     longest = LARGEST_SIDE if tiles > 1 else inp.buffers["L0B"] // 2 // inp.itemsize // FRACTAL
     base_n = _even(columns, min(room // base_m, longest), inp.unit)
     block = GradWeightTiling(
-        base_m, FRACTAL, base_n,
-        cl0_buffers=tiles, iterate_order=int(m > n), template=template, split_kd=True, block_dim=inp.cores,
+        base_m,
+        FRACTAL,
+        base_n,
+        cl0_buffers=tiles,
+        iterate_order=int(m > n),
+        template=template,
+        split_kd=True,
+        block_dim=inp.cores,
         single_core_batch=inp.images if template == SPLIT_STREAM_K else 1,
-        al1_buffers=1, bl1_buffers=1,
-    )  # fmt: skip
+        al1_buffers=1,
+        bl1_buffers=1,
+    )
     block = block.but(base_k=whole_rows(min(l0_base_k(block, inp), ceil_to(k, FRACTAL)), inp))
     return block if grad_weight_fits_l1(block, inp, clipped=True) else _largest_single_block(block, inp)
 

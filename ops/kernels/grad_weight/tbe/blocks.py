@@ -50,8 +50,14 @@ def block_part(p: FilterProblem, cuts: Cuts, block: int) -> Block:
     if block:  # more blocks were asked for than the tiling has
         k = range(0)
     return Block(
-        groups, planes, images, depths, _elements(cout), _elements(cin), k,
-    )  # fmt: skip
+        groups,
+        planes,
+        images,
+        depths,
+        _elements(cout),
+        _elements(cin),
+        k,
+    )
 
 
 def _elements(blocks: range) -> range:

@@ -21,9 +21,16 @@ def filter_problem(inp: TilingInput, op_type: str, dtype: str, cores: int | None
     """The problem as the older operators' tiling sees it; `cores` where a call asks for another number of blocks."""
     buffers = inp.buffers
     return FilterProblem(
-        inp.problem, inp.itemsize, cores or inp.cores, buffers["L1"], buffers["L0A"], buffers["L0C"], inp.load3d,
-        hf32=dtype == "hf32", volumetric=op_type == VOLUMETRIC,
-    )  # fmt: skip
+        inp.problem,
+        inp.itemsize,
+        cores or inp.cores,
+        buffers["L1"],
+        buffers["L0A"],
+        buffers["L0C"],
+        inp.load3d,
+        hf32=dtype == "hf32",
+        volumetric=op_type == VOLUMETRIC,
+    )
 
 
 def choose_tbe(p: FilterProblem, op_type: str, chip: ChipSpec) -> CacheTiling | None:

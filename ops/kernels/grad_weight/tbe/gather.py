@@ -19,7 +19,7 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 
 def gather_taps(
     k: KernelBuilder, inp: TilingInput, slot: int, address: int, place: Place, columns: range, span: range
-) -> None:  # fmt: skip
+) -> None:
     """Columns of dW (channel block, tap, channel), for the gradOutput pixels `span`, as [column block][pixels][C0] in L1.
 
     `place` is the first channel of the group in the input NC1HWC0, tensor `slot` of the launch. Padding is zeros.
@@ -44,9 +44,16 @@ def gather_taps(
                 pixel = ((image + channel_block) * p.h_in + y) * p.w_in + x
                 to = target + offset + ((row - first_row) * width + met.start - column) * BLOCK_BYTES
                 k.data_copy(
-                    "GM", "L1", to, gm_operand(slot, pixel * BLOCK_BYTES), BLOCK_BYTES, len(met),
-                    p.stride_w * BLOCK_BYTES, BLOCK_BYTES, operand="B",
-                )  # fmt: skip
+                    "GM",
+                    "L1",
+                    to,
+                    gm_operand(slot, pixel * BLOCK_BYTES),
+                    BLOCK_BYTES,
+                    len(met),
+                    p.stride_w * BLOCK_BYTES,
+                    BLOCK_BYTES,
+                    operand="B",
+                )
 
 
 def _inside(columns: range, stride: int, offset: int, size: int) -> range:

@@ -41,9 +41,14 @@ GRAD_OUTPUT, INPUT, GRAD_WEIGHT = 0, 1, 2
 
 
 def tbe_grad_weight_task(
-    call: CubeCall, p: FilterProblem, tiling: CacheTiling, tensors: list[Allocation], name: str, op_type: str,
+    call: CubeCall,
+    p: FilterProblem,
+    tiling: CacheTiling,
+    tensors: list[Allocation],
+    name: str,
+    op_type: str,
     block_dim: int | None = None,
-) -> Task:  # fmt: skip
+) -> Task:
     """The kernel launch; `tensors` are gradOutput, input (both NC1HWC0) and dW (fp32 FRACTAL_Z)."""
     table = InstructionTable(call.chip)
     sizes = [tensor.size for tensor in tensors]
@@ -252,10 +257,19 @@ def _window(strip: Strip, held: range, end: int) -> MapWindow:
     p = strip.problem
     rows = input_rows(p, held.start, held.stop)
     return MapWindow(
-        height=rows.rows, width=p.w_in, k_h=p.k_h, k_w=p.k_w, stride_h=p.stride_h, stride_w=p.stride_w,
-        dilation_h=p.dilation_h, dilation_w=p.dilation_w, pad_top=rows.pad_top, pad_left=p.pad_left,
-        out_height=(end - 1) // p.w_out - held.start // p.w_out + 1, out_width=p.w_out,
-    )  # fmt: skip
+        height=rows.rows,
+        width=p.w_in,
+        k_h=p.k_h,
+        k_w=p.k_w,
+        stride_h=p.stride_h,
+        stride_w=p.stride_w,
+        dilation_h=p.dilation_h,
+        dilation_w=p.dilation_w,
+        pad_top=rows.pad_top,
+        pad_left=p.pad_left,
+        out_height=(end - 1) // p.w_out - held.start // p.w_out + 1,
+        out_width=p.w_out,
+    )
 
 
 def _span(run: _Run, pixel: int, span: int) -> range:

@@ -93,11 +93,14 @@ class BlockedPlan(Gradients):
         target, name = self.landing(made, self.storage), f"TransData_{made}"
         shape, layout = FeatureShape(*self.feature(like)), BlockLayout.of(self.itemsize)
         self.result.add(
-            "TransData", name, [result], [target],
+            "TransData",
+            name,
+            [result],
+            [target],
             lambda chip, t: feature_from_c0_task(
                 chip, t[result], t[target], shape, layout, dtype=self.storage, **self.named(name)
             ),
-        )  # fmt: skip
+        )
         self.deliver(target, made)
 
     def grad_weight(self, gradient: str, features: str) -> None:
@@ -112,11 +115,14 @@ class BlockedPlan(Gradients):
         target = self.landing("grad_weight", dtype)
         shape, blocks = self.filter_shape, BlockLayout.of(itemsize, layout.c0)
         self.result.add(
-            "TransData", "TransData_grad_weight", [source], [target],
+            "TransData",
+            "TransData_grad_weight",
+            [source],
+            [target],
             lambda chip, t: filter_from_fractal_z_task(
                 chip, t[source], t[target], shape, blocks, dtype=dtype, **self.named("TransData_grad_weight")
             ),
-        )  # fmt: skip
+        )
         self.deliver(target, "grad_weight")
 
     def narrowed_before_trans_data(self) -> str | None:
@@ -145,11 +151,14 @@ class BlockedPlan(Gradients):
         target = self.result.tensor(f"{name}.{self.blocks}", self.storage, self.blocks, self.feature_bytes(name))
         shape, layout = FeatureShape(*self.feature(name)), BlockLayout.of(self.itemsize)
         self.result.add(
-            "TransData", f"TransData_{name}", [source], [target],
+            "TransData",
+            f"TransData_{name}",
+            [source],
+            [target],
             lambda chip, t: feature_to_c0_task(
                 chip, t[source], t[target], shape, layout, dtype=self.storage, **self.named(f"TransData_{name}")
             ),
-        )  # fmt: skip
+        )
         return target
 
     def to_fractal_z(self, source: str) -> str:
@@ -161,11 +170,14 @@ class BlockedPlan(Gradients):
         target = self.result.tensor(f"weight.{self.fractal_z}", self.storage, self.fractal_z, size)
         shape, layout = self.filter_shape, BlockLayout.of(self.itemsize)
         self.result.add(
-            "TransData", "TransData_weight", [source], [target],
+            "TransData",
+            "TransData_weight",
+            [source],
+            [target],
             lambda chip, t: filter_to_fractal_z_task(
                 chip, t[source], t[target], shape, layout, dtype=self.storage, **self.named("TransData_weight")
             ),
-        )  # fmt: skip
+        )
         return target
 
     def dilation(self, name: str, source: str, target: str, spread: Spread) -> str:
@@ -176,9 +188,12 @@ class BlockedPlan(Gradients):
             size = planes * spread.target_height * spread.target_width * BLOCK_BYTES
             self.result.tensor(target, self.storage, self.blocks, size)
         self.result.add(
-            "Dilation", f"Dilation_{name}", [source], [target],
+            "Dilation",
+            f"Dilation_{name}",
+            [source],
+            [target],
             lambda chip, t: dilation_task(
                 chip, t[source], t[target], planes, spread, dtype=self.storage, **self.named(f"Dilation_{name}")
             ),
-        )  # fmt: skip
+        )
         return target

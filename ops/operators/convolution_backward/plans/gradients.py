@@ -118,12 +118,20 @@ class Gradients(Steps, ABC):
         tiling = replace(tiling, block_dim=self.call.block_dim.get(gradient, tiling.block_dim))
         op_type = "BatchMatMul" if batch > 1 else "MatMul"
         self.result.add(
-            op_type, gradient, operands, [result],
+            op_type,
+            gradient,
+            operands,
+            [result],
             lambda chip, t: matmul_task(
-                chip, problem, tiling, [t[name] for name in (*operands, result)], gradient, op_type,
+                chip,
+                problem,
+                tiling,
+                [t[name] for name in (*operands, result)],
+                gradient,
+                op_type,
                 self.call.disarm.get(gradient, ()),
             ),
-        )  # fmt: skip
+        )
         if route.kind == PATCHES:
             self.patches_to_map(result, target, problem.out_itemsize)
         self.deliver(target, gradient)
@@ -151,17 +159,24 @@ class Gradients(Steps, ABC):
         if self.call.forward:
             forward = choose_conv_forward(call.inp)
             self.result.add(
-                op_type, made, names[:2], names[2:],
+                op_type,
+                made,
+                names[:2],
+                names[2:],
                 lambda chip, t: conv_forward_task(call, forward, [t[n] for n in names], made, op_type),
-            )  # fmt: skip
+            )
             return
         check_limits(self.call, op_type)
         open_kernel = "Conv2DBackpropInput" if self.chip.cores.coupled else "Conv3DBackpropInputV2"
         blocks = self.call.block_dim.get(made)
         tiling = choose_grad_input(
-            call.inp, self.call.tiling.get(made), stand_in=op_type != open_kernel, chip=self.chip, blocks=blocks,
+            call.inp,
+            self.call.tiling.get(made),
+            stand_in=op_type != open_kernel,
+            chip=self.chip,
+            blocks=blocks,
             dtype=call.dtype,
-        )  # fmt: skip
+        )
         scratch = []
         placed = tiling if blocks is None else tiling.but(block_dim=blocks)
         if turned:
@@ -170,10 +185,13 @@ class Gradients(Steps, ABC):
         elif size := grad_input_workspace(call, placed):
             scratch = [self.result.tensor(f"{made}.workspace", self.storage, "ND", size)]
         self.result.add(
-            op_type, made, names[:2], names[2:],
+            op_type,
+            made,
+            names[:2],
+            names[2:],
             lambda chip, t: grad_input_task(call, tiling, [t[n] for n in (*names, *scratch)], made, op_type, blocks),
             scratch,
-        )  # fmt: skip
+        )
 
     def filter_kernel(self, gradient: str, features: str, result: str, size: int) -> None:
         """MemSet of `size` bytes and the kernel that adds to them, or the deterministic kernel with its slots."""
@@ -184,9 +202,12 @@ class Gradients(Steps, ABC):
             return
         open_kernel = op_type == "Conv3DBackpropFilterV2" or (deterministic and op_type == "Conv3DBackpropFilter")
         tiling = choose_grad_weight(
-            self.cut_for(call.inp, "grad_weight"), self.call.tiling.get("grad_weight"), stand_in=not open_kernel,
-            chip=self.chip, dtype=call.dtype,
-        )  # fmt: skip
+            self.cut_for(call.inp, "grad_weight"),
+            self.call.tiling.get("grad_weight"),
+            stand_in=not open_kernel,
+            chip=self.chip,
+            dtype=call.dtype,
+        )
         blocks = self.call.block_dim.get("grad_weight")
         scratch = []
         if slots := workspace_bytes(tiling, call.inp):
@@ -194,12 +215,15 @@ class Gradients(Steps, ABC):
         if not deterministic:
             self.cleared(result, size)
         self.result.add(
-            op_type, "grad_weight", names[:2], names[2:],
+            op_type,
+            "grad_weight",
+            names[:2],
+            names[2:],
             lambda chip, t: grad_weight_task(
                 call, tiling, [t[name] for name in (*names, *scratch)], "grad_weight", op_type, blocks
             ),
             scratch,
-        )  # fmt: skip
+        )
 
     def older_filter_kernel(self, op_type: str, names: list[str], size: int) -> bool:
         """The kernel that the library's older operators launch where they choose its tiling themselves; False elsewhere."""
@@ -212,19 +236,25 @@ class Gradients(Steps, ABC):
             return False
         self.cleared(names[2], size)
         self.result.add(
-            op_type, "grad_weight", names[:2], names[2:],
+            op_type,
+            "grad_weight",
+            names[:2],
+            names[2:],
             lambda chip, t: tbe_grad_weight_task(
                 call, problem, tiling, [t[name] for name in names], "grad_weight", op_type, blocks
             ),
-        )  # fmt: skip
+        )
         return True
 
     def cleared(self, result: str, size: int) -> None:
         """The MemSet before a kernel that adds to dW."""
         self.result.add(
-            "MemSet", "MemSet_grad_weight", [], [result],
+            "MemSet",
+            "MemSet_grad_weight",
+            [],
+            [result],
             lambda chip, t: mem_set_task(chip, t[result], size, **self.named("MemSet_grad_weight")),
-        )  # fmt: skip
+        )
 
     def cut_for(self, inp: TilingInput, kernel: str) -> TilingInput:
         """The problem as the tiling sees it: on coupled chips cut for the number of blocks that the call asks for.

@@ -70,11 +70,14 @@ class Steps:
         op_type = "Fill" if value else "ZerosLike"
         name = f"{op_type}_{output}"
         self.result.add(
-            op_type, name, [], [output],
+            op_type,
+            name,
+            [],
+            [output],
             lambda chip, t: mem_set_task(
                 chip, t[output], size, op_type=op_type, dtype=dtype, value=value, **self.named(name)
             ),
-        )  # fmt: skip
+        )
 
     def contiguous(self, name: str) -> str:
         """The tensor itself, or a contiguous copy of a strided one."""
@@ -105,9 +108,15 @@ class Steps:
         return target
 
     def strided_copy(
-        self, op_type: str, source: str, target: str, shape: tuple[int, ...], strides: tuple[tuple[int, ...], tuple[int, ...]],
-        offsets: tuple[int, int], itemsize: int,
-    ) -> None:  # fmt: skip
+        self,
+        op_type: str,
+        source: str,
+        target: str,
+        shape: tuple[int, ...],
+        strides: tuple[tuple[int, ...], tuple[int, ...]],
+        offsets: tuple[int, int],
+        itemsize: int,
+    ) -> None:
         """Elements of `source` to other places of `target`; strides and offsets of both, in elements."""
         name = f"{op_type}_{target}"
         turn = as_turn(shape, *strides, *offsets) if itemsize > 1 else None
@@ -129,11 +138,14 @@ class Steps:
         if target not in self.result.tensors:
             self.result.tensor(target, dtype, before.format, count * int(numpy_dtype(dtype).itemsize))
         self.result.add(
-            "Cast", f"Cast_{target}", [source], [target],
+            "Cast",
+            f"Cast_{target}",
+            [source],
+            [target],
             lambda chip, t: cast_task(
                 chip, t[source], t[target], count, before.dtype, dtype, **self.named(f"Cast_{target}")
             ),
-        )  # fmt: skip
+        )
         return target
 
     def cast_input(self, source: str, name: str, dtype: str) -> str:
@@ -174,11 +186,14 @@ class Steps:
         dtype = self.result.tensors[grad_output].dtype
         target = self.landing("grad_bias", dtype)
         self.result.add(
-            "ReduceSum", "ReduceSum_grad_bias", [grad_output], [target],
+            "ReduceSum",
+            "ReduceSum_grad_bias",
+            [grad_output],
+            [target],
             lambda chip, t: reduce_sum_task(
                 chip, t[grad_output], t[target], n, c, d * hw, dtype, **self.named("ReduceSum_grad_bias")
             ),
-        )  # fmt: skip
+        )
         self.deliver(target, "grad_bias")
 
 

@@ -100,9 +100,26 @@ def flat(draw: st.DrawFn) -> ConvProblem:
     (h_in, h_out, k_h, s_h, up, down), (w_in, w_out, k_w, s_w, left, right) = axes
     n, c_in, c_out = draw(st.integers(1, 40)), draw(st.sampled_from([1, 16, 96, 500])), draw(st.integers(1, 300))
     return ConvProblem(
-        n, c_in, c_out, 1, h_in, w_in, 1, h_out, w_out, 1, k_h, k_w, 1, s_h, s_w,
-        pad_up=up, pad_down=down, pad_left=left, pad_right=right,
-    )  # fmt: skip
+        n,
+        c_in,
+        c_out,
+        1,
+        h_in,
+        w_in,
+        1,
+        h_out,
+        w_out,
+        1,
+        k_h,
+        k_w,
+        1,
+        s_h,
+        s_w,
+        pad_up=up,
+        pad_down=down,
+        pad_left=left,
+        pad_right=right,
+    )
 
 
 @settings(max_examples=60, deadline=None)

@@ -25,18 +25,46 @@ CHIP = "ascend950pr_9589"
 )  # fmt: skip
 @settings(max_examples=200, deadline=None)
 def test_pieces_find_the_products_of_the_definition(
-    cut: int, size: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int], pad: tuple[int, int],
-    out: tuple[int, int], dilation: tuple[int, int], strip: int,
-) -> None:  # fmt: skip
+    cut: int,
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    pad: tuple[int, int],
+    out: tuple[int, int],
+    dilation: tuple[int, int],
+    strip: int,
+) -> None:
     """Every (dx pixel, tap, gradOutput pixel) of the formula once, read row window by row window as load3d does."""
     p = ConvProblem(
-        1, 1, 1, 1, *size, 1, *out, 1, *kernel, 1, *stride, dilation_h=dilation[0], dilation_w=dilation[1], pad_up=pad[0],
+        1,
+        1,
+        1,
+        1,
+        *size,
+        1,
+        *out,
+        1,
+        *kernel,
+        1,
+        *stride,
+        dilation_h=dilation[0],
+        dilation_w=dilation[1],
+        pad_up=pad[0],
         pad_left=pad[1],
-    )  # fmt: skip
+    )
     wanted = {
-        (o * p.stride_h - p.pad_up + i * p.dilation_h, q * p.stride_w - p.pad_left + j * p.dilation_w, i * p.k_w + j, o, q)
-        for o in range(p.h_out) for q in range(p.w_out) for i in range(p.k_h) for j in range(p.k_w)
-    }  # fmt: skip
+        (
+            o * p.stride_h - p.pad_up + i * p.dilation_h,
+            q * p.stride_w - p.pad_left + j * p.dilation_w,
+            i * p.k_w + j,
+            o,
+            q,
+        )
+        for o in range(p.h_out)
+        for q in range(p.w_out)
+        for i in range(p.k_h)
+        for j in range(p.k_w)
+    }
     wanted = {found for found in wanted if 0 <= found[0] < p.h_in and 0 <= found[1] < p.w_in}
     found = []
     for part in split_parts(p, SPLIT_NONE, strip if strip < p.w_in else 0):

@@ -66,17 +66,24 @@ def check(problem: Problem, tiling: dict[str, int] | None = None, dtype: str = "
 )  # fmt: skip
 @settings(max_examples=300, deadline=None)
 def test_parts_find_the_products_of_the_definition(
-    mode: int, size: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int], pad: tuple[int, int],
+    mode: int,
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    pad: tuple[int, int],
     out: tuple[int, int],
-) -> None:  # fmt: skip
+) -> None:
     """Every (dx pixel, tap, gradOutput pixel) of the formula once, and no other: tap t of row o meets row o*s - pad + t."""
     p = ConvProblem(
         1, 1, 1, 1, *size, 1, *out, 1, *kernel, 1, *stride, pad_up=pad[0], pad_left=pad[1]
     )  # pads behind follow from the sizes; nothing reads them
     wanted = {
         (o * p.stride_h - p.pad_up + i, q * p.stride_w - p.pad_left + j, i * p.k_w + j, o, q)
-        for o in range(p.h_out) for q in range(p.w_out) for i in range(p.k_h) for j in range(p.k_w)
-    }  # fmt: skip
+        for o in range(p.h_out)
+        for q in range(p.w_out)
+        for i in range(p.k_h)
+        for j in range(p.k_w)
+    }
     wanted = {found for found in wanted if 0 <= found[0] < p.h_in and 0 <= found[1] < p.w_in}
     found = []
     for part in split_parts(p, mode):
@@ -114,9 +121,16 @@ def test_dilated_kernels_are_not_split() -> None:
     st.sampled_from(["float16", "bfloat16", "float32"]), st.sampled_from([{}, {"baseM": 32}, {"baseN": 16, "baseM": 48}]),
 )  # fmt: skip
 def test_any_split_is_correct(
-    mode: int, size: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int], pad: tuple[int, int], c_in: int,
-    c_out: int, dtype: str, block: dict[str, int],
-) -> None:  # fmt: skip
+    mode: int,
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    pad: tuple[int, int],
+    c_in: int,
+    c_out: int,
+    dtype: str,
+    block: dict[str, int],
+) -> None:
     if mode == SPLIT_HW:
         stride = (stride[0], 2)
     assume(all(s + 2 * p >= k for s, p, k in zip(size, pad, kernel, strict=True)))

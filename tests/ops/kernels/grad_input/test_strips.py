@@ -29,9 +29,15 @@ CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")
 )  # fmt: skip
 @settings(max_examples=200, deadline=None)
 def test_strips_find_the_products_of_the_definition(
-    mode: int, size: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int], pad: tuple[int, int],
-    out: tuple[int, int], dilation: int, strip: int,
-) -> None:  # fmt: skip
+    mode: int,
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    pad: tuple[int, int],
+    out: tuple[int, int],
+    dilation: int,
+    strip: int,
+) -> None:
     """Every (dx pixel, tap, gradOutput pixel) of the formula once, and no other, read as load3d reads a strip's map."""
     dilation = 1 if mode == SPLIT_H else dilation
     p = ConvProblem(
@@ -39,8 +45,11 @@ def test_strips_find_the_products_of_the_definition(
     )
     wanted = {
         (o * p.stride_h - p.pad_up + i, q * p.stride_w - p.pad_left + j * dilation, i * p.k_w + j, o, q)
-        for o in range(p.h_out) for q in range(p.w_out) for i in range(p.k_h) for j in range(p.k_w)
-    }  # fmt: skip
+        for o in range(p.h_out)
+        for q in range(p.w_out)
+        for i in range(p.k_h)
+        for j in range(p.k_w)
+    }
     wanted = {found for found in wanted if 0 <= found[0] < p.h_in and 0 <= found[1] < p.w_in}
     found = []
     for part in split_parts(p, mode, strip):

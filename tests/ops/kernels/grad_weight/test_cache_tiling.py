@@ -56,9 +56,16 @@ WORKED = [
 
 @pytest.mark.parametrize(("problem", "itemsize", "hf32", "cores", "cuts", "l0", "k_l1", "buffers", "cycles"), WORKED)
 def test_worked_examples(
-    problem: ConvProblem, itemsize: int, hf32: bool, cores: int, cuts: tuple[int, ...], l0: tuple[int, ...],
-    k_l1: tuple[int, ...], buffers: tuple[int, ...], cycles: int,
-) -> None:  # fmt: skip
+    problem: ConvProblem,
+    itemsize: int,
+    hf32: bool,
+    cores: int,
+    cuts: tuple[int, ...],
+    l0: tuple[int, ...],
+    k_l1: tuple[int, ...],
+    buffers: tuple[int, ...],
+    cycles: int,
+) -> None:
     found = decided(on_910b(problem, itemsize, cores, hf32))
     tile = found.tile
     assert found.cuts[:4] == cuts

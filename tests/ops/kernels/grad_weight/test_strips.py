@@ -35,9 +35,20 @@ def test_forced_cuts_at_any_rank(call: Call, chip: str, mode: str, deterministic
     tensors = call.tensors()
     try:
         result = convolution_backward(
-            *tensors, None, call.stride, call.padding, call.dilation, call.transposed, call.output_padding, call.groups,
-            MASK, chip=chip, mode=mode, deterministic=deterministic, tiling={"grad_weight": cut},
-        )  # fmt: skip
+            *tensors,
+            None,
+            call.stride,
+            call.padding,
+            call.dilation,
+            call.transposed,
+            call.output_padding,
+            call.groups,
+            MASK,
+            chip=chip,
+            mode=mode,
+            deterministic=deterministic,
+            tiling={"grad_weight": cut},
+        )
     except (SimError, AclnnError) as refused:  # a matrix product, or what a product's documents do not allow
         assert "unknown tiling field" in str(refused) or "161002" in str(refused) or "W_out" in str(refused)
         assume(False)

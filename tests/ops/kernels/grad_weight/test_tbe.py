@@ -36,7 +36,7 @@ def expected(problem: Problem, own: dict[str, Any]) -> Any:
     x = torch.nn.functional.pad(x, (left, right, up, down))
     return torch.nn.grad.conv2d_weight(
         x, problem.shapes["weight"], g, problem.stride, 0, problem.dilation, problem.groups
-    ).numpy()  # fmt: skip
+    ).numpy()
 
 
 def older(result: ascend_sim.Result) -> dict[str, Any]:
@@ -80,10 +80,24 @@ def test_values_and_the_way_to_the_input(way: str, dtype: str, cube_math_type: i
     inp = on_910b(conv2d(1, 1, 1, 8, 1), 4 if dtype == "float32" else 2, 24)
     up, down, left, right = problem.pads
     own = replace(
-        inp.problem, n=problem.n, c_in=problem.c_in, c_out=problem.c_out, h_in=problem.size[0], w_in=problem.size[1],
-        h_out=height, w_out=width, k_h=problem.kernel[0], k_w=problem.kernel[1], stride_h=problem.stride[0],
-        stride_w=problem.stride[1], pad_up=up, pad_down=down, pad_left=left, pad_right=right, groups=problem.groups,
-    )  # fmt: skip
+        inp.problem,
+        n=problem.n,
+        c_in=problem.c_in,
+        c_out=problem.c_out,
+        h_in=problem.size[0],
+        w_in=problem.size[1],
+        h_out=height,
+        w_out=width,
+        k_h=problem.kernel[0],
+        k_w=problem.kernel[1],
+        stride_h=problem.stride[0],
+        stride_w=problem.stride[1],
+        pad_up=up,
+        pad_down=down,
+        pad_left=left,
+        pad_right=right,
+        groups=problem.groups,
+    )
     p = filter_problem(replace(inp, problem=own), "Conv2DBackpropFilter", dtype)
     assert p.load is load
     assert p.conv1d == (way == "a signal")
@@ -112,9 +126,21 @@ def test_the_3d_operator() -> None:
     x, g = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((2, 12, 6, 9, 10), (2, 20, 4, 9, 10)))
     w = np.zeros((20, 12, 3, 3, 3), np.float32)
     result = ascend_sim.convolution_backward(
-        g, x, w, None, [1] * 3, [0, 1, 1], [1] * 3, False, [0] * 3, 1, ONLY, chip=CHIP, conformance="library",
+        g,
+        x,
+        w,
+        None,
+        [1] * 3,
+        [0, 1, 1],
+        [1] * 3,
+        False,
+        [0] * 3,
+        1,
+        ONLY,
+        chip=CHIP,
+        conformance="library",
         cube_math_type=0,
-    )  # fmt: skip
+    )
     known = torch.nn.grad.conv3d_weight(torch.tensor(x), w.shape, torch.tensor(g), 1, (0, 1, 1)).numpy()
     assert not result.report.to_dict()["findings"]
     np.testing.assert_array_equal(result.grad_weight, known)
@@ -148,9 +174,7 @@ def test_no_kernel_is_under_its_roofline() -> None:
 
 
 def test_blocks_cover_dw_and_its_sums_once() -> None:
-    p = FilterProblem(
-        conv2d(5, 80, 112, 14, 3, pad=1), 2, 24, 524288, 65536, 131072, load_chip(CHIP).load3d.limits
-    )  # fmt: skip
+    p = FilterProblem(conv2d(5, 80, 112, 14, 3, pad=1), 2, 24, 524288, 65536, 131072, load_chip(CHIP).load3d.limits)
     cuts = Cuts(batch=2, m=3, k=2, n=2)
     tile = Tile(m_l0=2, n_l0=5, m_al1=2, n_bl1=2)
     seen = np.zeros((5, p.k, 112, 80 * 9), int)
@@ -168,9 +192,7 @@ def test_blocks_cover_dw_and_its_sums_once() -> None:
 
 
 def test_k_is_the_slowest_axis_of_the_blocks_and_n_the_fastest() -> None:
-    p = FilterProblem(
-        conv2d(4, 64, 64, 14, 3, pad=1), 2, 24, 524288, 65536, 131072, load_chip(CHIP).load3d.limits
-    )  # fmt: skip
+    p = FilterProblem(conv2d(4, 64, 64, 14, 3, pad=1), 2, 24, 524288, 65536, 131072, load_chip(CHIP).load3d.limits)
     blocks: list[Block] = [block_part(p, Cuts(batch=2, m=2, k=2, n=2), number) for number in range(16)]
     assert [b.in_channels.start for b in blocks[:2]] == [0, 32]
     assert [b.out_channels.start for b in blocks[:4:2]] == [0, 32]

@@ -27,9 +27,12 @@ def operands(problem: MatMulProblem, seed: int = 0) -> tuple[Array, Array]:
 
 
 def run(
-    problem: MatMulProblem, chip: ChipSpec | str = "ascend910b3", mode: str = "full", tiling: dict[str, int] | None = None,
+    problem: MatMulProblem,
+    chip: ChipSpec | str = "ascend910b3",
+    mode: str = "full",
+    tiling: dict[str, int] | None = None,
     disarm: Sequence[str] = (),
-) -> tuple[Array, Array, Outcome]:  # fmt: skip
+) -> tuple[Array, Array, Outcome]:
     """(C of the kernel, C of numpy, what the run left)."""
     chip = load_chip(chip) if isinstance(chip, str) else chip
     device = Device(chip, with_values=True)

@@ -29,9 +29,13 @@ def chip() -> ChipSpec:
 
 
 def execute(
-    make: Make, source: NDArray[Any], target: NDArray[Any] | int, mode: str, on: ChipSpec | None = None,
+    make: Make,
+    source: NDArray[Any],
+    target: NDArray[Any] | int,
+    mode: str,
+    on: ChipSpec | None = None,
     disarm: Collection[str] = (),
-) -> tuple[NDArray[np.uint8], list[Finding], Task]:  # fmt: skip
+) -> tuple[NDArray[np.uint8], list[Finding], Task]:
     """Bytes of the target afterwards; `target` gives its size in bytes or what it holds before."""
     on = on or chip()
     device = Device(on)

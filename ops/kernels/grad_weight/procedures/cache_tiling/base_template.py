@@ -28,12 +28,24 @@ def base_template(p: FilterProblem, decided: CacheTiling) -> dict[str, int]:
         n_parts //= plane_parts
     blocks_n = ceil_div(columns, n_parts)
     return {
-        "batchDim": ceil_div(problem.n * problem.d_out, images), "groupDim": cuts.group, "dkDim": plane_parts,
-        "mDim": ceil_div(p.m, blocks_m), "kDim": ceil_div(problem.h_out, rows), "nDim": ceil_div(columns, blocks_n),
-        "singleCoreBatch": images, "singleCoreHo": rows,
-        "singleCoreCout": blocks_m * FRACTAL, "singleCoreCin": blocks_n * p.k0,
-        "baseM": tile.m_l0 * FRACTAL, "baseK": base_k, "baseN": tile.n_l0 * FRACTAL,
-        "stepM": tile.m_al1, "stepN": 1 if ceil_div(steps, step_kb) > bl1_buffers else tile.n_bl1,
-        "stepKa": step_ka, "stepKb": step_kb,
-        "al1Pbuffer": al1_buffers, "bl1Pbuffer": bl1_buffers, "cl0Pbuffer": tile.db_l0c,
-    }  # fmt: skip
+        "batchDim": ceil_div(problem.n * problem.d_out, images),
+        "groupDim": cuts.group,
+        "dkDim": plane_parts,
+        "mDim": ceil_div(p.m, blocks_m),
+        "kDim": ceil_div(problem.h_out, rows),
+        "nDim": ceil_div(columns, blocks_n),
+        "singleCoreBatch": images,
+        "singleCoreHo": rows,
+        "singleCoreCout": blocks_m * FRACTAL,
+        "singleCoreCin": blocks_n * p.k0,
+        "baseM": tile.m_l0 * FRACTAL,
+        "baseK": base_k,
+        "baseN": tile.n_l0 * FRACTAL,
+        "stepM": tile.m_al1,
+        "stepN": 1 if ceil_div(steps, step_kb) > bl1_buffers else tile.n_bl1,
+        "stepKa": step_ka,
+        "stepKb": step_kb,
+        "al1Pbuffer": al1_buffers,
+        "bl1Pbuffer": bl1_buffers,
+        "cl0Pbuffer": tile.db_l0c,
+    }

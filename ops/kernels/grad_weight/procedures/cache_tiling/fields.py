@@ -91,8 +91,14 @@ class CacheTiling:
         """Every field under the vendor's name."""
         cuts, tile = self.cuts, self.tile
         return {
-            "batch_dim": cuts.batch, "m_dim": cuts.m, "k_dim": cuts.k, "n_dim": cuts.n * cuts.planes,
-            "group_dim": cuts.group, "d_dim": cuts.depth,
+            "batch_dim": cuts.batch,
+            "m_dim": cuts.m,
+            "k_dim": cuts.k,
+            "n_dim": cuts.n * cuts.planes,
+            "group_dim": cuts.group,
+            "d_dim": cuts.depth,
             **tile._asdict(),
-            "ho_bl1": self.rows_b, "bl1_bound": self.bound_b, "source": self.source,
-        }  # fmt: skip
+            "ho_bl1": self.rows_b,
+            "bl1_bound": self.bound_b,
+            "source": self.source,
+        }
