@@ -107,8 +107,10 @@ def test_strips_where_rows_do_not_fit(name: str, chip: str) -> None:
             found = {}
             for mode in ("full", "functional") if deterministic else ("full",):
                 result, kernel = run(problem, own, small, mode=mode, deterministic=deterministic)
-                assert result.report.passed and 0 < kernel["tiling"]["splitWo"] < problem.out_size[1]
-                assert kernel["tiling_source"] == "stand-in"
+                assert result.report.passed
+                if chip != "ascend910b3" or deterministic:  # else the older kernel, which has its own way to cut rows
+                    assert 0 < kernel["tiling"]["splitWo"] < problem.out_size[1]
+                    assert kernel["tiling_source"] == "stand-in"
                 found[mode] = result.outputs["grad_weight"]
             worst = worst_error_over_bound(
                 problem, {"grad_weight": found["full"]}, own, dtype, {"grad_weight": [dtype]}
@@ -136,7 +138,7 @@ def test_long_signals_run(chip: str, length: int) -> None:
     problem = Problem(1, 16, 16, (1, length), (1, 3), pads=(0, 0, 1, 1))
     result = problem.run(problem.specs(), MASK, chip=chip, mode="timing")
     kernel = next(k for k in result.report.to_dict()["kernels"] if k["name"] == "grad_weight")
-    assert kernel["tiling"]["splitWo"] < length
+    assert chip == "ascend910b3" or kernel["tiling"]["splitWo"] < length  # the older kernel holds columns of a signal
 
 
 BEYOND = {
@@ -163,5 +165,8 @@ def test_taps_where_load3d_has_no_window(name: str) -> None:
         problem, {"grad_weight": found["full"]}, own, "float16", {"grad_weight": ["float16"]}
     )
     assert worst["grad_weight"] <= 1
+    if max(problem.stride) > 63:  # the 910B's older kernel gathers what load3d cannot stride over
+        assert problem.run(own, MASK, chip="ascend910b3").report.passed
+        return
     with pytest.raises(AclnnError, match=r"load3d|ruling 8"):
         problem.run(own, MASK, chip="ascend910b3")
