@@ -33,6 +33,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.report.files import atomic_write
 from ascend_sim.runtime.workers import spread, usable_cores
 from ascend_sim.studies.validate.kernel import Kernel, Row
+from ascend_sim.studies.validate.launches import LAUNCHES
 from ascend_sim.studies.validate.pages import assumed_lines, group_by, skipped_lines
 from ascend_sim.studies.validate.rows import of_chips, read_rows
 from ascend_sim.studies.validate.run import Comparison, Prediction, as_timed, simulate
@@ -133,7 +134,11 @@ class Bench:
     def usable(self, rows: Sequence[Row]) -> list[Row]:
         """The rows that can be simulated; `notes` tells what was left out and assumed."""
         told = {row.kernel: Prediction(skipped=row.unlike) for row in rows if row.unlike}
-        long = {row.kernel: Prediction(skipped="takes minutes") for row in rows if row.kernel.is_long}
+        long = {
+            row.kernel: Prediction(skipped="takes minutes")
+            for row in rows
+            if not row.unlike and LAUNCHES[row.kernel.op_type].is_long(row.kernel)
+        }
         kernels = list(dict.fromkeys(row.kernel for row in rows if row.kernel not in told and row.kernel not in long))
         told |= long | dict(zip(kernels, spread(simulate, kernels, jobs=self.jobs, name="rows"), strict=True))
         self._known |= {(kernel, ()): told[kernel].task_us for kernel in kernels}

@@ -292,7 +292,7 @@ def refused(*arguments: object) -> str:
         ({"data": {"distribution": "gauss"}}, ["data.distribution", "normal"]),
         ({"data": {"file": "missing.npz"}}, ["missing.npz", "no such file"]),
         ({"cube_math_type": 7}, ["161002", "cubeMathType = 7"]),
-        ({"stride": [1, 70]}, ["561103", "stride w = 70 > 63"]),
+        ({"chip": "ascend910a", "stride": [1, 70]}, ["561103", "stride w = 70 > 63"]),
     ],
 )
 def test_a_bad_case_file(tmp_path: Path, changes: dict[str, Any], words: list[str]) -> None:

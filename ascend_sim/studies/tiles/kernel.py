@@ -77,8 +77,12 @@ class CubeKernel:
         return Bounds(self._cube_call, cold=self.l2 == "cold")
 
     def launch(self, fields: Fields) -> tuple[Device, Task]:
-        """A fresh device and the kernel on it; TilingError for fields that do not fit."""
-        call = replace(self.call, tiling={self.name: dict(fields)} if fields else {})
+        """A fresh device and the kernel on it; TilingError for fields that do not fit.
+
+        Without fields it is the kernel that takes fields, with its own choice: not the older kernel of the 910B's grad_weight,
+        whose tiling nobody can set.
+        """
+        call = replace(self.call, tiling={self.name: dict(fields)})
         plan = OPERATORS[call.operator].plan(call, self.chip)
         step = next(step for step in plan.steps if step.name == self.name)
         device = Device(self.chip, with_values=False)

@@ -24,6 +24,8 @@ from ascend_sim.ops.layouts.layout import DrainPiece, FilterBox, FilterTile, Lat
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.tiling_input import BLOCKED, CHANNELS_LAST, PLANAR, Layout, TilingInput
 
+pytestmark = pytest.mark.fast
+
 CHIPS = {
     layout: load_chip(name)
     for layout, name in zip(

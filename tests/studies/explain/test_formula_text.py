@@ -27,7 +27,7 @@ LINE = re.compile(r"(\w+)\[([^]]*)\] = sum over ([\w, ]+) of (\w+)\[([^]]*)\] x 
 class Explained:
     """What the text needs of an explanation, without a run."""
 
-    gradient: str
+    tensor: str
     call: Any
     formula: Formula
     operands: dict[str, np.ndarray[Any, Any]]

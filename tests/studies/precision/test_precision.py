@@ -283,7 +283,7 @@ def honest(case):
 def test_a_damaged_gradient_is_never_correct(case, honest, monkeypatch, how, victim):
     def damaged(*arguments, **options):
         result = honest(*arguments, **options)
-        return replace(result, **{victim: corrupt(getattr(result, victim), how)})
+        return replace(result, outputs={**result.outputs, victim: corrupt(result.outputs[victim], how)})
 
     monkeypatch.setattr(precision_bench, "call_case", damaged)
     table = precision(case)

@@ -226,9 +226,12 @@ class Gradients(Steps, ABC):
         )
 
     def older_filter_kernel(self, op_type: str, names: list[str], size: int) -> bool:
-        """The kernel that the library's older operators launch where they choose its tiling themselves; False elsewhere."""
+        """The kernel that the library's older operators launch where they choose its tiling themselves; False elsewhere.
+
+        A call that names fields of grad_weight, or none of them ({}), has the open kernel, which takes fields.
+        """
         call, blocks = self.filter_call(), self.call.block_dim.get("grad_weight")
-        if self.call.deterministic or self.call.tiling.get("grad_weight"):
+        if self.call.deterministic or "grad_weight" in self.call.tiling:
             return False
         problem = filter_problem(call.inp, op_type, call.dtype, blocks)
         tiling = choose_tbe(problem, op_type, self.chip)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from conv_problems import Problem, operands, problems
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -19,6 +18,8 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Cu
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
 from ascend_sim.ops.kernels.grad_weight.tbe.blocks import Block, block_part, out_tiles
 from ascend_sim.ops.kernels.grad_weight.tbe.choose import filter_problem
+
+torch = pytest.importorskip("torch")
 
 ONLY = (False, True, False)
 CHIP = "ascend910b2"

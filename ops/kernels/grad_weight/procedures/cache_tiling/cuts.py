@@ -5,6 +5,7 @@ Source: host tiling of Conv2DBackpropFilter (NPUKernelBench 6b84216, math_util.c
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 from ascend_sim.ops.problem.sizes import ceil_div
@@ -18,7 +19,8 @@ ALWAYS_FINE = 8
 
 def divisors(number: int, limit: int) -> list[int]:
     """Divisors up to `limit`, ascending."""
-    return [d for d in range(1, min(number, limit) + 1) if number % d == 0]
+    small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
+    return [d for d in sorted({*small, *(number // d for d in small)}) if d <= limit]
 
 
 def largest_divisor(number: int, limit: int, even: bool = False) -> int:
