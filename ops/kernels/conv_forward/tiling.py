@@ -65,7 +65,7 @@ def l1_bytes(inp: TilingInput, base_m: int, base_n: int, slices: int) -> tuple[i
 
 
 def choose_conv_forward(inp: TilingInput) -> ConvForwardTiling:
-    """The largest tile that fits L0C twice and L1; TilingError with the numbers when not even one fractal does."""
+    """The largest tile that fits L0C twice, L0A twice and L1; TilingError with the numbers when not even one fractal does."""
     p = inp.problem
     check_load3d(inp, {"pad up": p.pad_up, "pad left": p.pad_left})
     try:
@@ -87,9 +87,10 @@ def _of_rows(inp: TilingInput) -> ConvForwardTiling:
     tile = inp.buffers["L0C"] // BUFFERS // ACCUMULATOR_BYTES
     base_n = min(channels, 128)
     base_m = min(ceil_to(pixels, FRACTAL), tile // base_n // FRACTAL * FRACTAL)
+    most_m = inp.buffers["L0A"] // BUFFERS // (inp.c0 * inp.itemsize)  # with the shortest K, one C0
     while base_m >= FRACTAL:
         slices = _slices(inp, base_m, base_n)
-        if slices:
+        if slices and base_m <= most_m:
             base_k = _base_k(inp, base_m, base_n, slices)
             tasks = inp.real_groups * ceil_div(channels, base_n) * ceil_div(pixels, base_m) * p.n * p.d_out
             return ConvForwardTiling(base_m, base_k, base_n, slices, min(tasks, inp.cores))

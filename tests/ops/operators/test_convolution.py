@@ -132,6 +132,13 @@ def test_coupled_chips_give_what_torch_gives(one: Forward, dtype: str, chip: str
     one.check(dtype, chip, cube_math_type=1 if dtype == "float32" else 0)
 
 
+@pytest.mark.parametrize("chip", ["ascend910a", "ascend310p3", "ascend950pr_9589"])
+@pytest.mark.parametrize("c_out", [5, 16])
+def test_a_large_map_of_few_channels_fits_l0a(chip: str, c_out: int) -> None:
+    """L0C would hold more pixels a tile than half of L0A does, even with the shortest K."""
+    Forward(1, 16, c_out, (56, 56), (3, 3), (1, 1), (1, 1), (1, 1)).check("float16", chip)
+
+
 PLAIN = Forward(2, 20, 24, (9, 8), (3, 2), (2, 1), (1, 1), (1, 2))
 TURNED = replace(PLAIN, transposed=True, output_padding=(1, 0))
 DEEP = Forward(1, 16, 20, (5, 7, 6), (3, 2, 3), (1, 2, 2), (1, 0, 1), (1, 1, 1), groups=2)
