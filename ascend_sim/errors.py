@@ -22,8 +22,12 @@ class RowError(SimError):
     """An instruction of a program that cannot run, found when the program is finished; `row` is its place in issue order."""
 
     def __init__(self, message: str, row: int) -> None:
-        super().__init__(message)
+        super().__init__(message, row)  # all of them in `args`, from which pickle and SimPy make the error again
+        self.message = message
         self.row = row
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class AclnnError(SimError):
@@ -33,10 +37,9 @@ class AclnnError(SimError):
     """
 
     def __init__(self, status: int, message: str) -> None:
-        super().__init__(f"status {status}: {message}")
+        super().__init__(status, message)  # as in RowError; a worker process hands the error back so
         self.status = status
         self.message = message
 
-    def __reduce__(self) -> tuple[type[AclnnError], tuple[int, str]]:
-        """Pickling by the arguments of the constructor, so that a worker process can hand the error back."""
-        return type(self), (self.status, self.message)
+    def __str__(self) -> str:
+        return f"status {self.status}: {self.message}"

@@ -19,6 +19,7 @@ import ascend_sim
 from ascend_sim import AclnnError, Result, SimError, TensorSpec, convolution_backward
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.engine import Engine
+from ascend_sim.errors import RowError
 from ascend_sim.runtime import session
 
 Array = NDArray[Any]
@@ -374,9 +375,18 @@ def test_an_argument_of_another_kind_is_one_line(name):
         assert name in str(caught.value) and "\n" not in str(caught.value) and len(str(caught.value)) < 250
 
 
-def test_errors_survive_pickling():
-    error = pickle.loads(pickle.dumps(ascend_sim.AclnnError(161002, "stride = [0]")))
-    assert (error.status, error.message, str(error)) == (161002, "stride = [0]", "status 161002: stride = [0]")
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ascend_sim.AclnnError(161002, "stride = [0]"), "status 161002: stride = [0]"),
+        (RowError("moves no bytes", 3), "moves no bytes"),
+    ],
+)
+def test_errors_can_be_made_again(error: SimError, told: str) -> None:
+    """As a worker process hands them back, and as SimPy raises them again in the process that waits."""
+    for again in (pickle.loads(pickle.dumps(error)), type(error)(*error.args)):
+        assert type(again) is type(error)
+        assert (str(again), vars(again)) == (told, vars(error))
 
 
 @pytest.mark.parametrize("name", ascend_sim.__all__)
