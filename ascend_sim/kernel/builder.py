@@ -158,19 +158,32 @@ class KernelBuilder(VectorMethods):
 
     def set_flag(self, flag: Flag) -> int:
         """Raise a flag; returns the row, so that a queue can drop sets that nobody will wait for."""
-        self._balance[flag] += 1
+        try:
+            self._balance[flag] += 1
+        except (KeyError, TypeError):  # TypeError: it cannot be a key
+            raise self._no_flag("set_flag", flag) from None
         self._emit((SetFlag, flag.source, flag.destination, flag.identity))
         return len(self._rows) // 5 - 1
 
     def wait_flag(self, flag: Flag) -> None:
         """Wait for a flag; SimError when no set stands before it in issue order."""
-        if self._balance[flag] == 0:
+        try:
+            raised = self._balance[flag]
+        except (KeyError, TypeError):
+            raise self._no_flag("wait_flag", flag) from None
+        if raised == 0:
             raise SimError(
                 f"block {self.block} {self.core_kind}: wait on flag {flag.name!r} ({flag.source}->{flag.destination}) at "
                 f"row {len(self._rows) // 5} stands before its set in issue order; it could never end"
             )
         self._balance[flag] -= 1
         self._emit((WaitFlag, flag.source, flag.destination, flag.identity, flag.name not in self._disarm))
+
+    def _no_flag(self, method: str, given: object) -> SimError:
+        return SimError(
+            f"block {self.block} {self.core_kind}: {method}({given!r}): it takes a flag of this program, as "
+            f"k.flag(source, destination, name) gives it"
+        )
 
     def drop_set(self, row: int, flag: Flag) -> None:
         """Take back a set that stands in row `row`."""

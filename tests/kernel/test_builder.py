@@ -12,7 +12,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
 from ascend_sim.isa.sync import WaitFlag
-from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.builder import Flag, KernelBuilder
 from ascend_sim.kernel.operands import MapWindow, Span
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import gm_operand
@@ -153,6 +153,14 @@ def test_a_wait_before_its_set() -> None:
         k.wait_flag(flag)
 
     refused(write, "block 7 AIC", "flag 'full' (MTE2->MTE1) at row 3", "before its set")
+
+
+@pytest.mark.parametrize("method", ["set_flag", "wait_flag"])
+@pytest.mark.parametrize("given", ["full", None, ["full"], Flag("full", "MTE2", "MTE1", 0)], ids=repr)
+def test_what_is_no_flag_of_the_program(method: str, given: Any) -> None:
+    refused(
+        lambda k: getattr(k, method)(given), f"block 7 AIC: {method}({given!r})", "k.flag(source, destination, name)"
+    )
 
 
 def test_a_flag_left_raised() -> None:
