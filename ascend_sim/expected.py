@@ -53,14 +53,15 @@ def read_expectations(
 ) -> dict[str, Expected]:
     """What is expected of each output; a function is called with the `inputs` that its parameters name.
 
-    Raises SimError for names and shapes that the kernel does not have.
+    Raises SimError for names and shapes that the kernel does not have, and for what is no array of numbers.
     """
     if callable(expected):
         expected = expected(**arguments_of(expected, inputs))
     if not isinstance(expected, Mapping):
         if len(outputs) != 1:
             raise SimError(
-                f"expected: one result for {len(outputs)} outputs; give them by name: {', '.join(outputs) or 'none'}"
+                f"expected: {_kind(expected)} for {len(outputs)} outputs; give a dict by their names: "
+                f"{', '.join(outputs) or 'none'}"
             )
         expected = {next(iter(outputs)): expected}
     wanted = {}
@@ -68,11 +69,30 @@ def read_expectations(
         if name not in outputs:
             raise SimError(f"expected: no output {name!r}; the kernel has {', '.join(outputs) or 'none'}")
         one = value if isinstance(value, Expected) else Expected(value)
+        if isinstance(value, tuple) or not _holds_numbers(
+            one.values
+        ):  # a tuple: what a function for several outputs returns
+            raise SimError(
+                f"expected: {_kind(one.values)} for {name}; allowed are an array of numbers, an Expected, or a dict of them by "
+                f"the outputs' names"
+            )
         shape = np.shape(one.values)
         if shape != outputs[name].shape:
             raise SimError(f"expected: {name} has shape {list(shape)}; the output has {list(outputs[name].shape)}")
         wanted[name] = one
     return wanted
+
+
+def _holds_numbers(values: Any) -> bool:
+    """Whether numpy makes real numbers of it; "V" is the kind of the formats that ml_dtypes adds."""
+    try:
+        return np.asarray(values).dtype.kind in "biufV"
+    except (TypeError, ValueError):  # rows of several lengths, for example
+        return False
+
+
+def _kind(given: object) -> str:
+    return "None" if given is None else f"a value of type {type(given).__name__}"
 
 
 def arguments_of(function: Callable[..., Any], inputs: Mapping[str, Array]) -> dict[str, Array]:

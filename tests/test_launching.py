@@ -475,12 +475,21 @@ def test_precision_widens_the_bound_by_its_unit() -> None:
         assert asim.launch(move, 1, *given, chip=CHIP, expected=expected).passed == passes
 
 
+ALLOWED = "allowed are an array of numbers, an Expected, or a dict of them by the outputs' names"
+
+
 @pytest.mark.parametrize(
     ("expected", "told"),
     [
         ({"z": np.zeros((2, 32))}, "no output 'z'; the kernel has y"),
         (np.zeros((2, 31)), r"y has shape \[2, 31\]; the output has \[2, 32\]"),
         (lambda w: w, "asks for w; inputs of the kernel are x"),
+        (lambda x: None, f"None for y; {ALLOWED}"),
+        (lambda x: (x,), f"a value of type tuple for y; {ALLOWED}"),
+        (lambda x: {"y": (x, x[1:])}, f"a value of type tuple for y; {ALLOWED}"),
+        ("zeros", f"a value of type str for y; {ALLOWED}"),
+        ([[1, 2], [3]], f"a value of type list for y; {ALLOWED}"),
+        (asim.Expected(None), f"None for y; {ALLOWED}"),  # type: ignore[arg-type]
     ],
 )
 def test_what_cannot_be_compared_is_refused(expected: Any, told: str) -> None:

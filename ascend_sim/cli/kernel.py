@@ -133,7 +133,9 @@ def _run(
         mode=mode,
         l2=l2,
         disarm=disarm,
-        expected=None if expected is None else lambda **inputs: _called(file, expected, **_wanted(expected, inputs)),
+        expected=(lambda **inputs: _called(file, expected, **_wanted(expected, inputs)))
+        if callable(expected)
+        else expected,
         progress=progress,
         max_cycles=max_cycles,
         **fields,
