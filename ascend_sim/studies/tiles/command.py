@@ -11,6 +11,7 @@ from ascend_sim.calls.run import check_fits
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.ops.case import Case
+from ascend_sim.ops.kernels.tilings import TILINGS
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.studies.tiles import pages
 from ascend_sim.studies.tiles.kernel import CubeKernel
@@ -31,8 +32,15 @@ def kernels_of(
     deterministic: bool | None = None,
     conformance: str | None = None,
 ) -> list[CubeKernel]:
-    """The cube kernels to search, chip by chip; without `kernel` every one that the case has."""
-    kernels = OPERATORS[case.operator].cube_kernels
+    """The cube kernels to search, chip by chip; without `kernel` every one that the case has.
+
+    Raises SimError for an operator without any, and for one that has no fields to set.
+    """
+    kernels = [one for one in OPERATORS[case.operator].cube_kernels if one in TILINGS]
+    if not kernels:
+        raise SimError(
+            f"tile searches the kernels {' and '.join(TILINGS)} of convolution backward only, not of {case.operator}"
+        )
     if kernel is not None and kernel not in kernels:
         raise SimError(f"--kernel {kernel}: allowed are {' and '.join(kernels)}")
     found: list[CubeKernel] = []

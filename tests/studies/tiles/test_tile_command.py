@@ -85,6 +85,18 @@ def test_wrong_input_is_one_line(arguments: list[str], words: str) -> None:
     assert words in said and said.count("\n") == 1
 
 
+@pytest.mark.parametrize("kernel", [(), ("--kernel", "output"), ("--kernel", "grad_input")])
+@pytest.mark.parametrize("case", ["forward_2d", "forward_transposed"])
+def test_a_forward_convolution_has_no_kernel_to_search(case: str, kernel: tuple[str, ...]) -> None:
+    code, text, said = tile(*kernel, case=case)
+    assert (code, text) == (2, "")
+    assert (
+        "tile searches the kernels grad_input and grad_weight of convolution backward only, not of convolution\n"
+        in said
+    )
+    assert said.count("\n") == 1
+
+
 def test_a_transposed_call_has_no_tiling_of_grad_input() -> None:
     code, _, said = tile("--kernel", "grad_input", case="transposed_2d")
     assert code == 2 and "forward convolution, whose tiling has no fields" in said
