@@ -1,4 +1,4 @@
-"""`ascend-sim precision CASE`: a case in every precision, and the errors of its gradients."""
+"""`ascend-sim precision CASE`: a case in every precision, and the errors of its results."""
 
 from __future__ import annotations
 
@@ -39,15 +39,14 @@ def precision(
     csv_output: Annotated[bool, typer.Option("--csv", help="Print all figures as CSV.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Write the error distributions to this PNG file.")] = None,
 ) -> None:
-    """Run a case in every precision that the product offers and compare the errors of its gradients."""
-    from ascend_sim.studies.precision import pages
-    from ascend_sim.studies.precision import run as precision_bench
+    """Run a case in every precision that the product offers and compare the errors of its results."""
+    from ascend_sim.studies.precision import pages, run
 
     with errors(json_output):
         if json_output and csv_output:
             raise SimError("--json and --csv: give one of them")
         with closing(Progress("rows")) as progress:
-            table = precision_bench.precision(
+            table = run.precision(
                 case,
                 chips=chips.split(",") if chips else None,
                 inputs=inputs,

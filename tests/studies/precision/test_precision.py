@@ -17,7 +17,7 @@ from ascend_sim.cli import app
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.ops.case import load_case, make_tensors
 from ascend_sim.ops.tensor_files import save_tensors
-from ascend_sim.studies.precision import run as precision_bench
+from ascend_sim.studies.precision import run as precision_run
 from ascend_sim.studies.precision.pages import csv_text, notes
 
 CASE = """
@@ -87,8 +87,8 @@ COMPUTE = {  # what the documents say that the cube computes in, where it is not
 @pytest.mark.parametrize(("operator", "chip"), REFUSED)
 def test_exactly_what_the_documents_refuse_is_refused(operator, chip, case, tmp_path, monkeypatch):
     """The kernels of what is accepted run in the other tests."""
-    monkeypatch.setattr(precision_bench._Bench, "_run", lambda self, *arguments: None)
-    monkeypatch.setattr(precision_bench._Bench, "_judged", lambda self, row, *rest: replace(row, status=0))
+    monkeypatch.setattr(precision_run._Bench, "_run", lambda self, *arguments: None)
+    monkeypatch.setattr(precision_run._Bench, "_judged", lambda self, row, *rest: replace(row, status=0))
     file = case
     if operator == "conv_tbc_backward":
         file = tmp_path / "tbc.yaml"
@@ -267,7 +267,7 @@ def corrupt(gradient, how):
 def honest(case):
     """Every run of the small case, by (dtype, cubeMathType)."""
     runs = {}
-    original = precision_bench.call_case
+    original = precision_run.call_case
 
     def run(case, tensors, **options):
         key = (tensors["input"].dtype.name, options["cube_math_type"])
@@ -285,7 +285,7 @@ def test_a_damaged_gradient_is_never_correct(case, honest, monkeypatch, how, vic
         result = honest(*arguments, **options)
         return replace(result, outputs={**result.outputs, victim: corrupt(result.outputs[victim], how)})
 
-    monkeypatch.setattr(precision_bench, "call_case", damaged)
+    monkeypatch.setattr(precision_run, "call_case", damaged)
     table = precision(case)
     assert not table.passed
     for row in table.rows:
@@ -371,7 +371,7 @@ def asked(monkeypatch, table):
         calls.append(options)
         return table
 
-    monkeypatch.setattr(precision_bench, "precision", answer)
+    monkeypatch.setattr(precision_run, "precision", answer)
     return calls
 
 
@@ -414,7 +414,7 @@ def test_exit_code_1_when_a_gradient_is_wrong(monkeypatch, table):
     row = table.rows[0]
     bias = {**row.gradients["grad_bias"], "correct": False}
     wrong = replace(table, rows=(replace(row, gradients={**row.gradients, "grad_bias": bias}), *table.rows[1:]))
-    monkeypatch.setattr(precision_bench, "precision", lambda case, **options: wrong)
+    monkeypatch.setattr(precision_run, "precision", lambda case, **options: wrong)
     result = invoke("precision", "x")
     assert result.exit_code == 1 and "WRONG" in result.output
 
