@@ -1,6 +1,6 @@
 """The command line: `ascend-sim run CASE`, `ascend-sim chips [NAME]`, and the other commands, a module each.
 
-Exit codes: 0 fine; 1 a verdict failed (a gradient that is not correct, or a finding such as a hazard); 2 bad input or a
+Exit codes: 0 fine; 1 a verdict failed (a result that is not correct, or a finding such as a hazard); 2 bad input or a
 refused call, told in one line.
 """
 

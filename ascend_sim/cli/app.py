@@ -56,7 +56,7 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Convolution backward on a simulated Ascend AI Core: gradients, cycles and a timeline of every instruction.",
+    help="Convolution, backward and forward, on a simulated Ascend AI Core: values, cycles, a timeline of every instruction.",
     epilog="Examples:  ascend-sim run resnet50_conv2_3x3 --out out/   |   ascend-sim chips ascend910b3",
 )
 

@@ -1,4 +1,4 @@
-"""`ascend-sim explain CASE`: one number of a gradient from the formula to the result."""
+"""`ascend-sim explain CASE`: one number of a result from the formula to the result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ascend_sim.errors import SimError
 def explain_command(
     case: Case,
     element: Annotated[
-        str | None, typer.Option(help="An element of grad_input, n,c,h,w (TBC: t,n,c); default: its middle.")
+        str | None, typer.Option(help="An element of grad_input or output, n,c,h,w (TBC: t,n,c); default: its middle.")
     ] = None,
     weight: Annotated[str | None, typer.Option(help="An element of grad_weight, co,ci,kh,kw (TBC: k,ci,co).")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the walk as a page with step, back and slider.")] = None,
@@ -36,7 +36,7 @@ def explain_command(
     accumulate: Accumulate = "blas",
     overflow: Overflow = None,
 ) -> None:
-    """Follow one number of a gradient from the formula through tiles, loads and mmads to the result."""
+    """Follow one number of a result from the formula through tiles, loads and mmads to the result."""
     from ascend_sim.report.files import atomic_write
     from ascend_sim.studies.explain.page import explain_data, explain_html
     from ascend_sim.studies.explain.run import explain

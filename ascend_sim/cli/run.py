@@ -1,4 +1,4 @@
-"""`ascend-sim run CASE`: one convolution backward, and what each kernel did."""
+"""`ascend-sim run CASE`: one call of an operator, and what each kernel did."""
 
 from __future__ import annotations
 
@@ -29,9 +29,12 @@ def run(
     chip: Chip = None,
     cube_math_type: CubeMathType = None,
     mode: Annotated[str, typer.Option(help="full (values and time), functional (values) or timing (time).")] = "full",
-    input: Annotated[Path | None, typer.Option(help="Tensors (.npz): grad_output, input, weight.")] = None,
+    input: Annotated[
+        Path | None, typer.Option(help="The case's tensors by name (.npz), for example grad_output, input, weight.")
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for report.json, trace.json, timeline.npz, gradients.npz.")
+        Path | None,
+        typer.Option(help="Folder for report.json, trace.json, timeline.npz, gradients.npz or outputs.npz."),
     ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     plan: Annotated[
@@ -64,7 +67,7 @@ def run(
     accumulate: Accumulate = "blas",
     overflow: Overflow = None,
 ) -> None:
-    """Run one convolution backward and print what each kernel did."""
+    """Run one convolution, backward or forward, and print what each kernel did."""
     from ascend_sim.calls.cases import call_case
     from ascend_sim.calls.run import check_fits
     from ascend_sim.calls.tensors import TensorSpec

@@ -1,4 +1,4 @@
-"""`ascend-sim tile CASE`: the tiling of a cube kernel that takes the fewest cycles."""
+"""`ascend-sim tile CASE`: the tiling of a cube kernel of convolution backward that takes the fewest cycles."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def tile(
     conformance: Conformance = None,
     jobs: Jobs = None,
 ) -> None:
-    """Search the tiling of a cube kernel that takes the fewest cycles, and show the best beside the simulator's own."""
+    """Search the tiling of a cube kernel of convolution backward that takes the fewest cycles; show the best ones."""
     from ascend_sim.ops.case import load_case
     from ascend_sim.runtime.workers import usable_cores
     from ascend_sim.studies.tiles import command, pages
