@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.engine.timeline import ProgramRun
-from ascend_sim.kernel.program import OPERAND_COLUMN
+from ascend_sim.kernel.program import ranges
 
 
 @dataclass(frozen=True)
@@ -39,53 +40,50 @@ def occupancy(run: ProgramRun, buffer: str) -> Occupancy:
     retirement. Strided writes count with their hull.
     """
     low, high, start, retire, writes = _accesses(run, buffer)
-    edges = np.unique(np.concatenate((low, high)))
-    changes: list[tuple[NDArray[np.int64], NDArray[np.int64], int]] = []
-    for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        touching = np.flatnonzero((low < last) & (high > first))
-        if writes[touching].any():
-            changes.append((*_spans(start[touching], retire[touching], writes[touching]), last - first))
-    if not changes:
+    if not writes.any():
         return Occupancy(np.empty(0, np.int64), np.empty(0, np.int64))
-    times = np.concatenate([np.concatenate((begin, end)) for begin, end, _ in changes])
-    steps = np.concatenate([np.repeat((size, -size), len(begin)) for begin, _, size in changes])
-    moments, inverse = np.unique(times, return_inverse=True)
-    held = np.cumsum(np.bincount(inverse, weights=steps, minlength=len(moments)).astype(np.int64))
-    return Occupancy(moments, held)
+    # The edges of all accesses cut the buffer into pieces that every access touches whole or not at all.
+    edges = np.unique(np.concatenate((low, high)))
+    first = np.searchsorted(edges, low)
+    counts = np.searchsorted(edges, high) - first
+    piece, access = ranges(first, counts), np.repeat(np.arange(len(low)), counts)
+    order = np.argsort(piece.astype(np.min_scalar_type(len(edges))), kind="stable")  # few bits: sorted in linear time
+    piece, access = piece[order], access[order]
+    begin, end, held = _tenures(piece, start[access], retire[access], writes[access])
+    size = np.diff(edges)[held]
+    moments, inverse = np.unique(np.concatenate((begin, end)), return_inverse=True)
+    steps = np.bincount(inverse, weights=np.concatenate((size, -size)), minlength=len(moments))
+    return Occupancy(moments, np.cumsum(steps.astype(np.int64)))
 
 
-def _accesses(run: ProgramRun, buffer: str) -> tuple[NDArray[np.int64], ...]:
-    """Low and high byte, start, retirement and whether it writes, for every access to the buffer in order of start."""
-    rows = run.program.rows
-    parts: list[tuple[NDArray[np.int64], ...]] = []
-    for argument in np.unique(rows[:, 0]).tolist():
-        instruction = run.program.table.instructions[argument]
-        selected = np.flatnonzero(rows[:, 0] == argument)
-        for writes, regions in ((0, instruction.reads()), (1, instruction.writes())):
-            for region in regions:
-                if region.space == buffer:
-                    base = rows[selected, OPERAND_COLUMN[region.operand]]
-                    kind = np.full(len(selected), writes)
-                    parts.append(
-                        (base + region.offset, base + region.extent, run.start[selected], run.retire[selected], kind)
-                    )
-    if not parts:
-        return tuple(np.empty(0, np.int64) for _ in range(5))
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    order = np.lexsort((columns[4], columns[2]))
-    return tuple(column[order] for column in columns)
+def _accesses(run: ProgramRun, buffer: str) -> tuple[NDArray[Any], ...]:
+    """Low and high byte, start, retirement and whether it writes, for every access to the buffer in order of start.
+
+    Reads come before writes that start with them, writes of one cycle in order of rows.
+    """
+    row, place = run.program.accesses(buffer)
+    regions = run.program.table.regions(buffer)
+    order = np.lexsort((regions.writes[place], run.start[row]))
+    row, place = row[order], place[order]
+    base = run.program.rows[row, regions.column[place]]
+    low, high = base + regions.offset[place], base + regions.extent[place]
+    columns = low, high, run.start[row], run.retire[row], regions.writes[place]
+    touching = low < high
+    return columns if touching.all() else tuple(column[touching] for column in columns)
 
 
-def _spans(
-    start: NDArray[np.int64], retire: NDArray[np.int64], writes: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Begin and end of every write's tenure of one piece of the buffer."""
-    first = np.flatnonzero(writes)
-    start, retire, writes = start[first[0] :], retire[first[0] :], writes[first[0] :]
-    first = np.flatnonzero(writes)
-    begin = start[first]
-    last_read = np.maximum.reduceat(np.where(writes == 1, -1, retire), first)
-    following = np.append(begin[1:], retire[first[-1]])
-    end = np.where(last_read >= 0, last_read, np.maximum(following, begin))
+def _tenures(
+    piece: NDArray[np.int64], start: NDArray[np.int64], retire: NDArray[np.int64], writes: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Begin, end and piece of every write's tenure of a piece, from the accesses of every piece in order of start."""
+    heads = np.flatnonzero(writes | (np.diff(piece, prepend=-1) > 0))
+    last_read = np.maximum.reduceat(np.where(writes, -1, retire), heads)
+    written = writes[heads]  # the others are reads of what no write of this program put there
+    heads, last_read = heads[written], last_read[written]
+    piece, begin = piece[heads], start[heads]
+    last = np.diff(piece, append=-1) != 0
+    following = np.append(begin[1:], 0)
+    unread = np.where(last, np.maximum(retire[heads], begin), following)
+    end = np.where(last_read >= 0, last_read, unread)
     # A read may still run when the next write starts (a hazard): tenures of one piece never overlap.
-    return begin, np.minimum(end, np.append(begin[1:], np.iinfo(np.int64).max))
+    return begin, np.where(last, end, np.minimum(end, following)), piece

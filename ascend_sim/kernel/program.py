@@ -19,9 +19,24 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPE_INDEX, Cost, GmAccess, Instruction
 from ascend_sim.isa.sync import CrossCoreWaitFlag, cross_name
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
+from ascend_sim.memory.regions import Region
 
 COLUMNS = ("instruction", "dst", "src0", "src1", "tile")
 OPERAND_COLUMN = {"dst": 1, "src0": 2, "src1": 3}
+
+
+@dataclass(frozen=True)
+class RegionColumns:
+    """The regions of a table's instructions in one space: those of instruction `i` from `first[i]` to `first[i + 1]`, reads
+    before writes. `column` is where a row has the operand that a region is relative to; `offset` and `extent` are in bytes.
+    """
+
+    first: NDArray[np.int64]
+    regions: list[Region]
+    column: NDArray[np.int64]
+    offset: NDArray[np.int64]
+    extent: NDArray[np.int64]
+    writes: NDArray[np.bool_]
 
 
 class InstructionTable:
@@ -39,6 +54,7 @@ class InstructionTable:
         self.costs: list[Cost] = []
         self.accesses: list[GmAccess | None] = []
         self._columns: dict[str, NDArray[np.int64]] = {}
+        self._regions: dict[str, RegionColumns] = {}
 
     def add(self, key: tuple[Any, ...]) -> int:
         """Make the instruction `key` = (class, *parameters); raises SimError when the chip lacks its path, or for one that
@@ -60,6 +76,7 @@ class InstructionTable:
         self.costs.append(cost)
         self.accesses.append(access)
         self._columns.clear()
+        self._regions.clear()
         self.index[key] = len(self.instructions) - 1
         return len(self.instructions) - 1
 
@@ -74,6 +91,32 @@ class InstructionTable:
                 values = [getattr(cost, name) for cost in self.costs]
             self._columns[name] = np.asarray(values, np.int64)
         return self._columns[name]
+
+    def regions(self, space: str) -> RegionColumns:
+        """What the distinct instructions read and write in one buffer, or in "GM"."""
+        if space not in self._regions:
+            found: list[tuple[Region, bool]] = []
+            first = [0]
+            for instruction in self.instructions:
+                found += [(region, False) for region in instruction.reads() if region.space == space]
+                found += [(region, True) for region in instruction.writes() if region.space == space]
+                first.append(len(found))
+            regions = [region for region, _ in found]
+            self._regions[space] = RegionColumns(
+                np.array(first, np.int64),
+                regions,
+                np.array([OPERAND_COLUMN[region.operand] for region in regions], np.int64),
+                np.array([region.offset for region in regions], np.int64),
+                np.array([region.extent for region in regions], np.int64),
+                np.array([writes for _, writes in found], np.bool_),
+            )
+        return self._regions[space]
+
+
+def ranges(first: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """`counts[i]` numbers that ascend from `first[i]`, one range after the other."""
+    before = np.cumsum(counts) - counts
+    return np.arange(counts.sum()) + np.repeat(first - before, counts)
 
 
 @dataclass(frozen=True)
@@ -131,6 +174,13 @@ class Program:
     def per_row(self, name: str) -> NDArray[np.int64]:
         """A property of the instruction table for every row."""
         return self.table.column(name)[self.rows[:, 0]]
+
+    def accesses(self, space: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Row and region (a place in the table's `regions(space)`) of every access to `space`, in order of rows."""
+        first, instruction = self.table.regions(space).first, self.rows[:, 0]
+        counts = np.diff(first)[instruction]
+        row = np.repeat(np.arange(len(self)), counts)
+        return row, ranges(first[instruction], counts)
 
     def flag_names(self) -> set[str]:
         """Everything whose waits can be disarmed in its task."""
