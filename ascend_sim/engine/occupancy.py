@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ascend_sim.engine.compiled import library
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.kernel.program import ranges
 
@@ -38,10 +39,41 @@ def occupancy(run: ProgramRun, buffer: str) -> Occupancy:
     A piece of the buffer is occupied from the start of a write until the last read before the next write retires; where
     nobody reads in between (a fill that data follows) until the next write, at the end of the program until the write's
     retirement. Strided writes count with their hull.
+
+    C computes it where it was built, else numpy; both find the same.
     """
+    compute = by_numpy if library.load() is None else by_c
+    return Occupancy(*compute(run, buffer))
+
+
+def by_c(run: ProgramRun, buffer: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Time and bytes of the curve, by compiled/occupancy.c; MemoryError where it finds none."""
+    program, regions = run.program, run.program.table.regions(buffer)
+    most = int(np.diff(regions.first).max(initial=0)) * len(program)
+    if not most:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    columns = [np.ascontiguousarray(column, np.int64) for column in (program.rows, run.start, run.retire)]
+    rows, start, retire = (column.ctypes.data for column in columns)
+    names = ("first", "column", "offset", "extent", "writes")
+    time, held = np.empty((2, 2 * most), np.int64)
+    moments = library.load().occupancy(
+        library.byref(library.Program(rows=rows, count=len(program), start=start, retire=retire)),
+        program.table.column("pipe").ctypes.data,
+        library.byref(library.Regions(*(getattr(regions, name).ctypes.data for name in names))),
+        most,
+        time.ctypes.data,
+        held.ctypes.data,
+    )
+    if moments == library.NO_MEMORY:
+        raise MemoryError(f"no memory for the occupancy of {buffer}")
+    return time[:moments].copy(), held[:moments].copy()
+
+
+def by_numpy(run: ProgramRun, buffer: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Time and bytes of the curve, without a compiler."""
     low, high, start, retire, writes = _accesses(run, buffer)
     if not writes.any():
-        return Occupancy(np.empty(0, np.int64), np.empty(0, np.int64))
+        return np.empty(0, np.int64), np.empty(0, np.int64)
     # The edges of all accesses cut the buffer into pieces that every access touches whole or not at all.
     edges = np.unique(np.concatenate((low, high)))
     first = np.searchsorted(edges, low)
@@ -53,7 +85,7 @@ def occupancy(run: ProgramRun, buffer: str) -> Occupancy:
     size = np.diff(edges)[held]
     moments, inverse = np.unique(np.concatenate((begin, end)), return_inverse=True)
     steps = np.bincount(inverse, weights=np.concatenate((size, -size)), minlength=len(moments))
-    return Occupancy(moments, np.cumsum(steps.astype(np.int64)))
+    return moments, np.cumsum(steps.astype(np.int64))
 
 
 def _accesses(run: ProgramRun, buffer: str) -> tuple[NDArray[Any], ...]:
@@ -83,7 +115,6 @@ def _tenures(
     piece, begin = piece[heads], start[heads]
     last = np.diff(piece, append=-1) != 0
     following = np.append(begin[1:], 0)
-    unread = np.where(last, np.maximum(retire[heads], begin), following)
-    end = np.where(last_read >= 0, last_read, unread)
+    end = np.where(last_read >= 0, last_read, np.where(last, retire[heads], following))
     # A read may still run when the next write starts (a hazard): tenures of one piece never overlap.
     return begin, np.where(last, end, np.minimum(end, following)), piece

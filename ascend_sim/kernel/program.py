@@ -6,7 +6,7 @@ once per distinct instruction in the `InstructionTable` of the task, so a row co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +37,20 @@ class RegionColumns:
     offset: NDArray[np.int64]
     extent: NDArray[np.int64]
     writes: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, entries: Sequence[tuple[int, Region, bool]], instructions: int) -> RegionColumns:
+        """From (instruction, region, whether it is written), in order of instructions, of which there are so many."""
+        owners = np.array([owner for owner, _, _ in entries], np.int64)
+        regions = [region for _, region, _ in entries]
+        return cls(
+            np.searchsorted(owners, np.arange(instructions + 1)),
+            regions,
+            np.array([OPERAND_COLUMN[region.operand] for region in regions], np.int64),
+            np.array([region.offset for region in regions], np.int64),
+            np.array([region.extent for region in regions], np.int64),
+            np.array([writes for _, _, writes in entries], np.bool_),
+        )
 
 
 class InstructionTable:
@@ -94,23 +108,14 @@ class InstructionTable:
 
     def regions(self, space: str) -> RegionColumns:
         """What the distinct instructions read and write in one buffer, or in "GM"."""
-        if space not in self._regions:
-            found: list[tuple[Region, bool]] = []
-            first = [0]
-            for instruction in self.instructions:
-                found += [(region, False) for region in instruction.reads() if region.space == space]
-                found += [(region, True) for region in instruction.writes() if region.space == space]
-                first.append(len(found))
-            regions = [region for region, _ in found]
-            self._regions[space] = RegionColumns(
-                np.array(first, np.int64),
-                regions,
-                np.array([OPERAND_COLUMN[region.operand] for region in regions], np.int64),
-                np.array([region.offset for region in regions], np.int64),
-                np.array([region.extent for region in regions], np.int64),
-                np.array([writes for _, writes in found], np.bool_),
-            )
-        return self._regions[space]
+        if not self._regions:
+            found: dict[str, list[tuple[int, Region, bool]]] = {}
+            for index, instruction in enumerate(self.instructions):
+                for writes, regions in ((False, instruction.reads()), (True, instruction.writes())):
+                    for region in regions:
+                        found.setdefault(region.space, []).append((index, region, writes))
+            self._regions = {name: RegionColumns.of(entries, len(self.instructions)) for name, entries in found.items()}
+        return self._regions.get(space) or RegionColumns.of([], len(self.instructions))
 
 
 def ranges(first: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:

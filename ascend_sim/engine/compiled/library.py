@@ -18,8 +18,8 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
 
 __all__ = [
-    "FINISHED", "INSTRUCTION", "PASSES_BY", "RAISES", "WAITS", "CoreNumbers", "Event", "GmNumbers", "Handle", "Program",
-    "ShapeNumbers", "byref", "load",
+    "FINISHED", "INSTRUCTION", "NO_MEMORY", "PASSES_BY", "RAISES", "WAITS", "CoreNumbers", "Event", "GmNumbers", "Handle",
+    "Program", "Regions", "ShapeNumbers", "byref", "load",
 ]  # fmt: skip
 
 COLUMNS = ("start", "end", "retire", "stall", "cause", "l2_wait", "hbm_wait", "l2_hits", "l2_misses", "hbm_bytes")
@@ -67,6 +67,12 @@ class Program(ctypes.Structure):
     ]  # fmt: skip
 
 
+class Regions(ctypes.Structure):
+    """`Regions` of machine.h."""
+
+    _fields_ = [(name, c_void_p) for name in ("first", "column", "offset", "extent", "writes")]
+
+
 class Event(ctypes.Structure):
     """`Event` of machine.h."""
 
@@ -96,6 +102,9 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "core_progress": (None, [c_void_p, c_int64, POINTER(c_int64), POINTER(c_int64)]),
     "core_scalar_wants": (c_int64, [c_void_p, POINTER(c_int64)]),
     "core_free": (None, [c_void_p, c_void_p]),
+    "occupancy": (
+        c_int64, [POINTER(Program), c_void_p, POINTER(Regions), c_int64, c_void_p, c_void_p],
+    ),
 }  # fmt: skip
 
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXPORT __attribute__((visibility("default")))
 #define MAY_FAIL(machine)                          \
     do {                                           \
         int why = setjmp((machine)->failed);       \

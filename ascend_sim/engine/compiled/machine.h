@@ -9,6 +9,7 @@
  *   traffic.c  traffic.py   transfers, their classes and rates, the instants at which they begin and end
  *   l2.c       l2.py        resident and dirty lines
  *   machine.c               what Python calls, and memory
+ *   occupancy.c  occupancy.py  how full a buffer was, after the run; it needs no machine
  *
  * Times are cycles, rates 2**-16 bytes per cycle, amounts 2**-16 bytes, all int64; headroom.py says why nothing wraps.
  */
@@ -19,6 +20,8 @@
 #include <stdint.h>
 
 typedef int64_t i64;
+
+#define EXPORT __attribute__((visibility("default")))
 
 enum kind { LOCAL, SET, WAIT, DISARMED, TRANSFER, BARRIER, CROSS_SET, CROSS_WAIT, SCALAR, BARRIER_ALL }; /* isa/base.py */
 enum { S, PIPES = 7 };       /* isa/base.py: the scalar unit is pipe 0 */
@@ -67,6 +70,12 @@ typedef struct {
     i64 count, tensors, begin, issue, order, number;
     i64 *start, *end, *retire, *stall, *cause, *l2_wait, *hbm_wait, *l2_hits, *l2_misses, *hbm_bytes;
 } Program;
+
+/* The regions of a table's instructions in one space: those of `i` from first[i] to first[i + 1] (kernel/program.py). */
+typedef struct {
+    const i64 *first, *column, *offset, *extent;
+    const uint8_t *writes;
+} Regions;
 
 /* What a core tells Python: that it is over, or that it is at a cross-core flag (../cross.py). */
 enum happening { FINISHED, RAISES, PASSES_BY, WAITS };
