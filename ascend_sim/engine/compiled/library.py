@@ -110,11 +110,17 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 
 @cache
 def load() -> Any:
-    """The library, or None where it was not built."""
+    """The library, or None where it was not built; SimError for one that was built from older sources."""
     for suffix in EXTENSION_SUFFIXES:
         path = Path(__file__).with_name("_machine" + suffix)
         if path.exists():
             library = ctypes.CDLL(str(path))
+            missing = [name for name in _FUNCTIONS if not hasattr(library, name)]
+            if missing:
+                raise SimError(
+                    f"{path.name} was built from older sources (it lacks {missing[0]}): install the package again, "
+                    "pip install . or pip install -e ."
+                )
             for name, (result, arguments) in _FUNCTIONS.items():
                 function = getattr(library, name)
                 function.restype, function.argtypes = result, arguments
