@@ -1,16 +1,5 @@
-"""The tilings that a search looks at: a grid over the fields that can be set, cut down to what fits.
+"""The grid of tilings of grad_weight that a search looks at.
 
-What fits is said by `capacity` alone, the same formulas that refuse a user's own fields. The grid leaves out what is another
-tiling in all but name; every axis can be replaced by one value of the user's (`fixed`), which need not lie on the grid.
-
-grad_input
-- a task: rows of dx, as many as cut H_in into any number of even parts; all channels of one baseN
-- baseN: C_in in even parts, in steps of 16
-- baseM: the task in even parts, in steps of 16, from half of what L0A and L0C hold
-- baseK: the longest three that L0A and L0B hold and that divide, or are multiples of, kh*kw*16
-- L1: whole blocks of 16 output channels, divisors of their number or powers of two; the same for both operands, or
-  one of them with all of K
-grad_weight
 - a task: M, N, images and rows in even parts, together at most two tasks a core, rows only where the rest gives fewer tasks
   than cores, the busiest core with at most a tenth more cube work than in the best (template 0); what L1 holds at a time,
   or 2, 4, ... times its pixels (templates 1 to 3); all of K (template 4)
@@ -18,7 +7,7 @@ grad_weight
 - baseK: what L0A and L0B hold, the same in whole rows, and half of it
 - L1: 1, 2, 4 or 8 base blocks, as many of both operands; both orders of tiles
 - strips and single taps: as in the simulator's own tiling
-both: one or two buffers of L0C, L1-A and L1-B; always two halves of L0A and L0B, unless fixed.
+- one or two buffers of L0C, L1-A and L1-B; always two halves of L0A and L0B, unless fixed.
 """
 
 from __future__ import annotations
