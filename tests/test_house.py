@@ -31,6 +31,7 @@ COMMANDS = (
     "run transposed_2d --mode timing --chip ascend950pr_9589",
     "run document_example_2d --mode functional",
     "run document_example_tbc",
+    "run forward_2d --mode timing",
     "run by_hand --mode timing --tiling grad_input.baseM=16",
     "explain by_hand",
     "explain-status by_hand",
