@@ -274,7 +274,7 @@ def test_a_network_takes_it() -> None:
 def test_what_it_does_not_offer_is_refused_by_its_name(case: Path) -> None:
     with pytest.raises(SimError, match="explain: narrow has no element to follow"):
         explain(case)
-    with pytest.raises(SimError, match="tile searches the kernels .* not of narrow"):
+    with pytest.raises(SimError, match=r"tile searches the kernels .* not of narrow"):
         kernels_of(load_case(case), ["ascend910b3"], "grad_input")
 
 

@@ -15,15 +15,10 @@ from importlib import resources
 
 import yaml
 
-from ascend_sim.chip.fractal import FRACTAL
+from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Attach, Cuts, Share, Tile
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import a1_bytes, b1_bytes, rows_in, rows_out
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import (
-    FRACTAL_BYTES,
-    RESULT_BYTES,
-    FilterProblem,
-    Load,
-)
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
 from ascend_sim.ops.problem.sizes import ceil_div
 
 LONGEST_PACKET = (
@@ -108,7 +103,7 @@ class CycleModel:
         return self.costs.gm_head + packets * FRACTAL_BYTES // self.costs.gm_rate
 
     def way_out(self, t: Tile) -> int:
-        size = t.m_l0 * t.n_l0 * RESULT_BYTES
+        size = t.m_l0 * t.n_l0 * ACCUMULATOR_FRACTAL_BYTES
         return size // self.costs.fixpipe_read_rate + size // self.costs.fixpipe_write_rate
 
     # ---- a core

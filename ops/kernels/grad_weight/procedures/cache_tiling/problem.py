@@ -13,14 +13,12 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 
-from ascend_sim.chip.fractal import FRACTAL
+from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.chip.sections import Load3dLimits
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
-FRACTAL_BYTES = 512  # m x k or k x n
-RESULT_BYTES = 1024  # m x n, fp32
 EMBEDDING = (3, 224, 32)  # channels, rows and columns of the map, of the kernel: the linear embedding (stated)
 
 
@@ -82,7 +80,7 @@ class FilterProblem:
     @property
     def l0c_fractals(self) -> int:
         """Fractals in all of L0C."""
-        return self.l0c_bytes // RESULT_BYTES
+        return self.l0c_bytes // ACCUMULATOR_FRACTAL_BYTES
 
     @cached_property
     def merged(self) -> int:
