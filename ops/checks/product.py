@@ -36,7 +36,6 @@ Route = Literal[
     "matmul_patches",
     "matmul_pixels",
     "matmul_whole_map",
-    "ncdhw_direct",
 ]
 Source = Annotated[str, Field(min_length=1)]
 

@@ -12,6 +12,7 @@ from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.checks.product import KernelLimit
 from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.family import Family
 
 Array = NDArray[Any]
 
@@ -33,9 +34,9 @@ class ConvolutionCall(AcceptedCall):
     """A call whose problem is the convolution x -> y with the call's weight.
 
     `forward` says that the data kernel (which makes `maps.made`) goes from x to y, so that it is a forward convolution; else
-    it goes from y back to x. `rank` is that of the caller's tensors. `routes` names the product's detours in the plan;
-    what they depend on are `cube_math_type` as it was given and whether any padding was (`padded`). `kernel_limits` is what
-    single kernels of the library refuse.
+    it goes from y back to x. `rank` is that of the caller's tensors, `family` the chip's. `routes` names the product's detours
+    in the plan; what they depend on are `cube_math_type` as it was given and whether any padding was (`padded`).
+    `kernel_limits` is what single kernels of the library refuse.
 
     `axes` is the order in which the caller's axes of feature maps stand in N, C, ... (TBC: (1, 2, 0), T on W; on dav-3510
     (2, 0, 1), T on H and B on W). `inputs` and `outputs` are seen in that order, on dav-3510 as the caller has them;
@@ -46,6 +47,7 @@ class ConvolutionCall(AcceptedCall):
     problem: ConvProblem
     forward: bool
     rank: int
+    family: Family
     maps: MapNames = BACKWARD
     routes: frozenset[str] = frozenset()
     kernel_limits: tuple[KernelLimit, ...] = ()
@@ -57,7 +59,7 @@ class ConvolutionCall(AcceptedCall):
     @property
     def channels_last(self) -> bool:
         """Whether the cube kernels read and write the caller's TBC tensors as NDHWC (dav-3510)."""
-        return self.axes is not None and "ncdhw_direct" in self.routes
+        return self.axes is not None and self.family.layout.plain
 
     @property
     def x(self) -> str:

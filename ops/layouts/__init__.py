@@ -6,7 +6,8 @@ from ascend_sim.ops.layouts.blocked import BlockedMap, FractalZ
 from ascend_sim.ops.layouts.channels_last import ChannelsLastFilters, ChannelsLastMap
 from ascend_sim.ops.layouts.layout import FeatureMap, Filters
 from ascend_sim.ops.layouts.planar import PlanarFilters, PlanarMap
-from ascend_sim.ops.problem.tiling_input import BLOCKED, CHANNELS_LAST, PLANAR, Layout, TilingInput
+from ascend_sim.ops.problem.layout import BLOCKED, CHANNELS_LAST, PLANAR, Layout
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 MAPS: dict[Layout, type[FeatureMap]] = {BLOCKED: BlockedMap, PLANAR: PlanarMap, CHANNELS_LAST: ChannelsLastMap}
 FILTERS = {BLOCKED: FractalZ.of, PLANAR: PlanarFilters, CHANNELS_LAST: ChannelsLastFilters}

@@ -10,24 +10,10 @@ from functools import cached_property
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.chip.sections import Load3dLimits
 from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.family import BLOCKED_SPLIT, Family
+from ascend_sim.ops.problem.layout import BLOCKED, Layout
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How the tensors of a cube kernel stand in GM: what maps and weights are called; `ops.layouts` loads and drains them.
-
-    `plain`: every channel stands for itself, not in a block of C0, so a kernel may begin with any of them.
-    """
-
-    maps: str
-    weights: str
-    plain: bool
-
-
-BLOCKED = Layout("NC1HWC0", "FRACTAL_Z", plain=False)
-PLANAR = Layout("NCDHW", "NCDHW", plain=True)
-CHANNELS_LAST = Layout("NDHWC", "DHWCN", plain=True)
+from ascend_sim.ops.problem.walk import WHOLE_ROWS, Walk
 
 
 @dataclass(frozen=True)
@@ -36,11 +22,10 @@ class TilingInput:
 
     `buffers` holds the bytes of "L1", "L0A", "L0B", "L0C"; `itemsize` is 2 (fp16, bf16), 4 (fp32, hf32) or 1 (8-bit) bytes;
     `load3d` says what the fields of that instruction hold.
-    `coupled` says that cube and vector unit share a core: another kernel, whose tilings have more freedom.
+    `family` says which kernels there are, `layout` what they read here.
     Groups are merged so that channels of a real group fill whole blocks (ops-nn group merge: stated); in a plain layout, where
-    a group may begin at any channel, they need not be (`merged` False: ours). `last_width` is the width of the last rows of
-    a problem that is made of strips, where they are narrower (`grad_weight.strips`), else 0; `by_tap` says that the kernel
-    planes of a problem are the taps of another one (`grad_weight.taps`).
+    a group may begin at any channel, they need not be (`merged` False: ours). `walk` is grad_weight's way over gradOutput
+    (`grad_weight.strips`, `grad_weight.taps`); the problem is then the one that it sees.
     """
 
     problem: ConvProblem
@@ -52,9 +37,8 @@ class TilingInput:
     deterministic: bool = False
     layout: Layout = BLOCKED
     merged: bool = True
-    coupled: bool = False
-    last_width: int = 0
-    by_tap: bool = False
+    family: Family = BLOCKED_SPLIT
+    walk: Walk = WHOLE_ROWS
 
     @cached_property
     def c0(self) -> int:

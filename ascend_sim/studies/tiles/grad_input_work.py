@@ -54,7 +54,7 @@ class GradInputWork(Prices):
         return kernel_pieces(self.problem, self._parts(cut)[part], cut[2])
 
     def _work(self, tiling: GradInputTiling, block: int) -> Work:
-        inp, work, coupled = self.inp, Work(), self.chip.cores.coupled
+        inp, work, coupled = self.inp, Work(), self.inp.family.coupled
         cut = _cut(tiling)
         parts = self._parts(cut)
         resident = is_resident(tiling, tiling_input(tiling, inp))
@@ -154,7 +154,7 @@ class GradInputWork(Prices):
                         work.steps += steps
                         work.cube += steps * self.mmad(rows, step_k, n)
                         work.mte1 += steps * (self.left(rows, step_k, False) + self._right(step_k, n))
-        if self.chip.cores.coupled:
+        if self.inp.family.coupled:
             return
         if self.inp.layout.plain:
             pixels = size // BLOCK_BYTES
@@ -212,7 +212,7 @@ class GradInputWork(Prices):
         size = max(rows, 0) * max(columns, 0) * BLOCK_BYTES
 
         def load(blocks: int) -> float:
-            if self.chip.cores.coupled or p.stride_h * p.stride_w == 1:
+            if self.inp.family.coupled or p.stride_h * p.stride_w == 1:
                 return self.copy(size * blocks)
             zeros = self.cycles(Fill("L1", blocks * window.rows * width * BLOCK_BYTES))
             copies = blocks * rows if p.stride_w > 1 else blocks
@@ -221,7 +221,7 @@ class GradInputWork(Prices):
         return window.rows, size, cache(load)
 
     def _bytes(self, tiling: GradInputTiling) -> Moved:
-        inp, p, moved, coupled = self.inp, self.problem, Moved(), self.chip.cores.coupled
+        inp, p, moved, coupled = self.inp, self.problem, Moved(), self.inp.family.coupled
         resident, cut = is_resident(tiling, tiling_input(tiling, inp)), _cut(tiling)
         images = p.n * sum(self._depth_planes(depth) for depth in range(p.d_in))
         parts = self._parts(cut)

@@ -77,7 +77,7 @@ class Prices:
 
     def drain(self, m: int, n: int, dtype: str, atomic: bool = False) -> float:
         """The way out of L0C: the Fixpipe, or the vector unit of a coupled core."""
-        if self.chip.cores.coupled:
+        if self.inp.family.coupled:
             return self.cycles(L0cToUb(m, ceil_div(n, FRACTAL), ceil_to(m, FRACTAL), dtype))
         return self.cycles(Fixpipe(m, n, ceil_to(m, FRACTAL), dtype, self.inp.c0, 0, atomic))
 

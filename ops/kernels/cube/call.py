@@ -34,7 +34,7 @@ class CubeCall:
     @property
     def core_kind(self) -> str:
         """The cores that have a cube: "AIC", or "AI_CORE" where cube and vector unit share a core."""
-        return "AI_CORE" if self.chip.cores.coupled else "AIC"
+        return self.inp.family.core_kind
 
     @property
     def hf32_bits(self) -> int:

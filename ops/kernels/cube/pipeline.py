@@ -9,6 +9,7 @@ from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.layouts.layout import DrainPiece
+from ascend_sim.ops.problem.family import family_of
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
 
 
@@ -27,7 +28,7 @@ class CubePipeline:
         self.right = [k.allocate("L0B", sizes["L0B"] // unit * unit, f"L0B[{i}]") for i in range(l0_buffers)]
         self.operands = BufferQueue(k, "L0", "MTE1", "M", list(range(l0_buffers)))
         tiles = [k.allocate("L0C", tile_bytes, f"L0C[{i}]") for i in range(l0c_buffers)]
-        if k.chip.cores.coupled:
+        if family_of(k.chip).coupled:
             self.tiles = BufferQueue(k, "L0C", "M", "V", tiles)
             results = [k.allocate("UB", ub_share(k), f"result[{i}]") for i in range(2)]
             self._staged = BufferQueue(k, "result", "V", "MTE3", results)

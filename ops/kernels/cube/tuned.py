@@ -17,7 +17,8 @@ import yaml
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.problem.conv_problem import ConvProblem
-from ascend_sim.ops.problem.tiling_input import PLANAR, TilingInput
+from ascend_sim.ops.problem.layout import PLANAR
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 Row = Mapping[str, Any]
 

@@ -81,7 +81,7 @@ class OperandLoads:
         self.keeps_operands = variant_of(inp).keeps_operands
         self.resident = is_resident(tiling, largest)
         self.spread: ZeroedQueue | None = None
-        if k.chip.cores.coupled and (largest.problem.stride_h > 1 or largest.problem.stride_w > 1):
+        if inp.family.coupled and (largest.problem.stride_h > 1 or largest.problem.stride_w > 1):
             self.spread = ZeroedQueue(k, "spread", [k.allocate("UB", ub_share(k), f"spread[{i}]") for i in range(2)])
         producer = "MTE3" if self.spread is not None else "MTE2"
         a1, b1 = grad_input_l1(tiling, largest)

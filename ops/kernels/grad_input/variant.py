@@ -1,10 +1,11 @@
-"""What sets the grad_input kernels of the chip families apart: the one place where their tilings and programs ask for it."""
+"""What sets the grad_input kernels of the chip families apart: a row of `VARIANTS` each, which tilings and programs ask."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from ascend_sim.chip.fractal import FRACTAL
+from ascend_sim.ops.problem.family import BLOCKED_SPLIT, COUPLED, PLAIN_SPLIT
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
@@ -28,16 +29,13 @@ class Variant:
     kernel_parts: bool = False
 
 
-COUPLED = Variant(task_unit=FRACTAL, keeps_operands=True)
-"""dav-1001 and dav-2002."""
-BLOCKED_SPLIT = Variant(whole_slices=True)
-"""dav-2201."""
-PLAIN_SPLIT = Variant(task_unit=1, slice_c0=True, tile_tasks=True, kernel_parts=True)
-"""dav-3510."""
+VARIANTS = {
+    COUPLED: Variant(task_unit=FRACTAL, keeps_operands=True),
+    BLOCKED_SPLIT: Variant(whole_slices=True),
+    PLAIN_SPLIT: Variant(task_unit=1, slice_c0=True, tile_tasks=True, kernel_parts=True),
+}
 
 
 def variant_of(inp: TilingInput) -> Variant:
-    """The kernel that reads such a layout on such cores."""
-    if inp.layout.plain:
-        return PLAIN_SPLIT
-    return COUPLED if inp.coupled else BLOCKED_SPLIT
+    """The kernel of the family that the problem is for."""
+    return VARIANTS[inp.family]

@@ -11,6 +11,7 @@ from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_NON
 from ascend_sim.ops.kernels.grad_weight.taps import walked_input
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.ops.problem.walk import input_rows_of
 
 
 def n_slice(inp: TilingInput) -> int:
@@ -27,17 +28,9 @@ def b1_slices(inp: TilingInput, columns: int) -> int:
     return slices + 1 if 2 * blocks % inp.taps else slices
 
 
-def b1_rows(inp: TilingInput, pixels: int, width: int = 0) -> int:
-    """Input rows behind a run of `pixels` gradOutput pixels; counts rows above and below the image too.
-
-    `width` is that of gradOutput rows, if it is not the problem's.
-    """
-    problem, width = inp.problem, width or inp.problem.w_out
-    if pixels % width == 0 or width % pixels == 0:
-        rows = ceil_div(pixels, width)
-    else:
-        rows = pixels // width + 2 if pixels > width else 2
-    return (rows - 1) * problem.stride_h + (problem.k_h - 1) * problem.dilation_h + 1
+def b1_rows(inp: TilingInput, pixels: int) -> int:
+    """Input rows behind a run of `pixels` gradOutput pixels; counts rows above and below the image too."""
+    return input_rows_of(inp.problem, pixels, inp.problem.w_out)
 
 
 def bl1_bound(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = False) -> int:
@@ -47,15 +40,8 @@ def bl1_bound(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = Fal
 
 
 def b1_pixels(inp: TilingInput, pixels: int, *, clipped: bool = False) -> int:
-    """Input pixels, in whole rows, that L1 holds for a run of gradOutput pixels; narrower last strips may need more."""
-    if inp.by_tap:  # of which a pixel meets one
-        return pixels
-    p, found = inp.problem, []
-    for width in {p.w_out, inp.last_width or p.w_out}:
-        rows = b1_rows(inp, max(pixels, 1), width)
-        columns = p.w_in if width == p.w_out else (width - 1) * p.stride_w + (p.k_w - 1) * p.dilation_w + 1
-        found.append((min(rows, p.h_in) if clipped else rows) * min(columns, p.w_in))
-    return max(found)
+    """Input pixels that L1 holds for a run of gradOutput pixels."""
+    return inp.walk.input_pixels(inp.problem, pixels, clipped=clipped)
 
 
 def grad_weight_l1(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = False) -> tuple[int, int]:

@@ -21,12 +21,13 @@ from typing import Any
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.operands import MapWindow, Span, matrix_window
+from ascend_sim.kernel.operands import Span, matrix_window
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.operand import input_operand
 from ascend_sim.ops.kernels.grad_weight.stream_k import (
     ALL_CUBES,
     CUBE_TO_VECTOR,
@@ -39,9 +40,9 @@ from ascend_sim.ops.kernels.grad_weight.stream_k import (
     workspace_bytes,
 )
 from ascend_sim.ops.kernels.grad_weight.strips import InputRows, Strip, boxes, input_rows
-from ascend_sim.ops.kernels.grad_weight.taps import by_tap, met, walk
+from ascend_sim.ops.kernels.grad_weight.taps import by_tap, walk
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, adds_once_per_task, grad_weight_tasks
-from ascend_sim.ops.layouts import weight_gradient, x_map, y_map
+from ascend_sim.ops.layouts import weight_gradient, y_map
 from ascend_sim.ops.layouts.layout import FilterTile, MapBox, Place
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.runtime import Task
@@ -108,7 +109,8 @@ class _CubeBuilder:
         inp = self.inp = by_tap(call.inp) if tiling.split_kernel else call.inp
         self.p = call.inp.problem
         self.c0, self.itemsize = inp.c0, inp.itemsize
-        self.dw, self.grad_output, self.features = weight_gradient(inp), y_map(call.inp), x_map(call.inp)
+        self.dw, self.grad_output = weight_gradient(inp), y_map(call.inp)
+        self.input = input_operand(call, inp, tiling, k, INPUT)
         self.atomic = tiling.template != SPLIT_STREAM_K
         a1 = tiling.step_ka * tiling.base_k * tiling.step_m * tiling.base_m * self.itemsize
         self.a1 = HeldOperand(k, "A1", tiling.al1_buffers, a1)
@@ -168,7 +170,7 @@ class _CubeBuilder:
         plane, column = divmod(n, self.inp.cin1 * self.inp.taps * self.c0)
         if task.plane is not None:
             plane = task.plane
-        kernel_depth, tap = divmod(plane, self.call.inp.taps) if self.inp.by_tap else (plane, 0)
+        kernel_depth, tap = self.input.plane_and_tap(plane)
         tile = _Tile(task, m, m_count, column, n_count, tap, self.pipeline.tiles.acquire())
         sections = walk(p, self.tiling, tap, task.row_start, task.rows)
         for image in images:
@@ -224,32 +226,17 @@ class _CubeBuilder:
         return self.call.group_channels(task.group, self.p.c_out, self.inp.cout_g)
 
     def load_b1(self, tile: _Tile, strip: Strip, batch: int, depth: int, span: Span, held: InputRows) -> None:
-        """Input rows `held` behind the gradOutput pixels `span`: [c1][rows][W][C0] in L1, of the tile's channel blocks.
-
-        Rows of a strip stay while its pixels need them; whole rows are loaded again for each run of pixels, as in the vendor's.
-        A single tap needs one pixel for each of the span: [c1][pixels][C0].
-        """
+        """What of the input, of its rows `held`, is behind the gradOutput pixels `span`, in the tile's channel blocks."""
         task, per_block = tile.task, self.inp.taps * self.c0
         first, end = tile.column // per_block, ceil_div(tile.column + tile.n_count, per_block)
-        what: tuple[object, ...] = (0, span.start)
-        if self.inp.by_tap:
-            what = (tile.tap, *span)
-        elif self.tiling.split_wo:
-            what = (strip.column, held.pad_top)
+        what = self.input.key(strip, tile.tap, span, held)
         address = self.b1.begin((batch, depth, task.group, first, end, *what, held.first, held.rows))
         if address is None:
             return
         present = self.call.group_channels(task.group, self.p.c_in, self.inp.cin_g)
         channels = min((end - first) * self.c0, present - first * self.c0)
         place = Place(batch, task.group * self.inp.cin_g + first * self.c0, depth)
-        if self.inp.by_tap:
-            for rows_of, columns, offset in boxes(strip, span):
-                pixels = met(self.p, tile.tap, rows_of, columns)
-                self.features.gather(self.k, INPUT, place, channels, pixels, address + offset, span.length, "B")
-        else:
-            rows = Span(held.first, held.rows)
-            box = MapBox(place, channels, rows, Span(strip.source, strip.problem.w_in))
-            self.features.load_pixels(self.k, INPUT, box, address, held.rows * strip.problem.w_in, "B")
+        self.input.load(place, channels, strip, tile.tap, span, held, address)
         self.b1.loaded()
 
     # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
@@ -258,7 +245,7 @@ class _CubeBuilder:
         self, tile: _Tile, strip: Strip, pixels: Span, span_in_a1: Span, span_in_b1: Span, held: InputRows
     ) -> None:
         """One base block of `pixels`: fill half of L0A and L0B, multiply. The spans and `held` are what L1 holds."""
-        p, k, task = strip.problem, self.k, tile.task
+        k, task = self.k, tile.task
         half = self.pipeline.operands.acquire()
         left, right = self.pipeline.left[half], self.pipeline.right[half]
         rows_held = self.tiling.step_m * self.tiling.base_m
@@ -270,25 +257,7 @@ class _CubeBuilder:
         k.load_data_3d(
             "L0A", left, self.a1.address, self.itemsize, matrix_window(span_in_a1.length), rows, columns, transpose=True
         )
-        if self.inp.by_tap:
-            window, rows = matrix_window(span_in_b1.length), Span(first - span_in_b1.start, count)
-        else:
-            first_held = span_in_b1.start // p.w_out
-            window = MapWindow(
-                height=held.rows,
-                width=p.w_in,
-                k_h=p.k_h,
-                k_w=p.k_w,
-                stride_h=p.stride_h,
-                stride_w=p.stride_w,
-                dilation_h=p.dilation_h,
-                dilation_w=p.dilation_w,
-                pad_top=held.pad_top,
-                pad_left=p.pad_left,
-                out_height=(first + count - 1) // p.w_out - first_held + 1,
-                out_width=p.w_out,
-            )
-            rows = Span(first - first_held * p.w_out, count)
+        window, rows = self.input.window(strip, pixels, span_in_b1, held)
         columns = Span(tile.column % (self.inp.taps * self.c0), tile.n_count)
         k.load_data_3d("L0B", right, self.b1.address, self.itemsize, window, rows, columns)
         self.pipeline.operands.publish()

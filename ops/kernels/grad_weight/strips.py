@@ -22,6 +22,7 @@ from ascend_sim.ops.kernels.cube.strips import Strip
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.ops.problem.walk import Windows
 
 
 def boxes(strip: Strip, pixels: Span) -> Iterator[tuple[Span, Span, int]]:
@@ -92,14 +93,14 @@ def is_split(problem: ConvProblem, width: int) -> bool:
 def stacked(inp: TilingInput, width: int) -> TilingInput:
     """What a tiling with strips of `width` columns is made for: one map with the strips below each other.
 
-    Its rows are the widest strip's, also those of a last strip that is narrower, which `last_width` tells. A map
+    Its rows are the widest strip's, also those of a last strip that is narrower, which its `walk` tells. A map
     that is no wider than a strip stays as it is.
     """
     p = inp.problem
     if not is_split(p, width):
         return inp
     seen, rows = max(_most_seen(p, width), 1), p.h_out * ceil_div(p.w_out, width)
-    return replace(inp, problem=replace(p, h_out=rows, w_out=width, w_in=seen), last_width=p.w_out % width)
+    return replace(inp, problem=replace(p, h_out=rows, w_out=width, w_in=seen), walk=Windows(p.w_out % width))
 
 
 def sections(problem: ConvProblem, width: int, first: int, count: int) -> list[tuple[Strip, int, int]]:

@@ -22,11 +22,12 @@ from ascend_sim.ops.layouts.layout import Lattice
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.ops.problem.walk import TAPS
 
 
 def by_tap(inp: TilingInput) -> TilingInput:
     """The problem whose kernel planes are the taps; such a problem itself stays as it is."""
-    return inp if inp.by_tap else replace(inp, problem=_planes_of_taps(inp.problem), by_tap=True)
+    return inp if inp.walk == TAPS else replace(inp, problem=_planes_of_taps(inp.problem), walk=TAPS)
 
 
 def walked_input(inp: TilingInput, tiling: GradWeightTiling) -> TilingInput:

@@ -16,14 +16,17 @@ from ascend_sim.ops.convolution.call import ConvolutionCall
 from ascend_sim.ops.operator import Settings
 from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
 from ascend_sim.ops.operators.conv_tbc_backward.normalise import normalise_tbc
+from ascend_sim.ops.problem.family import Family
 
 FEATURE_AXES = (1, 2, 0)
 IMAGE_AXES = (2, 0, 1)
 WEIGHT_AXES = (2, 1, 0)
 
 
-def accepted(operator: str, call: ConvTbcCall, warnings: tuple[str, ...], settings: Settings) -> ConvolutionCall:
-    """A call that passed its rules."""
+def accepted(
+    operator: str, call: ConvTbcCall, family: Family, warnings: tuple[str, ...], settings: Settings
+) -> ConvolutionCall:
+    """A call that passed its rules, for a chip of this family."""
     product = settings.product
     assert call.self is not None and call.input is not None and call.weight is not None and call.bias is not None
     assert call.grad_input is not None and call.grad_weight is not None and call.grad_bias is not None
@@ -33,12 +36,13 @@ def accepted(operator: str, call: ConvTbcCall, warnings: tuple[str, ...], settin
     empty = 0 in (*call.self.shape, *call.input.shape, *call.weight.shape, *call.bias.shape)
     inputs = {"grad_output": call.self, "input": call.input, "weight": call.weight}
     gradients = {"grad_input": call.grad_input, "grad_weight": call.grad_weight, "grad_bias": call.grad_bias}
-    as_image = "ncdhw_direct" in product.routes
+    as_image = family.layout.plain
     return ConvolutionCall(
         operator=operator,
         problem=normalise_tbc(call, batch_on_width=as_image).problem,
         forward=False,
         rank=3,
+        family=family,
         inputs=inputs if as_image else _permuted_all(inputs),
         outputs=gradients if as_image else _permuted_all(gradients),
         compute_dtype=compute_dtype,

@@ -17,6 +17,7 @@ from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
 from ascend_sim.ops.operators.conv_tbc_backward.case import ConvTbcBackwardCase
 from ascend_sim.ops.operators.conv_tbc_backward.checks import RULES, check_conv_tbc
 from ascend_sim.ops.operators.convolution_backward.operator import GradientsOperator
+from ascend_sim.ops.problem.family import family_of
 from ascend_sim.ops.status import Status
 
 
@@ -61,7 +62,7 @@ class ConvTbcBackward(GradientsOperator[ConvTbcCall]):
     def accepted(
         self, arguments: ConvTbcCall, chip: ChipSpec, warnings: tuple[str, ...], settings: Settings
     ) -> ConvolutionCall:
-        return accepted(self.name, arguments, warnings, settings)
+        return accepted(self.name, arguments, family_of(chip), warnings, settings)
 
     def failure_status(self, conformance: str) -> int:
         """In the library any failure behind the checks comes back as a null pointer's (ops-nn op_api of conv_tbc: stated)."""

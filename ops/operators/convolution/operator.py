@@ -27,6 +27,7 @@ from ascend_sim.ops.operators.convolution.case import ConvolutionCase
 from ascend_sim.ops.operators.convolution.checks import RULES, check_convolution
 from ascend_sim.ops.operators.convolution.plans import OUTPUT, plan_convolution
 from ascend_sim.ops.plan import Plan
+from ascend_sim.ops.problem.family import family_of
 from ascend_sim.runtime import ValueModel
 
 Array = NDArray[Any]
@@ -99,6 +100,7 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
             problem=normal.problem,
             forward=not normal.transposed,
             rank=normal.rank,
+            family=family_of(chip),
             maps=MapNames("input", OUTPUT, OUTPUT),
             inputs=inputs,
             outputs={OUTPUT: arguments.output},

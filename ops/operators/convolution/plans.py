@@ -28,7 +28,7 @@ def plan_convolution(call: ConvolutionCall, chip: ChipSpec) -> Plan:
     if call.forward and (call.tiling or call.block_dim):
         what = "tiling" if call.tiling else "block_dim"
         raise SimError(f"{what} of {OUTPUT}: the kernel of a convolution that is not transposed has no fields to set")
-    planner: Gradients = _Direct(call, chip) if "ncdhw_direct" in call.routes else _Blocked(call, chip)
+    planner: Gradients = _Direct(call, chip) if call.family.layout.plain else _Blocked(call, chip)
     return planner.plan()
 
 

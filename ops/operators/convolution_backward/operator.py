@@ -26,6 +26,7 @@ from ascend_sim.ops.operators.convolution_backward.matmul_routes import product_
 from ascend_sim.ops.operators.convolution_backward.normalise import normalise
 from ascend_sim.ops.operators.convolution_backward.plans import cube_call, plan_call
 from ascend_sim.ops.plan import Plan
+from ascend_sim.ops.problem.family import family_of
 from ascend_sim.runtime import ValueModel
 
 Array = NDArray[Any]
@@ -160,6 +161,7 @@ class ConvolutionBackward(GradientsOperator[ConvBackwardCall]):
             problem=normal.problem,
             forward=normal.transposed,
             rank=normal.rank,
+            family=family_of(chip),
             inputs=inputs,
             outputs={
                 name: tensor

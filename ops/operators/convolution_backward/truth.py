@@ -78,7 +78,7 @@ def roundings(call: ConvolutionCall, gradient: str) -> list[str]:
         steps = [call.storage_dtype, wanted]
     else:
         grouped = call.conformance == "library" and call.problem.groups > 1 and call.storage_dtype != "float32"
-        grouped = grouped and "ncdhw_direct" not in call.routes  # the trap is a TransData's
+        grouped = grouped and not call.family.layout.plain  # the trap is a TransData's
         steps = (["float16"] if grouped and wanted == "float32" else []) + [wanted]
     steps.insert(len(steps) - 1, call.held_dtype(gradient))
     return [step for index, step in enumerate(steps) if index == 0 or step != steps[index - 1]]

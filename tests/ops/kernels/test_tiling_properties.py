@@ -37,7 +37,7 @@ def covers_grad_input_once(tiling: GradInputTiling, inp: TilingInput) -> None:
             channels = slice(t.n_start // inp.c0, (t.n_start + t.n_count) // inp.c0)
             seen[t.group, t.batch, t.depth, t.m_start : t.m_start + t.m_count, channels] += 1
             whole_rows = tiling.single_core_m % p.w_in == 0
-            assert inp.coupled or whole_rows
+            assert inp.family.coupled or whole_rows
             held = tiling.step_m * tiling.base_m
             for start in range(0, t.m_count, held):
                 window = needed_rows(p, t.m_start + start, min(held, t.m_count - start))

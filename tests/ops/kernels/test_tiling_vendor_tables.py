@@ -21,7 +21,9 @@ from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import covers_grad_weight, vendor_grad_weight
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_3510 import vendor_grad_weight_3510
 from ascend_sim.ops.problem.conv_problem import ConvProblem
-from ascend_sim.ops.problem.tiling_input import PLANAR, TilingInput
+from ascend_sim.ops.problem.family import PLAIN_SPLIT
+from ascend_sim.ops.problem.layout import PLANAR
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 pytestmark = pytest.mark.fast
 
@@ -162,7 +164,14 @@ def on_950(row: dict[str, Any]) -> TilingInput:
     """The problem on the kernel that reads NCDHW; the vendor's merges groups."""
     problem = ConvProblem(**row["problem"])
     return TilingInput(
-        problem, row["itemsize"], row["cores"], ARCH35["buffers"], ARCH35["l2_bytes"], layout=PLANAR, load3d=LOAD3D_950
+        problem,
+        row["itemsize"],
+        row["cores"],
+        ARCH35["buffers"],
+        ARCH35["l2_bytes"],
+        layout=PLANAR,
+        family=PLAIN_SPLIT,
+        load3d=LOAD3D_950,
     )
 
 
@@ -172,7 +181,15 @@ def test_the_tuned_table_comes_first(row: dict[str, Any]) -> None:
     wide = 4 if row["dtype"] == "hf32" else 2
     buffers = {str(name): size for name, size in chip.buffers.items()}
     inp = TilingInput(
-        problem_of(row), wide, row["cores"], buffers, chip.memory.l2_bytes, True, PLANAR, load3d=LOAD3D_950
+        problem_of(row),
+        wide,
+        row["cores"],
+        buffers,
+        chip.memory.l2_bytes,
+        True,
+        PLANAR,
+        family=PLAIN_SPLIT,
+        load3d=LOAD3D_950,
     )
     choose = choose_grad_input if row["kernel"] == "grad_input" else choose_grad_weight
     tiling = choose(inp, chip=chip, dtype=row["dtype"])

@@ -22,7 +22,9 @@ from ascend_sim.memory.gm import OFFSET_MASK
 from ascend_sim.ops.layouts import weight_gradient, weights, x_map
 from ascend_sim.ops.layouts.layout import DrainPiece, FilterBox, FilterTile, Lattice, MapBox, Pitches, Place, Portion
 from ascend_sim.ops.problem.conv_problem import ConvProblem
-from ascend_sim.ops.problem.tiling_input import BLOCKED, CHANNELS_LAST, PLANAR, Layout, TilingInput
+from ascend_sim.ops.problem.family import BLOCKED_SPLIT, PLAIN_SPLIT
+from ascend_sim.ops.problem.layout import BLOCKED, CHANNELS_LAST, PLANAR, Layout
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 pytestmark = pytest.mark.fast
 
@@ -267,4 +269,4 @@ def test_dw_of_a_grouped_call_is_a_dense_tensor() -> None:
 
 
 def in_layout(p: ConvProblem, layout: Layout) -> TilingInput:
-    return replace(on_910b(p), layout=layout)
+    return replace(on_910b(p), layout=layout, family=PLAIN_SPLIT if layout.plain else BLOCKED_SPLIT)

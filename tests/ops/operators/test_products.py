@@ -33,6 +33,7 @@ from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
 from ascend_sim.ops.kernels.grad_input.loads import spread_boxes
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.family import family_of
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 COUPLED = ("ascend910a", "ascend310p3")
@@ -243,10 +244,19 @@ def test_an_open_procedure_decides_on_its_architecture_alone(chip: str, determin
     spec = load_chip(chip)
     problem = ConvProblem(4, 256, 256, 1, 14, 14, 1, 14, 14, 1, 1, 1)
     buffers = {str(name): size for name, size in spec.buffers.items()}
+    family = family_of(spec)
     inp = TilingInput(
-        problem, 2, spec.cores.aic, buffers, spec.memory.l2_bytes, deterministic, load3d=spec.load3d.limits
+        problem,
+        2,
+        spec.cores.aic,
+        buffers,
+        spec.memory.l2_bytes,
+        deterministic,
+        family.layout,
+        family=family,
+        load3d=spec.load3d.limits,
     )
-    vendors = {"dav-2201": (True, True), "dav-3510": (False, deterministic)}.get(spec.identity.arch, (False, False))
+    vendors = {"dav-2201": (True, True), "dav-3510": (True, deterministic)}.get(spec.identity.arch, (True, False))
     tilings = choose_grad_input(inp, chip=spec), choose_grad_weight(inp, chip=spec)
     assert tuple(tiling.source == "vendor procedure" for tiling in tilings) == vendors
     assert {tiling.source for tiling in tilings} <= {"vendor procedure", "stand-in"}

@@ -28,8 +28,9 @@ from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.parts import tiling_input
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import finish, step_candidates
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_input
+from ascend_sim.ops.problem.layout import PLANAR
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, divisors_down, floor_to
-from ascend_sim.ops.problem.tiling_input import PLANAR, TilingInput
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 __all__ = ["covers_grad_input_3510", "reads_its_layout", "refitted", "split_mode", "vendor_grad_input_3510"]
 

@@ -51,7 +51,7 @@ def sound_grad_weight(inp: TilingInput, chip: ChipSpec | None = None, dtype: str
         tiling = with_core_shape(with_largest_steps(block, inp), inp)
         tiling = stream_k(tiling, task_count(tiling, inp), inp)
     else:
-        tiling = weighed_grid(inp, chip) if chip is not None and chip.cores.coupled else grid(inp, chip, dtype)
+        tiling = weighed_grid(inp, chip) if chip is not None and inp.family.coupled else grid(inp, chip, dtype)
     tiling = tiling.but(bl1_bound=bl1_bound(tiling, inp, clipped=True), source="stand-in")
     check_grad_weight(tiling, inp)
     return tiling

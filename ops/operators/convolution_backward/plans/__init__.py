@@ -38,4 +38,4 @@ def cube_call(call: ConvolutionCall, chip: ChipSpec, kernel: str) -> CubeCall:
 
 
 def _planner(call: ConvolutionCall, chip: ChipSpec) -> Gradients:
-    return DirectPlan(call, chip) if "ncdhw_direct" in call.routes else BlockedPlan(call, chip)
+    return DirectPlan(call, chip) if call.family.layout.plain else BlockedPlan(call, chip)

@@ -167,7 +167,7 @@ class Gradients(Steps, ABC):
             )
             return
         check_limits(self.call, op_type)
-        open_kernel = "Conv2DBackpropInput" if self.chip.cores.coupled else "Conv3DBackpropInputV2"
+        open_kernel = "Conv2DBackpropInput" if self.inp.family.coupled else "Conv3DBackpropInputV2"
         blocks = self.call.block_dim.get(made)
         tiling = choose_grad_input(
             call.inp,
@@ -265,4 +265,4 @@ class Gradients(Steps, ABC):
         Published rows of the 910 have 32 blocks on 30 cores, so their tiler took the number from elsewhere than the chip.
         """
         blocks = self.call.block_dim.get(kernel)
-        return replace(inp, cores=blocks) if blocks and self.chip.cores.coupled else inp
+        return replace(inp, cores=blocks) if blocks and inp.family.coupled else inp

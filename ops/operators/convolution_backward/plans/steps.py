@@ -16,7 +16,8 @@ from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_task
 from ascend_sim.ops.kernels.vector.transpose import as_turn, transpose_task
 from ascend_sim.ops.kernels.vector.view_copy import view_copy_task
 from ascend_sim.ops.plan import Plan
-from ascend_sim.ops.problem.tiling_input import BLOCKED, CHANNELS_LAST, PLANAR, TilingInput
+from ascend_sim.ops.problem.layout import CHANNELS_LAST
+from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.runtime import Allocation, Task
 
 PLAIN = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
@@ -37,9 +38,9 @@ class Steps:
             {str(b): size for b, size in chip.buffers.items()},
             chip.memory.l2_bytes,
             call.deterministic,
-            CHANNELS_LAST if call.channels_last else PLANAR if "ncdhw_direct" in call.routes else BLOCKED,
+            CHANNELS_LAST if call.channels_last else call.family.layout,
             load3d=chip.load3d.limits,
-            coupled=chip.cores.coupled,
+            family=call.family,
         )
         self.plain = "ND" if call.channels_last else PLAIN[call.rank]
         for name, tensor in call.inputs.items():

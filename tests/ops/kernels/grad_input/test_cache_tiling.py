@@ -27,6 +27,7 @@ from ascend_sim.ops.kernels.grad_input.procedures.dav_1001 import (
 from ascend_sim.ops.kernels.grad_weight.capacity import check_grad_weight
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.family import COUPLED
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
@@ -35,7 +36,7 @@ TABLE = json.loads((DATA / "ut_tilings_910a.json").read_text())
 
 def on_910a(problem: ConvProblem, cores: int = 32) -> TilingInput:
     return TilingInput(
-        problem, 2, cores, TABLE["buffers"], 32 * 2**20, coupled=True, load3d=load_chip("ascend910a").load3d.limits
+        problem, 2, cores, TABLE["buffers"], 32 * 2**20, family=COUPLED, load3d=load_chip("ascend910a").load3d.limits
     )
 
 

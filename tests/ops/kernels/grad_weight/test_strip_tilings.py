@@ -20,7 +20,8 @@ from ascend_sim.ops.kernels.grad_weight.strips import input_rows, sections, stac
 from ascend_sim.ops.kernels.grad_weight.taps import met, walk
 from ascend_sim.ops.kernels.grad_weight.tasks import grad_weight_tasks
 from ascend_sim.ops.problem.conv_problem import ConvProblem
-from ascend_sim.ops.problem.tiling_input import BLOCKED, PLANAR, Layout, TilingInput
+from ascend_sim.ops.problem.family import BLOCKED_SPLIT, PLAIN_SPLIT, Family
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
 def products(p: ConvProblem, column: int = 0, first: int = 0) -> list[tuple[int, int, int]]:
@@ -154,22 +155,24 @@ def test_strips_that_cannot_be(value: float, message: str) -> None:
 
 @pytest.mark.fast
 @pytest.mark.parametrize(
-    ("fields", "layout", "message"),
+    ("fields", "family", "message"),
     [
-        ({"isSplitKernelHW": 2}, PLANAR, "isSplitKernelHW = 2; allowed 0 or 1"),
-        ({"isSplitKernelHW": 1}, BLOCKED, "isSplitKernelHW = 1: only the kernel of dav-3510"),
-        ({"isSplitKernelHW": 1, "splitWo": 16}, PLANAR, "splitWo = 16 with isSplitKernelHW = 1"),
+        ({"isSplitKernelHW": 2}, PLAIN_SPLIT, "isSplitKernelHW = 2; allowed 0 or 1"),
+        ({"isSplitKernelHW": 1}, BLOCKED_SPLIT, "isSplitKernelHW = 1: only the kernel of dav-3510"),
+        ({"isSplitKernelHW": 1, "splitWo": 16}, PLAIN_SPLIT, "splitWo = 16 with isSplitKernelHW = 1"),
     ],
 )
-def test_taps_that_cannot_be(fields: dict[str, int], layout: Layout, message: str) -> None:
-    inp = TilingInput(conv2d(1, 64, 64, 56, 3, pad=1), 2, 20, BUFFERS, L2_BYTES, layout=layout, load3d=LOAD3D)
+def test_taps_that_cannot_be(fields: dict[str, int], family: Family, message: str) -> None:
+    inp = TilingInput(
+        conv2d(1, 64, 64, 56, 3, pad=1), 2, 20, BUFFERS, L2_BYTES, layout=family.layout, family=family, load3d=LOAD3D
+    )
     with pytest.raises(TilingError, match=message):
         choose_grad_weight(inp, fields)
 
 
 def test_taps_come_where_rows_of_one_pixel_do_not_fit() -> None:
     wide = replace(LONG, k_w=255, dilation_w=255, w_out=65536 - 254 * 255, pad_left=0, pad_right=0)
-    inp = replace(on_910b(wide), layout=PLANAR)
+    inp = replace(on_910b(wide), layout=PLAIN_SPLIT.layout, family=PLAIN_SPLIT)
     tiling = choose_grad_weight(inp)
     assert (tiling.split_kernel, tiling.split_wo, tiling.source) == (1, 0, "stand-in")
     with pytest.raises(TilingError, match="L1: A1"):

@@ -1,0 +1,115 @@
+"""The input as an operand of grad_weight: what of it a run of gradOutput pixels loads, and how load3d sees that.
+
+An object for each way over gradOutput (`ops.problem.walk`): the program asks it and holds no case of either.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import MapWindow, Span, matrix_window
+from ascend_sim.ops.kernels.cube.call import CubeCall
+from ascend_sim.ops.kernels.cube.strips import Strip
+from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.strips import InputRows, boxes
+from ascend_sim.ops.kernels.grad_weight.taps import met
+from ascend_sim.ops.layouts import x_map
+from ascend_sim.ops.layouts.layout import MapBox, Place
+from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.ops.problem.walk import SingleTaps, Walk, Windows
+
+
+class InputOperand(ABC):
+    """B of one call, loaded through `k` from the tensor `slot`."""
+
+    def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder, slot: int) -> None:
+        self.inp, self.tiling, self.k, self.slot = call.inp, tiling, k, slot
+        self.map = x_map(call.inp)
+
+    @abstractmethod
+    def plane_and_tap(self, plane: int) -> tuple[int, int]:
+        """Kernel plane and tap behind a plane of the problem that tilings see; 0 where a plane has all its taps."""
+
+    @abstractmethod
+    def key(self, strip: Strip, tap: int, span: Span, held: InputRows) -> tuple[object, ...]:
+        """What tells one load of the same channels from another."""
+
+    @abstractmethod
+    def load(
+        self, place: Place, channels: int, strip: Strip, tap: int, span: Span, held: InputRows, address: int
+    ) -> None:
+        """Input pixels behind the gradOutput pixels `span` to L1, `channels` channels from that of `place` on."""
+
+    @abstractmethod
+    def window(self, strip: Strip, pixels: Span, span: Span, held: InputRows) -> tuple[MapWindow, Span]:
+        """What load3d sees of L1 that was loaded for `span`, and its rows that are `pixels`."""
+
+
+class WindowOperand(InputOperand):
+    """Input rows, [c1][rows][W][C0] in L1, under the window of the forward kernel.
+
+    Rows of a strip stay while its pixels need them; whole rows are loaded again for each run of pixels, as in the vendor's.
+    """
+
+    def plane_and_tap(self, plane: int) -> tuple[int, int]:
+        return plane, 0
+
+    def key(self, strip: Strip, tap: int, span: Span, held: InputRows) -> tuple[object, ...]:
+        return (strip.column, held.pad_top) if self.tiling.split_wo else (0, span.start)
+
+    def load(
+        self, place: Place, channels: int, strip: Strip, tap: int, span: Span, held: InputRows, address: int
+    ) -> None:
+        width = strip.problem.w_in
+        box = MapBox(place, channels, Span(held.first, held.rows), Span(strip.source, width))
+        self.map.load_pixels(self.k, self.slot, box, address, held.rows * width, "B")
+
+    def window(self, strip: Strip, pixels: Span, span: Span, held: InputRows) -> tuple[MapWindow, Span]:
+        p, (first, count) = strip.problem, pixels
+        first_held = span.start // p.w_out
+        window = MapWindow(
+            height=held.rows,
+            width=p.w_in,
+            k_h=p.k_h,
+            k_w=p.k_w,
+            stride_h=p.stride_h,
+            stride_w=p.stride_w,
+            dilation_h=p.dilation_h,
+            dilation_w=p.dilation_w,
+            pad_top=held.pad_top,
+            pad_left=p.pad_left,
+            out_height=(first + count - 1) // p.w_out - first_held + 1,
+            out_width=p.w_out,
+        )
+        return window, Span(first - first_held * p.w_out, count)
+
+
+class TapOperand(InputOperand):
+    """For each gradOutput pixel the one that a tap meets, [c1][pixels][C0] in L1: a matrix."""
+
+    def plane_and_tap(self, plane: int) -> tuple[int, int]:
+        return divmod(plane, self.inp.taps)
+
+    def key(self, strip: Strip, tap: int, span: Span, held: InputRows) -> tuple[object, ...]:
+        return tap, *span
+
+    def load(
+        self, place: Place, channels: int, strip: Strip, tap: int, span: Span, held: InputRows, address: int
+    ) -> None:
+        for rows, columns, offset in boxes(strip, span):
+            pixels = met(self.inp.problem, tap, rows, columns)
+            self.map.gather(self.k, self.slot, place, channels, pixels, address + offset, span.length, "B")
+
+    def window(self, strip: Strip, pixels: Span, span: Span, held: InputRows) -> tuple[MapWindow, Span]:
+        return matrix_window(span.length), Span(pixels.start - span.start, pixels.length)
+
+
+OPERANDS: dict[type[Walk], type[InputOperand]] = {Windows: WindowOperand, SingleTaps: TapOperand}
+
+
+def input_operand(
+    call: CubeCall, walked: TilingInput, tiling: GradWeightTiling, k: KernelBuilder, slot: int
+) -> InputOperand:
+    """The operand of a call that its tiling walks over as `walked` says."""
+    return OPERANDS[type(walked.walk)](call, tiling, k, slot)

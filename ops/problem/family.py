@@ -1,0 +1,42 @@
+"""The families of chips whose cube kernels differ: the one place where `ops` finds out which of them a chip belongs to.
+
+Whoever needs to know asks `TilingInput.family`, `ConvolutionCall.family` or, with nothing but a chip, `family_of`. What the
+families' grad_input kernels can do is in `ops.kernels.grad_input.variant`; which of the vendor's procedures an architecture
+has is data (`configs/tilings.yaml`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.ops.problem.layout import BLOCKED, PLANAR, Layout
+
+
+@dataclass(frozen=True)
+class Family:
+    """How the chips of a family are made, as far as a cube kernel is concerned.
+
+    `core_kind` is the kind of core that has the cube; `coupled` says that it has the vector unit too, through which results
+    leave L0C. `layout` is what the kernels read and write where the call does not bring another one.
+    """
+
+    name: str
+    core_kind: str
+    layout: Layout
+    coupled: bool = False
+
+
+COUPLED = Family("coupled", "AI_CORE", BLOCKED, coupled=True)
+"""dav-1001 and dav-2002."""
+BLOCKED_SPLIT = Family("blocked split", "AIC", BLOCKED)
+"""dav-2201."""
+PLAIN_SPLIT = Family("plain split", "AIC", PLANAR)
+"""dav-3510: no TransData, kernels read and write NCDHW, calls of lower rank become 3-D (library, op_api: stated)."""
+
+
+def family_of(chip: ChipSpec) -> Family:
+    """The family of a chip, from what its file says: cores with both units, or a way from GM to L1 that turns plain maps."""
+    if chip.cores.coupled:
+        return COUPLED
+    return PLAIN_SPLIT if "GM->L1:dn2nz" in chip.paths else BLOCKED_SPLIT

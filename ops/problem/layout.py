@@ -1,0 +1,22 @@
+"""What the layouts of a cube kernel's tensors in GM are called; the classes that load and drain them are in `ops.layouts`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the tensors of a cube kernel stand in GM: what maps and weights are called; `ops.layouts` loads and drains them.
+
+    `plain`: every channel stands for itself, not in a block of C0, so a kernel may begin with any of them.
+    """
+
+    maps: str
+    weights: str
+    plain: bool
+
+
+BLOCKED = Layout("NC1HWC0", "FRACTAL_Z", plain=False)
+PLANAR = Layout("NCDHW", "NCDHW", plain=True)
+CHANNELS_LAST = Layout("NDHWC", "DHWCN", plain=True)

@@ -1,0 +1,59 @@
+"""How grad_weight goes over gradOutput pixels, and what it must hold of the input for a run of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.sizes import ceil_div
+
+
+class Walk(ABC):
+    """A way over gradOutput; the loads that belong to it are found by its class (`ops.kernels.grad_weight.operand`)."""
+
+    @abstractmethod
+    def input_pixels(self, problem: ConvProblem, pixels: int, *, clipped: bool) -> int:
+        """Input pixels that L1 holds for a run of gradOutput pixels; `clipped` counts no more rows than the image has."""
+
+
+@dataclass(frozen=True)
+class Windows(Walk):
+    """Row by row, and whole input rows behind: a window of load3d sees them.
+
+    `last_width` is the width of the last rows of a problem that is made of strips, where they are narrower, else 0.
+    """
+
+    last_width: int = 0
+
+    def input_pixels(self, problem: ConvProblem, pixels: int, *, clipped: bool) -> int:
+        """In whole rows; narrower last strips may need more."""
+        p, found = problem, []
+        for width in {p.w_out, self.last_width or p.w_out}:
+            rows = input_rows_of(p, max(pixels, 1), width)
+            columns = p.w_in if width == p.w_out else (width - 1) * p.stride_w + (p.k_w - 1) * p.dilation_w + 1
+            found.append((min(rows, p.h_in) if clipped else rows) * min(columns, p.w_in))
+        return max(found)
+
+
+WHOLE_ROWS = Windows()
+
+
+@dataclass(frozen=True)
+class SingleTaps(Walk):
+    """Tap by tap, of which each gradOutput pixel meets one input pixel; the problem's kernel planes are the taps."""
+
+    def input_pixels(self, problem: ConvProblem, pixels: int, *, clipped: bool) -> int:
+        return pixels
+
+
+TAPS = SingleTaps()
+
+
+def input_rows_of(problem: ConvProblem, pixels: int, width: int) -> int:
+    """Input rows behind a run of `pixels` gradOutput pixels in rows of `width`; counts rows above and below the image too."""
+    if pixels % width == 0 or width % pixels == 0:
+        rows = ceil_div(pixels, width)
+    else:
+        rows = pixels // width + 2 if pixels > width else 2
+    return (rows - 1) * problem.stride_h + (problem.k_h - 1) * problem.dilation_h + 1
