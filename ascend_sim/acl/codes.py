@@ -29,7 +29,8 @@ _ROWS = {
     "config file": (e.ACL_ERROR_INVALID_FILE, "aclInit with a file that cannot be read or is not JSON"),
     "no device": (
         e.ACL_ERROR_INVALID_DEVICE,
-        "a device number other than 0, a chip that cannot be loaded, a call that needs aclrtSetDevice before it",
+        "a device number other than 0, a chip that cannot be loaded, a call that needs aclrtSetDevice before it, or a context "
+        "in its thread",
     ),
     "argument": (e.ACL_ERROR_INVALID_PARAM, "a value outside its type or list; a copy whose pointers do not fit its kind"),
     "null pointer": (e.ACL_ERROR_INVALID_PARAM, "None where a pointer is needed"),

@@ -68,12 +68,15 @@ def _close(owner: AclDevice | None) -> None:
             owner.run_to_idle()
             owner.failure()
     finally:
-        PROCESS.device, PROCESS.device_users, PROCESS.context = None, 0, None
+        PROCESS.device, PROCESS.device_users, PROCESS.default_context = None, 0, None
 
 
 @call(needs="init")
 def aclrtSetDevice(deviceId: int) -> None:
-    """Open device 0 (the only one) and make its default context current. Counted: as many resets close it."""
+    """Open device 0 (the only one), whose default context all threads share, and make that current in this thread.
+
+    Counted: as many resets close it.
+    """
     _device_number(deviceId)
     if PROCESS.device is None:
         try:
@@ -81,11 +84,12 @@ def aclrtSetDevice(deviceId: int) -> None:
             PROCESS.device = AclDevice(PROCESS.chip(), PROCESS.mode())
         except SimError as error:
             raise Refused("no device", str(error)) from error
-        PROCESS.context = Context(PROCESS.device, implicit=True)
+        PROCESS.default_context = Context(PROCESS.device, implicit=True)
+    PROCESS.thread.context = PROCESS.default_context
     PROCESS.device_users += 1
 
 
-@call()
+@call(needs="device")
 def aclrtResetDevice(deviceId: int) -> None:
     """Run what is queued and close the device with everything on it."""
     _device_number(deviceId)
@@ -130,15 +134,15 @@ def _device_number(number: Any) -> None:
 # -- contexts ---------------------------------------------------------------------------------------------------------
 
 
-@call(None)
+@call(None, needs="device")
 def aclrtCreateContext(deviceId: int) -> Context:
-    """-> ret, context; it becomes current."""
+    """-> ret, context; it becomes current in this thread."""
     _device_number(deviceId)
-    PROCESS.context = Context(device())
-    return PROCESS.context
+    PROCESS.thread.context = Context(device())
+    return PROCESS.thread.context
 
 
-@call()
+@call(needs="device")
 def aclrtDestroyContext(context: Any) -> None:
     """Destroy a context that aclrtCreateContext made, with its streams; queued work is run before."""
     known = _context(context)
@@ -146,15 +150,13 @@ def aclrtDestroyContext(context: Any) -> None:
         raise Refused("argument", "the default context of a device goes with aclrtResetDevice")
     device().run_to_idle()
     known.live = False
-    if PROCESS.context is known:
-        PROCESS.context = None
     device().failure()
 
 
-@call()
+@call(needs="device")
 def aclrtSetCurrentContext(context: Any) -> None:
-    """Make a context current."""
-    PROCESS.context = _context(context)
+    """Make a context current in this thread; several threads may have the same."""
+    PROCESS.thread.context = _context(context)
 
 
 @call(None)
@@ -164,10 +166,11 @@ def aclrtGetCurrentContext() -> Context:
 
 
 def current_context() -> Context:
-    """The current context, or Refused."""
-    if PROCESS.context is None or not PROCESS.has(PROCESS.context):
+    """The current context of this thread, or Refused."""
+    context = PROCESS.thread.context
+    if context is None or not PROCESS.has(context):
         raise Refused("handle gone", "the current context was destroyed; set another one with aclrtSetCurrentContext")
-    return PROCESS.context
+    return context
 
 
 def _context(context: Any) -> Context:

@@ -1,4 +1,4 @@
-"""What one process of the C interface knows: settings, whether it is initialised, its device, its last error."""
+"""What one process of the C interface knows: settings, whether it is initialised, its device; and each of its threads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
 from inspect import signature
-from threading import RLock
+from threading import RLock, local
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ascend_sim.acl.codes import Refused
@@ -35,6 +35,13 @@ class Settings:
     mode: str | None = None
 
 
+class Thread(local):
+    """What a thread of the host has for itself: its current context, and the message of its last call that failed."""
+
+    context: Context | None = None
+    message: str | None = None
+
+
 @dataclass
 class Process:
     """The state of the C interface. One lock: calls of several threads follow each other."""
@@ -45,8 +52,8 @@ class Process:
     options: dict[int, int] = field(default_factory=dict)
     device: AclDevice | None = None
     device_users: int = 0
-    context: Context | None = None
-    message: str | None = None
+    default_context: Context | None = None
+    thread: Thread = field(default_factory=Thread)
     lock: Any = field(default_factory=RLock)
 
     def chip(self) -> ChipSpec:
@@ -61,6 +68,11 @@ class Process:
     def has(self, context: Context) -> bool:
         """Whether a context and its device are still there."""
         return context.live and context.owner is self.device
+
+    def has_context(self) -> bool:
+        """Whether the calling thread has a context on the open device; it may have been destroyed since."""
+        context = self.thread.context
+        return context is not None and context.owner is self.device
 
     def mode(self) -> str:
         """ "full" or "functional"."""
@@ -103,8 +115,8 @@ def _one_of(what: str, name: str, allowed: tuple[str, ...]) -> str:
 
 
 def aclGetRecentErrMsg() -> str | None:
-    """The message of the last call that failed; None when none has."""
-    return PROCESS.message
+    """The message of the last call of this thread that failed; None when none has."""
+    return PROCESS.thread.message
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -115,13 +127,16 @@ _FAMILIES = {
 """Reasons of a call before aclInit, of one without a device, and of a defect, by the family of its codes."""
 
 
+_NO_CONTEXT = "this thread has no context; call aclrtSetDevice, aclrtCreateContext or aclrtSetCurrentContext in it first"
+
+
 def call(
-    *outputs: Any, family: str = "acl", needs: str = "device", handle: bool = False
+    *outputs: Any, family: str = "acl", needs: str = "context", handle: bool = False
 ) -> Callable[[_Function], _Function]:
     """Decorator of a C function: nothing that a caller passes makes it raise; it ends in a code and a message.
 
-    `outputs` are the out-parameters of a call that fails; `needs` is "nothing", "init" or "device"; `family` chooses the
-    codes; `handle` marks a function that returns a pointer (None on failure) instead of a status. The function itself
+    `outputs` are the out-parameters of a call that fails; `needs` is "nothing", "init", "device" (somebody has opened it)
+    or "context" (the calling thread has one on it); `family` chooses the codes; `handle` marks a function that returns a pointer (None on failure) instead of a status. The function itself
     returns its out-parameters (nothing, one, or a tuple), or raises Refused.
     """
 
@@ -138,8 +153,10 @@ def call(
                 try:
                     if needs != "nothing" and not PROCESS.initialised:
                         raise Refused(uninitialised, "aclInit was not called")
-                    if needs == "device" and PROCESS.device is None:
+                    if needs in ("device", "context") and PROCESS.device is None:
                         raise Refused(no_device, "no device is set; call aclrtSetDevice first")
+                    if needs == "context" and not PROCESS.has_context():
+                        raise Refused(no_device, _NO_CONTEXT)
                     result = function(*args, **kwargs)
                 except Refused as refusal:
                     code = _note(function.__name__, refusal)
@@ -169,5 +186,5 @@ def _returned(code: int, result: Any) -> Any:
 
 def _note(function: str, refusal: Refused) -> int:
     name = CODE_NAMES.get(refusal.code, "ACLNN_ERR")
-    PROCESS.message = f"{function}: {refusal.code} {name}: {refusal}"
+    PROCESS.thread.message = f"{function}: {refusal.code} {name}: {refusal}"
     return refusal.code

@@ -1,0 +1,109 @@
+"""Host threads: the current context and the last message are each thread's own, the device is everybody's."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import numpy as np
+import pytest
+from acl_calls import Convolution, ok, open_device, refused, upload
+
+from ascend_sim import acl
+
+pytestmark = pytest.mark.fast
+
+
+@pytest.fixture
+def other():
+    """Runs a function in another thread, the same one each time."""
+    with ThreadPoolExecutor(1) as pool:
+        yield lambda function, *arguments: pool.submit(function, *arguments).result()
+
+
+def deterministic():
+    return ok(acl.aclrtCtxGetSysParamOpt(acl.ACL_OPT_DETERMINISTIC))
+
+
+def test_another_threads_context_does_not_switch_this_ones_options(other):
+    open_device()
+    ok(acl.aclrtCtxSetSysParamOpt(acl.ACL_OPT_DETERMINISTIC, 1))
+    mine = ok(acl.aclrtGetCurrentContext())
+    theirs = ok(other(acl.aclrtCreateContext, 0))
+    assert other(deterministic) == 0
+    assert deterministic() == 1
+    assert ok(acl.aclrtGetCurrentContext()) is mine
+    assert ok(other(acl.aclrtGetCurrentContext)) is theirs
+    ok(acl.aclrtSetCurrentContext(theirs))  # a context may be shared, and then so are its options
+    ok(acl.aclrtCtxSetSysParamOpt(acl.ACL_OPT_DETERMINISTIC, 1))
+    assert other(deterministic) == 1
+
+
+def test_set_device_makes_the_shared_default_context_current(other):
+    open_device()
+    mine = ok(acl.aclrtGetCurrentContext())
+    ok(other(acl.aclrtSetDevice, 0))
+    assert ok(other(acl.aclrtGetCurrentContext)) is mine
+    ok(acl.aclrtCreateContext(0))
+    ok(acl.aclrtSetDevice(0))
+    assert ok(acl.aclrtGetCurrentContext()) is mine
+
+
+def test_a_thread_without_a_context_is_told_so(other):
+    stream = open_device()
+    asked = (
+        (acl.aclrtMalloc, 64, 0),
+        (acl.aclrtCreateStream,),
+        (acl.aclrtSynchronizeStream, stream),
+        (acl.aclrtGetDevice,),
+    )
+    for function, *arguments in asked:
+        result = other(function, *arguments)
+        assert (result[0] if isinstance(result, tuple) else result) == acl.ASSUMED_CODES["no device"].code
+        assert "this thread has no context" in other(acl.aclGetRecentErrMsg)
+    ok(other(acl.aclrtSetCurrentContext, ok(acl.aclrtGetCurrentContext())))
+    ok(other(acl.aclrtSynchronizeStream, stream))
+    ok(acl.aclrtResetDevice(0))
+    ok(acl.aclrtSetDevice(0))
+    assert other(acl.aclrtCreateEvent)[0] == acl.ASSUMED_CODES["no device"].code  # its context went with the device
+
+
+def test_a_context_destroyed_by_another_thread(other):
+    open_device()
+    context = ok(other(acl.aclrtCreateContext, 0))
+    ok(acl.aclrtDestroyContext(context))
+    assert other(acl.aclrtCreateStream)[0] == acl.ASSUMED_CODES["handle gone"].code
+    ok(acl.aclrtCreateStream())
+
+
+def test_the_message_is_that_of_the_threads_own_call(other):
+    open_device()
+    assert other(acl.aclrtFree, 7) == acl.ASSUMED_CODES["no device"].code
+    refused(acl.aclrtFree(None), "null pointer", "aclrtFree")
+    assert "this thread has no context" in other(acl.aclGetRecentErrMsg)
+
+
+def test_threads_with_a_context_and_a_stream_each():
+    """All start together; every one sees its own results, and the device's time is one."""
+    open_device()
+    together = Barrier(4)
+
+    def work(number):
+        ok(acl.aclrtSetDevice(0))
+        ok(acl.aclrtCreateContext(0))
+        stream = ok(acl.aclrtCreateStream())
+        start, end = ok(acl.aclrtCreateEvent()), ok(acl.aclrtCreateEvent())
+        conv = Convolution(channels=1 + number).prepare()
+        scratch = upload(np.zeros(16, np.uint8))
+        together.wait()
+        for _ in range(20):
+            ok(acl.aclrtMemsetAsync(scratch, 16, number, 16, stream))
+        ok(acl.aclrtRecordEvent(start, stream))
+        ok(conv.launch(stream))
+        ok(acl.aclrtRecordEvent(end, stream))
+        ok(acl.aclrtSynchronizeStream(stream))
+        for name in ("gradInput", "gradWeight", "gradBias"):
+            np.testing.assert_array_equal(conv.result(name), conv.expected(name))
+        return ok(acl.aclrtEventElapsedTime(start, end))
+
+    with ThreadPoolExecutor(4) as pool:
+        times = list(pool.map(work, range(4)))
+    assert min(times) > 0.01
