@@ -6,7 +6,8 @@ HBM has been given to somebody else; what kernels and the L2 see is that place.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,8 @@ Bytes = NDArray[np.uint8]
 _FIRST_ADDRESS = 0x12C0_0000_0000
 _GUARD = 1 << 21
 """Distance kept between two blocks, so that running past the end of one does not meet the next (ours)."""
+_REMEMBERED = 1024
+"""Freed blocks that a message can still name; older ones are forgotten, or a program that runs long would fill the host."""
 
 
 @dataclass(eq=False)
@@ -72,7 +75,7 @@ class Range:
 
 
 class DeviceMemory:
-    """Blocks by address."""
+    """Blocks by address: the live ones, and the last that were freed."""
 
     _next_address = _FIRST_ADDRESS  # of the process: an address stays unique when the device is opened again
 
@@ -80,6 +83,7 @@ class DeviceMemory:
         self._device = device
         self._addresses: list[int] = []
         self._blocks: list[Block] = []
+        self._freed: deque[int] = deque()
 
     @property
     def capacity(self) -> int:
@@ -115,6 +119,10 @@ class DeviceMemory:
             )
         self._device.gm.free(block.allocation)
         block.live = False
+        self._freed.append(address)
+        if len(self._freed) > _REMEMBERED:
+            index = bisect_left(self._addresses, self._freed.popleft())
+            del self._addresses[index], self._blocks[index]
 
     def range(
         self,
@@ -142,7 +150,10 @@ class DeviceMemory:
         index = bisect_right(self._addresses, address) - 1
         block = self._blocks[index] if index >= 0 else None
         if block is None or address >= block.address + block.size:
-            raise Refused(foreign, f"{name} {address:#x} is no address that aclrtMalloc gave out on this device")
+            raise Refused(
+                foreign,
+                f"{name} {address:#x} is no address that aclrtMalloc gave out on this device (or it was freed long ago)",
+            )
         if not block.live:
             raise Refused(
                 gone, f"{name} {address:#x} lies in memory that was freed ({block.size} bytes at {block.address:#x})"

@@ -139,3 +139,18 @@ def test_an_array_of_objects_is_no_host_memory(stream):
     address = ok(acl.aclrtMalloc(8, acl.ACL_MEM_MALLOC_HUGE_FIRST))
     objects = np.array([None], object)
     refused(acl.aclrtMemcpy(address, 8, objects, 8, acl.ACL_MEMCPY_HOST_TO_DEVICE), "argument", "src", "Python objects")
+
+
+def test_memory_that_was_freed_is_forgotten_in_the_end():
+    """A program that allocates for ever does not fill the host; the last addresses are still told apart."""
+    open_device()
+    kept, first = (ok(acl.aclrtMalloc(64, 0)) for _ in range(2))
+    ok(acl.aclrtFree(first))
+    for _ in range(2000):
+        last = ok(acl.aclrtMalloc(64, 0))
+        ok(acl.aclrtFree(last))
+    refused(acl.aclrtFree(last), "freed pointer", "was freed (64 bytes")
+    refused(acl.aclrtFree(first), "foreign pointer", "freed long ago")
+    assert len(state.PROCESS.device.memory._blocks) < 2000
+    upload(np.arange(4.0))
+    ok(acl.aclrtFree(kept))
