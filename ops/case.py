@@ -14,7 +14,6 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -26,6 +25,7 @@ from ascend_sim.ops.case_data import draw
 from ascend_sim.ops.case_entries import Case, DataEntry, TensorEntry
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.tensor_files import load_tensors
+from ascend_sim.yaml_file import read_yaml
 
 __all__ = [
     "Case",
@@ -34,7 +34,6 @@ __all__ = [
     "case_names",
     "load_case",
     "make_tensors",
-    "read_yaml",
 ]
 
 _REQUIREMENTS = {
@@ -48,18 +47,6 @@ _REQUIREMENTS = {
     "model_type": "must be a mapping",
 }
 """What pydantic's type errors ask for, in the words of YAML."""
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML that refuses a key given twice, where plain YAML would silently take the last."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
-            if key.value in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} is given twice", key.start_mark)
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
 
 
 def case_names() -> list[str]:
@@ -116,21 +103,6 @@ def make_tensors(case: Case) -> dict[str, NDArray[Any]]:
 
 def _shipped() -> Path:
     return Path(str(files("ascend_sim.configs"))) / "cases"
-
-
-def read_yaml(path: Path, what: str) -> dict[str, Any]:
-    """The mapping in a YAML file, no key twice; ConfigError in one line, with `what` the file should be."""
-    try:
-        entries = yaml.load(path.read_text(encoding="utf-8"), _Loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise ConfigError(f"{path}: {line}broken YAML: {error.problem or error.context}") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: cannot be read as YAML text: {' '.join(str(error).split())}") from error
-    if not isinstance(entries, dict):
-        raise ConfigError(f"{path}: {what}, this one is {type(entries).__name__}")
-    return entries
 
 
 def _explain(kind: type[Case], error: ErrorDetails) -> str:

@@ -13,10 +13,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ascend_sim.chip.leaf import MARKS, Leaf, Source
 from ascend_sim.errors import ConfigError
+from ascend_sim.yaml_file import parse_yaml, read_yaml
 
 Tree = dict[Any, Any]
 _LEAF_KEYS = ("value", "unit", "source")
@@ -60,7 +59,7 @@ def read_layers(name: str | Path) -> list[Layer]:
         if identity in seen:
             raise ConfigError(f"{layers[-1].file}: extends: loop {' -> '.join([*seen, identity])}")
         seen.append(identity)
-        tree = _parse(_text(name, file), file)
+        tree = _read(name, file)
         parent = tree.pop("extends", None)
         layers.append(Layer(file, _lift(tree, file, ())))
         if parent is None:
@@ -107,39 +106,12 @@ def dotted(at: tuple[object, ...]) -> str:
 _ABSENT = object()
 
 
-def _text(name: str | Path, file: str) -> str:
-    source = Path(file) if is_path(name) else resources.files("ascend_sim.configs").joinpath("chips", f"{name}.yaml")
-    try:
-        return source.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise ConfigError(f"{file}: cannot be read: {reason}") from None
-
-
-class _UniqueKeys(yaml.SafeLoader):
-    """PyYAML keeps the last of two equal keys in silence; a chip file with two clocks is an error."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Tree:
-        mapping = super().construct_mapping(node, deep)
-        seen: set[object] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node)
-            if key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands twice", key_node.start_mark)
-            seen.add(key)
-        return mapping
-
-
-def _parse(text: str, file: str) -> Tree:
-    try:
-        tree = yaml.load(text, _UniqueKeys)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f"line {mark.line + 1}: " if mark else ""
-        raise ConfigError(f"{file}: {line}{getattr(error, 'problem', None) or 'not YAML'}") from None
-    if not isinstance(tree, dict):
-        raise ConfigError(f"{file}: must be a mapping of sections, got {tree!r}")
-    return tree
+def _read(name: str | Path, file: str) -> Tree:
+    what = "must be a mapping of sections"
+    if is_path(name):
+        return read_yaml(Path(file), what)
+    shipped = resources.files("ascend_sim.configs").joinpath("chips", f"{name}.yaml")
+    return parse_yaml(shipped.read_text(encoding="utf-8"), file, what)
 
 
 def _lift(node: Any, file: str, at: tuple[object, ...]) -> Any:

@@ -30,7 +30,7 @@ def parse_tiling(text: str) -> dict[str, dict[str, Any]]:
 
 
 def _tiling_file(path: Path) -> dict[str, dict[str, Any]]:
-    from ascend_sim.ops.case import read_yaml
+    from ascend_sim.yaml_file import read_yaml
 
     if not path.is_file():
         raise ConfigError(f"--tiling {path}: no such file, and not of the form KERNEL.FIELD=VALUE,...")

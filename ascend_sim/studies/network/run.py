@@ -22,12 +22,12 @@ from ascend_sim.chip import load_chip
 from ascend_sim.engine.engine import Progress
 from ascend_sim.errors import AclnnError, ConfigError, SimError
 from ascend_sim.ops.arguments import TensorArg
-from ascend_sim.ops.case import read_yaml
 from ascend_sim.ops.execute import execute
 from ascend_sim.ops.layer import LayerCall
 from ascend_sim.ops.operator import Operator
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.runtime.workers import spread
+from ascend_sim.yaml_file import read_yaml
 
 __all__ = ["AROUND", "Layer", "LayerTimes", "Network", "NetworkRun", "load_network", "network_names", "run_network"]
 

@@ -13,10 +13,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ascend_sim.errors import SimError
+from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.report.files import atomic_write
 from ascend_sim.studies.tiles.search import Outcome, Result, State
 from ascend_sim.studies.validate.pages import check_plot
+from ascend_sim.yaml_file import read_yaml
 
 _PIPES = ("cube", "mte1", "mte2", "fixpipe", "vec", "scalar")
 _SHORT = {"nothing to do": "idle"}
@@ -120,8 +121,8 @@ def write_best(path: Path, outcomes: Sequence[Outcome]) -> Path | None:
 def _fields_in(path: Path) -> Any:
     """What a YAML file says; None for anything else."""
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError):
+        return read_yaml(path, "a mapping")
+    except ConfigError:
         return None
 
 

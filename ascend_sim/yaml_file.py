@@ -1,0 +1,120 @@
+"""A user's YAML file as a mapping: limited before it is built, no key twice, every fault one line with its place.
+
+What stands in a file decides neither how much memory nor how much time it costs: aliases are counted as often as they would be
+built, so that a page of nested anchors is refused where it gets too large and not when the machine is full.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+import yaml
+from yaml.composer import ComposerError
+from yaml.constructor import ConstructorError
+
+from ascend_sim.errors import ConfigError
+
+__all__ = ["MOST_BYTES", "MOST_DEPTH", "MOST_VALUES", "parse_yaml", "read_yaml"]
+
+MOST_BYTES = 1 << 20
+"""Of a file; the largest one that ships has 31 KB."""
+MOST_DEPTH = 32
+"""Lists and mappings inside each other."""
+MOST_VALUES = 100_000
+"""Scalars, lists and mappings, those behind an alias counted each time."""
+_LEAST_INT, _MOST_INT = -(1 << 63), (1 << 63) - 1
+_MERGE = "tag:yaml.org,2002:merge"
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML within the limits, that refuses a key given twice, where plain YAML would silently take the last."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = 0
+        self._values = 0
+        self._of_anchor: dict[str, int | None] = {}  # values below it; None as long as its own end is not read
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event: Any = self.peek_event()
+        mark, anchor, before = event.start_mark, event.anchor, self._values
+        if isinstance(event, yaml.AliasEvent):
+            if anchor in self._of_anchor:
+                below = self._of_anchor[anchor]
+                if below is None:
+                    raise ComposerError(None, None, f"alias {anchor!r} stands inside of what it means", mark)
+                self._count(below, mark)
+        else:
+            self._count(1, mark)
+            if anchor is not None and anchor not in self._of_anchor:
+                self._of_anchor[anchor] = None
+        if self._depth >= MOST_DEPTH:
+            raise ComposerError(None, None, f"more than {MOST_DEPTH} lists and mappings inside each other", mark)
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        if anchor is not None and self._of_anchor.get(anchor, 0) is None:
+            self._of_anchor[anchor] = self._values - before
+        return node
+
+    def _count(self, values: int, mark: yaml.Mark) -> None:
+        self._values += values
+        if self._values > MOST_VALUES:
+            raise ComposerError(None, None, f"more than {MOST_VALUES:,} values, aliases counted each time", mark)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Hashable] = set()
+        for key_node in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            key = key_node.value if key_node.tag == _MERGE else self.construct_object(key_node)
+            if key in seen:
+                raise ConstructorError(None, None, f"{key!r} is given twice", key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            value = super().construct_object(node, deep)
+        except (ValueError, OverflowError) as error:  # no such day, more digits than Python reads
+            why = str(error).partition(";")[0]
+            raise ConstructorError(None, None, f"a value that cannot be: {why}", node.start_mark) from None
+        if type(value) is int and not _LEAST_INT <= value <= _MOST_INT:
+            raise ConstructorError(None, None, "a whole number beyond 64 bits (-2^63 to 2^63 - 1)", node.start_mark)
+        return value
+
+
+def read_yaml(path: Path, what: str) -> dict[Any, Any]:
+    """The mapping in a YAML file; ConfigError in one line (file, line, column, fault), with `what` the file should be."""
+    try:
+        # Without O_NONBLOCK the opening of a pipe would wait for a writer.
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ConfigError(f"{path}: cannot be read as YAML text: not a file")
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read as YAML text: {error.strerror or error}") from None
+    if len(data) > MOST_BYTES:
+        raise ConfigError(f"{path}: more than {MOST_BYTES:,} bytes, the most that is read of a YAML file")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: cannot be read as YAML text: not UTF-8") from None
+    return parse_yaml(text, path, what)
+
+
+def parse_yaml(text: str, name: str | Path, what: str) -> dict[Any, Any]:
+    """The mapping in a YAML text, as `read_yaml`; `name` stands in the messages."""
+    try:
+        entries = yaml.load(text, _Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise ConfigError(f"{name}: {line}broken YAML: {error.problem or error.context}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{name}: cannot be read as YAML text: {' '.join(str(error).split())}") from None
+    if not isinstance(entries, dict):
+        raise ConfigError(f"{name}: {what}, this one is {type(entries).__name__}")
+    return entries
