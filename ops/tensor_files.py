@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,12 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.errors import SimError
+from ascend_sim.npz_file import DAMAGED, Header, NpzError, one_line, read_headers
 
 __all__ = ["TensorFileError", "load_tensors", "save_tensors"]
 
 Array = NDArray[Any]
 
 _SUFFIX = "_dtype"
+_LABEL_BYTES = 256
 _IN_MEMORY: dict[str, np.dtype[Any]] = {
     "float32": np.dtype(np.float32),
     "float16": np.dtype(np.float16),
@@ -47,38 +47,38 @@ class TensorFileError(SimError):
 
 
 def load_tensors(
-    path: str | Path, expected: Mapping[str, tuple[tuple[int, ...], str]] | None = None
+    path: str | Path, expected: Mapping[str, tuple[tuple[int, ...], str | None]] | None = None
 ) -> dict[str, tuple[Array, str]]:
     """Tensors of a `.npz` file as name -> (array, dtype name).
 
-    With `expected` (name -> (shape, dtype name)) only those are read, and each must be there with that shape and dtype.
+    With `expected` (name -> (shape, dtype name)) only those are read, and each must be there with that shape and dtype
+    (None: any); a file that has others is refused by its headers, before the values are read.
     Raises TensorFileError: no such file, not an npz, a missing array, an object array, a dtype that is not allowed,
     a shape or dtype other than the expected one.
     """
     path = Path(path)
-    if not path.is_file():
-        what = "is a directory" if path.is_dir() else "no such file"
-        raise TensorFileError(f"{path}: {what}; a .npz file of tensors is needed")
-    if not zipfile.is_zipfile(path):
-        raise TensorFileError(f"{path}: not an .npz file (numpy.savez writes one)")
+    try:
+        headers = read_headers(path)
+    except NpzError as error:
+        raise TensorFileError(f"{path}: {error}; a .npz file of tensors is needed") from None
+    names = [name for name in headers if not (name.endswith(_SUFFIX) and name[: -len(_SUFFIX)] in headers)]
+    if expected is not None:
+        _check_names(path, names, expected)
+        names = list(expected)
+    for name in names:
+        _check_header(path, name, headers)
     try:
         with np.load(path, allow_pickle=False) as entries:
-            names = [
-                name for name in entries.files if not (name.endswith(_SUFFIX) and name[: -len(_SUFFIX)] in entries)
-            ]
-            if expected is not None:
-                _check_names(path, names, expected)
-                names = list(expected)
-            tensors = {name: _read(path, entries, name) for name in names}
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
-        raise TensorFileError(f"{path}: damaged .npz file ({_one_line(error)})") from error
-    for name, (shape, dtype) in (expected or {}).items():
-        array, found = tensors[name]
-        if array.shape != tuple(shape):
-            raise TensorFileError(f"{path}: {name}: shape {list(array.shape)} given, the case needs {list(shape)}")
-        if found != dtype:
-            raise TensorFileError(f"{path}: {name}: dtype {found} given, the case needs {dtype}")
-    return tensors
+            formats = {name: _format(path, name, headers[name], entries.get(name + _SUFFIX)) for name in names}
+            for name, (shape, dtype) in (expected or {}).items():
+                if headers[name].shape != tuple(shape):
+                    given = list(headers[name].shape)
+                    raise TensorFileError(f"{path}: {name}: shape {given} given, the case needs {list(shape)}")
+                if dtype is not None and formats[name] != dtype:
+                    raise TensorFileError(f"{path}: {name}: dtype {formats[name]} given, the case needs {dtype}")
+            return {name: (_native(entries[name]).view(_IN_MEMORY[formats[name]]), formats[name]) for name in names}
+    except (*DAMAGED, ValueError) as error:
+        raise TensorFileError(f"{path}: damaged .npz file ({one_line(error)})") from error
 
 
 def save_tensors(path: str | Path, tensors: Mapping[str, tuple[Array, str]]) -> None:
@@ -112,34 +112,46 @@ def _check_names(path: Path, names: list[str], expected: Mapping[str, Any]) -> N
         raise TensorFileError(f"{path}: missing {', '.join(missing)}; needed: {', '.join(expected)}; there: {there}")
 
 
-def _read(path: Path, entries: Any, name: str) -> tuple[Array, str]:
-    try:
-        array = entries[name]
-        label = entries.get(name + _SUFFIX)
-    except ValueError as error:  # what numpy raises for an object array and for a header it cannot parse
-        raise TensorFileError(f"{path}: {name}: not an array of numbers ({_one_line(error)})") from error
-    if not isinstance(array, np.ndarray):
-        raise TensorFileError(f"{path}: {name}: not an array in numpy's format")
-    array = np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
+def _check_header(path: Path, name: str, headers: Mapping[str, Header]) -> None:
+    """Refuse what is no array of numbers, and a dtype entry that is no short text."""
+    if headers[name].dtype is None:
+        raise TensorFileError(f"{path}: {name}: {headers[name].fault}")
+    label = headers.get(name + _SUFFIX)
     if label is None:
-        dtype = array.dtype.name
-        if dtype not in _IN_MEMORY or dtype in _BITS:
-            hint = f"; bit patterns need a string entry {name}{_SUFFIX}" if array.dtype.kind in "uV" else ""
+        return
+    if (
+        label.dtype is None
+        or label.dtype.kind not in "US"
+        or label.shape not in ((), (1,))
+        or label.nbytes > _LABEL_BYTES
+    ):
+        raise TensorFileError(f"{path}: {name}{_SUFFIX}: not the name of a dtype; allowed: {', '.join(_IN_MEMORY)}")
+
+
+def _format(path: Path, name: str, header: Header, label: Any) -> str:
+    """The name of a tensor's format, by its own dtype or by the entry beside it."""
+    assert header.dtype is not None
+    stored = header.dtype.newbyteorder("=")
+    if label is None:
+        if stored.name not in _IN_MEMORY or stored.name in _BITS:
+            hint = f"; bit patterns need a string entry {name}{_SUFFIX}" if stored.kind in "uV" else ""
             raise TensorFileError(
-                f"{path}: {name}: dtype {dtype} is not allowed; allowed: {', '.join(_IN_MEMORY)}{hint}"
+                f"{path}: {name}: dtype {stored.name} is not allowed; allowed: {', '.join(_IN_MEMORY)}{hint}"
             )
-        return array, dtype
-    dtype = str(label)
+        return stored.name
+    dtype = str(label) if label.shape == () else str(label[0])
     if dtype not in _IN_MEMORY:
         raise TensorFileError(
             f"{path}: {name}{_SUFFIX}: {dtype!r} is not a known dtype; allowed: {', '.join(_IN_MEMORY)}"
         )
-    stored = _BITS.get(dtype, _IN_MEMORY[dtype])
-    if array.dtype != stored:
-        raise TensorFileError(
-            f"{path}: {name}: {dtype} is stored as {stored.name}, but the array is {array.dtype.name}"
-        )
-    return array.view(_IN_MEMORY[dtype]), dtype
+    bits = _BITS.get(dtype, _IN_MEMORY[dtype])
+    if stored != bits:
+        raise TensorFileError(f"{path}: {name}: {dtype} is stored as {bits.name}, but the array is {stored.name}")
+    return dtype
+
+
+def _native(array: Array) -> Array:
+    return np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
 
 
 def _stored(path: Path, name: str, array: Array, dtype: str) -> Array:
@@ -151,7 +163,3 @@ def _stored(path: Path, name: str, array: Array, dtype: str) -> Array:
         raise TensorFileError(f"{path}: {name}: an array of {array.dtype.name} is not {dtype}")
     array = np.asarray(array, order="C")
     return array.view(_BITS[dtype]) if dtype in _BITS else array
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

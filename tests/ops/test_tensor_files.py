@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -106,7 +109,7 @@ NEEDED = {"grad_output": ((2, 3), "float16"), "input": ((2, 3), "float16")}
         ),
         (
             {"grad_output": np.array([{}, "x"], object), "input": np.ones((2, 3), "f2")},
-            "grad_output: not an array of numbers (Object arrays cannot be loaded when allow_pickle=False)",
+            "grad_output: not an array of numbers (it holds Python objects)",
         ),
         (
             {"grad_output": np.ones((2, 3), "u2"), "grad_output_dtype": np.array("bf16")},
@@ -163,6 +166,62 @@ def test_a_damaged_file(tmp_path):
     assert "damaged" in error_of(path)
     path.write_bytes(content[:2000])
     assert "not an .npz file" in error_of(path)
+
+
+def declared(path, shape, values, descr="<f4", name="grad_output", compressed=True):
+    """An archive whose array has a header of `shape` and so many zero bytes behind it."""
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(head, {"descr": descr, "fortran_order": False, "shape": shape})
+    packed = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
+    with zipfile.ZipFile(path, "a", packed, compresslevel=1) as archive:
+        archive.writestr(f"{name}.npy", head.getvalue() + bytes(values))
+    return path
+
+
+def test_a_wrong_shape_is_refused_before_the_values_are_read(tmp_path, monkeypatch):
+    path = declared(tmp_path / "t.npz", (1 << 20,), 4 << 20)
+    declared(path, (2, 3), 24, name="input")
+    monkeypatch.setattr(np.lib.format, "read_array", lambda *_, **__: pytest.fail("values were read"))
+    needed = {"grad_output": ((2, 3), "float32"), "input": ((2, 3), "float32")}
+    assert error_of(path, needed) == "grad_output: shape [1048576] given, the case needs [2, 3]"
+
+
+@pytest.mark.parametrize(
+    ("shape", "values", "descr", "message"),
+    [
+        ((1 << 40,), 24, "<f4", "grad_output: damaged: [1099511627776] of float32 take 4398046511104 bytes, it has 24"),
+        ((-1, 3), 24, "<f4", "grad_output: damaged: [-1, 3]"),
+        ((2, 3), 20, "<f4", "grad_output: damaged: [2, 3]"),
+        ((2, 3), 24, "|O", "grad_output: not an array of numbers (it holds Python objects)"),
+        ((1,) * 99, 4, "<f4", "damaged"),
+    ],
+)
+def test_headers_that_lie(tmp_path, shape, values, descr, message):
+    path = declared(tmp_path / "t.npz", shape, values, descr)
+    assert error_of(path).startswith(message)
+
+
+def test_an_entry_that_is_there_twice(tmp_path):
+    path = declared(tmp_path / "t.npz", (2, 3), 24)
+    with pytest.warns(UserWarning, match="Duplicate"):
+        declared(path, (2, 3), 24)
+    assert error_of(path).startswith("grad_output: is there twice")
+
+
+def test_a_label_is_a_short_text(tmp_path):
+    path = tmp_path / "t.npz"
+    for label in (np.array(["bfloat16"] * 2), np.array(3), np.array("x" * 5000)):
+        np.savez(path, input=np.ones(3, np.uint16), input_dtype=label)
+        assert error_of(path).startswith("input_dtype: not the name of a dtype")
+
+
+def test_an_encrypted_archive(tmp_path):
+    path = declared(tmp_path / "t.npz", (2, 3), 24, compressed=False)
+    content = bytearray(path.read_bytes())
+    content[6] |= 1
+    content[content.index(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(content)
+    assert "encrypted" in error_of(path)
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):

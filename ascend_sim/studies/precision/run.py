@@ -157,14 +157,8 @@ def base_tensors(case: Case) -> dict[str, Array]:
     """The case's tensors in float32, before they are rounded to a row's dtype."""
     if case.data.file is None:
         return make_tensors(case.in_dtype("float32"))
-    found = load_tensors(case.data.file)
-    expected = {
-        name: (shape, found[name][1] if name in found else dtype) for name, (shape, dtype) in case.tensors.items()
-    }
-    return {
-        name: numbers(array, dtype).astype(np.float32, copy=False)
-        for name, (array, dtype) in load_tensors(case.data.file, expected).items()
-    }
+    found = load_tensors(case.data.file, {name: (shape, None) for name, (shape, _) in case.tensors.items()})
+    return {name: numbers(array, dtype).astype(np.float32, copy=False) for name, (array, dtype) in found.items()}
 
 
 def _steps(dtypes: int, models: Sequence[Sequence[ValueModel]]) -> int:

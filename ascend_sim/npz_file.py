@@ -1,0 +1,86 @@
+"""The headers of an .npz archive: what its arrays are, known before a byte of their values is read.
+
+A small archive may declare arrays of many gigabytes. Who reads one compares the headers with what he needs first.
+"""
+
+from __future__ import annotations
+
+import lzma
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy
+
+__all__ = ["DAMAGED", "Header", "NpzError", "one_line", "read_headers"]
+
+DAMAGED = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, NotImplementedError, struct.error,
+)  # fmt: skip
+"""What reading an archive raises that is cut, changed, encrypted, or packed in a way that Python does not know."""
+_ENTRY = ".npy"
+
+
+class NpzError(Exception):
+    """An archive that cannot be used, in one line without its name."""
+
+
+class Header(NamedTuple):
+    """Shape and dtype of an array; `dtype` is None where the entry is no array of numbers or text, `fault` says why."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any] | None
+    fault: str = ""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its values."""
+        return 0 if self.dtype is None else prod(self.shape) * self.dtype.itemsize
+
+
+def read_headers(path: Path) -> Mapping[str, Header]:
+    """The headers of the archive at `path` by the names of its arrays. Raises NpzError; values are not read."""
+    if not path.is_file():
+        raise NpzError("is a directory" if path.is_dir() else "no such file")
+    if not zipfile.is_zipfile(path):
+        raise NpzError("not an .npz file (numpy.savez writes one)")
+    headers = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for entry in archive.infolist():
+                name = entry.filename.removesuffix(_ENTRY)
+                if name in headers:
+                    raise NpzError(f"{name}: is there twice")
+                headers[name] = _header(archive, entry)
+    except DAMAGED as error:
+        raise NpzError(f"damaged .npz file ({one_line(error)})") from None
+    return headers
+
+
+def _header(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Header:
+    if not entry.filename.endswith(_ENTRY):
+        return Header((), None, "not an array in numpy's format")
+    with archive.open(entry) as file:
+        try:
+            version = npy.read_magic(file)
+            read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+            shape, _, dtype = read(file)
+        except (ValueError, SyntaxError, TypeError) as error:
+            return Header((), None, f"not an array of numbers ({one_line(error)})")
+        values = entry.file_size - file.tell()
+    if dtype.hasobject:
+        return Header(shape, None, "not an array of numbers (it holds Python objects)")
+    header = Header(shape, dtype)
+    if any(size < 0 for size in shape) or header.nbytes != values:
+        return Header(shape, None, f"damaged: {list(shape)} of {dtype} take {header.nbytes} bytes, it has {values}")
+    return header
+
+
+def one_line(error: Exception) -> str:
+    """What an error of the archive says."""
+    return " ".join(str(error).split()) or type(error).__name__
