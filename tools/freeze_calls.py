@@ -243,9 +243,9 @@ def run(call: Call, mode: str) -> Result:
 
 
 def sections(report: Mapping[str, Any]) -> dict[str, Any]:
-    """A report in the sections whose hashes are frozen; every key of it is in exactly one."""
+    """A report in the sections whose hashes are frozen; every key of it but the version of its schema is in exactly one."""
     kernels = [dict(kernel) for kernel in report["kernels"]]
-    rest = {key: value for key, value in report.items() if key != "kernels"}
+    rest = {key: value for key, value in report.items() if key not in ("kernels", "version")}
     found: dict[str, Any] = {}
     for section, keys in SECTIONS.items():
         found[section] = [rest.pop(key, None) for key in keys]

@@ -17,9 +17,11 @@ from typing import Any
 from ascend_sim.engine.critical_path import Step, by_what, critical_path
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.errors import SimError
+from ascend_sim.npz_file import one_line
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.html import gradient_table, problem_table, results_name, table
-from ascend_sim.report.timeline_file import load_recording
+from ascend_sim.report.report import VERSION
+from ascend_sim.report.timeline_file import digest_of, load_recording
 from ascend_sim.report.what_if import Outcome
 from ascend_sim.report.words import words
 from ascend_sim.runtime import Recording
@@ -27,11 +29,6 @@ from ascend_sim.runtime import Recording
 _KERNELS = 12
 """Kernels with figures of their own, the longest first."""
 _FINDINGS = 20
-_REPORT_KEYS = {"chip", "mode", "problem", "total_us", "kernels", "gradients", "findings", "warnings"}
-_KERNEL_KEYS = {
-    "op_type", "name", "core_type", "block_dim", "task_us", "core_us", "core_cycles_max", "pipes_us", "bottleneck_pipe",
-    "main_stall", "roofline", "counts", "tiling", "tiling_source",
-}  # fmt: skip
 _ROWS = 2400
 """Instructions that are drawn one by one in a window of a timeline, over all kernels: the page stays small."""
 
@@ -70,16 +67,28 @@ def open_run(folder: Path) -> tuple[Recording, dict[str, Any]]:
             raise SimError(
                 f"{folder}: no {name} in it; `ascend-sim run CASE --out {folder}` in mode full or timing writes it"
             )
+    recording, digest = load_recording(folder / "timeline.npz")
+    return recording, _stored_report(folder / "report.json", digest)
+
+
+def _stored_report(path: Path, digest: str) -> dict[str, Any]:
+    """The report in a file; SimError unless it is the one of that digest."""
     try:
-        report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-        missing = _REPORT_KEYS - report.keys()
-        for kernel in report.get("kernels", ()):
-            missing |= _KERNEL_KEYS - kernel.keys()
-    except (ValueError, AttributeError, TypeError) as error:
-        raise SimError(f"{folder / 'report.json'}: not a report: {error}") from None
-    if missing:
-        raise SimError(f"{folder / 'report.json'}: not a report of this version, it lacks {', '.join(sorted(missing))}")
-    return load_recording(folder / "timeline.npz"), report
+        report = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise SimError(f"{path}: not a report: {one_line(error)}") from None
+    if not isinstance(report, dict) or "version" not in report:
+        raise SimError(f"{path}: not a report, or one of a version before it had numbers; run the case again")
+    if report["version"] != VERSION:
+        given = str(report["version"])[:20]
+        raise SimError(
+            f"{path}: a report of version {given}; this ascend-sim reads version {VERSION}: run the case again"
+        )
+    if digest_of(report) != digest:
+        raise SimError(
+            f"{path}: not the report that was written with timeline.npz: changed, or of another run; run it again"
+        )
+    return report
 
 
 def _page(

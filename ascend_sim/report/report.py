@@ -31,6 +31,8 @@ from ascend_sim.report.roofline import PIPE_KEYS, Rooflines
 
 Gradients = Mapping[str, Mapping[str, Any]]
 
+VERSION = 1
+"""Of what `to_dict` gives, in it under "version"; counted up when a key goes or means something else."""
 _US_DECIMALS = 4
 _SHARE_DECIMALS = 4
 _TIME_FIELDS = (
@@ -107,6 +109,7 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """The whole report as new dicts, lists, strings and numbers; what has no finite value is None."""
         return {
+            "version": VERSION,
             "chip": self.chip,
             "mode": self.mode,
             "status": self.status,

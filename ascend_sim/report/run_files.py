@@ -51,11 +51,12 @@ def write_run(
         (out / name).unlink(missing_ok=True)
     remove_msprof(out)
     written = [out / "report.json"]
-    write_json(written[0], report.to_dict())
+    told = report.to_dict()
+    write_json(written[0], told)
     if recording is not None:
         written += [out / "trace.json", out / "timeline.npz"]
         write_trace(written[1], recording.timeline, list(recording.tasks), recording.chip, trace_limit)
-        write_timeline(written[2], recording)
+        write_timeline(written[2], recording, told)
     if arrays:
         written.append(out / f"{results}.npz")
         save_tensors(written[-1], arrays)

@@ -1,16 +1,19 @@
-"""timeline.npz: a run as plain columns, to be drawn, examined or run again later without the kernels that made it."""
+"""timeline.npz: a run as plain columns, to be drawn, examined or run again later without the kernels that made it.
+
+The file carries the version of its schema, a digest of all its columns and that of the report that was written with it: what
+was changed since, or belongs to another run, is refused and not drawn.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import pkgutil
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,24 +27,45 @@ from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.recorded import Recorded
 from ascend_sim.kernel.program import COLUMNS, InstructionTable, Program
 from ascend_sim.memory.gm import Allocation
+from ascend_sim.npz_file import DAMAGED, Header, NpzError, one_line, read_headers
 from ascend_sim.report.counts import bytes_of
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.report import plain
 from ascend_sim.runtime.recording import Recording, not_built
 
-VERSION = 2
+VERSION = 3
+"""Of the columns; counted up when one goes or means something else."""
 _TIMES = ("start", "end", "retire", "stall", "cause", "l2_wait", "hbm_wait", "l2_hits", "l2_misses", "hbm_bytes")
 _GROUPS = ("rows", "programs", "tasks", "instructions", "tensors")
 _TASK_FIELDS = ("name", "op_type", "core_kind", "block_dim", "stream", "all_cores", "template")
 _TASK_JSON = ("wait_events", "record_events", "info")
 _WARM = -1
+_NUMBERS = {
+    "rows": (*_TIMES, "pipe", "kind", *COLUMNS),
+    "programs": (
+        "task", "core", "launch", "begin", "finish", "queue_full", "block", "sub_block", "tiles", "first_row",
+        "row_count", "table",
+    ),
+    "tasks": ("block_dim", "stream", "all_cores", "launch", "begin", "finish"),
+    "instructions": ("bytes", "table"),
+    "tensors": ("task", "base", "size"),
+}  # fmt: skip
+_TEXTS = {
+    "rows": (),
+    "programs": ("core_kind", "flags"),
+    "tasks": ("name", "op_type", "core_kind", "template", *_TASK_JSON),
+    "instructions": ("text", "name", "path", "label", "key"),
+    "tensors": ("name",),
+}
+_SINGLE = ("version", "chip", "chip_file", "cube_mhz", "report", "digest")
 
 Columns = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class TimelineFile:
-    """What timeline.npz holds: columns by name; all times in cycles of `cube_mhz`. `chip_file` is the whole chip as JSON.
+    """What timeline.npz holds: columns by name; all times in cycles of `cube_mhz`. `chip_file` is the whole chip as JSON,
+    `report` the digest of the report that was written with it ("" for none).
 
     `rows`: start, end, retire, stall, cause (index into `engine.timeline.CAUSES`), l2_wait, hbm_wait, l2_hits,
     l2_misses, hbm_bytes, pipe (index into `isa.base.PIPES`), kind, instruction (index into `instructions`), dst,
@@ -61,6 +85,7 @@ class TimelineFile:
     instructions: Columns
     tensors: Columns
     chip_file: str
+    report: str
 
     def program(self, index: int) -> Columns:
         """The rows of one program, in issue order."""
@@ -68,8 +93,8 @@ class TimelineFile:
         return {name: column[first : first + count] for name, column in self.rows.items()}
 
 
-def write_timeline(path: str | Path, recording: Recording) -> None:
-    """Write a run; the same run gives the same bytes."""
+def write_timeline(path: str | Path, recording: Recording, report: Mapping[str, Any] | None = None) -> None:
+    """Write a run, and the digest of its `report`; the same run gives the same bytes."""
     timeline, tasks, chip = recording.timeline, recording.tasks, recording.chip
     runs = timeline.programs
     tables = {id(run.program.table): run.program.table for run in runs}
@@ -113,35 +138,99 @@ def write_timeline(path: str | Path, recording: Recording) -> None:
     groups: tuple[Mapping[str, Any], ...] = (rows, programs, task_columns, texts, tensors)
     for group, columns in zip(_GROUPS, groups, strict=True):
         arrays |= {f"{group}.{name}": np.asarray(column) for name, column in columns.items()}
+    arrays["report"] = np.asarray("" if report is None else digest_of(report))
+    arrays["digest"] = np.asarray(_digest(arrays))
     with atomic_write(path) as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
 def load_timeline(path: str | Path) -> TimelineFile:
-    """Read what `write_timeline` wrote; SimError for a file that is missing or something else."""
+    """Read what `write_timeline` wrote; SimError for a file that is missing, of another version, changed, or something else."""
     try:
+        _check_headers(read_headers(Path(path)))
         with np.load(path, allow_pickle=False) as archive:
+            version = archive["version"].item()
+            if version != VERSION:
+                raise NpzError(
+                    f"a timeline of version {version}; this ascend-sim reads version {VERSION}: run the case again"
+                )
             arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, AttributeError, BadZipFile, zlib.error) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a whole .npz archive"
-        raise SimError(f"{path}: no timeline file: {reason}") from None
-    if int(arrays.get("version", -1)) != VERSION or "rows.start" not in arrays:
-        raise SimError(f"{path}: not a timeline of version {VERSION}")
+    except NpzError as error:
+        raise SimError(f"{path}: {error}") from None
+    except (*DAMAGED, ValueError) as error:
+        raise SimError(f"{path}: damaged ({one_line(error)})") from None
+    if str(arrays.pop("digest")) != _digest(arrays):
+        raise SimError(f"{path}: was changed after it was written; run the case again")
     groups: dict[str, Columns] = {group: {} for group in _GROUPS}
     for key, column in arrays.items():
         group, _, name = key.partition(".")
         if name:
             groups[group][name] = column
-    return TimelineFile(str(arrays["chip"]), float(arrays["cube_mhz"]), **groups, chip_file=str(arrays["chip_file"]))
+    chip, file, report = (str(arrays[name]) for name in ("chip", "chip_file", "report"))
+    return TimelineFile(chip, float(arrays["cube_mhz"]), **groups, chip_file=file, report=report)
 
 
-def load_recording(path: str | Path) -> Recording:
-    """The run that `write_timeline` wrote, ready to be drawn or run again; SimError as in `load_timeline`."""
+def _check_headers(headers: Mapping[str, Header]) -> None:
+    """NpzError unless these are the columns of a timeline, equally long within a group; an older version has its own."""
+    version = headers.get("version")
+    if (
+        version is None
+        or version.dtype is None
+        or version.dtype.kind != "i"
+        or version.shape
+        or "rows.start" not in headers
+    ):
+        raise NpzError("no timeline file")
+    if "digest" not in headers:
+        return  # of a version before it had one
+    wanted = dict.fromkeys(_SINGLE, "")
+    for group in _GROUPS:
+        wanted |= {f"{group}.{name}": "iub" for name in _NUMBERS[group]}
+        wanted |= {f"{group}.{name}": "U" for name in _TEXTS[group]}
+    lengths: dict[str, int] = {}
+    for name in sorted(wanted.keys() | headers.keys()):
+        header, kinds = headers.get(name), wanted.get(name)
+        if header is None or kinds is None:
+            raise NpzError(
+                f"not a timeline of version {VERSION}: {name} {'is missing' if header is None else 'is none of it'}"
+            )
+        if header.dtype is None:
+            raise NpzError(f"{name}: {header.fault}")
+        if len(header.shape) != bool(kinds):
+            raise NpzError(f"{name}: has shape {list(header.shape)}")
+        if kinds:
+            length = lengths.setdefault(name.partition(".")[0], header.shape[0])
+            if header.shape[0] != length or (length and header.dtype.kind not in kinds):
+                raise NpzError(
+                    f"{name}: is {header.dtype} of {header.shape[0]}, where the others of its group have {length}"
+                )
+
+
+def digest_of(report: Mapping[str, Any]) -> str:
+    """What tells a report from any other, however its JSON is set."""
+    return hashlib.sha256(json.dumps(report, sort_keys=True).encode()).hexdigest()
+
+
+def _digest(arrays: Columns) -> str:
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape};".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def load_recording(path: str | Path) -> tuple[Recording, str]:
+    """The run that `write_timeline` wrote, ready to be drawn or run again, and the digest of its report.
+
+    SimError as in `load_timeline`.
+    """
     file = load_timeline(path)
     try:
-        return _recording(file)
-    except (KeyError, IndexError, TypeError, ValueError) as error:  # pydantic's and json's are ValueErrors
-        raise SimError(f"{path}: damaged, or a timeline of another version ({type(error).__name__}: {error})") from None
+        return _recording(file), file.report
+    except (KeyError, IndexError, TypeError, ValueError, SimError) as error:  # pydantic's and json's are ValueErrors
+        raise SimError(
+            f"{path}: a timeline of another ascend-sim ({type(error).__name__}: {one_line(error)})"
+        ) from None
 
 
 def _recording(file: TimelineFile) -> Recording:

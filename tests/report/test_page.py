@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from ascend_sim.report import figures
 from ascend_sim.report.page import open_run, write_page
 from ascend_sim.report.report import Report
 from ascend_sim.report.timeline_figure import timeline_figure, windows
+from ascend_sim.report.timeline_file import write_timeline
 from ascend_sim.report.what_if import Outcome, what_if
 
 
@@ -127,12 +128,39 @@ def test_reports_of_other_runs_are_refused(result: Any, tmp_path: Path) -> None:
     with pytest.raises(SimError, match=r"no timeline\.npz"):
         open_run(tmp_path)
     (tmp_path / "timeline.npz").write_text("")
-    with pytest.raises(SimError, match="not a report"):
-        open_run(tmp_path)
-    (tmp_path / "report.json").write_text(json.dumps({**report, "kernels": [{}]}))
-    with pytest.raises(SimError, match="lacks block_dim"):
+    with pytest.raises(SimError, match=r"timeline\.npz: not an \.npz file"):
         open_run(tmp_path)
     assert not (tmp_path / "a.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda text: "[]", "not a report"),
+        (lambda text: "{", "not a report"),
+        (lambda text: "[" * 100_000, "not a report"),
+        (
+            lambda text: text.replace('"version": 1', '"version": 99'),
+            "a report of version 99; this ascend-sim reads version 1",
+        ),
+        (lambda text: text.replace('"version": 1,', ""), "of a version before it had numbers"),
+        (lambda text: text.replace('"block_dim"', '"block_dims"', 1), "changed, or of another run"),
+        (lambda text: text.replace('"task_us": ', '"task_us": 1', 1), "changed, or of another run"),
+    ],
+)
+def test_a_report_that_was_changed_is_refused(
+    result: Any, tmp_path: Path, change: Callable[[str], str], said: str
+) -> None:
+    report = result.report.to_dict()
+    write_timeline(tmp_path / "timeline.npz", result.recording, report)
+    text = json.dumps(report)
+    (tmp_path / "report.json").write_text(json.dumps(json.loads(text), indent=7))  # set in another way: the same report
+    assert open_run(tmp_path)[1] == json.loads(text)
+    assert change(text) != text
+    (tmp_path / "report.json").write_text(change(text))
+    with pytest.raises(SimError) as caught:
+        open_run(tmp_path)
+    assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_notebooks_show_the_report_without_markup_from_outside(result: Any) -> None:

@@ -51,7 +51,8 @@ def test_a_recording_comes_back_and_runs_again(run, tmp_path):
     tasks, timeline = run
     warm = [tasks[0].tensors[0]]
     write_timeline(tmp_path / "a.npz", Recording(CHIP, timeline, tasks, warm))
-    loaded = load_recording(tmp_path / "a.npz")
+    loaded, report = load_recording(tmp_path / "a.npz")
+    assert report == ""
     assert loaded.chip == CHIP
     assert [(one.base, one.size, one.name) for one in loaded.warm] == [(one.base, one.size, "wide") for one in warm]
     for before, after in zip(timeline.programs, loaded.timeline.programs, strict=True):
@@ -90,3 +91,49 @@ def test_other_files_are_refused(tmp_path):
     for name in ("other.npz", "text.npz", "missing.npz"):
         with pytest.raises(SimError, match=name):
             load_timeline(tmp_path / name)
+
+
+def changed(source, target, **columns):
+    """The file with some columns replaced, left out (None) or added."""
+    with np.load(source) as archive:
+        arrays = {name: archive[name] for name in archive.files} | {
+            name.replace("__", "."): v for name, v in columns.items()
+        }
+    np.savez(target, **{name: column for name, column in arrays.items() if column is not None})
+    return target
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        (lambda old: {"rows__start": old["rows.start"] + (1 << 62)}, "was changed after it was written"),
+        (lambda old: {"rows__pipe": np.full_like(old["rows.pipe"], 200)}, "was changed after it was written"),
+        (lambda old: {"chip_file": np.asarray("{}")}, "was changed after it was written"),
+        (lambda old: {"digest": np.asarray("")}, "was changed after it was written"),
+        (lambda old: {"version": np.asarray(2)}, "a timeline of version 2; this ascend-sim reads version 3"),
+        (lambda old: {"version": np.asarray("x")}, "no timeline file"),
+        (lambda old: {"rows__end": None}, "rows.end is missing"),
+        (lambda old: {"rows__more": old["rows.end"]}, "rows.more is none of it"),
+        (lambda old: {"rows__end": old["rows.end"][:-1]}, "where the others of its group have"),
+        (lambda old: {"rows__end": old["rows.end"].astype(float)}, "rows.end: is float64"),
+        (lambda old: {"rows__end": old["rows.end"].astype(object)}, "Python objects"),
+        (lambda old: {"tasks__name": np.arange(len(old["tasks.name"]))}, "tasks.name: is int64"),
+        (lambda old: {"rows__end": old["rows.end"].reshape(1, -1)}, "rows.end: has shape"),
+        (lambda old: {"digest": None, "version": np.asarray(1)}, "a timeline of version 1"),
+    ],
+)
+def test_a_changed_file_is_one_line(run, tmp_path, columns, said):
+    tasks, timeline = run
+    write_timeline(tmp_path / "a.npz", Recording(CHIP, timeline, tasks))
+    with np.load(tmp_path / "a.npz") as old:
+        path = changed(tmp_path / "a.npz", tmp_path / "b.npz", **columns(old))
+    with pytest.raises(SimError) as caught:
+        load_recording(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ") and said in message and "\n" not in message
+
+
+def test_the_same_columns_packed_in_another_way_are_the_same_file(run, tmp_path):
+    tasks, timeline = run
+    write_timeline(tmp_path / "a.npz", Recording(CHIP, timeline, tasks))
+    assert load_recording(changed(tmp_path / "a.npz", tmp_path / "b.npz"))[0].timeline.finish == timeline.finish

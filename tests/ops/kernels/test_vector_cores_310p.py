@@ -72,6 +72,6 @@ def test_a_written_timeline_runs_again_to_the_same_cycle(tmp_path: Path) -> None
     result = Problem(16, 32, 32, (14, 14)).timing(chip="ascend310p7", deterministic=False)
     assert result.timeline is not None
     write_timeline(tmp_path / "timeline.npz", result.recording)
-    loaded = load_recording(tmp_path / "timeline.npz")
+    loaded, _ = load_recording(tmp_path / "timeline.npz")
     assert {run.program.core_kind for run in loaded.timeline.programs} == {"AI_CORE", "AIV"}
     assert loaded.rerun(loaded.chip).finish == result.timeline.finish
