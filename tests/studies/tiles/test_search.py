@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -13,12 +14,14 @@ from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
+from places import ROOT
 from searched import KERNELS, kernel, problems
 
 from ascend_sim.errors import SimError, TilingError
 from ascend_sim.ops.case import load_case
 from ascend_sim.ops.kernels.tilings import settable
 from ascend_sim.studies.network.run import Layer, load_network
+from ascend_sim.studies.tiles import store as stores
 from ascend_sim.studies.tiles.command import kernels_of, parse_fields
 from ascend_sim.studies.tiles.search import State, search
 from ascend_sim.studies.tiles.store import Store, key
@@ -160,6 +163,67 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SimError, match=r"results\.sqlite: cannot be used as a file of search results: file is not"):
         Store(kernel("grad_input", **SMALL), path)
     assert path.read_text().startswith("this is a text")
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("update results set cycles = cycles - 1", "the result of x was changed after it was written"),
+        ("update results set data = '{\"cycles\": 7}'", "the result of x was changed after it was written"),
+        ("update results set data = 'no json'", "the result of x was changed after it was written"),
+        ("update results set data = x'00', cycles = 'many'", "the result of x was changed after it was written"),
+        ("update results set digest = ''", "the result of x was changed after it was written"),
+        ("update results set tiling = 'y'", "the result of y was changed after it was written"),
+        ("alter table results drop column digest", "no such column: digest"),
+        ("pragma user_version = 9", "search results of version 9; this ascend-sim writes version 1"),
+    ],
+)
+def test_a_changed_store_is_told(tmp_path: Path, change: str, said: str) -> None:
+    path, found = tmp_path / "results.sqlite", kernel("grad_input", **SMALL)
+    store = Store(found, path)
+    store.add("x", {"cycles": 10})
+    store.close()
+    with sqlite3.connect(path) as database:
+        database.execute(change)
+    with pytest.raises(SimError) as caught:
+        Store(found, path).results()
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ") and said in message and "\n" not in message
+
+
+@pytest.mark.fast
+def test_a_database_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    with sqlite3.connect(path) as database:
+        database.execute("create table mine (id integer)")
+    before = path.read_bytes()
+    with pytest.raises(SimError, match="a database of something else"):
+        Store(kernel("grad_input", **SMALL), path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("source", ["tilings.yaml", "operators/convolution_backward.yaml"])
+def test_a_search_is_another_one_when_a_table_of_the_package_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    """What YAML says decides tilings and times as sources do; a store must not serve results of before."""
+    found = kernel("grad_input", **SMALL)
+    configs = tmp_path / "configs"
+    shutil.copytree(ROOT / "configs", configs)
+    monkeypatch.setattr(stores, "files", lambda package: configs)
+    digests = []
+    for text in ("", "# a word more\n"):
+        with (configs / source).open("a") as file:
+            file.write(text)
+        stores._code.cache_clear()
+        store = Store(found, tmp_path / "results.sqlite")
+        digests.append(store.results())
+        store.add("x", {"cycles": 1})
+        store.close()
+    stores._code.cache_clear()
+    assert digests == [{}, {}]
 
 
 def rows(path: Path) -> list[tuple[Any, ...]]:
