@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,10 +26,14 @@ from ascend_sim.isa.sync import (
 )
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPastL2, Fill
 from ascend_sim.isa.vector import Duplicate, Interleave, ReduceRows, TransposeBlocks, VectorBinary, VectorCast
+from ascend_sim.kernel.inspection import Allocated, Notes, calling_line, current_inspection
 from ascend_sim.kernel.operands import ChannelMatrices, MapWindow, Span, TilePiece, TurnLayout
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.vector import VectorMethods
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
+
+CROSS_MODES = {0: "all cores of a kind", 1: "the vector cores of a block", 2: "a cube core and its vector cores"}
+"""Who a cross-core flag joins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +88,30 @@ class KernelBuilder(VectorMethods):
         self._balance: dict[Flag, int] = {}
         self._dropped: list[int] = []
         self._used: dict[str, int] = {}
+        self._inspection = current_inspection()
+        self.notes = None if self._inspection is None else Notes()
+
+    def _refuse(self, error: SimError) -> None:
+        """Raise what cannot run; where the program is only inspected it is noted, and building goes on."""
+        if self._inspection is None:
+            raise error
+        self._inspection.add(self._where, str(error))
+
+    @property
+    def _where(self) -> str:
+        return f"block {self.block} {self.core_kind}{self.sub_block if self.core_kind == 'AIV' else ''}"
 
     # -- bookkeeping ---------------------------------------------------------------------------------------------------
 
     def _emit(self, key: tuple[Any, ...], dst: int = 0, src0: int = 0, src1: int = 0) -> None:
         index = self._index.get(key)
         if index is None:
-            index = self.table.add(key)
+            try:
+                index = self.table.add(key)
+            except SimError as error:
+                return self._refuse(error)
+        if self.notes is not None:
+            self.notes.add(len(self._rows) // 5)
         self._rows.extend((index, dst, src0, src1, self._tile))
 
     def next_tile(self, *, counted: bool = True) -> None:
@@ -108,11 +129,15 @@ class KernelBuilder(VectorMethods):
         start = -(-self._used.get(buffer, 0) // unit) * unit
         capacity = self.chip.buffers[buffer]  # type: ignore[index]
         if start + size > capacity:
-            raise SimError(
-                f"block {self.block} {self.core_kind}: {name} needs {size} bytes of {buffer} at {start:#x}, "
-                f"which ends at {start + size} of {capacity} bytes (chip {self.chip.name}, buffers.{buffer})"
+            self._refuse(
+                SimError(
+                    f"block {self.block} {self.core_kind}: {name} needs {size} bytes of {buffer} at {start:#x}, "
+                    f"which ends at {start + size} of {capacity} bytes (chip {self.chip.name}, buffers.{buffer})"
+                )
             )
         self._used[buffer] = start + size
+        if self.notes is not None:
+            self.notes.allocated.append(Allocated(buffer, start, size, name, calling_line()))
         return start
 
     def _check_buffer(self, buffer: str, what: str) -> None:
@@ -143,11 +168,20 @@ class KernelBuilder(VectorMethods):
             return known
         self._check_pipe(source, f"flag {name!r}")
         self._check_pipe(destination, f"flag {name!r}")
+        if source == destination:
+            self._refuse(
+                SimError(
+                    f"block {self.block} {self.core_kind}: flag {name!r} joins {source} with itself; a flag orders two pipes, "
+                    f"pipe_barrier({source!r}) orders one"
+                )
+            )
         number = self._pairs.get((source, destination), 0)
         if number >= self.chip.sync.flag_ids:
-            raise SimError(
-                f"block {self.block} {self.core_kind}: flag {name!r} is number {number + 1} from {source} to "
-                f"{destination}; the chip has {self.chip.sync.flag_ids} (chip {self.chip.name}, sync.flag_ids)"
+            self._refuse(
+                SimError(
+                    f"block {self.block} {self.core_kind}: flag {name!r} is number {number + 1} from {source} to "
+                    f"{destination}; the chip has {self.chip.sync.flag_ids} (chip {self.chip.name}, sync.flag_ids)"
+                )
             )
         self._pairs[source, destination] = number + 1
         flag = self._flags[name] = Flag(name, source, destination, number)
@@ -171,7 +205,7 @@ class KernelBuilder(VectorMethods):
             raised = self._balance[flag]
         except (KeyError, TypeError):
             raise self._no_flag("wait_flag", flag) from None
-        if raised == 0:
+        if raised == 0 and self._inspection is None:  # an inspection looks at all flags when the program is whole
             raise SimError(
                 f"block {self.block} {self.core_kind}: wait on flag {flag.name!r} ({flag.source}->{flag.destination}) at "
                 f"row {len(self._rows) // 5} stands before its set in issue order; it could never end"
@@ -192,6 +226,8 @@ class KernelBuilder(VectorMethods):
 
     def pipe_barrier(self, pipe: str) -> None:
         """Order a pipe behind its own unretired work ("ALL": every pipe)."""
+        if pipe != "ALL":
+            self._check_pipe(pipe, "pipe_barrier")
         self._emit((PipeBarrier, pipe))
 
     def scalar_wait(self, pipe: str) -> None:
@@ -201,23 +237,36 @@ class KernelBuilder(VectorMethods):
 
     def cross_core_set(self, flag: int, mode: int, pipe: str) -> None:
         """Raise a cross-core flag from `pipe`."""
-        self._check_cross(flag, pipe)
-        self._emit((CrossCoreSetFlag, flag, mode, pipe))
+        if self._check_cross(flag, mode, pipe):
+            self._emit((CrossCoreSetFlag, flag, mode, pipe))
 
     def cross_core_wait(self, flag: int, mode: int, pipe: str) -> None:
         """Hold `pipe` until a cross-core flag is raised; its name to disarm it is `cross_name(flag)`."""
-        self._check_cross(flag, pipe)
-        self._emit((CrossCoreWaitFlag, flag, mode, pipe, cross_name(flag) not in self._disarm))
+        if self._check_cross(flag, mode, pipe):
+            self._emit((CrossCoreWaitFlag, flag, mode, pipe, cross_name(flag) not in self._disarm))
 
-    def _check_cross(self, flag: int, pipe: str) -> None:
+    def _check_cross(self, flag: int, mode: int, pipe: str) -> bool:
+        """Whether the flag can be used; a refusal that an inspection notes leaves the instruction out."""
         self._check_pipe(pipe, f"cross-core flag {flag}")
         ids = self.chip.sync.cross_flag_ids
-        if not 0 <= flag < ids:
+        if not isinstance(flag, int | np.integer) or not 0 <= flag < ids:
             there = f"0 to {ids - 1}" if ids else "none"
-            raise SimError(f"cross-core flag {flag}: the chip has {there} (chip {self.chip.name}, sync.cross_flag_ids)")
+            text = f"cross-core flag {flag}: the chip has {there} (chip {self.chip.name}, sync.cross_flag_ids)"
+        elif mode not in CROSS_MODES:
+            told = ", ".join(f"{number} ({words})" for number, words in CROSS_MODES.items())
+            text = f"cross-core flag {flag}: mode {mode!r}; allowed are {told}"
+        else:
+            return True
+        self._refuse(SimError(text))
+        return False
 
     def scalar(self, cycles: int) -> None:
-        """Loop control and address work on the scalar unit."""
+        """Loop control and address work on the scalar unit: `cycles`, a whole number from 0."""
+        if not isinstance(cycles, int | np.integer) or isinstance(cycles, bool) or cycles < 0:
+            raise SimError(
+                f"block {self.block} {self.core_kind}: scalar({cycles!r}): a whole number of cycles from 0; time does not "
+                f"run backwards"
+            )
         self._emit((Scalar, cycles))
 
     # -- transfers -----------------------------------------------------------------------------------------------------
@@ -237,9 +286,24 @@ class KernelBuilder(VectorMethods):
         l2_bypass: bool = False,
     ) -> None:
         """Rows of bytes from one space to another; see `DataCopy`, and `DataCopyPastL2` for a read with `l2_bypass`."""
+        if atomic_add:
+            self._check_atomic(source, destination, row_bytes, atomic_add)
         opcode = DataCopyPastL2 if l2_bypass else DataCopy
         key = (opcode, source, destination, row_bytes, rows, src_stride, dst_stride, atomic_add, operand)
         self._emit(key, dst, src)
+
+    def _check_atomic(self, source: str, destination: str, row_bytes: int, dtype: str) -> None:
+        """An atomic copy adds whole elements of a number format to GM."""
+        what = f"block {self.block} {self.core_kind}: data_copy {source} to {destination} with atomic_add={dtype!r}"
+        if destination != "GM":
+            raise SimError(f"{what}: only GM is added to (the L2 does it); a copy to {destination} replaces")
+        try:
+            size = int(np.dtype(dtype).itemsize)
+            np.zeros(1, dtype) + np.zeros(1, dtype)
+        except TypeError:
+            raise SimError(f"{what}: {dtype!r} is no number format that can be added") from None
+        if row_bytes % size:
+            raise SimError(f"{what}: rows of {row_bytes} bytes are not whole elements of {size} bytes")
 
     def data_copy_nd2nz(
         self,
@@ -375,20 +439,27 @@ class KernelBuilder(VectorMethods):
         rows = np.frombuffer(self._rows, np.int64).reshape(-1, 5)
         if self._dropped:
             rows = np.delete(rows, self._dropped, axis=0)
+            if self.notes is not None:
+                self.notes.without(self._dropped)
+        flags = {f.name: (f.source, f.destination, f.identity) for f in self._flags.values()}
+        program = Program(self.block, self.core_kind, self.sub_block, self.table, rows, self._tiles, flags, self.notes)
+        for error in self._wrong_instructions(program):
+            if self._inspection is None or self.notes is None:
+                raise error
+            self._inspection.add(self._where, str(error), self.notes.line(error.row))
+        if self._inspection is not None:
+            return program  # flags and addresses are looked at by those who inspect it
         for flag, balance in self._balance.items():
             if balance:
                 raise SimError(
                     f"block {self.block} {self.core_kind}: flag {flag.name!r} ({flag.source}->{flag.destination}) is still "
                     f"raised {balance} times at the end of the block"
                 )
-        flags = {f.name: (f.source, f.destination, f.identity) for f in self._flags.values()}
-        program = Program(self.block, self.core_kind, self.sub_block, self.table, rows, self._tiles, flags)
-        self._check_instructions(program)
         self._check_addresses(program)
         return program
 
-    def _check_instructions(self, program: Program) -> None:
-        """Every instruction runs on a pipe of this core, touches buffers of this core and moves bytes."""
+    def _wrong_instructions(self, program: Program) -> Iterator[RowError]:
+        """Those that run on no pipe of this core, touch no buffer of this core or move no bytes."""
         for index in np.unique(program.rows[:, 0]).tolist():
             instruction = self.table.instructions[index]
             regions = (*instruction.reads(), *instruction.writes())
@@ -401,12 +472,13 @@ class KernelBuilder(VectorMethods):
                 row = int(np.flatnonzero(program.rows[:, 0] == index)[0])
                 view = program[row]
                 if empty:
-                    raise RowError(f"{program.where}: {view}: moves no bytes, or steps backwards", row)
+                    yield RowError(f"{program.where}: {view}: moves no bytes, or steps backwards", row)
+                    continue
                 try:
                     self._check_pipe(pipe, str(view))
                     self._check_buffer(foreign[0], str(view))
                 except SimError as error:
-                    raise RowError(str(error), row) from None
+                    yield RowError(str(error), row)
 
     def _check_addresses(self, program: Program) -> None:
         used = np.unique(program.rows[:, 0])

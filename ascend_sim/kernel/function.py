@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import RowError, SimError
+from ascend_sim.kernel.inspection import Inspection, Line, current_inspection
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.tensor import Tensor
@@ -150,6 +151,9 @@ class Launch:
         table = self.tables.get(core)
         if table is None:
             table = self.tables[core] = InstructionTable(self.chip, core)
+        inspection = current_inspection()
+        if inspection is not None:
+            return self._inspected(inspection, table, block, core, sub_block)
         try:
             return self._written(Kernel, table, block, core, sub_block).finish()
         except RowError as error:
@@ -158,8 +162,26 @@ class Launch:
         except Exception as error:
             raise KernelError(_told(error, self.kernel)) from error
 
+    def _inspected(
+        self, inspection: Inspection, table: InstructionTable, block: int, core: str, sub_block: int
+    ) -> Program:
+        """The program as far as the function comes; what it raises is noted."""
+        k = self._builder(Kernel, table, block, core, sub_block)
+        assert k.notes is not None
+        try:
+            self.kernel.function(k, *self.tensors, **self.fields)
+        except Exception as error:
+            k.notes.whole = False
+            inspection.add(f"block {block} {core}", _said(error), _raised_at(error, self.kernel))
+        return k.finish()
+
     def _written(self, make: type[Built], table: InstructionTable, block: int, core: str, sub_block: int) -> Built:
-        k = make(
+        k = self._builder(make, table, block, core, sub_block)
+        self.kernel.function(k, *self.tensors, **self.fields)
+        return k
+
+    def _builder(self, make: type[Built], table: InstructionTable, block: int, core: str, sub_block: int) -> Built:
+        return make(
             table,
             block,
             core,
@@ -169,8 +191,6 @@ class Launch:
             disarm=self.disarm,
             all_cores=self.kernel.all_cores,
         )
-        self.kernel.function(k, *self.tensors, **self.fields)
-        return k
 
     def _line(self, row: int, table: InstructionTable, block: int, core: str, sub_block: int) -> int | None:
         """The line that wrote a row of a program: the function runs once more, and every row's line is noted."""
@@ -224,11 +244,21 @@ def kernel_function(
 def _told(error: Exception, kernel: KernelFunction, line: int | None = None) -> str:
     """One line: where in the kernel's file the error came from (`line` where that is known), and what it says."""
     own = kernel.function.__code__.co_filename
-    if line is None:
-        frames = traceback.extract_tb(error.__traceback__)
-        line = next((frame.lineno for frame in reversed(frames) if frame.filename == own), None)
+    if line is None and (found := _raised_at(error, kernel)) is not None:
+        line = found[1]
     where = f"{own}:{line}" if line is not None else own
+    return f"{where}: kernel {kernel.name}: {_said(error)}"
+
+
+def _raised_at(error: Exception, kernel: KernelFunction) -> Line | None:
+    """The innermost line of the kernel's file that an error passed."""
+    own = kernel.function.__code__.co_filename
+    frames = traceback.extract_tb(error.__traceback__)
+    return next(((own, frame.lineno) for frame in reversed(frames) if frame.filename == own and frame.lineno), None)
+
+
+def _said(error: Exception) -> str:
     text = " ".join(str(error).split())
-    if not isinstance(error, SimError):
-        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return f"{where}: kernel {kernel.name}: {text}"
+    if isinstance(error, SimError):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -23,6 +23,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPE_INDEX, PIPES, Cost, Instruction, ceil_div
 from ascend_sim.isa.sync import PipeBarrier
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.inspection import calling_line
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.operands import Span, matrix_window
 from ascend_sim.kernel.program import InstructionTable, Program
@@ -33,7 +34,6 @@ from ascend_sim.memory.regions import Region
 __all__ = ["Kernel"]
 
 _OPERANDS = ("dst", "src0", "src1")
-_MODES = {0: "all cores of a kind", 1: "the vector cores of a block", 2: "a cube core and its vector cores"}
 
 
 class Kernel(KernelBuilder):
@@ -145,12 +145,17 @@ class Kernel(KernelBuilder):
         """Put a pipe barrier behind every instruction of `pipe` written inside: each reads what the one before it wrote."""
         self._check_pipe(pipe, "ordered")
         plain, number = self._emit, PIPE_INDEX[pipe]
+        opened = calling_line() if self.notes is not None else None
 
         def emit(key: tuple[Any, ...], dst: int = 0, src0: int = 0, src1: int = 0) -> None:
             plain(key, dst, src0, src1)
             index = self._index[key]
             if self.table.pipes[index] == number and self.table.instructions[index].has_values:
+                if self.notes is not None:  # the barriers of a block are one decision, made where it begins
+                    self.notes.fixed = opened
                 plain((PipeBarrier, pipe))
+                if self.notes is not None:
+                    self.notes.fixed = None
 
         self._emit = emit  # type: ignore[method-assign]
         try:
@@ -172,22 +177,21 @@ class Kernel(KernelBuilder):
 
     def cross_core_set(self, flag: int, mode: int, pipe: str) -> None:
         """Raise a cross-core flag from `pipe`: mode 0 all cores of this kind, 1 the AIVs of a block, 2 cube <-> vector."""
-        self._check_mode(flag, mode)
+        self._check_all_cores(flag, mode)
         super().cross_core_set(flag, mode, pipe)
 
     def cross_core_wait(self, flag: int, mode: int, pipe: str) -> None:
         """Hold `pipe` until everyone that the mode names has raised the flag; "cross-core N" is its name to disarm it."""
-        self._check_mode(flag, mode)
+        self._check_all_cores(flag, mode)
         super().cross_core_wait(flag, mode, pipe)
 
-    def _check_mode(self, flag: int, mode: int) -> None:
-        if mode not in _MODES:
-            told = ", ".join(f"{number} ({words})" for number, words in _MODES.items())
-            raise SimError(f"cross-core flag {flag}: mode {mode!r}; allowed are {told}")
+    def _check_all_cores(self, flag: int, mode: int) -> None:
         if mode == 0 and not self._all_cores:
-            raise SimError(
-                f"cross-core flag {flag}: mode 0 joins all cores, so all blocks must run at once; say "
-                f"kernel_function(..., all_cores=True)"
+            self._refuse(
+                SimError(
+                    f"cross-core flag {flag}: mode 0 joins all cores, so all blocks must run at once; say "
+                    f"kernel_function(..., all_cores=True)"
+                )
             )
 
     # -- instructions of one's own -------------------------------------------------------------------------------------

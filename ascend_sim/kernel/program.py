@@ -18,6 +18,7 @@ from ascend_sim.chip.headroom import MOST_CYCLES
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPE_INDEX, Cost, GmAccess, Instruction
 from ascend_sim.isa.sync import CrossCoreWaitFlag, cross_name
+from ascend_sim.kernel.inspection import Notes
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import Region
 
@@ -163,6 +164,8 @@ class Program:
     rows: NDArray[np.int64]
     tiles: int = 0
     flags: Mapping[str, tuple[str, str, int]] = field(default_factory=dict)
+    notes: Notes | None = None
+    """Where its rows came from, if it was inspected when it was built."""
 
     def __len__(self) -> int:
         return len(self.rows)

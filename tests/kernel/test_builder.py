@@ -323,3 +323,51 @@ def test_an_instruction_longer_than_an_engine_counts_is_refused() -> None:
         k.scalar(most + 1)
     k.scalar(most)
     assert len(k.finish()) == 2
+
+
+# -- what used to be taken, or ended in a traceback --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cycles", [-(10**6), -1, 1.5, True, "many", None])
+def test_scalar_time_does_not_run_backwards(cycles: Any) -> None:
+    refused(lambda k: k.scalar(cycles), f"scalar({cycles!r})", "a whole number of cycles from 0")
+
+
+def test_no_scalar_time_is_allowed() -> None:
+    assert len(made(lambda k: k.scalar(0))) == 1
+
+
+@pytest.mark.parametrize("method", ["cross_core_set", "cross_core_wait"])
+def test_a_mode_of_cross_core_flags_that_there_is_not(method: str) -> None:
+    refused(lambda k: getattr(k, method)(0, 7, "FIX"), "mode 7", "0 (all cores of a kind)", "2 (a cube core")
+
+
+@pytest.mark.parametrize("flag", [-1, 11, 0.5, "0"])
+def test_a_cross_core_flag_that_there_is_not(flag: Any) -> None:
+    refused(lambda k: k.cross_core_set(flag, 2, "FIX"), f"cross-core flag {flag}", "0 to 10")
+
+
+def test_a_flag_from_a_pipe_to_itself() -> None:
+    refused(lambda k: k.flag("MTE2", "MTE2", "own"), "'own' joins MTE2 with itself", "pipe_barrier('MTE2')")
+
+
+@pytest.mark.parametrize("pipe", ["V", "MTE4", "", "S"])
+def test_a_barrier_of_a_pipe_that_there_is_not(pipe: str) -> None:
+    refused(lambda k: k.pipe_barrier(pipe), "pipe_barrier", f"on pipe {pipe}", "MTE1, MTE2, MTE3, FIX")
+
+
+def test_an_atomic_read() -> None:
+    refused(lambda k: k.data_copy("GM", "L1", 0, 0, 64, atomic_add="float32"), "only GM is added to", "GM to L1")
+
+
+@pytest.mark.parametrize(("size", "dtype"), [(30, "float32"), (31, "float16")])
+def test_an_atomic_of_part_of_an_element(size: int, dtype: str) -> None:
+    refused(
+        lambda k: k.data_copy("UB", "GM", 0, 0, size, atomic_add=dtype),
+        f"rows of {size} bytes are not whole elements", dtype, kind="AIV",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["number", "V4", "datetime64[s]"])
+def test_an_atomic_of_no_number(dtype: str) -> None:
+    refused(lambda k: k.data_copy("UB", "GM", 0, 0, 64, atomic_add=dtype), dtype, "no number format", kind="AIV")
