@@ -12,6 +12,7 @@ every sum is exact in whatever order a host adds. A hash stands for a section of
 plan       kernels, their order, dtypes and formats, and the workspace
 tilings    tiling fields, their source and the number of blocks
 counts     tiles, instructions and bytes of every kernel
+waterfall  its parts and what is said of them
 times      every other figure of the kernels, and the total
 gradients  verdicts (full)
 values     bytes of the gradients (full)
@@ -69,6 +70,7 @@ OF_KERNELS = {
     "plan": ("op_type", "name", "core_type", "dtypes", "formats"),
     "tilings": ("block_dim", "tiling", "tiling_source"),
     "counts": ("counts",),
+    "waterfall": ("waterfall", "statements"),
 }
 
 

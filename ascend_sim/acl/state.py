@@ -127,7 +127,9 @@ _FAMILIES = {
 """Reasons of a call before aclInit, of one without a device, and of a defect, by the family of its codes."""
 
 
-_NO_CONTEXT = "this thread has no context; call aclrtSetDevice, aclrtCreateContext or aclrtSetCurrentContext in it first"
+_NO_CONTEXT = (
+    "this thread has no context; call aclrtSetDevice, aclrtCreateContext or aclrtSetCurrentContext in it first"
+)
 
 
 def call(

@@ -12,11 +12,13 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.critical_path import KINDS, Step, by_what
 from ascend_sim.engine.occupancy import occupancy
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.isa.base import PIPES
 from ascend_sim.report.roofline import PIPE_KEYS
+from ascend_sim.report.waterfall import WORDS
 from ascend_sim.runtime import Recording
 
 SLICES = 400
@@ -25,6 +27,12 @@ COLORS = {
     "MTE1": "#e69f00", "MTE2": "#3d8fd1", "MTE3": "#7fb2dd", "M": "#2ca25f", "V": "#b05cc6", "FIX": "#d1604d", "S": "#8c8c8c",
     "latency": "#b8b8b8", "flag": "#e377a2", "barrier": "#9c6b4e", "issue": "#707070", "scalar": "#8c8c8c",
     "cross-core flag": "#c2548a", "core start": "#5b7083", "dispatch": "#8fa3b3", "launch": "#3f5161", "host": "#a0a0a0",
+}  # fmt: skip
+_PART_COLORS = {
+    "ideal": COLORS["M"], "zeros": COLORS["MTE1"], "padded channels": COLORS["MTE1"], "tile edges": COLORS["MTE1"],
+    "idle cores": COLORS["core start"], "uneven cores": COLORS["core start"], "heads": COLORS["issue"],
+    "wait MTE2": COLORS["MTE2"], "wait MTE1": COLORS["flag"], "wait FIX": COLORS["FIX"], "wait V": COLORS["V"],
+    "wait MTE3": COLORS["MTE3"], "start": COLORS["launch"], "drain": COLORS["launch"], "launch": COLORS["launch"],
 }  # fmt: skip
 TIME_MARGIN = 62
 """Left of the figures that share an axis of time."""
@@ -208,6 +216,29 @@ def bytes_figure(recording: Recording, kernel: Mapping[str, Any], task: int) -> 
         marker_color=COLORS["MTE2"],
         customdata=[[f"{count:,}", parts[path]] for path, count in moved.items()],
         hovertemplate="%{y}<br>%{customdata[0]} bytes<br>%{customdata[1]}<extra></extra>",
+    )
+    figure.update_yaxes(autorange="reversed")
+    return figure
+
+
+def waterfall_figure(chip: ChipSpec, kernel: Mapping[str, Any]) -> Figure:
+    """From the cycles that the useful products need to those of the kernel, each part where the last one ended."""
+    parts: Mapping[str, int] = kernel["waterfall"]
+    ends = np.cumsum(list(parts.values()))
+    elapsed = int(ends[-1])
+    figure = new_figure(70 + 22 * (len(parts) + 1), xaxis_title="us", showlegend=False)
+    rows = [
+        *((WORDS[name], int(end) - cycles, cycles) for (name, cycles), end in zip(parts.items(), ends, strict=True)),
+        ("the kernel", 0, elapsed),
+    ]
+    figure.add_bar(
+        y=[name for name, _, _ in rows],
+        base=[round(chip.us(before), 4) for _, before, _ in rows],
+        x=[round(chip.us(cycles), 4) for _, _, cycles in rows],
+        orientation="h",
+        marker_color=[_PART_COLORS.get(name, NOTHING) for name in (*parts, "")],
+        customdata=[[f"{cycles:,}", f"{100 * cycles / elapsed:.1f}"] for _, _, cycles in rows],
+        hovertemplate="%{y}<br>%{x:.2f} us, %{customdata[0]} cycles, %{customdata[1]} % of the kernel<extra></extra>",
     )
     figure.update_yaxes(autorange="reversed")
     return figure

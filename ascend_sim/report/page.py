@@ -18,6 +18,7 @@ from ascend_sim.engine.critical_path import Step, by_what, critical_path
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.errors import SimError
 from ascend_sim.npz_file import one_line
+from ascend_sim.report.advice import layer_words
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.html import gradient_table, problem_table, results_name, table
 from ascend_sim.report.report import VERSION
@@ -113,7 +114,7 @@ def _page(
         _bottleneck(recording, report, path, outcomes, said, figures),
         _kernels(kernels, report["total_us"]),
         _rooflines(recording, report, figures),
-        _one_kernel(recording, kernels, path, figures),
+        _one_kernel(recording, report, path, figures),
         _foot(),
     ]
     title = f"{report['problem'].get('operator', 'run')} on {report['chip']}"
@@ -297,11 +298,10 @@ def _rooflines(recording: Recording, report: Mapping[str, Any], figures: _Figure
     )
 
 
-def _one_kernel(
-    recording: Recording, kernels: Sequence[Mapping[str, Any]], path: Sequence[Step], figures: _Figures
-) -> str:
+def _one_kernel(recording: Recording, report: Mapping[str, Any], path: Sequence[Step], figures: _Figures) -> str:
     from ascend_sim.report.timeline_figure import WINDOW_ROWS
 
+    kernels = report["kernels"]
     order = sorted(range(len(kernels)), key=lambda i: -kernels[i]["task_us"])
     shown = [index for index in order if recording.timeline.of(index)][:_KERNELS]
     if not shown:
@@ -315,6 +315,8 @@ def _one_kernel(
         '<h2 id="one-kernel">One kernel</h2>',
         f'<p><select id="kernel" aria-label="kernel">{options}</select></p>',
     ]
+    if layer := layer_words(report["problem"]):
+        lines.append(f'<p class="faint">The layer: {escape(layer)}.</p>')
     if len(shown) < len(kernels):
         lines.append(f'<p class="faint">The {len(shown)} longest of {len(kernels)} kernels.</p>')
     lines += [_kernel(recording, kernels[index], index, path, figures, rows) for index in shown]
@@ -336,6 +338,7 @@ def _kernel(
     where = f"{run.program.where}, on core {run.core}"
     lines = [
         f'<section class="kernel" data-kernel="{task}" hidden>',
+        *_waterfall(recording, kernel, task, figures),
         f"<h3>Timeline of {escape(kernel['name'])}: {escape(where)}</h3>",
         f'<p class="faint">{_explained(windows)}</p>\n<p>{buttons}</p>',
         figures.add(timeline, f"timeline-{task}", zoom=True),
@@ -352,6 +355,23 @@ def _kernel(
     lines.append('<div class="columns">')
     lines += [f"<div><h3>{title}</h3>{figures.add(figure, f'{name}-{task}')}</div>" for title, figure, name in cells]
     return "\n".join([*lines, "</div>", _tiling(kernel), "</section>"])
+
+
+def _waterfall(recording: Recording, kernel: Mapping[str, Any], task: int, figures: _Figures) -> list[str]:
+    """Where the time of a cube kernel goes, and what can be changed about it."""
+    from ascend_sim.report.figures import waterfall_figure
+
+    if not kernel.get("waterfall"):
+        return []
+    said = [
+        f"<li>{escape(one['text'])}{'<br><code>' + escape(one['command']) + '</code>' if one['command'] else ''}</li>"
+        for one in kernel["statements"]
+    ]
+    return [
+        f"<h3>From the ideal to the {sum(kernel['waterfall'].values()):,} cycles of {escape(kernel['name'])}</h3>",
+        figures.add(waterfall_figure(recording.chip, kernel), f"waterfall-{task}"),
+        f"<p>What costs most:</p><ul>{''.join(said)}</ul>" if said else "",
+    ]
 
 
 def _explained(windows: Sequence[str]) -> str:

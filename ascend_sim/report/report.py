@@ -25,9 +25,11 @@ from ascend_sim.engine.timeline import CAUSES, ProgramRun, TaskRun, Timeline
 from ascend_sim.engine.values import Finding
 from ascend_sim.isa.base import PIPE_INDEX, PIPES
 from ascend_sim.kernel.program import Program
+from ascend_sim.report.advice import statements
 from ascend_sim.report.counts import cube_work_cycles, kernel_counts
 from ascend_sim.report.html import report_html
 from ascend_sim.report.roofline import PIPE_KEYS, Rooflines
+from ascend_sim.report.waterfall import waterfall
 
 Gradients = Mapping[str, Mapping[str, Any]]
 
@@ -84,7 +86,7 @@ class Report:
         """
         if isinstance(run, Timeline):
             origin = min((task.launch for task in run.tasks), default=0)
-            kernels = _timed_kernels(chip, run, tasks, origin, cold=l2 == "cold")
+            kernels = _timed_kernels(chip, run, tasks, origin, problem or {}, cold=l2 == "cold")
             total = _us(chip, run.finish - origin) if tasks else 0.0
         else:
             of_task: dict[int, list[Program]] = {index: [] for index in range(len(tasks))}
@@ -183,7 +185,13 @@ def timed_kernel(chip: ChipSpec, timeline: Timeline, tasks: Sequence[Task], inde
 
 
 def _timed_kernels(
-    chip: ChipSpec, timeline: Timeline, tasks: Sequence[Task], origin: int, *, cold: bool
+    chip: ChipSpec,
+    timeline: Timeline,
+    tasks: Sequence[Task],
+    origin: int,
+    problem: Mapping[str, Any],
+    *,
+    cold: bool,
 ) -> list[dict[str, Any]]:
     kernels = []
     rooflines = Rooflines(chip, cold=cold and len({task.stream for task in tasks}) == 1)
@@ -196,6 +204,9 @@ def _timed_kernels(
         row["buffers"] = _buffers(chip, runs)
         if "ideal_cycles" in row and row["core_cycles_max"]:
             row["cube_efficiency"] = round(row["ideal_cycles"] / row["core_cycles_max"], _SHARE_DECIMALS)
+            span = timeline.tasks[index]
+            row["waterfall"] = dict(waterfall(chip, task, runs, span.finish - span.launch))
+            row["statements"] = [vars(one) for one in statements(chip, problem, row)]
         kernels.append(row)
     return kernels
 

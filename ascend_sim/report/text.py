@@ -12,10 +12,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ascend_sim.report.advice import layer_words
 from ascend_sim.report.html import results_name
 from ascend_sim.report.report import Report
+from ascend_sim.report.waterfall import WORDS
 
 _FINDINGS_SHOWN = 5
+_BAR = 24
+"""Columns of the bars of a waterfall: a row stays below 80."""
 _WIDE = 110
 """Columns from which the kernels' own names are shown too."""
 
@@ -29,6 +33,9 @@ def render(report: Report, console: Console) -> None:
     _kernels(console, data)
     if any(kernel["roofline"] for kernel in data["kernels"]):
         console.print(_bounds(data["kernels"]))
+    for kernel in data["kernels"]:
+        if kernel.get("waterfall"):
+            _waterfall(console, data, kernel)
     if data["gradients"]:
         console.print(_gradients(data["gradients"]))
     _findings(console, data)
@@ -101,6 +108,25 @@ def _bounds(kernels: Sequence[Mapping[str, Any]]) -> Table:
             _percent(kernel["cube_efficiency"]) if "cube_efficiency" in kernel else "-",
         )
     return table
+
+
+def _waterfall(console: Console, data: Mapping[str, Any], kernel: Mapping[str, Any]) -> None:
+    """Parts as bars that begin where the last one ended, then what can be changed."""
+    elapsed = sum(kernel["waterfall"].values())
+    table = _grid(f"\n{kernel['name']}: from the ideal to its {elapsed:,} cycles", ("", ">cycles", ">share", ""))
+    before = 0
+    for name, cycles in kernel["waterfall"].items():
+        ends = sorted((_BAR * before // elapsed, -(-_BAR * (before + cycles) // elapsed)))
+        bar = Text(" " * ends[0] + "\u2588" * max(ends[1] - ends[0], 1), no_wrap=True)
+        table.add_row(WORDS[name], f"{cycles:,}", _percent(cycles / elapsed), bar)
+        before += cycles
+    console.print(table)
+    if kernel["statements"]:
+        layer = layer_words(data["problem"])
+        _line(console, f"What costs most{' with ' + layer if layer else ''}:")
+    for said in kernel["statements"]:
+        command = f" ({said['command']})" if said["command"] else ""
+        _line(console, f"  {said['text']}{command}")
 
 
 def _gradients(gradients: Mapping[str, Mapping[str, Any]]) -> Table:

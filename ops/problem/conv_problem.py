@@ -39,6 +39,17 @@ class ConvProblem:
     groups: int = 1
 
     @property
+    def plane_products(self) -> int:
+        """Pairs of a gradOutput plane and a kernel plane that meet an input plane; the others lie in padding."""
+        places = range(-self.pad_front, self.d_out * self.stride_d - self.pad_front, self.stride_d)
+        return sum(0 <= place + tap * self.dilation_d < self.d_in for place in places for tap in range(self.k_d))
+
+    @property
+    def met_macs(self) -> int:
+        """`macs` without those of kernel planes that lie in padding, which no kernel multiplies."""
+        return self.macs * self.plane_products // max(self.d_out * self.k_d, 1)
+
+    @property
     def macs(self) -> int:
         """Multiply-accumulates of one gradient (grad_input and grad_weight need the same number)."""
         taps = self.k_d * self.k_h * self.k_w

@@ -13,6 +13,8 @@ from types import ModuleType
 
 import pytest
 
+from ascend_sim import AclnnError, SimError
+
 TOOL = Path(__file__).parents[2] / "tools" / "freeze_calls.py"
 CHUNKS = 10
 """Tests that the calls are spread over, for the workers of pytest-xdist."""
@@ -98,3 +100,19 @@ def test_the_codes_of_hifloat8_are_the_integers(freezer: ModuleType) -> None:
 
     for value, code in freezer.HIFLOAT8_CODES.items():
         assert decode(freezer.np.array([code], "uint8"), "hifloat8")[0] == value
+
+
+@pytest.mark.slow
+def test_the_waterfalls_of_all_calls_add_up(freezer: ModuleType) -> None:
+    checked = 0
+    for index in range(freezer.COUNT):
+        try:
+            result = freezer.run(freezer.make_call(index), "timing")
+        except (AclnnError, SimError):
+            continue
+        spans = {run.task.name: run.finish - run.launch for run in result.recording.timeline.tasks}
+        for kernel in result.report.kernels:
+            if "waterfall" in kernel:
+                assert sum(kernel["waterfall"].values()) == spans[kernel["name"]]
+                checked += 1
+    assert checked > freezer.COUNT

@@ -46,8 +46,12 @@ class CubeCall:
         tiling: ReportedTiling,
         dtypes: dict[str, str],
         formats: Mapping[str, str] | None = None,
+        needed_macs: int | None = None,
     ) -> dict[str, Any]:
-        """What the report says of the launch; `formats` are those of tensors that are not in the layout of the call."""
+        """What the report says of the launch; `formats` are those of tensors that are not in the layout of the call.
+
+        `needed_macs` are the products of the kernel's method where it multiplies zeros that it puts in itself.
+        """
         fields = tiling.to_vendor()
         source = fields.pop("source")
         layout = self.inp.layout
@@ -58,6 +62,7 @@ class CubeCall:
             "tiling": fields,
             "tiling_source": source,
             "macs": self.inp.problem.macs if self.macs is None else self.macs,
+            "needed_macs": self.inp.problem.met_macs if needed_macs is None else needed_macs,
             "compute_dtype": self.dtype,
         }
 

@@ -27,7 +27,7 @@ from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.loads import OperandLoads, PartMap
 from ascend_sim.ops.kernels.grad_input.parts import tiling_input, tiling_parts
 from ascend_sim.ops.kernels.grad_input.pieces import kernel_pieces
-from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW
+from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW, split_products
 from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask
 from ascend_sim.ops.kernels.grad_input.tiles import (
     Tile,
@@ -86,7 +86,9 @@ def grad_input_task(
 
     storage = "float32" if call.inp.itemsize == 4 else call.dtype
     names = ("grad_output", "weight", "grad_input")
-    info = call.info(tiling, dict.fromkeys(names, storage), {"grad_input": "NCDHW"} if turned else None)
+    formats = {"grad_input": "NCDHW"} if turned else None
+    needed = split_products(call.inp.problem, tiling.kernel_split)
+    info = call.info(tiling, dict.fromkeys(names, storage), formats, needed)
     kind, together = "MIX" if helped else call.core_kind, exchange is not None
     return Task(name, op_type, kind, tiling.block_dim, tensors, build, all_cores=together, info=info)
 

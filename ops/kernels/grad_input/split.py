@@ -123,6 +123,13 @@ def _split(problem: ConvProblem, mode: int) -> tuple[Part, ...]:
     return tuple(found)
 
 
+def split_products(problem: ConvProblem, mode: int) -> int:
+    """Products of gradOutput with its inserted zeros and the weights: every dx pixel with the taps of its part."""
+    p = problem
+    pixels = sum(part.rows * part.columns * len(part.taps) for part in split_parts(p, mode))
+    return p.n * p.plane_products * p.c_out * (p.c_in // p.groups) * pixels
+
+
 def split_input(inp: TilingInput, mode: int, strip: int = 0) -> TilingInput:
     """What a tiling is made for: of a split kernel the part with the most taps (the first of these), of strips the widest."""
     if strip:

@@ -1,0 +1,226 @@
+"""The waterfall of a cube kernel: from the cycles that its products need at least to the cycles that it took.
+
+    for part in waterfall(chip, task, runs, elapsed):
+        part.name, part.cycles          # ("ideal", 45159), ("zeros", 139161), ...
+
+Levels, each in cycles of one core; a part is the difference of two neighbours, so the parts add up to `elapsed` exactly:
+
+1. the useful products, at the cube's rate on all cores of the chip ("ideal");
+2. the products that the kernel's method needs ("zeros": those that a stride inserts, or that lie beyond a border);
+3. the products that its Mmads name ("padded channels": channels filled up to blocks, groups that were merged);
+4. the work of its Mmads in whole fractals ("tile edges");
+5. shared by the cores that have a block ("idle cores");
+6. the work of the core that took longest ("uneven cores"; below zero where another core had more work);
+7. that core's cube with the heads of its Mmads ("heads");
+8. and its time without a product: before the first Mmad of each block ("start"), after the last ("drain"), and between
+   them by what the cube waited for, followed through the pipes that waited themselves ("wait ...", "issue");
+9. the task from its launch to its end ("launch").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.engine.task import Task
+from ascend_sim.engine.timeline import ProgramRun
+from ascend_sim.isa.base import BARRIER, CROSS_WAIT, PIPE_INDEX, WAIT
+from ascend_sim.isa.cube import Mmad
+from ascend_sim.isa.sync import WaitFlag
+from ascend_sim.report.counts import cube_work_cycles, occurrences
+
+Intervals = NDArray[np.int64]
+"""[n, 2]: begin and end in cycles, in order, none over another."""
+
+CUBE = "M"
+_OTHER_WAITS = {BARRIER: "barrier", CROSS_WAIT: "cross-core"}
+WORDS = {
+    "ideal": "useful products on all cores",
+    "zeros": "zeros that are multiplied",
+    "padded channels": "channels filled up to blocks",
+    "tile edges": "tiles filled up to fractals",
+    "idle cores": "cores without a block",
+    "uneven cores": "the slowest core has more work",
+    "heads": "heads of the Mmads",
+    "start": "before the first Mmad",
+    "wait MTE2": "waits for loads (GM to L1)",
+    "wait MTE1": "waits for L1 to L0",
+    "wait FIX": "waits for the Fixpipe",
+    "wait V": "waits for the vector unit",
+    "wait MTE3": "waits for stores (UB)",
+    "wait S": "waits for the scalar unit",
+    "wait flags": "flags on their way",
+    "wait barrier": "barriers",
+    "wait cross-core": "flags between cores",
+    "issue": "instructions not issued yet",
+    "drain": "after the last Mmad",
+    "launch": "launch, and blocks that wait for a core",
+}
+"""Every part that there may be, in the order of the waterfall, and what it is."""
+
+
+class Part(NamedTuple):
+    """`cycles` of the waterfall under one of the names of WORDS."""
+
+    name: str
+    cycles: int
+
+
+@dataclass(frozen=True)
+class _Core:
+    """The blocks that one core ran: cycles from their dispatch to their end, with and without the cube at work."""
+
+    runs: Sequence[ProgramRun]
+
+    @property
+    def cycles(self) -> int:
+        return sum(run.finish - run.launch for run in self.runs)
+
+
+def waterfall(chip: ChipSpec, task: Task, runs: Sequence[ProgramRun], elapsed: int) -> list[Part]:
+    """The parts of a cube kernel that are not zero, in order; [] for one without products.
+
+    `runs` are its programs, `elapsed` the cycles of the task.
+    """
+    cube = [run for run in runs if _multiplies(run)]
+    if not cube:
+        return []
+    by_core: dict[int, list[ProgramRun]] = {}
+    for run in cube:
+        by_core.setdefault(run.core, []).append(run)
+    cores = [_Core(found) for found in by_core.values()]
+    longest = max(cores, key=lambda core: core.cycles)
+    rate = chip.cube.macs_per_cycle(task.info["compute_dtype"]) * chip.cores.aic
+    work = sum(cube_work_cycles([run.program for run in cube]))
+    levels = {
+        "ideal": -(-task.info["macs"] // rate),
+        "zeros": -(-task.info.get("needed_macs", task.info["macs"]) // rate),
+        "padded channels": -(-_named_products(cube) // rate),
+        "tile edges": -(-work // chip.cores.aic),
+        "idle cores": -(-work // len(cores)),
+        "uneven cores": sum(cube_work_cycles([run.program for run in longest.runs])),
+    }
+    parts: dict[str, int] = {}
+    before = 0
+    for name, level in levels.items():
+        parts[name], before = level - before, level
+    busy = 0
+    for run in longest.runs:
+        for name, cycles in _block(run).items():
+            if name == "busy":
+                busy += cycles
+            else:
+                parts[name] = parts.get(name, 0) + cycles
+    parts["heads"] = busy - before
+    parts["launch"] = elapsed - longest.cycles
+    return [Part(name, parts[name]) for name in WORDS if parts.get(name)]
+
+
+def _multiplies(run: ProgramRun) -> bool:
+    table = run.program.table
+    found = [index for index, one in enumerate(table.instructions) if isinstance(one, Mmad)]
+    return bool(found) and bool(np.isin(run.program.rows[:, 0], found).any())
+
+
+def _named_products(runs: Sequence[ProgramRun]) -> int:
+    """m * k * n summed over all Mmads."""
+    total = 0
+    for run in runs:
+        counts = occurrences(run.program)
+        for index in np.flatnonzero(counts).tolist():
+            one = run.program.table.instructions[index]
+            if isinstance(one, Mmad):
+                total += int(counts[index]) * one.m * one.k * one.n
+    return total
+
+
+def _block(run: ProgramRun) -> dict[str, int]:
+    """One block from its dispatch to its end: "busy" of the cube and what stands around it; they add up."""
+    pipe, kind = run.program.per_row("pipe"), run.program.per_row("kind")
+    mmads = np.flatnonzero(_is_mmad(run) & (pipe == PIPE_INDEX[CUBE]))
+    first, last = int(run.start[mmads].min()), int(run.end[mmads].max())
+    busy = int((run.end[mmads] - run.start[mmads]).sum())
+    found = {"start": first - run.launch, "busy": busy, "drain": run.finish - last}
+    waits = _Waits(run, pipe, kind)
+    window = np.array([[first, last]], np.int64)
+    for cause, cycles in waits.behind(window, CUBE).items():
+        if cause != CUBE:
+            found[f"wait {cause}"] = cycles
+    waited = sum(cycles for name, cycles in found.items() if name.startswith("wait "))
+    found["issue"] = last - first - busy - waited
+    return found
+
+
+def _is_mmad(run: ProgramRun) -> NDArray[np.bool_]:
+    multiplies = np.array([isinstance(one, Mmad) for one in run.program.table.instructions], np.bool_)
+    return multiplies[run.program.rows[:, 0]]
+
+
+class _Waits:
+    """When the pipes of a block stood at a wait, and for whom."""
+
+    def __init__(self, run: ProgramRun, pipe: NDArray[np.int64], kind: NDArray[np.int64]) -> None:
+        self._of: dict[str, dict[str, Intervals]] = {}
+        instructions = run.program.table.instructions
+        for name, index in PIPE_INDEX.items():
+            rows = np.flatnonzero((pipe == index) & np.isin(kind, (WAIT, *_OTHER_WAITS)) & (run.end > run.start))
+            sources = [_source(instructions[argument]) for argument in range(len(instructions))]
+            by_source: dict[str, list[int]] = {}
+            for row, argument in zip(rows.tolist(), run.program.rows[rows, 0].tolist(), strict=True):
+                by_source.setdefault(sources[argument], []).append(row)
+            self._of[name] = {
+                source: np.stack((run.start[found], run.end[found]), axis=1) for source, found in by_source.items()
+            }
+
+    def behind(self, times: Intervals, pipe: str, through: tuple[str, ...] = ()) -> dict[str, int]:
+        """Cycles of `times` by the pipe that the others were waiting for, `pipe` itself where it waited for nobody.
+
+        A pipe waits for another, which waits itself: the last one of such a chain is named. A chain that comes back to a
+        pipe it passed through is a flag on its way.
+        """
+        through = (*through, pipe)
+        found: dict[str, int] = {}
+        left = _length(times)
+        for source, waits in self._of[pipe].items():
+            part = overlap(times, waits)
+            cycles = _length(part)
+            if not cycles:
+                continue
+            left -= cycles
+            if source in through:
+                behind = {"flags": cycles}
+            else:
+                behind = self.behind(part, source, through) if source in self._of else {source: cycles}
+            for name, count in behind.items():
+                found[name] = found.get(name, 0) + count
+        if left:
+            found[pipe] = found.get(pipe, 0) + left
+        return found
+
+
+def _source(instruction: object) -> str:
+    """Whom a wait is for."""
+    if isinstance(instruction, WaitFlag):
+        return instruction.source
+    return _OTHER_WAITS.get(getattr(instruction, "kind", -1), "")
+
+
+def overlap(first: Intervals, second: Intervals) -> Intervals:
+    """Where both are: the pieces of `first` that lie in an interval of `second`, in order."""
+    low = np.searchsorted(second[:, 1], first[:, 0], side="right")
+    high = np.searchsorted(second[:, 0], first[:, 1], side="left")
+    counts = np.maximum(high - low, 0)
+    owner = np.repeat(np.arange(len(first)), counts)
+    other = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts) + low[owner]
+    begin = np.maximum(first[owner, 0], second[other, 0])
+    end = np.minimum(first[owner, 1], second[other, 1])
+    return np.stack((begin, end), axis=1)
+
+
+def _length(times: Intervals) -> int:
+    return int((times[:, 1] - times[:, 0]).sum())
