@@ -14,7 +14,7 @@ It stands among the faces: it takes what the user has, and puts kernel, runtime 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -34,12 +34,24 @@ from ascend_sim.kernel.function import KernelFunction, Launch
 from ascend_sim.kernel.program import Program
 from ascend_sim.kernel.tensor import Tensor, dtype_name, storage_dtype
 from ascend_sim.memory.gm import SLOT_SHIFT
+from ascend_sim.ops.arguments import is_whole_number
 from ascend_sim.report.counts import occurrences
 from ascend_sim.report.report import Report
 from ascend_sim.report.run_files import write_run
 from ascend_sim.report.words import words
-from ascend_sim.runtime import MODES, Allocation, Device, Observer, Progress, Recording, Task, ValueModel, run_tasks
-from ascend_sim.settings import check_kinds, is_whole_number
+from ascend_sim.runtime import (
+    MODES,
+    Allocation,
+    Device,
+    Observer,
+    Progress,
+    Recording,
+    RunOptions,
+    Task,
+    ValueModel,
+    run_tasks,
+)
+from ascend_sim.settings import check_settings
 
 __all__ = ["Empty", "KernelRun", "empty", "launch"]
 
@@ -62,7 +74,7 @@ def empty(shape: int | Sequence[int], dtype: Any, *, workspace: bool = False) ->
     own: it is not among the outputs. In timing mode, where nothing has values, it stands for an input as well.
     """
     sizes: Any = (shape,) if is_whole_number(shape) else shape
-    check_kinds({"shape": sizes})
+    check_settings({"shape": sizes})
     if min(sizes, default=1) < 0:
         raise SimError(f"empty: shape {list(sizes)}; sizes are 0 or more")
     return Empty(tuple(int(size) for size in sizes), dtype_name(dtype), workspace)
@@ -160,7 +172,7 @@ def launch(
         )
     if not is_whole_number(blocks) or isinstance(blocks, bool) or blocks < 1:
         raise SimError(f"launch {kernel.name}: {blocks!r} blocks; a kernel is launched with 1 or more")
-    check_kinds(
+    check_settings(
         {
             "chip": chip,
             "mode": mode,
@@ -189,9 +201,8 @@ def launch(
         device.warm(allocation)
     started = Launch.of(kernel, spec, int(blocks), places, fields, tuple(disarm))
     task = _task(started, held, kernel, fields)
-    outcome = run_tasks(
-        device, [task], mode, progress=progress, max_cycles=max_cycles, model=model, observer=observer, engine=engine
-    )
+    how = RunOptions(mode=mode, progress=progress, max_cycles=max_cycles, model=model, observer=observer, engine=engine)
+    outcome = run_tasks(device, [task], how)
     programs = [program for _, program in outcome.programs]
     _check_disarmed(kernel, disarm, programs)
     task.info |= _products(programs)
@@ -207,16 +218,16 @@ def launch(
         wanted = read_expectations(expected, inputs, outputs)
         verdicts = partial(judge_outputs, wanted, outputs, dtypes, model)
     timeline = outcome.timeline
-    report = Report.build(
+    built = Report.build(
         spec,
         timeline if timeline is not None else outcome.programs,
         [task],
         mode=mode,
-        problem=_problem(kernel, places, started, {**kernel.defaults(), **fields}, l2, model),
-        gradients=verdicts,
-        findings=outcome.findings,
         l2=l2,
+        findings=outcome.findings,
+        verdicts=verdicts,
     )
+    report = replace(built, problem=_problem(kernel, places, started, {**kernel.defaults(), **fields}, l2, model))
     recording = None if timeline is None else Recording(spec, timeline, [task], warm)
     return KernelRun(outputs, report, list(outcome.findings), timeline, recording, programs)
 

@@ -16,7 +16,7 @@ from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.plan import Plan
-from ascend_sim.runtime import Device, Observer, Outcome, Progress, Task, ValueModel, run_tasks
+from ascend_sim.runtime import Device, Outcome, RunOptions, Task, run_tasks
 
 Array = NDArray[Any]
 
@@ -32,22 +32,12 @@ class Execution:
 
 
 def execute(
-    plan: Plan,
-    chip: ChipSpec,
-    inputs: Mapping[str, Array | None],
-    mode: str,
-    *,
-    l2: str = "cold",
-    progress: Progress | None = None,
-    max_cycles: int | None = None,
-    model: ValueModel | None = None,
-    observer: Observer | None = None,
-    engine: str | None = None,
+    plan: Plan, chip: ChipSpec, inputs: Mapping[str, Array | None], how: RunOptions, *, l2: str = "cold"
 ) -> Execution:
     """Run a placed plan on a fresh device. `inputs` are flat storages (None in timing mode); `l2` is "cold" or "warm"."""
     if l2 not in ("cold", "warm"):
         raise SimError(f"l2 {l2!r}: allowed are cold and warm")
-    device = Device(chip, with_values=mode != "timing")
+    device = Device(chip, with_values=how.mode != "timing")
     allocations: dict[str, Allocation] = {}
     for tensor in plan.tensors.values():
         if tensor.role != "workspace":
@@ -60,9 +50,7 @@ def execute(
     for allocation in warm:
         device.warm(allocation)
     tasks = bind(plan, chip, allocations, device.allocate(plan.workspace_bytes, "workspace"))
-    outcome = run_tasks(
-        device, tasks, mode, progress=progress, max_cycles=max_cycles, model=model, observer=observer, engine=engine
-    )
+    outcome = run_tasks(device, tasks, how)
     outputs = {t.name: allocations[t.name] for t in plan.tensors.values() if t.role == "output"}
     return Execution(outcome, tasks, outputs, warm)
 

@@ -10,7 +10,7 @@ from ascend_sim.ops.arguments import TensorArg
 @dataclass(frozen=True)
 class LayerCall:
     """`input` [N, C_in, H, W], `weight` [C_out, C_in / groups, kH, kW], `output` [N, C_out, H_out, W_out]; the attributes of
-    the convolution, whether a bias goes with it, and cubeMathType."""
+    the convolution, whether a bias goes with it, and cubeMathType. `outputs` are those wanted; None: all that the layer has."""
 
     input: TensorArg
     weight: TensorArg
@@ -21,3 +21,4 @@ class LayerCall:
     groups: int
     bias: bool
     cube_math_type: int
+    outputs: tuple[str, ...] | None = None

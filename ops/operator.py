@@ -29,6 +29,7 @@ from ascend_sim.ops.checks.product import ProductSpec
 from ascend_sim.ops.checks.rules import CheckResult, Rule, show
 from ascend_sim.ops.convolution.formula import Formula
 from ascend_sim.ops.kernels.cube.call import CubeCall
+from ascend_sim.ops.kinds import Kind
 from ascend_sim.ops.layer import LayerCall
 from ascend_sim.ops.plan import Plan
 from ascend_sim.ops.status import Status
@@ -63,6 +64,8 @@ class Operator(ABC, Generic[Arguments, Call]):
     """Its tensors by the caller's names, in the order of its Python function."""
     attributes: ClassVar[tuple[str, ...]]
     """Its other arguments but cubeMathType, in that order."""
+    kinds: ClassVar[Mapping[str, Kind]] = {}
+    """What each of them must be, as a caller writes it."""
     optional: ClassVar[tuple[str, ...]] = ()
     """Tensors that a call may leave out (None)."""
     outputs: ClassVar[tuple[str, ...]]

@@ -71,7 +71,7 @@ def test_a_call_returns_gradients_and_a_report() -> None:
     assert [array.shape for array in result.outputs.values()] == [SHAPES[1], SHAPES[2], (16,)]
     assert result.dtypes == dict.fromkeys(("grad_input", "grad_weight", "grad_bias"), "float16")
     report = result.report.to_dict()
-    assert {"chip", "status", "total_us", "workspace_bytes", "kernels", "gradients"} <= set(report)
+    assert {"chip", "status", "total_us", "workspace_bytes", "kernels", "outputs"} <= set(report)
     wanted = {
         "op_type", "name", "core_type", "block_dim", "task_us", "core_us", "core_us_max", "start_us", "pipes_us",
         "cube_work_cycles", "counts", "tiling", "tiling_source", "dtypes", "formats",
@@ -80,7 +80,7 @@ def test_a_call_returns_gradients_and_a_report() -> None:
     figures = {
         "shape", "dtype", "compute_dtype", "correct", "worst_error_over_bound", "max_abs_error", "vendor_matched_ratio",
     }  # fmt: skip
-    assert all(figures <= set(gradient) for gradient in report["gradients"].values())
+    assert all(figures <= set(gradient) for gradient in report["outputs"].values())
     assert all(gradient["correct"] for gradient in result.report.gradients.values())
     assert json.loads(json.dumps(report)) == report
 
@@ -96,7 +96,7 @@ def test_engines_give_the_same_report(mode: str) -> None:
 def test_masked_gradients_are_none() -> None:
     result = run(attributes=(*PLAIN[:-1], (False, True, False)))
     assert result.grad_input is None and result.grad_bias is None and result.grad_weight is not None
-    assert list(result.outputs) == list(result.report.to_dict()["gradients"]) == ["grad_weight"]
+    assert list(result.outputs) == list(result.report.to_dict()["outputs"]) == ["grad_weight"]
 
 
 def test_single_numbers_stand_for_every_axis() -> None:
@@ -283,7 +283,7 @@ def test_time_does_not_depend_on_values() -> None:
 
 def test_functional_mode_has_no_times_and_the_same_counts() -> None:
     functional, full = run(mode="functional").report.to_dict(), run().report.to_dict()
-    assert functional["total_us"] is None and functional["gradients"] == full["gradients"]
+    assert functional["total_us"] is None and functional["outputs"] == full["outputs"]
     for one, other in zip(functional["kernels"], full["kernels"], strict=True):
         assert one["task_us"] is None
         kept = ("op_type", "name", "block_dim", "cube_work_cycles", "counts", "tiling", "dtypes", "formats")

@@ -66,8 +66,8 @@ def test_every_file_is_here_and_short() -> None:
 def test_a_kernel_is_right_and_nothing_is_found(name: str, chip: str, mode: str) -> None:
     given = run(name, chip, *arguments(name), mode=mode, expected=kernel_file(name).expected)
     assert given.findings == []
-    assert given.passed and all(figures["correct"] for figures in given.report.gradients.values())
-    assert len(given.report.gradients) == len(given.outputs) == 1
+    assert given.passed and all(figures["correct"] for figures in given.report.outputs.values())
+    assert len(given.report.outputs) == len(given.outputs) == 1
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_wrong_element_is_found(name: str) -> None:
     shifted.flat[7] += 0.02 * max(abs(shifted.flat[7]), float(np.abs(shifted).mean()))
     moved = asim.Expected(shifted, wanted.magnitude, wanted.products, wanted.precision)
     again = run(name, RUNS_ON[name][-1], *given, mode="functional", expected={output: moved})
-    assert again.report.gradients[output]["wrong"] == 1, values.dtype
+    assert again.report.outputs[output]["wrong"] == 1, values.dtype
 
 
 # -- every wait matters ------------------------------------------------------------------------------------------------

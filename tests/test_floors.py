@@ -29,7 +29,7 @@ FLOORS = (
     ("ops.kernels.grad_input", "ops.kernels.grad_weight", "ops.kernels.conv_forward", "ops.kernels.matmul"),
     ("ops.kernels.tilings",),
     ("ops.checks",),
-    ("ops.call", "ops.plan", "ops.layer", "ops.case_data", "ops.tensor_files"),
+    ("ops.call", "ops.kinds", "ops.plan", "ops.layer", "ops.case_data", "ops.tensor_files"),
     ("ops.case_entries", "ops.execute"),
     ("ops.convolution",),
     ("ops.operator",),

@@ -29,7 +29,7 @@ from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.matmul.program import matmul_task
 from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
-from ascend_sim.runtime import Device, Task, run_tasks
+from ascend_sim.runtime import Device, RunOptions, Task, run_tasks
 
 CHIP = "ascend910b3"
 HERE = Path(__file__)
@@ -191,7 +191,7 @@ def test_launching_gives_the_programs_and_times_that_the_builder_gives() -> None
         queue.close()
         return [k.finish()]
 
-    outcome = run_tasks(device, [Task("move", "move", "AIV", blocks, held, build)], "timing")
+    outcome = run_tasks(device, [Task("move", "move", "AIV", blocks, held, build)], RunOptions(mode="timing"))
     like = asim.empty((rows, columns), "float16")
     run = asim.launch(move, blocks, like, like, chip=CHIP, mode="timing")
     assert run.timeline is not None and outcome.timeline is not None
@@ -438,7 +438,7 @@ def test_a_product_is_judged_as_gradients_are_and_one_wrong_term_fails() -> None
     a, b = (rng.standard_normal((32, 32)).astype(np.float16) for _ in range(2))
     given = (a, b, asim.empty((32, 32), "float16"))
     right = asim.launch(product, 1, *given, chip=CHIP, expected=lambda a, b: asim.Expected.product(a, b))
-    (figures,) = right.report.gradients.values()
+    (figures,) = right.report.outputs.values()
     assert right.passed and 0 < figures["worst_error_over_bound"] <= 1
     dropped = asim.Expected.product(a, b)
     values = np.array(dropped.values)
@@ -446,7 +446,7 @@ def test_a_product_is_judged_as_gradients_are_and_one_wrong_term_fails() -> None
     wrong = asim.launch(
         product, 1, *given, chip=CHIP, expected=asim.Expected(values, dropped.magnitude, dropped.products)
     )
-    assert not wrong.passed and wrong.report.gradients["c"]["first_wrong"] == [3, 5]
+    assert not wrong.passed and wrong.report.outputs["c"]["first_wrong"] == [3, 5]
 
 
 def test_integers_must_be_equal_and_moved_numbers_within_a_rounding() -> None:
@@ -455,7 +455,7 @@ def test_integers_must_be_equal_and_moved_numbers_within_a_rounding() -> None:
     off[1, 2] += 1
     given = (x, asim.empty(x.shape, "int32"))
     assert asim.launch(move, 1, *given, chip=CHIP, expected={"y": x}).passed
-    verdict = asim.launch(move, 1, *given, chip=CHIP, expected=off).report.gradients["y"]
+    verdict = asim.launch(move, 1, *given, chip=CHIP, expected=off).report.outputs["y"]
     assert (verdict["correct"], verdict["wrong"], verdict["first_wrong"]) == (False, 1, [1, 2])
     real = np.full((2, 33), 1.0, np.float32)
     given = (real, asim.empty(real.shape, "float32"))
@@ -603,7 +603,7 @@ def test_the_report_has_the_shape_of_a_calls_report() -> None:
     task = matmul_task(chip, problem, choose_matmul(problem, chip), tensors)
     from ascend_sim.report.report import Report
 
-    outcome = run_tasks(device, [task], "timing")
+    outcome = run_tasks(device, [task], RunOptions(mode="timing"))
     theirs = Report.build(chip, outcome.timeline, [task]).to_dict()
     assert report.keys() == theirs.keys()
     assert report["kernels"][0].keys() == theirs["kernels"][0].keys()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ascend_sim.calls.options import CallOptions
 from ascend_sim.calls.result import Result
 from ascend_sim.calls.run import arguments_of, run_call
 from ascend_sim.calls.tensors import TensorSpec
@@ -15,16 +16,17 @@ from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.case import Case
 from ascend_sim.ops.checks.rules import CheckResult, Failure, Rule
 from ascend_sim.ops.operators import OPERATORS
-from ascend_sim.settings import check_kinds
+from ascend_sim.settings import check_settings
 
 __all__ = ["accept_case", "call_case", "check_case", "phase_one_of_case"]
 
 
 def call_case(case: Case, values: Mapping[str, Any], **options: Any) -> Result:
     """Run a case with `values` by name, as `make_tensors` gives them; `options` are the keywords of its operator."""
-    check_kinds(case.attributes | options)
-    given = {name: values.get(name) for name in OPERATORS[case.operator].tensors}
-    return run_call(OPERATORS[case.operator], given, case.attributes, dtypes=case.codes, **options)
+    operator = OPERATORS[case.operator]
+    check_settings(case.attributes | options, operator.kinds)
+    given = {name: values.get(name) for name in operator.tensors}
+    return run_call(operator, given, case.attributes, CallOptions(dtypes=case.codes, **options))
 
 
 def check_case(case: Case, spec: ChipSpec, cube_math_type: int, conformance: str) -> tuple[CheckResult, list[Rule]]:

@@ -6,11 +6,12 @@ The operator comes from the register; nothing here knows which there are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from math import prod
-from pathlib import Path
 from typing import Any
 
+from ascend_sim.calls.options import CallOptions
 from ascend_sim.calls.result import Result
 from ascend_sim.calls.tensors import TensorSpec, flat_storage, tensor_args
 from ascend_sim.chip import ChipSpec, load_chip
@@ -21,56 +22,38 @@ from ascend_sim.ops.execute import Execution, execute, output_of
 from ascend_sim.ops.operator import Operator
 from ascend_sim.ops.verdicts import judge
 from ascend_sim.report.report import Report
-from ascend_sim.runtime import Observer, Progress, Recording, ValueModel
-from ascend_sim.settings import check_kinds
+from ascend_sim.runtime import Recording, RunOptions, ValueModel
+from ascend_sim.settings import check_settings
 
 __all__ = ["arguments_of", "call_operator", "check_fits", "run_call"]
 
 
 def call_operator(operator: Operator[Any, Any], given: Mapping[str, Any]) -> Result:
     """Run a call whose tensors, attributes and options are `given` by name, as a public function has them."""
-    check_kinds(given)
+    check_settings(given, operator.kinds)
     tensors = {name: given[name] for name in operator.tensors}
     attributes = {name: given[name] for name in operator.attributes}
     options = {name: value for name, value in given.items() if name not in tensors and name not in attributes}
-    return run_call(operator, tensors, attributes, **options)
+    return run_call(operator, tensors, attributes, CallOptions(**options))
 
 
 def run_call(
-    operator: Operator[Any, Any],
-    given: Mapping[str, Any],
-    attributes: Mapping[str, Any],
-    *,
-    cube_math_type: int = 0,
-    chip: str | Path | ChipSpec = "ascend910b3",
-    mode: str = "full",
-    deterministic: bool | None = None,
-    conformance: str = "documented",
-    tiling: Mapping[str, Mapping[str, Any]] | None = None,
-    block_dim: int | Mapping[str, int] | None = None,
-    l2: str = "cold",
-    accumulate: str = "blas",
-    overflow: str | None = None,
-    progress: Progress | None = None,
-    max_cycles: int | None = None,
-    engine: str | None = None,
-    observer: Observer | None = None,
-    disarm: Mapping[str, Sequence[str]] | None = None,
-    dtypes: str | Mapping[str, str] | None = None,
+    operator: Operator[Any, Any], given: Mapping[str, Any], attributes: Mapping[str, Any], options: CallOptions
 ) -> Result:
-    """Run one call; `given` are its tensors by the caller's names. The options are those of the public functions."""
+    """Run one call; `given` are its tensors by the caller's names."""
+    chip, mode, l2 = options.chip, options.mode, options.l2
     spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
-    arguments = arguments_of(operator, given, attributes, cube_math_type, conformance, dtypes)
+    arguments = arguments_of(operator, given, attributes, options.cube_math_type, options.conformance, options.dtypes)
     accepted = operator.accept(
         arguments,
         spec,
-        conformance=conformance,
-        deterministic=deterministic,
-        tiling=tiling,
-        block_dim=block_dim,
-        disarm=disarm,
+        conformance=options.conformance,
+        deterministic=options.deterministic,
+        tiling=options.tiling,
+        block_dim=options.block_dim,
+        disarm=options.disarm,
     )
-    model = ValueModel.of(spec, accumulate, overflow)
+    model = ValueModel.of(spec, options.accumulate, options.overflow)
     problem = _problem(operator, arguments, accepted, l2) | {"accumulate": model.accumulate, "overflow": model.overflow}
     check_fits({name: (tensor.shape, tensor.dtype) for name, tensor in accepted.inputs.items()}, spec)
     plan = operator.plan(accepted, spec)
@@ -82,18 +65,15 @@ def run_call(
             f"mode {mode!r} needs values, but {', '.join(missing)} is a TensorSpec; only timing runs without"
         )
     storages = {name: None if mode == "timing" else flat_storage(values[name])[0] for name in accepted.inputs}
-    run = execute(
-        plan,
-        spec,
-        storages,
-        mode,
-        l2=l2,
-        progress=progress,
-        max_cycles=max_cycles,
+    how = RunOptions(
+        mode=mode,
+        progress=options.progress,
+        max_cycles=options.max_cycles,
         model=model,
-        observer=observer,
-        engine=engine,
+        observer=options.observer,
+        engine=options.engine,
     )
+    run = execute(plan, spec, storages, how, l2=l2)
     outputs = {}
     if mode != "timing":
         found = {name: output_of(accepted, allocation, name) for name, allocation in run.outputs.items()}
@@ -101,19 +81,17 @@ def run_call(
     outcome = run.outcome
     _check_disarmed(accepted, run)
     timeline = outcome.timeline
-    report = Report.build(
+    built = Report.build(
         spec,
         timeline if timeline is not None else outcome.programs,
         run.tasks,
         mode=mode,
-        problem=problem,
-        gradients=partial(judge, operator, accepted, spec, arrays, outputs, model) if outputs else None,
-        findings=outcome.findings,
-        warnings=accepted.warnings,
-        workspace_bytes=plan.workspace_bytes,
         l2=l2,
-        plan=plan.rows(),
+        findings=outcome.findings,
+        verdicts=partial(judge, operator, accepted, spec, arrays, outputs, model) if outputs else None,
+        workspace_bytes=plan.workspace_bytes,
     )
+    report = replace(built, problem=problem, warnings=accepted.warnings, plan=tuple(plan.rows()))
     return Result(
         outputs,
         report=report,

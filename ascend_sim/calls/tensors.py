@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ascend_sim.errors import SimError
 from ascend_sim.ops.arguments import EIGHT_BIT, TensorArg, dtype_name
 from ascend_sim.ops.operator import Operator
-from ascend_sim.settings import check_kinds
+from ascend_sim.settings import check_settings
 
 Array = NDArray[Any]
 
@@ -25,7 +25,7 @@ class TensorSpec:
     dtype: Any
 
     def __post_init__(self) -> None:
-        check_kinds({"shape": self.shape})
+        check_settings({"shape": self.shape})
         object.__setattr__(self, "shape", tuple(int(size) for size in self.shape))
 
 

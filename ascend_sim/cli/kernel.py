@@ -6,6 +6,7 @@ import json
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
@@ -58,52 +59,53 @@ def kernel(
     json_output: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Run a kernel of your own on a simulated chip."""
-    progress = Progress()
-    with errors(json_output):
-        try:
-            code = _run(
-                file,
-                name,
-                chip,
-                mode,
-                blocks,
-                _fields(tiling),
-                seed,
-                l2,
-                disarm or [],
-                out,
-                html,
-                msprof,
-                max_cycles,
-                json_output,
-                progress,
-            )
-        finally:
-            progress.close()
-    raise typer.Exit(code)
-
-
-def _run(
-    file: Path,
-    name: str | None,
-    chip: str,
-    mode: str,
-    blocks: int | None,
-    fields: dict[str, Any],
-    seed: int,
-    l2: str,
-    disarm: list[str],
-    out: Path | None,
-    html: Path | None,
-    msprof: bool,
-    max_cycles: int | None,
-    as_json: bool,
-    progress: Progress,
-) -> int:
     from ascend_sim.chip import load_chip
     from ascend_sim.launching import launch
     from ascend_sim.report.msprof import check_msprof
     from ascend_sim.report.text import render
+
+    with errors(json_output):
+        _check_options(mode, out=out, msprof=msprof, html=html)
+        fields, spec, module = _fields(tiling), load_chip(chip), load_file(file)
+        chosen = choose_kernel(module, file, name)
+        tensors = _called(file, module.arguments, np.random.default_rng(seed))
+        if out is not None:
+            make_folder(out)
+            if msprof:
+                check_msprof(out)
+        said: list[str] = []
+        with closing(Progress()) as progress:
+            run = launch(
+                chosen,
+                _blocks(file, module, chosen.core_on(spec), spec) if blocks is None else blocks,
+                *(tensors if isinstance(tensors, tuple | list) else (tensors,)),
+                chip=spec,
+                mode=mode,
+                l2=l2,
+                disarm=disarm or (),
+                expected=_expected(file, module),
+                progress=progress,
+                max_cycles=max_cycles,
+                **fields,
+            )
+            report = run.report.to_dict()
+            written = run.write(out, msprof=msprof) if out is not None else []
+            if html is not None:
+                said = write_html(html, run.recording, report, progress, other_rates=True)
+                written.append(html)
+        if json_output:
+            print(json.dumps(report, indent=1))
+        else:
+            console = Console(width=None if sys.stdout.isatty() else 140)
+            render(run.report, console)
+            say(said, console)
+            if written:
+                print(f"wrote {', '.join(str(path) for path in written)}")
+    raise typer.Exit(0 if run.passed else 1)
+
+
+def _check_options(mode: str, *, out: Path | None, msprof: bool, html: Path | None) -> None:
+    """Refuse what cannot go together before any work is done."""
     from ascend_sim.runtime import MODES
 
     if mode not in MODES:
@@ -114,48 +116,14 @@ def _run(
         if mode == "functional":
             raise SimError("--html: needs a mode with time (full or timing)")
         check_html(html, out)
-    spec = load_chip(chip)
-    module = load_file(file)
-    chosen = choose_kernel(module, file, name)
-    tensors = _called(file, module.arguments, np.random.default_rng(seed))
-    if not isinstance(tensors, tuple | list):
-        tensors = (tensors,)
-    if out is not None:
-        make_folder(out)
-        if msprof:
-            check_msprof(out)
+
+
+def _expected(file: Path, module: ModuleType) -> Any:
+    """What the file expects: arrays, or a function whose errors name their line."""
     expected = getattr(module, "expected", None)
-    run = launch(
-        chosen,
-        _blocks(file, module, chosen.core_on(spec), spec) if blocks is None else blocks,
-        *tensors,
-        chip=spec,
-        mode=mode,
-        l2=l2,
-        disarm=disarm,
-        expected=(lambda **inputs: _called(file, expected, **_wanted(expected, inputs)))
-        if callable(expected)
-        else expected,
-        progress=progress,
-        max_cycles=max_cycles,
-        **fields,
-    )
-    report = run.report.to_dict()
-    written = run.write(out, msprof=msprof) if out is not None else []
-    said: list[str] = []
-    if html is not None:
-        said = write_html(html, run.recording, report, progress, other_rates=True)
-        written.append(html)
-    progress.close()
-    if as_json:
-        print(json.dumps(report, indent=1))
-    else:
-        console = Console(width=None if sys.stdout.isatty() else 140)
-        render(run.report, console)
-        say(said, console)
-        if written:
-            print(f"wrote {', '.join(str(path) for path in written)}")
-    return 0 if run.passed else 1
+    if not callable(expected):
+        return expected
+    return lambda **inputs: _called(file, expected, **_wanted(expected, inputs))
 
 
 def load_file(file: Path) -> ModuleType:

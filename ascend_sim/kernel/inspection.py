@@ -44,7 +44,10 @@ class Allocated:
 
 @dataclass
 class Notes:
-    """Of one program: the lines of its rows, and the pieces of buffers that it took. `whole` is false where its kernel broke off."""
+    """Of one program: the lines of its rows, and the pieces of buffers that it took.
+
+    `whole` is false where its kernel broke off.
+    """
 
     rows: list[int] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 from ascend_sim.chip.fractal import FRACTAL, FRACTAL_BYTES
 from ascend_sim.errors import SimError
@@ -34,6 +34,16 @@ from ascend_sim.memory.regions import Region
 __all__ = ["Kernel"]
 
 _OPERANDS = ("dst", "src0", "src1")
+
+
+class _Sides(NamedTuple):
+    """A copy between GM and UB: rows, bytes of a row, bytes from row to row in GM and in UB, address in UB."""
+
+    rows: int
+    size: int
+    stride: int
+    step: int
+    address: int
 
 
 class Kernel(KernelBuilder):
@@ -262,8 +272,8 @@ class Kernel(KernelBuilder):
         added = dst.dtype if atomic_add else ""
         self.data_copy("UB", "GM", dst.address, at, size, rows, step, stride, added, operand or dst.name)
 
-    def _sides(self, what: str, tensor: Tensor, local: int | LocalTensor) -> tuple[int, int, int, int, int]:
-        """(rows, bytes of a row, bytes from row to row in GM, in UB, address in UB); rows without gaps become one."""
+    def _sides(self, what: str, tensor: Tensor, local: int | LocalTensor) -> _Sides:
+        """How both sides of a copy lie; rows without gaps become one."""
         rows, columns, stride = tensor.rows(what)
         size = columns * tensor.itemsize
         if not isinstance(local, LocalTensor):
@@ -274,7 +284,7 @@ class Kernel(KernelBuilder):
             step, at = local.row_stride, local.address
         if tensor.contiguous and (rows == 1 or step == size):
             rows, size = 1, rows * size
-        return rows, size, stride, step, at
+        return _Sides(rows, size, stride, step, at)
 
     def row_bytes(self, size: int) -> int:
         """Bytes that a row of `size` bytes takes in UB: whole blocks (chip file, alignment.block)."""

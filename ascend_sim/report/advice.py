@@ -1,12 +1,12 @@
 """What the waterfall of a kernel says in words: its largest parts, what the user can change about each, and the command.
 
-for statement in statements(chip, report["problem"], kernel):
+for statement in statements(chip, kernel, stride=(2, 2)):
     statement.text, statement.command       # command "" where no command of this program changes it
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -31,14 +31,17 @@ class Statement:
     command: str
 
 
-def statements(chip: ChipSpec, problem: Mapping[str, Any], kernel: Mapping[str, Any]) -> list[Statement]:
-    """The largest parts of `kernel` (an entry of `Report.kernels`) besides the useful products, the largest first."""
+def statements(chip: ChipSpec, kernel: Mapping[str, Any], stride: Sequence[int] = ()) -> list[Statement]:
+    """The largest parts of `kernel` (an entry of `Report.kernels`) besides the useful products, the largest first.
+
+    `stride` is that of the layer, along height and width.
+    """
     parts = {name: cycles for name, cycles in kernel.get("waterfall", {}).items() if name != "ideal"}
     elapsed = sum(kernel.get("waterfall", {}).values())
     worth = [name for name, cycles in parts.items() if cycles >= _WORTH_SAYING * elapsed]
     found = []
     for name in sorted(worth, key=lambda name: -parts[name])[:_SHOWN]:
-        cause, change, command = _told(name, chip, problem, kernel)
+        cause, change, command = _told(name, chip, kernel, stride)
         share = f"{100 * parts[name] / elapsed:.0f} % ({chip.us(parts[name]):.1f} us)"
         found.append(Statement(name, parts[name], f"{share}: {cause}. {change}", command))
     return found
@@ -66,10 +69,9 @@ def layer_words(problem: Mapping[str, Any]) -> str:
     return ", ".join([*words, f"batch {maps[0]}"])
 
 
-def _told(part: str, chip: ChipSpec, problem: Mapping[str, Any], kernel: Mapping[str, Any]) -> tuple[str, str, str]:
+def _told(part: str, chip: ChipSpec, kernel: Mapping[str, Any], stride: Sequence[int]) -> tuple[str, str, str]:
     """Cause, what to change, command."""
     name, waterfall, tiling = kernel["name"], kernel["waterfall"], kernel["tiling"]
-    stride = problem.get("stride", [])
     search = f"ascend-sim tile {_CASE} --kernel {name}" if name in ("grad_input", "grad_weight") else ""
     cores, blocks = chip.cores.aic, kernel["block_dim"]
     base = ", ".join(f"{field} {tiling[field]}" for field in ("baseM", "baseN", "baseK") if field in tiling)

@@ -69,10 +69,10 @@ def results_name(names: Collection[str]) -> str:
     return "gradient" if all(name.startswith("grad_") for name in names) else "output"
 
 
-def gradient_table(gradients: Mapping[str, Mapping[str, Any]]) -> str:
-    """Every gradient or output with its errors and verdict."""
+def output_table(outputs: Mapping[str, Mapping[str, Any]]) -> str:
+    """Every output with its errors and verdict."""
     rows = []
-    for name, figures in gradients.items():
+    for name, figures in outputs.items():
         correct = figures.get("correct")
         verdict = "not checked" if correct is None else "correct" if correct else "WRONG"
         style = "" if correct is None else f' class="{"good" if correct else "bad"}"'
@@ -81,7 +81,7 @@ def gradient_table(gradients: Mapping[str, Mapping[str, Any]]) -> str:
         dtypes = [escape(str(figures.get(key, "-"))) for key in ("dtype", "compute_dtype")]
         rows.append([escape(name), shape, *dtypes, *errors, f"<b{style}>{verdict}</b>"])
     return table(
-        (results_name(gradients), "shape", "dtype", "computed in", ">max abs error", ">error/bound", "verdict"), rows
+        (results_name(outputs), "shape", "dtype", "computed in", ">max abs error", ">error/bound", "verdict"), rows
     )
 
 
@@ -94,8 +94,8 @@ def report_html(report: Mapping[str, Any]) -> str:
         problem_table(report["problem"]),
     ]
     lines.append(kernel_table(report["kernels"], total))
-    if report["gradients"]:
-        lines.append(gradient_table(report["gradients"]))
+    if report["outputs"]:
+        lines.append(output_table(report["outputs"]))
     for one in report["findings"]:
         lines.append(f"<p><b>{escape(one['kind'])}</b> in {escape(one['task'])}: {escape(one['text'])}</p>")
     lines += [f"<p>warning: {escape(one)}</p>" for one in report["warnings"]]

@@ -20,7 +20,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.npz_file import one_line
 from ascend_sim.report.advice import layer_words
 from ascend_sim.report.files import atomic_write
-from ascend_sim.report.html import gradient_table, problem_table, results_name, table
+from ascend_sim.report.html import output_table, problem_table, results_name, table
 from ascend_sim.report.report import VERSION
 from ascend_sim.report.timeline_file import digest_of, load_recording
 from ascend_sim.report.what_if import Outcome
@@ -155,16 +155,16 @@ class _Figures:
 
 
 def _head(report: Mapping[str, Any]) -> str:
-    problem, gradients, findings = report["problem"], report["gradients"], report["findings"]
-    kind = results_name(gradients)
-    wrong = [name for name, figures in gradients.items() if figures.get("correct") is False]
+    problem, outputs, findings = report["problem"], report["outputs"], report["findings"]
+    kind = results_name(outputs)
+    wrong = [name for name, figures in outputs.items() if figures.get("correct") is False]
     if wrong or findings:
         verdict = f'<b class="bad">{_list([*(f"{name} wrong" for name in wrong), *_found(findings)])}</b>'
-    elif gradients:
+    elif outputs:
         verdict = '<b class="good">correct</b>'
     else:
         verdict = "<b>not checked</b>"
-    compared = f"{kind}s" if gradients else f"mode {report['mode']}, nothing to compare"
+    compared = f"{kind}s" if outputs else f"mode {report['mode']}, nothing to compare"
     facts = [
         f"<b>{report['total_us']:,.2f} us</b>{len(report['kernels'])} kernels",
         f"{verdict}{compared}",
@@ -175,8 +175,8 @@ def _head(report: Mapping[str, Any]) -> str:
         '<div class="facts">' + "".join(f'<div class="fact">{fact}</div>' for fact in facts) + "</div>",
         problem_table(problem),
     ]
-    if gradients:
-        lines += [f"<h3>{kind.capitalize()}s against float64</h3>", gradient_table(gradients)]
+    if outputs:
+        lines += [f"<h3>{kind.capitalize()}s against float64</h3>", output_table(outputs)]
     lines += [
         f'<p class="bad">{escape(one["kind"])} in {escape(one["task"])}: {escape(one["text"])}</p>'
         for one in findings[:20]

@@ -1,8 +1,8 @@
 """The report of a call: what each kernel did and how long it took, as plain values.
 
-    report = Report.build(chip, timeline, tasks, problem={...}, gradients=check_gradients)
-    report.to_dict()            # the published schema; evaluates `gradients` the first time
-    report.passed               # every gradient correct and nothing found
+    report = Report.build(chip, timeline, tasks, verdicts=check_outputs)
+    report.to_dict()            # the published schema; works out `outputs` the first time
+    report.passed               # every output correct and nothing found
 
 Deterministic: no wall clock, date, path or core number stands in it, lists are in block order and times have a fixed
 number of decimals, so that two runs give the same bytes.
@@ -31,7 +31,7 @@ from ascend_sim.report.html import report_html
 from ascend_sim.report.roofline import PIPE_KEYS, Rooflines
 from ascend_sim.report.waterfall import waterfall
 
-Gradients = Mapping[str, Mapping[str, Any]]
+Outputs = Mapping[str, Mapping[str, Any]]
 
 VERSION = 1
 """Of what `to_dict` gives, in it under "version"; counted up when a key goes or means something else."""
@@ -47,8 +47,8 @@ _TIME_FIELDS = (
 class Report:
     """Outcome of one call on `chip`; times in us, None in `functional` mode.
 
-    `verdicts` maps a gradient to its error figures and "correct", or is a function that works them out when somebody looks
-    (at `gradients`). `findings` are {"kind", "task", "text"}; `problem` describes the call (see `report.text`).
+    `verdicts` maps an output to its error figures and "correct", or is a function that works them out when somebody looks
+    (at `outputs`). `findings` are {"kind", "task", "text"}; `problem` describes the call (see `report.text`).
     """
 
     chip: str
@@ -60,7 +60,7 @@ class Report:
     problem: Mapping[str, Any] = field(default_factory=dict)
     findings: tuple[Mapping[str, str], ...] = ()
     warnings: tuple[str, ...] = ()
-    verdicts: Gradients | Callable[[], Gradients] = field(default_factory=dict, repr=False)
+    verdicts: Outputs | Callable[[], Outputs] = field(default_factory=dict, repr=False)
     plan: tuple[Mapping[str, Any], ...] = ()
 
     @classmethod
@@ -71,22 +71,19 @@ class Report:
         tasks: Sequence[Task],
         *,
         mode: str | None = None,
-        problem: Mapping[str, Any] | None = None,
-        gradients: Gradients | Callable[[], Gradients] | None = None,
-        findings: Sequence[Finding] = (),
-        warnings: Sequence[str] = (),
-        workspace_bytes: int = 0,
-        status: int = 0,
         l2: str = "cold",
-        plan: Sequence[Mapping[str, Any]] = (),
+        findings: Sequence[Finding] = (),
+        verdicts: Outputs | Callable[[], Outputs] | None = None,
+        workspace_bytes: int = 0,
     ) -> Report:
         """From a Timeline, or from (task index, Program) pairs as `FunctionalEngine.programs` keeps them.
 
-        `mode` is "full" or "functional" unless told; a run that began with a "cold" `l2` has a sharper HBM bound.
+        `mode` is "full" or "functional" unless told; a run that began with a "cold" `l2` has a sharper HBM bound. What the
+        run does not know (problem, plan, warnings) is empty: `dataclasses.replace` puts it in.
         """
         if isinstance(run, Timeline):
             origin = min((task.launch for task in run.tasks), default=0)
-            kernels = _timed_kernels(chip, run, tasks, origin, problem or {}, cold=l2 == "cold")
+            kernels = _timed_kernels(chip, run, tasks, origin, cold=l2 == "cold")
             total = _us(chip, run.finish - origin) if tasks else 0.0
         else:
             of_task: dict[int, list[Program]] = {index: [] for index in range(len(tasks))}
@@ -97,15 +94,12 @@ class Report:
         return cls(
             chip=chip.name,
             mode=mode or ("functional" if total is None else "full"),
-            status=status,
+            status=0,
             total_us=total,
             workspace_bytes=workspace_bytes,
             kernels=tuple(kernels),
-            problem=problem or {},
             findings=tuple({"kind": one.kind, "task": one.task, "text": one.text} for one in findings),
-            warnings=tuple(warnings),
-            verdicts=gradients if gradients is not None else {},
-            plan=tuple(plan),
+            verdicts=verdicts if verdicts is not None else {},
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -120,24 +114,35 @@ class Report:
             "workspace_bytes": self.workspace_bytes,
             "plan": plain(self.plan),
             "kernels": plain(self.kernels),
-            "gradients": plain(self.gradients),
+            "outputs": (outputs := plain(self.outputs)),
+            **({"gradients": outputs} if _are_gradients(outputs) else {}),
             "findings": plain(self.findings),
             "warnings": plain(self.warnings),
         }
 
     def _repr_html_(self) -> str:
-        """For notebooks: problem, kernels, gradients and findings as tables."""
+        """For notebooks: problem, kernels, outputs and findings as tables."""
         return report_html(self.to_dict())
 
     @property
     def passed(self) -> bool:
-        """True when every gradient is correct and the run found nothing wrong."""
-        return not self.findings and all(figures.get("correct", True) for figures in self.gradients.values())
+        """True when every output is correct and the run found nothing wrong."""
+        return not self.findings and all(figures.get("correct", True) for figures in self.outputs.values())
 
     @cached_property
-    def gradients(self) -> Gradients:
-        """Error figures and "correct" by gradient; worked out the first time."""
+    def outputs(self) -> Outputs:
+        """Error figures and "correct" by output; worked out the first time."""
         return self.verdicts() if callable(self.verdicts) else self.verdicts
+
+    @property
+    def gradients(self) -> Outputs:
+        """The same, where the outputs are gradients."""
+        return self.outputs
+
+
+def _are_gradients(outputs: Outputs) -> bool:
+    """Whether a report names its outputs "gradients" too, as readers of a convolution's backward expect them."""
+    return bool(outputs) and all(name.startswith("grad_") for name in outputs)
 
 
 def plain(value: Any) -> Any:
@@ -189,7 +194,6 @@ def _timed_kernels(
     timeline: Timeline,
     tasks: Sequence[Task],
     origin: int,
-    problem: Mapping[str, Any],
     *,
     cold: bool,
 ) -> list[dict[str, Any]]:
@@ -206,7 +210,7 @@ def _timed_kernels(
             row["cube_efficiency"] = round(row["ideal_cycles"] / row["core_cycles_max"], _SHARE_DECIMALS)
             span = timeline.tasks[index]
             row["waterfall"] = dict(waterfall(chip, task, runs, span.finish - span.launch))
-            row["statements"] = [vars(one) for one in statements(chip, problem, row)]
+            row["statements"] = [vars(one) for one in statements(chip, row, task.info.get("stride", ()))]
         kernels.append(row)
     return kernels
 

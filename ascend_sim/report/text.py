@@ -1,4 +1,4 @@
-"""A report as text: the problem, the kernels in launch order, how close they came to their bounds, the gradients.
+"""A report as text: the problem, the kernels in launch order, how close they came to their bounds, the outputs.
 
 Rows stay readable without colour and in a log; a console that is too narrow wraps cells, it cuts nothing off.
 """
@@ -36,8 +36,8 @@ def render(report: Report, console: Console) -> None:
     for kernel in data["kernels"]:
         if kernel.get("waterfall"):
             _waterfall(console, data, kernel)
-    if data["gradients"]:
-        console.print(_gradients(data["gradients"]))
+    if data["outputs"]:
+        console.print(_outputs(data["outputs"]))
     _findings(console, data)
 
 
@@ -129,11 +129,11 @@ def _waterfall(console: Console, data: Mapping[str, Any], kernel: Mapping[str, A
         _line(console, f"  {said['text']}{command}")
 
 
-def _gradients(gradients: Mapping[str, Mapping[str, Any]]) -> Table:
-    kind = results_name(gradients)
+def _outputs(outputs: Mapping[str, Mapping[str, Any]]) -> Table:
+    kind = results_name(outputs)
     columns = (kind, "shape", "dtype", "computed in", ">max abs error", ">error/bound", "verdict")
     table = _grid(f"\n{kind.capitalize()}s against float64", columns)
-    for name, figures in gradients.items():
+    for name, figures in outputs.items():
         correct = figures.get("correct")
         verdict = Text("not checked") if correct is None else Text("correct" if correct else "WRONG")
         verdict.stylize("green" if correct else "bold red" if correct is False else "")

@@ -7,7 +7,7 @@ from ascend_sim.engine.task import Task
 from ascend_sim.isa.base import ValueModel
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.runtime.recording import Recording
-from ascend_sim.runtime.session import MODES, Outcome, run_tasks
+from ascend_sim.runtime.session import MODES, Outcome, RunOptions, run_tasks
 
 __all__ = [
     "MODES",
@@ -17,6 +17,7 @@ __all__ = [
     "Outcome",
     "Progress",
     "Recording",
+    "RunOptions",
     "Task",
     "ValueModel",
     "run_tasks",

@@ -30,33 +30,38 @@ class Outcome:
     findings: list[Finding] = field(default_factory=list)
 
 
-def run_tasks(
-    device: Device,
-    tasks: Sequence[Task],
-    mode: str,
-    *,
-    progress: Progress | None = None,
-    max_cycles: int | None = None,
-    model: ValueModel | None = None,
-    observer: Observer | None = None,
-    engine: str | None = None,
-) -> Outcome:
-    """Run to idle. "full": time and values; "functional": values only; "timing": time only, tensors need no bytes.
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How tasks are run. `mode` is one of `MODES`: "full": time and values; "functional": values only; "timing": time only.
 
-    `model` says how values come about where there is a choice (default: the chip's). `observer` looks on in "full" mode.
+    `model` says how values come about where there is a choice (None: the chip's). `observer` looks on in "full" mode.
     `engine` is "auto" (the same as None), "simpy" or "compiled": same results at another speed.
+    """
+
+    mode: str
+    progress: Progress | None = None
+    max_cycles: int | None = None
+    model: ValueModel | None = None
+    observer: Observer | None = None
+    engine: str | None = None
+
+
+def run_tasks(device: Device, tasks: Sequence[Task], how: RunOptions) -> Outcome:
+    """Run to idle; with mode "timing" tensors need no bytes.
+
     Raises SimError for an unknown mode or engine, DeadlockError when programs wait for each other.
     """
+    mode, progress, model = how.mode, how.progress, how.model
     if mode not in MODES:
         raise SimError(f"mode {mode!r}: allowed are {', '.join(MODES)}")
-    engine = chosen_engine(engine)
+    engine = chosen_engine(how.engine)
     if mode == "functional":
         functional = FunctionalEngine(device, progress, model)
         functional.run(tasks)
         return Outcome(None, functional.programs, functional.findings)
-    timeline = Engine(device, progress=progress, max_cycles=max_cycles, engine=engine).run(tasks)
+    timeline = Engine(device, progress=progress, max_cycles=how.max_cycles, engine=engine).run(tasks)
     programs = [(run.task, run.program) for run in timeline.programs]
     findings = find_hazards(tasks, timeline.programs)
     if mode == "full":
-        findings += replay(device, tasks, timeline, timeline.programs, model, progress, observer)
+        findings += replay(device, tasks, timeline, timeline.programs, model, progress, how.observer)
     return Outcome(timeline, programs, findings)

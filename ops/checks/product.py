@@ -126,11 +126,15 @@ class ProductProfile(BaseModel):
 
 
 class ProductSpec(BaseModel):
-    """One operator on one product, under both profiles; `routes` are detours that the plan takes on it."""
+    """One operator on one product, under both profiles; `routes` are detours that the plan takes on it.
+
+    `unsupported` is what is said of a product that is not listed.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     operator: str
+    unsupported: Source
     product: str
     aliases: list[str] = []
     routes: dict[Route, Source] = {}
@@ -170,11 +174,15 @@ def parse_products(text: str, name: str) -> dict[str, ProductSpec]:
     try:
         document: Any = yaml.safe_load(text)
         specs = [
-            ProductSpec.model_validate({"operator": document["operator"], "product": product, **fields})
+            ProductSpec.model_validate(
+                {"operator": document["operator"], "unsupported": document["unsupported"], "product": product, **fields}
+            )
             for product, fields in document["products"].items()
         ]
     except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
-        raise ConfigError(f"{name}: not an operator file with the keys operator and products ({error})") from error
+        raise ConfigError(
+            f"{name}: not an operator file with the keys operator, unsupported and products ({error})"
+        ) from error
     except ValidationError as error:
         first = error.errors()[0]
         raise ConfigError(f"{name}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
@@ -186,12 +194,12 @@ def load_product(operator: str, product: str) -> ProductSpec:
 
     AclnnError 161002 for a product that no operator file names.
     """
-    spec = products(operator).get(product.upper())
-    if spec is None:
-        known = ", ".join(sorted({entry.product for entry in products(operator).values()}))
-        raise AclnnError(
-            Status.PARAM_INVALID,
-            f"the current processor does not support convolution backward: product {product!r} of {operator}, "
-            f"supported are {known} (000, error 161002, item 6; configs/operators/{operator}.yaml)",
-        )
-    return spec
+    listed = products(operator)
+    if product.upper() in listed:
+        return listed[product.upper()]
+    known = ", ".join(sorted({entry.product for entry in listed.values()}))
+    said = next(iter(listed.values())).unsupported
+    raise AclnnError(
+        Status.PARAM_INVALID,
+        f"{said}: product {product!r} of {operator}, supported are {known} (configs/operators/{operator}.yaml)",
+    )

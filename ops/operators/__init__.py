@@ -54,6 +54,16 @@ class Register(Mapping[str, Operator[Any, Any]]):
             raise SimError(f"there is an operator {operator.name!r} already")
         self._added[operator.name] = operator
 
+    def of_pass(self, direction: str) -> Operator[Any, Any]:
+        """The operator that computes a pass ("forward", "backward") of a layer; SimError where there is none."""
+        known: dict[str, Operator[Any, Any]] = {}
+        for operator in self.values():
+            if operator.layer_direction is not None:
+                known.setdefault(operator.layer_direction, operator)
+        if direction not in known:
+            raise SimError(f"no operator for the {direction} pass of a layer; there is {', '.join(known)}")
+        return known[direction]
+
     def remove(self, name: str) -> None:
         """Forget an operator that was added; SimError for any other."""
         if self._added.pop(name, None) is None:

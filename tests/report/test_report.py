@@ -42,7 +42,7 @@ def report(run):
 
 
 def test_schema(report):
-    assert {"chip", "status", "total_us", "workspace_bytes", "kernels", "gradients"} <= set(report)
+    assert {"chip", "status", "total_us", "workspace_bytes", "kernels", "outputs"} <= set(report)
     assert (report["chip"], report["status"], report["workspace_bytes"]) == ("ascend910b3", 0, 512)
     for kernel in report["kernels"]:
         assert set(kernel) >= KERNEL_KEYS
@@ -172,9 +172,9 @@ def test_gradients_are_worked_out_once_and_only_when_asked(run):
             "grad_input": {"correct": False, "worst_error_over_bound": np.float64(np.inf), "shape": (1, np.int64(2))}
         }
 
-    report = Report.build(CHIP, timeline, tasks, gradients=gradients)
+    report = Report.build(CHIP, timeline, tasks, verdicts=gradients)
     assert not calls
-    assert report.to_dict()["gradients"] == {
+    assert report.to_dict()["outputs"] == {
         "grad_input": {"correct": False, "worst_error_over_bound": None, "shape": [1, 2]}
     }
     report.to_dict()
@@ -184,8 +184,8 @@ def test_gradients_are_worked_out_once_and_only_when_asked(run):
 def test_a_hazard_fails_a_report_with_correct_gradients(run):
     tasks, timeline = run
     good = {"grad_input": {"correct": True}}
-    assert Report.build(CHIP, timeline, tasks, gradients=good).passed
-    bad = Report.build(CHIP, timeline, tasks, gradients=good, findings=[Finding("hazard", "cast", "two writes")])
+    assert Report.build(CHIP, timeline, tasks, verdicts=good).passed
+    bad = Report.build(CHIP, timeline, tasks, verdicts=good, findings=[Finding("hazard", "cast", "two writes")])
     assert not bad.passed
     assert bad.to_dict()["findings"] == [{"kind": "hazard", "task": "cast", "text": "two writes"}]
 

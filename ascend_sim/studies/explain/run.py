@@ -147,45 +147,35 @@ def explain_all(
     case: Case,
     elements: Sequence[tuple[str, tuple[int, ...]]],
     *,
-    chip: str | Path | ChipSpec | None = None,
-    tiling: Mapping[str, Mapping[str, Any]] | None = None,
-    cube_math_type: int | None = None,
-    deterministic: bool | None = None,
-    conformance: str | None = None,
-    accumulate: str = "blas",
-    overflow: str | None = None,
     tiles: bool = False,
     progress: Progress | None = None,
+    **options: Any,
 ) -> list[Explanation]:
     """Follow several elements, (output, index) each, through one run. `tiles` keeps the L0C tile after every mmad.
 
-    The other options are those of the operator; left out, they are the case's.
+    `options` are keywords of the operator: chip, tiling, cube_math_type, deterministic, conformance, accumulate, overflow.
+    Left out or None they are the case's.
     """
-    spec = chip if isinstance(chip, ChipSpec) else load_chip(chip or case.chip)
+    given = {name: value for name, value in options.items() if value is not None}
+    chip = given.pop("chip", case.chip)
+    spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
     check_fits(case.tensors, spec)
     values = make_tensors(case)
     followers = [_follower(case, output, index, tiles) for output, index in elements]
-    result = call_case(
-        case,
-        values,
-        cube_math_type=case.cube_math_type if cube_math_type is None else cube_math_type,
-        chip=spec,
-        mode="full",
-        deterministic=case.deterministic if deterministic is None else deterministic,
-        conformance=conformance or case.conformance,
-        tiling=tiling or case.tiling,
-        block_dim=case.block_dim or None,
-        l2=case.l2,
-        accumulate=accumulate,
-        overflow=overflow,
-        progress=progress,
-        observer=_Together(followers),
-    )
+    wanted = {
+        "cube_math_type": case.cube_math_type,
+        "deterministic": case.deterministic,
+        "conformance": case.conformance,
+        "tiling": case.tiling,
+        "block_dim": case.block_dim or None,
+        "l2": case.l2,
+    } | given
+    result = call_case(case, values, chip=spec, progress=progress, observer=_Together(followers), **wanted)
     call, operator = result.call, OPERATORS[case.operator]
     assert call is not None
     ours = operator.by_our_names(values)
     plain = {name: numbers(ours[name], tensor.dtype) for name, tensor in call.inputs.items()}
-    model = ValueModel.of(spec, accumulate, overflow)
+    model = ValueModel.of(spec, given.get("accumulate", "blas"), given.get("overflow"))
     shapes = {name: array.shape for name, array in (plain | result.outputs).items()}
     found = []
     for (output, index), follower in zip(elements, followers, strict=True):

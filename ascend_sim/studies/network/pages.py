@@ -9,12 +9,13 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from ascend_sim.studies.network.run import AROUND, NetworkRun, operator_of
+from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.studies.network.run import AROUND, NetworkRun
 
 
 def _heads(run: NetworkRun) -> dict[str, str]:
     """The head of each part's column."""
-    made = {part: head for part, (_, head) in operator_of(run.direction).layer_parts.items()}
+    made = {part: head for part, (_, head) in OPERATORS.of_pass(run.direction).layer_parts.items()}
     return made | {AROUND: f"{AROUND} us", "total": "total us"}
 
 

@@ -24,8 +24,8 @@ from ascend_sim.errors import AclnnError, ConfigError, SimError
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.execute import execute
 from ascend_sim.ops.layer import LayerCall
-from ascend_sim.ops.operator import Operator
 from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.runtime import RunOptions
 from ascend_sim.runtime.workers import spread
 from ascend_sim.yaml_file import read_yaml
 
@@ -131,7 +131,7 @@ class NetworkRun:
     @property
     def parts(self) -> tuple[str, ...]:
         """What a layer's time is split into: the outputs of the operator, and the kernels around those that make them."""
-        return (*operator_of(self.direction).layer_parts, AROUND)
+        return (*OPERATORS.of_pass(self.direction).layer_parts, AROUND)
 
     @property
     def totals(self) -> dict[str, float]:
@@ -239,17 +239,6 @@ def _shipped() -> Path:
     return Path(str(files("ascend_sim.configs"))) / "networks"
 
 
-def operator_of(direction: str) -> Operator[Any, Any]:
-    """The operator that computes a pass of a layer; SimError where there is none."""
-    known: dict[str, Operator[Any, Any]] = {}
-    for operator in OPERATORS.values():
-        if operator.layer_direction is not None:
-            known.setdefault(operator.layer_direction, operator)
-    if direction not in known:
-        raise SimError(f"no operator for the {direction} pass of a layer; there is {', '.join(known)}")
-    return known[direction]
-
-
 def run_network(
     network: Network,
     *,
@@ -269,7 +258,7 @@ def run_network(
     """
     if batch < 1:
         raise SimError(f"batch is {batch}; allowed is a whole number from 1")
-    operator_of(direction)
+    OPERATORS.of_pass(direction)
     name = load_chip(chip).name
     first: dict[Layer, str] = {}
     same_as = []
@@ -290,13 +279,13 @@ def run_network(
 
 def _run_layer(layer: Layer, *, chip: str, batch: int, conformance: str, l2: str, direction: str) -> LayerTimes:
     """One call of the operator, without the figures of a full report, which would take almost as long as the run."""
-    spec, operator = load_chip(chip), operator_of(direction)
+    spec, operator = load_chip(chip), OPERATORS.of_pass(direction)
     try:
         call = operator.accept(operator.of_layer(_call(layer, batch)), spec, conformance=conformance)
         plan = operator.plan(call, spec)
     except AclnnError as error:
         raise AclnnError(error.status, f"layer {layer.name}: {error.message}") from error
-    run = execute(plan, spec, dict.fromkeys(call.inputs), "timing", l2=l2)
+    run = execute(plan, spec, dict.fromkeys(call.inputs), RunOptions(mode="timing"), l2=l2)
     timeline = run.outcome.timeline
     assert timeline is not None
     maker = {launch: part for part, (launch, _) in operator.layer_parts.items()}

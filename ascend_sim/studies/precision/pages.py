@@ -46,7 +46,7 @@ def _detail(table: PrecisionTable) -> Table:
     several_chips = len(table.overflow) > 1
     several_models = len({row.accumulate for row in table.rows}) > 1
     head = [*(["chip"] if several_chips else []), "inputs", ">type", *(["sums"] if several_models else [])]
-    kind = results_name([name for row in table.rows for name in row.gradients])
+    kind = results_name([name for row in table.rows for name in row.outputs])
     figures = [
         kind, "correct", ">matched", "vendor", ">max abs", ">MERE", ">MARE", ">RMSE", ">cosine", ">bits",
         ">bit-equal", ">inf/NaN",
@@ -54,7 +54,7 @@ def _detail(table: PrecisionTable) -> Table:
     grid = _grid([*head, "status", "compute", ">us", *figures])
     first = table.rows[0].accumulate if table.rows else ""
     for row in table.rows:
-        own = bool(row.gradients) and row.same_as is None
+        own = bool(row.outputs) and row.same_as is None
         if not own and row.accumulate != first:
             continue  # the same line for every model
         lead = [*([row.chip] if several_chips else []), _SHORT[row.dtype], str(row.cube_math_type)]
@@ -63,9 +63,9 @@ def _detail(table: PrecisionTable) -> Table:
         lead += [status, _short(row.compute_dtype), "-" if row.total_us is None else f"{row.total_us:.2f}"]
         if row.same_as is not None:
             grid.add_row(*lead, Text(f"as type {row.same_as}", style="dim"))
-        elif not row.gradients:
+        elif not row.outputs:
             grid.add_row(*lead, "-")
-        for name, gradient in row.gradients.items() if own else ():
+        for name, gradient in row.outputs.items() if own else ():
             grid.add_row(*lead, *_cells(name, gradient))
             lead = [""] * len(lead)
     return grid
@@ -90,20 +90,20 @@ def _side_by_side(table: PrecisionTable) -> Table:
     """One line per precision, for every chip: what it computes in, time, and the bits that are left of each gradient."""
     chips = list(table.overflow)
     grid = _grid(["inputs", ">type", "sums", *(column for chip in chips for column in (chip, ">us", ">bits"))])
-    names = dict.fromkeys(name for row in table.rows for name in row.gradients)
+    names = dict.fromkeys(name for row in table.rows for name in row.outputs)
     grid.title = f"\nSide by side (effective bits of {' / '.join(names)})"
     by_key: dict[tuple[str, int, str], dict[str, PrecisionRow]] = {}
     for row in table.rows:
         by_key.setdefault((row.dtype, row.cube_math_type, row.accumulate), {})[row.chip] = row
     first = table.rows[0].accumulate if table.rows else ""
     for (dtype, number, model), rows in by_key.items():
-        if model != first and not any(row.gradients for row in rows.values()):
+        if model != first and not any(row.outputs for row in rows.values()):
             continue
         cells = [_SHORT[dtype], str(number), model]
         for chip in chips:
             row = rows[chip]
             state = _short(row.compute_dtype) if row.status == 0 else str(row.status or "no kernels")
-            bits = " / ".join(_left(figures) for figures in row.gradients.values())
+            bits = " / ".join(_left(figures) for figures in row.outputs.values())
             cells += [state, "-" if row.total_us is None else f"{row.total_us:.2f}", bits or "-"]
         grid.add_row(*cells)
     return grid
@@ -157,14 +157,14 @@ def notes(table: PrecisionTable) -> list[str]:
         lines.append(f"{_SHORT[row.dtype]}, cubeMathType {types}{where}: {_operands(row, table)}")
         lines += [
             f"  {_output(name, figures, OPERATORS[table.operator].summed(name))}"
-            for name, figures in row.gradients.items()
+            for name, figures in row.outputs.items()
         ]
         lines += [f"  warning: {text}" for text in dict.fromkeys(one.warning for one in rows) if text]
     lines += _refusals(table, several)
     found = sum(row.findings for row in table.rows if row.same_as is None)
     if found:
         lines.append(f"{found} findings (hazards, uninitialised reads): `ascend-sim run` names them.")
-    if any(row.gradients for row in table.rows):
+    if any(row.outputs for row in table.rows):
         lines.append(
             f"Sums are a model ({', '.join(models)}): the order in which the cube adds is not published, so no last bit here "
             "is the hardware's. The vendor's verdict holds results against unrounded inputs and is informative; "
@@ -178,7 +178,7 @@ def _computations(table: PrecisionTable) -> Iterator[list[PrecisionRow]]:
     groups: dict[tuple[str, str, str | None], list[PrecisionRow]] = {}
     first = table.rows[0].accumulate if table.rows else ""
     for row in table.rows:
-        if row.gradients and row.accumulate == first:
+        if row.outputs and row.accumulate == first:
             groups.setdefault((row.dtype, row.chip, row.compute_dtype), []).append(row)
     yield from groups.values()
 
@@ -254,7 +254,7 @@ def csv_text(table: PrecisionTable) -> str:
     writer.writerow([*_ROW_FIELDS, "gradient", *_FIGURES, "message"])
     for row in table.to_dict()["rows"]:
         lead = [row[name] for name in _ROW_FIELDS]
-        for name, figures in (row["gradients"] or {"": {}}).items():
+        for name, figures in (row["outputs"] or {"": {}}).items():
             writer.writerow([*lead, name, *(figures.get(key) for key in _FIGURES), row["message"]])
     return out.getvalue()
 
@@ -270,14 +270,14 @@ def plot(table: PrecisionTable, path: str | Path) -> None:
         from matplotlib.figure import Figure
     except ImportError:
         raise SimError("--plot needs matplotlib, which is not installed: pip install 'ascend-sim[plot]'") from None
-    shown = [row for row in table.rows if row.gradients and row.same_as is None]
-    names = list(dict.fromkeys(name for row in shown for name in row.gradients))
+    shown = [row for row in table.rows if row.outputs and row.same_as is None]
+    names = list(dict.fromkeys(name for row in shown for name in row.outputs))
     figure = Figure(figsize=(9, 1.2 + 2.6 * max(len(names), 1)), layout="constrained")
     axes = figure.subplots(max(len(names), 1), 1, sharex=True, squeeze=False)[:, 0]
     for axis, name in zip(axes, names, strict=False):
         for row in shown:
-            if name in row.gradients:
-                _line(axis, row, row.gradients[name], table)
+            if name in row.outputs:
+                _line(axis, row, row.outputs[name], table)
         axis.set_ylabel(f"{name}\nshare of elements")
         axis.grid(alpha=0.3)
     axes[-1].set_xlabel("relative error, log2(|error| / |reference|)")

@@ -51,7 +51,7 @@ class PrecisionRow:
 
     `status` 0: ran; another code: refused, `message` says why; None: accepted, but there are no kernels for it here.
     `same_as` names an earlier cubeMathType with the same computation, whose figures stand here too. `total_us` is the end
-    of the last kernel. `gradients` maps a name to its figures, `operands` to what rounding did to an operand.
+    of the last kernel. `outputs` maps a name to its figures, `operands` to what rounding did to an operand.
     """
 
     chip: str
@@ -66,12 +66,12 @@ class PrecisionRow:
     total_us: float | None = None
     findings: int = 0
     operands: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    gradients: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    outputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
         """Nothing found and every gradient correct (also where nothing ran)."""
-        return not self.findings and all(figures["correct"] for figures in self.gradients.values())
+        return not self.findings and all(figures["correct"] for figures in self.outputs.values())
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,7 @@ class _Bench:
             total_us=result.report.total_us,
             findings=len(result.report.findings),
             operands={name: rounding_effect(inputs[name], seen) for name, seen in operands.items()},
-            gradients=figures,
+            outputs=figures,
         )
 
     def _operands(self, inputs: Mapping[str, Array], compute: str, model: ValueModel) -> dict[str, Array]:

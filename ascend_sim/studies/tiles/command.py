@@ -39,7 +39,7 @@ def kernels_of(
     kernels = [one for one in OPERATORS[case.operator].cube_kernels if one in TILINGS]
     if not kernels:
         raise SimError(
-            f"tile searches the kernels {' and '.join(TILINGS)} of convolution backward only, not of {case.operator}"
+            f"tile searches the tilings of {' and '.join(TILINGS)}; {case.operator} has neither of these kernels"
         )
     if kernel is not None and kernel not in kernels:
         raise SimError(f"--kernel {kernel}: allowed are {' and '.join(kernels)}")

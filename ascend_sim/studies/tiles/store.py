@@ -145,7 +145,9 @@ def _describe(kernel: CubeKernel) -> dict[str, Any]:
 @cache
 def _code() -> str:
     """A digest of the sources and of the tables in YAML that decide what a kernel does and how long it takes."""
-    folders = [(Path(str(import_module(f"ascend_sim.{room}").__file__)).parent, _SOURCES) for room in _ROOMS]
+    folders: list[tuple[Path, tuple[str, ...]]] = [
+        (Path(str(import_module(f"ascend_sim.{room}").__file__)).parent, _SOURCES) for room in _ROOMS
+    ]
     folders.append((Path(str(files("ascend_sim.configs"))), ("*.yaml",)))
     digest = hashlib.sha256()
     for folder, patterns in folders:

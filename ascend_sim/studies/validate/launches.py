@@ -28,8 +28,8 @@ from ascend_sim.ops.kernels.vector.trans_data_filter import (
     filter_from_fractal_z_task,
     filter_to_fractal_z_task,
 )
+from ascend_sim.ops.layer import LayerCall
 from ascend_sim.ops.operators import OPERATORS
-from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
 from ascend_sim.runtime import Device, Task
 from ascend_sim.studies.validate.kernel import Kernel
 from ascend_sim.studies.validate.microbench import STREAMS, Stream, VectorAdd, measure, transfer_cycles
@@ -98,11 +98,10 @@ class ConvGradient(Launch):
                 raise ValueError(f"{out}: {kernel[out]} given; input, kernel, stride and padding give {follows}")
 
     def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
-        call = self._call(kernel)
-        operator = OPERATORS["convolution_backward"]
-        accepted = operator.accept(
-            call, chip, conformance="documented", deterministic=False, block_dim={self.gradient: kernel["block_dim"]}
-        )
+        operator = OPERATORS.of_pass("backward")
+        blocks = {self.gradient: kernel["block_dim"]}
+        arguments = operator.of_layer(self._call(kernel))
+        accepted = operator.accept(arguments, chip, conformance="documented", deterministic=False, block_dim=blocks)
         if accepted.compute_dtype != canonical(kernel.dtype):
             raise SimError(f"{chip.name} computes {kernel.dtype} convolutions in {accepted.compute_dtype}")
         plan = operator.plan(accepted, chip)
@@ -113,32 +112,29 @@ class ConvGradient(Launch):
         allocations = {name: device.allocate(plan.tensors[name].size, name) for name in step.tensors}
         return step.make(chip, allocations), [allocations[name] for name in step.inputs]
 
-    def _call(self, kernel: Kernel) -> ConvBackwardCall:
+    def _call(self, kernel: Kernel) -> LayerCall:
         dtype, cube_math_type = _cube_dtype(kernel)
         size = dict(kernel.sizes)
         totals = (size["pad_h_total"], size["pad_w_total"])
         even = not any(total % 2 for total in totals)
         padding = [t // 2 for t in totals] if even else [part for t in totals for part in (t // 2, t - t // 2)]
         shapes = {
-            "grad_output": (size["N"], size["Co"], size["Ho"], size["Wo"]),
+            "output": (size["N"], size["Co"], size["Ho"], size["Wo"]),
             "input": (size["N"], size["Ci"], size["Hi"], size["Wi"]),
             "weight": (size["Co"], size["Ci"], size["kh"], size["kw"]),
         }
         tensors = {name: TensorArg(shape, dtype, "NCHW") for name, shape in shapes.items()}
-        return ConvBackwardCall(
-            **tensors,
-            bias_sizes=(size["Co"],),
+        return LayerCall(
+            tensors["input"],
+            tensors["weight"],
+            tensors["output"],
             stride=(size["stride_h"], size["stride_w"]),
             padding=tuple(padding),
             dilation=(1, 1),
-            transposed=False,
-            output_padding=(0, 0),
             groups=1,
-            output_mask=(self.gradient == "grad_input", self.gradient == "grad_weight", False),
+            bias=False,
             cube_math_type=cube_math_type,
-            grad_input=tensors["input"],
-            grad_weight=tensors["weight"],
-            grad_bias=None,
+            outputs=(self.gradient,),
         )
 
 
@@ -273,7 +269,7 @@ class ReduceSum(Launch):
         n, c, hw = kernel["N"], kernel["Ci"], kernel["Hi"] * kernel["Wi"]
         source = device.allocate(n * c * hw * _itemsize(dtype), "input")
         target = device.allocate(c * _itemsize(dtype), "output")
-        return reduce_sum_task(chip, source, target, n, c, hw, dtype), [source]
+        return reduce_sum_task(chip, source, target, (n, c, hw), dtype), [source]
 
 
 class MemSet(Launch):

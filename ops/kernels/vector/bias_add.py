@@ -23,6 +23,7 @@ from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.vector.common import (
     BLOCK_BYTES,
+    Launch,
     buffer_queue,
     require_positive,
     share,
@@ -68,7 +69,7 @@ def bias_add_task(
     info: dict[str, Any] = {
         "dtypes": dict.fromkeys(shapes, dtype), "formats": dict.fromkeys(shapes, "ND"), "shapes": shapes,
     }  # fmt: skip
-    return vector_task(chip, "BiasAdd", name, blocks, tensors, body, info, disarm)
+    return vector_task(chip, Launch("BiasAdd", name, disarm), blocks, tensors, body, info)
 
 
 @dataclass

@@ -16,6 +16,7 @@ from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.vector.common import (
     SOURCE,
     TARGET,
+    Launch,
     buffer_queue,
     call_info,
     require_positive,
@@ -84,4 +85,4 @@ def cast_task(
         outgoing.close()
 
     info = call_info((from_dtype, to_dtype), ("ND", "ND"), ([count], [count]))
-    return vector_task(chip, "Cast", name, blocks, [source, target], body, info, disarm)
+    return vector_task(chip, Launch("Cast", name, disarm), blocks, [source, target], body, info)

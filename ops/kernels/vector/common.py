@@ -17,6 +17,7 @@ How many blocks each kernel takes. The evidence is an AlexNet training step on a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
@@ -36,20 +37,22 @@ SOURCE, TARGET = 0, 1
 Body = Callable[[KernelBuilder, int], None]
 
 
+@dataclass(frozen=True)
+class Launch:
+    """What a launch is called, `disarm` (flags whose waits do not hold) and `Task.template`."""
+
+    op_type: str
+    name: str
+    disarm: Collection[str] = ()
+    template: str = ""
+
+
 def vector_task(
-    chip: ChipSpec,
-    op_type: str,
-    name: str,
-    block_dim: int,
-    tensors: Sequence[Allocation],
-    body: Body,
-    info: dict[str, Any],
-    disarm: Collection[str] = (),
-    template: str = "",
+    chip: ChipSpec, launch: Launch, block_dim: int, tensors: Sequence[Allocation], body: Body, info: dict[str, Any]
 ) -> Task:
     """A launch of `block_dim` blocks on the cores of `vector_cores`; `body(k, block)` writes the rows of one block.
 
-    `info` takes "dtypes", "formats" and "shapes" of the call; `template` is `Task.template`.
+    `info` takes "dtypes", "formats" and "shapes" of the call.
     """
     tables: dict[str, InstructionTable] = {}
     sizes = [tensor.size for tensor in tensors]
@@ -57,13 +60,13 @@ def vector_task(
     def build(block: int) -> list[Program]:
         on = chip.cores.vector_kind(block)
         table = tables.setdefault(on, InstructionTable(chip, on))
-        k = KernelBuilder(table, block, on, sizes, disarm=disarm)
+        k = KernelBuilder(table, block, on, sizes, disarm=launch.disarm)
         body(k, block)
         return [k.finish()]
 
     kinds = {chip.cores.vector_kind(block) for block in range(block_dim)}
     kind = "MIX_VECTOR_CORE" if len(kinds) > 1 else kinds.pop()
-    return Task(name, op_type, kind, block_dim, tensors, build, info=info, template=template)
+    return Task(launch.name, launch.op_type, kind, block_dim, tensors, build, info=info, template=launch.template)
 
 
 def vector_cores(chip: ChipSpec) -> int:

@@ -13,7 +13,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import Allocation, gm_operand
-from ascend_sim.ops.kernels.vector.common import SOURCE, TARGET, share, vector_cores, vector_task
+from ascend_sim.ops.kernels.vector.common import SOURCE, TARGET, Launch, share, vector_cores, vector_task
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.runtime import Task
 
@@ -117,5 +117,5 @@ def dilation_task(
         },
     }
     return vector_task(
-        chip, "Dilation", name or f"Dilation_{target.name}", blocks, [source, target], body, info, disarm
+        chip, Launch("Dilation", name or f"Dilation_{target.name}", disarm), blocks, [source, target], body, info
     )

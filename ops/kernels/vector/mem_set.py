@@ -8,7 +8,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.numerics import numpy_dtype
-from ascend_sim.ops.kernels.vector.common import require_positive, share, vector_cores, vector_task
+from ascend_sim.ops.kernels.vector.common import Launch, require_positive, share, vector_cores, vector_task
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.runtime import Task
 
@@ -50,4 +50,4 @@ def mem_set_task(
         # Nothing is written to UB after the flag, so the copies need no more of them.
 
     info = {"dtypes": {}, "formats": {"output": "ND"}, "shapes": {"output": [nbytes]}}
-    return vector_task(chip, op_type, name, blocks, [target], body, info, disarm)
+    return vector_task(chip, Launch(op_type, name, disarm), blocks, [target], body, info)

@@ -20,6 +20,7 @@ from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.vector.common import (
     SOURCE,
     TARGET,
+    Launch,
     buffer_queue,
     call_info,
     padded,
@@ -40,16 +41,14 @@ def reduce_sum_task(
     chip: ChipSpec,
     source: Allocation,
     target: Allocation,
-    n: int,
-    c: int,
-    hw: int,
+    shape: tuple[int, int, int],
     dtype: str,
     *,
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """[n][c][hw] -> [c], both in `dtype` (float16, bfloat16, float32). Raises SimError for another dtype."""
-    name = name or f"ReduceSum_{source.name}"
+    """`shape` [n][c][hw] -> [c], both in `dtype` (float16, bfloat16, float32). Raises SimError for another dtype."""
+    name, (n, c, hw) = name or f"ReduceSum_{source.name}", shape
     require_positive(name, n=n, c=c, hw=hw)
     if dtype not in DTYPES:
         raise SimError(f"{name}: dtype is {dtype}; it sums {', '.join(DTYPES)}")
@@ -65,7 +64,7 @@ def reduce_sum_task(
 
     info = call_info((dtype, dtype), ("ND", "ND"), ([n, c, hw], [c]))
     template = "ReduceSum_columns" if hw == 1 and n > 1 else ""
-    return vector_task(chip, "ReduceSum", name, blocks, [source, target], body, info, disarm, template)
+    return vector_task(chip, Launch("ReduceSum", name, disarm, template), blocks, [source, target], body, info)
 
 
 @dataclass

@@ -11,7 +11,7 @@ from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.memory.gm import Allocation
-from ascend_sim.ops.kernels.vector.common import call_info, require_positive, share, vector_cores, vector_task
+from ascend_sim.ops.kernels.vector.common import Launch, call_info, require_positive, share, vector_cores, vector_task
 from ascend_sim.ops.kernels.vector.trans_data import (
     LIST_INSTRUCTIONS,
     ROWS_AT_ONCE,
@@ -185,4 +185,4 @@ def _task(
         formats, shapes = formats[::-1], shapes[::-1]
     element = dtype or f"{8 * layout.itemsize}-bit"
     info = call_info((element, element), formats, shapes)
-    return vector_task(chip, "TransData", name, blocks, tensors, body, info, disarm, "TransData_features")
+    return vector_task(chip, Launch("TransData", name, disarm, "TransData_features"), blocks, tensors, body, info)

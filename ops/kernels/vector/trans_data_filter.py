@@ -16,7 +16,15 @@ from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.memory.gm import Allocation
-from ascend_sim.ops.kernels.vector.common import call_info, padded, require_positive, share, vector_cores, vector_task
+from ascend_sim.ops.kernels.vector.common import (
+    Launch,
+    call_info,
+    padded,
+    require_positive,
+    share,
+    vector_cores,
+    vector_task,
+)
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout, Move, Turn, TurnTile, tile_bytes, turn_tiles
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div, cut
@@ -289,4 +297,4 @@ def _task(
         formats, shapes = formats[::-1], shapes[::-1]
     element = dtype or f"{8 * layout.itemsize}-bit"
     info = call_info((element, element), formats, shapes)
-    return vector_task(chip, "TransData", name, blocks, tensors, body, info, disarm, "TransData_filters")
+    return vector_task(chip, Launch("TransData", name, disarm, "TransData_filters"), blocks, tensors, body, info)

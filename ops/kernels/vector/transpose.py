@@ -6,7 +6,7 @@ target[o][s, r] = source[o][r, s]: on the source side the elements of a row (s) 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -16,7 +16,17 @@ from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.memory.gm import Allocation, gm_operand
-from ascend_sim.ops.kernels.vector.common import SOURCE, TARGET, buffer_queue, padded, share, vector_cores, vector_task
+from ascend_sim.ops.kernels.vector.common import (
+    SOURCE,
+    TARGET,
+    Launch,
+    buffer_queue,
+    padded,
+    share,
+    vector_cores,
+    vector_task,
+)
+from ascend_sim.ops.kernels.vector.strided import StridedCopy
 from ascend_sim.ops.problem.sizes import ceil_div, cut
 from ascend_sim.runtime import Task
 
@@ -40,18 +50,17 @@ class Turn:
     target_offset: int
 
 
-def as_turn(
-    shape: Sequence[int], source: Sequence[int], target: Sequence[int], source_offset: int, target_offset: int
-) -> Turn | None:
-    """The copy between two strided views as a Turn, or None where it is none (the same axis is innermost on both sides)."""
-    axes = [(size, src, dst) for size, src, dst in zip(shape, source, target, strict=True) if size > 1]
+def as_turn(copy: StridedCopy) -> Turn | None:
+    """The copy as a Turn, or None where it is none: the same axis is innermost on both sides, or elements are single bytes."""
+    strides = zip(copy.shape, copy.source_strides, copy.target_strides, strict=True)
+    axes = [(size, src, dst) for size, src, dst in strides if size > 1]
     along_source = [i for i, (_, src, dst) in enumerate(axes) if src == 1 and dst > 1]
     along_target = [i for i, (_, src, dst) in enumerate(axes) if dst == 1 and src > 1]
-    if not along_source or not along_target:
+    if copy.itemsize == 1 or not along_source or not along_target:
         return None
     s, r = along_source[0], along_target[0]
     outer = tuple(axis for i, axis in enumerate(axes) if i not in (s, r))
-    return Turn(axes[r][0], axes[s][0], axes[r][1], axes[s][2], outer, source_offset, target_offset)
+    return Turn(axes[r][0], axes[s][0], axes[r][1], axes[s][2], outer, copy.source_offset, copy.target_offset)
 
 
 def transpose_task(
@@ -62,7 +71,6 @@ def transpose_task(
     itemsize: int,
     *,
     op_type: str = "Transpose",
-    dtype: str = "",
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
@@ -132,8 +140,10 @@ def transpose_task(
 
     sides = ("input", "output")
     info: dict[str, Any] = {
-        "dtypes": dict.fromkeys(sides, dtype),
+        "dtypes": dict.fromkeys(sides, ""),
         "formats": dict.fromkeys(sides, "ND"),
         "shapes": {"input": [matrices, turn.rows, turn.columns], "output": [matrices, turn.columns, turn.rows]},
     }
-    return vector_task(chip, op_type, name or f"{op_type}_{target.name}", blocks, [source, target], body, info, disarm)
+    return vector_task(
+        chip, Launch(op_type, name or f"{op_type}_{target.name}", disarm), blocks, [source, target], body, info
+    )

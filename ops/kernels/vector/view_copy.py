@@ -17,6 +17,7 @@ from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.ops.kernels.vector.common import (
     SOURCE,
     TARGET,
+    Launch,
     buffer_queue,
     call_info,
     padded,
@@ -25,6 +26,7 @@ from ascend_sim.ops.kernels.vector.common import (
     vector_cores,
     vector_task,
 )
+from ascend_sim.ops.kernels.vector.strided import StridedCopy
 from ascend_sim.ops.problem.sizes import cut
 from ascend_sim.runtime import Task
 
@@ -86,26 +88,16 @@ def view_copy_task(
     chip: ChipSpec,
     source: Allocation,
     target: Allocation,
-    shape: Sequence[int],
-    src_strides: Sequence[int],
-    dst_strides: Sequence[int],
-    itemsize: int,
-    src_offset: int = 0,
-    dst_offset: int = 0,
+    copy: StridedCopy,
     *,
     op_type: str = "ViewCopy",
-    dtype: str = "",
     name: str = "",
     disarm: Collection[str] = (),
 ) -> Task:
-    """target[dst_offset + i . dst_strides] = source[src_offset + i . src_strides] for every index i of `shape`.
-
-    Strides and offsets count elements of `itemsize` bytes; source strides may be 0 (expanded) or negative. Raises
-    SimError for a target stride of 0. `dtype` and `name` only say what stands in reports.
-    """
-    name = name or f"ViewCopy_{target.name}"
+    """The launch. Raises SimError for a target stride of 0. `name` only says what stands in reports."""
+    name, shape, itemsize = name or f"ViewCopy_{target.name}", copy.shape, copy.itemsize
     require_positive(name, elements=math.prod(shape), itemsize=itemsize)
-    plan = _plan(name, shape, src_strides, dst_strides)
+    plan = _plan(name, shape, copy.source_strides, copy.target_strides)
     tile = chip.buffers["UB"] // _TILES
     runs = cut(plan.run, tile // itemsize)
     rows = cut(plan.rows.size, max(tile // padded(runs[0][1] * itemsize), 1))
@@ -116,7 +108,7 @@ def view_copy_task(
     def places(first: int, count: int) -> Iterator[tuple[int, int, int, int]]:
         """(source, target, rows, run) of each tile, in elements."""
         for number in range(first, first + count):
-            src, dst = src_offset + plan.src_offset, dst_offset + plan.dst_offset
+            src, dst = copy.source_offset + plan.src_offset, copy.target_offset + plan.dst_offset
             number, run_index = divmod(number, len(runs))
             number, row_index = divmod(number, len(rows))
             for dim in reversed(plan.outer):
@@ -140,7 +132,7 @@ def view_copy_task(
             queue.release()
         queue.close()
 
-    element = dtype or f"{8 * itemsize}-bit"
+    element = f"{8 * itemsize}-bit"
     info = call_info((element, element), ("ND", "ND"), (shape, shape))
-    info["strides"] = {"input": list(src_strides), "output": list(dst_strides)}
-    return vector_task(chip, op_type, name, blocks, [source, target], body, info, disarm)
+    info["strides"] = {"input": list(copy.source_strides), "output": list(copy.target_strides)}
+    return vector_task(chip, Launch(op_type, name, disarm), blocks, [source, target], body, info)

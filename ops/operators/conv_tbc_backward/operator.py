@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ascend_sim.chip import ChipSpec
 from ascend_sim.ops.arguments import TensorArg, dtype_name
 from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.checks.product import ProductSpec
 from ascend_sim.ops.checks.rules import CheckResult, Rule
 from ascend_sim.ops.convolution.call import ConvolutionCall
+from ascend_sim.ops.kinds import NUMBER, Kind, or_none
 from ascend_sim.ops.operator import Settings
 from ascend_sim.ops.operators.conv_tbc_backward.accept import accepted
 from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
@@ -27,6 +30,12 @@ class ConvTbcBackward(GradientsOperator[ConvTbcCall]):
     name = "conv_tbc_backward"
     tensors = ("self", "input", "weight", "bias")
     attributes = ("pad", "grad_weight_dtype")
+    kinds: ClassVar[Mapping[str, Kind]] = {
+        "pad": NUMBER,
+        "grad_weight_dtype": Kind(
+            "a dtype's name or None", or_none(lambda value: isinstance(value, str | type | np.dtype))
+        ),
+    }
     names: ClassVar[Mapping[str, str]] = {"self": "grad_output"}
     case: ClassVar[type[Case]] = ConvTbcBackwardCase
 

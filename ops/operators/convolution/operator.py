@@ -18,8 +18,10 @@ from ascend_sim.ops.checks.product import ProductSpec
 from ascend_sim.ops.checks.rules import CheckResult, Rule
 from ascend_sim.ops.convolution.call import ConvolutionCall, MapNames
 from ascend_sim.ops.convolution.formula import Formula, formula
+from ascend_sim.ops.convolution.kinds import ATTRIBUTES
 from ascend_sim.ops.convolution.reference import grad_input_reference, products_per_element
 from ascend_sim.ops.convolution.reference_forward import conv_forward_reference
+from ascend_sim.ops.kinds import Kind
 from ascend_sim.ops.layer import LayerCall
 from ascend_sim.ops.operator import Operator, Settings, itemsize_in_memory
 from ascend_sim.ops.operators.convolution.arguments import ForwardCall, normalise
@@ -40,6 +42,7 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
     tensors = ("input", "weight", "bias")
     optional = ("bias",)
     attributes = ("stride", "padding", "dilation", "transposed", "output_padding", "groups")
+    kinds: ClassVar[Mapping[str, Kind]] = ATTRIBUTES
     outputs = (OUTPUT,)
     added = ("bias",)
     formats: ClassVar[Mapping[int, str]] = {3: "NCL", 4: "NCHW", 5: "NCDHW"}

@@ -15,7 +15,9 @@ from ascend_sim.ops.checks.product import ProductSpec
 from ascend_sim.ops.checks.rules import CheckResult, Rule
 from ascend_sim.ops.convolution.call import ConvolutionCall
 from ascend_sim.ops.convolution.formula import Formula, formula
+from ascend_sim.ops.convolution.kinds import ATTRIBUTES
 from ascend_sim.ops.kernels.cube.call import CubeCall
+from ascend_sim.ops.kinds import MASK, SIZES, Kind
 from ascend_sim.ops.layer import LayerCall
 from ascend_sim.ops.operator import MatrixProduct, Operator, Settings, itemsize_in_memory
 from ascend_sim.ops.operators.convolution_backward import truth
@@ -96,6 +98,7 @@ class ConvolutionBackward(GradientsOperator[ConvBackwardCall]):
     attributes = (
         "bias_sizes", "stride", "padding", "dilation", "transposed", "output_padding", "groups", "output_mask",
     )  # fmt: skip
+    kinds: ClassVar[Mapping[str, Kind]] = ATTRIBUTES | {"bias_sizes": SIZES, "output_mask": MASK}
     formats: ClassVar[Mapping[int, str]] = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
     case: ClassVar[type[Case]] = ConvolutionBackwardCase
     layer_direction: ClassVar[Literal["forward", "backward"] | None] = "backward"
@@ -190,6 +193,7 @@ class ConvolutionBackward(GradientsOperator[ConvBackwardCall]):
 
     def of_layer(self, layer: LayerCall) -> ConvBackwardCall:
         channels = layer.output.shape[1]
+        wanted = layer.outputs or (GRADIENTS if layer.bias else GRADIENTS[:2])
         return ConvBackwardCall(
             layer.output,
             layer.input,
@@ -201,11 +205,11 @@ class ConvolutionBackward(GradientsOperator[ConvBackwardCall]):
             transposed=False,
             output_padding=(0, 0),
             groups=layer.groups,
-            output_mask=(True, True, layer.bias),
+            output_mask=tuple(name in wanted for name in GRADIENTS),
             cube_math_type=layer.cube_math_type,
             grad_input=layer.input,
             grad_weight=layer.weight,
-            grad_bias=TensorArg((channels,), layer.output.dtype, "ND") if layer.bias else None,
+            grad_bias=TensorArg((channels,), layer.output.dtype, "ND") if "grad_bias" in wanted else None,
         )
 
 

@@ -76,6 +76,7 @@ def test_unknown_operators_and_profiles_are_config_errors():
 
 GOOD = """
 operator: convolution_backward
+unsupported: no such product
 products:
   X1:
     documented: &same

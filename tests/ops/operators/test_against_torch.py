@@ -62,7 +62,7 @@ def check(result: Result, problem: Problem, own: dict[str, Any], conformance: st
     formats = roundings(problem, dtypes, compute, conformance)
     worst = worst_error_over_bound(problem, result.outputs, own, compute, formats)
     assert all(ratio <= 1 for ratio in worst.values()), worst
-    assert {name: figures["correct"] for name, figures in report["gradients"].items()} == dict.fromkeys(worst, True)
+    assert {name: figures["correct"] for name, figures in report["outputs"].items()} == dict.fromkeys(worst, True)
     assert result.report.passed
 
 
@@ -211,8 +211,8 @@ LAYER = Problem(2, 64, 64, (14, 14))
 def verdicts(problem: Problem = LAYER, dtype: str = "float16", **options: Any) -> dict[str, bool]:
     result = problem.run(operands(problem, dtype), **options)
     report = result.report.to_dict()
-    assert result.report.passed == all(figures["correct"] for figures in report["gradients"].values())
-    return {name: figures["correct"] for name, figures in report["gradients"].items()}
+    assert result.report.passed == all(figures["correct"] for figures in report["outputs"].values())
+    return {name: figures["correct"] for name, figures in report["outputs"].items()}
 
 
 def test_nothing_is_wrong_without_a_planted_error() -> None:
@@ -269,7 +269,7 @@ def test_a_dropped_channel_is_found(
     own = operands(LAYER, dtype)
     monkeypatch.setattr(run, "flat_storage", wrong)
     report = LAYER.run(own, mode="functional").report.to_dict()
-    assert {name: figures["correct"] for name, figures in report["gradients"].items()} == {
+    assert {name: figures["correct"] for name, figures in report["outputs"].items()} == {
         name: name in spared for name in GRADIENTS
     }
 
@@ -301,7 +301,7 @@ def test_one_wrong_element_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         return found
 
     monkeypatch.setattr(run, "output_of", wrong)
-    result = LAYER.run(operands(LAYER), mode="functional").report.to_dict()["gradients"]
+    result = LAYER.run(operands(LAYER), mode="functional").report.to_dict()["outputs"]
     assert all(not figures["correct"] and figures["wrong"] == 1 for figures in result.values())
 
 

@@ -310,7 +310,7 @@ def test_a_dropped_channel_is_found(one: Forward, tensor: int, monkeypatch: pyte
         return original(array)
 
     monkeypatch.setattr(calls, "flat_storage", wrong)
-    figures = convolution(*own, *one.attributes, mode="functional").report.gradients["output"]
+    figures = convolution(*own, *one.attributes, mode="functional").report.outputs["output"]
     assert not figures["correct"] and figures["wrong"] > 0
 
 
@@ -373,7 +373,7 @@ def test_every_precision() -> None:
     ran = {(row.chip, row.dtype, row.cube_math_type): row for row in table.rows if row.gradients}
     assert {key[:2] for key in ran} == {(c, d) for c in ("ascend910b3", "ascend310p3") for d in ("float16", "float32")}
     assert all(set(row.gradients) == {"output"} and set(row.operands) == {"input", "weight"} for row in ran.values())
-    kept, cut = (ran["ascend910b3", "float32", kind].gradients["output"] for kind in (0, 2))
+    kept, cut = (ran["ascend910b3", "float32", kind].outputs["output"] for kind in (0, 2))
     assert kept["effective_bits"] > cut["effective_bits"] + 8
 
 

@@ -138,7 +138,7 @@ def test_gradients_of_every_rank(call: Call, mode: str, deterministic: bool) -> 
         "grad_bias": tensors[0].size // tensors[0].shape[1],
     }
     for name, truth, square in zip(GRADIENTS, exact, squares, strict=True):
-        assert report["gradients"][name]["correct"]
+        assert report["outputs"][name]["correct"]
         assert_close(getattr(result, name), truth, square, counts[name], call.dtype)
 
 

@@ -233,7 +233,7 @@ def assert_right(
         for step in dict.fromkeys([*steps, found.dtype.name]):
             bound = bound + half_ulp(np.abs(value) + bound, step)
         assert (np.abs(found.astype(np.float64) - value) <= bound).all(), name
-        figures = result.report.to_dict()["gradients"][name]
+        figures = result.report.to_dict()["outputs"][name]
         assert figures["correct"] and figures["compute_dtype"] == dtype
 
 

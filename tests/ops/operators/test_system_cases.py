@@ -42,7 +42,7 @@ def _tensors(case: dict[str, Any], operands: tuple[str, ...]) -> list[np.ndarray
 
 def _assert_correct(report: dict[str, Any]) -> None:
     assert report["findings"] == []
-    wrong = {name: g for name, g in report["gradients"].items() if not g["correct"]}
+    wrong = {name: g for name, g in report["outputs"].items() if not g["correct"]}
     assert wrong == {}
 
 

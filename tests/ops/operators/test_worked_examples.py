@@ -130,4 +130,4 @@ def test_the_bias_reads_grad_output_once() -> None:
 
 def test_timing_keeps_no_values() -> None:
     result = layer(False)
-    assert result.outputs == {} and result.report.to_dict()["gradients"] == {}
+    assert result.outputs == {} and result.report.to_dict()["outputs"] == {}

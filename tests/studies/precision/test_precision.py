@@ -101,7 +101,7 @@ def test_exactly_what_the_documents_refuse_is_refused(operator, chip, case, tmp_
         refused = row.cube_math_type in REFUSED[operator, chip][row.dtype]
         assert (row.status == 161002) == refused, (row.dtype, row.cube_math_type, row.status, row.message)
         if refused:
-            assert row.message and not row.gradients and row.total_us is None
+            assert row.message and not row.outputs and row.total_us is None
         else:
             compute = COMPUTE[chip].get((row.dtype, row.cube_math_type), row.dtype)
             assert (row.status, row.compute_dtype) == (0, compute), row.message
@@ -113,13 +113,13 @@ def test_the_other_architectures_run_and_are_correct(chip, case):
     assert table.passed
     ran = [row for row in table.rows if row.status == 0]
     assert len(ran) == (4 if chip == "ascend910_95" else 2)
-    assert all(set(row.gradients) == {"grad_input", "grad_weight", "grad_bias"} for row in ran)
+    assert all(set(row.outputs) == {"grad_input", "grad_weight", "grad_bias"} for row in ran)
 
 
 def test_tbc_cases(tmp_path):
     (tmp_path / "tbc.yaml").write_text(TBC)
     table = precision(tmp_path / "tbc.yaml", dtypes=["float32"])
-    assert table.passed and all(row.gradients["grad_input"]["products"] == 24 for row in table.rows)
+    assert table.passed and all(row.outputs["grad_input"]["products"] == 24 for row in table.rows)
 
 
 @pytest.mark.parametrize("chip", ["ascend910b3", "ascend910a", "ascend950pr_9589"])
@@ -149,9 +149,9 @@ def test_the_instructions_multiply_in_the_dtype_of_the_table(case, chip):
         bits = ascend_sim.load_chip(chip).cube.hf32_mantissa_bits if row.compute_dtype == "hf32" else 0
         assert mmads == {(row.compute_dtype, bits)}
         assert {row.compute_dtype} == {
-            name for figures in row.gradients.values() if (name := figures["computed_in"]) != "float32"
+            name for figures in row.outputs.values() if (name := figures["computed_in"]) != "float32"
         } or row.compute_dtype == "float32"
-        assert row.gradients["grad_bias"]["computed_in"] == "float32"  # gradOutput's own dtype
+        assert row.outputs["grad_bias"]["computed_in"] == "float32"  # gradOutput's own dtype
 
 
 def test_the_library_computes_bfloat16_in_float16_with_a_warning(case):
@@ -191,7 +191,7 @@ def test_figures_agree_with_an_independent_computation(case, table, dtype, numbe
     assert row.total_us == run.report.total_us
     rtol, atol = {"float16": (2**-9, 2**-9), "bfloat16": (2**-6, 2**-6), "float32": (2**-10, 2**-16)}[dtype]
     for name, exact in zip(run.outputs, torch_gradients(tensors), strict=True):
-        figures, got = row.gradients[name], run.outputs[name].astype(np.float64)
+        figures, got = row.outputs[name], run.outputs[name].astype(np.float64)
         error = np.abs(got - exact)
         relative = error / (np.abs(exact) + 1e-7)
         expected = {
@@ -217,7 +217,7 @@ def test_figures_agree_with_an_independent_computation(case, table, dtype, numbe
 @pytest.mark.fast
 def test_where_the_bits_go(table):
     """hf32 loses them in the operands, float16 output in the result, float32 almost none."""
-    by_key = {(row.dtype, row.cube_math_type): row.gradients for row in table.rows}
+    by_key = {(row.dtype, row.cube_math_type): row.outputs for row in table.rows}
     hf32, half, keep = by_key["float32", 1]["grad_weight"], by_key["float16", 0]["grad_weight"], by_key["float32", 0]
     assert hf32["effective_bits"] == pytest.approx(12.7, abs=0.3) == pytest.approx(hf32["operand_bits"], abs=0.3)
     assert hf32["machine_bits"] > 22 and keep["grad_weight"]["effective_bits"] > 22
@@ -228,7 +228,7 @@ def test_where_the_bits_go(table):
 
 def test_the_950_drops_one_bit_more(case):
     rows = precision(case, chips=["ascend910b3", "ascend950pr_9589"], dtypes=["float32"]).rows
-    bits = {row.chip: row.gradients["grad_weight"]["operand_bits"] for row in rows if row.cube_math_type == 1}
+    bits = {row.chip: row.outputs["grad_weight"]["operand_bits"] for row in rows if row.cube_math_type == 1}
     assert bits["ascend910b3"] - bits["ascend950pr_9589"] == pytest.approx(1, abs=0.2)
 
 
@@ -289,7 +289,7 @@ def test_a_damaged_gradient_is_never_correct(case, honest, monkeypatch, how, vic
     table = precision(case)
     assert not table.passed
     for row in table.rows:
-        for name, figures in row.gradients.items():
+        for name, figures in row.outputs.items():
             assert figures["correct"] == (name != victim), (row.dtype, row.cube_math_type, name)
             if name == victim:
                 assert figures["nonfinite"] == (how in ("nan", "inf"))
@@ -307,7 +307,7 @@ def test_every_distribution_is_correct(case, inputs):
 
 def test_models_differ_and_exact_groups_are_the_best(case):
     rows = precision(case, accumulate=["blas", "exact_group"], dtypes=["float32"]).rows[:2]
-    blas, exact = (row.gradients["grad_weight"]["effective_bits"] for row in rows)
+    blas, exact = (row.outputs["grad_weight"]["effective_bits"] for row in rows)
     assert exact > blas and rows[0].total_us == rows[1].total_us
 
 
@@ -316,7 +316,7 @@ def test_tensors_from_a_file(case, table, tmp_path):
     values = make_tensors(load_case(case))
     save_tensors(tmp_path / "same.npz", {name: (array, "float32") for name, array in values.items()})
     again = precision(case, inputs=tmp_path / "same.npz")
-    assert [row.gradients for row in again.rows] == [row.gradients for row in table.rows]
+    assert [row.outputs for row in again.rows] == [row.outputs for row in table.rows]
     halves = {name: (array.astype(np.float16), "float16") for name, array in values.items()}
     save_tensors(tmp_path / "half.npz", halves)
     rows = precision(case, inputs=tmp_path / "half.npz", dtypes=["float32"]).rows
@@ -339,7 +339,7 @@ def test_overflow_is_counted_and_told(case, tmp_path):
         assert effect["overflowed"] == np.isinf(halves[name]).sum()
         assert effect["to_zero"] == (halves[name] == 0).sum() - (values[name] == 0).sum()
     assert row.operands["grad_output"]["overflowed"] > 0 < row.operands["weight"]["to_zero"]
-    assert row.gradients["grad_weight"]["correct"] and row.gradients["grad_weight"]["nonfinite"] > 0
+    assert row.outputs["grad_weight"]["correct"] and row.outputs["grad_weight"]["nonfinite"] > 0
     text = "\n".join(notes(table))
     assert f"{row.operands['grad_output']['overflowed']:,} of grad_output overflow" in text
     assert f"{row.operands['weight']['to_zero']:,} of weight become 0" in text
@@ -403,7 +403,7 @@ def test_json_and_csv_hold_the_same_figures(asked, table):
     assert printed == csv_text(table)
     rows = list(csv.DictReader(io.StringIO(printed)))
     assert len(rows) == 2 + 10 * 3  # two refused rows, three gradients each
-    by_key = {(row["dtype"], str(row["cube_math_type"])): row["gradients"] for row in data["rows"]}
+    by_key = {(row["dtype"], str(row["cube_math_type"])): row["outputs"] for row in data["rows"]}
     for row in rows:
         if row["gradient"]:
             figures = by_key[row["dtype"], row["cube_math_type"]][row["gradient"]]
@@ -412,8 +412,8 @@ def test_json_and_csv_hold_the_same_figures(asked, table):
 
 def test_exit_code_1_when_a_gradient_is_wrong(monkeypatch, table):
     row = table.rows[0]
-    bias = {**row.gradients["grad_bias"], "correct": False}
-    wrong = replace(table, rows=(replace(row, gradients={**row.gradients, "grad_bias": bias}), *table.rows[1:]))
+    bias = {**row.outputs["grad_bias"], "correct": False}
+    wrong = replace(table, rows=(replace(row, outputs={**row.outputs, "grad_bias": bias}), *table.rows[1:]))
     monkeypatch.setattr(precision_run, "precision", lambda case, **options: wrong)
     result = invoke("precision", "x")
     assert result.exit_code == 1 and "WRONG" in result.output

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator
 from functools import cache, partial
 from itertools import product
+from typing import NamedTuple
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
@@ -37,6 +38,24 @@ LARGEST_SIDE = 256  # of a base block: longer ones leave no K for the other oper
 SQUARE_SIDE = 128  # of a block that half of L0C holds
 MOST_STEPS = 8  # base blocks per L1 load
 WORK_SLACK = (21, 20)  # a grid may take 5 % more cube work than the best where it adds dW fewer times
+
+
+class _Share(NamedTuple):
+    """What a task takes: rows and columns of dW, rows of gradOutput, images."""
+
+    m: int
+    n: int
+    rows: int
+    images: int
+
+
+class _Grid(NamedTuple):
+    """A way to deal out the problem: products of the busiest core, times that dW is added, tasks, and what each takes."""
+
+    work: int
+    added: int
+    tasks: int
+    share: _Share
 
 
 def sound_grad_weight(inp: TilingInput, chip: ChipSpec | None = None, dtype: str = "") -> GradWeightTiling:
@@ -66,26 +85,25 @@ def grid(inp: TilingInput, chip: ChipSpec | None = None, dtype: str = "") -> Gra
     columns = gemm(inp, True)[2]
     of_width = cache(partial(_block, inp, SPLIT_GRID))  # the same for many shapes
 
-    def block(shape: tuple[int, int, int, int]) -> GradWeightTiling:
-        single_m, single_n, rows, images = shape
-        return of_width(min(single_n, columns)).but(
-            single_core_m=single_m,
-            single_core_n=single_n,
-            single_core_batch=images,
-            single_core_k=rows * inp.problem.w_out,
+    def block(share: _Share) -> GradWeightTiling:
+        return of_width(min(share.n, columns)).but(
+            single_core_m=share.m,
+            single_core_n=share.n,
+            single_core_batch=share.images,
+            single_core_k=share.rows * inp.problem.w_out,
         )
 
-    def cycles(work: int, tasks: int, shape: tuple[int, int, int, int]) -> float:
+    def cycles(grid: _Grid) -> float:
         if chip is None:
-            return work
-        return ceil_div(tasks, inp.cores) * max(_products_and_l0(block(shape), inp, chip, dtype))
+            return grid.work
+        return ceil_div(grid.tasks, inp.cores) * max(_products_and_l0(block(grid.share), inp, chip, dtype))
 
-    grids = {shape: (cycles(work, tasks, shape), added) for work, added, tasks, shape in _grids(inp)}
+    grids = {grid.share: (cycles(grid), grid.added) for grid in _grids(inp)}
     allowed = min(grids.values())[0] * WORK_SLACK[0] / WORK_SLACK[1]
-    shape = min(
-        (shape for shape, (cost, _) in grids.items() if cost <= allowed), key=lambda s: (grids[s][1], grids[s][0], s)
+    share = min(
+        (share for share, (cost, _) in grids.items() if cost <= allowed), key=lambda s: (grids[s][1], grids[s][0], s)
     )
-    tiling = with_largest_steps(block(shape), inp)
+    tiling = with_largest_steps(block(share), inp)
     return tiling.but(block_dim=min(task_count(tiling, inp), inp.cores))
 
 
@@ -101,20 +119,21 @@ def weighed_grid(inp: TilingInput, chip: ChipSpec) -> GradWeightTiling:
     of_width = cache(partial(_block, inp, SPLIT_GRID))
     load, store = (chip.path(*ends).bytes_per_cycle for ends in (("GM", "L1"), ("UB", "GM")))
     best: tuple[float, GradWeightTiling] | None = None
-    for work, added, tasks, (single_m, single_n, rows, images) in _grids(inp):
-        if image_each and (images > 1 or added != inp.images):
+    for grid in _grids(inp):
+        share = grid.share
+        if image_each and (share.images > 1 or grid.added != inp.images):
             continue
-        block = of_width(min(single_n, columns)).but(
-            single_core_m=single_m,
-            single_core_n=single_n,
-            single_core_batch=images,
-            single_core_k=rows * inp.problem.w_out,
+        block = of_width(min(share.n, columns)).but(
+            single_core_m=share.m,
+            single_core_n=share.n,
+            single_core_batch=share.images,
+            single_core_k=share.rows * inp.problem.w_out,
         )
-        rounds = ceil_div(tasks, inp.cores)
+        rounds = ceil_div(grid.tasks, inp.cores)
         for order in (0, 1):
             ordered = block.but(iterate_order=order)
             moved = _loaded(ordered, inp)
-            cycles = work / macs + rounds * (moved / load + ACCUMULATOR_BYTES * single_m * single_n / store)
+            cycles = grid.work / macs + rounds * (moved / load + ACCUMULATOR_BYTES * share.m * share.n / store)
             if best is None or cycles < best[0]:
                 best = cycles, ordered
     assert best is not None
@@ -191,8 +210,8 @@ def _products_and_l0(
     return products, pixels * inp.itemsize * (m * n_tiles / left + n * m_tiles / right) + 2 * steps * chip.load3d.head
 
 
-def _grids(inp: TilingInput) -> Iterator[tuple[int, int, int, tuple[int, int, int, int]]]:
-    """(work of the busiest core, times dW is added, tasks, (single M, single N, rows, images)) of every useful grid."""
+def _grids(inp: TilingInput) -> Iterator[_Grid]:
+    """Every useful grid."""
     height, width = inp.problem.h_out, inp.problem.w_out
     m_tiles = ceil_div(inp.cout_padded, _side_m(inp, gemm(inp, True)[2]))
     lanes = inp.real_groups * inp.problem.k_d
@@ -208,7 +227,8 @@ def _grids(inp: TilingInput) -> Iterator[tuple[int, int, int, tuple[int, int, in
                     tasks = lanes * added * ceil_div(inp.cout_padded, single_m)
                     tasks *= ceil_div(inp.cin1 * n_slice(inp), single_n)
                     work = images * ceil_to(rows * width, FRACTAL) * single_m * ceil_to(single_n, FRACTAL)
-                    yield ceil_div(tasks, inp.cores) * work, added, tasks, (single_m, single_n, rows, images)
+                    share = _Share(single_m, single_n, rows, images)
+                    yield _Grid(ceil_div(tasks, inp.cores) * work, added, tasks, share)
 
 
 # ---- block and steps -----------------------------------------------------------------------------------------------

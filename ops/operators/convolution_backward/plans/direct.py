@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ascend_sim.ops.kernels.cube.call import CubeCall
+from ascend_sim.ops.kernels.vector.strided import StridedCopy
 from ascend_sim.ops.operators.convolution_backward.plans.gradients import Gradients
 from ascend_sim.ops.operators.convolution_backward.plans.routes import filter_as_1x1, on_windows
 from ascend_sim.ops.operators.convolution_backward.plans.steps import contiguous_strides
@@ -60,9 +61,8 @@ class DirectPlan(Gradients):
         shape = (p.n, p.c_in, p.k_d, p.k_h, p.k_w, p.d_out, p.h_out, p.w_out)
         strides = tuple(steps[axis] for axis in (0, 1, 3, 5, 7, 2, 4, 6))
         target = self.result.tensor("input.windows", self.storage, "NCDHW", math.prod(shape) * self.itemsize)
-        self.strided_copy(
-            "Transpose", source, target, shape, (strides, contiguous_strides(shape)), (0, 0), self.itemsize
-        )
+        copy = StridedCopy(shape, strides, contiguous_strides(shape), self.itemsize)
+        self.strided_copy("Transpose", source, target, copy)
         return target
 
     def data_op_type(self) -> str:

@@ -20,6 +20,7 @@ from ascend_sim.ops.kernels.grad_weight.tbe.program import tbe_grad_weight_task
 from ascend_sim.ops.kernels.matmul.program import matmul_task
 from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
 from ascend_sim.ops.kernels.vector.mem_set import mem_set_task
+from ascend_sim.ops.kernels.vector.strided import StridedCopy
 from ascend_sim.ops.operators.convolution_backward.arguments import INPUTS
 from ascend_sim.ops.operators.convolution_backward.matmul_routes import PATCHES, PIXELS, MatMulRoute, matmul_routes
 from ascend_sim.ops.operators.convolution_backward.plans.routes import check_limits
@@ -142,7 +143,8 @@ class Gradients(Steps, ABC):
         shape = (p.n, p.c_in, p.d_out, p.k_d, p.h_out, p.k_h, p.w_out, p.k_w)
         steps = contiguous_strides((p.n, p.d_out, p.h_out, p.w_out, p.c_in, p.k_d, p.k_h, p.k_w))
         strides = tuple(steps[axis] for axis in (0, 4, 1, 5, 2, 6, 3, 7))
-        self.strided_copy("Transpose", source, target, shape, (strides, contiguous_strides(shape)), (0, 0), itemsize)
+        copy = StridedCopy(shape, strides, contiguous_strides(shape), itemsize)
+        self.strided_copy("Transpose", source, target, copy)
 
     # -- the cube kernels ----------------------------------------------------------------------------------------------
 

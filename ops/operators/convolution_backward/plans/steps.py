@@ -13,6 +13,7 @@ from ascend_sim.ops.convolution.call import ConvolutionCall
 from ascend_sim.ops.kernels.vector.cast import cast_task
 from ascend_sim.ops.kernels.vector.mem_set import mem_set_task
 from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_task
+from ascend_sim.ops.kernels.vector.strided import StridedCopy
 from ascend_sim.ops.kernels.vector.transpose import as_turn, transpose_task
 from ascend_sim.ops.kernels.vector.view_copy import view_copy_task
 from ascend_sim.ops.plan import Plan
@@ -92,8 +93,8 @@ class Steps:
         view, dtype = self.call.unread[name], self.result.tensors[name].dtype
         itemsize, contiguous = int(numpy_dtype(dtype).itemsize), contiguous_strides(view.shape)
         target = self.result.tensor(f"{name}.unread", dtype, view.format, view.size * itemsize)
-        strides = (view.strides or contiguous, contiguous)
-        self.strided_copy("ViewCopy", name, target, view.shape, strides, (view.offset, 0), itemsize)
+        copy = StridedCopy(view.shape, view.strides or contiguous, contiguous, itemsize, view.offset)
+        self.strided_copy("ViewCopy", name, target, copy)
 
     def view_copy(self, source: str, view: TensorArg, target: str, target_view: TensorArg | None, dtype: str) -> str:
         """Strided copy: `view` of `source` to a contiguous intermediate, or a contiguous `source` to `target_view`."""
@@ -101,32 +102,22 @@ class Steps:
         contiguous = contiguous_strides(view.shape)
         if target_view is None:
             self.result.tensor(target, dtype, self.plain, math.prod(view.shape) * itemsize)
-        src = view.strides or contiguous
-        dst = contiguous if target_view is None else (target_view.strides or contiguous)
-        offsets = (view.offset, 0) if target_view is None else (0, target_view.offset)
+        dst, at = (None, 0) if target_view is None else (target_view.strides, target_view.offset)
+        start = view.offset if target_view is None else 0
+        copy = StridedCopy(view.shape, view.strides or contiguous, dst or contiguous, itemsize, start, at)
         op_type = "Transpose" if self.call.axes and not self.call.channels_last else "ViewCopy"
-        self.strided_copy(op_type, source, target, view.shape, (src, dst), offsets, itemsize)
+        self.strided_copy(op_type, source, target, copy)
         return target
 
-    def strided_copy(
-        self,
-        op_type: str,
-        source: str,
-        target: str,
-        shape: tuple[int, ...],
-        strides: tuple[tuple[int, ...], tuple[int, ...]],
-        offsets: tuple[int, int],
-        itemsize: int,
-    ) -> None:
-        """Elements of `source` to other places of `target`; strides and offsets of both, in elements."""
-        name = f"{op_type}_{target}"
-        turn = as_turn(shape, *strides, *offsets) if itemsize > 1 else None
+    def strided_copy(self, op_type: str, source: str, target: str, copy: StridedCopy) -> None:
+        """Elements of `source` to other places of `target`."""
+        name, turn = f"{op_type}_{target}", as_turn(copy)
 
         def make(chip: ChipSpec, t: Mapping[str, Allocation]) -> Task:
             shared = {"op_type": op_type, **self.named(name)}
             if turn is not None:
-                return transpose_task(chip, t[source], t[target], turn, itemsize, **shared)
-            return view_copy_task(chip, t[source], t[target], shape, *strides, itemsize, *offsets, **shared)
+                return transpose_task(chip, t[source], t[target], turn, copy.itemsize, **shared)
+            return view_copy_task(chip, t[source], t[target], copy, **shared)
 
         self.result.add(op_type, name, [source], [target], make)
 
@@ -192,7 +183,7 @@ class Steps:
             [grad_output],
             [target],
             lambda chip, t: reduce_sum_task(
-                chip, t[grad_output], t[target], n, c, d * hw, dtype, **self.named("ReduceSum_grad_bias")
+                chip, t[grad_output], t[target], (n, c, d * hw), dtype, **self.named("ReduceSum_grad_bias")
             ),
         )
         self.deliver(target, "grad_bias")

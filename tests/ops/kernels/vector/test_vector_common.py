@@ -15,7 +15,7 @@ from ascend_sim.engine.task import Task
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.cast import cast_task
-from ascend_sim.ops.kernels.vector.common import share, vector_cores, vector_task
+from ascend_sim.ops.kernels.vector.common import Launch, share, vector_cores, vector_task
 from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_task
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
 from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_to_c0_task
@@ -50,11 +50,11 @@ def cast_twice(on: ChipSpec, source: Allocation, target: Allocation, disarm: Col
 
 
 def sum_rows(on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str]) -> Task:
-    return reduce_sum_task(on, source, target, 40, 10, 1000, "float16", disarm=disarm)
+    return reduce_sum_task(on, source, target, (40, 10, 1000), "float16", disarm=disarm)
 
 
 def sum_columns(on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str]) -> Task:
-    return reduce_sum_task(on, source, target, 5, 100, 1, "float32", disarm=disarm)
+    return reduce_sum_task(on, source, target, (5, 100, 1), "float32", disarm=disarm)
 
 
 def clear_gaps(on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str]) -> Task:
@@ -87,7 +87,7 @@ def test_barriers_hold_back_what_depends_on_a_late_result(
 
 def test_on_a_coupled_chip_vector_kernels_begin_on_its_ai_cores() -> None:
     coupled = load_chip("ascend310p3")  # 8 AI Cores and 7 vector-only cores
-    task = vector_task(coupled, "Cast", "Cast_x", 1, [], lambda k, block: None, {})
+    task = vector_task(coupled, Launch("Cast", "Cast_x"), 1, [], lambda k, block: None, {})
     assert (task.core_kind, task.build(0)[0].core_kind) == ("AI_CORE", "AI_CORE")
     assert vector_cores(coupled) == 15
     assert vector_cores(load_chip("ascend910a")) == 32

@@ -17,6 +17,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.cast import cast_task
 from ascend_sim.ops.kernels.vector.mem_set import mem_set_task
+from ascend_sim.ops.kernels.vector.strided import StridedCopy
 from ascend_sim.ops.kernels.vector.view_copy import view_copy_task
 
 TYPES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16), "float32": np.dtype(np.float32)}
@@ -102,10 +103,10 @@ class ViewCopy:
     def __init__(
         self, shape: Sequence[int], src: Sequence[int], dst: Sequence[int], size: int, a: int = 0, b: int = 0
     ) -> None:
-        self.arguments = shape, src, dst, size, a, b
+        self.copy = StridedCopy(shape, src, dst, size, a, b)
 
     def __call__(self, on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str]) -> Task:
-        return view_copy_task(on, source, target, *self.arguments, disarm=disarm)
+        return view_copy_task(on, source, target, self.copy, disarm=disarm)
 
 
 @st.composite
@@ -167,7 +168,7 @@ def test_large_views(shape: list[int], src: list[int], dst: list[int]) -> None:
 @pytest.mark.fast
 def test_neighbouring_dimensions_are_one_run() -> None:
     space = Allocation(0, 10**6, "x", None)
-    task = view_copy_task(chip(), space, space, [4, 5, 1, 6], [30, 6, 77, 1], [30, 6, 1, 1], 4)
+    task = view_copy_task(chip(), space, space, StridedCopy([4, 5, 1, 6], [30, 6, 77, 1], [30, 6, 1, 1], 4))
     copies = [str(row) for row in task.build(0)[0] if row.instruction.name == "data_copy"]
     assert len(copies) == 2 and all("row_bytes=480, rows=1," in text for text in copies)
 
@@ -187,4 +188,4 @@ def test_a_target_stride_of_zero_is_refused() -> None:
 def test_an_empty_tensor_is_refused() -> None:
     space = Allocation(0, 100, "x", None)
     with pytest.raises(SimError, match="elements is 0"):
-        view_copy_task(chip(), space, space, [0, 3], [3, 1], [3, 1], 2)
+        view_copy_task(chip(), space, space, StridedCopy([0, 3], [3, 1], [3, 1], 2))

@@ -35,7 +35,7 @@ class Make:
         self.shape, self.dtype = shape, dtype
 
     def __call__(self, on: ChipSpec, source: Allocation, target: Allocation, disarm: Collection[str]) -> Task:
-        return reduce_sum_task(on, source, target, *self.shape, self.dtype, disarm=disarm)
+        return reduce_sum_task(on, source, target, self.shape, self.dtype, disarm=disarm)
 
 
 def check(shape: tuple[int, int, int], dtype: str, seed: int = 0) -> None:
@@ -112,10 +112,10 @@ def test_waits_of_the_output_matter() -> None:
 def test_published_block_counts(shape: tuple[int, int, int], blocks: int) -> None:
     """AlexNet on a 910B2 (Ascend/msinsight test data)."""
     space = Allocation(0, 10**9, "x", None)
-    assert reduce_sum_task(load_chip("ascend910b2"), space, space, *shape, "float32").block_dim == blocks
+    assert reduce_sum_task(load_chip("ascend910b2"), space, space, shape, "float32").block_dim == blocks
 
 
 def test_other_dtypes_are_refused() -> None:
     space = Allocation(0, 100, "x", None)
     with pytest.raises(SimError, match="it sums float16, bfloat16, float32"):
-        reduce_sum_task(chip(), space, space, 1, 1, 1, "int32")
+        reduce_sum_task(chip(), space, space, (1, 1, 1), "int32")

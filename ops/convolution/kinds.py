@@ -1,0 +1,14 @@
+"""Of what kind the attributes are that convolutions share."""
+
+from __future__ import annotations
+
+from ascend_sim.ops.kinds import FLAG, NUMBER, NUMBERS, Kind
+
+ATTRIBUTES: dict[str, Kind] = {
+    "stride": NUMBERS,
+    "padding": NUMBERS,
+    "dilation": NUMBERS,
+    "transposed": FLAG,
+    "output_padding": NUMBERS,
+    "groups": NUMBER,
+}

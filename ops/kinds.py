@@ -1,0 +1,69 @@
+"""Of what kind an argument is: what may be given, in words and as a test, so that a wrong one ends in one clear line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ascend_sim.errors import SimError
+from ascend_sim.ops.arguments import is_whole_number
+from ascend_sim.ops.checks.rules import show
+
+__all__ = [
+    "FLAG",
+    "MASK",
+    "NUMBER",
+    "NUMBERS",
+    "SIZES",
+    "Kind",
+    "check_kinds",
+    "is_flag",
+    "is_whole_numbers",
+    "or_none",
+]
+
+
+class Kind(NamedTuple):
+    """What an argument must be, in words, and whether a value is that."""
+
+    words: str
+    fits: Callable[[Any], bool]
+
+
+def is_whole_numbers(value: Any) -> bool:
+    """A list, tuple or 1-D array of integers."""
+    flat = isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim == 1)
+    return flat and not isinstance(value, str | bytes) and all(is_whole_number(number) for number in value)
+
+
+def is_flag(value: Any) -> bool:
+    """True, False, or a number that stands for one of them."""
+    return isinstance(value, bool | np.bool_) or (is_whole_number(value) and value in (0, 1))
+
+
+def _is_mask(value: Any) -> bool:
+    flat = isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim == 1)
+    return flat and all(is_flag(wanted) for wanted in value)
+
+
+def or_none(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """The same test, which None passes too."""
+    return lambda value: value is None or fits(value)
+
+
+NUMBER = Kind("an integer", is_whole_number)
+FLAG = Kind("True or False", is_flag)
+MASK = Kind("a list of True and False, or None", or_none(_is_mask))
+SIZES = Kind("a list of integers or None", or_none(is_whole_numbers))
+NUMBERS = Kind("a list of integers or None", or_none(lambda value: is_whole_number(value) or is_whole_numbers(value)))
+"""A single integer stands for the same one on every axis."""
+
+
+def check_kinds(given: Mapping[str, Any], kinds: Mapping[str, Kind]) -> None:
+    """SimError for the first argument of another kind than its name asks for; names without an entry pass."""
+    for name, value in given.items():
+        kind = kinds.get(name)
+        if kind is not None and not kind.fits(value):
+            raise SimError(f"{name} {' '.join(show(value).split())} must be {kind.words}")
