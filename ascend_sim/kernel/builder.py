@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ascend_sim.errors import RowError, SimError
+from ascend_sim.errors import SimError
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
 from ascend_sim.isa.direct import DataCopyDn2Nz, FixpipeDn
 from ascend_sim.isa.l0c_to_ub import L0cToUb
@@ -26,14 +26,18 @@ from ascend_sim.isa.sync import (
 )
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPastL2, Fill
 from ascend_sim.isa.vector import Duplicate, Interleave, ReduceRows, TransposeBlocks, VectorBinary, VectorCast
+from ascend_sim.kernel.check import check_addresses, check_buffer, check_pipe, wrong_instructions
 from ascend_sim.kernel.inspection import Allocated, Notes, calling_line, current_inspection
+from ascend_sim.kernel.loops import StampedLoops
 from ascend_sim.kernel.operands import ChannelMatrices, MapWindow, Span, TilePiece, TurnLayout
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.vector import VectorMethods
-from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
 CROSS_MODES = {0: "all cores of a kind", 1: "the vector cores of a block", 2: "a cube core and its vector cores"}
 """Who a cross-core flag joins."""
+
+_CHUNK = 4096
+"""Rows that are looked through at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,11 @@ class Flag:
     identity: int
 
 
-class KernelBuilder(VectorMethods):
+def _set_key(flag: Flag) -> tuple[Any, ...]:
+    return SetFlag, flag.source, flag.destination, flag.identity
+
+
+class KernelBuilder(StampedLoops, VectorMethods):
     """Collects the rows of one program.
 
     `core_kind` is "AIC", "AIV" or "AI_CORE"; `tensor_sizes` the bytes of the task's tensors by slot. Waits on flags whose
@@ -64,6 +72,7 @@ class KernelBuilder(VectorMethods):
         sub_block: int = 0,
         disarm: Collection[str] = (),
     ) -> None:
+        super().__init__()
         self.table = table
         self.chip = table.chip
         self.block = block
@@ -80,16 +89,13 @@ class KernelBuilder(VectorMethods):
         self._sizes = tuple(tensor_sizes)
         self._disarm = frozenset(disarm)
         self._index = table.index
-        self._rows = array("q")
-        self._tile = -1
-        self._tiles = 0
         self._flags: dict[str, Flag] = {}
         self._pairs: dict[tuple[str, str], int] = {}
-        self._balance: dict[Flag, int] = {}
-        self._dropped: list[int] = []
+        self._dropped: set[Flag] = set()
         self._used: dict[str, int] = {}
         self._inspection = current_inspection()
         self.notes = None if self._inspection is None else Notes()
+        self.stamping = self.stamping and self.notes is None
 
     def _refuse(self, error: SimError) -> None:
         """Raise what cannot run; where the program is only inspected it is noted, and building goes on."""
@@ -111,8 +117,12 @@ class KernelBuilder(VectorMethods):
             except SimError as error:
                 return self._refuse(error)
         if self.notes is not None:
-            self.notes.add(len(self._rows) // 5)
-        self._rows.extend((index, dst, src0, src1, self._tile))
+            self.notes.add(len(self._sheet))
+        row = [index, dst, src0, src1, self._tile]
+        try:
+            self._sheet.written.fromlist(row)
+        except TypeError:
+            self._emit_moving(row)
 
     def next_tile(self, *, counted: bool = True) -> None:
         """The rows that follow belong to the next unit of the kernel's own work split.
@@ -125,6 +135,7 @@ class KernelBuilder(VectorMethods):
     def allocate(self, buffer: str, size: int, name: str, unit: int = 0) -> int:
         """Address of `size` fresh bytes of a buffer, aligned to `unit`; SimError when the buffer overflows."""
         self._check_buffer(buffer, name)
+        self._outside_stamps(f"allocation of {name}")
         unit = unit or self.chip.alignment.unit(buffer)
         start = -(-self._used.get(buffer, 0) // unit) * unit
         capacity = self.chip.buffers[buffer]  # type: ignore[index]
@@ -141,20 +152,10 @@ class KernelBuilder(VectorMethods):
         return start
 
     def _check_buffer(self, buffer: str, what: str) -> None:
-        if buffer not in self._parts.buffers:
-            raise SimError(
-                f"block {self.block} {self.core_kind}: {what} is in {buffer}, but an {self.core_kind} of {self.chip.name} has "
-                f"{', '.join(self._parts.buffers)} (chip file, cores.kinds)"
-            )
+        check_buffer(self.chip, self.block, self.core_kind, buffer, what)
 
     def _check_pipe(self, pipe: str, what: str) -> None:
-        """Flags need a pipe with a queue: the scalar unit takes none here."""
-        if pipe not in self._parts.pipes or pipe == "S":
-            pipes = ", ".join(own for own in self._parts.pipes if own != "S")
-            raise SimError(
-                f"block {self.block} {self.core_kind}: {what} is on pipe {pipe}; an {self.core_kind} of {self.chip.name} has "
-                f"the pipes {pipes} (chip file, cores.kinds)"
-            )
+        check_pipe(self.chip, self.block, self.core_kind, pipe, what)
 
     def flag(self, source: str, destination: str, name: str) -> Flag:
         """The flag of that name between two pipes; ids are handed out in order and limited by the chip."""
@@ -166,6 +167,7 @@ class KernelBuilder(VectorMethods):
                     f"not {source} and {destination}"
                 )
             return known
+        self._outside_stamps(f"the first use of flag {name!r}")
         self._check_pipe(source, f"flag {name!r}")
         self._check_pipe(destination, f"flag {name!r}")
         if source == destination:
@@ -190,14 +192,13 @@ class KernelBuilder(VectorMethods):
 
     # -- synchronisation -----------------------------------------------------------------------------------------------
 
-    def set_flag(self, flag: Flag) -> int:
-        """Raise a flag; returns the row, so that a queue can drop sets that nobody will wait for."""
+    def set_flag(self, flag: Flag) -> None:
+        """Raise a flag."""
         try:
             self._balance[flag] += 1
         except (KeyError, TypeError):  # TypeError: it cannot be a key
             raise self._no_flag("set_flag", flag) from None
-        self._emit((SetFlag, flag.source, flag.destination, flag.identity))
-        return len(self._rows) // 5 - 1
+        self._emit(_set_key(flag))
 
     def wait_flag(self, flag: Flag) -> None:
         """Wait for a flag; SimError when no set stands before it in issue order."""
@@ -208,7 +209,7 @@ class KernelBuilder(VectorMethods):
         if raised == 0 and self._inspection is None:  # an inspection looks at all flags when the program is whole
             raise SimError(
                 f"block {self.block} {self.core_kind}: wait on flag {flag.name!r} ({flag.source}->{flag.destination}) at "
-                f"row {len(self._rows) // 5} stands before its set in issue order; it could never end"
+                f"row {len(self._sheet)} stands before its set in issue order; it could never end"
             )
         self._balance[flag] -= 1
         self._emit((WaitFlag, flag.source, flag.destination, flag.identity, flag.name not in self._disarm))
@@ -219,10 +220,11 @@ class KernelBuilder(VectorMethods):
             f"k.flag(source, destination, name) gives it"
         )
 
-    def drop_set(self, row: int, flag: Flag) -> None:
-        """Take back a set that stands in row `row`."""
-        self._dropped.append(row)
-        self._balance[flag] -= 1
+    def drop_set(self, flag: Flag) -> None:
+        """Take back the last set of a flag, if nobody waits for it."""
+        if self._balance[flag]:
+            self._balance[flag] -= 1
+            self._dropped.add(flag)
 
     def pipe_barrier(self, pipe: str) -> None:
         """Order a pipe behind its own unretired work ("ALL": every pipe)."""
@@ -436,14 +438,21 @@ class KernelBuilder(VectorMethods):
 
     def finish(self) -> Program:
         """The checked Program; SimError when a flag is left raised or an address is outside its space or unaligned."""
-        rows = np.frombuffer(self._rows, np.int64).reshape(-1, 5)
-        if self._dropped:
-            rows = np.delete(rows, self._dropped, axis=0)
+        if self._moves is not None:
+            raise SimError(f"{self._where}: a stamped loop was left before the end of its body")
+        rows, new = self._sheet.rows()
+        dropped = self._dropped_rows(rows)
+        if dropped:  # they stand near the end: what follows the first of them closes up
+            first, kept = min(dropped), len(rows) - len(dropped)
+            stays = np.ones(len(rows) - first, np.bool_)
+            stays[np.array(dropped) - first] = False
+            rows[first:kept], new[first:kept] = rows[first:][stays], new[first:][stays]
+            rows, new = rows[:kept], new[:kept]
             if self.notes is not None:
-                self.notes.without(self._dropped)
+                self.notes.without(dropped)
         flags = {f.name: (f.source, f.destination, f.identity) for f in self._flags.values()}
         program = Program(self.block, self.core_kind, self.sub_block, self.table, rows, self._tiles, flags, self.notes)
-        for error in self._wrong_instructions(program):
+        for error in wrong_instructions(program, new):
             if self._inspection is None or self.notes is None:
                 raise error
             self._inspection.add(self._where, str(error), self.notes.line(error.row))
@@ -455,68 +464,22 @@ class KernelBuilder(VectorMethods):
                     f"block {self.block} {self.core_kind}: flag {flag.name!r} ({flag.source}->{flag.destination}) is still "
                     f"raised {balance} times at the end of the block"
                 )
-        self._check_addresses(program)
+        check_addresses(program, self._sizes, new)
+        self._sheet.found_right()
         return program
 
-    def _wrong_instructions(self, program: Program) -> Iterator[RowError]:
-        """Those that run on no pipe of this core, touch no buffer of this core or move no bytes."""
-        for index in np.unique(program.rows[:, 0]).tolist():
-            instruction = self.table.instructions[index]
-            regions = (*instruction.reads(), *instruction.writes())
-            pipe = instruction.pipe(self.chip)
-            foreign = [r.space for r in regions if r.space != "GM" and r.space not in self._parts.buffers]
-            empty = any(
-                min(r.row_bytes, r.rows, r.planes) < 1 or min(r.row_stride, r.plane_stride) < 0 for r in regions
-            )
-            if pipe not in self._parts.pipes or foreign or empty:
-                row = int(np.flatnonzero(program.rows[:, 0] == index)[0])
-                view = program[row]
-                if empty:
-                    yield RowError(f"{program.where}: {view}: moves no bytes, or steps backwards", row)
-                    continue
-                try:
-                    self._check_pipe(pipe, str(view))
-                    self._check_buffer(foreign[0], str(view))
-                except SimError as error:
-                    yield RowError(str(error), row)
-
-    def _check_addresses(self, program: Program) -> None:
-        used = np.unique(program.rows[:, 0])
-        count = len(self.table.instructions)
-        for column, operand in ((1, "dst"), (2, "src0"), (3, "src1")):
-            extent, capacity, unit = np.zeros(count, np.int64), np.zeros(count, np.int64), np.ones(count, np.int64)
-            for index in used:
-                instruction = self.table.instructions[index]
-                for region in (*instruction.reads(), *instruction.writes()):
-                    if region.operand == operand:
-                        extent[index] = max(extent[index], region.extent)
-                        capacity[index] = -1 if region.space == "GM" else self.chip.buffers[region.space]
-                        unit[index] = self.chip.alignment.unit(region.space)
-            if not extent.any():
-                continue
-            kinds = program.rows[:, 0]
-            address = program.rows[:, column]
-            limit = capacity[kinds]
-            in_gm = limit < 0
-            if in_gm.any():
-                sizes = np.asarray((*self._sizes, -1), np.int64)
-                slot = np.where(in_gm, address >> SLOT_SHIFT, len(self._sizes))
-                limit = np.where(in_gm, sizes[np.minimum(slot, len(self._sizes))], limit)
-                address = np.where(in_gm, address & OFFSET_MASK, address)
-            wrong = (extent[kinds] > 0) & (
-                (address < 0) | (address + extent[kinds] > limit) | (address % unit[kinds] != 0)
-            )
-            if wrong.any():
-                row = int(np.flatnonzero(wrong)[0])
-                if limit[row] < 0:
-                    tensor = int(program.rows[row, column]) >> SLOT_SHIFT
-                    raise RowError(
-                        f"{program.where}: {program[row]}: {operand} is in tensor {tensor}, "
-                        f"but the task has {len(self._sizes)} tensors, or it starts before the tensor",
-                        row,
-                    )
-                raise RowError(
-                    f"{program.where}: {program[row]}: {operand} covers bytes {address[row]} to "
-                    f"{address[row] + extent[kinds[row]]} of {limit[row]} and must start at a multiple of {unit[kinds[row]]}",
-                    row,
-                )
+    def _dropped_rows(self, rows: NDArray[np.int64]) -> list[int]:
+        """Where the sets stand that were taken back: the last one of each flag."""
+        wanted = np.zeros(len(self._index), np.bool_)
+        wanted[[self._index[_set_key(flag)] for flag in self._dropped]] = True
+        found: list[int] = []
+        for end in range(len(rows), 0, -_CHUNK):
+            start = max(end - _CHUNK, 0)
+            for place in np.flatnonzero(wanted[rows[start:end, 0]])[::-1].tolist():
+                kind = rows[start + place, 0]
+                if wanted[kind]:
+                    wanted[kind] = False
+                    found.append(start + place)
+            if len(found) == len(self._dropped):
+                break
+        return found

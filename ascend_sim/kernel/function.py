@@ -196,20 +196,22 @@ class Launch:
         """The line that wrote a row of a program: the function runs once more, and every row's line is noted."""
         k = self._written(_LineKernel, table, block, core, sub_block)
         k.close_queues()
-        kept = [line for place, line in enumerate(k.lines) if place not in set(k.dropped_rows)]
-        return kept[row]
+        return k.lines_of_rows()[row]
 
 
 class _LineKernel(Kernel):
     """Notes for every row the line of the kernel's file that it came from; for messages, not for speed."""
 
+    stamping = False
+
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.lines: list[int | None] = []
 
-    @property
-    def dropped_rows(self) -> Collection[int]:
-        return self._dropped
+    def lines_of_rows(self) -> list[int | None]:
+        """The line of every row that stays in the program."""
+        dropped = set(self._dropped_rows(self._sheet.rows()[0]))
+        return [line for row, line in enumerate(self.lines) if row not in dropped]
 
     def _emit(self, key: tuple[Any, ...], dst: int = 0, src0: int = 0, src1: int = 0) -> None:
         frame = sys._getframe(1)

@@ -19,6 +19,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPE_INDEX, Cost, GmAccess, Instruction
 from ascend_sim.isa.sync import CrossCoreWaitFlag, cross_name
 from ascend_sim.kernel.inspection import Notes
+from ascend_sim.kernel.stamp import Stamps
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import Region
 
@@ -58,11 +59,13 @@ class InstructionTable:
     """The distinct instructions of a task on one chip; `index[key]` is the row value of instruction `key`.
 
     `kind` is the kind of core where it decides the cost: vector-only cores beside AI Cores need a table of their own.
+    `stamps` are those of the task's programs, `checked` the (kind of core, instruction) that were found to go together.
     """
 
     def __init__(self, chip: ChipSpec, kind: str = "") -> None:
         self.chip, self.kind = chip.seen_by(kind), kind
         self.index: dict[tuple[Any, ...], int] = {}
+        self.stamps = Stamps()
         self.instructions: list[Instruction] = []
         self.pipes: list[int] = []
         self.kinds: list[int] = []
@@ -70,6 +73,8 @@ class InstructionTable:
         self.accesses: list[GmAccess | None] = []
         self._columns: dict[str, NDArray[np.int64]] = {}
         self._regions: dict[str, RegionColumns] = {}
+        self._limits = np.zeros((3, len(OPERAND_COLUMN), 0), np.int64)
+        self.checked: set[tuple[str, int]] = set()
 
     def add(self, key: tuple[Any, ...]) -> int:
         """Make the instruction `key` = (class, *parameters); raises SimError when the chip lacks its path, or for one that
@@ -106,6 +111,29 @@ class InstructionTable:
                 values = [getattr(cost, name) for cost in self.costs]
             self._columns[name] = np.asarray(values, np.int64)
         return self._columns[name]
+
+    def limits(self) -> NDArray[np.int64]:
+        """What instructions ask of their addresses, [extent, capacity, unit][operand][instruction], in bytes.
+
+        Bytes from an operand's address to the end of what it covers (0: there is no such operand), those of its buffer (-1: it
+        is in GM), and what its address is a multiple of.
+        """
+        new = self.instructions[self._limits.shape[2] :]
+        if new:
+            self._limits = np.concatenate(
+                (self._limits, np.stack([self._limits_of(one) for one in new], axis=-1)), axis=-1
+            )
+        return self._limits
+
+    def _limits_of(self, instruction: Instruction) -> NDArray[np.int64]:
+        found = np.zeros((3, len(OPERAND_COLUMN)), np.int64)
+        found[2] = 1
+        for region in (*instruction.reads(), *instruction.writes()):
+            operand = OPERAND_COLUMN[region.operand] - 1
+            capacity = -1 if region.space == "GM" else self.chip.buffers.get(region.space, 0)  # type: ignore[call-overload]
+            unit = self.chip.alignment.unit(region.space)
+            found[:, operand] = max(found[0, operand], region.extent), capacity, unit
+        return found
 
     def regions(self, space: str) -> RegionColumns:
         """What the distinct instructions read and write in one buffer, or in "GM"."""

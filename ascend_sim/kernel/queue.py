@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from ascend_sim.errors import SimError
-from ascend_sim.kernel.builder import Flag, KernelBuilder
+from ascend_sim.kernel.builder import KernelBuilder
 
 Place = TypeVar("Place")
 """What a buffer is told as: its address, or a tensor that lies there."""
@@ -55,16 +55,21 @@ class BufferQueue(Generic[Place]):
         self._full = [builder.flag(producer, consumer, f"{name}[{i}] full") for i in range(count)]
         self._free = [builder.flag(consumer, opener or producer, f"{name}[{i}] free") for i in range(count)]
         self._acquired = self._published = self._taken = self._released = 0
-        self._unclaimed: dict[int, tuple[int, Flag]] = {}
+        builder.carry(self, "_acquired", "_published", "_taken", "_released")
         self._writing = _Turn(self.acquire, self.publish)
         self._reading = _Turn(self.take, self.release)
 
     def acquire(self) -> Place:
         """Producer: the next buffer, free to be overwritten."""
-        index = self._acquired % len(self._addresses)
-        if self._acquired >= len(self._addresses):
+        count = len(self._addresses)
+        index = self._acquired % count
+        if self._acquired >= count:
             self._builder.wait_flag(self._free[index])
-            del self._unclaimed[index]
+        if self._acquired == 2 * count:  # all buffers have been free twice: a round less counts the same
+            self._acquired -= count
+            self._published -= count
+            self._taken -= count
+            self._released -= count
         self._acquired += 1
         return self._addresses[index]
 
@@ -87,9 +92,18 @@ class BufferQueue(Generic[Place]):
         if self._released == self._taken:
             raise SimError(f"queue {self._name!r}: release without a take before it")
         index = self._released % len(self._addresses)
-        row = self._builder.set_flag(self._free[index])
-        self._unclaimed[index] = (row, self._free[index])
+        self._builder.set_flag(self._free[index])
         self._released += 1
+
+    @property
+    def filling(self) -> Place:
+        """The buffer that was acquired last."""
+        return self._addresses[(self._acquired - 1) % len(self._addresses)]
+
+    @property
+    def reading(self) -> Place:
+        """The buffer that was taken last."""
+        return self._addresses[(self._taken - 1) % len(self._addresses)]
 
     def write(self) -> _Turn[Place]:
         """Producer: `acquire`, and `publish` at the end of the block."""
@@ -101,6 +115,24 @@ class BufferQueue(Generic[Place]):
 
     def close(self) -> None:
         """End of the program: drop the releases that no later `acquire` waits for."""
-        for row, flag in self._unclaimed.values():
-            self._builder.drop_set(row, flag)
-        self._unclaimed.clear()
+        for flag in self._free:
+            self._builder.drop_set(flag)
+
+
+class ZeroedQueue(BufferQueue[int]):
+    """UB buffers that V clears, MTE2 fills in part and MTE3 empties."""
+
+    def __init__(self, builder: KernelBuilder, name: str, addresses: Sequence[int]) -> None:
+        super().__init__(builder, name, "MTE2", "MTE3", addresses, opener="V")
+        self._zeroed = [builder.flag("V", "MTE2", f"{name}[{i}] zeroed") for i in range(len(addresses))]
+        self._turn = 0
+        builder.carry(self, "_turn")
+
+    def acquire_zeroed(self, size: int) -> int:
+        """The next buffer with zeros in its first `size` bytes, for MTE2 to write to."""
+        address, zeroed = self.acquire(), self._zeroed[self._turn]
+        self._turn = (self._turn + 1) % len(self._zeroed)
+        self._builder.vector_duplicate(address, "float32", size // 4)
+        self._builder.set_flag(zeroed)
+        self._builder.wait_flag(zeroed)
+        return address

@@ -126,9 +126,9 @@ def test_a_dropped_set_leaves_the_program() -> None:
     k = builder()
     flag = k.flag("MTE2", "MTE1", "x")
     k.scalar(1)
-    row = k.set_flag(flag)
+    k.set_flag(flag)
     k.scalar(2)
-    k.drop_set(row, flag)
+    k.drop_set(flag)
     assert [view.instruction.name for view in k.finish()] == ["scalar", "scalar"]
 
 

@@ -64,31 +64,38 @@ class _Builder:
         p, tiling = self.p, self.tiling
         pixels = p.h_out * self.strips[0].problem.w_out
         parts, n_parts = ceil_div(pixels, tiling.base_m), ceil_div(ceil_to(self.inp.cout_g, FRACTAL), tiling.base_n)
-        m_parts = len(self.strips) * parts
-        total = self.inp.real_groups * p.n * p.d_out * n_parts * m_parts
-        for number in core_share(total, tiling.block_dim, self.k.block):
-            rest, m = divmod(number, m_parts)
-            rest, n = divmod(rest, n_parts)
-            group, image = divmod(rest, p.n * p.d_out)
-            channels = ceil_div(self.call.group_channels(group, p.c_out, self.inp.cout_g), self.c0) * self.c0
-            n_count = min(tiling.base_n, channels - n * tiling.base_n)
-            index, m = divmod(m, parts)
-            strip, m = self.strips[index], m * tiling.base_m
-            m_count = min(tiling.base_m, pixels - m)
-            if n_count > 0 and any(strip.adjoining(strip.problem.w_out, m, m_count)):
-                self.tile(strip, group, image, m, m_count, n * tiling.base_n, n_count)
+        total = self.inp.real_groups * p.n * p.d_out * n_parts * len(self.strips) * parts
+        pieces = (self.piece(number, n_parts, parts) for number in core_share(total, tiling.block_dim, self.k.block))
+        for piece, batch in self.k.stamped(piece for piece in pieces if piece is not None):
+            index, group, depth, m, m_count, n, n_count = piece
+            self.tile(self.strips[index], group, batch * p.d_out + depth, m, m_count, n, n_count)
         self.a1.close()
         self.b1.close()
         self.pipeline.close()
         return self.k.finish()
+
+    def piece(self, number: int, n_parts: int, parts: int) -> tuple[tuple[int, ...], int] | None:
+        """((strip, group, depth, m, count, n, count), image of the batch) of tile `number`; None where it has no elements."""
+        rest, m = divmod(number, len(self.strips) * parts)
+        rest, n = divmod(rest, n_parts)
+        rest, depth = divmod(rest, self.p.d_out)
+        group, batch = divmod(rest, self.p.n)
+        index, m = divmod(m, parts)
+        strip, m, n = self.strips[index], m * self.tiling.base_m, n * self.tiling.base_n
+        channels = ceil_div(self.call.group_channels(group, self.p.c_out, self.inp.cout_g), self.c0) * self.c0
+        n_count = min(self.tiling.base_n, channels - n)
+        width = strip.problem.w_out
+        m_count = min(self.tiling.base_m, self.p.h_out * self.strips[0].problem.w_out - m)
+        if n_count <= 0 or not any(strip.adjoining(width, m, m_count)):
+            return None
+        return (index, group, depth, m, m_count, n, n_count), batch
 
     def tile(self, strip: Strip, group: int, image: int, m: int, m_count: int, n: int, n_count: int) -> None:
         """Output pixels m .. x channels n .. of a real group, summed over kernel planes and K, then written."""
         self.k.next_tile()
         p, per_block = strip.problem, self.inp.taps * self.c0
         batch, depth_out = divmod(image, p.d_out)
-        accumulator = self.pipeline.tiles.acquire()
-        started = False
+        self.pipeline.begin_sum()
         top = m // p.w_out * p.stride_h - p.pad_up
         bottom = (m + m_count - 1) // p.w_out * p.stride_h - p.pad_up + (p.k_h - 1) * p.dilation_h
         row = max(top, 0)
@@ -119,10 +126,8 @@ class _Builder:
                 for k_start in range(0, count * per_block, self.tiling.base_k):
                     k_count = min(self.tiling.base_k, count * per_block - k_start)
                     pixels, k_span = Span(m % p.w_out, m_count), Span(k_start, k_count)
-                    self.step(window, pixels, n_count, k_span, accumulator, started)
-                    started = True
-        if not started:
-            self.pipeline.zero(self.k, accumulator, m_count, n_count, self.c0, self.call)
+                    self.step(window, pixels, n_count, k_span)
+        self.pipeline.end_sum(m_count, n_count, self.c0, self.call.dtype, self.call.hf32_bits)
         self.write(strip, group, image, m, m_count, n, n_count)
 
     def load_a1(
@@ -157,9 +162,7 @@ class _Builder:
         self.filters.load(self.k, WEIGHT, box, address, ceil_to(n_count, FRACTAL))
         self.b1.loaded()
 
-    def step(
-        self, window: MapWindow, pixels: Span, n_count: int, k_span: Span, accumulator: int, accumulate: bool
-    ) -> None:
+    def step(self, window: MapWindow, pixels: Span, n_count: int, k_span: Span) -> None:
         """One base block: fill half of L0A and L0B, multiply. `k_span` is what of K, counted in what L1 holds."""
         k, (k_start, k_count) = self.k, k_span
         half = self.pipeline.operands.acquire()
@@ -168,12 +171,7 @@ class _Builder:
         columns = ceil_div(n_count, FRACTAL)
         source = self.b1.address + k_start // self.c0 * columns * FRACTAL_BYTES
         k.load_data_2d("L0B", right, source, self.itemsize, k_count // self.c0 * columns)
-        self.pipeline.operands.publish()
-        self.pipeline.operands.take()
-        k.mmad(
-            accumulator, left, right, pixels.length, k_count, n_count, self.call.dtype, accumulate, self.call.hf32_bits
-        )
-        self.pipeline.operands.release()
+        self.pipeline.multiply(half, pixels.length, k_count, n_count, self.call.dtype, self.call.hf32_bits)
 
     def write(self, strip: Strip, group: int, image: int, m: int, m_count: int, n: int, n_count: int) -> None:
         """The finished tile to y."""

@@ -7,7 +7,6 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TilePiece
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.numerics import numpy_dtype
-from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.layouts.layout import DrainPiece
 from ascend_sim.ops.problem.family import family_of
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
@@ -28,6 +27,8 @@ class CubePipeline:
         self.right = [k.allocate("L0B", sizes["L0B"] // unit * unit, f"L0B[{i}]") for i in range(l0_buffers)]
         self.operands = BufferQueue(k, "L0", "MTE1", "M", list(range(l0_buffers)))
         tiles = [k.allocate("L0C", tile_bytes, f"L0C[{i}]") for i in range(l0c_buffers)]
+        self._begun = False
+        k.carry(self, "_begun")
         if family_of(k.chip).coupled:
             self.tiles = BufferQueue(k, "L0C", "M", "V", tiles)
             results = [k.allocate("UB", ub_share(k), f"result[{i}]") for i in range(2)]
@@ -35,15 +36,28 @@ class CubePipeline:
         else:
             self.tiles = BufferQueue(k, "L0C", "M", "FIX", tiles)
 
-    def zero(self, k: KernelBuilder, accumulator: int, m_count: int, n_count: int, c0: int, call: CubeCall) -> None:
-        """A tile that nothing contributes to: zeros times zeros, because only an Mmad writes L0C."""
-        half = self.operands.acquire()
-        k.fill("L0A", self.left[half], ceil_div(m_count, FRACTAL) * FRACTAL_BYTES)
-        k.fill("L0B", self.right[half], ceil_div(n_count, FRACTAL) * FRACTAL_BYTES)
+    def begin_sum(self) -> None:
+        """The next tile of L0C, to which nothing has been added."""
+        self.tiles.acquire()
+        self._begun = False
+
+    def multiply(self, half: int, m: int, k: int, n: int, dtype: str, hf32_bits: int = 0) -> None:
+        """What lies in a half of L0A and L0B, multiplied and added to the tile."""
         self.operands.publish()
         self.operands.take()
-        k.mmad(accumulator, self.left[half], self.right[half], m_count, c0, n_count, call.dtype, False, call.hf32_bits)
+        left, right = self.left[half], self.right[half]
+        self._k.mmad(self.tiles.filling, left, right, m, k, n, dtype, self._begun, hf32_bits)
+        self._begun = True
         self.operands.release()
+
+    def end_sum(self, m: int, n: int, c0: int, dtype: str, hf32_bits: int = 0) -> None:
+        """A tile that nothing was added to is zeros times zeros, because only an Mmad writes L0C."""
+        if self._begun:
+            return
+        half = self.operands.acquire()
+        self._k.fill("L0A", self.left[half], ceil_div(m, FRACTAL) * FRACTAL_BYTES)
+        self._k.fill("L0B", self.right[half], ceil_div(n, FRACTAL) * FRACTAL_BYTES)
+        self.multiply(half, m, c0, n, dtype, hf32_bits)
 
     def drain(
         self, target: int, m: int, n: int, dtype: str, c0: int, dst_stride: int, atomic_add: bool = False
@@ -141,25 +155,6 @@ def ub_share(k: KernelBuilder) -> int:
     return k.chip.buffers["UB"] // 4 // BLOCK_BYTES * BLOCK_BYTES
 
 
-class ZeroedQueue(BufferQueue):
-    """UB buffers that V clears, MTE2 fills in part and MTE3 empties."""
-
-    def __init__(self, k: KernelBuilder, name: str, addresses: list[int]) -> None:
-        super().__init__(k, name, "MTE2", "MTE3", addresses, opener="V")
-        self._k = k
-        self._zeroed = [k.flag("V", "MTE2", f"{name}[{i}] zeroed") for i in range(len(addresses))]
-        self._turn = 0
-
-    def acquire_zeroed(self, size: int) -> int:
-        """The next buffer with zeros in its first `size` bytes, for MTE2 to write to."""
-        address, zeroed = self.acquire(), self._zeroed[self._turn % len(self._zeroed)]
-        self._turn += 1
-        self._k.vector_duplicate(address, "float32", size // 4)
-        self._k.set_flag(zeroed)
-        self._k.wait_flag(zeroed)
-        return address
-
-
 class HeldOperand:
     """One operand's L1 buffers, filled by `producer` and read by MTE1; what is there already is not loaded again."""
 
@@ -168,7 +163,7 @@ class HeldOperand:
         addresses = [k.allocate("L1", size, f"{name}[{i}]") for i in range(buffers)]
         self.queue = BufferQueue(k, name, producer, "MTE1", addresses)
         self._held: object = None
-        self._address = 0
+        k.carry(self, "_held")
 
     def begin(self, key: object) -> int | None:
         """Address to load `key` to, or None when it is the one that is held."""
@@ -182,13 +177,12 @@ class HeldOperand:
     def loaded(self) -> int:
         """The load that `begin` asked for is issued: hand it to MTE1."""
         self.queue.publish()
-        self._address = self.queue.take()
-        return self._address
+        return self.queue.take()
 
     @property
     def address(self) -> int:
         """Where the held operand lies."""
-        return self._address
+        return self.queue.reading
 
     def close(self) -> None:
         """End of the program."""

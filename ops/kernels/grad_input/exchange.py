@@ -20,11 +20,10 @@ from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_input.capacity import k_unit
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW, SPLIT_NONE, Part, split_parts
-from ascend_sim.ops.kernels.grad_input.tiles import Tile
+from ascend_sim.ops.kernels.grad_input.tiles import Tile, numbered
 from ascend_sim.ops.kernels.grad_input.turn import GRAD_INPUT
 from ascend_sim.ops.kernels.vector.common import buffer_queue, padded, share
-from ascend_sim.ops.kernels.vector.trans_data import turn_tiles
-from ascend_sim.ops.kernels.vector.trans_data_filter import fractal_z_tiles
+from ascend_sim.ops.kernels.vector.trans_data_filter import to_fractal_z
 from ascend_sim.ops.layouts.blocked import FractalZ
 from ascend_sim.ops.layouts.layout import Place
 from ascend_sim.ops.layouts.planar import PlanarMap
@@ -64,8 +63,12 @@ class Exchange:
     @property
     def bytes(self) -> int:
         """Of the workspace."""
-        slots = self.tiling.block_dim * _SLOTS if self.tiling.kernel_split == SPLIT_HW else 0
-        return self._weights + slots * len(self.parts) * self.tiling.base_n * self.pitch
+        return self._weights + self.tiling.block_dim * self.turns * len(self.parts) * self.tiling.base_n * self.pitch
+
+    @property
+    def turns(self) -> int:
+        """Slots that tiles go through in turn: `numbered`."""
+        return _SLOTS if self.tiling.kernel_split == SPLIT_HW else 0
 
     @property
     def _weights(self) -> int:
@@ -122,7 +125,7 @@ class Exchange:
         mine = share(
             inp.real_groups * inp.cout_padded, self.tiling.block_dim * per_block, k.block * per_block + k.sub_block
         )
-        turn_tiles(k, fractal_z_tiles(k.chip, inp, *mine), True, inp.itemsize, (WEIGHT, WORKSPACE))
+        to_fractal_z(k, inp, *mine, (WEIGHT, WORKSPACE))
         k.cross_core_set(_ALL_VECTORS, 0, "MTE3")
         k.cross_core_wait(_ALL_VECTORS, 0, "MTE3")
         k.cross_core_set(_WEIGHTS, 2, "MTE3")
@@ -148,7 +151,12 @@ class _Interleaver:
     def write(self, tiles: Sequence[Tile]) -> None:
         """All tiles of the block, this core's channels."""
         k, cores = self.k, self.exchange.call.chip.cores.aiv_per_aic
-        for number, (task, m, m_count, n, n_count) in enumerate(tiles):
+        turns = self.exchange.turns
+        pieces = (
+            ((*piece, place + turns < len(tiles)), batch) for place, (piece, batch) in enumerate(numbered(tiles, turns))
+        )
+        for (number, of_first, again), batch in k.stamped(pieces, "rows", k.block):
+            task, m, m_count, n, n_count = of_first.of(batch)
             k.next_tile(counted=False)
             k.cross_core_wait(_SLOT_FULL, 2, "MTE2")
             first, channels = share(min(n_count, self.p.c_in - n), cores, k.sub_block)
@@ -157,7 +165,7 @@ class _Interleaver:
                 for start, count in cut(rows, max(self.room // (self.steps * pitch), 1)):
                     own = Tile(task, m, m_count, n + first, channels)
                     self.rectangle(number, own, first, Span(row + start, count), Span(column, columns))
-            if number + _SLOTS < len(tiles):
+            if again:  # the slot is used again
                 k.cross_core_set(_SLOT_FREE, 2, "MTE2")
         self.incoming.close()
         self.outgoing.close()

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import Span
+from ascend_sim.kernel.queue import ZeroedQueue
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.cube.pipeline import HeldOperand, ZeroedQueue, ub_share
+from ascend_sim.ops.kernels.cube.pipeline import HeldOperand, ub_share
 from ascend_sim.ops.kernels.grad_input.capacity import grad_input_l1, is_resident, k_unit
 from ascend_sim.ops.kernels.grad_input.exchange import Exchange
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling

@@ -35,6 +35,7 @@ from ascend_sim.ops.kernels.grad_input.tiles import (
     grad_input_tiles,
     held_channels,
     held_pixels,
+    numbered,
     runs,
 )
 from ascend_sim.ops.kernels.grad_input.turn import GRAD_INPUT, SLOTS, Slot, turn_program
@@ -144,8 +145,11 @@ class _Builder:
         tiles = grad_input_tiles(self.call, self.tiling, self.k.block)
         if self.exchange is not None:
             self.exchange.await_weights(self.k)
-        for number, tile in enumerate(tiles):
-            self.tile(number, tile)
+        # A block has slots of its own for what its vector cores take on.
+        own = (self.k.block,) if self.slot is not None or self.exchange is not None else ()
+        turns = self.exchange.turns if self.exchange is not None else 0
+        for (number, tile), batch in self.k.stamped(numbered(tiles, turns), "tiles", *own):
+            self.tile(number, tile.of(batch))
         self.loads.close()
         self.pipeline.close()
         if self.slot is not None:
@@ -166,8 +170,7 @@ class _Builder:
                 continue
             own = tile._replace(m_count=count)
             for segment, blocks in enumerate(self.segments(tile.task)):
-                accumulator = self.pipeline.tiles.acquire()
-                self.sum(part_map, own, blocks, accumulator)
+                self.sum(part_map, own, blocks)
                 if shared and self.exchange is not None:
                     self.hand_over(number, part_map.index, own)
                 else:
@@ -182,22 +185,21 @@ class _Builder:
         step = self.tiling.k_segment // self.c0 or total
         yield from (range(start, min(start + step, total)) for start in range(0, total, step))
 
-    def sum(self, part_map: PartMap, tile: Tile, blocks: range, accumulator: int) -> None:
+    def sum(self, part_map: PartMap, tile: Tile, blocks: range) -> None:
         """One tile of L0C, summed over pieces of the kernel, its planes and K; zeros where nothing contributes."""
-        started = False
+        self.pipeline.begin_sum()
         for piece in part_map.pieces:
-            started = self.sum_piece(piece, tile, blocks, accumulator, started)
-        if not started:
-            self.pipeline.zero(self.k, accumulator, tile.m_count, tile.n_count, self.c0, self.call)
+            self.sum_piece(piece, tile, blocks)
+        self.pipeline.end_sum(tile.m_count, tile.n_count, self.c0, self.call.dtype, self.call.hf32_bits)
 
-    def sum_piece(self, piece: PartMap, tile: Tile, blocks: range, accumulator: int, started: bool) -> bool:
-        """A piece's share of the tile, added where the sum has `started`; whether it has now."""
+    def sum_piece(self, piece: PartMap, tile: Tile, blocks: range) -> None:
+        """A piece's share of the tile."""
         task, m, m_count, n, n_count = tile
         held_m = Span(*held_pixels(self.tiling, task, m))
         held_n = Span(*held_channels(self.call, self.tiling, task, n))
         window = needed_rows(piece.p, held_m.start, min(held_m.length, piece.pixels - held_m.start))
         if not window.rows or not piece.taps or piece.crop >= piece.width:
-            return started
+            return
         per_block = piece.taps * self.c0
         k_total = len(blocks) * per_block
         span_a, span_b = self.step_a * per_block, self.step_b * per_block
@@ -222,9 +224,7 @@ class _Builder:
                         start=blocks.start * per_block + k_start,
                         length=min(self.tiling.base_k, end - k_start),
                     )
-                    self.step(gradient_window, pixels, filters, k_range, accumulator, started)
-                    started = True
-        return started
+                    self.step(gradient_window, pixels, filters, k_range)
 
     def k_slices(self, piece: PartMap, k_start: int, k_count: int) -> range:
         """Blocks of output channels (16, or C0 where NCDHW is read) that K elements k_start .. belong to."""
@@ -249,9 +249,7 @@ class _Builder:
             out_width=p.w_in,
         )
 
-    def step(
-        self, window: MapWindow, pixels: Span, filters: HeldFilters, k_range: KRange, accumulator: int, accumulate: bool
-    ) -> None:
+    def step(self, window: MapWindow, pixels: Span, filters: HeldFilters, k_range: KRange) -> None:
         """One base block: fill half of L0A and L0B, multiply. `pixels` count from what L1 holds."""
         k, (k_held, k_start, k_count), n_count = self.k, k_range, filters.n_count
         half = self.pipeline.operands.acquire()
@@ -260,12 +258,7 @@ class _Builder:
         fractals = ceil_div(n_count, FRACTAL) * FRACTAL_BYTES
         for number, index in enumerate(range(k_start // self.c0, (k_start + k_count) // self.c0)):
             self.load_right(right + number * fractals, filters, *divmod(index, filters.taps))
-        self.pipeline.operands.publish()
-        self.pipeline.operands.take()
-        k.mmad(
-            accumulator, left, right, pixels.length, k_count, n_count, self.call.dtype, accumulate, self.call.hf32_bits
-        )
-        self.pipeline.operands.release()
+        self.pipeline.multiply(half, pixels.length, k_count, n_count, self.call.dtype, self.call.hf32_bits)
 
     def load_right(self, address: int, filters: HeldFilters, channel_block: int, tap: int) -> None:
         """One C0 of K for all channels of the tile: the [co][ci] blocks of a tap, in reverse, turned to [ci][co]."""

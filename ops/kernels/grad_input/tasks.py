@@ -6,7 +6,7 @@ Orders follow the ops-nn arch22 and arch35 kernels (stated; the order of groups:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ascend_sim.ops.kernels.cube.tasks import chunk, core_share
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
@@ -16,8 +16,7 @@ from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
-@dataclass(frozen=True)
-class GradInputTask:
+class GradInputTask(NamedTuple):
     """dx pixels `m_start ..` (row-major) x channels `n_start ..` of one real group, image and input depth.
 
     Where dx is cut into strips or the kernel is split, the pixels are those of a part: of `part`, or (a split of both axes) of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -26,6 +26,21 @@ class Tile(NamedTuple):
     n: int
     n_count: int
 
+    def of(self, batch: int) -> Tile:
+        """The same tile of another image."""
+        return self._replace(task=self.task._replace(batch=batch))
+
+
+def numbered(tiles: Sequence[Tile], turns: int = 0) -> Iterator[tuple[tuple[int, Tile], int]]:
+    """Tiles as a stamped loop takes them: a number, the tile as that of image 0, and the image.
+
+    The numbers are those of the first `turns` tiles and then `turns` further ones in turn; without turns all are 0.
+    """
+    for number, tile in enumerate(tiles):
+        if not number or tile.task is not tiles[number - 1].task:
+            task = tile.task._replace(batch=0)
+        yield (min(number, turns + number % turns) if turns else 0, Tile(task, *tile[1:])), tile.task.batch
+
 
 def grad_input_tiles(call: CubeCall, tiling: GradInputTiling, block: int) -> list[Tile]:
     """Every tile of a block, in order.
@@ -35,24 +50,30 @@ def grad_input_tiles(call: CubeCall, tiling: GradInputTiling, block: int) -> lis
     """
     found: list[Tile] = []
     inp, parts = call.inp, tiling_parts(tiling, call.inp)
-    for task in grad_input_tasks(tiling, inp, block):
+
+    def places(task: GradInputTask) -> Iterator[tuple[int, int, int, int]]:
         # The last real group may lack channels: what it does not have is not computed.
         bands = pieces(task.n_start, _channels_end(call, task), tiling.step_n * tiling.base_n)
         maps = pieces(task.m_start, task.m_start + task.m_count, tiling.step_m * tiling.base_m)
         for band, held in product(bands, maps):
-            found += [
-                Tile(task, *m, *n)
-                for n in pieces(band[0], sum(band), tiling.base_n)
-                for m in pieces(held[0], sum(held), tiling.base_m)
-                if not tiling.split_wi or any(runs(parts[task.part], inp.problem.w_in, *m))
-            ]
+            for n in pieces(band[0], sum(band), tiling.base_n):
+                for m in pieces(held[0], sum(held), tiling.base_m):
+                    if not tiling.split_wi or any(runs(parts[task.part], inp.problem.w_in, *m)):
+                        yield *m, *n
+
+    known: dict[GradInputTask, list[tuple[int, int, int, int]]] = {}  # the same in every plane
+    for task in grad_input_tasks(tiling, inp, block):
+        plane = task._replace(batch=0, depth=0)
+        if plane not in known:
+            known[plane] = list(places(plane))
+        found += [Tile(task, *place) for place in known[plane]]
     if variant_of(call.inp).keeps_operands and found:
-        places = {
+        held_at = {
             tile: (held_pixels(tiling, tile.task, tile.m)[0], held_channels(call, tiling, tile.task, tile.n)[0])
             for tile in found
         }
-        bands_count = len({n for _, n in places.values()})
-        maps_count = len({(tile.task, m) for tile, (m, _) in places.items()})
+        bands_count = len({n for _, n in held_at.values()})
+        maps_count = len({(tile.task, m) for tile, (m, _) in held_at.items()})
         k_total = inp.cout_padded * inp.taps
         weights = inp.cin1 * inp.c0 * k_total  # elements of all bands
         p = tiling_input(tiling, inp).problem
@@ -63,10 +84,10 @@ def grad_input_tiles(call: CubeCall, tiling: GradInputTiling, block: int) -> lis
         by_bands = 2 * pixels * bands_count + weights * (1 if keeps_weights else maps_count)
         by_pixels = 2 * pixels * (1 if keeps_pixels else bands_count) + weights * maps_count
         if by_bands <= by_pixels:
-            found.sort(key=lambda tile: (tile.task.group, places[tile][1]))
+            found.sort(key=lambda tile: (tile.task.group, held_at[tile][1]))
         else:
             found.sort(
-                key=lambda tile: (tile.task.group, tile.task.batch, tile.task.depth, tile.task.part, *places[tile])
+                key=lambda tile: (tile.task.group, tile.task.batch, tile.task.depth, tile.task.part, *held_at[tile])
             )
     return found
 

@@ -18,7 +18,7 @@ from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.parts import tiling_parts
-from ascend_sim.ops.kernels.grad_input.tiles import Tile, runs
+from ascend_sim.ops.kernels.grad_input.tiles import Tile, numbered, runs
 from ascend_sim.ops.kernels.vector.common import buffer_queue, padded
 from ascend_sim.ops.kernels.vector.trans_data import LIST_INSTRUCTIONS, ROWS_AT_ONCE
 from ascend_sim.ops.layouts.layout import Place
@@ -42,6 +42,7 @@ class Slot:
 
     def __init__(self, k: KernelBuilder, tiling: GradInputTiling, inp: TilingInput) -> None:
         self._k, self._used = k, False
+        k.carry(self, "_used")
         self._address = gm_operand(SLOTS, _slot_offset(tiling, inp, k.block))
 
     def acquire(self) -> int:
@@ -73,7 +74,7 @@ def turn_program(k: KernelBuilder, call: CubeCall, tiling: GradInputTiling, tile
     if k.sub_block == 0:
         incoming = buffer_queue(k, "tile", "MTE2", "V", half, 1)
         outgoing = buffer_queue(k, "turned", "V", "MTE3", half, 1)
-    for tile in tiles:
+    for (_, tile), batch in k.stamped(numbered(tiles), "turn", k.block):
         k.cross_core_wait(_WRITTEN, 2, "MTE2")
         if k.sub_block == 0:
             blocks, span, pitch = tile.n_count // inp.c0, tile.m_count * BLOCK_BYTES, padded(tile.m_count * itemsize)
@@ -93,7 +94,7 @@ def turn_program(k: KernelBuilder, call: CubeCall, tiling: GradInputTiling, tile
         channels = min(tile.n_count, call.group_channels(task.group, p.c_in, inp.cin_g) - tile.n)
         turned = outgoing.take()
         for start, pixel, pixels in runs(parts[task.part], p.w_in, tile.m, tile.m_count):
-            target = gm_operand(GRAD_INPUT, dx.offset(Place(task.batch, channel, task.depth), pixel))
+            target = gm_operand(GRAD_INPUT, dx.offset(Place(batch, channel, task.depth), pixel))
             k.data_copy(
                 "UB", "GM", target, turned + start * itemsize, pixels * itemsize, channels, pitch, dx.channel_stride
             )

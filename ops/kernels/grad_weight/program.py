@@ -14,7 +14,7 @@ all-core barrier the vector cores add the slots in order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,7 +89,7 @@ def grad_weight_task(
 
 @dataclass
 class _Tile:
-    """A tile under way: dW rows m .. x columns of a kernel plane (of `tap` where taps are split), whether its sum has begun."""
+    """A tile under way: dW rows m .. x columns of a kernel plane (of `tap` where taps are split)."""
 
     task: GradWeightTask
     m: int
@@ -97,8 +97,6 @@ class _Tile:
     column: int
     n_count: int
     tap: int
-    accumulator: int
-    started: bool = False
 
 
 class _CubeBuilder:
@@ -121,8 +119,7 @@ class _CubeBuilder:
     def program(self) -> Program:
         for task in grad_weight_tasks(self.tiling, self.inp, self.k.block):
             for part in self.parts(task):
-                for m, m_count, n, n_count in self.tiles(task):
-                    self.tile(task, part, m, m_count, n, n_count)
+                self.sums(task, part)
         self.a1.close()
         self.b1.close()
         self.pipeline.close()
@@ -131,6 +128,19 @@ class _CubeBuilder:
             self.k.cross_core_wait(ALL_CUBES, 0, "FIX")
             self.k.cross_core_set(CUBE_TO_VECTOR, 2, "FIX")
         return self.k.finish()
+
+    def sums(self, task: GradWeightTask, images: range) -> None:
+        """The tiles of a task, each summed over `images`."""
+        if len(images) > 1:  # `tile` has the loop over images that repeat
+            for tile in self.tiles(task):
+                self.tile(task, images, *tile)
+            return
+        batch, depth = divmod(images.start, self.p.d_out)
+        slot = () if task.slot is None else (task.slot, self.k.block)
+        for tile, batch in self.k.stamped(
+            [(tile, batch) for tile in self.tiles(task)], "tiles", depth, *task.part, *slot
+        ):
+            self.tile(task, [batch * self.p.d_out + depth], *tile)
 
     def parts(self, task: GradWeightTask) -> Iterator[range]:
         """Image ranges that are summed in L0C before dW is written."""
@@ -163,7 +173,7 @@ class _CubeBuilder:
 
     # -- one L0C tile --------------------------------------------------------------------------------------------------
 
-    def tile(self, task: GradWeightTask, images: range, m: int, m_count: int, n: int, n_count: int) -> None:
+    def tile(self, task: GradWeightTask, images: Iterable[int], m: int, m_count: int, n: int, n_count: int) -> None:
         """dW rows m .. (of the real group) x columns n .., summed over `images` and the task's rows, then written."""
         self.k.next_tile(counted=not task.slot)  # parts of a StreamK task share its tiles
         p = self.p
@@ -171,15 +181,17 @@ class _CubeBuilder:
         if task.plane is not None:
             plane = task.plane
         kernel_depth, tap = self.input.plane_and_tap(plane)
-        tile = _Tile(task, m, m_count, column, n_count, tap, self.pipeline.tiles.acquire())
+        tile = _Tile(task, m, m_count, column, n_count, tap)
+        self.pipeline.begin_sum()
         sections = walk(p, self.tiling, tap, task.row_start, task.rows)
-        for image in images:
-            depth = image % p.d_out * p.stride_d - p.pad_front + kernel_depth * p.dilation_d
+        planes = [(image % p.d_out, image // p.d_out) for image in images]
+        for depth_out, batch in self.k.stamped(planes, "images", *task.part, m, m_count, n, n_count):
+            image = batch * p.d_out + depth_out
+            depth = depth_out * p.stride_d - p.pad_front + kernel_depth * p.dilation_d
             if 0 <= depth < p.d_in:
                 for strip, row, rows in sections:
                     self.pixels(tile, strip, image, depth, row * strip.problem.w_out, rows * strip.problem.w_out)
-        if not tile.started:
-            self.pipeline.zero(self.k, tile.accumulator, m_count, n_count, self.c0, self.call)
+        self.pipeline.end_sum(m_count, n_count, self.c0, self.call.dtype, self.call.hf32_bits)
         self.write(task, plane, m, m_count, column, n_count)
 
     def pixels(self, tile: _Tile, strip: Strip, image: int, depth: int, first: int, pixels: int) -> None:
@@ -260,21 +272,7 @@ class _CubeBuilder:
         window, rows = self.input.window(strip, pixels, span_in_b1, held)
         columns = Span(tile.column % (self.inp.taps * self.c0), tile.n_count)
         k.load_data_3d("L0B", right, self.b1.address, self.itemsize, window, rows, columns)
-        self.pipeline.operands.publish()
-        self.pipeline.operands.take()
-        k.mmad(
-            tile.accumulator,
-            left,
-            right,
-            channels,
-            count,
-            tile.n_count,
-            self.call.dtype,
-            tile.started,
-            self.call.hf32_bits,
-        )
-        tile.started = True
-        self.pipeline.operands.release()
+        self.pipeline.multiply(half, channels, count, tile.n_count, self.call.dtype, self.call.hf32_bits)
 
     # -- L0C -> GM -----------------------------------------------------------------------------------------------------
 

@@ -44,6 +44,12 @@ class GradWeightTask:
     rows: int
     slot: int | None = None
 
+    @property
+    def part(self) -> tuple[int | None, ...]:
+        """What of dW and which rows of gradOutput, without the images."""
+        corner = (self.group, self.plane, self.m_start, self.m_count, self.n_start, self.n_count)
+        return (*corner, self.row_start, self.rows)
+
 
 def grad_weight_tasks(tiling: GradWeightTiling, inp: TilingInput, core: int) -> list[GradWeightTask]:
     """Tasks of one core, in order; a StreamK part comes last. A core beyond the work has none."""

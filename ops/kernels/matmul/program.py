@@ -144,12 +144,12 @@ class _Builder:
         """One tile of C, summed over K, then written."""
         self.k.next_tile()
         problem, tiling = self.problem, self.tiling
-        accumulator = self.pipeline.tiles.acquire()
+        self.pipeline.begin_sum()
         for start in range(0, problem.k, tiling.base_k):
             group_a, group_b = start // self.span_a * self.span_a, start // self.span_b * self.span_b
             self.a1.use((tile.batch, tile.m, tile.m_count, group_a))
             self.b1.use((tile.batch * problem.b_batched, tile.n, tile.n_count, group_b))
-            self.step(tile, start, min(tiling.base_k, problem.k - start), accumulator)
+            self.step(tile, start, min(tiling.base_k, problem.k - start))
         self.write(tile)
 
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
@@ -203,9 +203,9 @@ class _Builder:
 
     # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
 
-    def step(self, tile: MatMulTile, start: int, k_count: int, accumulator: int) -> None:
+    def step(self, tile: MatMulTile, start: int, k_count: int) -> None:
         """One base block: fill half of L0A and L0B, multiply."""
-        p, k = self.problem, self.k
+        p = self.problem
         half = self.pipeline.operands.acquire()
         left, right = self.pipeline.left[half], self.pipeline.right[half]
         inside_a, inside_b = start % self.span_a, start % self.span_b
@@ -216,10 +216,7 @@ class _Builder:
             rows = Span(0, tile.m_count)
             self.load_matrix("L0A", left, self.a1.address, tile.m_count, rows, Span(inside_a, k_count))
         self.load_right(right, tile.n_count, inside_b, k_count, min(self.span_b, p.k - start + inside_b))
-        self.pipeline.operands.publish()
-        self.pipeline.operands.take()
-        k.mmad(accumulator, left, right, tile.m_count, k_count, tile.n_count, p.dtype, start > 0, self.hf32_bits)
-        self.pipeline.operands.release()
+        self.pipeline.multiply(half, tile.m_count, k_count, tile.n_count, p.dtype, self.hf32_bits)
 
     def load_matrix(
         self, destination: str, dst: int, src: int, held: int, rows: Span, columns: Span, transpose: bool = False

@@ -10,7 +10,7 @@ evenly over the cores as it goes.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,16 +101,19 @@ class _Kernel:
 
     def write(self, first: int, count: int) -> None:
         """Units `first` ..: unit u is image u % n of the channels from u // n * 8 on."""
-        for unit in range(first, first + count):
-            group, image = divmod(unit, self.n)
-            channel = group * _GROUP
-            channels = min(_GROUP, self.c - channel)
-            if unit == first or image == 0:
+        for (channels, begins), (image, channel) in self.k.stamped(self.units(first, count)):
+            if begins:
                 self.spread_bias(channel, channels)
             for pixel, columns in cut(self.pixels, self.pitch):
                 self.add(image, channel, channels, pixel, columns)
         for queue in (self.bias, self.incoming, self.outgoing):
             queue.close()
+
+    def units(self, first: int, count: int) -> Iterator[tuple[tuple[int, bool], tuple[int, int]]]:
+        """((channels, whether their bias is not spread out yet), (image, first channel)) of each unit."""
+        for unit in range(first, first + count):
+            group, image = divmod(unit, self.n)
+            yield (min(_GROUP, self.c - group * _GROUP), unit == first or image == 0), (image, group * _GROUP)
 
     def spread_bias(self, channel: int, channels: int) -> None:
         """[8][pitch] of fp32, each row one bias over and over."""

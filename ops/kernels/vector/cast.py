@@ -65,9 +65,9 @@ def cast_task(
         first_line, line_count = share(lines, blocks, block)
         begin = first_line * _LINE_ELEMENTS
         end = min((first_line + line_count) * _LINE_ELEMENTS, count)
-        for offset, elements in cut(end - begin, tile, _LINE_ELEMENTS):
+        pieces = cut(end - begin, tile, _LINE_ELEMENTS)
+        for elements, start in k.stamped((elements, begin + offset) for offset, elements in pieces):
             k.next_tile()
-            start = begin + offset
             k.data_copy("GM", "UB", incoming.acquire(), gm_operand(SOURCE, start * sizes[0]), elements * sizes[0])
             incoming.publish()
             values, result = incoming.take(), outgoing.acquire()

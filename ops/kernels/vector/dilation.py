@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.queue import ZeroedQueue
 from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.ops.kernels.vector.common import SOURCE, TARGET, Launch, share, vector_cores, vector_task
 from ascend_sim.ops.problem.sizes import ceil_div
@@ -59,31 +60,22 @@ def dilation_task(
     total = planes * row_parts * column_parts
     blocks = min(total, vector_cores(chip))
 
-    def tiles(block: int) -> Iterator[tuple[int, int, int, int, int]]:
-        """(plane, first row, rows, first column, columns) of each tile of a block."""
+    def tiles(block: int) -> Iterator[tuple[tuple[int, int, int, int], int]]:
+        """((first row, rows, first column, columns), plane) of each tile of a block."""
         first, count = share(total, blocks, block)
         for number in range(first, first + count):
             rest, column = divmod(number, column_parts)
             plane, row = divmod(rest, row_parts)
             height = min(rows, spread.target_height - row * rows)
             width = min(columns, spread.target_width - column * columns)
-            yield plane, row * rows, height, column * columns, width
+            yield (row * rows, height, column * columns, width), plane
 
     def body(k: KernelBuilder, block: int) -> None:
         buffers = [k.allocate("UB", rows * columns * BLOCK_BYTES, f"tile[{i}]") for i in range(_BUFFERS)]
-        zeroed = [k.flag("V", "MTE2", f"tile[{i}] zeroed") for i in range(_BUFFERS)]
-        filled = [k.flag("MTE2", "MTE3", f"tile[{i}] filled") for i in range(_BUFFERS)]
-        free = [k.flag("MTE3", "V", f"tile[{i}] free") for i in range(_BUFFERS)]
-        unclaimed: dict[int, int] = {}
-        for number, (plane, row, height, column, width) in enumerate(tiles(block)):
+        queue = ZeroedQueue(k, "tile", buffers)
+        for (row, height, column, width), plane in k.stamped(tiles(block)):
             k.next_tile()
-            i = number % _BUFFERS
-            if number >= _BUFFERS:
-                k.wait_flag(free[i])
-                del unclaimed[i]
-            k.vector_duplicate(buffers[i], "float32", height * width * BLOCK_BYTES // 4)
-            k.set_flag(zeroed[i])
-            k.wait_flag(zeroed[i])
+            target = queue.acquire_zeroed(height * width * BLOCK_BYTES)
             sources = spread.inside(column, width, spread.stride_w, spread.left, spread.width)
             for y in spread.inside(row, height, spread.stride_h, spread.top, spread.height) if sources else ():
                 place = (y * spread.stride_h + spread.top - row) * width
@@ -92,20 +84,18 @@ def dilation_task(
                 k.data_copy(
                     "GM",
                     "UB",
-                    buffers[i] + place * BLOCK_BYTES,
+                    target + place * BLOCK_BYTES,
                     gm_operand(SOURCE, pixel * BLOCK_BYTES),
                     BLOCK_BYTES,
                     len(sources),
                     BLOCK_BYTES,
                     spread.stride_w * BLOCK_BYTES,
                 )
-            k.set_flag(filled[i])
-            k.wait_flag(filled[i])
+            queue.publish()
             pixel = (plane * spread.target_height + row) * spread.target_width + column
-            k.data_copy("UB", "GM", gm_operand(TARGET, pixel * BLOCK_BYTES), buffers[i], height * width * BLOCK_BYTES)
-            unclaimed[i] = k.set_flag(free[i])
-        for i, place in unclaimed.items():
-            k.drop_set(place, free[i])
+            k.data_copy("UB", "GM", gm_operand(TARGET, pixel * BLOCK_BYTES), queue.take(), height * width * BLOCK_BYTES)
+            queue.release()
+        queue.close()
 
     sides = ("input", "output")
     info = {

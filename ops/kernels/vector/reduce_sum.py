@@ -8,7 +8,7 @@ tiles of [images][channels] are halved image-wise.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from ascend_sim.chip import ChipSpec
@@ -134,38 +134,44 @@ class _Kernel:
     def _add_rows(self, total: int, channel: int, channels: int) -> None:
         """Sums of `channels` channels into `total`; tile rows are ordered [channel][image]."""
         k = self.k
+        tiles = self._tiles(channel, channels)
+        for (images, pixel, columns, started), (image, channel) in k.stamped(tiles, "rows", total, channels):
+            k.next_tile()
+            pitch = self._pitch(columns)
+            tile = self.incoming.acquire()
+            if channels < images:
+                for i in range(channels):
+                    to = tile + i * images * pitch * self.itemsize
+                    self._load(to, image, channel + i, pixel, columns, images, self.c * self.hw, pitch)
+            else:
+                for i in range(images):
+                    to = tile + i * pitch * self.itemsize
+                    self._load(to, image + i, channel, pixel, columns, channels, self.hw, images * pitch)
+            self.incoming.publish()
+            rows = channels * images
+            loaded = self.incoming.take()
+            self._issue_repeats(rows, columns)
+            values = self._widened(loaded, rows * pitch)
+            part = self.part if started else total
+            per_row = self.sums if images > 1 else part
+            k.reduce_rows(per_row, values, rows, columns, pitch * _WIDE_BYTES)
+            self.incoming.release()
+            k.pipe_barrier("V")
+            if images > 1:
+                k.reduce_rows(part, per_row, channels, images, images * _WIDE_BYTES)
+                k.pipe_barrier("V")
+            if started:
+                k.vector_binary("add", total, total, part, _WIDE, channels)
+                k.pipe_barrier("V")
+
+    def _tiles(self, channel: int, channels: int) -> Iterator[tuple[tuple[int, int, int, bool], tuple[int, int]]]:
+        """((images, first pixel, pixels, whether `total` holds a sum), (first image, first channel)) of each tile."""
         pieces = cut(self.hw, self.elements, BLOCK_BYTES // self.itemsize)
         images_per_tile = max(min(self.elements // (self._pitch(pieces[0][1]) * channels), self.n), 1)
         started = False
         for image, images in cut(self.n, images_per_tile):
             for pixel, columns in pieces:
-                k.next_tile()
-                pitch = self._pitch(columns)
-                tile = self.incoming.acquire()
-                if channels < images:
-                    for i in range(channels):
-                        to = tile + i * images * pitch * self.itemsize
-                        self._load(to, image, channel + i, pixel, columns, images, self.c * self.hw, pitch)
-                else:
-                    for i in range(images):
-                        to = tile + i * pitch * self.itemsize
-                        self._load(to, image + i, channel, pixel, columns, channels, self.hw, images * pitch)
-                self.incoming.publish()
-                rows = channels * images
-                loaded = self.incoming.take()
-                self._issue_repeats(rows, columns)
-                values = self._widened(loaded, rows * pitch)
-                part = self.part if started else total
-                per_row = self.sums if images > 1 else part
-                k.reduce_rows(per_row, values, rows, columns, pitch * _WIDE_BYTES)
-                self.incoming.release()
-                k.pipe_barrier("V")
-                if images > 1:
-                    k.reduce_rows(part, per_row, channels, images, images * _WIDE_BYTES)
-                    k.pipe_barrier("V")
-                if started:
-                    k.vector_binary("add", total, total, part, _WIDE, channels)
-                    k.pipe_barrier("V")
+                yield (images, pixel, columns, started), (image, channel)
                 started = True
 
     def _issue_repeats(self, rows: int, columns: int) -> None:
@@ -179,7 +185,8 @@ class _Kernel:
         k = self.k
         pitch = ceil_to(channels, BLOCK_BYTES // self.itemsize)
         k.vector_duplicate(total, _WIDE, channels)
-        for image, images in cut(self.n, max(self.elements // pitch, 1)):
+        tiles = [(images, (image, channel)) for image, images in cut(self.n, max(self.elements // pitch, 1))]
+        for images, (image, channel) in k.stamped(tiles, "columns", total, channels):
             k.next_tile()
             self._load(self.incoming.acquire(), image, channel, 0, channels, images, self.c, pitch)
             self.incoming.publish()

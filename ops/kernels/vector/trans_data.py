@@ -6,13 +6,16 @@ side and its C0 side, `Move`s between its C0 side and GM. A `TurnTile` lists the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.loops import Where
 from ascend_sim.kernel.operands import TurnLayout
+from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.vector.common import SOURCE, TARGET, buffer_queue, padded
 from ascend_sim.ops.problem.sizes import ceil_div
@@ -22,6 +25,8 @@ ROWS_AT_ONCE = 16  # rows of one TransDataTo5HD
 LIST_INSTRUCTIONS = (
     32  # of one TransDataTo5HD: 16 sources and 16 destinations, each put in a register by the scalar unit
 )
+
+Piece = TypeVar("Piece", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +140,16 @@ def tile_bytes(k_buffers: int) -> int:
 
 
 def turn_tiles(
-    k: KernelBuilder, tiles: Iterable[TurnTile], to_c0: bool, itemsize: int, slots: tuple[int, int] = (SOURCE, TARGET)
+    k: KernelBuilder,
+    pieces: Iterable[tuple[Piece, Where]],
+    tiles_of: Callable[[Piece, Where], Iterable[TurnTile]],
+    to_c0: bool,
+    itemsize: int,
+    slots: tuple[int, int] = (SOURCE, TARGET),
 ) -> None:
     """Write the rows of a block: every tile from the source's side through UB to the target's; `slots` are their tensors.
+
+    `pieces` are parts of the tensors and their places as a stamped loop takes them, of which `tiles_of` makes tiles.
 
     Buffers are single: published counters (AlexNet on a 910B2) show that the pipes of the compiled kernels hardly overlap, and
     that the scalar unit prepares the address lists of a tile while the vector unit waits.
@@ -145,36 +157,50 @@ def turn_tiles(
     tile = tile_bytes(k.chip.buffers["UB"])
     incoming = buffer_queue(k, "in", "MTE2", "V", tile, 1)
     outgoing = buffer_queue(k, "out", "V", "MTE3", tile, 1)
-    for job in tiles:
-        k.next_tile()
-        read, written = (job.plain, job.blocks) if to_c0 else (job.blocks, job.plain)
-        source = 0
-        if read:
-            room = incoming.acquire()
-            for m in read:
-                k.data_copy(
-                    "GM", "UB", room + m.ub, gm_operand(slots[0], m.gm), m.row_bytes, m.rows, m.gm_stride, m.ub_stride
-                )
-            incoming.publish()
-            source = incoming.take()
-        if job.turns:
-            k.scalar_wait("V")
-            k.scalar(job.address_lists(itemsize) * LIST_INSTRUCTIONS * k.issue_cycles)
-        target = outgoing.acquire()
-        if to_c0 and job.has_gaps:
-            k.vector_duplicate(target, "float32", job.block_bytes // 4)
-            k.pipe_barrier("V")
-        for t in job.turns:
-            start, end = (t.plain, t.blocks) if to_c0 else (t.blocks, t.plain)
-            k.transpose_blocks(target + end, source + start, to_c0, itemsize, t.channels, t.pixels, t.layout)
-        if read:
-            incoming.release()
-        outgoing.publish()
-        result = outgoing.take()
-        for m in written:
-            k.data_copy(
-                "UB", "GM", gm_operand(slots[1], m.gm), result + m.ub, m.row_bytes, m.rows, m.ub_stride, m.gm_stride
-            )
-        outgoing.release()
+    for piece, where in k.stamped(pieces, "turn", to_c0):
+        for job in tiles_of(piece, where):
+            _turn_tile(k, job, to_c0, itemsize, slots, incoming, outgoing)
     incoming.close()
     outgoing.close()
+
+
+def _turn_tile(
+    k: KernelBuilder,
+    job: TurnTile,
+    to_c0: bool,
+    itemsize: int,
+    slots: tuple[int, int],
+    incoming: BufferQueue[int],
+    outgoing: BufferQueue[int],
+) -> None:
+    """The rows of one tile."""
+    k.next_tile()
+    read, written = (job.plain, job.blocks) if to_c0 else (job.blocks, job.plain)
+    source = 0
+    if read:
+        room = incoming.acquire()
+        for m in read:
+            k.data_copy(
+                "GM", "UB", room + m.ub, gm_operand(slots[0], m.gm), m.row_bytes, m.rows, m.gm_stride, m.ub_stride
+            )
+        incoming.publish()
+        source = incoming.take()
+    if job.turns:
+        k.scalar_wait("V")
+        k.scalar(job.address_lists(itemsize) * LIST_INSTRUCTIONS * k.issue_cycles)
+    target = outgoing.acquire()
+    if to_c0 and job.has_gaps:
+        k.vector_duplicate(target, "float32", job.block_bytes // 4)
+        k.pipe_barrier("V")
+    for t in job.turns:
+        start, end = (t.plain, t.blocks) if to_c0 else (t.blocks, t.plain)
+        k.transpose_blocks(target + end, source + start, to_c0, itemsize, t.channels, t.pixels, t.layout)
+    if read:
+        incoming.release()
+    outgoing.publish()
+    result = outgoing.take()
+    for m in written:
+        k.data_copy(
+            "UB", "GM", gm_operand(slots[1], m.gm), result + m.ub, m.row_bytes, m.rows, m.ub_stride, m.gm_stride
+        )
+    outgoing.release()

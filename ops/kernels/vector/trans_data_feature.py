@@ -35,6 +35,16 @@ class FeatureShape(NamedTuple):
     hw: int
 
 
+class FeaturePiece(NamedTuple):
+    """A tile's part of an image."""
+
+    depth: int
+    block: int
+    blocks: int
+    pixel: int
+    pixels: int
+
+
 @dataclass(frozen=True)
 class _Feature:
     """Sizes of one map and how it falls into UB tiles: whole channel blocks, or pixels of one block where HW is large.
@@ -72,8 +82,8 @@ class _Feature:
         """Channel blocks."""
         return ceil_div(self.c, self.layout.c0)
 
-    def pieces(self) -> list[tuple[int, int, int, int, int]]:
-        """(depth, first block, blocks, first pixel, pixels) of every tile of an image."""
+    def pieces(self) -> list[FeaturePiece]:
+        """Every tile of an image."""
         layout = self.layout
         whole = layout.piece_bytes(self.hw, self.pitch(self.hw))
         if whole <= self.tile:
@@ -81,10 +91,11 @@ class _Feature:
         else:
             blocks = [(b, 1) for b in range(self.c1)]
             pixels = cut(self.hw, layout.pixels_per_tile(self.tile), layout.slice_channels)
-        return [(depth, *b, *p) for depth in range(self.d) for b in blocks for p in pixels]
+        return [FeaturePiece(depth, *b, *p) for depth in range(self.d) for b in blocks for p in pixels]
 
-    def tile_of(self, image: int, depth: int, block: int, blocks: int, pixel: int, pixels: int) -> TurnTile:
+    def tile_of(self, piece: FeaturePiece, image: int) -> TurnTile:
         """The moves and turns of one tile."""
+        depth, block, blocks, pixel, pixels = piece
         layout, itemsize = self.layout, self.layout.itemsize
         channel = block * layout.c0
         channels = min(blocks * layout.c0, self.c - channel)
@@ -102,12 +113,12 @@ class _Feature:
         width = layout.slice_channels
         full, rest = divmod(channels, layout.c0)
         step = layout.c0 * pitch
-        for piece in range(layout.slices):
-            plain, target = piece * width * pitch, piece * BLOCK_BYTES
+        for part in range(layout.slices):
+            plain, target = part * width * pitch, part * BLOCK_BYTES
             if full:
                 whole = TurnLayout(pitch, layout.block_bytes, repeats=full, plain_step=step, block_step=span)
                 job.turns.append(Turn(plain, target, width, pixels, whole))
-            left = min(rest - piece * width, width)
+            left = min(rest - part * width, width)
             if left > 0:
                 plain, target = plain + full * step, target + full * span
                 job.turns.append(Turn(plain, target, left, pixels, TurnLayout(pitch, layout.block_bytes)))
@@ -167,16 +178,19 @@ def _task(
     parts = min(max(vector_cores(chip) // n, 1), len(pieces))
     blocks = min(n, vector_cores(chip)) * parts
 
-    def tiles(block: int) -> Iterator[TurnTile]:
+    def images(block: int) -> Iterator[tuple[tuple[int, int], int]]:
+        """((first piece, end), image) of each image of a block."""
         group, part = divmod(block, parts)
-        first_image, images = share(n, blocks // parts, group)
+        first_image, image_count = share(n, blocks // parts, group)
         first_piece, count = share(len(pieces), parts, part)
-        for image in range(first_image, first_image + images):
-            for piece in pieces[first_piece : first_piece + count]:
-                yield feature.tile_of(image, *piece)
+        for image in range(first_image, first_image + image_count):
+            yield (first_piece, first_piece + count), image
+
+    def tiles_of(part: tuple[int, int], image: int) -> Iterator[TurnTile]:
+        return (feature.tile_of(piece, image) for piece in pieces[slice(*part)])
 
     def body(k: KernelBuilder, block: int) -> None:
-        turn_tiles(k, tiles(block), to_c0, layout.itemsize)
+        turn_tiles(k, images(block), tiles_of, to_c0, layout.itemsize)
 
     formats, shapes = ["NCHW", "NC1HWC0"], [[n, c, hw], [n, feature.c1, hw, layout.c0]]
     if d > 1:

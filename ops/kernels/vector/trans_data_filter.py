@@ -44,9 +44,23 @@ class FilterShape(NamedTuple):
     groups: int
 
 
+class FilterPiece(NamedTuple):
+    """A tile's part of a real group: `channels` output channels from `start`, of which `present` hold weights, `blocks` channel
+    blocks from `block`, kernel positions.
+    """
+
+    start: int
+    channels: int
+    present: int
+    block: int
+    blocks: int
+    position: int
+    positions: int
+
+
 @dataclass(frozen=True)
 class _Run:
-    """Output channels of one group in a tile: `count` from `start` of the real group, their input channels `low`..`high`.
+    """Output channels of one group in a tile: `count` from `start`, counted as the piece's, their input channels `low`..`high`.
 
     Input channels count within the real group; `origin` is where the group's own channels begin.
     """
@@ -101,8 +115,9 @@ class _Filter:
         """Bytes from one plain row to the next in UB."""
         return positions * self.layout.itemsize if self.dense else self.layout.pitch(positions)
 
-    def tiles(self, first: int, count: int, padding: bool) -> Iterator[TurnTile]:
-        """Tiles of `count` output channels from `first`, counted over the padded real groups.
+    def pieces(self, first: int, count: int, padding: bool) -> Iterator[tuple[FilterPiece, tuple[int, int]]]:
+        """What tiles hold of `count` output channels from `first`, counted over the padded real groups, and their places: the
+        group, and the channel of it that a piece's channels are counted from.
 
         Without `padding` only what holds weights is covered.
         """
@@ -123,42 +138,43 @@ class _Filter:
             if not padding:
                 high = min(high, real)
             for start, channels_here in cut(high - low, channels) if high > low else []:
+                present = min(max(real - low - start, 0), channels_here)
+                # Where groups are merged a piece depends on the channel that it begins at.
+                begins, place = (0, low + start) if inp.group_extension == 1 else (low + start, 0)
                 for block in blocks:
                     for span in spans:
-                        tile = self.tile_of(group, low + start, channels_here, real, block, span)
-                        if tile.turns or padding:
-                            yield tile
+                        piece = FilterPiece(begins, channels_here, present, *block, *span)
+                        if padding or any(self._runs(piece)):
+                            yield piece, (group, place)
 
-    def tile_of(
-        self, group: int, start: int, channels: int, real: int, block: tuple[int, int], span: tuple[int, int]
-    ) -> TurnTile:
-        """The moves and turns of one tile; of its output channels those below `real` hold weights."""
-        layout, (first_block, blocks), positions = self.layout, block, span[1]
-        line = channels * layout.block_bytes
-        job = TurnTile(blocks * positions * line)
-        self._block_moves(job, group, start, line, block, span)
+    def tiles_of(self, piece: FilterPiece, where: tuple[int, int]) -> list[TurnTile]:
+        """The moves and turns of one tile."""
+        layout, positions = self.layout, piece.positions
+        line = piece.channels * layout.block_bytes
+        job = TurnTile(piece.blocks * positions * line)
+        self._block_moves(job, where, line, piece)
         base = 0
-        end = min(start + channels, real)
-        bounds = first_block * layout.c0, (first_block + blocks) * layout.c0
-        for run in self._runs(start, end, *bounds):
+        for run in self._runs(piece):
             width = run.high - run.low
             pitch = self.pitch(positions)
             step = padded(width * pitch)
-            self._plain_moves(job, group, run, base, span, pitch, step)
+            self._plain_moves(job, where, run, base, piece, pitch, step)
             for slice_index in range(run.low // layout.slice_channels, ceil_div(run.high, layout.slice_channels)):
                 begin = slice_index * layout.slice_channels
                 low, high = max(run.low, begin), min(run.high, begin + layout.slice_channels)
-                index, piece = divmod(slice_index - first_block * layout.slices, layout.slices)
-                target = index * positions * line + (run.start - start) * layout.block_bytes + piece * BLOCK_BYTES
+                index, part = divmod(slice_index - piece.block * layout.slices, layout.slices)
+                target = index * positions * line + (run.start - piece.start) * layout.block_bytes + part * BLOCK_BYTES
                 plain = base + (low - run.low) * pitch
                 places = TurnLayout(pitch, line, low - begin, run.count, step, layout.block_bytes)
                 job.turns.append(Turn(plain, target, high - low, positions, places))
             base += run.count * step
-        return job
+        return [job]
 
-    def _runs(self, start: int, end: int, low: int, high: int) -> Iterator[_Run]:
-        """The groups whose output channels `start`..`end` meet input channels `low`..`high` of the real group."""
-        for group in range(start // self.cout, ceil_div(end, self.cout)):
+    def _runs(self, piece: FilterPiece) -> Iterator[_Run]:
+        """The groups whose output channels meet the input channels of a piece."""
+        start, end = piece.start, piece.start + piece.present
+        low, high = (b * self.layout.c0 for b in (piece.block, piece.block + piece.blocks))
+        for group in range(start // self.cout, ceil_div(end, self.cout)) if piece.present else ():
             origin = group * self.cin
             first, last = max(origin, low), min(origin + self.cin, high)
             if first < last:
@@ -166,13 +182,14 @@ class _Filter:
                 yield _Run(begin, min((group + 1) * self.cout, end) - begin, origin, first, last)
 
     def _plain_moves(
-        self, job: TurnTile, group: int, run: _Run, base: int, span: tuple[int, int], pitch: int, step: int
+        self, job: TurnTile, where: tuple[int, int], run: _Run, base: int, piece: FilterPiece, pitch: int, step: int
     ) -> None:
         """Rows of the plain tensor: one per output channel where dense, one per channel pair elsewhere."""
-        itemsize, (position, positions) = self.layout.itemsize, span
+        itemsize, (group, place) = self.layout.itemsize, where
+        position, positions = piece.position, piece.positions
         row = self.positions * itemsize
         width = run.high - run.low
-        channel = group * self.inp.cout_g + run.start
+        channel = group * self.inp.cout_g + place + run.start
         gm = (channel * self.cin + run.low - run.origin) * row + position * itemsize
         if self.dense:
             job.plain.append(Move(gm, base, width * row, run.count, self.cin * row, step))
@@ -183,13 +200,12 @@ class _Filter:
                 move = Move(gm + i * self.cin * row, base + i * step, positions * itemsize, width, row, pitch)
                 job.plain.append(move)
 
-    def _block_moves(
-        self, job: TurnTile, group: int, start: int, line: int, block: tuple[int, int], span: tuple[int, int]
-    ) -> None:
+    def _block_moves(self, job: TurnTile, where: tuple[int, int], line: int, piece: FilterPiece) -> None:
         """Rows of FRACTAL_Z, one per kernel position and channel block, cut where a kernel plane ends."""
-        inp, taps, (first_block, blocks), (position, positions) = self.inp, self.taps, block, span
+        inp, taps, (group, place) = self.inp, self.taps, where
+        start, _, _, first_block, blocks, position, positions = piece
         stride = inp.cout_padded * self.layout.block_bytes
-        offset = start * self.layout.block_bytes
+        offset = (place + start) * self.layout.block_bytes
         planes = inp.problem.k_d
         if planes == 1 and positions == taps:
             gm = (group * inp.cin1 + first_block) * taps * stride + offset
@@ -206,10 +222,10 @@ class _Filter:
                 done += count
 
 
-def fractal_z_tiles(chip: ChipSpec, inp: TilingInput, first: int, count: int) -> Iterator[TurnTile]:
-    """Tiles that bring `count` output channels from `first` of a problem's weights to FRACTAL_Z."""
-    layout = BlockLayout(inp.c0, inp.itemsize)
-    return _Filter(layout, inp, tile_bytes(chip.buffers["UB"])).tiles(first, count, padding=True)
+def to_fractal_z(k: KernelBuilder, inp: TilingInput, first: int, count: int, slots: tuple[int, int]) -> None:
+    """Bring `count` output channels from `first` of a problem's weights to FRACTAL_Z; `slots` as in `turn_tiles`."""
+    filters = _Filter(BlockLayout(inp.c0, inp.itemsize), inp, tile_bytes(k.chip.buffers["UB"]))
+    turn_tiles(k, filters.pieces(first, count, padding=True), filters.tiles_of, True, inp.itemsize, slots)
 
 
 def filter_to_fractal_z_task(
@@ -286,7 +302,7 @@ def _task(
 
     def body(k: KernelBuilder, block: int) -> None:
         first, count = share(channels, blocks, block)
-        turn_tiles(k, filters.tiles(first, count, padding=to_c0), to_c0, layout.itemsize)
+        turn_tiles(k, filters.pieces(first, count, padding=to_c0), filters.tiles_of, to_c0, layout.itemsize)
 
     plain = [c_out, c_in, taps] if k_d == 1 else [c_out, c_in, k_d, taps]
     fractal = [inp.real_groups * k_d * inp.cin1 * taps, inp.cout_padded // FRACTAL, FRACTAL, layout.c0]

@@ -85,8 +85,8 @@ def transpose_task(
     total = matrices * len(row_parts) * len(column_parts)
     blocks = min(total, vector_cores(chip))
 
-    def tiles(block: int) -> Iterator[tuple[int, int, int, int]]:
-        """(source, target, rows, columns) of each tile of a block; places in elements."""
+    def tiles(block: int) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+        """((rows, columns), (source, target)) of each tile of a block; places in elements."""
         first, count = share(total, blocks, block)
         for number in range(first, first + count):
             rest, column = divmod(number, len(column_parts))
@@ -97,12 +97,12 @@ def transpose_task(
                 src, dst = src + index * src_stride, dst + index * dst_stride
             (r, rows), (s, columns) = row_parts[row], column_parts[column]
             src, dst = src + r * turn.row_stride + s, dst + s * turn.column_stride + r
-            yield src, dst, rows, columns
+            yield (rows, columns), (src, dst)
 
     def body(k: KernelBuilder, block: int) -> None:
         incoming = buffer_queue(k, "rows", "MTE2", "V", room // BLOCK_BYTES * BLOCK_BYTES)
         outgoing = buffer_queue(k, "turned", "V", "MTE3", room // BLOCK_BYTES * BLOCK_BYTES)
-        for src, dst, rows, columns in tiles(block):
+        for (rows, columns), (src, dst) in k.stamped(tiles(block)):
             k.next_tile()
             pitch, groups = padded(columns * itemsize), ceil_div(rows, c0)
             k.data_copy(

@@ -105,8 +105,8 @@ def view_copy_task(
     tiles = math.prod(counts)
     blocks = min(tiles, vector_cores(chip))
 
-    def places(first: int, count: int) -> Iterator[tuple[int, int, int, int]]:
-        """(source, target, rows, run) of each tile, in elements."""
+    def places(first: int, count: int) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+        """((rows, run), (source, target)) of each tile, in elements."""
         for number in range(first, first + count):
             src, dst = copy.source_offset + plan.src_offset, copy.target_offset + plan.dst_offset
             number, run_index = divmod(number, len(runs))
@@ -115,12 +115,12 @@ def view_copy_task(
                 number, index = divmod(number, dim.size)
                 src, dst = src + index * dim.src, dst + index * dim.dst
             (row, row_count), (start, run) = rows[row_index], runs[run_index]
-            yield src + row * plan.rows.src + start, dst + row * plan.rows.dst + start, row_count, run
+            yield (row_count, run), (src + row * plan.rows.src + start, dst + row * plan.rows.dst + start)
 
     def body(k: KernelBuilder, block: int) -> None:
         queue = buffer_queue(k, "tile", "MTE2", "MTE3", tile)
         src_stride, dst_stride = plan.rows.src * itemsize, plan.rows.dst * itemsize
-        for src, dst, count, run in places(*share(tiles, blocks, block)):
+        for (count, run), (src, dst) in k.stamped(places(*share(tiles, blocks, block))):
             k.next_tile()
             size = run * itemsize
             pitch = padded(size)

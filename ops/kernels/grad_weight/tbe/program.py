@@ -118,23 +118,23 @@ class _TbeBuilder:
     def tile(self, block: Block, out: OutTile) -> None:
         """A tile of dW, summed over the images and K of the block, then added to dW."""
         self.k.next_tile()
-        accumulator, started = self.pipeline.tiles.acquire(), False
-        for plane in self.planes(block, out.plane):
+        self.pipeline.begin_sum()
+        d_out = self.problem.d_out
+        for (depth, depth_in), batch in self.k.stamped(self.planes(block, out.plane), out, block.k):
             for run in self.runs(block):
-                started = self.products(out, plane, run, accumulator, started)
-        if not started:
-            self.pipeline.zero(self.k, accumulator, len(out.m), len(out.n), self.c0, self.call)
+                self.products(out, _Plane(batch * d_out + depth, depth, batch, depth_in), run)
+        self.pipeline.end_sum(len(out.m), len(out.n), self.c0, self.call.dtype, self.call.hf32_bits)
         done = FilterTile(out.group, out.plane, out.m.start, len(out.m), out.n.start, len(out.n))
         self.dw.drain(self.pipeline, GRAD_WEIGHT, done, True)
 
-    def planes(self, block: Block, kernel_plane: int) -> Iterator[_Plane]:
-        """Images of the block whose input the kernel plane meets."""
+    def planes(self, block: Block, kernel_plane: int) -> Iterator[tuple[tuple[int, int], int]]:
+        """((depth, input depth), image of the batch) of the block where the kernel plane meets the input."""
         p = self.problem
         for batch in block.images:
             for depth in block.depths:
                 depth_in = depth * p.stride_d - p.pad_front + kernel_plane * p.dilation_d
                 if 0 <= depth_in < p.d_in:
-                    yield _Plane(batch * p.d_out + depth, depth, batch, depth_in)
+                    yield (depth, depth_in), batch
 
     def runs(self, block: Block) -> Iterator[_Run]:
         """The block's pixels of an image."""
@@ -152,8 +152,8 @@ class _TbeBuilder:
                 Strip(self.read, 0, self.read.w_out, 0), block.k.start * pixels, last, tile.k_l0 * pixels, *spans
             )
 
-    def products(self, out: OutTile, plane: _Plane, run: _Run, accumulator: int, started: bool) -> bool:
-        """Products of a run of pixels; returns whether the tile has begun."""
+    def products(self, out: OutTile, plane: _Plane, run: _Run) -> None:
+        """Products of a run of pixels."""
         for pixel in range(run.first, run.last, run.step):
             pixels = range(pixel, min(pixel + run.step, run.last))
             a, b = (_span(run, pixel, span) for span in (run.span_a, run.span_b))
@@ -166,9 +166,7 @@ class _TbeBuilder:
             else:
                 self.load_a1(out, plane, run.strip, a)
                 self.load_b1(out, plane, strip, b, shift)
-            self.step(out, strip, pixels, a, b, shift, accumulator, started)
-            started = True
-        return started
+            self.step(out, strip, pixels, a, b, shift)
 
     def seen(self, strip: Strip, b: range) -> tuple[Strip, int]:
         """The problem that B's pixels are a part of, and the number of its first pixel: of a signal, the columns they see."""
@@ -226,9 +224,7 @@ class _TbeBuilder:
 
     # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
 
-    def step(
-        self, out: OutTile, strip: Strip, pixels: range, a: range, b: range, shift: int, accumulator: int, started: bool
-    ) -> None:
+    def step(self, out: OutTile, strip: Strip, pixels: range, a: range, b: range, shift: int) -> None:
         """One tile of L0: fill half of L0A and L0B, multiply."""
         k, half = self.k, self.pipeline.operands.acquire()
         left, right = self.pipeline.left[half], self.pipeline.right[half]
@@ -246,10 +242,7 @@ class _TbeBuilder:
             first_column = self.blocks(out).start * self.p.taps * self.c0
         columns = Span(out.n.start - first_column, len(out.n))
         k.load_data_3d("L0B", right, self.b1.address, self.itemsize, window, rows, columns)
-        self.pipeline.operands.publish()
-        self.pipeline.operands.take()
-        k.mmad(accumulator, left, right, len(out.m), count, len(out.n), self.call.dtype, started, self.call.hf32_bits)
-        self.pipeline.operands.release()
+        self.pipeline.multiply(half, len(out.m), count, len(out.n), self.call.dtype, self.call.hf32_bits)
 
 
 def _window(strip: Strip, held: range, end: int) -> MapWindow:

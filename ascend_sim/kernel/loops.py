@@ -1,0 +1,119 @@
+"""Loops of a kernel that repeat their rows: what the builder does with stamps."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from ascend_sim.errors import SimError
+from ascend_sim.kernel.program import InstructionTable
+from ascend_sim.kernel.stamp import Moving, Place, Sheet, Stamp, absolute, relative
+
+What = TypeVar("What", bound=Hashable)
+"""What of a stamped loop's piece decides its rows."""
+Where = TypeVar("Where", bound=int | tuple[int, ...])
+"""By what it moves: a number or several."""
+
+
+class StampedLoops:
+    """Stamped loops over the sheet of a builder, and what one piece of them leaves to the next; see `stamp`."""
+
+    if TYPE_CHECKING:
+        table: InstructionTable
+        block: int
+        core_kind: str
+        sub_block: int
+        _sizes: tuple[int, ...]
+        _disarm: frozenset[str]
+        _flags: dict[str, Any]
+        _used: dict[str, int]
+
+    def __init__(self) -> None:
+        self._sheet = Sheet()
+        self._tile = -1
+        self._tiles = 0
+        self._balance: dict[Any, int] = {}
+        self._carried: list[tuple[object, str]] = []
+        self._moves: list[tuple[int, int, int]] | None = None
+
+    stamping: bool = True
+    """Whether `stamped` repeats rows; without, every row is written by itself, and the programs are the same."""
+
+    def carry(self, owner: object, *names: str) -> None:
+        """Attributes of `owner` that one piece of a stamped loop leaves to the next: numbers, names, tuples of them."""
+        self._outside_stamps(f"carry of {', '.join(names)}")
+        self._carried += [(owner, name) for name in names]
+
+    def stamped(self, items: Iterable[tuple[What, Where]], *same: Hashable) -> Iterator[tuple[What, Where]]:
+        """The pairs (what, where) of a loop, whose body is run once for every `what` and phase of the kernel; see `stamp`.
+
+        `same` is what else the rows depend on: whatever the body uses that another run of this loop, in the program of
+        another block, has otherwise, and a name where a program has several such loops. The loop is not left early.
+        """
+        if not self.stamping or self._moves is not None:
+            yield from items
+            return
+        stamps = self.table.stamps
+        loop = (
+            same,
+            self.core_kind,
+            self.sub_block,
+            self._sizes,
+            self._disarm,
+            tuple(self._flags),
+            *self._used.items(),
+        )
+        found = stamps.of_loops.setdefault(loop, {})
+        phase = -1
+        last: Place = ()
+        for what, where in items:
+            place: Place = where if isinstance(where, tuple) else (where,)
+            if phase < 0:
+                phase = stamps.number(self._phase(place))
+            elif place != last:
+                phase = stamps.moved(phase, tuple([a - b for a, b in zip(place, last, strict=True)]))
+            stamp = found.get((what, phase))
+            if stamp is None:
+                self._resume(absolute(stamps.phases[phase], None))
+                sheet, tile, tiles = self._sheet, self._tile, self._tiles
+                self._sheet, self._tile, self._tiles, self._moves = Sheet(), 0, 0, []
+                axes: Any = tuple([Moving.along(axis, len(place)) for axis in range(len(place))])
+                yield what, axes if isinstance(where, tuple) else axes[0]
+                moves = np.array(self._moves, np.int64).reshape(-1, 3)
+                rows = self._sheet.rows()[0]
+                stamp = Stamp(rows, moves, self._tile, self._tiles, stamps.number(self._phase(place)))
+                found[what, phase] = stamp
+                self._sheet, self._tile, self._tiles, self._moves = sheet, tile, tiles, None
+            self._sheet.put(stamp, place, self._tile)
+            self._tile += stamp.tiles
+            self._tiles += stamp.counted
+            phase, last = stamp.after, place
+        if phase >= 0:
+            self._resume(absolute(stamps.phases[phase], last))
+
+    def _outside_stamps(self, what: str) -> None:
+        if self._moves is not None:
+            raise SimError(f"block {self.block} {self.core_kind}: {what} in a stamped loop; it comes before the loop")
+
+    def _phase(self, where: Place) -> Any:
+        """What the rows that follow depend on, but for their own `what`."""
+        carried = tuple([relative(getattr(owner, name), where) for owner, name in self._carried])
+        return carried, tuple(self._balance.values())
+
+    def _resume(self, phase: Any) -> None:
+        carried, balance = phase
+        for (owner, name), value in zip(self._carried, carried, strict=True):
+            setattr(owner, name, value)
+        self._balance = dict(zip(self._balance, balance, strict=True))
+
+    def _emit_moving(self, row: list[Any]) -> None:
+        """A row of a stamp, addresses of which move; whatever else is no integer is refused as `_emit` does."""
+        written, first = self._sheet.written, len(self._sheet.written)
+        written.fromlist([cell.start if type(cell) is Moving else cell for cell in row])
+        if self._moves is None:
+            raise SimError(f"block {self.block} {self.core_kind}: {row}: a place of a stamped loop is used behind it")
+        for number, cell in enumerate(row, first):
+            if type(cell) is Moving:
+                self._moves += [(number, axis, step) for axis, step in enumerate(cell.steps) if step]

@@ -1,0 +1,248 @@
+"""Stamped programs are those that are built row by row: over tilings, over calls of every chip family, and with mistakes."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+from random import Random
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from stamped_runs import built, difference, difference_of, repeated, row_by_row
+
+import ascend_sim
+from ascend_sim import SimError, TensorSpec
+from ascend_sim.calls.cases import accept_case
+from ascend_sim.chip import load_chip
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.program import Program
+from ascend_sim.kernel.queue import BufferQueue
+from ascend_sim.kernel.stamp import Moving, Sheet, Stamps
+from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
+from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwardCase
+from ascend_sim.studies.tiles.kernel import CubeKernel
+
+TOOL = Path(__file__).parents[3] / "tools" / "freeze_calls.py"
+CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")
+
+
+# -- the space of tilings ------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> dict[str, Any]:
+    """Small problems of many images."""
+    groups, k = draw(st.sampled_from([1, 1, 1, 2])), draw(st.integers(1, 3))
+    return {
+        "n": draw(st.integers(2, 9)),
+        "c_in": groups * draw(st.sampled_from([3, 16, 40])),
+        "c_out": groups * draw(st.sampled_from([5, 16, 48])),
+        "size": draw(st.integers(3, 12)),
+        "k": k,
+        "stride": draw(st.integers(1, 2)),
+        "pad": draw(st.integers(0, k)),
+        "groups": groups,
+        "depth": draw(st.sampled_from([0, 0, 3])),
+        "dtype": draw(st.sampled_from(["float16", "float32"])),
+        "deterministic": draw(st.booleans()),
+    }
+
+
+def kernel(name: str, chip: str, problem: dict[str, Any]) -> CubeKernel:
+    """The cube kernel of a problem; one that the chip's operator refuses, or sends to another kernel, is no example."""
+    p, spec = problem, load_chip(chip)
+    deep, size = [p["depth"]] if p["depth"] else [], [p["size"]] * 2
+    axes = len(deep) + 2
+    case = {
+        "operator": "convolution_backward",
+        "input": {"shape": [p["n"], p["c_in"], *deep, *size], "dtype": p["dtype"]},
+        "weight": {
+            "shape": [p["c_out"], p["c_in"] // p["groups"], *[2] * len(deep), p["k"], p["k"]],
+            "dtype": p["dtype"],
+        },
+        "stride": [p["stride"] if axis >= len(deep) else 1 for axis in range(axes)],
+        "padding": [p["pad"] if axis >= len(deep) else 0 for axis in range(axes)],
+        "dilation": [1] * axes,
+        "groups": p["groups"],
+        "deterministic": p["deterministic"],
+    }
+    try:
+        return CubeKernel.of(accept_case(ConvolutionBackwardCase.model_validate(case), spec), spec, name, "warm")
+    except SimError:
+        assume(False)
+        raise
+
+
+def check_tiling(name: str, chip: str, problem: dict[str, Any], cut: bool, draw: st.DataObject) -> None:
+    found = kernel(name, chip, problem)
+    fixed: dict[str, int] = {}
+    if cut:
+        width = draw.draw(st.integers(1, found.inp.problem.w_out))
+        choices: list[dict[str, int]] = [{"splitWo": width}, {"isSplitKernelHW": 1}]
+        if name == "grad_input":
+            choices = [{"splitWi": width}, {"kernelSplitMode": 1}, {"kernelSplitMode": 2}]
+        fixed = draw.draw(st.sampled_from(choices))
+    fixed |= draw.draw(st.sampled_from([{}, {}, {"blockDim": 2}]))
+    try:
+        fields, _ = next(islice(found.tilings(fixed), draw.draw(st.integers(0, 60)), None))
+        task = found.launch(fields)[1]
+    except (SimError, StopIteration):  # fields that this chip or problem cannot have
+        assume(False)
+        raise
+    with row_by_row():
+        plain = built(task)
+    assert not difference(plain, built(found.launch(fields)[1]))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.sampled_from(["grad_input", "grad_weight"]), st.sampled_from(CHIPS), problems(), st.booleans(), st.data())
+def test_any_tiling(name: str, chip: str, problem: dict[str, Any], cut: bool, draw: st.DataObject) -> None:
+    check_tiling(name, chip, problem, cut, draw)
+
+
+@pytest.mark.slow
+@settings(max_examples=1500, deadline=None)
+@given(st.sampled_from(["grad_input", "grad_weight"]), st.sampled_from(CHIPS), problems(), st.booleans(), st.data())
+def test_many_tilings(name: str, chip: str, problem: dict[str, Any], cut: bool, draw: st.DataObject) -> None:
+    check_tiling(name, chip, problem, cut, draw)
+
+
+# -- calls ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def freezer() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("freeze_calls", TOOL)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def larger(call: dict[str, Any], index: int) -> dict[str, Any]:
+    """The call with more images and fewer blocks, so that much repeats."""
+    random = Random(index)
+    axis, maps = (1, ("self", "input")) if call["operator"] == "conv_tbc_backward" else (0, ("grad_output", "input"))
+    images = random.choice((3, 4, 7, 9))
+    for name in maps:
+        call[name] = [images if i == axis else size for i, size in enumerate(call[name])]
+    if random.random() < 0.5 and "block_dim" not in call["options"]:
+        call["options"]["block_dim"] = random.choice((1, 2, 3))
+    return call
+
+
+def programs(freezer: ModuleType, call: dict[str, Any]) -> list[Program]:
+    timeline = freezer.run(call, "timing").timeline
+    return [run.program for run in sorted(timeline.programs, key=lambda run: (run.task, run.program.block))]
+
+
+def check_calls(freezer: ModuleType, indices: range) -> Counter[str]:
+    """Random calls of `indices`; what was seen: calls by chip family, repeated rows as "rows"."""
+    seen: Counter[str] = Counter()
+    for index in indices:
+        call = larger(freezer.make_call(index), index)
+        try:
+            stamped = programs(freezer, call)
+        except SimError:
+            with row_by_row(), pytest.raises(SimError):  # and not because of the stamps
+                programs(freezer, call)
+            continue
+        with row_by_row():
+            assert not difference(programs(freezer, call), stamped), freezer.describe(call)
+        seen[f"family {index % len(freezer.FAMILIES)}"] += 1
+        seen["rows"] += repeated(stamped)
+    return seen
+
+
+def test_random_calls(freezer: ModuleType) -> None:
+    seen = check_calls(freezer, range(1000, 1012))
+    assert len(seen) == len(freezer.FAMILIES) + 1 and seen["rows"] > 500
+
+
+@pytest.mark.slow
+def test_many_random_calls(freezer: ModuleType) -> None:
+    seen = check_calls(freezer, range(2000, 2600))
+    assert min(seen.values()) > 60
+
+
+@pytest.mark.parametrize(
+    ("chip", "transposed"), [("ascend910b3", False), ("ascend310p3", False), ("ascend950pr_9589", True)]
+)
+def test_forward_calls(chip: str, transposed: bool) -> None:
+    shapes = (6, 24, 9, 13), ((24, 40, 3, 2) if transposed else (40, 24, 3, 2))
+    tensors = [TensorSpec(shape, "float16") for shape in (*shapes, (40,))]
+
+    blocks = 2 if transposed else None  # the kernel of a plain convolution takes no fields
+
+    def run() -> list[Program]:
+        result = ascend_sim.convolution(
+            *tensors, (2, 1), (1, 1), (1, 1), transposed, (0, 0), 1, chip=chip, mode="timing", block_dim=blocks
+        )
+        return [run.program for run in sorted(result.timeline.programs, key=lambda run: (run.task, run.program.block))]
+
+    stamped = run()
+    with row_by_row():
+        assert not difference(run(), stamped)
+    assert repeated(stamped) > 0.2 * sum(map(len, stamped))
+
+
+# -- mistakes are found ----------------------------------------------------------------------------------------------------
+
+
+def some_differences() -> str:
+    """The first difference among kernels in which buffers, operands and sums go from tile to tile in several phases."""
+    layer = {"c_in": 40, "c_out": 48, "k": 3, "stride": 1, "pad": 1, "groups": 1, "depth": 0, "dtype": "float16"}
+    cases: list[tuple[str, str, bool, dict[str, int]]] = [
+        ("grad_input", "ascend910b3", True, {"blockDim": 4}),
+        ("grad_weight", "ascend910b3", True, {"blockDim": 4}),
+        ("grad_weight", "ascend910a", False, {"blockDim": 4, "singleCoreBatch": 4}),
+    ]
+    for name, chip, deterministic, fixed in cases:
+        found = kernel(name, chip, {**layer, "n": 8, "size": 9, "deterministic": deterministic})
+        for fields, _ in islice(found.tilings(fixed), 0, 40, 20):
+            told, _ = difference_of(lambda: found.launch(fields)[1])  # noqa: B023
+            if told:
+                return told
+    return ""
+
+
+def test_without_a_mistake_nothing_differs() -> None:
+    assert not some_differences()
+
+
+def forgetting(kind: type, *forgotten: str) -> Any:
+    """`KernelBuilder.carry` without some attributes of a class."""
+    carry = KernelBuilder.carry
+
+    def some(self: KernelBuilder, owner: object, *names: str) -> None:
+        carry(self, owner, *(name for name in names if not (isinstance(owner, kind) and name in forgotten)))
+
+    return some
+
+
+COUNTERS = ("_acquired", "_published", "_taken", "_released")
+ALONG, PUT = Moving.along, Sheet.put
+MISTAKES: dict[str, tuple[type, str, Any]] = {
+    "addresses off by one": (Moving, "along", lambda axis, axes: ALONG(axis, axes) + 1),
+    "steps twice as long": (Moving, "along", lambda axis, axes: ALONG(axis, axes) * 2),
+    "tiles off by one": (Sheet, "put", lambda self, stamp, where, tile: PUT(self, stamp, where, tile + 1)),
+    "phase without the next buffer": (KernelBuilder, "carry", forgetting(BufferQueue, *COUNTERS)),
+    "phase without what L1 holds": (KernelBuilder, "carry", forgetting(HeldOperand, "_held")),
+    "phase without whether a sum has begun": (KernelBuilder, "carry", forgetting(CubePipeline, "_begun")),
+    "phase that does not move": (Stamps, "moved", lambda self, number, by: number),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_planted_mistake_is_found(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(*MISTAKES[mistake])
+    try:
+        told = some_differences()
+    except SimError as error:  # such a program cannot be finished
+        told = str(error)
+    assert told
