@@ -35,6 +35,7 @@ from ascend_sim.kernel.program import Program
 from ascend_sim.kernel.tensor import Tensor, dtype_name, storage_dtype
 from ascend_sim.memory.gm import SLOT_SHIFT
 from ascend_sim.ops.arguments import is_whole_number
+from ascend_sim.ops.operator import MOST_BLOCKS
 from ascend_sim.report.counts import occurrences
 from ascend_sim.report.report import Report
 from ascend_sim.report.run_files import write_run
@@ -172,6 +173,10 @@ def launch(
         )
     if not is_whole_number(blocks) or isinstance(blocks, bool) or blocks < 1:
         raise SimError(f"launch {kernel.name}: {blocks!r} blocks; a kernel is launched with 1 or more")
+    if blocks > MOST_BLOCKS:
+        raise SimError(
+            f"launch {kernel.name}: {blocks} blocks; a launch has at most {MOST_BLOCKS} (assumed: a 16-bit field)"
+        )
     check_settings(
         {
             "chip": chip,

@@ -214,3 +214,10 @@ def test_no_part_can_be_slow_enough_to_spoil_the_result(name: str, part: str) ->
     assert given.findings == []
     for output, values in small_run(name, slow(chip, "nothing")).outputs.items():
         np.testing.assert_array_equal(given.outputs[output], values)
+
+
+@pytest.mark.parametrize("name", ["matmul", "matmul_split_k"])
+@pytest.mark.parametrize("base", [0, -16, 17])
+def test_a_product_refuses_blocks_that_are_no_fractals(name: str, base: int) -> None:
+    with pytest.raises(asim.SimError, match=f"= 64, {base}, 64; allowed: multiples of 16"):
+        run(name, "ascend910b3", *arguments(name), base_m=64, base_n=base, base_k=64)

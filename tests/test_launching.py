@@ -524,6 +524,7 @@ Y = asim.empty((2, 32), "float16")
         ((X.astype(np.float64), Y), {}, "dtype 'float64': a tensor is one of"),
         ((X.astype(">f2"), Y), {}, "byte order"),
         ((X, Y), {"blocks": 0}, "0 blocks"),
+        ((X, Y), {"blocks": 65536}, "65536 blocks; a launch has at most 65535"),
         ((X, Y), {"blocks": True}, "True blocks"),
         ((X, Y), {"blocks": 2.0}, "2.0 blocks"),
         ((X, Y), {"mode": "fast"}, "mode 'fast': allowed are full, functional, timing"),

@@ -110,7 +110,7 @@ def main(page: str, long: bool) -> None:
         + "\n\n"
         + "\n".join(f"- {line}" for line in points_text(group_points(compare_points(shipped_points())))),
         "## The 910B2 with a cold L2\n\n" + markdown(group_by(cold)),
-        Path(__file__).with_name("tuned_tilings.md").read_text(encoding="utf-8"),  # tools/tuned_tilings.py writes it
+        Path(__file__).with_name("tuned_tilings.md").read_text(encoding="utf-8").replace("../docs/", ""),
     ]
     with atomic_write(page) as file:
         file.write(("\n\n".join(part.strip("\n") for part in parts) + "\n").encode())

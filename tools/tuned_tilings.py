@@ -31,10 +31,10 @@ SIMULATIONS = 24
 HEAD = """## The vendor's tuned tilings of the 950 among ours
 
 `tools/tuned_tilings.py` writes this section from {rows} tilings that the vendor tuned for the Ascend950PR_9589. Each kernel was
-searched ([tiling-search.md](tiling-search.md)) with at most {limit} simulations in the order of the bounds, operands in the
-L2; grad_weight deterministic, as the vendor's kernel there always is. "place" is that among the simulated ones, which are
-the most promising: 1 would be the fastest. Where fewer than {all} stand there, the search came to its end, and nothing on the
-grid beats the best found. "own choice" is what the simulator decides without this table, which it looks up first.
+searched ([tiling-search.md](../docs/tiling-search.md)) with at most {limit} simulations in the order of the bounds, operands
+in the L2; grad_weight deterministic, as the vendor's kernel there always is. "place" is that among the simulated ones, which
+are the most promising: 1 would be the fastest. Where fewer than {all} stand there, the search came to its end, and nothing on
+the grid beats the best found. "own choice" is what the simulator decides without this table, which it looks up first.
 
 | kernel | input | weight | tuned baseM/K/N | cycles | place | of | best found | own choice |
 |---|---|---|---|---|---|---|---|---|

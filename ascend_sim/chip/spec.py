@@ -74,6 +74,10 @@ class ChipSpec(BaseModel):
     def __hash__(self) -> int:
         return hash(self.name)
 
+    def __eq__(self, other: object) -> bool:
+        """Equal numbers; where they are from and what was worked out of them does not count."""
+        return isinstance(other, ChipSpec) and self.__dict__ == other.__dict__
+
     @property
     def sources(self) -> dict[str, Source]:
         """Dotted path of every number (`paths.GM->L1.head`) -> its unit and source text."""

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from ascend_sim.errors import AclnnError
 from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
 from ascend_sim.ops.problem.normal import Axis, Normalised, assemble, check_size, given, misfit
-from ascend_sim.ops.status import Status
 
 
 def normalise_tbc(call: ConvTbcCall, *, batch_on_width: bool = False) -> Normalised:
@@ -29,17 +25,3 @@ def normalise_tbc(call: ConvTbcCall, *, batch_on_width: bool = False) -> Normali
     if batch_on_width:
         return assemble(1, c_in, c_out, {"H": time, "W": Axis(b_in, b_in)}, 1, False, 3, ("H",))
     return assemble(b_in, c_in, c_out, {"W": time}, 1, False, 3)
-
-
-def infer_tbc_output_shape(input_shape: Sequence[int], weight_shape: Sequence[int], pad: int) -> tuple[int, int, int]:
-    """Shape of self, [T_in + 2 pad - K + 1, B, C_out], of a TBC convolution; AclnnError 161002 when nothing fits."""
-    if len(input_shape) != 3 or len(weight_shape) != 3:
-        raise AclnnError(
-            Status.PARAM_INVALID, f"input {list(input_shape)}, weight {list(weight_shape)}: both need rank 3"
-        )
-    time = input_shape[0] + 2 * pad - weight_shape[0] + 1
-    if time < 0:
-        raise AclnnError(
-            Status.PARAM_INVALID, f"self would have T = {time} (input {list(input_shape)}, pad {pad}): at least 0"
-        )
-    return (time, input_shape[1], weight_shape[2])

@@ -100,11 +100,13 @@ def eight_bit_bias(c: Facts) -> Failure | None:
     return fail(f"bias has dtype {c.tensor('bias').dtype}: it must be null with 8-bit tensors")
 
 
-@rule("rank", _TORCH)
+@rule("rank", "configs/operators/convolution.yaml, ranks; torch's convolution")
 def ranks(c: Facts) -> Failure | None:
     rank = c.tensor("input").rank
     if rank not in c.profile.ranks.values:
-        return fail(f"input has rank {rank}: allowed on {c.spec.product} are {c.profile.ranks.values}")
+        return fail(
+            f"input has rank {rank}: allowed on {c.spec.product} are {c.profile.ranks.values}; {c.profile.ranks.source}"
+        )
     if c.tensor("weight").rank != rank:
         return fail(f"weight has rank {c.tensor('weight').rank}: input has {rank}")
     return None
@@ -199,7 +201,7 @@ def bias_shape(c: Facts) -> Failure | None:
     return same_shape("bias", c.tensor("bias"), c.tensor("output").shape[1:2], "the output channels")
 
 
-@rule("cube_math_type", _SHARED)
+@rule("cube_math_type", "configs/operators/convolution.yaml, cube_math_type")
 def cube_math_type(c: Facts) -> Failure | None:
     promoted = promote(c.tensor("input").dtype, c.tensor("weight").dtype)
     choice = c.spec.compute_dtype(promoted, c.call.cube_math_type, c.conformance)

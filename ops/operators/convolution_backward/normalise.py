@@ -12,12 +12,8 @@ Source: derived from the definition of the convolution; the documents' formulas 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from ascend_sim.errors import AclnnError
 from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
 from ascend_sim.ops.problem.normal import Axis, Normalised, assemble, check_size, given, misfit, paired_padding
-from ascend_sim.ops.status import Status
 
 # The library lays a grouped 1-D convolution out with L on H, except for one tuned dilation (ops-nn e5c3fa93).
 _DILATION_WITH_L_ON_W = 45
@@ -60,45 +56,3 @@ def normalise(call: ConvBackwardCall) -> Normalised:
     by_name = dict(zip(names, axes, strict=not empty))
     batch = 0 if empty else grad_output.shape[0]
     return assemble(batch, x.shape[1], y.shape[1], by_name, call.groups, call.transposed, weight.rank)
-
-
-def infer_output_shape(
-    input_shape: Sequence[int],
-    weight_shape: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    transposed: bool = False,
-    output_padding: Sequence[int] | None = None,
-    groups: int = 1,
-) -> tuple[int, ...]:
-    """Shape of gradOutput, [N, C_out, spatial...], from the other arguments of a convolution.
-
-    `weight_shape` [C_out, C_in/groups, k...], transposed [C_in, C_out/groups, k...]; padding one value per axis, or 4
-    in 2-D (up, down, left, right). AclnnError 161002 when lengths do not fit or an axis would have no element.
-    """
-    spatial_rank = len(weight_shape) - 2
-    pads = paired_padding(padding, spatial_rank)
-    extra = tuple(output_padding) if output_padding is not None else (0,) * spatial_rank
-    lists = (tuple(input_shape)[2:], tuple(weight_shape)[2:], stride, dilation, pads, extra)
-    if spatial_rank < 1 or any(len(values) != spatial_rank for values in lists):
-        shapes = f"input {list(input_shape)}, weight {list(weight_shape)}"
-        raise AclnnError(
-            Status.PARAM_INVALID, f"{shapes}: every attribute needs rank - 2 values (padding also 4 in 2-D)"
-        )
-    if min((*stride, *dilation)) < 1:
-        raise AclnnError(
-            Status.PARAM_INVALID, f"stride {list(stride)}, dilation {list(dilation)}: every value must be at least 1"
-        )
-    sizes = []
-    for size, kernel, s, d, (low, high), added in zip(*lists, strict=True):
-        window = (kernel - 1) * d + 1
-        out = (size - 1) * s + window - low - high + added if transposed else (size + low + high - window) // s + 1
-        if out < 1:
-            limits = f"input {size}, padding {low} and {high}, dilated kernel {window}"
-            raise AclnnError(
-                Status.PARAM_INVALID, f"gradOutput would have {out} elements on an axis ({limits}): at least 1"
-            )
-        sizes.append(out)
-    channels = weight_shape[1] * groups if transposed else weight_shape[0]
-    return (input_shape[0], channels, *sizes)

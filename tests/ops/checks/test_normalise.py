@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_sim.errors import AclnnError
-from ascend_sim.ops.operators.conv_tbc_backward.normalise import infer_tbc_output_shape, normalise_tbc
+from ascend_sim.ops.operators.conv_tbc_backward.normalise import normalise_tbc
 from ascend_sim.ops.operators.convolution_backward.normalise import (
-    infer_output_shape,
     normalise,
 )
 
@@ -196,41 +195,3 @@ def test_shapes_that_do_not_fit_end_in_561103(changes):
     with pytest.raises(AclnnError) as error:
         normalise(replace(call, **changes))
     assert error.value.status == 561103
-
-
-@settings(max_examples=150, deadline=None)
-@given(convolutions())
-def test_the_inferred_output_shape_is_the_real_one(call):
-    shape = infer_output_shape(
-        call.input.shape,
-        call.weight.shape,
-        call.stride,
-        call.padding,
-        call.dilation,
-        call.transposed,
-        call.output_padding,
-        call.groups,
-    )
-    assert shape == call.grad_output.shape
-
-
-@pytest.mark.parametrize("transposed", [False, True])
-def test_the_inferred_output_shape_is_torchs(transposed):
-    x, w = torch.zeros(2, 4, 7, 9), torch.zeros(*((4, 3, 3, 2) if transposed else (6, 2, 3, 2)))
-    extra = (1, 0) if transposed else (0, 0)
-    y = torch.ops.aten.convolution(x, w, None, [2, 3], [1, 0], [2, 1], transposed, extra, 2)
-    assert infer_output_shape(x.shape, w.shape, (2, 3), (1, 0), (2, 1), transposed, extra, 2) == tuple(y.shape)
-
-
-def test_inferred_shapes_refuse_what_cannot_be():
-    for arguments in (
-        ((1, 1, 2), (1, 1, 3), (1,), (0,), (1,)),
-        ((1, 1, 2), (1, 1, 3), (1, 1), (0,), (1,)),
-        ((1, 1), (1, 1), (), (), ()),
-    ):
-        with pytest.raises(AclnnError) as error:
-            infer_output_shape(*arguments)
-        assert error.value.status == 161002
-    assert infer_tbc_output_shape((5, 2, 4), (3, 4, 6), 1) == (5, 2, 6)
-    with pytest.raises(AclnnError):
-        infer_tbc_output_shape((1, 2, 4), (3, 4, 6), 0)
