@@ -63,11 +63,14 @@ def aclFinalize() -> None:
 
 def _close(owner: AclDevice | None) -> None:
     """Forget the device; its streams, events, contexts and memory go with it."""
+    if owner is None:
+        return
     try:
-        if owner is not None:
-            owner.run_to_idle()
-            owner.failure()
+        owner.run_to_idle()
+        PROCESS.end()
+        owner.failure()
     finally:
+        owner.open = False
         PROCESS.device, PROCESS.device_users, PROCESS.default_context = None, 0, None
 
 
@@ -80,8 +83,7 @@ def aclrtSetDevice(deviceId: int) -> None:
     _device_number(deviceId)
     if PROCESS.device is None:
         try:
-            PROCESS.conformance()
-            PROCESS.device = AclDevice(PROCESS.chip(), PROCESS.mode())
+            PROCESS.device = PROCESS.open()
         except SimError as error:
             raise Refused("no device", str(error)) from error
         PROCESS.default_context = Context(PROCESS.device, implicit=True)
@@ -168,7 +170,7 @@ def aclrtGetCurrentContext() -> Context:
 def current_context() -> Context:
     """The current context of this thread, or Refused."""
     context = PROCESS.thread.context
-    if context is None or not PROCESS.has(context):
+    if context is None or not context.alive:
         raise Refused("handle gone", "the current context was destroyed; set another one with aclrtSetCurrentContext")
     return context
 
@@ -178,7 +180,7 @@ def _context(context: Any) -> Context:
         raise Refused("null pointer", "context is a null pointer")
     if not isinstance(context, Context):
         raise Refused("foreign handle", f"context is {type(context).__name__}, not what aclrtCreateContext returned")
-    if not PROCESS.has(context):
+    if not context.alive:
         raise Refused("handle gone", "the context was destroyed")
     return context
 

@@ -18,12 +18,13 @@ from ascend_sim.runtime.streams import StreamStep, copy_cycles
 __all__ = ["aclrtFree", "aclrtMalloc", "aclrtMemcpy", "aclrtMemcpyAsync", "aclrtMemset", "aclrtMemsetAsync"]
 
 _SIZE = (0, (1 << 64) - 1)
-_KINDS = {
+SIDES = {
     aclrtMemcpyKind.ACL_MEMCPY_HOST_TO_HOST: ("host", "host"),
     aclrtMemcpyKind.ACL_MEMCPY_HOST_TO_DEVICE: ("host", "device"),
     aclrtMemcpyKind.ACL_MEMCPY_DEVICE_TO_HOST: ("device", "host"),
     aclrtMemcpyKind.ACL_MEMCPY_DEVICE_TO_DEVICE: ("device", "device"),
 }
+"""Where source and destination of a copy are."""
 
 
 @call(None)
@@ -117,7 +118,7 @@ def _sides(dst: Any, src: Any, kind: Any) -> tuple[str, str]:
     if number == aclrtMemcpyKind.ACL_MEMCPY_DEFAULT:
         return actual[0], actual[1]
     known = aclrtMemcpyKind(number)
-    wanted = _KINDS[known]
+    wanted = SIDES[known]
     if actual != wanted:
         raise Refused(
             "argument",

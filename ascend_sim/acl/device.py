@@ -9,6 +9,7 @@ from typing import Any
 
 from ascend_sim.acl.codes import Refused
 from ascend_sim.acl.memory import DeviceMemory, Range
+from ascend_sim.acl.out import Recorder
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.runtime import Device, Task
@@ -36,15 +37,20 @@ class Queued:
 
 
 class AclDevice:
-    """The open device. Work waits in `queue`, in the order of the calls, until something synchronises."""
+    """The open device. Work waits in `queue`, in the order of the calls, until something synchronises.
 
-    def __init__(self, chip: ChipSpec, mode: str) -> None:
+    A `recorder` keeps what ran and what was warned of.
+    """
+
+    def __init__(self, chip: ChipSpec, mode: str, recorder: Recorder | None = None) -> None:
         self.simulated = Device(chip)
         self.chip = chip
         self.mode = mode
         self.memory = DeviceMemory(self.simulated)
         self.queue: list[Queued] = []
         self.last_run: StreamRun | None = None
+        self.recorder = recorder
+        self.open = True
         self._failures: dict[int, str] = {}
 
     def run_to_idle(self) -> None:
@@ -71,6 +77,8 @@ class AclDevice:
                 if entry.dropped is not None:
                     entry.dropped()
             return
+        if self.recorder is not None:
+            self.recorder.add(self.last_run)
         self._tell(ready, self.last_run)
 
     def _problem(self, entry: Queued, lost_events: set[str]) -> str | None:
@@ -91,12 +99,12 @@ class AclDevice:
                 place = _clash(a.uses, b.uses)
                 if place is not None and (a.label, b.label) not in told:
                     told.add((a.label, b.label))
-                    _warn(
+                    self._warn(
                         f"race: {a.label} and {b.label} run at the same time on two streams, and one of them writes {place}"
                     )
         if run.findings:
             first_finding = run.findings[0]
-            _warn(
+            self._warn(
                 f"{len(run.findings)} findings, first: {first_finding.kind} in {first_finding.task}: {first_finding.text}"
             )
 
@@ -115,8 +123,13 @@ class AclDevice:
         for entry in self.queue:
             place = _clash([Use(touched, writes)], entry.uses)
             if place is not None:
-                _warn(f"{what} touches {place} before {entry.label} has run; synchronise its stream first")
+                self._warn(f"{what} touches {place} before {entry.label} has run; synchronise its stream first")
                 return
+
+    def _warn(self, text: str) -> None:
+        if self.recorder is not None:
+            self.recorder.warnings.append(text)
+        warnings.warn(text, RuntimeWarning, stacklevel=6)
 
 
 @dataclass(eq=False)
@@ -129,10 +142,11 @@ class Context:
     options: dict[int, int] = field(default_factory=dict)
     default_stream: Any = None
 
+    @property
+    def alive(self) -> bool:
+        """Not destroyed, and its device is open."""
+        return self.live and self.owner.open
+
 
 def _clash(first: Sequence[Use], second: Sequence[Use]) -> Range | None:
     return next((a.range for a in first for b in second if (a.writes or b.writes) and a.range.meets(b.range)), None)
-
-
-def _warn(text: str) -> None:
-    warnings.warn(text, RuntimeWarning, stacklevel=6)

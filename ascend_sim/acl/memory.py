@@ -20,7 +20,7 @@ from ascend_sim.memory.gm import Allocation
 from ascend_sim.memory.local import POISON
 from ascend_sim.runtime import Device
 
-__all__ = ["Block", "DeviceMemory", "Range", "host_bytes", "integer"]
+__all__ = ["Block", "DeviceMemory", "Range", "host_bytes", "integer", "is_device_address"]
 
 Bytes = NDArray[np.uint8]
 _FIRST_ADDRESS = 0x12C0_0000_0000
@@ -159,6 +159,11 @@ class DeviceMemory:
                 gone, f"{name} {address:#x} lies in memory that was freed ({block.size} bytes at {block.address:#x})"
             )
         return block
+
+
+def is_device_address(address: int) -> bool:
+    """Whether an address is from the range out of which aclrtMalloc has given addresses, in this process, so far."""
+    return _FIRST_ADDRESS <= address < DeviceMemory._next_address
 
 
 def host_bytes(name: str, buffer: Any, size: int, *, writable: bool = False) -> Bytes:

@@ -54,6 +54,11 @@ class aclOpExecutor:
     tensors: Mapping[str, aclTensor]
     used: bool = False
 
+    @property
+    def alive(self) -> bool:
+        """Good for a call still: not used, its device open."""
+        return not self.used and self.owner.open
+
 
 @call(0, None, family="aclnn")
 def aclnnConvolutionBackwardGetWorkspaceSize(
@@ -214,14 +219,14 @@ def _executor(operator: str, executor: Any) -> aclOpExecutor:
         raise Refused("aclnn null", "executor is a null pointer")
     if not isinstance(executor, aclOpExecutor):
         raise Refused(_WRONG, f"executor is {type(executor).__name__}, not what {operator}GetWorkspaceSize returned")
-    if executor.operator != operator:
-        raise Refused(_WRONG, f"the executor was made for {executor.operator}")
     if executor.used:
         raise Refused(_WRONG, "the executor was used before; it is good for one call")
-    if executor.owner is not PROCESS.device:
+    if not executor.owner.open:
         raise Refused(_WRONG, "the executor was made before the device was reset")
+    if executor.operator != operator:
+        raise Refused(_WRONG, f"the executor was made for {executor.operator}")
     for name, tensor in executor.tensors.items():
-        if not tensor.live:
+        if not tensor.alive:
             raise Refused(_WRONG, f"{name}: its aclTensor was destroyed between the two phases")
     return executor
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
 from inspect import signature
+from pathlib import Path
 from threading import RLock, local
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ascend_sim.acl.codes import Refused
 from ascend_sim.acl.device import AclDevice, Context
 from ascend_sim.acl.enums import ACL_SUCCESS, CODE_NAMES
+from ascend_sim.acl.out import Recorder
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.ops.checks import CONFORMANCES
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-__all__ = ["PROCESS", "aclGetRecentErrMsg", "call", "device", "use"]
+__all__ = ["PROCESS", "aclGetRecentErrMsg", "call", "device", "note", "use"]
 
 _MODES = ("full", "functional")
 _DEFAULT_CHIP = "ascend910b3"
@@ -36,10 +37,14 @@ class Settings:
 
 
 class Thread(local):
-    """What a thread of the host has for itself: its current context, and the message of its last call that failed."""
+    """What a thread of the host has for itself: its current context, and the message of its last call that failed.
+
+    `c_message` is the message that C was given last, which must stay where it is.
+    """
 
     context: Context | None = None
     message: str | None = None
+    c_message: Any = None
 
 
 @dataclass
@@ -53,6 +58,7 @@ class Process:
     device: AclDevice | None = None
     device_users: int = 0
     default_context: Context | None = None
+    recorded: int = 0
     thread: Thread = field(default_factory=Thread)
     lock: Any = field(default_factory=RLock)
 
@@ -65,21 +71,41 @@ class Process:
         name = self.settings.conformance or os.environ.get("ASCEND_SIM_CONFORMANCE") or CONFORMANCES[0]
         return _one_of("ASCEND_SIM_CONFORMANCE", name, CONFORMANCES)
 
-    def has(self, context: Context) -> bool:
-        """Whether a context and its device are still there."""
-        return context.live and context.owner is self.device
-
     def has_context(self) -> bool:
         """Whether the calling thread has a context on the open device; it may have been destroyed since."""
         context = self.thread.context
-        return context is not None and context.owner is self.device
+        return context is not None and context.owner.open
 
     def mode(self) -> str:
-        """ "full" or "functional"."""
-        return self.settings.mode or _MODES[0]
+        """ "full" or "functional". Raises SimError for an unknown name in the environment."""
+        return _one_of("ASCEND_SIM_MODE", self.settings.mode or os.environ.get("ASCEND_SIM_MODE") or _MODES[0], _MODES)
+
+    def open(self) -> AclDevice:
+        """A device as the settings and the environment want it. Raises SimError for what they name and there is not."""
+        self.conformance()
+        chip, mode, out = self.chip(), self.mode(), os.environ.get("ASCEND_SIM_OUT")
+        recorder = None
+        if out:
+            self.recorded += 1
+            folder = Path(out).absolute()  # the program may change its folder before it ends
+            recorder = Recorder(folder if self.recorded == 1 else folder / f"device_{self.recorded}", chip, mode)
+        return AclDevice(chip, mode, recorder)
+
+    def end(self) -> None:
+        """Write what ASCEND_SIM_OUT asks for of the device that is open: the process ends, or closes it."""
+        with self.lock:
+            recorder = None if self.device is None else self.device.recorder
+            if recorder is None:
+                return
+            self.device.recorder = None  # type: ignore[union-attr]
+            try:
+                recorder.write()
+            except SimError as error:
+                warnings.warn(f"ASCEND_SIM_OUT: {error}", RuntimeWarning, stacklevel=2)
 
 
 PROCESS = Process()
+atexit.register(PROCESS.end)
 
 
 def device() -> AclDevice:
@@ -92,7 +118,8 @@ def use(*, chip: str | Path | ChipSpec | None = None, conformance: str | None = 
     """Say what `ascend_sim.acl` simulates; what is left out stays as it is.
 
     `chip` is a name or YAML file (else ASCEND_SIM_CHIP, else ascend910b3), `conformance` "documented" or "library" (else
-    ASCEND_SIM_CONFORMANCE, else documented), `mode` "full" or "functional" (values without time). Raises SimError for
+    ASCEND_SIM_CONFORMANCE, else documented), `mode` "full" or "functional" (values without time; else
+    ASCEND_SIM_MODE, else full). Raises SimError for
     unknown names, and for another chip or mode while a device is open.
     """
     with PROCESS.lock:
@@ -137,8 +164,8 @@ def call(
 ) -> Callable[[_Function], _Function]:
     """Decorator of a C function: nothing that a caller passes makes it raise; it ends in a code and a message.
 
-    `outputs` are the out-parameters of a call that fails; `needs` is "nothing", "init", "device" (somebody has opened it)
-    or "context" (the calling thread has one on it); `family` chooses the codes; `handle` marks a function that returns a
+    `outputs` are the out-parameters of a call that fails; `needs` is "nothing", "init", "device" (somebody has opened it) or
+    "context" (the calling thread has one on it); `family` chooses the codes; `handle` marks a function that returns a
     pointer (None on failure) instead of a status. The function itself returns its out-parameters (nothing, one, or a
     tuple), or raises Refused.
     """
@@ -162,12 +189,12 @@ def call(
                         raise Refused(no_device, _NO_CONTEXT)
                     result = function(*args, **kwargs)
                 except Refused as refusal:
-                    code = _note(function.__name__, refusal)
+                    code = note(function.__name__, refusal)
                 except MemoryError as error:
-                    code = _note(function.__name__, Refused("out of memory", f"the host has no memory left: {error}"))
+                    code = note(function.__name__, Refused("out of memory", f"the host has no memory left: {error}"))
                 except Exception as error:
                     text = f"{type(error).__name__}: {error}"
-                    code = _note(function.__name__, Refused(defect, text))
+                    code = note(function.__name__, Refused(defect, text))
                 else:
                     if handle:
                         return result
@@ -187,7 +214,8 @@ def _returned(code: int, result: Any) -> Any:
     return (code, *result) if isinstance(result, tuple) else (code, result)
 
 
-def _note(function: str, refusal: Refused) -> int:
+def note(function: str, refusal: Refused) -> int:
+    """The code that a refused call ends in; its message is this thread's from now on."""
     name = CODE_NAMES.get(refusal.code, "ACLNN_ERR")
     PROCESS.thread.message = f"{function}: {refusal.code} {name}: {refusal}"
     return refusal.code

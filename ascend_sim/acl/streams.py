@@ -38,6 +38,11 @@ class Stream:
     number: int = field(default_factory=lambda: next(_numbers))
     live: bool = True
 
+    @property
+    def alive(self) -> bool:
+        """Not destroyed, nor its context or device."""
+        return self.live and self.context.alive
+
 
 @dataclass(eq=False)
 class _Record:
@@ -62,6 +67,11 @@ class Event:
     live: bool = True
     record: _Record | None = None
 
+    @property
+    def alive(self) -> bool:
+        """Not destroyed, nor its context or device."""
+        return self.live and self.context.alive
+
 
 def stream_of(stream: Any, gone: str = "handle gone", foreign: str = "foreign handle") -> Stream:
     """The stream that an argument names; None is the default stream of the current context."""
@@ -72,7 +82,7 @@ def stream_of(stream: Any, gone: str = "handle gone", foreign: str = "foreign ha
         return context.default_stream
     if not isinstance(stream, Stream):
         raise Refused(foreign, f"stream is {type(stream).__name__}, not what aclrtCreateStream returned")
-    if not stream.live or not PROCESS.has(stream.context):
+    if not stream.alive:
         raise Refused(gone, "the stream was destroyed (or its context, or its device was reset)")
     return stream
 
@@ -82,7 +92,7 @@ def _event(event: Any, name: str = "event") -> Event:
         raise Refused("null pointer", f"{name} is a null pointer")
     if not isinstance(event, Event):
         raise Refused("foreign handle", f"{name} is {type(event).__name__}, not what aclrtCreateEvent returned")
-    if not event.live or not PROCESS.has(event.context):
+    if not event.alive:
         raise Refused("handle gone", f"the {name} was destroyed (or its context, or its device was reset)")
     return event
 

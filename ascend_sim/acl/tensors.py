@@ -45,7 +45,7 @@ class aclTensor:
 
     arg: TensorArg
     data: Any
-    live: bool = True
+    alive: bool = True
 
 
 @dataclass(eq=False)
@@ -53,7 +53,7 @@ class aclIntArray:
     """A list of int64."""
 
     values: tuple[int, ...]
-    live: bool = True
+    alive: bool = True
 
 
 @dataclass(eq=False)
@@ -61,7 +61,7 @@ class aclBoolArray:
     """A list of bool."""
 
     values: tuple[bool, ...]
-    live: bool = True
+    alive: bool = True
 
 
 @call(needs="nothing", handle=True)
@@ -128,7 +128,7 @@ def aclDestroyBoolArray(array: Any) -> None:
 def _destroy(handle: Any, kind: type) -> None:
     if handle is None:
         raise Refused("aclnn null", f"the {kind.__name__} is a null pointer")
-    known(kind.__name__, handle, kind).live = False
+    known(kind.__name__, handle, kind).alive = False
 
 
 def known(name: str, handle: Any, kind: type) -> Any:
@@ -137,7 +137,7 @@ def known(name: str, handle: Any, kind: type) -> Any:
         return None
     if not isinstance(handle, kind):
         raise Refused("aclnn argument", f"{name} is {type(handle).__name__}, not an {kind.__name__}")
-    if not handle.live:  # type: ignore[attr-defined]
+    if not handle.alive:  # type: ignore[attr-defined]
         raise Refused("aclnn argument", f"{name} is an {kind.__name__} that was destroyed")
     return handle
 

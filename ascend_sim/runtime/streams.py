@@ -27,6 +27,7 @@ from ascend_sim.engine.replay import replay
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import TaskRun, Timeline
 from ascend_sim.engine.values import Finding
+from ascend_sim.kernel.program import Program
 
 __all__ = ["StreamRun", "StreamStep", "copy_cycles", "overlapping", "run_streams"]
 
@@ -56,11 +57,15 @@ class StreamStep(Task):
 
 @dataclass
 class StreamRun:
-    """What a synchronise ran: `tasks` as queued, their Timeline (None in functional mode) and the findings."""
+    """What a synchronise ran: `tasks` as queued, their Timeline (None in functional mode) and the findings.
+
+    `programs` are the kernels' own, with the place of their task, where there is no Timeline to hold them.
+    """
 
     tasks: list[Task]
     timeline: Timeline | None
     findings: list[Finding] = field(default_factory=list)
+    programs: list[tuple[int, Program]] = field(default_factory=list)
 
 
 def copy_cycles(chip: ChipSpec, moved: int) -> int:
@@ -101,7 +106,7 @@ class _StreamEngine(Engine):
 def run_streams(device: Device, tasks: Sequence[Task], mode: str) -> StreamRun:
     """Run all streams to idle, in mode "full" or "functional". Raises DeadlockError and other SimErrors."""
     if mode == "functional":
-        return StreamRun(list(tasks), None, _values_in_order(device, tasks))
+        return _values_in_order(device, tasks)
     timeline = _StreamEngine(device).run(tasks)
     findings = find_hazards(tasks, timeline.programs)
     programs = {index: list(group) for index, group in groupby(timeline.programs, key=lambda run: run.task)}
@@ -115,15 +120,18 @@ def run_streams(device: Device, tasks: Sequence[Task], mode: str) -> StreamRun:
     return StreamRun(list(tasks), timeline, findings)
 
 
-def _values_in_order(device: Device, tasks: Sequence[Task]) -> list[Finding]:
+def _values_in_order(device: Device, tasks: Sequence[Task]) -> StreamRun:
     """Values in the order of the queue, in which every event stands before who waits for it."""
-    engine = FunctionalEngine(device)
-    for task in tasks:
+    run = StreamRun(list(tasks), None)
+    for index, task in enumerate(tasks):
         if isinstance(task, StreamStep):
             task.happen(None)
         else:
+            engine = FunctionalEngine(device)
             engine.run([task])
-    return engine.findings
+            run.programs += [(index, program) for _, program in engine.programs]
+            run.findings += engine.findings
+    return run
 
 
 def overlapping(timeline: Timeline) -> list[tuple[int, int]]:

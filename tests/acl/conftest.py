@@ -7,8 +7,8 @@ from ascend_sim.acl import state
 
 @pytest.fixture(autouse=True)
 def fresh_process(monkeypatch):
-    monkeypatch.delenv("ASCEND_SIM_CHIP", raising=False)
-    monkeypatch.delenv("ASCEND_SIM_CONFORMANCE", raising=False)
+    for name in ("CHIP", "CONFORMANCE", "MODE", "OUT"):
+        monkeypatch.delenv(f"ASCEND_SIM_{name}", raising=False)
     state.PROCESS.__init__()
     yield
     state.PROCESS.__init__()

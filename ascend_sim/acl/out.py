@@ -1,0 +1,114 @@
+"""ASCEND_SIM_OUT: report, trace and timeline of all kernels that a device ran, in the files of `ascend-sim run --out`.
+
+Copies, memsets and events are no kernels and have no row. What they waited for stands in the kernels beside them, so that
+`ascend-sim report` runs the kernels again in the same order.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.engine.timeline import TaskRun, Timeline
+from ascend_sim.engine.values import Finding
+from ascend_sim.errors import SimError
+from ascend_sim.kernel.program import Program
+from ascend_sim.report.report import Report
+from ascend_sim.report.run_files import write_run
+from ascend_sim.runtime import Recording, Task
+from ascend_sim.runtime.recording import not_built
+from ascend_sim.runtime.streams import StreamRun, StreamStep
+
+__all__ = ["Recorder"]
+
+
+@dataclass
+class Recorder:
+    """Keeps what a device runs, without the tensors' bytes, and writes it to `folder`."""
+
+    folder: Path
+    chip: ChipSpec
+    mode: str
+    warnings: list[str] = field(default_factory=list)
+    _tasks: list[Task] = field(default_factory=list)
+    _timeline: Timeline = field(default_factory=Timeline)
+    _programs: list[tuple[int, Program]] = field(default_factory=list)
+    _findings: list[Finding] = field(default_factory=list)
+    _idle: tuple[str, ...] = ()
+    _runs: int = 0
+
+    def __post_init__(self) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SimError(f"ASCEND_SIM_OUT: cannot make the folder {self.folder}: {error.strerror or error}") from None
+
+    def add(self, run: StreamRun) -> None:
+        """Keep one run to idle."""
+        first = len(self._tasks)
+        kept = [index for index, task in enumerate(run.tasks) if not isinstance(task, StreamStep)]
+        if not kept:
+            return
+        place = {index: first + number for number, index in enumerate(kept)}
+        self._tasks += self._in_order(run.tasks)
+        self._findings += run.findings
+        self._programs += [(place[index], program) for index, program in run.programs]
+        if run.timeline is not None:
+            spans = run.timeline.tasks
+            self._timeline.tasks += [
+                TaskRun(self._tasks[place[i]], spans[i].launch, spans[i].begin, spans[i].finish) for i in kept
+            ]
+            self._timeline.programs += [replace(one, task=place[one.task]) for one in run.timeline.programs]
+
+    def _in_order(self, tasks: Sequence[Task]) -> list[Task]:
+        """The kernels of a run; what steps without a kernel recorded and waited for stands in the kernels of their streams.
+
+        A run begins when the one before has ended: the first kernel of a stream waits for the last ones of that.
+        """
+        kernels: list[Task] = []
+        last: dict[int, Task] = {}
+        waits: dict[int, list[str]] = defaultdict(list)
+        means: dict[
+            str, list[str]
+        ] = {}  # a recorded event -> what it stands for: kernels, or what its stream waits for
+        for task in tasks:
+            stream = task.stream
+            if not isinstance(task, StreamStep):
+                before = () if stream in last else self._idle
+                tensors = [replace(tensor, data=None) for tensor in task.tensors]
+                events = (*task.wait_events, *before, *waits.pop(stream, ()))
+                last[stream] = replace(task, tensors=tensors, build=not_built, wait_events=events)
+                kernels.append(last[stream])
+                continue
+            for name in task.record_events:
+                means[name] = list(waits[stream])
+                if stream in last:
+                    last[stream].record_events = (*last[stream].record_events, name)
+                    means[name].append(name)
+            for name in task.wait_events:
+                waits[stream] += means.get(name, ())
+        self._runs += 1
+        for stream, task in last.items():
+            task.record_events = (*task.record_events, f"idle {self._runs}, stream {stream}")
+        self._idle = tuple(f"idle {self._runs}, stream {stream}" for stream in last)
+        return kernels
+
+    def write(self) -> None:
+        """Write the folder; nothing where no kernel ran. Raises SimError where a file cannot be written."""
+        if not self._tasks:
+            return
+        timed = self.mode == "full"
+        report = Report.build(
+            self.chip,
+            self._timeline if timed else self._programs,
+            self._tasks,
+            mode=self.mode,
+            problem={"operator": "all kernels of a process", "synchronised": self._runs},
+            findings=self._findings,
+            warnings=self.warnings,
+        )
+        recording = Recording(self.chip, self._timeline, self._tasks) if timed else None
+        write_run(self.folder, report, recording, "outputs", {})
