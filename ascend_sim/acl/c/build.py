@@ -1,0 +1,175 @@
+"""Writes headers and libraries to a folder that looks like the vendor's toolkit: include/ and lib64/."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import site
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+from ascend_sim.acl.c.headers import TYPES, headers
+from ascend_sim.acl.c.prototypes import FUNCTIONS
+from ascend_sim.errors import SimError
+from ascend_sim.report.files import atomic_write
+
+__all__ = ["LIBRARY", "OTHER_NAMES", "build", "compile_flags"]
+
+LIBRARY = "libascendcl.so"
+OTHER_NAMES = ("libnnopbase.so", "libopapi.so", "libopapi_nn.so", "libopapi_math.so")
+"""What programs link with besides; here it is all one library."""
+
+_SOURCE = """
+#include "acl/acl.h"
+#include "aclnnop/aclnn_convolution_backward.h"
+#include <stdlib.h>
+
+extern void ascend_sim_end(void);
+
+static void end_if_python_lives(void)
+{
+    if (Py_IsInitialized()) {
+        ascend_sim_end();
+    }
+}
+
+static int ascend_sim_watch_exit(void)
+{
+    return atexit(end_if_python_lives);
+}
+"""
+
+_START = """
+import os, site, sys
+for folder in {folders!r}:
+    if folder not in sys.path:
+        site.addsitedir(folder)
+try:
+    from _ascendcl import ffi, lib
+    from ascend_sim.acl.c.shim import install
+    install(ffi, lib)
+except BaseException as error:
+    # cffi would go on and let every function return 0, which means success.
+    print(f"{library}: cannot start ascend-sim: {{type(error).__name__}}: {{error}}", file=sys.stderr, flush=True)
+    os._exit(127)
+"""
+"""What Python does when the library starts it: it finds the packages of the environment that built the library."""
+
+
+def build(folder: Path) -> list[Path]:
+    """Write headers and libraries to `folder`; returns what was written.
+
+    Raises SimError without cffi, a C compiler, or a Python that can be linked with, and where a file cannot be written.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        built = _compile(Path(scratch))
+        written = []
+        try:
+            for name, text in headers().items():
+                written.append(folder / "include" / name)
+                written[-1].parent.mkdir(parents=True, exist_ok=True)
+                with atomic_write(written[-1]) as file:
+                    file.write(text.encode())
+            libraries = folder / "lib64"
+            libraries.mkdir(exist_ok=True)
+            written.append(libraries / LIBRARY)
+            with atomic_write(written[-1]) as file:
+                file.write(built.read_bytes())
+            for name in OTHER_NAMES:
+                written.append(libraries / name)
+                written[-1].unlink(missing_ok=True)
+                written[-1].symlink_to(LIBRARY)
+        except OSError as error:
+            raise SimError(f"--build {folder}: cannot write there: {error.strerror or error}") from None
+    return written
+
+
+def compile_flags(folder: Path) -> list[str]:
+    """What a compiler needs to make a program with the headers and libraries of `folder`. Raises SimError without them."""
+    libraries = folder.absolute() / "lib64"
+    if not (libraries / LIBRARY).is_file():
+        raise SimError(f"{folder}: no {LIBRARY} is there; `ascend-sim c --build {folder}` writes it")
+    return [
+        f"-I{folder.absolute() / 'include'}",
+        f"-L{libraries}",
+        f"-Wl,-rpath,{libraries}",
+        "-lascendcl",
+        "-lnnopbase",
+        "-lopapi",
+    ]
+
+
+def _compile(scratch: Path) -> Path:
+    """The library, in a folder of its own."""
+    compiler = _compiler()
+    _write_source(scratch / "ascendcl.c")
+    for name, text in headers().items():
+        path = scratch / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    built = scratch / LIBRARY
+    command = [*compiler, "-shared", "-fPIC", "-O2", f"-I{scratch}", f"-I{sysconfig.get_path('include')}"]
+    command += [str(scratch / "ascendcl.c"), "-o", str(built), f"-Wl,-soname,{LIBRARY}", *_python_library()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if "error" in line or "cannot find" in line]
+        reason = (lines or done.stderr.splitlines() or ["it says nothing"])[0].strip()
+        raise SimError(f"{compiler[0]} cannot build {LIBRARY}: {reason}")
+    return built
+
+
+def _compiler() -> list[str]:
+    """The C compiler: $CC, else the usual names, else the one that built Python."""
+    for words in map(
+        shlex.split, (os.environ.get("CC", ""), "cc", "gcc", "clang", sysconfig.get_config_var("CC") or "")
+    ):
+        if words and shutil.which(words[0]):
+            return words
+    raise SimError("no C compiler: `ascend-sim c --build` needs one (cc, gcc or clang; or name it in the variable CC)")
+
+
+def _write_source(path: Path) -> None:
+    """The library's C source: cffi's embedding of the functions of the table."""
+    try:
+        import cffi
+    except ImportError:
+        raise SimError(
+            "cffi is not installed; `pip install 'ascend-sim[c]'` brings what `ascend-sim c` needs"
+        ) from None
+    ffi = cffi.FFI()
+    ffi.cdef(TYPES)
+    ffi.cdef("int ascend_sim_watch_exit(void);")
+    ffi.embedding_api("\n".join(map(str, FUNCTIONS.values())) + "\nvoid ascend_sim_end(void);")
+    ffi.set_source("_ascendcl", _SOURCE)
+    ffi.embedding_init_code(_START.format(folders=_folders(), library=LIBRARY))
+    with redirect_stdout(StringIO()):  # it tells which file it writes
+        ffi.emit_c_code(str(path))
+
+
+def _folders() -> list[str]:
+    """Where this Python finds installed packages."""
+    folders = site.getsitepackages()
+    if site.ENABLE_USER_SITE:
+        folders.append(site.getusersitepackages())
+    folders += filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    return [os.path.abspath(folder) for folder in folders]
+
+
+def _python_library() -> list[str]:
+    """How to link with this Python. Raises SimError where it has no headers or no shared library."""
+    header = Path(sysconfig.get_path("include")) / "Python.h"
+    name, folder = sysconfig.get_config_var("LDLIBRARY") or "", sysconfig.get_config_var("LIBDIR") or ""
+    version = sysconfig.get_config_var("LDVERSION")
+    if not header.is_file():
+        raise SimError(f"there is no {header}: the C interface needs Python's headers (Debian and Ubuntu: python3-dev)")
+    if not sysconfig.get_config_var("Py_ENABLE_SHARED"):
+        raise SimError(
+            f"{sys.executable} has no shared library ({name}): the C interface needs a Python built with one"
+        )
+    return [f"-L{folder}", f"-Wl,-rpath,{folder}", f"-lpython{version}"]

@@ -1,0 +1,158 @@
+"""What the library runs inside: every C function hands its arguments to the Python function of its name.
+
+`install` is called once, when a program makes its first call and the library starts Python.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from ascend_sim import acl
+from ascend_sim.acl.c.handles import Handles
+from ascend_sim.acl.c.prototypes import COUNTS, FUNCTIONS, HANDLES, STATUSES, Function, Parameter
+from ascend_sim.acl.codes import ASSUMED_CODES, Refused
+from ascend_sim.acl.copies import SIDES
+from ascend_sim.acl.memory import is_device_address
+from ascend_sim.acl.state import PROCESS, note
+
+__all__ = ["Shim", "install"]
+
+_TAKES_ALONG = ("aclFinalize", "aclrtResetDevice", "aclrtDestroyContext")
+"""Functions that end the life of objects which are not among their arguments."""
+_MOST = (1 << 32) - 1
+"""The longest array that a function takes; of a longer one nothing is read."""
+
+_Values = dict[str, Any]
+
+
+def install(ffi: Any, lib: Any) -> None:
+    """Answer all functions of the library, and write what ASCEND_SIM_OUT asks for when the process ends."""
+    warnings.simplefilter("always", RuntimeWarning)
+    warnings.showwarning = _show_warning
+    shim = Shim(ffi)
+    for function in FUNCTIONS.values():
+        ffi.def_extern(name=function.name, error=shim.defect(function))(shim.bind(function))
+    ffi.def_extern(name="ascend_sim_end")(PROCESS.end)
+    lib.ascend_sim_watch_exit()  # Python's own atexit does not come: nobody finalises the library's Python
+
+
+class Shim:
+    """The functions of `ascend_sim.acl` as C calls them. `ffi` is cffi's, of the library."""
+
+    def __init__(self, ffi: Any) -> None:
+        self.handles = Handles()
+        self._ffi = ffi
+
+    def defect(self, function: Function) -> Any:
+        """What a function returns when this module fails, which is a defect."""
+        if function.returns not in STATUSES:
+            return self._ffi.NULL
+        return ASSUMED_CODES["simulator" if function.returns == "aclError" else "aclnn simulator"].code
+
+    def bind(self, function: Function) -> Callable[..., Any]:
+        """The callable behind a C function: C values in the order of its parameters, a C value out."""
+        python = getattr(acl, function.name)
+        names = [parameter.name for parameter in function.parameters]
+        inputs = [(parameter, self._reader(parameter)) for parameter in function.inputs]
+        outputs = [(parameter, self._writer(parameter.target)) for parameter in function.outputs]
+        handles = [parameter.name for parameter in function.inputs if parameter.kind == "handle"]
+        everything = function.name in _TAKES_ALONG
+        to_c = None if function.returns in STATUSES else self._to_c(function.returns)
+        null = "null pointer" if function.returns == "aclError" else "aclnn null"
+
+        def called(*given: Any) -> Any:
+            values = dict(zip(names, given, strict=True))
+            for parameter, _ in outputs:
+                if not values[parameter.name]:
+                    return note(function.name, Refused(null, f"{parameter.name} is a null pointer"))
+            arguments = {parameter.name: read(values) for parameter, read in inputs}
+            result = python(*arguments.values())
+            if everything:
+                self.handles.forget_dead()
+            elif handles:
+                self.handles.forget_dead(arguments[name] for name in handles)
+            if to_c is not None:
+                return to_c(result)
+            if not outputs:
+                return result
+            code, *returned = result
+            for (parameter, write), value in zip(outputs, returned, strict=True):
+                write(values[parameter.name], value)
+            return code
+
+        return called
+
+    # -- C to Python --------------------------------------------------------------------------------------------------
+
+    def _reader(self, parameter: Parameter) -> Callable[[_Values], Any]:
+        """How a parameter is read from all values of a call."""
+        name = parameter.name
+        return {
+            "number": lambda values: values[name],
+            "handle": lambda values: self.handles.thing(self._address(values[name])),
+            "address": lambda values: self._address(values[name]) or None,
+            "text": lambda values: self._text(values[name]),
+            "array": lambda values: self._array(values[name], values[COUNTS[name]]),
+            "memory": lambda values: self._memory(name, values),
+        }[parameter.kind]
+
+    def _address(self, pointer: Any) -> int:
+        return int(self._ffi.cast("uintptr_t", pointer))
+
+    def _text(self, pointer: Any) -> str | None:
+        return os.fsdecode(self._ffi.string(pointer)) if pointer else None
+
+    def _array(self, pointer: Any, length: int) -> list[int] | None:
+        """The numbers of a host array; a length that the function refuses is not read."""
+        if not pointer:
+            return None
+        if self._ffi.typeof(pointer).item.cname == "_Bool":
+            pointer = self._ffi.cast("uint8_t *", pointer)  # a bool that holds 2 is true, and no error
+        return list(self._ffi.unpack(pointer, length if length <= _MOST else 0))
+
+    def _memory(self, name: str, values: _Values) -> Any:
+        """Host memory as a buffer, or a device address as a number: `kind` says which, and an address that is the device's."""
+        address = self._address(values[name])
+        if not address:
+            return None
+        source, target = SIDES.get(values["kind"], ("host", "host"))
+        if is_device_address(address) or (source if name == "src" else target) == "device":
+            return address
+        return self._ffi.buffer(values[name], min(values["count"], sys.maxsize))
+
+    # -- Python to C --------------------------------------------------------------------------------------------------
+
+    def _to_c(self, ctype: str) -> Callable[[Any], Any]:
+        """How a result becomes a value of a C type."""
+        if ctype in HANDLES:
+            return lambda thing: self._ffi.cast(ctype, self.handles.number(thing))
+        if ctype == "void *":
+            return lambda address: self._ffi.cast(ctype, address or 0)
+        if ctype == "const char *":
+            return self._kept_text
+        return lambda number: number or 0
+
+    def _kept_text(self, text: str | None) -> Any:
+        """A text for C; it stays where it is until the thread asks for the next one."""
+        if text is None:
+            return self._ffi.NULL
+        PROCESS.thread.c_message = self._ffi.new("char[]", text.encode(errors="replace"))
+        return PROCESS.thread.c_message
+
+    def _writer(self, ctype: str) -> Callable[[Any, Any], None]:
+        """How a result is written through an out-parameter that points to a C type."""
+        to_c = self._to_c(ctype)
+
+        def write(pointer: Any, value: Any) -> None:
+            pointer[0] = to_c(value)
+
+        return write
+
+
+def _show_warning(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
+    """A warning without the place in Python, which says nothing to the author of a C program."""
+    print(f"ascend-sim: warning: {message}", file=sys.stderr, flush=True)
