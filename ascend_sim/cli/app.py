@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ascend_sim.cli import stopping
 from ascend_sim.errors import AclnnError, SimError
 
 _CLICK_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -22,6 +23,12 @@ _CLICK_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__n
 
 class OneLine(TyperGroup):
     """A wrong option or command ends as all bad input does: one line (JSON under --json) and exit code 2."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise typer.Exit(stopping.tell()) from None
 
     def main(self, *arguments: Any, **settings: Any) -> Any:
         args = arguments[0] if arguments else settings.pop("args", None)
@@ -45,6 +52,9 @@ class OneLine(TyperGroup):
                 print(json.dumps({"status": None, "error": text}))
             else:
                 print(f"ascend-sim: {text}", file=sys.stderr)
+            sys.exit(2)
+        except SimError as error:  # the limit of memory, where no command has begun
+            print(f"ascend-sim: {error}", file=sys.stderr)
             sys.exit(2)
         except typer.Abort:
             sys.exit(1)
@@ -71,6 +81,15 @@ def _choose_engine(engine: str | None) -> None:
     os.environ[VARIABLE] = engine  # worker processes hear of it too
 
 
+def _limit_memory(gib: str | None) -> None:
+    from ascend_sim.runtime.host import MEMORY_VARIABLE, memory_limit
+
+    with errors(False):
+        memory_limit(gib)
+    if gib is not None:
+        os.environ[MEMORY_VARIABLE] = gib  # worker processes hear of it too
+
+
 def _print_version(asked: bool) -> None:
     if not asked:
         return
@@ -91,6 +110,15 @@ def _whole_program(
             is_eager=True,
             callback=_choose_engine,
             help="What times the programs: auto, simpy or compiled, with the same results (or ASCEND_SIM_ENGINE).",
+        ),
+    ] = None,
+    max_memory: Annotated[
+        str | None,
+        typer.Option(
+            is_eager=True,
+            callback=_limit_memory,
+            metavar="GIB",
+            help="What a process may hold, in GiB; default: all that this machine has (or ASCEND_SIM_MAX_MEMORY).",
         ),
     ] = None,
     version: Annotated[

@@ -65,4 +65,6 @@ def precision(
             pages.render(table, Console(width=max(Console().width, 170)))  # wider than most terminals; nothing is cut
             if plot is not None:
                 print(f"wrote {plot}")
+        if not table.complete:
+            raise KeyboardInterrupt
     raise typer.Exit(0 if table.passed else 1)

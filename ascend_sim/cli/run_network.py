@@ -61,4 +61,6 @@ def run_network(
             with atomic_write(out / "layers.csv") as file:
                 file.write(pages.csv_text(run).encode())
         print(pages.cost_line(run, time.monotonic() - begin, jobs), file=sys.stderr)
+        if not run.complete:
+            raise KeyboardInterrupt
     raise typer.Exit(1 if run.findings else 0)

@@ -36,7 +36,9 @@ def tile(
         Path | None, typer.Option(help="Folder for results.sqlite (the search goes on from there) and best.yaml.")
     ] = None,
     limit: Annotated[int | None, typer.Option(min=0, help="New simulations at most, for each kernel.")] = None,
-    time_limit: Annotated[float | None, typer.Option(min=0, help="Seconds at most, for each kernel.")] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(min=0, help="Seconds at most, for each kernel; its own choice is always simulated.")
+    ] = None,
     within: Annotated[
         float, typer.Option(min=0, max=100, help="Leave out what can be better by less than this many per cent.")
     ] = 0.0,
@@ -107,5 +109,5 @@ def tile(
         again = sum(outcome.reused for outcome in outcomes)
         print(f"took {seconds:.1f} s" + (f"; {again} results were there before" if again else ""), file=sys.stderr)
         if outcomes[-1].reason == "interrupted":
-            raise typer.Exit(130)
+            raise KeyboardInterrupt
         raise typer.Exit(1 if any(one["findings"] for outcome in outcomes for one in outcome.results) else 0)

@@ -56,7 +56,7 @@ def validate(
     from ascend_sim.studies.validate import pages
     from ascend_sim.studies.validate.instruction_points import compare_points, shipped_points
     from ascend_sim.studies.validate.rows import of_chips, read_rows, shipped_rows
-    from ascend_sim.studies.validate.run import compare
+    from ascend_sim.studies.validate.run import INTERRUPTED, compare
 
     begin = time.monotonic()
     with errors(json_output):
@@ -84,3 +84,5 @@ def validate(
             pages.render(compared, Console(width=None if sys.stdout.isatty() else 170))
             print("\n".join(pages.points_text(points)), end="\n" if points else "")
         print(f"took {time.monotonic() - begin:.1f} s", file=sys.stderr)
+        if any(one.prediction.skipped == INTERRUPTED for one in compared):
+            raise KeyboardInterrupt

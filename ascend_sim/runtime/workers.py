@@ -1,19 +1,36 @@
-"""Many independent simulations over the cores of the machine, results in the order of the work."""
+"""Many independent simulations over the cores of the machine.
+
+Worker processes end with the one that started them, however it ends: an interrupt or an error kills them before it goes on its
+way, and a worker whose parent is gone (SIGKILL) ends itself.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
-from typing import TypeVar
+import pickle
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from itertools import chain
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from typing import Any, TypeVar
 
 from ascend_sim.engine.engine import Progress
-from ascend_sim.errors import AclnnError, SimError
+from ascend_sim.errors import SimError
+from ascend_sim.runtime.host import beyond, held_memory, memory_limit
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
+
+# Fresh processes, not forks: a progress bar's thread would leave its locks behind in a fork.
+_CONTEXT = get_context("spawn")
+_EVERY_SECONDS = 0.2
+_TOO_MUCH_MEMORY = 99
+"""The exit code of a worker that held more than the limit."""
 
 
 def usable_cores() -> int:
@@ -31,43 +48,157 @@ def spread(
     name: str = "",
     progress: Progress | None = None,
 ) -> list[Outcome]:
-    """`function` of every item, in the order of `items`; an error of one ends all.
+    """`function` of every item, in the order of `items`, as `spread_as_done`; `progress(name, done, total)` hears of each."""
+    found: dict[int, Outcome] = {}
+    with closing(spread_as_done(function, items, jobs=min(jobs, max(len(items), 1)))) as outcomes:
+        for number, outcome in outcomes:
+            found[number] = outcome
+            if progress is not None:
+                progress(name, len(found), len(items))
+    return [found[number] for number in range(len(items))]
 
-    With `jobs` above 1 fresh processes share the work: `function` and what goes in and out must pickle, and a script that
-    calls this must guard its own start (`if __name__ == "__main__"`). `progress(name, done, total)` hears of each result.
-    Raises SimError for fewer than 1 jobs.
+
+def spread_as_done(
+    function: Callable[[Item], Outcome], items: Iterable[Item], *, jobs: int = 1, until: float | None = None
+) -> Generator[tuple[int, Outcome]]:
+    """(place in `items`, `function` of the item) as each is done; an error of one ends all.
+
+    The next item is asked for when a process is free, so that `items` may depend on what has come back. At the time `until`
+    (of `time.monotonic`) it ends, whatever is under way. With `jobs` above 1 fresh processes share the work: `function` and
+    what goes in and out must pickle, and a script that calls this must guard its own start (`if __name__ == "__main__"`).
+    Raises SimError for fewer than 1 jobs, and when a worker process dies.
     """
     if jobs < 1:
         raise SimError(f"jobs is {jobs}; allowed is a whole number from 1")
-    total = len(items)
-    if min(jobs, total) <= 1:
-        results = []
-        for item in items:
-            results.append(function(item))
-            if progress is not None:
-                progress(name, len(results), total)
-        return results
-    # Fresh processes, not forks: a progress bar's thread would leave its locks behind in a fork.
-    with ProcessPoolExecutor(min(jobs, total), mp_context=get_context("spawn")) as pool:
-        futures = [pool.submit(_answer, function, item) for item in items]
-        try:
-            for done, future in enumerate(as_completed(futures), 1):
-                refused = future.result()[1]
-                if refused is not None:
-                    raise AclnnError(*refused)
-                if progress is not None:
-                    progress(name, done, total)
-        except BrokenProcessPool:
-            raise SimError(f"one of {jobs} worker processes died, perhaps for lack of memory; try fewer") from None
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-        return [future.result()[0] for future in futures]  # type: ignore[misc]
-
-
-def _answer(function: Callable[[Item], Outcome], item: Item) -> tuple[Outcome | None, tuple[int, str] | None]:
-    """The result, or status and message of a refused call: its exception has two arguments, which pickle forgets."""
+    numbered = enumerate(items)
+    if jobs == 1 and until is None:
+        for number, item in numbered:
+            yield number, function(item)
+        return
+    first = next(numbered, None)
+    if first is None:
+        return
+    numbered = chain((first,), numbered)
+    workers: list[_Worker] = []
     try:
-        return function(item), None
-    except AclnnError as error:
-        return None, (error.status, error.message)
+        while len(workers) < jobs:  # all at once: each takes its time to come up
+            workers.append(_Worker(function))
+        idle, busy = list(workers), dict[Any, _Worker]()
+        while True:
+            while idle and (following := next(numbered, None)) is not None:
+                worker = idle.pop()
+                busy[worker.connection] = worker
+                worker.give(*following)
+            if not busy:
+                return
+            done = wait(list(busy), None if until is None else max(until - time.monotonic(), 0))
+            if not done:
+                return
+            for ready in done:
+                worker = busy.pop(ready)
+                answer = worker.answer()
+                idle.append(worker)
+                yield answer
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+class _Worker:
+    """A process that computes `function` of one item after the other."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.connection, theirs = _CONTEXT.Pipe()
+        self._process = _CONTEXT.Process(target=_work, args=(function, theirs), daemon=True)
+        with _interrupts_held():
+            self._process.start()
+        theirs.close()
+        self._number = -1
+
+    def give(self, number: int, item: Any) -> None:
+        """Let it begin."""
+        self._number = number
+        try:
+            self.connection.send(item)
+        except OSError:
+            raise _died(self._process.exitcode) from None
+
+    def answer(self) -> tuple[int, Any]:
+        """The item's number and what came out; raises what the function raised."""
+        try:
+            outcome, error = self.connection.recv()
+        except (EOFError, OSError):
+            self._process.join(1)
+            raise _died(self._process.exitcode) from None
+        if error is not None:
+            raise error
+        return self._number, outcome
+
+    def end(self) -> None:
+        """End it at once, whatever it does."""
+        self._process.kill()
+        self._process.join()
+        self._process.close()
+        self.connection.close()
+
+
+def _died(code: int | None) -> SimError:
+    if code == _TOO_MUCH_MEMORY:
+        return SimError(f"a worker process was {beyond(memory_limit() or 0)}")
+    return SimError(f"a worker process died (exit code {code}), perhaps for lack of memory; try fewer --jobs")
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back meanwhile; a process that starts here is born deaf to it, since its parent ends it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _work(function: Callable[[Any], Any], connection: Connection) -> None:
+    """The life of a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    while True:
+        try:
+            item = connection.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            answer: tuple[Any, BaseException | None] = function(item), None
+        except Exception as error:
+            answer = None, _portable(error)
+        try:
+            connection.send(answer)
+        except OSError:
+            return
+
+
+def _end_with_parent() -> None:
+    """Wait for the death of the parent, or for more memory than the limit."""
+    parent, limit = parent_process(), memory_limit()
+    assert parent is not None
+    while not wait([parent.sentinel], _EVERY_SECONDS):
+        if limit is not None and held_memory() > limit:
+            os._exit(_TOO_MUCH_MEMORY)
+    os._exit(1)
+
+
+def _portable(error: Exception) -> Exception:
+    """The error as another process can read it, with the place where it was raised for those that are no user's."""
+    if not isinstance(error, SimError):
+        error.add_note("".join(traceback.format_exception(error)))
+    try:
+        again = pickle.loads(pickle.dumps(error))
+        if type(again) is type(error) and str(again) == str(error):
+            return error
+    except Exception:  # whatever its class does when it is made again
+        pass
+    return SimError(f"{type(error).__name__}: {error}")

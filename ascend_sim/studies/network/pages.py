@@ -35,6 +35,8 @@ def render(run: NetworkRun, console: Console) -> None:
     totals = [f"{run.totals[part]:.1f}" for part in heads]
     table.add_row(f"{len(run.layers)} layers", f"{run.distinct} distinct", *totals, "")
     console.print(table)
+    if not run.complete:
+        console.print("interrupted: only the layers that were finished stand here, and the totals are theirs")
     for finding in run.findings:
         console.print(f"finding: {finding}")
 

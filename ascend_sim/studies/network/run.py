@@ -10,7 +10,8 @@ Every distinct layer runs alone, with an empty L2, as one call of the operator t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib.resources import files
 from pathlib import Path
@@ -25,8 +26,7 @@ from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.execute import execute
 from ascend_sim.ops.layer import LayerCall
 from ascend_sim.ops.operators import OPERATORS
-from ascend_sim.runtime import RunOptions
-from ascend_sim.runtime.workers import spread
+from ascend_sim.runtime.workers import spread_as_done
 from ascend_sim.yaml_file import read_yaml
 
 __all__ = ["AROUND", "Layer", "LayerTimes", "Network", "NetworkRun", "load_network", "network_names", "run_network"]
@@ -119,7 +119,10 @@ class LayerTimes:
 
 @dataclass(frozen=True)
 class NetworkRun:
-    """One LayerTimes for every layer of a network; `same_as[i]` is the layer that layer i shares its result with, or None."""
+    """One LayerTimes for every layer of a network; `same_as[i]` is the layer that layer i shares its result with, or None.
+
+    A run that was interrupted is not `complete`: its network has the layers that were finished.
+    """
 
     network: Network
     chip: str
@@ -127,6 +130,7 @@ class NetworkRun:
     layers: Sequence[LayerTimes]
     same_as: Sequence[str | None]
     direction: str = "backward"
+    complete: bool = True
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -166,6 +170,7 @@ class NetworkRun:
             "network": self.network.name,
             "chip": self.chip,
             "batch": self.batch,
+            "complete": self.complete,
             "distinct_layers": self.distinct,
             "totals_us": totals,
             "layers": layers,
@@ -252,7 +257,8 @@ def run_network(
 ) -> NetworkRun:
     """One pass ("backward" or "forward") of every layer at this batch.
 
-    `chip` is a name or a file; `jobs` processes share the distinct layers.
+    `chip` is a name or a file; `jobs` processes share the distinct layers. An interrupt (Ctrl-C) ends it with the layers that
+    were finished, if there are any.
 
     Raises SimError for a batch below 1, and what the operator raises for a layer that it refuses, with the layer's name.
     """
@@ -267,14 +273,28 @@ def run_network(
         same_as.append(None if owner == layer.name else owner)
     distinct = [layer for layer, same in zip(network.layers, same_as, strict=True) if same is None]
     simulate = partial(_run_layer, chip=str(chip), batch=batch, conformance=conformance, l2=l2, direction=direction)
-    results = dict(
-        zip(
-            (layer.problem for layer in distinct),
-            spread(simulate, distinct, jobs=jobs, name=network.name, progress=progress),
-            strict=True,
-        )
+    results: dict[Layer, LayerTimes] = {}
+    complete = True
+    try:
+        with closing(spread_as_done(simulate, distinct, jobs=min(jobs, len(distinct)))) as done:
+            for number, times in done:
+                results[distinct[number].problem] = times
+                if progress is not None:
+                    progress(network.name, len(results), len(distinct))
+    except KeyboardInterrupt:
+        if not results:
+            raise
+        complete = False
+    finished = [(layer, same) for layer, same in zip(network.layers, same_as, strict=True) if layer.problem in results]
+    return NetworkRun(
+        replace(network, layers=tuple(layer for layer, _ in finished)),
+        name,
+        batch,
+        [results[layer.problem] for layer, _ in finished],
+        [same for _, same in finished],
+        direction,
+        complete,
     )
-    return NetworkRun(network, name, batch, [results[layer.problem] for layer in network.layers], same_as, direction)
 
 
 def _run_layer(layer: Layer, *, chip: str, batch: int, conformance: str, l2: str, direction: str) -> LayerTimes:

@@ -76,7 +76,10 @@ class PrecisionRow:
 
 @dataclass(frozen=True)
 class PrecisionTable:
-    """All rows, by input dtype, cubeMathType, chip and model; `inputs` says where the values are from."""
+    """All rows, by input dtype, cubeMathType, chip and model; `inputs` says where the values are from.
+
+    A table that was interrupted is not `complete`: it has the rows of the input dtypes that were finished.
+    """
 
     case: str
     operator: str
@@ -85,6 +88,7 @@ class PrecisionTable:
     overflow: Mapping[str, str]
     hf32_bits: Mapping[str, int | None]
     rows: tuple[PrecisionRow, ...]
+    complete: bool = True
 
     @property
     def passed(self) -> bool:
@@ -112,7 +116,8 @@ def precision(
     `inputs`: a distribution ("uniform", "normal", "relu", "wide", "ones", "adversarial") or a `.npz` file; None: the
     case's. `accumulate`: a model of the cube's additions, several, or "all". `dtypes`: of the inputs, row by row; None: the
     16- and 32-bit ones, and the case's own where it has 8 bits. With adversarial inputs `correct` uses the
-    rigorous bound. Raises SimError for unknown names and files that do not fit the case.
+    rigorous bound. An interrupt (Ctrl-C) ends it with the input dtypes that were finished, if there are any. Raises SimError
+    for unknown names and files that do not fit the case.
     """
     named = case if isinstance(case, Case) else load_case(case)
     name = "case" if isinstance(case, Case) else Path(case).stem
@@ -126,10 +131,18 @@ def precision(
         if dtype not in (*DTYPES, *EIGHT_BIT):
             raise SimError(f"dtype {dtype!r}: allowed are {', '.join((*DTYPES, *EIGHT_BIT))}")
     bench = _Bench(named, conformance or named.conformance, progress, _steps(len(dtypes), models))
-    rows = []
-    for dtype in dtypes:
-        per_chip = [bench.rows(dtype, own) for own in models]
-        rows += [row for number in CUBE_MATH_TYPES for own in per_chip for row in own if row.cube_math_type == number]
+    rows: list[PrecisionRow] = []
+    complete = True
+    try:
+        for dtype in dtypes:
+            per_chip = [bench.rows(dtype, own) for own in models]
+            rows += [
+                row for number in CUBE_MATH_TYPES for own in per_chip for row in own if row.cube_math_type == number
+            ]
+    except KeyboardInterrupt:
+        if not rows:
+            raise
+        complete = False
     return PrecisionTable(
         case=name,
         operator=named.operator,
@@ -138,6 +151,7 @@ def precision(
         overflow={spec.name: own[0].overflow for spec, own in zip(specs, models, strict=True)},
         hf32_bits={spec.name: spec.cube.hf32_mantissa_bits for spec in specs},
         rows=tuple(rows),
+        complete=complete,
     )
 
 

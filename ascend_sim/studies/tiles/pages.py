@@ -84,6 +84,7 @@ def to_dict(outcome: Outcome, top: int = 10) -> dict[str, Any]:
         "l2": outcome.kernel.l2,
         "fixed": dict(outcome.fixed),
         "fit": outcome.fit,
+        "all_listed": outcome.listed,
         "simulated": len(outcome.results),
         "reused": outcome.reused,
         "might_be_better": outcome.open,
@@ -150,6 +151,8 @@ def compare_chips(outcomes: Sequence[Outcome], console: Console) -> None:
 
 def progress_text(name: str, state: State) -> str:
     """Where a search stands, in a line."""
+    if state.best is None:
+        return f"{name}: listing tilings, the simulator's own choice first"
     best = "" if state.best is None else f", best {state.best:,} cycles"
     left = "" if state.least is None else f", {state.open:,} open (from {state.least:,})"
     return f"{name}: {state.simulated:,} simulated{best}{left}"

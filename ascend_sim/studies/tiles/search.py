@@ -13,13 +13,15 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import Any, Literal
-
-from joblib import Parallel, delayed
 
 from ascend_sim.errors import SimError
 from ascend_sim.ops.kernels.tilings import TILINGS, settable
+from ascend_sim.runtime.workers import spread_as_done
 from ascend_sim.studies.tiles.bounds import Tiling
 from ascend_sim.studies.tiles.kernel import CubeKernel, Fields
 from ascend_sim.studies.tiles.store import Store, key
@@ -30,6 +32,7 @@ Result = Mapping[str, Any]
 Reason = Literal["done", "limit", "time", "interrupted"]
 _AHEAD = 16
 """Sharper bounds between two simulations, at most: what is simulated early rules out much of what follows."""
+_TELL_SECONDS = 0.2
 _WHY = {
     "limit": "stopped at the limit of simulations", "time": "stopped at the time limit", "interrupted": "interrupted",
 }  # fmt: skip
@@ -51,7 +54,8 @@ class Outcome:
 
     `results` are the simulated tilings, fewest cycles first; `own` is the simulator's own choice, which is among them unless
     fixed fields rule it out. `fit` counts the tilings of the grid; `open` those that might still beat the best (by more than
-    `within`), of which `least` is the lowest bound. `reused` results were there before.
+    `within`), of which `least` is the lowest bound. `reused` results were there before. Where the search ended before all
+    tilings were `listed`, the counts are of those that were.
     """
 
     kernel: CubeKernel
@@ -65,6 +69,7 @@ class Outcome:
     within: float
     reason: Reason
     seconds: float
+    listed: bool = True
 
     @property
     def best(self) -> Result:
@@ -75,6 +80,8 @@ class Outcome:
     def sentence(self) -> str:
         """How much of the space was simulated, and what is known of the rest."""
         counts = f"{self.fit:,} fit, {len(self.results):,} simulated"
+        if not self.listed:
+            return f"{_WHY[self.reason]} while tilings were listed: {counts} so far, nothing is known of the rest"
         if self.open == 0:
             if not self.within:
                 return f"{counts}, the rest cannot be better"
@@ -97,7 +104,8 @@ def search(
 ) -> Outcome:
     """Find the tiling with the fewest cycles among those of the grid that fit; `fixed` are fields by the vendor's names.
 
-    `jobs` processes simulate. After `limit` new simulations or `seconds` no further one begins. With `within` (a share, 0.01
+    `jobs` processes simulate. After `limit` new simulations no further one begins; after `seconds` the search ends where it is,
+    with the simulator's own choice, which comes first, in any case. With `within` (a share, 0.01
     is 1 %) tilings that can only be better by less are left out. Results go to `store` as they come, and what it has is not
     simulated again. An interrupt (Ctrl-C) ends the search as a limit does.
 
@@ -127,21 +135,53 @@ class _Search:
         self.reason: Reason = "done"
         self.best: int | None = None
         self.found: dict[str, Result] = {}
-        self.tilings: list[tuple[Fields, Tiling]] = list(kernel.tilings(fixed))
-        if not self.tilings:
+        self.tilings: list[tuple[Fields, Tiling]] = []
+        self.names: list[str] = []
+        self.rough: list[tuple[int, int]] = []
+        self.sharp: list[tuple[int, int]] = []
+        self.bound_of_started: dict[int, int] = {}
+        self._told = self.begin
+        self._tell()
+        listed = kernel.tilings(fixed)
+        first = next(listed, None)
+        if first is None:
             kernel.launch(fixed)  # says why, if it is these fields that do not fit
             raise SimError(f"{kernel.name}: no tiling of the grid fits{_with(fixed)}, only smaller ones")
         self.bounds = kernel.bounds()
         self.before = store.results()
         self.own = self._own()
-        self.names = [key(fields) for fields, _ in self.tilings]
-        self.rough = [(self._bound(tiling), number) for number, (_, tiling) in enumerate(self.tilings)]
-        self.sharp: list[tuple[int, int]] = []
-        self.bound_of_started: dict[int, int] = {}
-        for name in self.names:
-            if name in self.before:
-                self._keep(name, self.before[name])
+        self.listed = self._list(chain((first,), listed))
         heapq.heapify(self.rough)
+
+    def _list(self, tilings: Iterator[tuple[Fields, Tiling]]) -> bool:
+        """Note every tiling and its bound; False where time or an interrupt came first."""
+        try:
+            for fields, tiling in tilings:
+                name = key(fields)
+                self.rough.append((self._bound(tiling), len(self.tilings)))
+                self.tilings.append((fields, tiling))
+                self.names.append(name)
+                if name in self.before:
+                    self._keep(name, self.before[name])
+                if time.monotonic() - self._told > _TELL_SECONDS:
+                    self._tell()
+                if self._late():
+                    self.reason = "time"
+                    break
+            else:
+                return True
+        except KeyboardInterrupt:
+            self.reason = "interrupted"
+        for name, result in self.before.items():  # what an earlier search has simulated of the rest
+            if name != "own" and self._fixed_in(result["fields"]):
+                self._keep(name, result)
+        return False
+
+    def _late(self) -> bool:
+        return self.seconds is not None and time.monotonic() - self.begin >= self.seconds
+
+    def _fixed_in(self, fields: Mapping[str, Any]) -> bool:
+        return all(fields.get(field) == value for field, value in self.fixed.items())
 
     def _own(self) -> Result:
         """The simulator's own choice, simulated if nobody has; a first result where the fixed fields allow it."""
@@ -153,7 +193,7 @@ class _Search:
             bound = max(self._bound(tiling), self.kernel.sharper_bound(self.bounds, {}, tiling))
             result |= {"fields": settable(tiling, self.kernel.inp), "bound": bound}
             self.store.add(name, result)
-        if all(result["tiling"].get(field) == value for field, value in self.fixed.items()):
+        if self._fixed_in(result["tiling"]):
             self._keep(key(result["fields"]), result)
         return result
 
@@ -176,7 +216,7 @@ class _Search:
             if self.limit is not None and self.started >= self.limit:
                 self.reason = "limit"
                 return
-            if self.seconds is not None and time.monotonic() - self.begin >= self.seconds:
+            if self._late():
                 self.reason = "time"
                 return
             if self._worth(self.rough) and (not self.sharp or (self.rough[0] < self.sharp[0] and ahead < _AHEAD)):
@@ -198,17 +238,22 @@ class _Search:
 
     def outcome(self, jobs: int) -> Outcome:
         self._tell()
-        work = (delayed(_simulate)(self.kernel, number, self.tilings[number][0]) for number in self.pending())
+        if not self.listed:
+            return self._outcome()
+        # Asked for one at a time: what is worth simulating next depends on what has come back.
+        work = ((number, self.tilings[number][0]) for number in self.pending())
+        until = None if self.seconds is None else self.begin + self.seconds
         try:
-            # One at a time: what is worth simulating next depends on what has come back.
-            parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch=jobs)
-            for number, result in parallel(work):
-                kept = {**result, "bound": self.bound_of_started.pop(number)}
-                self.store.add(self.names[number], kept)
-                self._keep(self.names[number], kept)
-                self._tell()
+            with closing(spread_as_done(partial(_simulate, self.kernel), work, jobs=jobs, until=until)) as done:
+                for _, (number, result) in done:
+                    kept = {**result, "bound": self.bound_of_started.pop(number)}
+                    self.store.add(self.names[number], kept)
+                    self._keep(self.names[number], kept)
+                    self._tell()
         except KeyboardInterrupt:
             self.reason = "interrupted"
+        if self.bound_of_started and self.reason == "done":  # what was under way is not known
+            self.reason = "time"
         return self._outcome()
 
     def _open(self) -> list[int]:
@@ -217,6 +262,7 @@ class _Search:
         return [bound for bound in (*waiting, *self.bound_of_started.values()) if self._beats(bound)]
 
     def _tell(self) -> None:
+        self._told = time.monotonic()
         if self.progress is not None:
             left = self._open()
             self.progress(State(len(self.found), self.best, len(left), min(left, default=None)))
@@ -244,11 +290,13 @@ class _Search:
             self.within,
             self.reason,
             time.monotonic() - self.begin,
+            self.listed,
         )
 
 
-def _simulate(kernel: CubeKernel, number: int, fields: Fields) -> tuple[int, Result]:
+def _simulate(kernel: CubeKernel, item: tuple[int, Fields]) -> tuple[int, Result]:
     """In a worker process; an error names the tiling."""
+    number, fields = item
     try:
         return number, kernel.simulate(fields)
     except SimError as error:

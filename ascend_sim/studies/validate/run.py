@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from ascend_sim.chip import load_chip
@@ -15,10 +16,11 @@ from ascend_sim.engine.engine import Engine, Progress
 from ascend_sim.errors import SimError
 from ascend_sim.report.report import Report
 from ascend_sim.runtime import Device
-from ascend_sim.runtime.workers import spread
+from ascend_sim.runtime.workers import spread_as_done
 from ascend_sim.studies.validate.kernel import PIPES, Kernel, Row
 from ascend_sim.studies.validate.launches import LAUNCHES, Timed
 
+INTERRUPTED = "interrupted before it was run"
 _TOO_LONG = "takes minutes; --long runs it"
 
 
@@ -50,7 +52,8 @@ def compare(
 ) -> list[Comparison]:
     """Every row with its prediction, in order; equal kernels run once, `jobs` processes share the distinct ones.
 
-    Without `long` rows that take minutes are skipped.
+    Without `long` rows that take minutes are skipped. An interrupt (Ctrl-C) ends it with the rows that were finished, if there
+    are any; the others are skipped as `INTERRUPTED`.
     """
     rows = [
         row
@@ -61,9 +64,20 @@ def compare(
     kernels = list(dict.fromkeys(as_timed(row.kernel) for row in rows if not row.unlike))
     # Long ones first, so that none is left over at the end.
     ordered = sorted(kernels, key=lambda kernel: -math.prod(size for _, size in kernel.sizes))
-    found = dict(zip(ordered, spread(simulate, ordered, jobs=jobs, name="rows", progress=progress), strict=True))
+    found: dict[Kernel, Prediction] = {}
+    try:
+        with closing(spread_as_done(simulate, ordered, jobs=min(jobs, max(len(ordered), 1)))) as done:
+            for number, prediction in done:
+                found[ordered[number]] = prediction
+                if progress is not None:
+                    progress("rows", len(found), len(ordered))
+    except KeyboardInterrupt:
+        if not found:
+            raise
+    rest = Prediction(skipped=INTERRUPTED)
     return [
-        Comparison(row, Prediction(skipped=row.unlike) if row.unlike else found[as_timed(row.kernel)]) for row in rows
+        Comparison(row, Prediction(skipped=row.unlike) if row.unlike else found.get(as_timed(row.kernel), rest))
+        for row in rows
     ]
 
 

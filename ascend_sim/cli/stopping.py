@@ -1,0 +1,58 @@
+"""What ends a command from outside: Ctrl-C, SIGTERM, SIGHUP and the limit of memory, each in one line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from types import FrameType
+from typing import NoReturn
+
+from ascend_sim.errors import SimError
+from ascend_sim.runtime.host import beyond, held_memory, memory_limit
+
+_EVERY_SECONDS = 0.2
+_WORDS = {signal.SIGINT: "interrupted (Ctrl-C)", signal.SIGTERM: "stopped by SIGTERM"}
+if hasattr(signal, "SIGHUP"):
+    _WORDS[signal.SIGHUP] = "stopped: its terminal is gone"
+
+
+_last = signal.SIGINT
+_too_much: list[str] = []
+
+
+def listen() -> None:
+    """From here on signals end the command as Ctrl-C does, and so does more memory than the limit. For the main thread."""
+    for number in _WORDS:
+        if number != signal.SIGINT:
+            signal.signal(number, _stop)
+    threading.Thread(target=_watch_memory, daemon=True).start()
+
+
+def tell() -> int:
+    """Say in one line what interrupted the command; returns the exit code that shells expect for it."""
+    print(f"ascend-sim: {_WORDS[_last]}", file=sys.stderr)
+    return 128 + int(_last)
+
+
+def _stop(number: int, frame: FrameType | None) -> NoReturn:
+    global _last
+    if _too_much:
+        raise SimError(_too_much.pop())
+    _last = signal.Signals(number)
+    raise KeyboardInterrupt
+
+
+def _watch_memory() -> None:
+    while True:
+        time.sleep(_EVERY_SECONDS)
+        try:
+            limit = memory_limit()
+        except SimError:  # who uses it says so
+            return
+        if limit is not None and held_memory() > limit:
+            _too_much.append(beyond(limit))
+            os.kill(os.getpid(), signal.SIGTERM)
+            return

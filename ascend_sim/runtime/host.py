@@ -1,0 +1,62 @@
+"""The machine that simulates: its memory, and how much of it this process holds."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from ascend_sim.errors import SimError
+
+MEMORY_VARIABLE = "ASCEND_SIM_MAX_MEMORY"
+"""The environment variable that says how many GiB a process may hold; without it as many as the machine has."""
+GIB = 1 << 30
+
+
+def memory_limit(given: str | None = None) -> int | None:
+    """Bytes that a process may hold: `given` or the variable in GiB, else all that the machine has; None if it cannot be told.
+
+    Raises SimError for what is no number above 0.
+    """
+    text = os.environ.get(MEMORY_VARIABLE) if given is None else given
+    if not text:
+        return machine_memory()
+    try:
+        limit = float(text)
+    except ValueError:
+        limit = 0.0
+    if not 0 < limit < 1 << 32:
+        raise SimError(f"{MEMORY_VARIABLE} {text!r}: allowed is a number of GiB above 0, for example 4 or 0.5")
+    return int(limit * GIB)
+
+
+def machine_memory() -> int | None:
+    """Bytes of memory of this machine, or of the container that it is; None where the system does not tell."""
+    try:
+        found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+    with suppress(OSError, ValueError):  # no control group, or one without a limit ("max")
+        found = min(found, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return found
+
+
+def held_memory() -> int:
+    """Bytes of memory that this process holds now (its peak where the system does not tell); 0 where nothing is told."""
+    with suppress(OSError, ValueError):
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def beyond(limit: int) -> str:
+    """What is said when a process holds more than `limit` bytes."""
+    return (
+        f"stopped: more than {limit / GIB:.3g} GiB of memory, which is the limit ({MEMORY_VARIABLE}, or all that this "
+        "machine has); --mode timing needs no tensor data, a smaller batch less of everything"
+    )

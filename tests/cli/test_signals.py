@@ -1,0 +1,170 @@
+"""What ends a command from outside, in real processes: one line, nothing left that runs, what was finished kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked for in /proc")
+
+PATIENCE = 60.0
+"""Seconds until a test gives up; how long something takes on a busy machine is no property of the code."""
+NETWORK = """
+defaults: {k: 3, pad: 1}
+layers:
+  - {name: small, Ci: 16, H: 4, Co: 16}
+  - {name: large, Ci: 256, H: 112, Co: 256}
+"""
+
+
+def stat(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat behind the name: state, parent, group, session, ..."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+
+
+def session(leader: int) -> list[int]:
+    """The processes of a session that still run."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                state, _, _, own, *_ = stat(int(entry.name))
+            except OSError:
+                continue
+            if int(own) == leader and state != "Z":
+                found.append(int(entry.name))
+    return found
+
+
+def cpu_seconds(pid: int) -> float:
+    try:
+        return sum(map(int, stat(pid)[11:13])) / os.sysconf("SC_CLK_TCK")
+    except OSError:
+        return 0.0
+
+
+def until(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not what():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts `ascend-sim` as the leader of a session, and leaves nothing of it behind."""
+    running: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ascend_sim", *arguments], cwd=tmp_path, text=True, start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        running.append(process)
+        return process
+
+    yield start
+    for process in running:
+        for pid in session(process.pid):
+            os.kill(pid, signal.SIGKILL)
+        process.communicate()
+
+
+def network_at_work(started: Callable[..., subprocess.Popen[str]], folder: Path) -> subprocess.Popen[str]:
+    """A `run-network` on two processes, one of which is done with its layer while the other is in the middle of it."""
+    (folder / "two.yaml").write_text(NETWORK)
+    process = started("run-network", "two.yaml", "--batch", "64", "--jobs", "2", "--out", "out")
+    until(lambda: any(cpu_seconds(pid) > 2.5 for pid in session(process.pid) if pid != process.pid))
+    return process
+
+
+@pytest.mark.parametrize(
+    ("number", "whole_group", "said"),
+    [
+        pytest.param(signal.SIGINT, True, "ascend-sim: interrupted (Ctrl-C)", marks=pytest.mark.slow),
+        (signal.SIGTERM, False, "ascend-sim: stopped by SIGTERM"),
+    ],
+)
+def test_what_was_finished_is_kept(
+    started: Callable[..., subprocess.Popen[str]], tmp_path: Path, number: signal.Signals, whole_group: bool, said: str
+) -> None:
+    process = network_at_work(started, tmp_path)
+    (os.killpg if whole_group else os.kill)(process.pid, number)
+    out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 128 + number
+    assert session(process.pid) == []
+    assert err.splitlines()[-1] == said and len(err.splitlines()) == 2 and err.startswith("took ")
+    found = json.loads((tmp_path / "out" / "network.json").read_text())
+    assert [layer["name"] for layer in found["layers"]] == ["small"] and not found["complete"]
+    assert "interrupted: only the layers that were finished" in out
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["layers.csv", "network.json"]
+
+
+def test_workers_die_with_a_killed_parent(started: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
+    process = network_at_work(started, tmp_path)
+    assert len(session(process.pid)) >= 3
+    os.kill(process.pid, signal.SIGKILL)
+    until(lambda: session(process.pid) == [])
+    _, err = process.communicate(timeout=PATIENCE)
+    assert err == "" and list((tmp_path / "out").iterdir()) == []
+
+
+COMMANDS = {
+    "run": ("run", "resnet50_conv2_3x3"),
+    "tile": ("tile", "resnet50_conv2_3x3", "--jobs", "2", "--out", "tilings"),
+    "validate": ("validate", "--chip", "ascend910b2", "--jobs", "2"),
+    "precision": ("precision", "resnet50_conv2_3x3"),
+    "what if": ("run", "resnet50_conv2_3x3", "--mode", "timing", "--html", "page.html"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [3, 12])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_every_long_command_ends_with_nothing_left(
+    started: Callable[..., subprocess.Popen[str]], tmp_path: Path, command: str, number: signal.Signals, seconds: int
+) -> None:
+    process = started(*COMMANDS[command])
+    try:
+        process.wait(seconds)
+        pytest.skip("it was over before")
+    except subprocess.TimeoutExpired:
+        (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
+    begin = time.monotonic()
+    until(lambda: session(process.pid) == [])
+    print(f"{command} {number.name} after {seconds} s: ended in {time.monotonic() - begin:.2f} s")
+    _, err = process.communicate()
+    assert "Traceback" not in err
+    if number != signal.SIGKILL:
+        assert process.returncode == 128 + number
+        assert len([line for line in err.splitlines() if line.startswith("ascend-sim: ")]) == 1
+    assert not [path for path in tmp_path.rglob("*") if path.name.endswith(".tmp")]
+
+
+def test_more_memory_than_the_limit_is_one_line(started: Callable[..., subprocess.Popen[str]], tmp_path: Path) -> None:
+    process = started("--max-memory", "0.05", "run", "resnet50_conv2_3x3", "--out", "out")
+    out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out) == (2, "")
+    assert err.startswith("ascend-sim: stopped: more than 0.05 GiB of memory") and len(err.splitlines()) == 1
+    assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_worker_with_more_memory_than_the_limit(
+    started: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    (tmp_path / "two.yaml").write_text(NETWORK)
+    process = started("--max-memory", "0.2", "run-network", "two.yaml", "--batch", "64", "--jobs", "2")
+    out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out) == (2, "")
+    assert "more than 0.2 GiB of memory" in err and len(err.splitlines()) == 1
+    assert session(process.pid) == []

@@ -1,0 +1,83 @@
+"""Work over processes: order, what is asked for when, and errors as they were raised."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from multiprocessing import active_children
+
+import pytest
+
+from ascend_sim.engine.deadlock import DeadlockError
+from ascend_sim.errors import AclnnError, SimError
+from ascend_sim.runtime.host import GIB, held_memory, machine_memory, memory_limit
+from ascend_sim.runtime.workers import _portable, spread, spread_as_done
+
+pytestmark = pytest.mark.fast
+
+
+def test_results_keep_their_places_and_errors_their_class() -> None:
+    """One pool for both: workers take their time to come up."""
+    found = {}
+    with closing(spread_as_done(math.sqrt, [4.0, 9.0, -1.0], jobs=2)) as done, pytest.raises(ValueError) as caught:
+        for place, outcome in done:
+            found[place] = outcome
+    assert found and found.items() <= {0: 2.0, 1: 3.0}.items()
+    assert any("Traceback" in note for note in caught.value.__notes__)  # where it was raised, in the other process
+    assert active_children() == []
+
+
+def test_an_item_is_asked_for_when_there_is_room() -> None:
+    asked: list[int] = []
+
+    def items() -> Iterator[int]:
+        for number in range(3):
+            asked.append(number)
+            yield -number
+
+    for place, outcome in spread_as_done(abs, items()):
+        assert asked == list(range(place + 1)) and outcome == place
+
+
+def test_nothing_to_do_starts_no_process() -> None:
+    assert spread(abs, [], jobs=4) == [] and list(spread_as_done(abs, [], jobs=4)) == []
+
+
+def test_a_deadline_ends_what_is_under_way() -> None:
+    assert list(spread_as_done(time.sleep, [1000.0], jobs=1, until=time.monotonic() + 0.1)) == []
+    assert active_children() == []
+
+
+class Odd(SimError):
+    def __init__(self, one: int, other: int) -> None:
+        super().__init__(f"{one} and {other}")
+
+
+@pytest.mark.parametrize("error", [AclnnError(161002, "no"), DeadlockError("stuck"), SimError("x"), KeyError("k")])
+def test_errors_travel_as_they_are(error: Exception) -> None:
+    assert _portable(error) is error
+
+
+def test_an_error_that_cannot_travel_is_told_in_words() -> None:
+    told = _portable(Odd(1, 2))
+    assert type(told) is SimError and str(told) == "Odd: 1 and 2"
+
+
+def test_the_limit_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ASCEND_SIM_MAX_MEMORY", raising=False)
+    assert memory_limit() == machine_memory()
+    monkeypatch.setenv("ASCEND_SIM_MAX_MEMORY", "1.5")
+    assert memory_limit() == 3 * GIB // 2 and memory_limit("2") == 2 * GIB
+    for text in ("x", "0", "-1", "nan", "inf", "1e30"):
+        with pytest.raises(SimError, match="allowed is a number of GiB above 0"):
+            memory_limit(text)
+
+
+def test_held_memory_follows_what_is_held() -> None:
+    before = held_memory()
+    block = bytearray(64 << 20)
+    block[::4096] = bytes(len(block[::4096])).replace(b"\0", b"\1")
+    assert held_memory() - before > 32 << 20
+    del block
