@@ -101,14 +101,14 @@ class Recorder:
         if not self._tasks:
             return
         timed = self.mode == "full"
-        report = Report.build(
+        built = Report.build(
             self.chip,
             self._timeline if timed else self._programs,
             self._tasks,
             mode=self.mode,
-            problem={"operator": "all kernels of a process", "synchronised": self._runs},
             findings=self._findings,
-            warnings=self.warnings,
         )
+        problem = {"operator": "all kernels of a process", "synchronised": self._runs}
+        report = replace(built, problem=problem, warnings=tuple(self.warnings))
         recording = Recording(self.chip, self._timeline, self._tasks) if timed else None
         write_run(self.folder, report, recording, "outputs", {})

@@ -70,7 +70,7 @@ def spread_as_done(
     """
     if jobs < 1:
         raise SimError(f"jobs is {jobs}; allowed is a whole number from 1")
-    numbered = enumerate(items)
+    numbered: Iterator[tuple[int, Item]] = enumerate(items)
     if jobs == 1 and until is None:
         for number, item in numbered:
             yield number, function(item)

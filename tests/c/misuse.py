@@ -10,7 +10,15 @@ from acl_calls import Convolution, ok, upload
 from ascend_sim import acl
 from ascend_sim.acl.c.prototypes import FUNCTIONS
 
-KINDS = ("aclTensor *", "aclIntArray *", "aclBoolArray *", "aclOpExecutor *", "aclrtStream", "aclrtEvent", "aclrtContext")
+KINDS = (
+    "aclTensor *",
+    "aclIntArray *",
+    "aclBoolArray *",
+    "aclOpExecutor *",
+    "aclrtStream",
+    "aclrtEvent",
+    "aclrtContext",
+)
 OF_ANY_KIND = ("destroyed", "foreign")
 LAST = "null"  # as a stream it is the default one, so that such a call may succeed and use its executor up
 
@@ -38,7 +46,9 @@ def spelled(function, parameter):
         return NAMES[parameter.type.removeprefix("const ")]
     if parameter.name in ("startEvent", "endEvent"):
         return "event"
-    return f"tbc_{parameter.name}" if tbc and parameter.kind == "handle" and parameter.name != "stream" else parameter.name
+    return (
+        f"tbc_{parameter.name}" if tbc and parameter.kind == "handle" and parameter.name != "stream" else parameter.name
+    )
 
 
 # -- in C -------------------------------------------------------------------------------------------------------------
@@ -165,7 +175,11 @@ def python_lines():
     objects = _objects()
     lines = []
     for function, wrong, misuse in cases():
-        bad = {"foreign": object(), "destroyed": objects[f"destroyed_{NAMES[wrong.type.removeprefix('const ')]}"], "null": None}
+        bad = {
+            "foreign": object(),
+            "destroyed": objects[f"destroyed_{NAMES[wrong.type.removeprefix('const ')]}"],
+            "null": None,
+        }
         value = bad[misuse] if misuse in bad else objects[NAMES[misuse]]
         given = [value if p is wrong else objects[spelled(function, p)] for p in function.inputs]
         result = getattr(acl, function.name)(*given)
@@ -212,7 +226,9 @@ def _objects():
     made["workspace"], made["workspaceSize"] = ok(acl.aclrtMalloc(1 << 20, 0)), 1 << 20
 
     def phase_one(function):
-        return ok(function(*(made[spelled(FUNCTIONS[function.__name__], p)] for p in FUNCTIONS[function.__name__].inputs)))[1]
+        return ok(
+            function(*(made[spelled(FUNCTIONS[function.__name__], p)] for p in FUNCTIONS[function.__name__].inputs))
+        )[1]
 
     made["destroyed_executor"] = phase_one(acl.aclnnConvolutionBackwardGetWorkspaceSize)
     ok(acl.aclnnConvolutionBackward(made["workspace"], 1 << 20, made["destroyed_executor"], made["stream"]))

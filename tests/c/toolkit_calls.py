@@ -48,7 +48,9 @@ def run(program, *arguments, code=0, **environment):
     plain = {name: value for name, value in os.environ.items() if not name.startswith("ASCEND_SIM_")}
     command = [str(program), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=plain | environment)
-    assert done.returncode == code, f"{shlex.join(command)}: {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+    assert done.returncode == code, (
+        f"{shlex.join(command)}: {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+    )
     return done
 
 

@@ -23,7 +23,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.engine.engine import Progress
 from ascend_sim.errors import AclnnError, ConfigError, SimError
 from ascend_sim.ops.arguments import TensorArg
-from ascend_sim.ops.execute import execute
+from ascend_sim.ops.execute import RunOptions, execute
 from ascend_sim.ops.layer import LayerCall
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.runtime.workers import spread_as_done
