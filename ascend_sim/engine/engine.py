@@ -31,6 +31,7 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.machine import Machine, RunningProgram, chosen_engine, new_machine
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun, TaskRun, Timeline
+from ascend_sim.engine.traffic import Timer
 from ascend_sim.errors import SimError
 
 Progress = Callable[[str, int, int], None]
@@ -139,8 +140,11 @@ class Engine:
             streams.setdefault(task.stream, []).append(index)
             for name in (*task.wait_events, *task.record_events):
                 self._events.setdefault(name, self.env.event())
+        self._streams_open = len(streams)
         for stream in streams.values():
-            self.env.process(self._stream(stream, timeline))
+            self.env.process(self._whole_stream(stream, timeline))
+        if self._max_cycles is not None:
+            Timer(self.env, lambda _: self._end_of_patience(timeline), simpy.events.URGENT, self._max_cycles + 1)
         try:
             with _collector_paused():
                 self.env.run(until=None)
@@ -187,6 +191,16 @@ class Engine:
                 f"{task.name} has an all-core barrier and {task.block_dim} blocks, but {self.chip.name} has {limit} cores of "
                 f"its kind (chip file, cores); all blocks of such a kernel must run at once"
             )
+
+    def _whole_stream(self, indices: list[int], timeline: Timeline) -> Generator[simpy.Event, Any, None]:
+        yield from self._stream(indices, timeline)
+        self._streams_open -= 1
+
+    def _end_of_patience(self, timeline: Timeline) -> None:
+        """At the first cycle beyond `max_cycles`: SimError if something is still to happen. Machines wait for this instant."""
+        if self._streams_open and self.env.peek() < simpy.core.Infinity:
+            running = next(run.task.name for run in timeline.tasks if not run.finish)
+            raise SimError(f"{running}: still runs at the limit of {self._max_cycles} cycles")
 
     def _stream(self, indices: list[int], timeline: Timeline) -> Generator[simpy.Event, Any, None]:
         launch = self.chip.launch
@@ -281,9 +295,6 @@ class Engine:
                     launch=now,
                 )
             )
-        cycles = int(self.env.now) - self.device.clock
-        if self._max_cycles is not None and cycles > self._max_cycles:
-            raise SimError(f"{task.name}: cycle {cycles} is beyond the limit of {self._max_cycles} cycles")
         for kind, numbers in held.items():
             self._cores[kind].release(numbers)
 

@@ -233,8 +233,30 @@ def test_a_run_longer_than_its_limit_ends() -> None:
     device = Device(QUIET, with_values=False)
     Engine(device, max_cycles=1005).run([scalar_task(CHIP, "AIV", [1000])])
     Engine(device, max_cycles=1005).run([scalar_task(CHIP, "AIV", [1000])])  # the clock goes on, the limit is per run
-    with pytest.raises(SimError, match="task: cycle 1006 is beyond the limit of 1005 cycles"):
+    with pytest.raises(SimError, match="task: still runs at the limit of 1005 cycles"):
         Engine(device, max_cycles=1005).run([scalar_task(CHIP, "AIV", [1001])])
+
+
+def test_a_long_block_ends_at_the_limit_and_not_at_its_own_end() -> None:
+    """Transfers that take a hundred thousand cycles in one block: the engine stops where the limit is."""
+
+    def write(k: KernelBuilder) -> None:
+        for _ in range(200):
+            k.data_copy("GM", "UB", 0, gm_operand(0, 0), 65536)
+
+    def task() -> Task:
+        made = [[program(CHIP, "AIV", write, [65536])]]
+        return task_of(made, [Device(CHIP, with_values=False).allocate(65536, "x")], name="long")
+
+    runner = Engine(Device(CHIP, with_values=False), max_cycles=20_000)
+    with pytest.raises(SimError, match="long: still runs at the limit of 20000 cycles"):
+        runner.run([task()])
+    assert runner.env.now == 20_001
+    whole = run([task()], CHIP).finish
+    assert whole > 100_000
+    assert run([task()], CHIP, max_cycles=whole).finish == whole
+    with pytest.raises(SimError, match="still runs"):
+        run([task()], CHIP, max_cycles=whole - 1)
 
 
 def test_clock_and_l2_live_in_the_device() -> None:

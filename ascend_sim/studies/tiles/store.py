@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from importlib import import_module
@@ -145,7 +145,7 @@ def _describe(kernel: CubeKernel) -> dict[str, Any]:
 @cache
 def _code() -> str:
     """A digest of the sources and of the tables in YAML that decide what a kernel does and how long it takes."""
-    folders: list[tuple[Path, tuple[str, ...]]] = [
+    folders: list[tuple[Path, Sequence[str]]] = [
         (Path(str(import_module(f"ascend_sim.{room}").__file__)).parent, _SOURCES) for room in _ROOMS
     ]
     folders.append((Path(str(files("ascend_sim.configs"))), ("*.yaml",)))
