@@ -28,7 +28,9 @@ def judge(
 ) -> dict[str, Any]:
     """Verdict and errors of every output; arrays are the caller's, plain, in their own dtypes or as 8-bit codes.
 
-    BLAS on one thread: the same bits on every machine, and no thread waits for a busy core.
+    BLAS on one thread: the number of cores changes no bit, and no thread waits for a busy one. The truth is a float64 matrix
+    product of the host's BLAS, so that the last digits of the error figures may differ from CPU to CPU; outputs do so only in
+    the accumulation model `blas`.
     """
     with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
         return _judge(operator, call, inputs, outputs, model or ValueModel.of(chip))

@@ -1,7 +1,8 @@
 """Models of how the cube adds up products. Models: neither order nor inner rounding of Mmad is published or measured.
 
 Operands are [m, k] and [n, k] float32 arrays that hold values of the compute dtype, sums [m, n] float32. Within one Mmad
-`blas` takes one matrix product in float32 and adds it to the sum; `chunk` does so for the k of one fractal at a time;
+`blas` takes one matrix product in float32, in the host's order of additions, and adds it to the sum; `chunk` adds the products
+of one fractal's k in float32, one after the other, and their sum to the sum so far;
 `exact_group` adds the products of one cycle (k_per_cycle of the chip) and the sum exactly and rounds once, group after
 group in increasing k. One public table of error figures (a third party's, fp32 on a 910B) speaks for the last: weak.
 """
@@ -17,7 +18,7 @@ from ascend_sim.numerics import reference
 
 ACCUMULATIONS = {
     "blas": "one float32 matrix product per Mmad, then one float32 addition",
-    "chunk": "one float32 matrix product and one float32 addition per fractal of k",
+    "chunk": "products of one fractal of k added in float32 in order of k, then one float32 addition",
     "exact_group": "exact sum of the products of one cycle and the sum so far, one rounding to float32",
 }
 """Name of a model -> what it does; the first is the default (the fastest)."""
@@ -32,10 +33,18 @@ _BLOCK = 1 << 13  # sums worked on at a time: the temporaries stay in the cache
 
 
 def add_chunks(total: Float32, left: Float32, right: Float32, width: int) -> Float32:
-    """`total` + `left` x `right`^T, `width` of k at a time: each partial product and each addition in float32."""
-    for start in range(0, left.shape[1], width):
-        part = slice(start, start + width)
-        total = total + left[:, part] @ right[:, part].T
+    """`total` + `left` x `right`^T, `width` of k at a time: every product and every addition rounded to float32, in order of k.
+
+    Without a matrix product of the host, whose order of additions depends on its CPU.
+    """
+    columns, rows = np.ascontiguousarray(left.T)[:, :, None], np.ascontiguousarray(right.T)
+    product = np.empty_like(total)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for start in range(0, len(rows), width):
+            partial = columns[start] * rows[start]
+            for k in range(start + 1, min(start + width, len(rows))):
+                partial += np.multiply(columns[k], rows[k], out=product)
+            total = total + partial
     return total
 
 
