@@ -19,6 +19,7 @@ from ascend_sim.isa.vector import (
     VectorBinary,
     VectorCast,
     VectorCopy,
+    VectorMulAdd,
     VectorScalar,
     VectorUnary,
 )
@@ -69,6 +70,10 @@ class VectorMethods:
     def div(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
         """dst = left / right."""
         self._binary("div", dst, left, right, mask)
+
+    def mul_add(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
+        """dst = left * right + dst."""
+        self._binary("mul_add", dst, left, right, mask, VectorMulAdd)
 
     def max(self, dst: Tensor, left: Tensor, right: Tensor, *, mask: int | None = None) -> None:
         """dst = the larger of left and right."""
@@ -252,11 +257,19 @@ class VectorMethods:
         key = (VectorUnary, operation, dst.dtype, count, rows, at, stride, self._mask(dst, mask))
         self._emit(key, dst.address, src.address)
 
-    def _binary(self, operation: str, dst: Tensor, left: Tensor, right: Tensor, mask: int | None) -> None:
+    def _binary(
+        self,
+        operation: str,
+        dst: Tensor,
+        left: Tensor,
+        right: Tensor,
+        mask: int | None,
+        instruction: type[VectorBinary] = VectorBinary,
+    ) -> None:
         self._same_format(operation, dst, left)
         self._same_format(operation, dst, right)
         count, rows, (at, first, second) = self._layout(operation, dst, (left, right))
-        key = (VectorBinary, operation, dst.dtype, count, rows, at, first, self._mask(dst, mask), second)
+        key = (instruction, operation, dst.dtype, count, rows, at, first, self._mask(dst, mask), second)
         self._emit(key, dst.address, left.address, right.address)
 
     def _scalar(self, operation: str, dst: Tensor, src: Tensor, scalar: float, mask: int | None) -> None:

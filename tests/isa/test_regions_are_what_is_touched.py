@@ -28,6 +28,7 @@ from ascend_sim.isa.vector import (
     VectorBinary,
     VectorCast,
     VectorCopy,
+    VectorMulAdd,
     VectorScalar,
     VectorUnary,
 )
@@ -77,6 +78,7 @@ CASES: list[tuple[Instruction, int, int, int]] = [
     (FixpipeDn(5, 8, 16, 0, "float32", 400, 36, True), GM1, 1024, 0),
     (VectorBinary("add", "float16", 37), 512, 64, 1024),
     (VectorBinary("max", "float32", 9), 512, 64, 1024),
+    (VectorMulAdd("mul_add", "float32", 9, 2, 96, 64, None, 128), 2048, 64, 1024),
     (VectorCast("float32", "float16", 21, "RINT"), 512, 64, 0),
     (VectorCast("bfloat16", "float32", 21, "NONE"), 512, 64, 0),
     (Duplicate("float16", 21), 512, 0, 0),

@@ -60,6 +60,7 @@ A, B = RNG.uniform(0.5, 4, (6, 24)).astype(np.float32), RNG.uniform(-4, 4, (6, 2
 
 TWO: dict[str, Callable[[Any, Any], Any]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "max": np.maximum, "min": np.minimum,
+    "mul_add": lambda x, y: x * y + A,
 }  # fmt: skip
 ONE: dict[str, Callable[[Any], Any]] = {
     "abs": np.abs, "exp": np.exp, "ln": np.log, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),

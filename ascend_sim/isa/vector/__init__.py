@@ -3,7 +3,15 @@
 A repeat is 256 bytes of the wider operand (asc-devkit, Vector instruction performance page).
 """
 
-from ascend_sim.isa.vector.arithmetic import BINARY, UNARY, WITH_SCALAR, VectorBinary, VectorScalar, VectorUnary
+from ascend_sim.isa.vector.arithmetic import (
+    BINARY,
+    UNARY,
+    WITH_SCALAR,
+    VectorBinary,
+    VectorMulAdd,
+    VectorScalar,
+    VectorUnary,
+)
 from ascend_sim.isa.vector.base import Mask, VectorInstruction
 from ascend_sim.isa.vector.conversion import VectorCast
 from ascend_sim.isa.vector.movement import BroadcastColumn, Duplicate, Gather, VectorCopy
@@ -31,6 +39,7 @@ __all__ = [
     "VectorCast",
     "VectorCopy",
     "VectorInstruction",
+    "VectorMulAdd",
     "VectorScalar",
     "VectorUnary",
 ]

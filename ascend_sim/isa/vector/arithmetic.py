@@ -118,6 +118,25 @@ class VectorBinary(Elementwise):
 
 
 @dataclass(frozen=True)
+class VectorMulAdd(VectorBinary):
+    """dst = src0 * src1 + dst (MulAddDst of asc-devkit); that the product is rounded too is assumed, as for `axpy`."""
+
+    name = "vector_mul_add"
+
+    def __post_init__(self) -> None:
+        if self.operation != "mul_add":
+            raise SimError(f"vector_mul_add: operation {self.operation!r}; it is mul_add")
+
+    def reads(self) -> tuple[Region, ...]:
+        return (*super().reads(), *self.writes())
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        right = view(memory, src1, self.dtype, self.count, self.rows, self.src1_stride)
+        total = view(memory, dst, self.dtype, self.count, self.rows, self.dst_stride)
+        return memory.model.settled(np.asarray(self.source(memory, src0) * right + total, storage(self.dtype)))
+
+
+@dataclass(frozen=True)
 class VectorScalar(Elementwise):
     """dst = operation(src0, scalar); `operation` is a row of `WITH_SCALAR`. The scalar must be a number of the format."""
 
