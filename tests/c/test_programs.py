@@ -36,7 +36,7 @@ def document(name, toolkit, tmp_path):
     [
         ("000", CONV),
         pytest.param("001", TBC, marks=pytest.mark.slow),
-        ("002", TBC),
+        pytest.param("002", TBC, marks=pytest.mark.slow),
         pytest.param("004", CONV, marks=pytest.mark.slow),
     ],
 )
@@ -51,6 +51,7 @@ def test_no_document_with_a_program_is_left_out(without_documents):
     assert [name for name, _ in documents_programs()] == ["000", "001", "002", "004"]
 
 
+@pytest.mark.slow
 def test_the_label_of_000_fails_in_the_released_library(conv):
     done = run(conv, "NCDHW", code=1, ASCEND_SIM_CONFORMANCE="library")
     assert "GetWorkspaceSize(" in done.stdout
@@ -71,6 +72,7 @@ def test_a_whole_call_with_its_time_and_its_files(conv, tmp_path):
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"report.json", "trace.json", "timeline.npz"}
 
 
+@pytest.mark.slow
 def test_functional_mode_has_values_and_no_time(conv):
     done = run(conv, ASCEND_SIM_MODE="functional")
     assert numbers(done.stdout) == CONV
@@ -79,7 +81,12 @@ def test_functional_mode_has_values_and_no_time(conv):
 
 @pytest.mark.parametrize(
     ("variable", "value"),
-    [("CHIP", "ascend000"), ("CONFORMANCE", "strict"), ("MODE", "fast"), ("OUT", "/dev/null/out")],
+    [
+        ("OUT", "/dev/null/out"),
+        pytest.param("CHIP", "ascend000", marks=pytest.mark.slow),
+        pytest.param("CONFORMANCE", "strict", marks=pytest.mark.slow),
+        pytest.param("MODE", "fast", marks=pytest.mark.slow),
+    ],
 )
 def test_a_wrong_variable_ends_in_a_code_and_a_message(conv, variable, value):
     done = run(conv, code=1, **{f"ASCEND_SIM_{variable}": value})
@@ -88,12 +95,13 @@ def test_a_wrong_variable_ends_in_a_code_and_a_message(conv, variable, value):
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_the_tbc_program(compiled):
     assert numbers(run(compiled(HERE / "conv_tbc_backward.cpp")).stdout) == TBC
 
 
 def test_threads_with_a_context_and_a_stream_each(compiled):
-    assert run(compiled(HERE / "threads.cpp", "-pthread"), 6).stdout == "6 of 6 threads\n"
+    assert run(compiled(HERE / "threads.cpp", "-pthread"), 4).stdout == "4 of 4 threads\n"
 
 
 UNFINISHED = """
@@ -116,6 +124,7 @@ int main(int argc, char **)
 """
 
 
+@pytest.mark.slow
 def test_a_race_is_one_line_on_stderr_and_a_process_may_end_anywhere(toolkit, tmp_path):
     source = tmp_path / "unfinished.cpp"
     source.write_text(UNFINISHED)

@@ -67,6 +67,8 @@ def build(folder: Path) -> list[Path]:
 
     Raises SimError without cffi, a C compiler, or a Python that can be linked with, and where a file cannot be written.
     """
+    if folder.exists() and not folder.is_dir():
+        raise SimError(f"--build {folder}: there is a file of that name; give a folder")
     with tempfile.TemporaryDirectory() as scratch:
         built = _compile(Path(scratch))
         written = []

@@ -1,0 +1,171 @@
+"""`ascend-sim c`: what it writes and prints, what it says where it cannot, and the pages that show it."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from places import DOCS, ROOT
+from toolkit_calls import HERE, compiler_call, documents_programs, numbers, run
+from typer.testing import CliRunner
+
+from ascend_sim.acl.c import build as library
+from ascend_sim.acl.c.headers import headers
+from ascend_sim.acl.c.prototypes import FUNCTIONS
+from ascend_sim.cli import app
+
+PAGE = (DOCS / "acl.md").read_text(encoding="utf-8")
+NAMES = ["libascendcl.so", "libnnopbase.so", "libopapi.so", "libopapi_math.so", "libopapi_nn.so"]
+
+
+def ascend_sim(*arguments):
+    """Exit code and both outputs of the command."""
+    done = CliRunner().invoke(app, ["c", *map(str, arguments)])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def refusal(*arguments):
+    """The one line of a command that is refused."""
+    code, printed, told = ascend_sim(*arguments)
+    assert (code, printed) == (2, "")
+    (line,) = told.splitlines()
+    return line
+
+
+def test_the_folder_looks_like_the_vendors_toolkit(toolkit):
+    files = sorted(str(path.relative_to(toolkit)) for path in toolkit.rglob("*") if not path.is_dir())
+    assert files == sorted([f"include/{name}" for name in headers()] + [f"lib64/{name}" for name in NAMES])
+    for name, text in headers().items():
+        assert (toolkit / "include" / name).read_text() == text
+    symbols = ["nm", "-D", "--defined-only", toolkit / "lib64" / NAMES[0]]
+    table = subprocess.run(symbols, capture_output=True, text=True, check=True)
+    exported = set(re.findall(r" T (acl\w+)", table.stdout))
+    assert exported == set(FUNCTIONS)
+
+
+def test_the_flags_are_those_that_a_shell_can_take_apart(toolkit, monkeypatch):
+    code, printed, _ = ascend_sim("--compile-flags", toolkit)
+    assert code == 0
+    monkeypatch.setenv("ASCEND_HOME_PATH", str(toolkit))
+    assert ascend_sim("--compile-flags") == (0, printed, "")
+    script = f'for word in {printed.strip()}; do echo "$word"; done'
+    asked = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+    assert asked.stdout.splitlines() == library.compile_flags(toolkit)
+    assert f"-I{toolkit / 'include'}" in library.compile_flags(toolkit)
+
+
+@pytest.mark.fast
+def test_what_is_missing_is_one_line(monkeypatch, tmp_path):
+    monkeypatch.delenv("ASCEND_HOME_PATH", raising=False)
+    assert "give one of --build DIR and --compile-flags DIR" in refusal()
+    assert "give one of" in refusal("--build", tmp_path, "--compile-flags", tmp_path)
+    assert "ASCEND_HOME_PATH, which is not set" in refusal("--compile-flags")
+    assert f"no libascendcl.so is there; `ascend-sim c --build {tmp_path}` writes it" in refusal(
+        "--compile-flags", tmp_path
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.fast
+def test_without_a_compiler_cffi_or_pythons_library(monkeypatch, tmp_path):
+    """Each is one line that says what to do, and no folder is begun."""
+    folder = tmp_path / "acl"
+    monkeypatch.setenv("CC", "no-such-compiler")
+    monkeypatch.setattr(library.shutil, "which", lambda name: None)
+    assert "no C compiler: " in refusal("--build", folder)
+    monkeypatch.setattr(library.shutil, "which", lambda name: f"/usr/bin/{name}")
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "cffi", None)
+        assert "pip install 'ascend-sim[c]'" in refusal("--build", folder)
+    pytest.importorskip("cffi")
+    real = library.sysconfig.get_config_var
+    asked = {"Py_ENABLE_SHARED": (0, "needs a Python built with one")}
+    if shutil.which("cc"):
+        monkeypatch.setenv("CC", "cc")
+        asked["LDVERSION"] = ("0.0", "cannot build libascendcl.so")
+    for name, (value, words) in asked.items():
+        changed = {name: value}
+        with monkeypatch.context() as patch:
+            patch.setattr(library.sysconfig, "get_config_var", lambda key, new=changed: new.get(key, real(key)))
+            assert words in refusal("--build", folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(library.sysconfig, "get_path", lambda name: str(tmp_path))
+        assert "python3-dev" in refusal("--build", folder)
+    assert not folder.exists()
+
+
+def test_a_folder_that_cannot_be_written(toolkit, tmp_path):
+    (tmp_path / "file").touch()
+    assert "file" in refusal("--build", tmp_path / "file")
+
+
+def test_a_library_that_cannot_start_python_ends_the_program(compiled, tmp_path):
+    """cffi would return 0 from every function: a program would believe that all went well."""
+    (tmp_path / "ascend_sim.py").write_text("raise ImportError('planted')")
+    done = run(compiled(HERE / "convolution_backward.cpp"), code=127, PYTHONPATH=str(tmp_path))
+    assert done.stderr == "libascendcl.so: cannot start ascend-sim: ImportError: planted\n"
+    assert done.stdout == ""
+
+
+@pytest.mark.slow
+def test_the_pages_cpp_program_prints_what_the_page_says(toolkit, tmp_path):
+    program, output = re.search(r"```cpp\n(.+?)```\n\nIt prints\n\n```\n(.+?)```", PAGE, re.DOTALL).groups()
+    source = tmp_path / "main.cpp"
+    source.write_text(program)
+    flags = ["-Wno-unused-but-set-variable", *library.compile_flags(toolkit)]
+    assert run(compiler_call(["g++"], source, tmp_path / "main", flags)).stdout == output
+
+
+@pytest.mark.slow
+def test_the_users_cmake_project(toolkit, tmp_path):
+    """A 3x3 layer, an error on purpose, and an event's time."""
+    if not shutil.which("cmake"):
+        pytest.skip("no cmake")
+    steps = (["-S", DOCS / "c", "-B", tmp_path / "build"], ["--build", tmp_path / "build"])
+    for step in steps:
+        done = run("cmake", *step, ASCEND_HOME_PATH=str(toolkit))
+        assert "warning" not in done.stdout + done.stderr
+    lines = run(tmp_path / "build" / "layer").stdout.splitlines()
+    assert lines[0] == "padding [1, -1]: status 161002"
+    assert "padding = [1, -1]: every value must be at least 0" in lines[1]
+    assert lines[2:5] == [
+        "gradInput: 4608 values, largest error 0",
+        "gradWeight: 2304 values, largest error 0",
+        "gradBias: 16 values, largest error 0",
+    ]
+    assert 30 < float(re.fullmatch(r"([\d.]+) us on the chip", lines[5])[1]) < 150
+
+
+@pytest.mark.fast
+def test_cmake_without_the_variable_says_so(tmp_path):
+    if not shutil.which("cmake") or not shutil.which("g++"):
+        pytest.skip("no cmake")
+    done = subprocess.run(
+        ["cmake", "-S", DOCS / "c", "-B", tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/bin:/bin"},
+    )
+    assert done.returncode != 0
+    assert "ASCEND_HOME_PATH is not set" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["README.md", "docs/acl.md"])
+def test_the_first_program_of_the_documents_by_copy_and_paste(page, toolkit, tmp_path):
+    """The lines of the page as they stand, but for the installation, which has happened."""
+    if not documents_programs():
+        pytest.skip("the operator documents are not beside the repository")
+    text = (ROOT / page).read_text(encoding="utf-8")
+    block = next(code for code in re.findall(r"```bash\n(.+?)```", text, re.DOTALL) if "g++" in code)
+    (tmp_path / "main.cpp").write_text(documents_programs()[0][1], encoding="utf-8")
+    lines = [line for line in block.splitlines() if not line.startswith("pip install")]
+    assert len(lines) == 3
+    here = Path(sys.executable).parent
+    script = f'PATH="{here}:$PATH"; cd "{tmp_path}"; set -e; ' + "\n".join(lines)
+    done = run("bash", "-c", script)
+    assert numbers(done.stdout) == {"gradInput": [2.0] * 196, "gradWeight": [98.0] * 4, "gradBias": [98.0] * 2}
+    assert done.stderr == ""
