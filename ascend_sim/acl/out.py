@@ -71,9 +71,8 @@ class Recorder:
         kernels: list[Task] = []
         last: dict[int, Task] = {}
         waits: dict[int, list[str]] = defaultdict(list)
-        means: dict[
-            str, list[str]
-        ] = {}  # a recorded event -> what it stands for: kernels, or what its stream waits for
+        # a recorded event -> what it stands for: kernels, or what its stream waits for
+        means: dict[str, list[str]] = {}
         for task in tasks:
             stream = task.stream
             if not isinstance(task, StreamStep):
