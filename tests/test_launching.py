@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-import inspect
-import json
-import re
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +13,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from launched import CHIP, move, product, squares, turns
 
 import ascend_sim as asim
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.compiled import library
 from ascend_sim.engine.deadlock import DeadlockError
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.function import _OWN, Launch
+from ascend_sim.kernel.function import Launch
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.memory.gm import gm_operand
@@ -31,50 +28,7 @@ from ascend_sim.ops.kernels.matmul.program import matmul_task
 from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
 from ascend_sim.runtime import Device, RunOptions, Task, run_tasks
 
-CHIP = "ascend910b3"
 HERE = Path(__file__)
-
-
-@asim.kernel_function(core="AIV")
-def move(k: asim.Kernel, x: asim.Tensor, y: asim.Tensor) -> None:
-    """Rows of x to y through UB."""
-    tiles = k.queue("x", "UB", k.row_bytes(x.shape[1] * x.itemsize), "MTE2", "MTE3")
-    for row in range(k.block * 2 + k.sub_block if k.core_kind == "MIX" else k.block, len(x), k.blocks):
-        k.gm_to_ub(tiles.acquire(), x[row])
-        tiles.publish()
-        k.ub_to_gm(y[row], tiles.take())
-        tiles.release()
-
-
-@asim.kernel_function(core="AIC")
-def product(
-    k: asim.Kernel,
-    a: asim.Tensor,
-    b: asim.Tensor,
-    c: asim.Tensor,
-    *,
-    turn_a: bool = False,
-    turn_b: bool = False,
-    atomic: bool = False,
-) -> None:
-    """C = A B of matrices that fit L0, A and B perhaps stored turned; `atomic` adds to what C holds."""
-    (m, depth), n = (a.shape[::-1] if turn_a else a.shape), b.shape[0 if turn_b else 1]
-    wide = -(-max(m, depth, n) // 32) * 32
-    a1, b1 = (k.queue(name, "L1", wide * wide * 4, "MTE2", "MTE1", 1) for name in ("A1", "B1"))
-    a0, b0 = (k.queue(name, name, wide * wide * 4, "MTE1", "M", 1) for name in ("L0A", "L0B"))
-    tile = k.queue("C", "L0C", wide * wide * 4, "M", "FIX", 1)
-    k.gm_to_l1(a1.acquire(), a)
-    a1.publish()
-    k.gm_to_l1(b1.acquire(), b)
-    b1.publish()
-    k.l1_to_l0a(a0.acquire(), a1.take(), *a.shape, a.dtype, held=len(a), transpose=turn_a)
-    a0.publish()
-    k.l1_to_l0b(b0.acquire(), b1.take(), *b.shape, b.dtype, held=len(b), transpose=turn_b)
-    b0.publish()
-    out = tile.acquire()
-    k.mmad(out, a0.take(), b0.take(), m, depth, n, a.dtype, False)
-    tile.publish()
-    k.l0c_to_gm(c, tile.take(), atomic_add=atomic)
 
 
 @pytest.mark.parametrize("mode", ["full", "functional"])
@@ -254,25 +208,6 @@ def test_a_kernel_for_several_cores_runs_on_every_architecture(chip: str, core: 
     assert run.report.to_dict()["kernels"][0]["core_type"] == core
 
 
-# -- cores together ----------------------------------------------------------------------------------------------------
-
-
-@asim.kernel_function(core="MIX")
-def turns(k: asim.Kernel, a: asim.Tensor, b: asim.Tensor, c: asim.Tensor, d: asim.Tensor) -> None:
-    """C = A B by the cube, D = C moved by the vector cores when the cube has written it."""
-    if k.is_cube:
-        product(k, a, b, c)
-        k.cross_core_set(3, 2, "FIX")
-        return
-    k.cross_core_wait(3, 2, "MTE2")
-    tile = k.queue("t", "UB", 2048, "MTE2", "MTE3", 1)
-    half = len(c) // 2
-    part = slice(k.sub_block * half, (k.sub_block + 1) * half)
-    k.gm_to_ub(tile.acquire(), c[part])
-    tile.publish()
-    k.ub_to_gm(d[part], tile.take())
-
-
 @pytest.mark.parametrize("mode", ["full", "functional"])
 def test_a_mixed_kernel_is_one_program_a_core_and_its_flags_hold(mode: str) -> None:
     a = np.eye(16, dtype=np.float16)
@@ -307,108 +242,6 @@ def test_waiting_for_each_other_ends_in_a_deadlock_that_names_the_pipes() -> Non
 
     with pytest.raises(DeadlockError, match="cross_core_wait_flag"):
         asim.launch(stuck, 1, np.zeros(32, np.float16), chip=CHIP)
-
-
-# -- instructions of one's own -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Square(asim.Instruction):
-    """dst = src0 squared, `count` float32."""
-
-    count: int
-    cycles: int = 17
-
-    name = "square"
-
-    def pipe(self, chip: Any) -> str:
-        return "V"
-
-    def cost(self, chip: Any) -> asim.Cost:
-        return asim.Cost(3, 3, self.cycles, 2)
-
-    def reads(self) -> tuple[asim.Region, ...]:
-        return (asim.Region("src0", "UB", 4 * self.count),)
-
-    def writes(self) -> tuple[asim.Region, ...]:
-        return (asim.Region("dst", "UB", 4 * self.count),)
-
-    def read(self, memory: asim.Memory, dst: int, src0: int, src1: int) -> Any:
-        return np.square(memory.array("UB", src0, (self.count,), np.float32))
-
-    def commit(self, memory: asim.Memory, dst: int, pending: Any) -> None:
-        memory.array("UB", dst, (self.count,), np.float32)[...] = pending
-
-
-@asim.kernel_function(core="AIV")
-def squares(k: asim.Kernel, x: asim.Tensor, y: asim.Tensor, *, cycles: int = 17) -> None:
-    source = k.queue("in", "UB", x.nbytes, "MTE2", "V", 1)
-    target = k.queue("out", "UB", x.nbytes, "V", "MTE3", 1)
-    k.gm_to_ub(source.acquire(), x)
-    source.publish()
-    k.emit(Square(x.size, cycles), target.acquire(), source.take())
-    target.publish()
-    k.ub_to_gm(y, target.take())
-
-
-def test_an_instruction_of_ones_own_has_values_cost_and_hazards(tmp_path: Path) -> None:
-    x = np.arange(64, dtype=np.float32)
-    given = (x, asim.empty(64, "float32"))
-    run = asim.launch(squares, 1, *given, chip=CHIP)
-    np.testing.assert_array_equal(run.outputs["y"], x * x)
-    longer = asim.launch(squares, 1, *given, chip=CHIP, cycles=117)
-    assert run.timeline is not None and longer.timeline is not None
-    assert longer.timeline.finish == run.timeline.finish + 100
-    disarmed = asim.launch(squares, 1, *given, chip=CHIP, disarm=["in[0] full"])
-    assert any("square" in finding.text for finding in disarmed.findings)
-
-
-def test_a_file_of_a_run_with_an_instruction_of_ones_own_is_drawn_and_run_again(tmp_path: Path) -> None:
-    from ascend_sim.report.page import open_run
-    from ascend_sim.report.what_if import what_if
-
-    x = np.arange(64, dtype=np.float32)
-    run = asim.launch(squares, 1, x, asim.empty(64, "float32"), chip=CHIP)
-    run.write(tmp_path)
-    recording, report = open_run(tmp_path)
-    assert report == json.loads(json.dumps(run.report.to_dict()))
-    assert run.recording is not None
-    assert recording.rerun(recording.chip).finish == run.recording.timeline.finish
-    again = {one.key: one.elapsed for one in what_if(recording)}
-    assert again == {one.key: one.elapsed for one in what_if(run.recording)}
-    named = [one.name for one in recording.timeline.programs[0].program.table.instructions]
-    assert "square" in named
-    regions = [one.reads() for one in recording.timeline.programs[0].program.table.instructions if one.name == "square"]
-    assert regions == [Square(64).reads()]
-
-
-def broken(**changes: Any) -> type[asim.Instruction]:
-    kind = dataclass(frozen=True)(
-        type("Broken", (asim.Instruction,), {"name": "broken", "pipe": lambda s, c: "V", **changes})
-    )
-    return kind
-
-
-@pytest.mark.parametrize(
-    ("instruction", "told"),
-    [
-        ("nothing", "'nothing' is no instruction"),
-        (type("Plain", (asim.Instruction,), {"name": "plain"})(), "Plain must be a frozen dataclass"),
-        (broken(name="")(), "has no name"),
-        (broken(pipe=lambda s, c: "W")(), "pipe\\(\\) is 'W'; pipes are S, MTE1"),
-        (broken(cost=lambda s, c: asim.Cost(1, 1, 2.5, 0))(), "Cost of whole cycles"),
-        (broken(cost=lambda s, c: None)(), "Cost of whole cycles"),
-        (broken(reads=lambda s: (asim.Region("src7", "UB", 4),))(), "touches Region\\(operand='src7'"),
-        (broken(writes=lambda s: (asim.Region("dst", "L0C", 4),))(), "in one of GM, UB is allowed on an AIV"),
-    ],
-)  # fmt: skip
-def test_an_instruction_that_no_engine_could_run_is_refused(instruction: Any, told: str) -> None:
-    @asim.kernel_function(core="AIV")
-    def emits(k: asim.Kernel, x: asim.Tensor) -> None:
-        k.emit(instruction)
-
-    with pytest.raises(asim.KernelError, match=told):
-        asim.launch(emits, 1, np.zeros(8, np.float32), chip=CHIP)
 
 
 @pytest.mark.parametrize("kernel", ["squares", "turns"])
@@ -473,123 +306,6 @@ def test_precision_widens_the_bound_by_its_unit() -> None:
     ):
         expected = asim.Expected(real.astype(np.float64) * (1 + off), precision=precision)
         assert asim.launch(move, 1, *given, chip=CHIP, expected=expected).passed == passes
-
-
-ALLOWED = "allowed are an array of numbers, an Expected, or a dict of them by the outputs' names"
-
-
-@pytest.mark.parametrize(
-    ("expected", "told"),
-    [
-        ({"z": np.zeros((2, 32))}, "no output 'z'; the kernel has y"),
-        (np.zeros((2, 31)), r"y has shape \[2, 31\]; the output has \[2, 32\]"),
-        (lambda w: w, "asks for w; inputs of the kernel are x"),
-        (lambda x: None, f"None for y; {ALLOWED}"),
-        (lambda x: (x,), f"a value of type tuple for y; {ALLOWED}"),
-        (lambda x: {"y": (x, x[1:])}, f"a value of type tuple for y; {ALLOWED}"),
-        ("zeros", f"a value of type str for y; {ALLOWED}"),
-        ([[1, 2], [3]], f"a value of type list for y; {ALLOWED}"),
-        (asim.Expected(None), f"None for y; {ALLOWED}"),  # type: ignore[arg-type]
-    ],
-)
-def test_what_cannot_be_compared_is_refused(expected: Any, told: str) -> None:
-    x = np.zeros((2, 32), np.float16)
-    with pytest.raises(asim.SimError, match=told):
-        asim.launch(move, 1, x, asim.empty(x.shape, "float16"), chip=CHIP, expected=expected)
-
-
-# -- what is refused ---------------------------------------------------------------------------------------------------
-
-
-def told(*arguments: Any, kernel: Any = move, blocks: Any = 1, **options: Any) -> str:
-    with pytest.raises(asim.SimError) as caught:
-        asim.launch(kernel, blocks, *arguments, **{"chip": CHIP, **options})
-    text = str(caught.value)
-    assert "\n" not in text
-    return text
-
-
-X = np.zeros((2, 32), np.float16)
-Y = asim.empty((2, 32), "float16")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "options", "said"),
-    [
-        ((X,), {}, "kernel move(k"),
-        ((X, Y, Y), {}, "too many positional arguments"),
-        ((X, Y), {"base_m": 4}, "unexpected keyword argument 'base_m'"),
-        ((X, 3), {}, "y is int; a tensor is a numpy array or ascend_sim.empty(...)"),
-        ((X, asim.TensorSpec((2, 32), "float16")), {}, "mode 'full' needs values, but y is a TensorSpec"),
-        ((X.astype(np.float64), Y), {}, "dtype 'float64': a tensor is one of"),
-        ((X.astype(">f2"), Y), {}, "byte order"),
-        ((X, Y), {"blocks": 0}, "0 blocks"),
-        ((X, Y), {"blocks": 65536}, "65536 blocks; a launch has at most 65535"),
-        ((X, Y), {"blocks": True}, "True blocks"),
-        ((X, Y), {"blocks": 2.0}, "2.0 blocks"),
-        ((X, Y), {"mode": "fast"}, "mode 'fast': allowed are full, functional, timing"),
-        ((X, Y), {"engine": "steam"}, "steam"),
-        ((X, Y), {"l2": "hot"}, "l2 'hot': allowed are cold and warm"),
-        ((X, Y), {"chip": "ascend911"}, "ascend911"),
-        ((X, Y), {"chip": "ascend910a"}, "kernel move runs on AIV; ascend910a (dav-1001) has AI_CORE (chip file, cores.kinds)"),
-        ((X, Y), {"kernel": turns, "chip": "ascend310p3"}, "runs on AIV"),
-        ((X, Y), {"kernel": len}, "is not a kernel"),
-        ((X, Y), {"disarm": ["x[7] full"]}, "disarm: no flag 'x[7] full' in move; it has x[0] free, x[0] full"),
-        ((asim.empty((2**30, 2**10), "float16"), Y), {"mode": "timing"}, "its tensors take"),
-    ],
-)  # fmt: skip
-def test_a_wrong_launch_is_told_in_one_line(arguments: Sequence[Any], options: dict[str, Any], said: str) -> None:
-    if options.get("kernel") is turns:
-        arguments, said = (X, X, X, X), "kernel turns runs on MIX; ascend310p3 (dav-2002) has AI_CORE, AIV"
-    assert said in told(*arguments, **options)
-
-
-def test_an_error_inside_the_kernel_names_file_and_line() -> None:
-    def bad(k: asim.Kernel, x: asim.Tensor, y: asim.Tensor, *, what: str = "") -> None:
-        k.gm_to_ub(0, x)
-        if what == "python":
-            raise KeyError("lost")
-        if what == "builder":
-            k.gm_to_ub(10**9, x[0, 99])
-        k.ub_to_gm(y, 10**9 if what == "address" else 0)
-
-    kernel = asim.kernel_function(core="AIV")(bad)
-    first = bad.__code__.co_firstlineno
-    for what, line, said in (
-        ("python", 3, "KeyError: 'lost'"),
-        ("builder", 5, "x[2, 32] float16: index 99"),
-        ("address", 6, "block 0 AIV0: "),
-    ):
-        assert f"{HERE.name}:{first + line}: kernel bad: {said}" in told(X, Y, kernel=kernel, what=what)
-
-
-def test_every_keyword_of_launch_is_closed_to_kernels() -> None:
-    parameters = inspect.signature(asim.launch).parameters.values()
-    assert {p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY} == _OWN
-
-
-def test_a_dtype_that_the_cube_lacks_is_told() -> None:
-    kernel = asim.kernel_function(core="AI_CORE")(lambda k, x: k.mmad(0, 0, 0, 16, 16, 16, "bfloat16", False))
-    text = told(X, kernel=kernel, chip="ascend910a")
-    assert "mmad: ascend910a (dav-1001) multiplies no bfloat16; it has float16, int8 (chip file, cube.rates)" in text
-
-
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda: asim.kernel_function(core="GPU"), "core 'GPU'; allowed are AIC, AIV, MIX, AI_CORE"),
-        (lambda: asim.kernel_function(core=()), "allowed are AIC"),
-        (lambda: asim.kernel_function(core="AIC")(3), "3 is not a function"),
-        (lambda: asim.kernel_function(core="AIC")(lambda: None), "first parameter is the builder"),
-        (lambda: asim.kernel_function(core="AIC")(lambda k, x, chip: None), "'chip' is a keyword of launch"),
-        (lambda: asim.empty((2, -1), "float16"), "sizes are 0 or more"),
-        (lambda: asim.empty("ab", "float16"), "shape"),
-        (lambda: asim.empty((2,), "float64"), "float64"),
-    ],
-)
-def test_what_makes_no_kernel_is_refused(make: Any, said: str) -> None:
-    with pytest.raises(asim.SimError, match=re.escape(said)):
-        make()
 
 
 def test_the_report_has_the_shape_of_a_calls_report() -> None:

@@ -16,7 +16,10 @@ ARCHS = ("dav-1001", "dav-2002", "dav-2201", "dav-3510")
 
 def of_arch(arch: str) -> list[ChipSpec]:
     found = [chip for chip in map(load_chip, chip_names()) if chip.identity.arch == arch]
-    assert len({chip.identity.soc for chip in found}) == {"dav-1001": 5, "dav-2002": 4, "dav-2201": 12, "dav-3510": 7}[arch]
+    assert (
+        len({chip.identity.soc for chip in found})
+        == {"dav-1001": 5, "dav-2002": 4, "dav-2201": 12, "dav-3510": 7}[arch]
+    )
     return found
 
 

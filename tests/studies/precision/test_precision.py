@@ -1,65 +1,30 @@
 """The precision bench: refusals as documented, figures as an independent computation has them, and the command line."""
 
-import csv
-import io
-import json
-import sys
 from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from precision_cases import TBC
 
 import ascend_sim
 from ascend_sim import SimError, precision
-from ascend_sim.cli import app
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.ops.case import load_case, make_tensors
 from ascend_sim.ops.tensor_files import save_tensors
 from ascend_sim.studies.precision import run as precision_run
-from ascend_sim.studies.precision.pages import csv_text, notes
+from ascend_sim.studies.precision.pages import notes
 
-CASE = """
-operator: convolution_backward
-chip: ascend910b3
-input: {shape: [2, 18, 6, 6], dtype: float32}
-weight: {shape: [20, 18, 3, 3]}
-padding: [1, 1]
-deterministic: true
-"""
-TBC = """
-operator: conv_tbc_backward
-chip: ascend910b3
-input: {shape: [6, 2, 8], dtype: float32}
-weight: {shape: [3, 8, 8]}
-pad: 1
-"""
 NUMPY = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32}
-
-
-@pytest.fixture(scope="module")
-def case(tmp_path_factory):
-    file = tmp_path_factory.mktemp("cases") / "small.yaml"
-    file.write_text(CASE)
-    return str(file)
-
-
-@pytest.fixture(scope="module")
-def table(case):
-    return precision(case)
-
-
-def invoke(*arguments):
-    return CliRunner().invoke(app, list(arguments))
-
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 # Typed from the operator documents 000 and 003 (convolution_backward) and 001 and 002 (conv_tbc_backward): per product
 # and input dtype the cubeMathTypes that are refused. The 950 follows the library in the first, 002 in the second.
 ALL = {0, 1, 2, 3}
+
 OLD = {"float16": set(), "bfloat16": ALL, "float32": {0, 3}}
+
 REFUSED = {
     ("convolution_backward", "ascend310p3"): OLD,
     ("convolution_backward", "ascend910a"): OLD,
@@ -72,6 +37,7 @@ REFUSED = {
     ("conv_tbc_backward", "ascend910_9391"): {"float16": {3}, "bfloat16": {2, 3}, "float32": set()},
     ("conv_tbc_backward", "ascend910_95"): {"float16": {3}, "bfloat16": {2, 3}, "float32": set()},
 }
+
 COMPUTE = {  # what the documents say that the cube computes in, where it is not the inputs' dtype
     "ascend310p3": {("float32", 1): "float16", ("float32", 2): "float16"},
     "ascend910a": {("float32", 1): "float16", ("float32", 2): "float16"},
@@ -360,110 +326,3 @@ def test_notes_say_what_was_lost_where(table):
     assert "grad_input sums up to 180 products in float32 and rounds them to bf16 (16 bits dropped)" in text
     assert "grad_bias sums 72 values of gradOutput in its own dtype, in float32 (assumed)" in text
     assert "Refused with 161002: bf16 with 2" in text and "is the hardware's" in text
-
-
-@pytest.fixture
-def asked(monkeypatch, table):
-    """The command line on a ready table; holds what it asked for."""
-    calls = []
-
-    def answer(case, **options):
-        calls.append(options)
-        return table
-
-    monkeypatch.setattr(precision_run, "precision", answer)
-    return calls
-
-
-def test_the_command_prints_the_table(tmp_path):
-    (tmp_path / "tbc.yaml").write_text(TBC)
-    options = ("--chips", "ascend910b3,ascend910_9391", "--accumulate", "blas,exact_group")
-    result = invoke("precision", str(tmp_path / "tbc.yaml"), *options)
-    assert result.exit_code == 0, result.output
-    for text in ("exact_group", "ascend910_9391", "161002", "as type 1", "hf32", "Side by side", "12 bits dropped"):
-        assert text in result.output
-    assert "WRONG" not in result.output
-
-
-def test_options_reach_the_bench(asked):
-    for arguments in (("--accumulate", "--csv"), ("--csv", "--accumulate"), ("--accumulate", "all")):
-        assert invoke("precision", "x", *arguments).exit_code == 0
-        assert asked.pop()["accumulate"] == "all"
-    invoke("precision", "x", "--accumulate", "blas,chunk", "--inputs", "relu", "--overflow", "saturate")
-    assert asked[0]["accumulate"] == ["blas", "chunk"] and asked[0]["chips"] is None
-    assert (asked[0]["inputs"], asked[0]["overflow"]) == ("relu", "saturate")
-
-
-def test_json_and_csv_hold_the_same_figures(asked, table):
-    result = invoke("precision", "x", "--json")
-    assert result.exit_code == 0
-    data = json.loads(result.output)
-    assert data["rows"] == json.loads(json.dumps(table.to_dict()))["rows"] and data["notes"] == notes(table)
-    printed = invoke("precision", "x", "--csv").output
-    assert printed == csv_text(table)
-    rows = list(csv.DictReader(io.StringIO(printed)))
-    assert len(rows) == 2 + 10 * 3  # two refused rows, three gradients each
-    by_key = {(row["dtype"], str(row["cube_math_type"])): row["outputs"] for row in data["rows"]}
-    for row in rows:
-        if row["gradient"]:
-            figures = by_key[row["dtype"], row["cube_math_type"]][row["gradient"]]
-            assert float(row["rmse"]) == figures["rmse"] and row["correct"] == str(figures["correct"])
-
-
-def test_exit_code_1_when_a_gradient_is_wrong(monkeypatch, table):
-    row = table.rows[0]
-    bias = {**row.outputs["grad_bias"], "correct": False}
-    wrong = replace(table, rows=(replace(row, outputs={**row.outputs, "grad_bias": bias}), *table.rows[1:]))
-    monkeypatch.setattr(precision_run, "precision", lambda case, **options: wrong)
-    result = invoke("precision", "x")
-    assert result.exit_code == 1 and "WRONG" in result.output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (("--inputs", "gauss"), "inputs 'gauss': allowed are uniform, normal, relu, wide, ones, adversarial"),
-        (("--accumulate", "kahan"), "accumulate 'kahan': allowed are blas, chunk, exact_group"),
-        (("--chips", "ascend910b3,abacus"), "'abacus' is not a known chip"),
-        (("--chips", "ascend910a", "--overflow", "inf_nan"), "overflow 'inf_nan': ascend910a (dav-1001) has saturate"),
-        (("--json", "--csv"), "--json and --csv: give one of them"),
-    ],
-)
-def test_bad_options_are_one_line_and_exit_2(case, arguments, line):
-    result = invoke("precision", case, *arguments)
-    assert result.exit_code == 2 and line in result.output
-    assert len(result.output.strip().splitlines()) == 1
-
-
-def test_the_picture(asked, tmp_path):
-    pytest.importorskip("matplotlib")
-    result = invoke("precision", "x", "--plot", str(tmp_path / "errors.png"))
-    assert result.exit_code == 0 and f"wrote {tmp_path / 'errors.png'}" in result.output
-    assert (tmp_path / "errors.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
-
-    wrong = invoke("precision", "x", "--plot", "errors.svg")
-    assert wrong.exit_code == 2 and "--plot errors.svg: give a file that ends in .png" in wrong.output
-
-
-def test_without_matplotlib_there_is_one_clear_line(asked, monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    result = invoke("precision", "x", "--plot", str(tmp_path / "errors.png"))
-    assert result.exit_code == 2 and "--plot needs matplotlib" in result.output and "ascend-sim[plot]" in result.output
-
-
-def test_run_takes_the_two_options(case):
-    result = invoke("run", case, "--accumulate", "exact_group", "--overflow", "saturate", "--json")
-    problem = json.loads(result.output)["problem"]
-    assert result.exit_code == 0 and (problem["accumulate"], problem["overflow"]) == ("exact_group", "saturate")
-
-
-def test_the_format_command():
-    result = invoke("format", "hifloat8", "--value", "0.1")
-    assert result.exit_code == 0 and "Result 0 10 100 10 (0x52) = 0.09375" in result.output
-    assert "prefix" in result.output and "0x6F: +inf" in result.output
-    assert "(0x3DCCD000)" in invoke("format", "hf32", "--value", "0.1", "--mantissa-bits", "11").output
-    assert "-0.10003662109375" in invoke("format", "half", "--value", "-0.1", "--rounding", "floor").output
-    for arguments in (("posit",), ("half", "--rounding", "hybrid"), ("half", "--value", "one")):
-        assert invoke("format", *arguments).exit_code == 2
-    line = invoke("format", "posit").output
-    assert "no number format 'posit'" in line and "hifloat8" in line and len(line.strip().splitlines()) == 1

@@ -1,0 +1,179 @@
+"""What a user can do wrong at the command line: one line for each, its exit code, and nothing half-written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import names, refused, run, save, write_case
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"pading": [1, 1]}, ["pading: unknown key", "did you mean 'padding'"]),
+        ({"input": {"shape": [1, 16, 6, 6], "dtype": "float64"}}, ["input.dtype", "'float64'", "float32, float16"]),
+        ({"input": {"shape": [1, 16, 6, 6]}}, ["input.dtype: missing"]),
+        ({"input": {"shape": [1, 15, 6, 6], "dtype": "float16"}}, ["15 channels", "16"]),
+        ({"grad_output": {"shape": [1, 16, 7, 6]}}, ["grad_output.shape", "[1, 16, 7, 6]", "= 6"]),
+        ({"weight": {"shape": [16, 16, 9, 9]}}, ["weight.shape", "9", "does not fit"]),
+        ({"padding": [1, 1, 1]}, ["padding", "2 or 4 values"]),
+        ({"operator": "convolutions"}, ["operator", "convolution_backward"]),
+        ({"groups": 0}, ["groups: 0"]),
+        ({"chip": "ascend910b33"}, ["ascend910b33", "did you mean ascend910b3"]),
+        ({"tiling": {"grad_bias": {}}}, ["grad_bias", "grad_input"]),
+        ({"data": {"distribution": "gauss"}}, ["data.distribution", "normal"]),
+        ({"data": {"file": "missing.npz"}}, ["missing.npz", "no such file"]),
+        ({"cube_math_type": 7}, ["161002", "cubeMathType = 7"]),
+        ({"chip": "ascend910a", "stride": [1, 70]}, ["561103", "stride w = 70 > 63"]),
+    ],
+)
+def test_a_bad_case_file(tmp_path: Path, changes: dict[str, Any], words: list[str]) -> None:
+    line = refused("run", write_case(tmp_path, **changes))
+    assert all(word in line for word in words), line
+
+
+def test_a_missing_case_and_broken_yaml(tmp_path: Path) -> None:
+    line = refused("run", "resnet50_conv2")
+    assert "no such file" in line and "resnet50_conv2_3x3" in line
+    assert "is a directory" in refused("run", tmp_path)
+    (tmp_path / "broken.yaml").write_text("operator: convolution_backward\ninput: {shape: [1, 2\n", encoding="utf-8")
+    line = refused("run", tmp_path / "broken.yaml")
+    assert "broken.yaml" in line and "line 3" in line
+    (tmp_path / "twice.yaml").write_text("groups: 1\ngroups: 2\n", encoding="utf-8")
+    assert "'groups' is given twice" in refused("run", tmp_path / "twice.yaml")
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    assert "binary.yaml" in refused("run", tmp_path / "binary.yaml")
+    (tmp_path / "list.yaml").write_text("- 1\n")
+    assert "mapping" in refused("run", tmp_path / "list.yaml")
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--chip", "ascend910b33"], ["did you mean ascend910b3?"]),
+        (["--chip", "missing.yaml"], ["missing.yaml", "No such file"]),
+        (["--mode", "fast"], ["--mode fast", "full, functional, timing"]),
+        (["--l2", "lukewarm"], ["lukewarm", "cold and warm"]),
+        (["--conformance", "strict"], ["strict", "documented"]),
+        (["--cube-math-type", "9"], ["161002", "cubeMathType = 9"]),
+        (["--block-dim", "many"], ["--block-dim 'many'", "grad_weight=32"]),
+        (["--block-dim", "²"], ["--block-dim '²'"]),
+        (["--block-dim", "0"], ["block_dim of grad_input: 0"]),
+        (["--block-dim", "grad_bias=3"], ["grad_bias", "grad_input and grad_weight"]),
+        (["--tiling", "grad_input.baseM"], ["no such file", "KERNEL.FIELD=VALUE"]),
+        (["--tiling", "baseM=16"], ["'baseM=16'", "grad_input.baseM=256"]),
+        (["--tiling", "grad_input.baseM=--5"], ["'grad_input.baseM=--5'", "WHOLE NUMBER"]),
+        (["--tiling", "grad_input.baseM=9999999999999999999999"], ["WHOLE NUMBER"]),
+        (["--tiling", "grad_input.baseM=-16"], ["baseM = -16", "1 or more"]),
+        (["--tiling", "grad_input.baseX=16"], ["unknown tiling field baseX", "baseM"]),
+        (["--tiling", "grad_inputs.baseM=16"], ["grad_inputs", "grad_input and grad_weight"]),
+        (["--tiling", "grad_input.baseM=20"], ["baseM = 20 is not a multiple of 16"]),
+        (["--max-cycles", "100"], ["still runs at the limit of 100 cycles"]),
+        (["--input", "missing.npz"], ["missing.npz: no such file"]),
+        (["--input", "missing.npz", "--mode", "timing"], ["missing.npz: no such file"]),
+    ],
+)
+def test_a_bad_option(case: Path, options: list[str], words: list[str]) -> None:
+    line = refused("run", case, *options)
+    assert all(word in line for word in words), line
+
+
+def test_a_tiling_that_does_not_fit_shows_the_formula_and_the_numbers() -> None:
+    fields = "grad_input.baseM=1024,grad_input.baseN=64,grad_input.baseK=16,grad_input.cl0Pbuffer=1"
+    line = refused("run", "resnet50_conv2_3x3", "--mode", "timing", "--tiling", fields)
+    assert "L0C: baseM*baseN*4*cl0Pbuffer = 1024*64*4*1 = 262144 > 131072 bytes" in line
+    fields = "grad_weight.stepKa=60,grad_weight.stepKb=60"
+    line = refused("run", "resnet50_conv2_3x3", "--mode", "timing", "--tiling", fields)
+    assert "stepKa*baseK 6720 * stepM*baseM 64 * 2 * al1Pbuffer 2" in line and "> 524288 bytes" in line
+
+
+def test_bad_tiling_files(case: Path, tmp_path: Path) -> None:
+    file = tmp_path / "tiling.yaml"
+    for text, word in {
+        "grad_input: [1\n": "broken YAML",
+        "- 1\n": "must map grad_input and grad_weight to fields",
+        "grad_input: 3\n": "must map grad_input and grad_weight to fields",
+        "grad_input: {baseM: 1.5}\n": "baseM = 1.5",
+        "grad_input: {baseM: true}\n": "baseM = True",
+        "conv: {baseM: 16}\n": "no cube kernel 'conv'",
+    }.items():
+        file.write_text(text, encoding="utf-8")
+        assert word in refused("run", case, "--tiling", file)
+
+
+def test_bad_tensor_files(case: Path, tmp_path: Path) -> None:
+    file = tmp_path / "in.npz"
+    good = {"grad_output": (1, 16, 6, 6), "input": (1, 16, 6, 6), "weight": (16, 16, 3, 3)}
+    arrays = {name: np.ones(shape, np.float16) for name, shape in good.items()}
+    for mode in ("full", "timing"):
+        np.savez(file, grad_output=arrays["grad_output"], weight=arrays["weight"], other=np.ones(2))
+        line = refused("run", case, "--input", file, "--mode", mode)
+        assert "missing input" in line and "there: grad_output, weight, other" in line
+        save(file, arrays | {"weight": np.ones((16, 16, 3), np.float16)})
+        assert "weight: shape [16, 16, 3] given, the case needs [16, 16, 3, 3]" in refused("run", case, "--input", file)
+        save(file, arrays | {"input": arrays["input"].astype(np.float32)})
+        assert "input: dtype float32 given, the case needs float16" in refused("run", case, "--input", file)
+        save(file, arrays | {"input": np.array([None], object)})
+        assert "input" in refused("run", case, "--input", file)
+        file.write_text("not a zip file")
+        assert "not an .npz file" in refused("run", case, "--input", file)
+    np.save(tmp_path / "in.npy", arrays["input"])
+    assert "not an .npz file" in refused("run", case, "--input", tmp_path / "in.npy")
+
+
+def test_out_that_is_a_file(case: Path, tmp_path: Path) -> None:
+    file = tmp_path / "out"
+    file.write_text("mine")
+    assert "there is a file of that name; give a folder" in refused("run", case, "--out", file)
+    assert "mine" in file.read_text() and "out" in refused("run", case, "--out", file / "deeper")
+
+
+def test_a_refused_run_leaves_older_results_alone(case: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert run("run", case, "--out", out).code == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    refused("run", case, "--cube-math-type", 9, "--out", out)
+    refused("run", case, "--max-cycles", 100, "--out", out)
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_a_file_that_cannot_be_written_is_not_half_there(
+    case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ascend_sim.ops import tensor_files
+
+    def full(file: Any, **_: Any) -> None:
+        file.write(b"PK")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tensor_files.np, "savez", full)
+    line = refused("run", case, "--mode", "functional", "--out", tmp_path / "out")
+    assert "No space left on device" in line and names(tmp_path / "out") == ["report.json"]
+
+
+def test_errors_as_json(case: Path) -> None:
+    for options, status, words in (
+        (["--cube-math-type", "9"], 161002, "cubeMathType = 9"),
+        (["--chip", "ascend911"], None, "ascend911"),
+    ):
+        ran = run("run", case, "--json", *options)
+        told = json.loads(ran.out)
+        assert ran.code == 2 and ran.err == "" and told["status"] == status and words in told["error"]
+
+
+@pytest.mark.fast
+def test_usage_errors_are_exit_code_2(case: Path) -> None:
+    for arguments in (["run"], ["run", case, "--wrong"], ["fly"], ["run", case, "--trace-limit", "0"]):
+        ran = run(*arguments)
+        assert ran.code == 2 and "Traceback" not in ran.err and ran.out == ""
+
+
+def test_unknown_chips() -> None:
+    assert "did you mean ascend910b3?" in refused("chips", "ascend910b33")
+    assert "is a family, not a chip" in refused("chips", "dav-2201")

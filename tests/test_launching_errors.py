@@ -1,0 +1,133 @@
+"""What a user can do wrong with a kernel of his own: one line for each."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from launched import CHIP, move, turns
+
+import ascend_sim as asim
+from ascend_sim.kernel.function import _OWN
+
+ALLOWED = "allowed are an array of numbers, an Expected, or a dict of them by the outputs' names"
+
+
+@pytest.mark.parametrize(
+    ("expected", "told"),
+    [
+        ({"z": np.zeros((2, 32))}, "no output 'z'; the kernel has y"),
+        (np.zeros((2, 31)), r"y has shape \[2, 31\]; the output has \[2, 32\]"),
+        (lambda w: w, "asks for w; inputs of the kernel are x"),
+        (lambda x: None, f"None for y; {ALLOWED}"),
+        (lambda x: (x,), f"a value of type tuple for y; {ALLOWED}"),
+        (lambda x: {"y": (x, x[1:])}, f"a value of type tuple for y; {ALLOWED}"),
+        ("zeros", f"a value of type str for y; {ALLOWED}"),
+        ([[1, 2], [3]], f"a value of type list for y; {ALLOWED}"),
+        (asim.Expected(None), f"None for y; {ALLOWED}"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_cannot_be_compared_is_refused(expected: Any, told: str) -> None:
+    x = np.zeros((2, 32), np.float16)
+    with pytest.raises(asim.SimError, match=told):
+        asim.launch(move, 1, x, asim.empty(x.shape, "float16"), chip=CHIP, expected=expected)
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+def told(*arguments: Any, kernel: Any = move, blocks: Any = 1, **options: Any) -> str:
+    with pytest.raises(asim.SimError) as caught:
+        asim.launch(kernel, blocks, *arguments, **{"chip": CHIP, **options})
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+X = np.zeros((2, 32), np.float16)
+
+Y = asim.empty((2, 32), "float16")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "said"),
+    [
+        ((X,), {}, "kernel move(k"),
+        ((X, Y, Y), {}, "too many positional arguments"),
+        ((X, Y), {"base_m": 4}, "unexpected keyword argument 'base_m'"),
+        ((X, 3), {}, "y is int; a tensor is a numpy array or ascend_sim.empty(...)"),
+        ((X, asim.TensorSpec((2, 32), "float16")), {}, "mode 'full' needs values, but y is a TensorSpec"),
+        ((X.astype(np.float64), Y), {}, "dtype 'float64': a tensor is one of"),
+        ((X.astype(">f2"), Y), {}, "byte order"),
+        ((X, Y), {"blocks": 0}, "0 blocks"),
+        ((X, Y), {"blocks": 65536}, "65536 blocks; a launch has at most 65535"),
+        ((X, Y), {"blocks": True}, "True blocks"),
+        ((X, Y), {"blocks": 2.0}, "2.0 blocks"),
+        ((X, Y), {"mode": "fast"}, "mode 'fast': allowed are full, functional, timing"),
+        ((X, Y), {"engine": "steam"}, "steam"),
+        ((X, Y), {"l2": "hot"}, "l2 'hot': allowed are cold and warm"),
+        ((X, Y), {"chip": "ascend911"}, "ascend911"),
+        ((X, Y), {"chip": "ascend910a"}, "kernel move runs on AIV; ascend910a (dav-1001) has AI_CORE (chip file, cores.kinds)"),
+        ((X, Y), {"kernel": turns, "chip": "ascend310p3"}, "runs on AIV"),
+        ((X, Y), {"kernel": len}, "is not a kernel"),
+        ((X, Y), {"disarm": ["x[7] full"]}, "disarm: no flag 'x[7] full' in move; it has x[0] free, x[0] full"),
+        ((asim.empty((2**30, 2**10), "float16"), Y), {"mode": "timing"}, "its tensors take"),
+    ],
+)  # fmt: skip
+def test_a_wrong_launch_is_told_in_one_line(arguments: Sequence[Any], options: dict[str, Any], said: str) -> None:
+    if options.get("kernel") is turns:
+        arguments, said = (X, X, X, X), "kernel turns runs on MIX; ascend310p3 (dav-2002) has AI_CORE, AIV"
+    assert said in told(*arguments, **options)
+
+
+def test_an_error_inside_the_kernel_names_file_and_line() -> None:
+    def bad(k: asim.Kernel, x: asim.Tensor, y: asim.Tensor, *, what: str = "") -> None:
+        k.gm_to_ub(0, x)
+        if what == "python":
+            raise KeyError("lost")
+        if what == "builder":
+            k.gm_to_ub(10**9, x[0, 99])
+        k.ub_to_gm(y, 10**9 if what == "address" else 0)
+
+    kernel = asim.kernel_function(core="AIV")(bad)
+    first = bad.__code__.co_firstlineno
+    for what, line, said in (
+        ("python", 3, "KeyError: 'lost'"),
+        ("builder", 5, "x[2, 32] float16: index 99"),
+        ("address", 6, "block 0 AIV0: "),
+    ):
+        assert f"{Path(__file__).name}:{first + line}: kernel bad: {said}" in told(X, Y, kernel=kernel, what=what)
+
+
+def test_every_keyword_of_launch_is_closed_to_kernels() -> None:
+    parameters = inspect.signature(asim.launch).parameters.values()
+    assert {p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY} == _OWN
+
+
+def test_a_dtype_that_the_cube_lacks_is_told() -> None:
+    kernel = asim.kernel_function(core="AI_CORE")(lambda k, x: k.mmad(0, 0, 0, 16, 16, 16, "bfloat16", False))
+    text = told(X, kernel=kernel, chip="ascend910a")
+    assert "mmad: ascend910a (dav-1001) multiplies no bfloat16; it has float16, int8 (chip file, cube.rates)" in text
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: asim.kernel_function(core="GPU"), "core 'GPU'; allowed are AIC, AIV, MIX, AI_CORE"),
+        (lambda: asim.kernel_function(core=()), "allowed are AIC"),
+        (lambda: asim.kernel_function(core="AIC")(3), "3 is not a function"),
+        (lambda: asim.kernel_function(core="AIC")(lambda: None), "first parameter is the builder"),
+        (lambda: asim.kernel_function(core="AIC")(lambda k, x, chip: None), "'chip' is a keyword of launch"),
+        (lambda: asim.empty((2, -1), "float16"), "sizes are 0 or more"),
+        (lambda: asim.empty("ab", "float16"), "shape"),
+        (lambda: asim.empty((2,), "float64"), "float64"),
+    ],
+)
+def test_what_makes_no_kernel_is_refused(make: Any, said: str) -> None:
+    with pytest.raises(asim.SimError, match=re.escape(said)):
+        make()

@@ -1,0 +1,74 @@
+"""Instructions that a kernel brings along."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from launched import CHIP, Square, squares
+
+import ascend_sim as asim
+
+
+def test_an_instruction_of_ones_own_has_values_cost_and_hazards(tmp_path: Path) -> None:
+    x = np.arange(64, dtype=np.float32)
+    given = (x, asim.empty(64, "float32"))
+    run = asim.launch(squares, 1, *given, chip=CHIP)
+    np.testing.assert_array_equal(run.outputs["y"], x * x)
+    longer = asim.launch(squares, 1, *given, chip=CHIP, cycles=117)
+    assert run.timeline is not None and longer.timeline is not None
+    assert longer.timeline.finish == run.timeline.finish + 100
+    disarmed = asim.launch(squares, 1, *given, chip=CHIP, disarm=["in[0] full"])
+    assert any("square" in finding.text for finding in disarmed.findings)
+
+
+def test_a_file_of_a_run_with_an_instruction_of_ones_own_is_drawn_and_run_again(tmp_path: Path) -> None:
+    from ascend_sim.report.page import open_run
+    from ascend_sim.report.what_if import what_if
+
+    x = np.arange(64, dtype=np.float32)
+    run = asim.launch(squares, 1, x, asim.empty(64, "float32"), chip=CHIP)
+    run.write(tmp_path)
+    recording, report = open_run(tmp_path)
+    assert report == json.loads(json.dumps(run.report.to_dict()))
+    assert run.recording is not None
+    assert recording.rerun(recording.chip).finish == run.recording.timeline.finish
+    again = {one.key: one.elapsed for one in what_if(recording)}
+    assert again == {one.key: one.elapsed for one in what_if(run.recording)}
+    named = [one.name for one in recording.timeline.programs[0].program.table.instructions]
+    assert "square" in named
+    regions = [one.reads() for one in recording.timeline.programs[0].program.table.instructions if one.name == "square"]
+    assert regions == [Square(64).reads()]
+
+
+def broken(**changes: Any) -> type[asim.Instruction]:
+    kind = dataclass(frozen=True)(
+        type("Broken", (asim.Instruction,), {"name": "broken", "pipe": lambda s, c: "V", **changes})
+    )
+    return kind
+
+
+@pytest.mark.parametrize(
+    ("instruction", "told"),
+    [
+        ("nothing", "'nothing' is no instruction"),
+        (type("Plain", (asim.Instruction,), {"name": "plain"})(), "Plain must be a frozen dataclass"),
+        (broken(name="")(), "has no name"),
+        (broken(pipe=lambda s, c: "W")(), "pipe\\(\\) is 'W'; pipes are S, MTE1"),
+        (broken(cost=lambda s, c: asim.Cost(1, 1, 2.5, 0))(), "Cost of whole cycles"),
+        (broken(cost=lambda s, c: None)(), "Cost of whole cycles"),
+        (broken(reads=lambda s: (asim.Region("src7", "UB", 4),))(), "touches Region\\(operand='src7'"),
+        (broken(writes=lambda s: (asim.Region("dst", "L0C", 4),))(), "in one of GM, UB is allowed on an AIV"),
+    ],
+)  # fmt: skip
+def test_an_instruction_that_no_engine_could_run_is_refused(instruction: Any, told: str) -> None:
+    @asim.kernel_function(core="AIV")
+    def emits(k: asim.Kernel, x: asim.Tensor) -> None:
+        k.emit(instruction)
+
+    with pytest.raises(asim.KernelError, match=told):
+        asim.launch(emits, 1, np.zeros(8, np.float32), chip=CHIP)
