@@ -65,12 +65,12 @@ class BufferQueue(Generic[Place]):
         index = self._acquired % count
         if self._acquired >= count:
             self._builder.wait_flag(self._free[index])
-        if self._acquired == 2 * count:  # all buffers have been free twice: a round less counts the same
+        self._acquired += 1
+        if self._acquired == 2 * count:  # all buffers were free again: a round less counts the same
             self._acquired -= count
             self._published -= count
             self._taken -= count
             self._released -= count
-        self._acquired += 1
         return self._addresses[index]
 
     def publish(self) -> None:

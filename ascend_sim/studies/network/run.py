@@ -301,7 +301,7 @@ def _run_layer(layer: Layer, *, chip: str, batch: int, conformance: str, l2: str
     """One call of the operator, without the figures of a full report, which would take almost as long as the run."""
     spec, operator = load_chip(chip), OPERATORS.of_pass(direction)
     try:
-        call = operator.accept(operator.of_layer(_call(layer, batch)), spec, conformance=conformance)
+        call = operator.accept(operator.of_layer(layer_call(layer, batch)), spec, conformance=conformance)
         plan = operator.plan(call, spec)
     except AclnnError as error:
         raise AclnnError(error.status, f"layer {layer.name}: {error.message}") from error
@@ -330,7 +330,9 @@ def _run_layer(layer: Layer, *, chip: str, batch: int, conformance: str, l2: str
     return LayerTimes(times, sum(len(one.program) for one in timeline.programs), kernels, findings)
 
 
-def _call(layer: Layer, batch: int) -> LayerCall:
+def layer_call(layer: Layer, batch: int) -> LayerCall:
+    """A layer at a batch, as operators take it."""
+
     def tensor(*shape: int) -> TensorArg:
         return TensorArg(shape, layer.dtype, "NCHW")
 

@@ -1,0 +1,169 @@
+"""Stamped loops: a moving integer is right wherever it is, and a loop with stamps writes what it writes without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ascend_sim.chip import load_chip
+from ascend_sim.errors import SimError
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.kernel.queue import BufferQueue
+from ascend_sim.kernel.stamp import Moving
+from ascend_sim.memory.gm import gm_operand
+
+CHIP = load_chip("ascend910b3")
+KIB = 1024
+STEPS = st.lists(st.tuples(st.sampled_from(["+", "-", "r-", "*", "//", "neg"]), st.integers(-7, 7)), max_size=6)
+
+
+def computed(value: Any, steps: list[tuple[str, int]]) -> Any:
+    """`value` through arithmetic that is affine in it."""
+    for operation, other in steps:
+        if operation == "//":
+            value = value * 12 // (other or 1) if 12 % (other or 1) == 0 else value
+        else:
+            value = {
+                "+": lambda v, o: v + o,
+                "-": lambda v, o: v - o,
+                "r-": lambda v, o: o - v,
+                "*": lambda v, o: v * o,
+                "neg": lambda v, o: -v,
+            }[operation](value, other)
+    return value
+
+
+def at(value: Any, where: tuple[int, int]) -> int:
+    """What a moving integer is somewhere."""
+    if not isinstance(value, Moving):
+        return int(value)
+    return value.start + sum(step * place for step, place in zip(value.steps, where, strict=True))
+
+
+@given(STEPS, STEPS, st.tuples(st.integers(-99, 99), st.integers(0, 99)))
+def test_a_moving_integer_is_the_integer(first: list[Any], second: list[Any], where: tuple[int, int]) -> None:
+    one, other = (computed(Moving.along(axis, 2), steps) for axis, steps in enumerate((first, second)))
+    real, real_other = computed(where[0], first), computed(where[1], second)
+    assert at(one, where) == real
+    assert at(one + other, where) == real + real_other
+    assert at(one - other, where) == real - real_other
+    assert at(other - one + 3, where) == real_other - real + 3
+
+
+@given(st.integers(-50, 50), st.integers(1, 9), st.integers(-99, 99), st.integers(-99, 99))
+def test_what_is_the_same_everywhere_can_be_asked(start: int, step: int, where: int, other: int) -> None:
+    moving = Moving((step,), start)
+    assert moving % step == (step * where + start) % step
+    assert at(moving // step, (where, 0)[:1]) == (step * where + start) // step
+    assert (moving < moving + other) == (0 < other)
+    assert (moving == moving + other) == (other == 0)
+    assert gm_operand(3, Moving((step,), 64)).start == gm_operand(3, 64)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda m: m < 4, lambda m: m == 4, lambda m: 4 >= m, lambda m: m % 2, lambda m: m // 2, lambda m: bool(m),
+        lambda m: m * m, lambda m: m | 1, lambda m: min(m, 7), lambda m: m == 2 * m,
+    ],
+)  # fmt: skip
+def test_what_is_not_the_same_everywhere_is_refused(ask: Callable[[Moving], object]) -> None:
+    with pytest.raises(SimError, match="belongs into `what`"):
+        ask(Moving.along(0, 1))
+
+
+@pytest.mark.parametrize("ask", [hash, range, int, lambda m: [1, 2][m]])
+def test_a_moving_integer_is_no_integer_and_no_key(ask: Callable[[Moving], object]) -> None:
+    with pytest.raises(TypeError):
+        ask(Moving.along(0, 1))
+
+
+# -- loops ---------------------------------------------------------------------------------------------------------------
+
+Items = list[tuple[tuple[int, bool], int]]
+
+
+def copies(items: Items, stamping: bool = True, size: int = 1 << 20) -> Program:
+    """Pieces of (copies, whether it begins a tile) at blocks of GM through a queue of three buffers."""
+    k = KernelBuilder(InstructionTable(CHIP), 0, "AIV", [size])
+    k.stamping = stamping
+    queue = BufferQueue(k, "x", "MTE2", "MTE3", [k.allocate("UB", KIB, f"x[{i}]") for i in range(3)])
+    k.scalar(7)
+    for (count, begins), block in k.stamped(items):
+        if begins:
+            k.next_tile()
+        for i in range(count):
+            k.data_copy("GM", "UB", queue.acquire(), gm_operand(0, block * KIB + i * 32), 32)
+            queue.publish()
+            k.data_copy("UB", "GM", gm_operand(0, block * KIB + 512), queue.take(), 32)
+            queue.release()
+    k.scalar(9)
+    queue.close()
+    return k.finish()
+
+
+@given(st.lists(st.tuples(st.tuples(st.integers(0, 4), st.booleans()), st.integers(0, 99)), max_size=30))
+def test_rows_are_those_of_the_same_loop_without_stamps(items: Items) -> None:
+    plain, stamped = copies(items, stamping=False), copies(items)
+    assert np.array_equal(plain.rows, stamped.rows)
+    assert plain.tiles == stamped.tiles and plain.table.instructions == stamped.table.instructions
+
+
+def test_a_body_runs_once_for_each_phase() -> None:
+    k = KernelBuilder(InstructionTable(CHIP), 0, "AIV", [1 << 20])
+    queue = BufferQueue(k, "x", "MTE2", "MTE3", [k.allocate("UB", KIB, f"x[{i}]") for i in range(2)])
+    runs = 0
+    for _, block in k.stamped([("piece", i) for i in range(50)]):
+        runs += 1
+        k.data_copy("GM", "UB", queue.acquire(), gm_operand(0, block * KIB), 32)
+        queue.publish()
+        queue.take()
+        queue.release()
+    assert runs == 4  # two buffers that are fresh, and then free again
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 17])
+def test_an_address_that_is_wrong_in_one_repetition_is_told_as_without_stamps(wrong: int) -> None:
+    items: Items = [((2, True), 1023 if i == wrong else i % 9) for i in range(20)]
+    told = []
+    for stamping in (False, True):
+        with pytest.raises(SimError) as error:
+            copies(items, stamping, size=1 << 19)
+        told.append(str(error.value))
+    assert told[0] == told[1] and "src0 covers bytes 1047552" in told[0]
+
+
+def refused(body: Callable[[KernelBuilder, Any], object], words: str) -> None:
+    k = KernelBuilder(InstructionTable(CHIP), 0, "AIV", [1 << 20])
+    with pytest.raises(SimError, match=words):
+        for _, block in k.stamped([(0, 1), (0, 2)]):
+            body(k, block)
+
+
+def test_what_a_body_may_not_do() -> None:
+    refused(lambda k, block: k.allocate("UB", 32, "late"), "allocation of late in a stamped loop")
+    refused(lambda k, block: k.flag("MTE2", "V", "late"), "flag 'late' in a stamped loop")
+    refused(lambda k, block: k.carry(k, "late"), "carry of late in a stamped loop")
+
+
+def test_a_loop_that_is_left_early_is_refused() -> None:
+    k = KernelBuilder(InstructionTable(CHIP), 0, "AIV", [1 << 20])
+    for _ in k.stamped([(0, 1), (0, 2)]):
+        k.scalar(1)
+        break
+    with pytest.raises(SimError, match="left before the end"):
+        k.finish()
+
+
+def test_a_place_is_not_used_behind_its_loop() -> None:
+    k = KernelBuilder(InstructionTable(CHIP), 0, "AIV", [1 << 20])
+    for _, block in k.stamped([(0, 1), (0, 2)]):
+        k.scalar(1)
+    with pytest.raises(SimError, match="used behind it"):
+        k.data_copy("GM", "UB", 0, gm_operand(0, block * KIB), 32)

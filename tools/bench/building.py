@@ -1,0 +1,114 @@
+"""CPU time of building programs, row by row and with stamps in turns, over the distinct layers of ResNet-50 (all three gradients).
+
+Usage: python tools/bench/building.py [chip] [batch] [layers]
+
+Programs of both ways are compared on the way. `layers` takes so many of the distinct layers, from the first on. Last comes the
+3x3 layer of the second stage, a call in `timing` mode with its report: the SimPy engine on programs that are built row by row
+against the default.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import ascend_sim
+from ascend_sim import TensorSpec
+from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.program import Program
+from ascend_sim.ops.execute import bind
+from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.runtime import Device, Task
+from ascend_sim.studies.network.run import Layer, layer_call, load_network
+
+REPEATS = 3
+
+
+def tasks_of(layer: Layer, batch: int, chip: ChipSpec) -> list[Task]:
+    """The launches of the backward pass of a layer."""
+    operator = OPERATORS["convolution_backward"]
+    plan = operator.plan(
+        operator.accept(operator.of_layer(layer_call(layer, batch)), chip, conformance="documented"), chip
+    )
+    device = Device(chip, with_values=False)
+    tensors_of = {t.name: device.allocate(t.size, t.name) for t in plan.tensors.values() if t.role != "workspace"}
+    return bind(plan, chip, tensors_of, device.allocate(plan.workspace_bytes, "workspace"))
+
+
+def built(task: Task, stamping: bool) -> tuple[list[Program], float]:
+    """The programs of all blocks, and the CPU seconds that they took."""
+    KernelBuilder.stamping = stamping
+    begin = time.process_time()
+    programs = [program for block in range(task.block_dim) for program in task.build(block)]
+    seconds = time.process_time() - begin
+    KernelBuilder.stamping = True
+    return programs, seconds
+
+
+def network(chip: ChipSpec, batch: int, count: int | None) -> None:
+    """Print seconds and ratios by kernel."""
+    layers = list({layer.problem: layer for layer in load_network("resnet50").layers}.values())[:count]
+    plain, stamped, rows = Counter[str](), Counter[str](), Counter[str]()
+    for layer in layers:
+        for one, other in zip(tasks_of(layer, batch, chip), tasks_of(layer, batch, chip), strict=True):
+            name = one.template or one.op_type
+            first, seconds = built(one, stamping=False)
+            plain[name] += seconds
+            second, seconds = built(other, stamping=True)
+            stamped[name] += seconds
+            rows[name] += sum(map(len, first))
+            if not all(np.array_equal(a.rows, b.rows) for a, b in zip(first, second, strict=True)):
+                raise SystemExit(f"{layer.name}: {one.name}: the programs differ")
+    print(f"{chip.name}, batch {batch}, {len(layers)} layers; CPU seconds row by row and with stamps")
+    for name, seconds in [*plain.most_common(), ("all", plain.total())]:
+        other, count_of = (stamped[name], rows[name]) if name != "all" else (stamped.total(), rows.total())
+        print(f"{name:24s} {count_of:9d} rows {seconds:8.2f} {other:8.2f}  x{seconds / other:.1f}")
+
+
+def whole_call(chip: str, batch: int) -> None:
+    """Print seconds of one call, and their ratio."""
+    shapes = ((batch, 64, 56, 56), (batch, 64, 56, 56), (64, 64, 3, 3))
+    specs = [TensorSpec(shape, "float16") for shape in shapes]
+    attributes: tuple[Any, ...] = ([64], (1, 1), (1, 1), (1, 1), False, (0, 0), 1, (True, True, True))
+
+    def run(engine: str, stamping: bool) -> float:
+        KernelBuilder.stamping = stamping
+        begin = time.process_time()
+        ascend_sim.convolution_backward(*specs, *attributes, chip=chip, mode="timing", engine=engine).report.to_dict()
+        seconds = time.process_time() - begin
+        KernelBuilder.stamping = True
+        return seconds
+
+    ways: dict[str, Callable[[], float]] = {
+        "simpy, row by row": lambda: run("simpy", stamping=False),
+        "auto, row by row": lambda: run("auto", stamping=False),
+        "auto, stamps": lambda: run("auto", stamping=True),
+    }
+    ways["auto, stamps"]()  # what is loaded and cached once
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(REPEATS):
+        for name, way in ways.items():
+            times[name].append(way())
+    first = statistics.median(times["simpy, row by row"])
+    print(f"3x3 64 -> 64, 56x56, batch {batch}, timing with report, median of {REPEATS}")
+    for name, found in times.items():
+        print(f"{name:24s} {statistics.median(found):8.2f} s  x{first / statistics.median(found):.1f}")
+
+
+def main(arguments: list[str]) -> None:
+    """Both measurements."""
+    chip = arguments[0] if arguments else "ascend910b3"
+    batch = int(arguments[1]) if len(arguments) > 1 else 64
+    network(load_chip(chip), batch, int(arguments[2]) if len(arguments) > 2 else None)
+    whole_call(chip, batch)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
