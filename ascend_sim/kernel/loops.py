@@ -47,7 +47,7 @@ class StampedLoops:
         self._carried += [(owner, name) for name in names]
 
     def stamped(self, items: Iterable[tuple[What, Where]], *same: Hashable) -> Iterator[tuple[What, Where]]:
-        """The pairs (what, where) of a loop, whose body is run once for every `what` and phase of the kernel; see `stamp`.
+        """The pairs (what, where) of a loop whose body is run once for every `what` and phase of the kernel; see `stamp`.
 
         `same` is what else the rows depend on: whatever the body uses that another run of this loop, in the program of
         another block, has otherwise, and a name where a program has several such loops. The loop is not left early.

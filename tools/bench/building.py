@@ -1,8 +1,8 @@
-"""CPU time of building programs, row by row and with stamps in turns, over the distinct layers of ResNet-50 (all three gradients).
+"""CPU time of building the programs of ResNet-50 (backward), row by row and with stamps in turns.
 
 Usage: python tools/bench/building.py [chip] [batch] [layers]
 
-Programs of both ways are compared on the way. `layers` takes so many of the distinct layers, from the first on. Last comes the
+Programs of both ways are compared on the way. `layers` takes so many of its distinct layers, from the first on. Last comes the
 3x3 layer of the second stage, a call in `timing` mode with its report: the SimPy engine on programs that are built row by row
 against the default.
 """
