@@ -45,7 +45,8 @@ def test_every_kernel_of_the_process_is_in_its_files(tmp_path, monkeypatch):
     told = [(kernel["name"], kernel["start_us"], kernel["task_us"]) for kernel in report["kernels"]]
     assert told == [(n, round(chip.us(start), 4), round(chip.us(end - start), 4)) for n, start, end in spans]
     assert (report["problem"]["synchronised"], report["findings"], report["warnings"]) == (2, [], [])
-    again = load_recording(tmp_path / "out" / "timeline.npz").rerun(chip)
+    recording, _ = load_recording(tmp_path / "out" / "timeline.npz")
+    again = recording.rerun(chip)
     assert [(one.task.name, one.launch, one.finish) for one in again.tasks] == spans
     state.PROCESS.end()  # told once: what is there stays
     ok(acl.aclFinalize())

@@ -101,6 +101,16 @@ def test_a_folder_that_cannot_be_written(toolkit, tmp_path):
     assert "file" in refusal("--build", tmp_path / "file")
 
 
+def test_a_program_runs_without_the_environment_that_built_the_library(compiled):
+    """Another Python on PATH, or none, makes no difference."""
+    program = compiled(HERE / "convolution_backward.cpp")
+    done = subprocess.run(
+        [program], capture_output=True, text=True, check=False, env={"PATH": "/usr/bin:/bin"}, cwd=program.parent
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert numbers(done.stdout)["gradBias"] == [98.0, 98.0]
+
+
 def test_a_library_that_cannot_start_python_ends_the_program(compiled, tmp_path):
     """cffi would return 0 from every function: a program would believe that all went well."""
     (tmp_path / "ascend_sim.py").write_text("raise ImportError('planted')")

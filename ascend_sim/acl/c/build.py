@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
-import site
 import subprocess
 import sys
 import sysconfig
@@ -28,9 +28,49 @@ OTHER_NAMES = ("libnnopbase.so", "libopapi.so", "libopapi_nn.so", "libopapi_math
 _SOURCE = """
 #include "acl/acl.h"
 #include "aclnnop/aclnn_convolution_backward.h"
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 extern void ascend_sim_end(void);
+
+/* cffi would go on and let every function return 0, which means success. */
+static void ascend_sim_cannot_start(const char *why)
+{
+    fprintf(stderr, "%s: cannot start ascend-sim: %s\\n", LIBRARY, why);
+    fflush(stderr);
+    _exit(127);
+}
+
+/* Called by cffi in place of Py_InitializeEx: the Python that built the library, with the packages that it has. */
+void ascend_sim_start_python(int install_signal_handlers)
+{
+    PyPreConfig before;
+    PyConfig config;
+    PyStatus status;
+    PyPreConfig_InitPythonConfig(&before);
+    before.parse_argv = 0;
+    before.coerce_c_locale = 0; /* the program's locale is its own affair */
+    status = Py_PreInitialize(&before);
+    if (PyStatus_Exception(status)) {
+        ascend_sim_cannot_start(status.err_msg);
+    }
+    PyConfig_InitPythonConfig(&config);
+    config.parse_argv = 0;
+    config.configure_c_stdio = 0;
+    config.install_signal_handlers = install_signal_handlers;
+    status = PyConfig_SetBytesString(&config, &config.program_name, PYTHON);
+    if (!PyStatus_Exception(status)) {
+        status = Py_InitializeFromConfig(&config);
+    }
+    PyConfig_Clear(&config);
+    if (PyStatus_Exception(status)) {
+        ascend_sim_cannot_start(status.err_msg);
+    }
+    if (PyImport_ImportModule("_cffi_backend") == NULL) {
+        ascend_sim_cannot_start("there is no cffi in the environment of " PYTHON);
+    }
+}
 
 static void end_if_python_lives(void)
 {
@@ -46,20 +86,14 @@ static int ascend_sim_watch_exit(void)
 """
 
 _START = """
-import os, site, sys
-for folder in {folders!r}:
-    if folder not in sys.path:
-        site.addsitedir(folder)
 try:
     from _ascendcl import ffi, lib
     from ascend_sim.acl.c.shim import install
     install(ffi, lib)
 except BaseException as error:
-    # cffi would go on and let every function return 0, which means success.
-    print(f"{library}: cannot start ascend-sim: {{type(error).__name__}}: {{error}}", file=sys.stderr, flush=True)
-    os._exit(127)
+    lib.ascend_sim_cannot_start(f"{type(error).__name__}: {error}".encode(errors="replace"))
 """
-"""What Python does when the library starts it: it finds the packages of the environment that built the library."""
+"""What Python does when the library starts it."""
 
 
 def build(folder: Path) -> list[Path]:
@@ -117,6 +151,7 @@ def _compile(scratch: Path) -> Path:
         path.write_text(text, encoding="utf-8")
     built = scratch / LIBRARY
     command = [*compiler, "-shared", "-fPIC", "-O2", f"-I{scratch}", f"-I{sysconfig.get_path('include')}"]
+    command.append("-DPy_InitializeEx=ascend_sim_start_python")  # what cffi calls, and what it gets
     command += [str(scratch / "ascendcl.c"), "-o", str(built), f"-Wl,-soname,{LIBRARY}", *_python_library()]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -128,9 +163,8 @@ def _compile(scratch: Path) -> Path:
 
 def _compiler() -> list[str]:
     """The C compiler: $CC, else the usual names, else the one that built Python."""
-    for words in map(
-        shlex.split, (os.environ.get("CC", ""), "cc", "gcc", "clang", sysconfig.get_config_var("CC") or "")
-    ):
+    for name in (os.environ.get("CC"), "cc", "gcc", "clang", sysconfig.get_config_var("CC")):
+        words = shlex.split(name or "")
         if words and shutil.which(words[0]):
             return words
     raise SimError("no C compiler: `ascend-sim c --build` needs one (cc, gcc or clang; or name it in the variable CC)")
@@ -146,21 +180,18 @@ def _write_source(path: Path) -> None:
         ) from None
     ffi = cffi.FFI()
     ffi.cdef(TYPES)
-    ffi.cdef("int ascend_sim_watch_exit(void);")
+    ffi.cdef("int ascend_sim_watch_exit(void); void ascend_sim_cannot_start(const char *why);")
     ffi.embedding_api("\n".join(map(str, FUNCTIONS.values())) + "\nvoid ascend_sim_end(void);")
-    ffi.set_source("_ascendcl", _SOURCE)
-    ffi.embedding_init_code(_START.format(folders=_folders(), library=LIBRARY))
+    names = f"#define LIBRARY {_quoted(LIBRARY)}\n#define PYTHON {_quoted(sys.executable)}\n"
+    ffi.set_source("_ascendcl", names + _SOURCE)
+    ffi.embedding_init_code(_START)
     with redirect_stdout(StringIO()):  # it tells which file it writes
         ffi.emit_c_code(str(path))
 
 
-def _folders() -> list[str]:
-    """Where this Python finds installed packages."""
-    folders = site.getsitepackages()
-    if site.ENABLE_USER_SITE:
-        folders.append(site.getusersitepackages())
-    folders += filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
-    return [os.path.abspath(folder) for folder in folders]
+def _quoted(text: str) -> str:
+    """A text as a string of C."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _python_library() -> list[str]:
