@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import subprocess
+import sysconfig
 from pathlib import Path
 
 from places import ROOT
@@ -12,6 +13,11 @@ HERE = Path(__file__).resolve().parent
 SPEC = ROOT.parent / "shared" / "spec"
 """The operator documents, where there are any; what reads them is skipped elsewhere."""
 DOCUMENTS = sorted(path for path in SPEC.glob("*.txt") if not path.with_suffix(".repaired.txt").exists())
+
+LINKABLE = (
+    bool(sysconfig.get_config_var("Py_ENABLE_SHARED")) and Path(sysconfig.get_path("include"), "Python.h").is_file()
+)
+"""Whether a library can be linked with this Python."""
 
 
 def documents_programs():
