@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ascend_sim.api import conv_tbc_backward, convolution, convolution_backward
     from ascend_sim.calls.result import Result
     from ascend_sim.calls.tensors import TensorSpec
+    from ascend_sim.checking import check_kernel
     from ascend_sim.chip import load_chip
     from ascend_sim.expected import Expected
     from ascend_sim.isa.base import Cost, GmAccess, Instruction, Memory
@@ -57,6 +58,7 @@ __all__ = [
     "TilePiece",
     "TilingError",
     "TurnLayout",
+    "check_kernel",
     "compare",
     "conv_tbc_backward",
     "convolution",
@@ -91,6 +93,7 @@ _HOME = {
     "TensorSpec": "ascend_sim.calls.tensors",
     "TilePiece": "ascend_sim.kernel.operands",
     "TurnLayout": "ascend_sim.kernel.operands",
+    "check_kernel": "ascend_sim.checking",
     "compare": "ascend_sim.numerics",
     "conv_tbc_backward": "ascend_sim.api",
     "convolution": "ascend_sim.api",

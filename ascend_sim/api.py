@@ -45,6 +45,7 @@ def convolution_backward(
     observer: Observer | None = None,
     disarm: Mapping[str, Sequence[str]] | None = None,
     dtypes: str | Mapping[str, str] | None = None,
+    check: bool = False,
 ) -> Result:
     """Run convolution backward on a simulated chip; arguments in the order of torch's `convolution_backward`.
 
@@ -56,7 +57,7 @@ def convolution_backward(
     blocks means both. `accumulate` names a model of the cube's additions ("blas", "chunk", "exact_group"), `overflow` is
     "inf_nan" or "saturate" (None: the chip's default). `disarm` names flags whose waits hold nothing, per kernel (an
     experiment), `observer` looks at memory while `full` mode computes values. `engine` is "auto" (None), "simpy" or "compiled":
-    the same results at another speed.
+    the same results at another speed. `check` adds what `ascend-sim check` finds to the findings.
 
     Raises AclnnError (with `.status`) where the operator refuses the call, TilingError for a tiling that does not fit, and
     other SimErrors for arguments that the simulator itself cannot take.
@@ -88,6 +89,7 @@ def conv_tbc_backward(
     observer: Observer | None = None,
     disarm: Mapping[str, Sequence[str]] | None = None,
     dtypes: str | Mapping[str, str] | None = None,
+    check: bool = False,
 ) -> Result:
     """Run the backward of a convolution over time on a simulated chip.
 
@@ -125,6 +127,7 @@ def convolution(
     observer: Observer | None = None,
     disarm: Mapping[str, Sequence[str]] | None = None,
     dtypes: str | Mapping[str, str] | None = None,
+    check: bool = False,
 ) -> Result:
     """Run a forward convolution on a simulated chip; arguments in the order of torch's `convolution`.
 

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ascend_sim.check.run import check_tasks
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.critical_path import critical_path
 from ascend_sim.engine.timeline import Timeline
@@ -153,6 +154,7 @@ def launch(
     max_cycles: int | None = None,
     engine: str | None = None,
     observer: Observer | None = None,
+    check: bool = False,
     **fields: Any,
 ) -> KernelRun:
     """Run `blocks` blocks of a kernel on a simulated chip.
@@ -162,21 +164,12 @@ def launch(
     (time, tensors without values allowed). `l2="warm"`: the arrays are in the L2 when the kernel starts, as far as they fit.
     `disarm` names flags whose waits hold nothing (an experiment). `expected` is what the outputs must be: an array where
     there is one output, else arrays by name, or an `Expected` in their place, or a function of the input arrays by their
-    parameters' names that returns such; the verdict stands in the report. The rest is as in `convolution_backward`.
+    parameters' names that returns such; the verdict stands in the report. With `check` the findings of `check_kernel` are among
+    the run's. The rest is as in `convolution_backward`.
 
     Raises SimError for arguments that do not fit kernel, chip or mode, KernelError for what goes wrong inside the kernel
     (with its file and line), DeadlockError where programs wait for each other.
     """
-    if not isinstance(kernel, KernelFunction):
-        raise SimError(
-            f"launch: {kernel!r} is not a kernel; put @ascend_sim.kernel_function(core=...) before its function"
-        )
-    if not is_whole_number(blocks) or isinstance(blocks, bool) or blocks < 1:
-        raise SimError(f"launch {kernel.name}: {blocks!r} blocks; a kernel is launched with 1 or more")
-    if blocks > MOST_BLOCKS:
-        raise SimError(
-            f"launch {kernel.name}: {blocks} blocks; a launch has at most {MOST_BLOCKS} (assumed: a 16-bit field)"
-        )
     check_settings(
         {
             "chip": chip,
@@ -187,6 +180,7 @@ def launch(
             "progress": progress,
             "max_cycles": max_cycles,
             "engine": engine,
+            "check": check,
         }
     )
     if mode not in MODES:
@@ -195,22 +189,19 @@ def launch(
         raise SimError(f"l2 {l2!r}: allowed are cold and warm")
     spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
     model = ValueModel.of(spec, accumulate, overflow)
-    given = kernel.check(tensors, fields)
-    arrays = {name: _array(kernel, name, value, mode) for name, value in given.items()}
-    places = [_tensor(slot, name, value) for slot, (name, value) in enumerate(given.items())]
-    _check_fits(kernel, places, spec)
     device = Device(spec, with_values=mode != "timing")
-    held = [_place(device, tensor, arrays[tensor.name]) for tensor in places]
+    made = prepared(kernel, blocks, tensors, fields, spec, device, mode, disarm)
+    given, arrays, places, held, task = made.given, made.arrays, made.places, made.held, made.task
+    checked = check_tasks(spec, [task], roles=made.roles, strict=True).findings if check else []
     warm = [one for one, tensor in zip(held, places, strict=True) if l2 == "warm" and arrays[tensor.name] is not None]
     for allocation in warm:
         device.warm(allocation)
-    started = Launch.of(kernel, spec, int(blocks), places, fields, tuple(disarm))
-    task = _task(started, held, kernel, fields)
     how = RunOptions(mode=mode, progress=progress, max_cycles=max_cycles, model=model, observer=observer, engine=engine)
     outcome = run_tasks(device, [task], how)
     programs = [program for _, program in outcome.programs]
     _check_disarmed(kernel, disarm, programs)
     task.info |= _products(programs)
+    findings = [*outcome.findings, *checked]
     outputs = {}
     if mode != "timing":
         kept = _written(programs) | {slot for slot, value in enumerate(given.values()) if isinstance(value, Empty)}
@@ -229,12 +220,62 @@ def launch(
         [task],
         mode=mode,
         l2=l2,
-        findings=outcome.findings,
+        findings=findings,
         verdicts=verdicts,
     )
-    report = replace(built, problem=_problem(kernel, places, started, {**kernel.defaults(), **fields}, l2, model))
+    report = replace(built, problem=_problem(kernel, places, made.started, {**kernel.defaults(), **fields}, l2, model))
     recording = None if timeline is None else Recording(spec, timeline, [task], warm)
-    return KernelRun(outputs, report, list(outcome.findings), timeline, recording, programs)
+    return KernelRun(outputs, report, findings, timeline, recording, programs)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A launch up to its task: arguments by name, their values, and where they lie on the device."""
+
+    given: Mapping[str, Any]
+    arrays: Mapping[str, Array | None]
+    places: Sequence[Tensor]
+    held: Sequence[Allocation]
+    started: Launch
+    task: Task
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """What each tensor is to a check (`check.contents`)."""
+        kinds = {False: "output", True: "workspace"}
+        return {
+            name: kinds[value.workspace] if isinstance(value, Empty) else "input" for name, value in self.given.items()
+        }
+
+
+def prepared(
+    kernel: Any,
+    blocks: Any,
+    tensors: Sequence[Any],
+    fields: Mapping[str, Any],
+    spec: ChipSpec,
+    device: Device,
+    mode: str,
+    disarm: Sequence[str],
+) -> Prepared:
+    """The task of a launch on `device`; SimError for arguments that do not fit kernel, chip or mode."""
+    if not isinstance(kernel, KernelFunction):
+        raise SimError(
+            f"launch: {kernel!r} is not a kernel; put @ascend_sim.kernel_function(core=...) before its function"
+        )
+    if not is_whole_number(blocks) or isinstance(blocks, bool) or blocks < 1:
+        raise SimError(f"launch {kernel.name}: {blocks!r} blocks; a kernel is launched with 1 or more")
+    if blocks > MOST_BLOCKS:
+        raise SimError(
+            f"launch {kernel.name}: {blocks} blocks; a launch has at most {MOST_BLOCKS} (assumed: a 16-bit field)"
+        )
+    given = kernel.check(tensors, fields)
+    arrays = {name: _array(kernel, name, value, mode) for name, value in given.items()}
+    places = [_tensor(slot, name, value) for slot, (name, value) in enumerate(given.items())]
+    _check_fits(kernel, places, spec)
+    held = [_place(device, tensor, arrays[tensor.name]) for tensor in places]
+    started = Launch.of(kernel, spec, int(blocks), places, fields, tuple(disarm))
+    return Prepared(given, arrays, places, held, started, _task(started, held, kernel, fields))
 
 
 def _array(kernel: KernelFunction, name: str, value: Any, mode: str) -> Array | None:

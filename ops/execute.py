@@ -62,6 +62,11 @@ def bind(plan: Plan, chip: ChipSpec, tensors: Mapping[str, Allocation], workspac
     return [step.make(chip, allocations) for step in plan.steps]
 
 
+def roles_of(plan: Plan) -> dict[str, str]:
+    """What the plan's tensors are to a check: the caller's inputs are `given`, for a layer need not read all of them."""
+    return {name: "given" if one.role == "input" else one.role for name, one in plan.tensors.items()}
+
+
 def _part(whole: Allocation, offset: int, size: int, name: str) -> Allocation:
     data = None if whole.data is None else whole.data[offset : offset + size]
     return Allocation(whole.base + offset, size, name, data)

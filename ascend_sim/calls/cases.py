@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -63,12 +63,21 @@ def accept_case(
     cube_math_type: int | None = None,
     deterministic: bool | None = None,
     conformance: str | None = None,
+    tiling: Mapping[str, Mapping[str, Any]] | None = None,
+    block_dim: int | Mapping[str, int] | None = None,
+    disarm: Mapping[str, Sequence[str]] | None = None,
 ) -> AcceptedCall:
     """A case as an accepted call on `spec`, without values; what is None is the case's. Raises AclnnError as the call does."""
     number = case.cube_math_type if cube_math_type is None else cube_math_type
     profile, fixed = conformance or case.conformance, case.deterministic if deterministic is None else deterministic
     accepted: AcceptedCall = OPERATORS[case.operator].accept(
-        _arguments(case, number, profile), spec, conformance=profile, deterministic=fixed
+        _arguments(case, number, profile),
+        spec,
+        conformance=profile,
+        deterministic=fixed,
+        tiling=tiling,
+        block_dim=block_dim,
+        disarm=disarm,
     )
     return accepted
 

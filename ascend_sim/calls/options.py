@@ -32,3 +32,4 @@ class CallOptions:
     observer: Observer | None = None
     disarm: Mapping[str, Sequence[str]] | None = None
     dtypes: str | Mapping[str, str] | None = None
+    check: bool = False

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.engine.critical_path import critical_path
 from ascend_sim.engine.timeline import Timeline
+from ascend_sim.engine.values import Finding
 from ascend_sim.errors import SimError
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.report.report import Report
@@ -26,7 +27,8 @@ class Result:
 
     `outputs` maps a name to an array; it lacks what was masked off, and in timing mode everything. `dtypes` names every
     output's format; `timeline`, `call` and `tasks` are what the report was made from, `recording` (None in functional
-    mode) is what pictures and further runs are made from.
+    mode) is what pictures and further runs are made from. `findings` are hazards and reads of what nobody wrote, and with
+    `check` what the checks found.
     """
 
     outputs: dict[str, Array]
@@ -36,6 +38,7 @@ class Result:
     call: AcceptedCall | None = field(repr=False, default=None)
     tasks: list[Any] = field(repr=False, default_factory=list)
     recording: Recording | None = field(repr=False, default=None)
+    findings: list[Finding] = field(default_factory=list)
 
     @property
     def grad_input(self) -> Array | None:

@@ -14,11 +14,12 @@ from typing import Any
 from ascend_sim.calls.options import CallOptions
 from ascend_sim.calls.result import Result
 from ascend_sim.calls.tensors import TensorSpec, flat_storage, tensor_args
+from ascend_sim.check.run import check_tasks
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.call import AcceptedCall
-from ascend_sim.ops.execute import Execution, execute, output_of
+from ascend_sim.ops.execute import Execution, execute, output_of, roles_of
 from ascend_sim.ops.operator import Operator
 from ascend_sim.ops.verdicts import judge
 from ascend_sim.report.report import Report
@@ -80,6 +81,10 @@ def run_call(
         outputs = {name: found[name] for name in operator.outputs if name in found}
     outcome = run.outcome
     _check_disarmed(accepted, run)
+    findings = [
+        *outcome.findings,
+        *(check_tasks(spec, run.tasks, roles=roles_of(plan)).findings if options.check else ()),
+    ]
     timeline = outcome.timeline
     built = Report.build(
         spec,
@@ -87,7 +92,7 @@ def run_call(
         run.tasks,
         mode=mode,
         l2=l2,
-        findings=outcome.findings,
+        findings=findings,
         verdicts=partial(judge, operator, accepted, spec, arrays, outputs, model) if outputs else None,
         workspace_bytes=plan.workspace_bytes,
     )
@@ -99,6 +104,7 @@ def run_call(
         timeline=timeline,
         call=accepted,
         tasks=run.tasks,
+        findings=findings,
         recording=None if timeline is None else Recording(spec, timeline, run.tasks, run.warm),
     )
 

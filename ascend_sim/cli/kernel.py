@@ -66,9 +66,9 @@ def kernel(
 
     with errors(json_output):
         _check_options(mode, out=out, msprof=msprof, html=html)
-        fields, spec, module = _fields(tiling), load_chip(chip), load_file(file)
+        fields, spec, module = fields_of(tiling), load_chip(chip), load_file(file)
         chosen = choose_kernel(module, file, name)
-        tensors = _called(file, module.arguments, np.random.default_rng(seed))
+        tensors = called(file, module.arguments, np.random.default_rng(seed))
         if out is not None:
             make_folder(out)
             if msprof:
@@ -77,7 +77,7 @@ def kernel(
         with closing(Progress()) as progress:
             run = launch(
                 chosen,
-                _blocks(file, module, chosen.core_on(spec), spec) if blocks is None else blocks,
+                default_blocks(file, module, chosen.core_on(spec), spec) if blocks is None else blocks,
                 *(tensors if isinstance(tensors, tuple | list) else (tensors,)),
                 chip=spec,
                 mode=mode,
@@ -123,7 +123,7 @@ def _expected(file: Path, module: ModuleType) -> Any:
     expected = getattr(module, "expected", None)
     if not callable(expected):
         return expected
-    return lambda **inputs: _called(file, expected, **_wanted(expected, inputs))
+    return lambda **inputs: called(file, expected, **_wanted(expected, inputs))
 
 
 def load_file(file: Path) -> ModuleType:
@@ -142,7 +142,7 @@ def load_file(file: Path) -> ModuleType:
     sys.modules[MODULE] = module  # where dataclasses look for their types
     sys.path.insert(0, str(file.parent.resolve()))
     try:
-        _called(file, exec, code, vars(module))
+        called(file, exec, code, vars(module))
     finally:
         sys.path.pop(0)
     if not callable(getattr(module, "arguments", None)):
@@ -165,7 +165,7 @@ def choose_kernel(module: ModuleType, file: Path, name: str | None) -> Any:
     return kernels[name]
 
 
-def _called(file: Path, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+def called(file: Path, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     """What a function of the file returns; SimError with file and line for whatever it raises."""
     try:
         return function(*arguments, **keywords)
@@ -186,7 +186,7 @@ def _wanted(expected: Callable[..., Any], inputs: dict[str, Any]) -> dict[str, A
     return arguments_of(expected, inputs)
 
 
-def _blocks(file: Path, module: ModuleType, core: str, chip: Any) -> int:
+def default_blocks(file: Path, module: ModuleType, core: str, chip: Any) -> int:
     """What the file says, or one block for each core of the kind."""
     given = getattr(module, "BLOCKS", None)
     if given is not None:
@@ -196,7 +196,7 @@ def _blocks(file: Path, module: ModuleType, core: str, chip: Any) -> int:
     return int(chip.cores.aiv if core == "AIV" else chip.cores.aic)
 
 
-def _fields(text: str | None) -> dict[str, Any]:
+def fields_of(text: str | None) -> dict[str, Any]:
     """Keywords from NAME=VALUE,...: whole numbers, other numbers, true, false, or words."""
     fields: dict[str, Any] = {}
     for part in text.split(",") if text is not None else ():

@@ -66,6 +66,9 @@ def run(
     ] = None,
     accumulate: Accumulate = "blas",
     overflow: Overflow = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Also look for mistakes in the kernels, as `ascend-sim check` does.")
+    ] = False,
 ) -> None:
     """Run one convolution, backward or forward, and print what each kernel did."""
     from ascend_sim.calls.cases import call_case
@@ -110,6 +113,7 @@ def run(
                 max_cycles=max_cycles,
                 accumulate=accumulate,
                 overflow=overflow,
+                check=check,
             )
             written: list[Path] = []
             if out is not None:

@@ -97,11 +97,11 @@ class KernelBuilder(StampedLoops, VectorMethods):
         self.notes = None if self._inspection is None else Notes()
         self.stamping = self.stamping and self.notes is None
 
-    def _refuse(self, error: SimError) -> None:
-        """Raise what cannot run; where the program is only inspected it is noted, and building goes on."""
+    def _refuse(self, error: SimError, tool: str = "memcheck") -> None:
+        """Raise what cannot run; where the program is only inspected it is noted for that check, and building goes on."""
         if self._inspection is None:
             raise error
-        self._inspection.add(self._where, str(error))
+        self._inspection.add(self._where, str(error), tool=tool)
 
     @property
     def _where(self) -> str:
@@ -175,7 +175,8 @@ class KernelBuilder(StampedLoops, VectorMethods):
                 SimError(
                     f"block {self.block} {self.core_kind}: flag {name!r} joins {source} with itself; a flag orders two pipes, "
                     f"pipe_barrier({source!r}) orders one"
-                )
+                ),
+                "synccheck",
             )
         number = self._pairs.get((source, destination), 0)
         if number >= self.chip.sync.flag_ids:
@@ -183,7 +184,8 @@ class KernelBuilder(StampedLoops, VectorMethods):
                 SimError(
                     f"block {self.block} {self.core_kind}: flag {name!r} is number {number + 1} from {source} to "
                     f"{destination}; the chip has {self.chip.sync.flag_ids} (chip {self.chip.name}, sync.flag_ids)"
-                )
+                ),
+                "synccheck",
             )
         self._pairs[source, destination] = number + 1
         flag = self._flags[name] = Flag(name, source, destination, number)
@@ -259,7 +261,7 @@ class KernelBuilder(StampedLoops, VectorMethods):
             text = f"cross-core flag {flag}: mode {mode!r}; allowed are {told}"
         else:
             return True
-        self._refuse(SimError(text))
+        self._refuse(SimError(text), "synccheck")
         return False
 
     def scalar(self, cycles: int) -> None:

@@ -39,6 +39,7 @@ _OWN = {
     "max_cycles",
     "engine",
     "observer",
+    "check",
 }
 """Keywords of `launch` itself, which a kernel cannot have as its own."""
 

@@ -8,27 +8,29 @@ programs[0].notes.line(7)            # ("matmul.py", 31): who wrote row 7
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from bisect import bisect_right
 from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 
 Line = tuple[str, int]
 """File and line."""
 
-_MACHINERY = "ascend_sim.kernel."
-"""Modules whose frames are not shown: a kernel calls them, it is not written in them."""
+_HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What a builder would have refused: the core in words, the line that asked for it, and the refusal."""
+    """What a builder would have refused: the core in words, the line that asked for it, the refusal, the check it is for."""
 
     where: str
     line: Line | None
     text: str
+    tool: str = "memcheck"
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class Notes:
     rows: list[int] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     allocated: list[Allocated] = field(default_factory=list)
+    queues: dict[tuple[str, str, int], str] = field(default_factory=dict)
+    """Flags of queues (source, destination, number), and the side of the queue that each belongs to."""
     whole: bool = True
     fixed: Line | None = None
 
@@ -67,10 +71,9 @@ class Notes:
 
     def without(self, dropped: list[int]) -> None:
         """Rows that are taken out; those behind them move up."""
-        gone = sorted(dropped)
-        kept = [(row - bisect_right(gone, row), line) for row, line in zip(self.rows, self.lines, strict=True)
-                if row not in set(gone)]  # fmt: skip
-        self.rows, self.lines = [row for row, _ in kept], [line for _, line in kept]
+        gone, out = sorted(dropped), set(dropped)
+        kept = [(row, line) for row, line in zip(self.rows, self.lines, strict=True) if row not in out]
+        self.rows, self.lines = [row - bisect_right(gone, row) for row, _ in kept], [line for _, line in kept]
 
 
 @dataclass
@@ -79,9 +82,9 @@ class Inspection:
 
     faults: list[Fault] = field(default_factory=list)
 
-    def add(self, where: str, text: str, line: Line | None = None) -> None:
+    def add(self, where: str, text: str, line: Line | None = None, tool: str = "memcheck") -> None:
         """Note a refusal; the line is the one that is being executed unless given."""
-        fault = Fault(where, line or calling_line(), text)
+        fault = Fault(where, line or calling_line(), text, tool)
         if fault not in self.faults:
             self.faults.append(fault)
 
@@ -94,7 +97,7 @@ def current_inspection() -> Inspection | None:
     return _CURRENT.get()
 
 
-@contextmanager
+@contextlib.contextmanager
 def inspect() -> Iterator[Inspection]:
     """Programs that are built meanwhile are inspected."""
     inspection = Inspection()
@@ -108,8 +111,12 @@ def inspect() -> Iterator[Inspection]:
 def calling_line() -> Line:
     """The innermost line that belongs to a kernel and not to the machinery that builds it."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_MACHINERY):
-        frame = frame.f_back
-    if frame.f_globals.get("__name__", "") == "contextlib" and frame.f_back is not None:
+    while _is_machinery(frame.f_code.co_filename) and frame.f_back is not None:
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno
+
+
+@cache
+def _is_machinery(file: str) -> bool:
+    """Whether a kernel calls what stands in a file, and is not written in it."""
+    return Path(file).parent == _HERE or file == contextlib.__file__

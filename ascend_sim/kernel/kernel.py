@@ -201,7 +201,8 @@ class Kernel(KernelBuilder):
                 SimError(
                     f"cross-core flag {flag}: mode 0 joins all cores, so all blocks must run at once; say "
                     f"kernel_function(..., all_cores=True)"
-                )
+                ),
+                "synccheck",
             )
 
     # -- instructions of one's own -------------------------------------------------------------------------------------

@@ -54,6 +54,9 @@ class BufferQueue(Generic[Place]):
         count = len(addresses)
         self._full = [builder.flag(producer, consumer, f"{name}[{i}] full") for i in range(count)]
         self._free = [builder.flag(consumer, opener or producer, f"{name}[{i}] free") for i in range(count)]
+        if builder.notes is not None:
+            for side, flags in (("full", self._full), ("free", self._free)):
+                builder.notes.queues |= {(f.source, f.destination, f.identity): f"{name} {side}" for f in flags}
         self._acquired = self._published = self._taken = self._released = 0
         builder.carry(self, "_acquired", "_published", "_taken", "_released")
         self._writing = _Turn(self.acquire, self.publish)

@@ -1,0 +1,185 @@
+"""What a check finds: where, in which words, and as JSON. The words have the shape of the vendor's sanitizer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ascend_sim.engine.values import Finding
+from ascend_sim.kernel.inspection import Line
+
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+"""What a check can look for."""
+LEVELS = ("ERROR", "WARNING")
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Place:
+    """One instruction of a finding: the core it ran on, its row, the line that wrote it, the cycle of its start if known."""
+
+    block: int
+    core: str
+    sub_block: int
+    pipe: str
+    row: int
+    instruction: str
+    access: str = ""
+    address: int | None = None
+    line: Line | None = None
+    cycle: int | None = None
+
+    @property
+    def block_text(self) -> str:
+        """As the vendor's tool names a core: "aiv(3)"."""
+        number = f"{self.block}.{self.sub_block}" if self.sub_block else str(self.block)
+        return f"{_KINDS.get(self.core, self.core.lower())}({number})"
+
+    def where(self) -> str:
+        """File, line and instruction."""
+        cycle = "" if self.cycle is None else f", cycle {self.cycle}"
+        line = f"{shown(self.line)} " if self.line is not None else ""
+        return f"#0 {line}{self.instruction} (row {self.row}{cycle})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "block": self.block,
+            "core": self.core,
+            "sub_block": self.sub_block,
+            "pipe": self.pipe,
+            "row": self.row,
+            "instruction": self.instruction,
+            "access": self.access or None,
+            "address": self.address,
+            "file": None if self.line is None else shown(self.line).rpartition(":")[0],
+            "line": None if self.line is None else self.line[1],
+            "cycle": self.cycle,
+        }
+
+
+_KINDS = {"AI_CORE": "aicore"}
+
+
+@dataclass(frozen=True)
+class CheckFinding(Finding):
+    """`kind` is what was found ("RAW", "illegal read", ...), `tool` which check found it, `title` its first line, `details` the
+    others, `count` how often the same lines of the kernel did it, `advice` what would mend it.
+    """
+
+    tool: str = ""
+    level: str = "ERROR"
+    title: str = ""
+    details: tuple[str, ...] = ()
+    places: tuple[Place, ...] = ()
+    space: str = ""
+    size: int = 0
+    count: int = 1
+    advice: str = ""
+
+    @classmethod
+    def of(cls, tool: str, kind: str, task: str, title: str, **options: Any) -> CheckFinding:
+        """A finding whose one-line `text` is made from its parts."""
+        made = cls(kind, task, "", tool=tool, title=title, **options)
+        return replace(made, text=made._in_one_line())
+
+    def at(self, places: tuple[Place, ...]) -> CheckFinding:
+        """The same with its instructions told otherwise."""
+        made = replace(self, places=places)
+        return replace(made, text=made._in_one_line())
+
+    def _in_one_line(self) -> str:
+        return " ".join("; ".join((self.title.rstrip(":"), *self.body())).split())
+
+    def body(self) -> list[str]:
+        """The lines under the title."""
+        lines = list(self.details)
+        for place in self.places:
+            if place.access and len(self.places) > 1:
+                lines.append(
+                    f"PIPE_{place.pipe} {place.access.capitalize()} at {self.kind}()+{place.address or 0:#x} in block "
+                    f"{place.block} ({place.block_text.partition('(')[0]}{f' {place.sub_block}' if place.sub_block else ''}) "
+                    f"on device 0"
+                )
+            else:
+                lines.append(f"in block {place.block_text} on device 0, PIPE_{place.pipe}")
+            lines.append(place.where())
+        if self.count > 1:
+            lines.append(f"{self.count} times")
+        if self.advice:
+            lines.append(self.advice)
+        return lines
+
+    def render(self) -> str:
+        """As the vendor's sanitizer prints it."""
+        return "\n".join((f"====== {self.level}: {self.title}", *(f"======    {line}" for line in self.body())))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "tool": self.tool,
+            "level": self.level,
+            "kind": self.kind,
+            "task": self.task,
+            "title": self.title,
+            "details": list(self.details),
+            "space": self.space or None,
+            "bytes": self.size,
+            "count": self.count,
+            "places": [place.to_dict() for place in self.places],
+            "advice": self.advice or None,
+        }
+
+
+@dataclass
+class CheckReport:
+    """What a check found, and what it looked at."""
+
+    chip: str
+    tools: tuple[str, ...]
+    findings: list[CheckFinding]
+    programs: int = 0
+    rows: int = 0
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        """Nothing found."""
+        return not self.findings
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "chip": self.chip,
+            "tools": list(self.tools),
+            "passed": self.passed,
+            "programs": self.programs,
+            "instructions": self.rows,
+            "findings": [one.to_dict() for one in self.findings],
+            "remarks": list(self.remarks),
+        }
+
+    def render(self) -> str:
+        """All findings in the vendor's shape, and a summary."""
+        levels = {level: sum(one.level == level for one in self.findings) for level in LEVELS}
+        summary = (
+            f"====== SUMMARY: {levels['ERROR']} errors, {levels['WARNING']} warnings in {self.programs} programs with "
+            f"{self.rows} instructions on {self.chip} ({', '.join(self.tools)})"
+        )
+        remarks = [f"====== REMARK: {text}" for text in self.remarks]
+        return "\n".join([*(one.render() for one in self.findings), *remarks, summary])
+
+
+def shown(line: Line) -> str:
+    """A line as messages show it; files of this package without the way to them."""
+    path = Path(line[0])
+    if path.is_relative_to(_ROOT):
+        return f"{path.relative_to(_ROOT)}:{line[1]}"
+    return f"{line[0]}:{line[1]}"
+
+
+def sort_findings(findings: Sequence[CheckFinding]) -> list[CheckFinding]:
+    """Errors first, else in the order in which they were found."""
+    return sorted(findings, key=lambda one: LEVELS.index(one.level))

@@ -1,0 +1,162 @@
+"""memcheck: addresses outside a tensor or a buffer, unaligned ones, cores that write the same bytes, memory nobody uses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ascend_sim.check.findings import CheckFinding
+from ascend_sim.check.subject import SPACES, Subject
+from ascend_sim.kernel.inspection import Allocated
+from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
+
+_PLACE = re.compile(r"\[\d+\]$")
+"""A place of a queue."""
+
+
+def find_memory_faults(subject: Subject, races: Sequence[CheckFinding], strict: bool) -> list[CheckFinding]:
+    """Everything of one task; what is found of whole tensors needs all tasks (`contents`).
+
+    `strict`: what a kernel takes of a buffer is meant to be used, whatever the shapes.
+    """
+    wrong = list(_addresses(subject))
+    unused = _unused_buffers(subject) if strict and not wrong else ()  # what goes astray may be meant for any of them
+    return [*wrong, *_several_cores(races), *unused]
+
+
+def _addresses(subject: Subject) -> Iterator[CheckFinding]:
+    """Accesses outside, one finding for each line of the kernel."""
+    found: dict[tuple[str, str, bool, tuple[object, ...]], list[tuple[int, int, int, int]]] = {}
+    for number, program in enumerate(subject.programs):
+        for space in SPACES:
+            columns = program.table.regions(space)
+            if not len(columns.regions):
+                continue
+            row, region = program.accesses(space)
+            address = program.rows[row, columns.column[region]]
+            low, high = address + columns.offset[region], address + columns.extent[region]
+            unit = subject.chip.alignment.unit(space)
+            if space == "GM":
+                sizes = np.asarray([*(tensor.size for tensor in subject.task.tensors), 0], np.int64)
+                slot = address >> SLOT_SHIFT
+                known = (slot >= 0) & (slot < len(subject.task.tensors))
+                limit = sizes[np.where(known, slot, -1)]
+                start = np.where(known, slot << SLOT_SHIFT, 0)
+                low, high, address = low - start, high - start, address - start
+            else:
+                limit = np.full(len(row), subject.chip.buffers.get(space, 0), np.int64)  # type: ignore[call-overload]
+            beyond = np.maximum(high - np.maximum(limit, low), 0) + np.maximum(np.minimum(0, high) - low, 0)
+            wrong = (low < 0) | (high > limit)
+            for kind, mask in (("outside", wrong), ("misaligned", ~wrong & (address % unit != 0))):
+                for i in np.flatnonzero(mask).tolist():
+                    writes = bool(columns.writes[region[i]])
+                    key = (kind, space, writes, subject.line_key(number, int(row[i])))
+                    total = int(columns.extent[region[i]] - columns.offset[region[i]])
+                    size = int(beyond[i]) if kind == "outside" else total
+                    found.setdefault(key, []).append((number, int(row[i]), size, int(address[i])))
+    for (kind, space, writes, _), places in found.items():
+        number, row_, size, at = places[0]
+        access = "write" if writes else "read"
+        place = subject.place(number, row_, access, at)
+        unit = subject.chip.alignment.unit(space)
+        if kind == "outside":
+            title, name = f"illegal {access} of size {size}", f"illegal {access}"
+            advice = _limit(subject, space, number, row_, at, writes=writes)
+        else:
+            title, name = f"misaligned access of size {size}", "misaligned access"
+            advice = f"addresses on {space} are multiples of {unit} bytes (chip file, alignment)"
+        yield CheckFinding.of(
+            "memcheck",
+            name,
+            subject.task.name,
+            title,
+            details=(_spot(subject, space, number, row_, at, writes),),
+            places=(place,),
+            space=space,
+            size=size,
+            count=len(places),
+            advice=advice,
+        )
+
+
+def _operand(subject: Subject, number: int, row: int, space: str, writes: bool) -> int:
+    """The address operand with which a row touches a space."""
+    view = subject.programs[number][row]
+    regions = view.instruction.writes() if writes else view.instruction.reads()
+    operand = next(region.operand for region in regions if region.space == space)
+    return int(getattr(view, operand))
+
+
+def _spot(subject: Subject, space: str, number: int, row: int, at: int, writes: bool) -> str:
+    if space != "GM":
+        return f"at {at:#x} on {space} in {subject.task.name}"
+    slot = _operand(subject, number, row, space, writes) >> SLOT_SHIFT
+    if 0 <= slot < len(subject.task.tensors):
+        tensor = subject.task.tensors[slot]
+        return f"at {tensor.base + at:#x} on GM in {subject.task.name}, {tensor.name}+{at:#x} of {tensor.size:#x} bytes"
+    return f"at {at & OFFSET_MASK:#x} on GM in {subject.task.name}, in no tensor of it"
+
+
+def _limit(subject: Subject, space: str, number: int, row: int, at: int, *, writes: bool) -> str:
+    if space != "GM":
+        has = subject.chip.buffers.get(space, 0)  # type: ignore[call-overload]
+        return f"{space} has {has} bytes (chip {subject.chip.name}, buffers.{space})"
+    return "the launch gave it " + ", ".join(f"{tensor.name} of {tensor.size} bytes" for tensor in subject.task.tensors)
+
+
+def _several_cores(races: Sequence[CheckFinding]) -> Iterator[CheckFinding]:
+    """Cores that write the same bytes of GM in no order."""
+    for race in races:
+        a, b = race.places
+        if race.kind != "WAW" or race.space != "GM" or (a.block, a.core, a.sub_block) == (b.block, b.core, b.sub_block):
+            continue
+        yield CheckFinding.of(
+            "memcheck",
+            "several cores",
+            race.task,
+            f"out of bounds of size {race.size}, written by {a.block_text} and {b.block_text}",
+            details=race.details,
+            places=race.places,
+            space="GM",
+            size=race.size,
+            count=race.count,
+            advice="each core writes bytes of its own, or adds (atomic_add)",
+            level="WARNING",
+        )
+
+
+def _unused_buffers(subject: Subject) -> Iterator[CheckFinding]:
+    """Pieces of a core's buffer that were taken and that no instruction of any program touches."""
+    touched: dict[tuple[str, str], bool] = {}
+    first: dict[tuple[str, str], tuple[int, Allocated]] = {}
+    extents = subject.shapes.extents()
+    ends = {space: a.start + extents[a.form] if len(a.start) else a.start for space, a in subject.accesses.items()}
+    for number, program in enumerate(subject.programs):
+        if program.notes is None or not program.notes.whole:
+            continue
+        for piece in program.notes.allocated:
+            key = (program.core_kind, _PLACE.sub("", piece.name))  # a short kernel may not come round to every place
+            first.setdefault(key, (number, piece))
+            if touched.get(key) or piece.buffer not in subject.accesses or not piece.size:
+                continue
+            a = subject.accesses[piece.buffer]
+            low = (number << 44) + piece.start
+            touched[key] = bool(((a.start < low + piece.size) & (ends[piece.buffer] > low)).any())
+    for key, used in touched.items():
+        if not used:
+            number, piece = first[key]
+            program = subject.programs[number]
+            yield CheckFinding.of(
+                "memcheck",
+                "unused memory",
+                subject.task.name,
+                f"Unused memory of {piece.size} byte(s)",
+                details=(
+                    f"at {piece.start:#x} on {piece.buffer} in {subject.task.name}, {piece.name}, in {program.where}",
+                ),
+                space=piece.buffer,
+                size=piece.size,
+                level="WARNING",
+            )

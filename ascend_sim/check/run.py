@@ -1,0 +1,180 @@
+"""Checking tasks: their programs are built (or taken as they ran), put in order and looked at by each tool."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from ascend_sim.check.accesses import Shapes
+from ascend_sim.check.contents import Contents
+from ascend_sim.check.findings import TOOLS, CheckFinding, CheckReport, shown, sort_findings
+from ascend_sim.check.memory import find_memory_faults
+from ascend_sim.check.races import find_races
+from ascend_sim.check.streams import find_stream_races
+from ascend_sim.check.subject import Subject
+from ascend_sim.check.sync import find_redundant, find_sync_faults
+from ascend_sim.chip import ChipSpec
+from ascend_sim.engine.device import Device
+from ascend_sim.engine.engine import Engine
+from ascend_sim.engine.task import Task
+from ascend_sim.engine.timeline import Timeline
+from ascend_sim.errors import SimError
+from ascend_sim.kernel.inspection import Fault, inspect
+from ascend_sim.kernel.program import Program
+
+__all__ = ["TOOLS", "CheckReport", "check_tasks", "check_timeline", "chosen_tools"]
+
+
+def chosen_tools(names: Sequence[str] | str | None) -> tuple[str, ...]:
+    """The tools of these names, in their order; all for none. SimError for one that there is not."""
+    given = (names,) if isinstance(names, str) else tuple(names or TOOLS)
+    for name in given:
+        if name not in TOOLS:
+            raise SimError(f"tool {name!r}: allowed are {', '.join(TOOLS)}")
+    return tuple(tool for tool in TOOLS if tool in given)
+
+
+def check_tasks(
+    chip: ChipSpec,
+    tasks: Sequence[Task],
+    *,
+    roles: Mapping[str, str] | None = None,
+    tools: Sequence[str] | str | None = None,
+    strict: bool = False,
+    engine: str | None = None,
+) -> CheckReport:
+    """Check tasks in launch order. `roles` says what their tensors are (`contents.ROLES`; a name that is missing is "given").
+
+    `strict` counts what a kernel takes and does not use, buffers and barriers; kernels for all shapes have what some need.
+
+    The programs are built under inspection, so that what a builder would refuse is a finding; cycles are those of a run in
+    mode "timing", where it comes to an end.
+    """
+    wanted = chosen_tools(tools)
+    programs: list[list[Program]] = []
+    faults: list[list[Fault]] = []
+    for task in tasks:
+        with inspect() as inspection:
+            built: list[Program] = []
+            for block in range(task.block_dim):
+                try:
+                    built += task.build(block)
+                except SimError as error:  # a kernel that is no `KernelFunction` breaks off
+                    inspection.add(f"block {block}", str(error))
+        programs.append(built)
+        faults.append(inspection.faults)
+    findings = [_refused(task, fault) for task, noted in zip(tasks, faults, strict=True) for fault in noted]
+    with _collector_paused():
+        found, remarks = _look(_subjects(chip, tasks, programs), roles or {}, wanted, strict)
+    if found:
+        astray = any(one.tool == "memcheck" and one.level == "ERROR" for one in (*findings, *found))
+        timeline, why = (None, "it leaves its memory") if astray else _timed(chip, tasks, programs, engine)
+        if timeline is None:
+            remarks.append(f"no cycles, for this cannot run: {why}")
+        else:
+            found = [_with_cycles(one, tasks, timeline) for one in found]
+    rows = sum(len(one) for built in programs for one in built)
+    return CheckReport(chip.name, wanted, sort_findings([*findings, *found]), sum(map(len, programs)), rows, remarks)
+
+
+def check_timeline(
+    chip: ChipSpec,
+    tasks: Sequence[Task],
+    timeline: Timeline,
+    *,
+    roles: Mapping[str, str] | None = None,
+    tools: Sequence[str] | str | None = None,
+) -> CheckReport:
+    """Check the programs of a run as they ran, with its cycles; what a builder would refuse it has refused before."""
+    wanted = chosen_tools(tools)
+    programs = [[run.program for run in timeline.of(index)] for index in range(len(tasks))]
+    with _collector_paused():
+        found, remarks = _look(_subjects(chip, tasks, programs), roles or {}, wanted, strict=False)
+    found = [_with_cycles(one, tasks, timeline) for one in found]
+    rows = sum(len(run.program) for run in timeline.programs)
+    return CheckReport(chip.name, wanted, sort_findings(found), len(timeline.programs), rows, remarks)
+
+
+def _subjects(chip: ChipSpec, tasks: Sequence[Task], programs: Sequence[Sequence[Program]]) -> list[Subject]:
+    shapes = Shapes()
+    return [Subject(chip, task, built, shapes) for task, built in zip(tasks, programs, strict=True)]
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """The clocks are many small lists without circles: looking for garbage among them would take longer than making them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _look(
+    subjects: Sequence[Subject], roles: Mapping[str, str], tools: Sequence[str], strict: bool
+) -> tuple[list[CheckFinding], list[str]]:
+    """What the tools find, in the order of tasks, and remarks."""
+    found: list[CheckFinding] = []
+    remarks: list[str] = []
+    contents = Contents(roles)
+    for subject in subjects:
+        contents.plan(subject)
+    for subject in subjects:
+        faults = find_sync_faults(subject)
+        stuck = any(one.kind == "deadlock" for one in faults)
+        races = [] if stuck else find_races(subject)  # of what comes behind a deadlock nobody can say when
+        wrong = find_memory_faults(subject, races, strict)
+        reads = contents.find(subject, {one.space for one in wrong if one.level == "ERROR"})
+        found += [*wrong, *races, *([] if stuck else reads), *faults]
+        if "synccheck" in tools and not any(one.level == "ERROR" for one in (*wrong, *races, *reads, *faults)):
+            redundant, kept = find_redundant(subject, strict)  # asked of a kernel that is right otherwise
+            found += redundant
+            remarks += kept
+    found += find_stream_races(subjects)
+    astray = any(one.tool == "memcheck" and one.space == "GM" and one.level == "ERROR" for one in found)
+    whole = all(program.notes is None or program.notes.whole for subject in subjects for program in subject.programs)
+    if whole and not astray:  # else nobody knows what the kernel meant to write
+        found += contents.finish()
+    return [one for one in found if one.tool in tools], remarks
+
+
+def _refused(task: Task, fault: Fault) -> CheckFinding:
+    """What the builder would not have taken."""
+    line = f"#0 {shown(fault.line)}" if fault.line is not None else "#0"
+    return CheckFinding.of(
+        fault.tool, "refused", task.name, f"refused: {fault.text}", details=(f"in {fault.where}", line)
+    )
+
+
+def _timed(
+    chip: ChipSpec, tasks: Sequence[Task], programs: Sequence[Sequence[Program]], engine: str | None
+) -> tuple[Timeline | None, str]:
+    """The programs' cycles, or why there are none."""
+    blocks: list[dict[int, list[Program]]] = [{} for _ in tasks]
+    for number, built in enumerate(programs):
+        for program in built:
+            blocks[number].setdefault(program.block, []).append(program)
+    made = [replace(task, build=there.__getitem__) for task, there in zip(tasks, blocks, strict=True)]
+    try:
+        return Engine(Device(chip, with_values=False), engine=engine).run(made), ""
+    except (SimError, LookupError) as error:
+        return None, str(error).partition("\n")[0]
+
+
+def _with_cycles(finding: CheckFinding, tasks: Sequence[Task], timeline: Timeline) -> CheckFinding:
+    """The same, told with the cycles at which its instructions started."""
+    if not finding.places:
+        return finding
+    runs = {
+        (tasks[run.task].name, run.program.block, run.program.core_kind, run.program.sub_block): run
+        for run in timeline.programs
+    }
+    places = []
+    for place in finding.places:
+        run = runs.get((finding.task, place.block, place.core, place.sub_block))
+        places.append(place if run is None else replace(place, cycle=int(run.start[place.row])))
+    return finding.at(tuple(places))

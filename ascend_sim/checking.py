@@ -1,0 +1,84 @@
+"""Checking instead of running: a kernel of one's own, a call of an operator, or a run that was written to a folder.
+
+report = ascend_sim.check_kernel(add, 48, x, y, ascend_sim.empty(x.shape, "float16"), chip="ascend910b3")
+report.passed, report.findings, print(report.render())
+
+Nothing is computed, so tensors need no values; what the checks find is in `ascend_sim.check`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ascend_sim.calls.cases import accept_case
+from ascend_sim.check.run import CheckReport, check_tasks, check_timeline
+from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.errors import SimError
+from ascend_sim.kernel.function import KernelFunction
+from ascend_sim.launching import prepared
+from ascend_sim.ops.call import AcceptedCall
+from ascend_sim.ops.case import Case
+from ascend_sim.ops.execute import bind, roles_of
+from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.report.timeline_file import load_recording
+from ascend_sim.runtime import Device
+from ascend_sim.settings import check_settings
+
+__all__ = ["CheckReport", "check_call", "check_folder", "check_kernel"]
+
+
+def check_kernel(
+    kernel: KernelFunction,
+    blocks: int,
+    /,
+    *tensors: Any,
+    chip: str | Path | ChipSpec = "ascend910b3",
+    tools: str | Sequence[str] | None = None,
+    disarm: Sequence[str] = (),
+    **fields: Any,
+) -> CheckReport:
+    """Look for mistakes in a kernel: memory, races, initialisation, synchronisation (`tools`, all unless given).
+
+    Arguments are those of `launch`; arrays hold values, `empty` tensors are to be filled, and those with `workspace=True` hold
+    nothing at first. What a launch would refuse inside the kernel is a finding. Raises SimError for arguments that do not fit
+    kernel or chip.
+    """
+    check_settings({"chip": chip})
+    spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
+    made = prepared(kernel, blocks, tensors, fields, spec, Device(spec, with_values=False), "timing", disarm)
+    return check_tasks(spec, [made.task], roles=made.roles, tools=tools, strict=True)
+
+
+def check_call(
+    case: Case,
+    chip: ChipSpec,
+    *,
+    tools: str | Sequence[str] | None = None,
+    disarm: Mapping[str, Sequence[str]] | None = None,
+    **options: Any,
+) -> CheckReport:
+    """Check the kernels that a case launches on `chip`; `options` are those of `calls.cases.accept_case`.
+
+    Raises AclnnError where the operator refuses the call.
+    """
+    call: AcceptedCall = accept_case(case, chip, disarm=disarm, **options)
+    plan = OPERATORS[case.operator].plan(call, chip)
+    device = Device(chip, with_values=False)
+    held = {one.name: device.allocate(one.size, one.name) for one in plan.tensors.values() if one.role != "workspace"}
+    tasks = bind(plan, chip, held, device.allocate(plan.workspace_bytes, "workspace"))
+    return check_tasks(chip, tasks, roles=roles_of(plan), tools=tools)
+
+
+def check_folder(folder: Path, *, tools: str | Sequence[str] | None = None) -> CheckReport:
+    """Check the programs that `run --out` or `kernel --out` wrote. The file does not say which tensors held values before."""
+    path = folder / "timeline.npz"
+    if not path.is_file():
+        raise SimError(f"{folder}: no timeline.npz in it; `ascend-sim run --out` and `kernel --out` write one")
+    recording, _ = load_recording(path)
+    report = check_timeline(recording.chip, recording.tasks, recording.timeline, tools=tools)
+    report.remarks.append(
+        "a stored run names no lines, and does not say which tensors held values: reads of GM are taken as initialised"
+    )
+    return report

@@ -1,0 +1,123 @@
+"""`ascend-sim check CASE|KERNEL.py|OUT`: mistakes in kernels, whether or not a run shows them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import typer
+
+from ascend_sim.cli.app import app, errors
+from ascend_sim.cli.kernel import called, choose_kernel, default_blocks, fields_of, load_file
+from ascend_sim.cli.values import parse_block_dim, parse_tiling
+from ascend_sim.errors import SimError
+
+if TYPE_CHECKING:
+    from ascend_sim.checking import CheckReport
+
+
+@app.command(
+    epilog="Example:  ascend-sim check matmul.py --tool racecheck   |   ascend-sim check resnet50_conv2_3x3 --json"
+)
+def check(
+    subject: Annotated[
+        str,
+        typer.Argument(
+            metavar="CASE|KERNEL.py|OUT", help="A case, a Python file with a kernel, or the folder of a run."
+        ),
+    ],
+    name: Annotated[str | None, typer.Argument(help="The kernel, where the file has several.")] = None,
+    tool: Annotated[
+        list[str] | None,
+        typer.Option(help="memcheck, racecheck, initcheck or synccheck; more than once for several. Default: all."),
+    ] = None,
+    chip: Annotated[
+        str | None, typer.Option(help="Chip name or chip file; default: the case's, or ascend910b3.")
+    ] = None,
+    blocks: Annotated[
+        int | None, typer.Option(min=1, help="Of a kernel file: blocks; default: BLOCKS of the file, else one a core.")
+    ] = None,
+    block_dim: Annotated[str | None, typer.Option(help="Of a case: blocks of the cube kernels, as in `run`.")] = None,
+    tiling: Annotated[str | None, typer.Option(help="Tiling, as in `run` and `kernel`.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of a kernel file: seed of the generator for arguments(rng).")] = 0,
+    disarm: Annotated[
+        list[str] | None,
+        typer.Option(help="A flag whose waits hold nothing (an experiment); of a case KERNEL.FLAG."),
+    ] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Look for mistakes in kernels: memory, races, initialisation, synchronisation. Exit code 1 where something is found."""
+    with errors(json_output):
+        path = Path(subject)
+        if path.suffix == ".py":
+            _refuse(subject, "a kernel file", {"--block-dim": block_dim})
+            report = _kernel_file(path, name, chip, blocks, tiling, seed, disarm or [], tool)
+        elif path.is_dir():
+            given = {"NAME": name, "--chip": chip, "--blocks": blocks, "--block-dim": block_dim, "--tiling": tiling}
+            _refuse(subject, "the folder of a run", {**given, "--disarm": disarm})
+            report = _folder(path, tool)
+        else:
+            _refuse(subject, "a case", {"NAME": name, "--blocks": blocks})
+            report = _case(subject, chip, tiling, block_dim, disarm or [], tool)
+    print(json.dumps(report.to_dict(), indent=1) if json_output else report.render())
+    raise typer.Exit(0 if report.passed else 1)
+
+
+def _refuse(subject: str, kind: str, options: dict[str, object]) -> None:
+    for option, value in options.items():
+        if value is not None:
+            raise SimError(f"{option}: {subject} is {kind}, which does not take it")
+
+
+def _kernel_file(
+    path: Path,
+    name: str | None,
+    chip: str | None,
+    blocks: int | None,
+    tiling: str | None,
+    seed: int,
+    disarm: list[str],
+    tools: list[str] | None,
+) -> CheckReport:
+    from ascend_sim.checking import check_kernel
+    from ascend_sim.chip import load_chip
+
+    spec = load_chip(chip or "ascend910b3")
+    module = load_file(path)
+    kernel = choose_kernel(module, path, name)
+    tensors = called(path, module.arguments, np.random.default_rng(seed))
+    count = default_blocks(path, module, kernel.core_on(spec), spec) if blocks is None else blocks
+    given = tensors if isinstance(tensors, tuple | list) else (tensors,)
+    return check_kernel(kernel, count, *given, chip=spec, tools=tools, disarm=disarm, **fields_of(tiling))
+
+
+def _folder(path: Path, tools: list[str] | None) -> CheckReport:
+    from ascend_sim.checking import check_folder
+
+    return check_folder(path, tools=tools)
+
+
+def _case(
+    name: str, chip: str | None, tiling: str | None, block_dim: str | None, disarm: list[str], tools: list[str] | None
+) -> CheckReport:
+    from ascend_sim.checking import check_call
+    from ascend_sim.chip import load_chip
+    from ascend_sim.ops.case import load_case
+
+    case = load_case(name)
+    waits: dict[str, list[str]] = {}
+    for one in disarm:
+        kernel, dot, flag = one.partition(".")
+        if not dot:
+            raise SimError(f"--disarm {one}: allowed is KERNEL.FLAG, for example grad_input.A1[0] full")
+        waits.setdefault(kernel, []).append(flag)
+    return check_call(
+        case,
+        load_chip(chip or case.chip),
+        tools=tools,
+        disarm=waits or None,
+        tiling=parse_tiling(tiling) if tiling else case.tiling,
+        block_dim=parse_block_dim(block_dim) if block_dim else case.block_dim or None,
+    )

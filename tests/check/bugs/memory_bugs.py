@@ -1,0 +1,269 @@
+"""Addresses and contents: outside, unaligned, never used, never written."""
+
+from planted import ALL, SPLIT, order, out, planted, work, x
+
+N = 64
+
+
+def bytes_in(k, address, size, name="held"):
+    """`size` bytes from an address of GM to UB."""
+    held = k.allocate("UB", 4 * N, name)
+    k.data_copy("GM", "UB", held, address, size)
+    return held
+
+
+@planted("illegal read GM", x(N), out(N), off=8)
+@planted("illegal read GM", x(N), out(N), off=4 * N)
+@planted("illegal read GM", x(N), out(N), off=-32)
+@planted("illegal read GM", x(N), out(N), off=1 << 30)
+def read_outside(k, a, b, *, bug, off):
+    """Off by a few bytes, by all, before the beginning, far away."""
+    held = bytes_in(k, a.address + (off if bug else 0), 4 * N)
+    order(k, "MTE2", "MTE3")
+    k.data_copy("UB", "GM", b.address, held, 4 * N)
+
+
+@planted("illegal write GM", x(N), out(N), off=4)
+@planted("illegal write GM", x(N), out(N), off=-32)
+def write_outside(k, a, b, *, bug, off):
+    """One element further; the first one stays unwritten."""
+    held = bytes_in(k, a.address, 4 * N)
+    order(k, "MTE2", "MTE3")
+    k.data_copy("UB", "GM", b.address + (off if bug else 0), held, 4 * N)
+
+
+@planted("illegal read GM, illegal write GM", x(100), out(100), blocks=2)
+def last_tile_is_not_cut_off(k, a, b, *, bug):
+    """Tiles of 64 over 100 elements: the last has 36."""
+    start = k.block * N
+    count = N if bug else min(N, 100 - start)
+    held = bytes_in(k, a.address + 4 * start, 4 * count)
+    order(k, "MTE2", "MTE3")
+    k.data_copy("UB", "GM", b.address + 4 * start, held, 4 * count)
+
+
+@planted("unwritten output GM, unused memory GM", x(100), out(100))
+def tail_left_out(k, a, b, *, bug):
+    """Only whole tiles."""
+    tiles = 100 // N if bug else -(-100 // N)
+    for i in range(tiles):
+        place = slice(i * N, (i + 1) * N)
+        held = k.local_tensor(len(a[place]), "float32", f"held {i}")
+        k.gm_to_ub(held, a[place])
+        order(k, "MTE2", "MTE3", f"there {i}")
+        k.ub_to_gm(b[place], held)
+
+
+@planted("unwritten output GM, unused memory GM", x(6, N), out(6, N), blocks=4)
+def rows_divided_down(k, a, b, *, bug):
+    """Six rows over four cores: one each, and two are nobody's."""
+    for row in range(k.block, 4 if bug else 6, 4):
+        held = k.local_tensor(N, "float32", f"held {row}")
+        k.gm_to_ub(held, a[row])
+        order(k, "MTE2", "MTE3", f"there {row}")
+        k.ub_to_gm(b[row], held)
+
+
+@planted("unused memory GM", x(6, N), out(N))
+def sum_that_forgets_the_last_row(k, a, b, *, bug):
+    """What is missing in a sum shows as memory that nobody reads."""
+    held, total = k.local_tensor((6, N), "float32", "held"), k.local_tensor(N, "float32", "total")
+    rows = 5 if bug else 6
+    k.gm_to_ub(held[:rows], a[:rows])
+    order(k, "MTE2", "V")
+    k.duplicate(total, 0)
+    k.pipe_barrier("V")
+    with k.ordered("V"):
+        for row in range(rows):
+            k.add(total, total, held[row])
+    order(k, "V", "MTE3")
+    k.ub_to_gm(b, total)
+
+
+@planted("illegal read UB", x(N), out(N), what="read")
+@planted("illegal write UB", x(N), out(N), what="write")
+def beyond_ub(k, a, b, *, bug, what):
+    end = k.chip.buffers["UB"] - (2 * N if bug else 4 * N)
+    k.data_copy("GM", "UB", end if what == "write" else end - (2 * N if bug else 0), a.address, 4 * N)
+    order(k, "MTE2", "MTE3")
+    k.data_copy("UB", "GM", b.address, end if what == "read" else k.chip.buffers["UB"] - 4 * N, 4 * N)
+
+
+@planted("misaligned access UB", x(N), out(N), off=4)
+@planted("misaligned access UB", x(N), out(N), off=16)
+def unaligned_place_in_ub(k, a, b, *, bug, off):
+    held = k.allocate("UB", 8 * N, "held")
+    k.data_copy("GM", "UB", held, a.address, 4 * N)
+    order(k, "MTE2", "MTE3")
+    k.data_copy("UB", "GM", b.address, held + (off if bug else 0), 4 * N)
+
+
+@planted("unused memory GM", x(N), x(N), out(N))
+def tensor_that_nobody_reads(k, a, more, b, *, bug):
+    held, other = k.local_tensor(N, "float32", "held"), k.local_tensor(N, "float32", "other")
+    k.gm_to_ub(held, a)
+    k.gm_to_ub(other, a if bug else more)
+    order(k, "MTE2", "V")
+    k.add(held, held, other)
+    order(k, "V", "MTE3")
+    k.ub_to_gm(b, held)
+
+
+@planted("unused memory UB", x(N), out(N))
+def buffer_that_nobody_uses(k, a, b, *, bug):
+    held = k.local_tensor(N, "float32", "held")
+    if bug:
+        k.local_tensor(16 * N, "float32", "spare")
+    k.gm_to_ub(held, a)
+    order(k, "MTE2", "MTE3")
+    k.ub_to_gm(b, held)
+
+
+@planted("unused memory GM", x(N), work(N), out(N))
+def workspace_that_nobody_uses(k, a, between, b, *, bug):
+    held = k.local_tensor(N, "float32", "held")
+    k.gm_to_ub(held, a)
+    order(k, "MTE2", "MTE3")
+    if not bug:
+        k.ub_to_gm(between, held)
+    k.ub_to_gm(b, held)
+
+
+@planted("refused", x(N), out(N), also="illegal read UB, illegal write UB")
+def more_than_ub_holds(k, a, b, *, bug):
+    at = k.allocate("UB", k.chip.buffers["UB"] if bug else 32, "first")
+    held = k.allocate("UB", 4 * N, "held")
+    k.data_copy("GM", "UB", at, a.address, 32)
+    k.data_copy("GM", "UB", held, a.address, 4 * N)
+    order(k, "MTE2", "MTE3")
+    k.data_copy("UB", "GM", b.address, held, 4 * N)
+    k.pipe_barrier("MTE3")
+    k.data_copy("UB", "GM", b.address, at, 32)
+
+
+@planted("refused", x(N), out(N), chips=ALL)
+def path_that_there_is_not(k, a, b, *, bug):
+    if bug:
+        k.data_copy("GM", "L0C", 0, a.address, 64)
+    held = k.local_tensor(N, "float32", "held")
+    k.gm_to_ub(held, a)
+    order(k, "MTE2", "MTE3")
+    k.ub_to_gm(b, held)
+
+
+@planted("refused", x(N), out(N))
+def index_outside(k, a, b, *, bug):
+    """The kernel breaks off; what it did up to there is looked at."""
+    held = k.local_tensor(N, "float32", "held")
+    k.gm_to_ub(held, a)
+    order(k, "MTE2", "MTE3")
+    k.ub_to_gm(b, held)
+    if bug:
+        k.ub_to_gm(b[N], held)
+
+
+@planted("uninitialized read UB", x(N), out(N))
+def sum_into_what_nobody_cleared(k, a, b, *, bug):
+    held, total = k.local_tensor(N, "float32", "held"), k.local_tensor(N, "float32", "total")
+    k.gm_to_ub(held, a)
+    if not bug:
+        k.duplicate(total, 0)
+        k.pipe_barrier("V")
+    order(k, "MTE2", "V")
+    k.add(total, total, held)
+    order(k, "V", "MTE3")
+    k.ub_to_gm(b, total)
+
+
+@planted("uninitialized read UB", x(48), out(N))
+def tail_of_a_row(k, a, b, *, bug):
+    """48 elements are loaded, 64 are worked on."""
+    held = k.local_tensor(N, "float32", "held")
+    if not bug:
+        k.duplicate(held, 0)
+        order(k, "V", "MTE2")
+    k.gm_to_ub(held[:48], a)
+    order(k, "MTE2", "V")
+    k.adds(held, held, 1)
+    order(k, "V", "MTE3")
+    k.ub_to_gm(b, held)
+
+
+@planted("uninitialized read UB", x(4, 16), out(4, 24))
+def gaps_between_rows(k, a, b, *, bug):
+    """Rows that are padded to 24 elements, of which nobody wrote the last 8."""
+    held = k.local_tensor((4, 24), "float32", "held")
+    if not bug:
+        k.duplicate(held, 0)
+        order(k, "V", "MTE2")
+    k.gm_to_ub(held[:, :16], a)
+    order(k, "MTE2", "MTE3")
+    k.ub_to_gm(b, held)
+
+
+@planted("uninitialized read UB", x(N), out(N))
+def read_before_it_is_written(k, a, b, *, bug):
+    """In order, but the wrong way round."""
+    held, total = k.local_tensor(N, "float32", "held"), k.local_tensor(N, "float32", "total")
+    k.gm_to_ub(held, a)
+    order(k, "MTE2", "V")
+    if bug:
+        k.adds(held, total, 1)
+        k.pipe_barrier("V")
+        k.adds(total, held, 1)
+    else:
+        k.adds(total, held, 1)
+    order(k, "V", "MTE3")
+    k.ub_to_gm(b, total)
+
+
+@planted("uninitialized read GM", work(N), out(N), also="unused memory GM", how="never")
+@planted("uninitialized read GM", work(N), out(N), how="half")
+def workspace_that_nobody_wrote(k, between, b, *, bug, how):
+    zero, held = k.local_tensor(N, "float32", "zero"), k.local_tensor(N, "float32", "held")
+    k.duplicate(zero, 0)
+    order(k, "V", "MTE3")
+    if not (bug and how == "never"):
+        count = N // 2 if bug else N
+        k.ub_to_gm(between[:count], zero[:count])
+        order(k, "MTE3", "MTE2")
+    else:
+        k.ub_to_gm(b, zero)
+        order(k, "MTE3", "MTE2")
+    k.gm_to_ub(held, between)
+    order(k, "MTE2", "MTE3", "back")
+    k.ub_to_gm(b, held)
+
+
+@planted("uninitialized read GM", x(8, N), work(8, N), out(8, N), blocks=8, core="AIV", chips=SPLIT, all_cores=True)
+def workspace_of_a_core_that_wrote_nothing(k, a, between, b, *, bug):
+    """The last core has no row to write, and its neighbour reads it."""
+    held, back = k.local_tensor(N, "float32", "held"), k.local_tensor(N, "float32", "back")
+    k.gm_to_ub(held, a[k.block])
+    order(k, "MTE2", "MTE3")
+    if not (bug and k.block == 7):
+        k.ub_to_gm(between[k.block], held)
+    else:
+        k.ub_to_gm(b[k.block], held)
+    k.cross_core_set(0, 0, "MTE3")
+    k.cross_core_wait(0, 0, "MTE2")
+    k.gm_to_ub(back, between[(k.block + 1) % 8])
+    order(k, "MTE2", "MTE3", "back")
+    k.ub_to_gm(b[k.block], back)
+
+
+@planted("uninitialized read GM", out(N), x(N))
+def added_to_an_output_that_holds_nothing(k, total, a, *, bug):
+    held, zero = k.local_tensor(N, "float32", "held"), k.local_tensor(N, "float32", "zero")
+    k.gm_to_ub(held, a)
+    k.duplicate(zero, 0)
+    if not bug:
+        order(k, "V", "MTE3")
+        k.ub_to_gm(total, zero)
+        k.pipe_barrier("MTE3")
+    order(k, "MTE2", "MTE3")
+    k.ub_to_gm(total, held, atomic_add=True)
+    if bug:
+        k.pipe_barrier("MTE3")
+        order(k, "V", "MTE3")
+        k.ub_to_gm(total, zero)

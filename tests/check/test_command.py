@@ -1,0 +1,151 @@
+"""`ascend-sim check`: a case, a kernel file, a folder; exit codes, tools, JSON, the shape of the vendor's sanitizer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from places import DOCS
+from typer.testing import CliRunner
+
+import ascend_sim as asim
+from ascend_sim.cli import app
+
+pytestmark = pytest.mark.fast
+
+KERNEL = """
+import numpy as np
+import ascend_sim as asim
+
+@asim.kernel_function(core="AIV")
+def move(k, x, y):
+    held = k.local_tensor(64, "float32", "held")
+    k.gm_to_ub(held, x[0])
+    flag = k.flag("MTE2", "MTE3", "there")
+    k.set_flag(flag)
+    k.wait_flag(flag)
+    k.ub_to_gm(y[0], held)
+
+BLOCKS = 1
+
+def arguments(rng):
+    return np.zeros((1, 64), np.float32), asim.empty((1, 64), "float32")
+"""
+
+
+def command(*arguments: Any) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["check", *map(str, arguments)])
+    return done.exit_code, done.output
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "move.py"
+    path.write_text(KERNEL)
+    return path
+
+
+def test_a_kernel_without_mistakes(file: Path) -> None:
+    code, text = command(file)
+    assert code == 0
+    assert text.startswith("====== SUMMARY: 0 errors, 0 warnings in 1 programs")
+
+
+def test_a_race_in_the_vendors_shape(file: Path) -> None:
+    code, text = command(file, "--disarm", "there", "--blocks", "1", "--chip", "ascend910b3")
+    assert code == 1
+    lines = text.splitlines()
+    assert lines[0] == "====== ERROR: Potential RAW hazard detected at UB in move:"
+    assert lines[2] == "======    PIPE_MTE2 Write at RAW()+0x0 in block 0 (aiv) on device 0"
+    assert lines[3].startswith(f"======    #0 {file}:8 data_copy (row 0, cycle ")
+    assert lines[4] == "======    PIPE_MTE3 Read at RAW()+0x0 in block 0 (aiv) on device 0"
+    assert "a flag MTE2 -> MTE3" in lines[6]
+
+
+def test_only_the_tools_that_are_asked_for(file: Path) -> None:
+    assert command(file, "--disarm", "there", "--tool", "memcheck", "--blocks", "1")[0] == 0
+    assert command(file, "--disarm", "there", "--tool", "racecheck", "--blocks", "1")[0] == 1
+    code, text = command(file, "--tool", "lint")
+    assert code == 2 and "tool 'lint': allowed are memcheck, racecheck, initcheck, synccheck" in text
+
+
+def test_json(file: Path) -> None:
+    code, text = command(file, "--disarm", "there", "--blocks", "1", "--json")
+    told = json.loads(text)
+    assert code == 1 and not told["passed"] and told["programs"] == 1
+    (finding,) = told["findings"]
+    assert (finding["tool"], finding["kind"], finding["space"], finding["bytes"]) == ("racecheck", "RAW", "UB", 256)
+    assert [(place["pipe"], place["access"], place["line"]) for place in finding["places"]] == [
+        ("MTE2", "write", 8),
+        ("MTE3", "read", 12),
+    ]
+    assert finding["places"][0]["cycle"] > 0
+
+
+def test_a_case_and_its_run() -> None:
+    assert command("by_hand")[0] == 0
+    code, text = command("by_hand", "--disarm", "grad_weight.A1[0] full")
+    assert code in (0, 1) and "SUMMARY" in text
+    assert command("by_hand", "--blocks", "3") == (
+        2,
+        "ascend-sim: --blocks: by_hand is a case, which does not take it\n",
+    )
+
+
+def test_a_folder_of_a_run(tmp_path: Path, file: Path) -> None:
+    plain, broken = tmp_path / "plain", tmp_path / "broken"
+    runner = CliRunner()
+    runner.invoke(app, ["kernel", str(file), "--out", str(plain), "--blocks", "1"])
+    runner.invoke(app, ["kernel", str(file), "--out", str(broken), "--blocks", "1", "--disarm", "there"])
+    assert command(plain)[0] == 0
+    code, text = command(broken)
+    assert code == 1 and "Potential RAW hazard" in text and "cycle" in text
+    code, text = command(tmp_path)
+    assert code == 2 and "no timeline.npz in it" in text
+
+
+def test_a_kernel_that_breaks_off_is_checked_as_far_as_it_came(tmp_path: Path) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text(
+        KERNEL.replace("    k.ub_to_gm(y[0], held)", "    k.ub_to_gm(y[0], held[:32])\n    k.ub_to_gm(y[9], held)")
+    )
+    code, text = command(path, "--blocks", "1")
+    assert code == 1
+    assert "refused: ub_to_gm" in text and f"{path}:12" in text
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (DOCS / "kernels").glob("*.py")))
+def test_the_kernels_of_the_pages_are_clean(name: str) -> None:
+    code, text = command(DOCS / "kernels" / f"{name}.py")
+    assert code == 0 and text.count("======") == 1, text
+
+
+def test_a_launch_with_check_has_its_findings_among_its_own() -> None:
+    @asim.kernel_function(core="AIV")
+    def twice(k, a, b):
+        held = k.local_tensor(64, "float32", "held")
+        k.gm_to_ub(held, a)
+        flag = k.flag("MTE2", "MTE3", "there")
+        k.set_flag(flag)
+        k.wait_flag(flag)
+        k.pipe_barrier("MTE3")
+        k.ub_to_gm(b, held)
+
+    x = np.zeros(64, np.float32)
+    plain = asim.launch(twice, 1, x, asim.empty(64, "float32"))
+    checked = asim.launch(twice, 1, x, asim.empty(64, "float32"), check=True)
+    assert plain.passed and not plain.findings
+    assert [one.kind for one in checked.findings] == ["redundant barrier"] and not checked.passed
+    assert checked.report.to_dict()["findings"][0]["kind"] == "redundant barrier"
+
+
+def test_a_call_with_check() -> None:
+    g, x, w = (np.ones(shape, np.float16) for shape in ((1, 16, 6, 6), (1, 16, 8, 8), (16, 16, 3, 3)))
+    given = (g, x, w, None, (1, 1), (0, 0), (1, 1), False, (0, 0), 1, (True, True, True))
+    assert asim.convolution_backward(*given, check=True).findings == []
+    name = "A1[0] full"
+    broken = asim.convolution_backward(*given, check=True, disarm={"grad_weight": [name, "B1[0] full"]})
+    assert "RAW" in {one.kind for one in broken.findings}
