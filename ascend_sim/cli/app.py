@@ -15,10 +15,14 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ascend_sim.cli import stopping
+from ascend_sim.engine.deadlock import DeadlockError
 from ascend_sim.errors import AclnnError, SimError
 
 _CLICK_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 """The base of click's errors, wherever typer has its click from."""
+
+
+_LONGEST_LINE = 1200
 
 
 class OneLine(TyperGroup):
@@ -51,7 +55,7 @@ class OneLine(TyperGroup):
             if "--json" in given:
                 print(json.dumps({"status": None, "error": text}))
             else:
-                print(f"ascend-sim: {text}", file=sys.stderr)
+                print(f"ascend-sim: {plain_text(text)}", file=sys.stderr)
             sys.exit(2)
         except SimError as error:  # the limit of memory, where no command has begun
             print(f"ascend-sim: {error}", file=sys.stderr)
@@ -156,8 +160,17 @@ def errors(as_json: bool) -> Iterator[None]:
         if as_json:
             print(json.dumps({"status": status, "error": text}))
         else:
-            print(f"ascend-sim: {text}", file=sys.stderr)
+            whole = isinstance(error, DeadlockError)  # which tells of every program in a line of its own
+            print(f"ascend-sim: {plain_text(text, whole)}", file=sys.stderr)
         raise typer.Exit(2) from None
+
+
+def plain_text(text: str, whole: bool = False) -> str:
+    """What a terminal may show of a text with names in it: nothing that steers it, one line, not too long unless `whole`."""
+    shown = "".join(one if one.isprintable() or (whole and one == "\n") else repr(one)[1:-1] for one in text)
+    if whole or len(shown) <= _LONGEST_LINE:
+        return shown
+    return f"{shown[: _LONGEST_LINE * 2 // 3]} ... {shown[-_LONGEST_LINE // 3 :]}"
 
 
 def make_folder(out: Path) -> None:

@@ -6,6 +6,7 @@ All figures come from `numerics.formats`, all rounding from the scalar truth in 
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 
 from ascend_sim.errors import SimError
@@ -210,8 +211,15 @@ def _power(value: float) -> str:
     return f"{value!r} = {power}"
 
 
+_LONGEST = 400
+_HIGHEST_EXPONENT = 5000
+
+
 def _parse(value: str | float) -> Fraction | float:
-    """An exact number, or a float for inf, NaN and -0."""
+    """An exact number, or a float for inf, NaN and -0; SimError for a text whose digits would fill the memory."""
+    exponent = re.search(r"[eE][-+]?([0-9_]+)", str(value))
+    if len(str(value)) > _LONGEST or (exponent and int(exponent[1]) > _HIGHEST_EXPONENT):
+        raise SimError(f"value: at most {_LONGEST} characters and an exponent of {_HIGHEST_EXPONENT} are read")
     try:
         number = float(value)
         if not math.isfinite(number) and not _is_finite_text(value):

@@ -31,6 +31,8 @@ from ascend_sim.yaml_file import read_yaml
 
 __all__ = ["AROUND", "Layer", "LayerTimes", "Network", "NetworkRun", "load_network", "network_names", "run_network"]
 
+MOST_IMAGES = (1 << 31) - 1
+"""Of a batch; far beyond what the memory of a chip holds."""
 AROUND = "around"
 """The part of a layer's time that the kernels take which make no output: they bring tensors into other layouts and dtypes."""
 
@@ -262,8 +264,8 @@ def run_network(
 
     Raises SimError for a batch below 1, and what the operator raises for a layer that it refuses, with the layer's name.
     """
-    if batch < 1:
-        raise SimError(f"batch is {batch}; allowed is a whole number from 1")
+    if not 1 <= batch <= MOST_IMAGES:
+        raise SimError(f"batch is {batch}; allowed is a whole number from 1 to {MOST_IMAGES}")
     OPERATORS.of_pass(direction)
     name = load_chip(chip).name
     first: dict[Layer, str] = {}
