@@ -15,8 +15,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.resources import files
 from itertools import count
@@ -37,6 +39,7 @@ from ascend_sim.report.msprof_figures import Value, Work, figures
 from ascend_sim.report.trace import THREADS, flag_arrows
 
 FOLDER = "msprof"
+_TRIES = 100
 MARKER = "README.txt"
 _MARK = "Written by ascend-sim: simulated kernels in the layout of the vendor's operator profiler.\n"
 _HEADS_OF = {"dav-1001": "dav-2002"}  # assumed: no list of its own is published
@@ -63,9 +66,8 @@ def write_msprof(
     """
     folder = Path(out) / FOLDER
     check_msprof(out)
-    temporary = folder.with_name(f".{FOLDER}.tmp")
+    temporary = folder.with_name(f".{FOLDER}.{secrets.token_hex(4)}.tmp")  # another run may write here at this moment
     try:
-        shutil.rmtree(temporary, ignore_errors=True)
         heads = _heads()
         width = len(str(max(len(tasks) - 1, 0)))
         for number, task in enumerate(tasks):
@@ -74,13 +76,24 @@ def write_msprof(
             _write_kernel(kernel, timeline, number, task, chip, heads, trace_limit)
         temporary.mkdir(exist_ok=True)
         (temporary / MARKER).write_text(_MARK, encoding="utf-8")
-        remove_msprof(out)
-        temporary.rename(folder)
+        _replace(temporary, folder)
     except OSError as error:
         raise SimError(f"cannot write {folder}: {error.strerror or error}") from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return folder
+
+
+def _replace(temporary: Path, folder: Path) -> None:
+    """Put a finished folder in the place of an earlier one; of runs that end at once the last one stays, whole."""
+    for left in range(_TRIES, -1, -1):
+        remove_msprof(folder.parent)
+        try:
+            temporary.rename(folder)
+            return
+        except OSError:
+            if not left:  # it is somebody else's
+                raise
 
 
 def check_msprof(out: str | Path) -> None:
@@ -94,12 +107,18 @@ def remove_msprof(out: str | Path) -> None:
     """Take away what an earlier run left in `out`/msprof; what somebody else wrote stays."""
     folder = Path(out) / FOLDER
     if _is_ours(folder):
-        shutil.rmtree(folder)
+        # Out of the way at once: nobody sees half of it, and another run may take it away at this moment.
+        aside = folder.with_name(f".{FOLDER}.{secrets.token_hex(4)}.tmp")
+        with suppress(FileNotFoundError):
+            folder.rename(aside)
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _is_ours(folder: Path) -> bool:
-    marker = folder / MARKER
-    return marker.is_file() and marker.read_text(encoding="utf-8", errors="replace") == _MARK
+    try:
+        return (folder / MARKER).read_text(encoding="utf-8", errors="replace") == _MARK
+    except OSError:
+        return False
 
 
 def _heads() -> dict[str, Any]:

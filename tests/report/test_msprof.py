@@ -291,3 +291,24 @@ def test_l2_columns_count_the_lines_of_every_transfer(
         lines = run.l2_hits + run.l2_misses
         moves = np.asarray([run.program.table.accesses[row] is not None for row in run.program.rows[:, 0]])
         assert (lines[moves] > 0).all() and not lines[~moves].any()
+
+
+def test_runs_that_end_at_once_leave_one_whole_folder(tmp_path: Path) -> None:
+    """Four writers, each many times, into one folder: none fails, and what is there is of one of them."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from ascend_sim.report import msprof
+
+    def write(writer: int) -> None:
+        for turn in range(20):
+            made = tmp_path / f".msprof.{writer}.{turn}.tmp"
+            made.mkdir()
+            (made / msprof.MARKER).write_text(msprof._MARK)
+            for name in ("a", "b"):
+                (made / name).write_text(str((writer, turn)))
+            msprof._replace(made, tmp_path / msprof.FOLDER)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    assert [path.name for path in tmp_path.iterdir()] == [msprof.FOLDER]
+    assert len({(tmp_path / msprof.FOLDER / name).read_text() for name in ("a", "b")}) == 1
