@@ -110,8 +110,17 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that the lower floors can be imported without the upper ones."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("ascend-sim")
     if name in _HOME:
         import importlib
 
         return getattr(importlib.import_module(_HOME[name]), name)
     raise AttributeError(f"module 'ascend_sim' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names, whether they were used yet or not."""
+    return sorted([*__all__, "__version__", "__doc__", "__name__", "__path__"])

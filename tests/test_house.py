@@ -36,6 +36,8 @@ COMMANDS = (
     "explain by_hand",
     "explain-status by_hand",
     "format hifloat8 --value 0.1",
+    "cases",
+    "networks",
     "precision by_hand",
     "run-network network.yaml --batch 1 --jobs 1",
     "validate --rows rows.csv --jobs 1",

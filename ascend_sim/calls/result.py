@@ -21,7 +21,7 @@ from ascend_sim.runtime import Recording
 Array = NDArray[Any]
 
 
-@dataclass
+@dataclass(repr=False)
 class Result:
     """What a call returned, in the caller's layout and dtype, and the report.
 
@@ -39,6 +39,14 @@ class Result:
     tasks: list[Any] = field(repr=False, default_factory=list)
     recording: Recording | None = field(repr=False, default=None)
     findings: list[Finding] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        """A line: the operator, chip and mode, the time, and every output."""
+        report = self.report
+        time = "no times" if report.total_us is None else f"{report.total_us:,.2f} us"
+        shapes = ", ".join(f"{name} {list(array.shape)} {self.dtypes[name]}" for name, array in self.outputs.items())
+        operator = report.problem.get("operator", "run")
+        return f"<Result of {operator} on {report.chip}, mode {report.mode}, {time}: {shapes or 'no values'}>"
 
     @property
     def grad_input(self) -> Array | None:

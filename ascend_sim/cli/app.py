@@ -67,7 +67,7 @@ class OneLine(TyperGroup):
 
 app = typer.Typer(
     cls=OneLine,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Convolution, backward and forward, on a simulated Ascend AI Core: values, cycles, a timeline of every instruction.",
@@ -154,6 +154,9 @@ def errors(as_json: bool) -> Iterator[None]:
     """Turn the errors a user can cause into one line and exit code 2."""
     try:
         yield
+    except BrokenPipeError:  # whoever read our output has enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(141) from None
     except (SimError, OSError, MemoryError) as error:
         status = error.status if isinstance(error, AclnnError) else None
         text = f"this machine has not enough memory: {error}" if isinstance(error, MemoryError) else str(error)

@@ -43,7 +43,7 @@ _TIME_FIELDS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Report:
     """Outcome of one call on `chip`; times in us, None in `functional` mode.
 
@@ -119,6 +119,10 @@ class Report:
             "findings": plain(self.findings),
             "warnings": plain(self.warnings),
         }
+
+    def __repr__(self) -> str:
+        time = "no times" if self.total_us is None else f"{self.total_us:,.2f} us"
+        return f"<Report of {self.problem.get('operator', 'run')} on {self.chip}, {len(self.kernels)} kernels, {time}>"
 
     def _repr_html_(self) -> str:
         """For notebooks: problem, kernels, outputs and findings as tables."""
