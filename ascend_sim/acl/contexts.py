@@ -10,6 +10,7 @@ from ascend_sim.acl.device import AclDevice, Context
 from ascend_sim.acl.enums import aclrtMemAttr, aclSysParamOpt
 from ascend_sim.acl.memory import integer
 from ascend_sim.acl.state import PROCESS, call, device
+from ascend_sim.check.findings import CheckFinding, shown
 from ascend_sim.errors import SimError
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "aclrtSetDevice",
     "aclrtSetSysParamOpt",
     "aclrtSynchronizeDevice",
+    "leaks",
 ]
 
 _INT32 = (-(1 << 31), (1 << 31) - 1)
@@ -71,6 +73,7 @@ def _close(owner: AclDevice | None) -> None:
         owner.failure()
     finally:
         owner.open = False
+        PROCESS.left_behind.extend(owner.memory.give_up())
         PROCESS.device, PROCESS.device_users, PROCESS.default_context = None, 0, None
 
 
@@ -226,3 +229,29 @@ def _option(opt: Any) -> int:
 
 def _set(options: dict[int, int], opt: Any, value: Any) -> None:
     options[_option(opt)] = integer("value", value, 0, 1)
+
+
+def leaks() -> list[CheckFinding]:
+    """Device memory that nobody gave back before its device was closed, or that is still held (not a vendor's call).
+
+    Asking forgets what was left behind by devices that are closed.
+    """
+    blocks = list(PROCESS.left_behind)
+    PROCESS.left_behind.clear()
+    if PROCESS.device is not None:
+        blocks = [*blocks, *PROCESS.device.memory.live]
+    return [
+        CheckFinding.of(
+            "memcheck",
+            "leak",
+            "acl",
+            "LeakCheck: detected memory leaks",
+            details=(
+                f"Direct leak of {block.size} byte(s)",
+                f"at {block.address:#x} on GM" + (f" allocated in {shown(block.line)}" if block.line else ""),
+            ),
+            space="GM",
+            size=block.size,
+        )
+        for block in blocks
+    ]

@@ -6,9 +6,11 @@ HBM has been given to somebody else; what kernels and the L2 see is that place.
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left, bisect_right
 from collections import deque
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.acl.codes import Refused
 from ascend_sim.errors import SimError
+from ascend_sim.kernel.inspection import Line
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.memory.local import POISON
 from ascend_sim.runtime import Device
@@ -38,6 +41,8 @@ class Block:
     size: int
     allocation: Allocation
     live: bool = True
+    line: Line | None = None
+    """Who asked for it."""
 
     @property
     def data(self) -> Bytes:
@@ -96,6 +101,17 @@ class DeviceMemory:
         unit = self._device.gm.alignment
         return sum(-(-block.size // unit) * unit for block in self._blocks if block.live)
 
+    @property
+    def live(self) -> list[Block]:
+        """What was given out and not given back."""
+        return [block for block in self._blocks if block.live]
+
+    def give_up(self) -> list[Block]:
+        """The live blocks when the device is closed, without what they held."""
+        for block in self.live:
+            block.allocation.data = None
+        return self.live
+
     def allocate(self, size: int) -> int:
         """The address of a new block."""
         try:
@@ -105,7 +121,7 @@ class DeviceMemory:
         address = DeviceMemory._next_address
         DeviceMemory._next_address += -(-(size + _GUARD) // _GUARD) * _GUARD
         self._addresses.append(address)
-        self._blocks.append(Block(address, size, allocation))
+        self._blocks.append(Block(address, size, allocation, line=_calling_line()))
         return address
 
     def free(self, address: int) -> None:
@@ -164,6 +180,14 @@ class DeviceMemory:
 def is_device_address(address: int) -> bool:
     """Whether an address is from the range out of which aclrtMalloc has given addresses, in this process, so far."""
     return _FIRST_ADDRESS <= address < DeviceMemory._next_address
+
+
+def _calling_line() -> Line | None:
+    """The line of the program that called, outside this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("ascend_sim."):
+        frame = frame.f_back
+    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
 
 def host_bytes(name: str, buffer: Any, size: int, *, writable: bool = False) -> Bytes:

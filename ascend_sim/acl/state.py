@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import warnings
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 from ascend_sim.acl.codes import Refused
 from ascend_sim.acl.device import AclDevice, Context
 from ascend_sim.acl.enums import ACL_SUCCESS, CODE_NAMES
+from ascend_sim.acl.memory import Block
 from ascend_sim.acl.out import Recorder
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
@@ -57,6 +59,7 @@ class Process:
     options: dict[int, int] = field(default_factory=dict)
     device: AclDevice | None = None
     device_users: int = 0
+    left_behind: deque[Block] = field(default_factory=lambda: deque(maxlen=1024))
     default_context: Context | None = None
     recorded: int = 0
     thread: Thread = field(default_factory=Thread)

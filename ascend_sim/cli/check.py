@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from ascend_sim.cli.app import app, errors
-from ascend_sim.cli.kernel import called, choose_kernel, default_blocks, fields_of, load_file
+from ascend_sim.cli.kernel import called, check_file, choose_kernel, default_blocks, fields_of, run_file
 from ascend_sim.cli.values import parse_block_dim, parse_tiling
 from ascend_sim.errors import SimError
 
@@ -85,12 +85,29 @@ def _kernel_file(
     from ascend_sim.chip import load_chip
 
     spec = load_chip(chip or "ascend910b3")
-    module = load_file(path)
+    module = run_file(path)
+    if hasattr(module, "acl") and not hasattr(module, "arguments"):
+        return _program(tools, chip)
+    check_file(path, module)
     kernel = choose_kernel(module, path, name)
     tensors = called(path, module.arguments, np.random.default_rng(seed))
     count = default_blocks(path, module, kernel.core_on(spec), spec) if blocks is None else blocks
     given = tensors if isinstance(tensors, tuple | list) else (tensors,)
     return check_kernel(kernel, count, *given, chip=spec, tools=tools, disarm=disarm, **fields_of(tiling))
+
+
+def _program(tools: list[str] | None, chip: str | None) -> CheckReport:
+    """A program that used `ascend_sim.acl` has run: what it did not give back."""
+    from ascend_sim.acl import leaks
+    from ascend_sim.acl.state import PROCESS
+    from ascend_sim.check.run import CheckReport, chosen_tools
+
+    if chip is not None:
+        raise SimError("--chip: a program says itself which chip it sees (ascend_sim.use, ASCEND_SIM_CHIP)")
+    wanted = chosen_tools(tools)
+    findings = leaks() if "memcheck" in wanted else []
+    remark = "a program of the C interface: looked at are its device memory, and its kernels as in any run"
+    return CheckReport(PROCESS.chip().name, wanted, findings, remarks=[remark])
 
 
 def _folder(path: Path, tools: list[str] | None) -> CheckReport:

@@ -128,6 +128,19 @@ def _expected(file: Path, module: ModuleType) -> Any:
 
 def load_file(file: Path) -> ModuleType:
     """The Python file as a module; SimError with file and line for one that cannot be run, or that has no arguments()."""
+    module = run_file(file)
+    check_file(file, module)
+    return module
+
+
+def check_file(file: Path, module: ModuleType) -> None:
+    """SimError for a file without arguments()."""
+    if not callable(getattr(module, "arguments", None)):
+        raise SimError(f"{file}: no function arguments(rng); it makes the kernel's tensors, in order")
+
+
+def run_file(file: Path) -> ModuleType:
+    """The Python file as a module; SimError with file and line for one that cannot be run."""
     if not file.is_file():
         what = "that is a folder" if file.is_dir() else "there is no such file"
         raise SimError(f"{file}: {what}; give a Python file with a kernel")
@@ -145,8 +158,6 @@ def load_file(file: Path) -> ModuleType:
         called(file, exec, code, vars(module))
     finally:
         sys.path.pop(0)
-    if not callable(getattr(module, "arguments", None)):
-        raise SimError(f"{file}: no function arguments(rng); it makes the kernel's tensors, in order")
     return module
 
 

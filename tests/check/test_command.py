@@ -149,3 +149,27 @@ def test_a_call_with_check() -> None:
     name = "A1[0] full"
     broken = asim.convolution_backward(*given, check=True, disarm={"grad_weight": [name, "B1[0] full"]})
     assert "RAW" in {one.kind for one in broken.findings}
+
+
+PROGRAM = """
+from ascend_sim import acl
+
+acl.aclInit(None)
+acl.aclrtSetDevice(0)
+ret, kept = acl.aclrtMalloc(100, 0)
+ret, freed = acl.aclrtMalloc(64, 0)
+acl.aclrtFree(freed)
+acl.aclrtResetDevice(0)
+acl.aclFinalize()
+"""
+
+
+def test_memory_that_a_program_does_not_give_back(tmp_path: Path) -> None:
+    leaking, clean = tmp_path / "leaking.py", tmp_path / "clean.py"
+    leaking.write_text(PROGRAM)
+    clean.write_text(PROGRAM.replace("acl.aclrtFree(freed)", "acl.aclrtFree(freed)\nacl.aclrtFree(kept)"))
+    code, text = command(leaking)
+    assert code == 1
+    assert text.startswith("====== ERROR: LeakCheck: detected memory leaks\n======    Direct leak of 100 byte(s)\n")
+    assert f"on GM allocated in {leaking}:6" in text and text.count("Direct leak") == 1
+    assert command(clean)[0] == 0
