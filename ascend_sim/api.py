@@ -46,6 +46,7 @@ def convolution_backward(
     disarm: Mapping[str, Sequence[str]] | None = None,
     dtypes: str | Mapping[str, str] | None = None,
     check: bool = False,
+    timeline: bool = True,
 ) -> Result:
     """Run convolution backward on a simulated chip; arguments in the order of torch's `convolution_backward`.
 
@@ -57,7 +58,9 @@ def convolution_backward(
     blocks means both. `accumulate` names a model of the cube's additions ("blas", "chunk", "exact_group"), `overflow` is
     "inf_nan" or "saturate" (None: the chip's default). `disarm` names flags whose waits hold nothing, per kernel (an
     experiment), `observer` looks at memory while `full` mode computes values. `engine` is "auto" (None), "simpy" or "compiled":
-    the same results at another speed. `check` adds what `ascend-sim check` finds to the findings.
+    the same results at another speed. `check` adds what `ascend-sim check` finds to the findings. Without `timeline` a
+    `timing` run keeps no instruction once it is over: memory does not grow with the instructions, and there is no waterfall, no
+    critical path, no what-if and no page; every other figure is the same.
 
     Raises AclnnError (with `.status`) where the operator refuses the call, TilingError for a tiling that does not fit, and
     other SimErrors for arguments that the simulator itself cannot take.
@@ -90,6 +93,7 @@ def conv_tbc_backward(
     disarm: Mapping[str, Sequence[str]] | None = None,
     dtypes: str | Mapping[str, str] | None = None,
     check: bool = False,
+    timeline: bool = True,
 ) -> Result:
     """Run the backward of a convolution over time on a simulated chip.
 
@@ -128,6 +132,7 @@ def convolution(
     disarm: Mapping[str, Sequence[str]] | None = None,
     dtypes: str | Mapping[str, str] | None = None,
     check: bool = False,
+    timeline: bool = True,
 ) -> Result:
     """Run a forward convolution on a simulated chip; arguments in the order of torch's `convolution`.
 

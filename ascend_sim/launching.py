@@ -37,8 +37,8 @@ from ascend_sim.kernel.tensor import Tensor, dtype_name, storage_dtype
 from ascend_sim.memory.gm import SLOT_SHIFT
 from ascend_sim.ops.arguments import is_whole_number
 from ascend_sim.ops.operator import MOST_BLOCKS
-from ascend_sim.report.counts import occurrences
-from ascend_sim.report.report import Report
+from ascend_sim.report.counts import Counts
+from ascend_sim.report.report import Report, RunFacts
 from ascend_sim.report.run_files import write_run
 from ascend_sim.report.words import words
 from ascend_sim.runtime import (
@@ -52,6 +52,7 @@ from ascend_sim.runtime import (
     Task,
     ValueModel,
     run_tasks,
+    without_recording,
 )
 from ascend_sim.settings import check_settings
 
@@ -88,8 +89,8 @@ class KernelRun:
 
     `outputs`: the tensors that the kernel wrote and those made with `empty`, by the names of its parameters, as numpy
     arrays (none in timing mode). `report`: as of an operator's call; the verdicts on outputs stand where those on
-    gradients do. `findings`: hazards and reads of what nobody wrote. `timeline` and `recording` (None in functional mode)
-    hold every instruction's cycles; `programs` are the instructions themselves.
+    gradients do. `findings`: hazards and reads of what nobody wrote. `timeline` and `recording` (None in functional mode, and
+    where none was kept) hold every instruction's cycles; `programs` are the instructions themselves.
     """
 
     outputs: dict[str, Array]
@@ -107,13 +108,13 @@ class KernelRun:
     def write_html(self, path: str | Path, *, what_if: bool = True) -> None:
         """Write the run as one page; with `what_if` the programs run again with each rate of the chip doubled.
 
-        Raises SimError in functional mode, which has no times, and without Plotly.
+        Raises SimError in functional mode, which has no times, where no timeline was kept, and without Plotly.
         """
         from ascend_sim.report import page
         from ascend_sim.report.what_if import what_if as run_again
 
         if self.recording is None:
-            raise SimError("write_html: a run in functional mode has no times to show")
+            raise SimError(f"write_html: {without_recording(self.report.mode)}")
         page.check_plotly()
         outcomes = run_again(self.recording) if what_if else None
         page.write_page(path, self.recording, self.report.to_dict(), outcomes)
@@ -155,6 +156,7 @@ def launch(
     engine: str | None = None,
     observer: Observer | None = None,
     check: bool = False,
+    timeline: bool = True,
     **fields: Any,
 ) -> KernelRun:
     """Run `blocks` blocks of a kernel on a simulated chip.
@@ -181,6 +183,7 @@ def launch(
             "max_cycles": max_cycles,
             "engine": engine,
             "check": check,
+            "timeline": timeline,
         }
     )
     if mode not in MODES:
@@ -196,11 +199,28 @@ def launch(
     warm = [one for one, tensor in zip(held, places, strict=True) if l2 == "warm" and arrays[tensor.name] is not None]
     for allocation in warm:
         device.warm(allocation)
-    how = RunOptions(mode=mode, progress=progress, max_cycles=max_cycles, model=model, observer=observer, engine=engine)
+    programs: list[Program] = []
+    facts = RunFacts(spec, bounds=mode != "functional")
+
+    def on_program(index: int, task: Task, program: Program) -> None:
+        facts.add(index, task, program)
+        if timeline or mode != "timing":
+            programs.append(program)
+
+    how = RunOptions(
+        mode=mode,
+        progress=progress,
+        max_cycles=max_cycles,
+        model=model,
+        observer=observer,
+        engine=engine,
+        keep=bool(timeline),
+        on_program=on_program,
+    )
     outcome = run_tasks(device, [task], how)
-    programs = [program for _, program in outcome.programs]
-    _check_disarmed(kernel, disarm, programs)
-    task.info |= _products(programs)
+    counts = facts.of(0, task).counts
+    _check_disarmed(kernel, disarm, counts)
+    task.info |= _products(counts)
     findings = [*outcome.findings, *checked]
     outputs = {}
     if mode != "timing":
@@ -213,19 +233,20 @@ def launch(
         dtypes = {tensor.name: tensor.dtype for tensor in places}
         wanted = read_expectations(expected, inputs, outputs)
         verdicts = partial(judge_outputs, wanted, outputs, dtypes, model)
-    timeline = outcome.timeline
+    held_on_to = outcome.timeline if outcome.timeline is not None and outcome.timeline.kept else None
     built = Report.build(
         spec,
-        timeline if timeline is not None else outcome.programs,
+        outcome.timeline,
         [task],
+        facts,
         mode=mode,
         l2=l2,
         findings=findings,
         verdicts=verdicts,
     )
     report = replace(built, problem=_problem(kernel, places, made.started, {**kernel.defaults(), **fields}, l2, model))
-    recording = None if timeline is None else Recording(spec, timeline, [task], warm)
-    return KernelRun(outputs, report, findings, timeline, recording, programs)
+    recording = None if held_on_to is None else Recording(spec, held_on_to, [task], warm)
+    return KernelRun(outputs, report, findings, held_on_to, recording, programs)
 
 
 @dataclass(frozen=True)
@@ -365,15 +386,14 @@ def _problem(
     }
 
 
-def _products(programs: Sequence[Program]) -> dict[str, Any]:
+def _products(counts: Counts) -> dict[str, Any]:
     """The multiplications of the cube, for its ideal time; nothing where there are none, or in more than one dtype."""
     macs: dict[str, int] = {}
-    for program in programs:
-        counts = occurrences(program).tolist()
-        for instruction, count in zip(program.table.instructions, counts, strict=False):
-            if isinstance(instruction, Mmad) and count:
-                products = instruction.m * instruction.k * instruction.n
-                macs[instruction.dtype] = macs.get(instruction.dtype, 0) + count * products
+    for table, argument, count in counts.instructions():
+        instruction = table.instructions[argument]
+        if isinstance(instruction, Mmad):
+            products = instruction.m * instruction.k * instruction.n
+            macs[instruction.dtype] = macs.get(instruction.dtype, 0) + count * products
     if len(macs) != 1:
         return {}
     ((dtype, total),) = macs.items()
@@ -390,9 +410,9 @@ def _written(programs: Sequence[Program]) -> set[int]:
     return slots
 
 
-def _check_disarmed(kernel: KernelFunction, disarm: Sequence[str], programs: Sequence[Program]) -> None:
+def _check_disarmed(kernel: KernelFunction, disarm: Sequence[str], counts: Counts) -> None:
     """Refuse names of flags that the run did not have: an experiment without effect misleads."""
-    flags = {flag for program in programs for flag in program.flag_names()} if disarm else set()
+    flags = counts.flag_names()
     for name in disarm:
         if name not in flags:
             raise SimError(f"disarm: no flag {name!r} in {kernel.name}; it has {', '.join(sorted(flags)) or 'none'}")

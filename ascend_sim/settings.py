@@ -63,6 +63,7 @@ OPTIONS: dict[str, Kind] = {
     "overflow": Kind("a text or None", or_none(_is_text)),
     "progress": Kind("a function or None", or_none(callable)),
     "engine": Kind("a text or None", or_none(_is_text)),
+    "timeline": Kind("True or False", is_flag),
     "max_cycles": Kind("a whole number from 1, or None", or_none(lambda value: is_whole_number(value) and value >= 1)),
     "disarm": Kind('flags per kernel, like {"grad_input": ["L0"]}, or None', or_none(_is_names_by_kernel)),
 }  # fmt: skip

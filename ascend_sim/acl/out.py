@@ -16,7 +16,7 @@ from ascend_sim.engine.timeline import TaskRun, Timeline
 from ascend_sim.engine.values import Finding
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.program import Program
-from ascend_sim.report.report import Report
+from ascend_sim.report.report import Report, RunFacts
 from ascend_sim.report.run_files import write_run
 from ascend_sim.runtime import Recording, Task
 from ascend_sim.runtime.recording import not_built
@@ -100,13 +100,14 @@ class Recorder:
         if not self._tasks:
             return
         timed = self.mode == "full"
-        built = Report.build(
-            self.chip,
-            self._timeline if timed else self._programs,
-            self._tasks,
-            mode=self.mode,
-            findings=self._findings,
-        )
+        self._timeline.watched = None  # it has grown since the last time
+        facts = None
+        if not timed:
+            facts = RunFacts(self.chip, bounds=False)
+            for index, program in self._programs:
+                facts.add(index, self._tasks[index], program)
+        timeline = self._timeline if timed else None
+        built = Report.build(self.chip, timeline, self._tasks, facts, mode=self.mode, findings=self._findings)
         problem = {"operator": "all kernels of a process", "synchronised": self._runs}
         report = replace(built, problem=problem, warnings=tuple(self.warnings))
         recording = Recording(self.chip, self._timeline, self._tasks) if timed else None

@@ -33,3 +33,4 @@ class CallOptions:
     disarm: Mapping[str, Sequence[str]] | None = None
     dtypes: str | Mapping[str, str] | None = None
     check: bool = False
+    timeline: bool = True

@@ -16,7 +16,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.report.report import Report
 from ascend_sim.report.words import words
-from ascend_sim.runtime import Recording
+from ascend_sim.runtime import Recording, without_recording
 
 Array = NDArray[Any]
 
@@ -26,9 +26,9 @@ class Result:
     """What a call returned, in the caller's layout and dtype, and the report.
 
     `outputs` maps a name to an array; it lacks what was masked off, and in timing mode everything. `dtypes` names every
-    output's format; `timeline`, `call` and `tasks` are what the report was made from, `recording` (None in functional
-    mode) is what pictures and further runs are made from. `findings` are hazards and reads of what nobody wrote, and with
-    `check` what the checks found.
+    output's format; `timeline`, `call` and `tasks` are what the report was made from, `recording` is what pictures and further
+    runs are made from. There is no `timeline` and no `recording` in functional mode, nor where none was kept. `findings` are
+    hazards and reads of what nobody wrote, and with `check` what the checks found.
     """
 
     outputs: dict[str, Array]
@@ -66,13 +66,13 @@ class Result:
     def write_html(self, path: str | Path, *, what_if: bool = True) -> None:
         """Write the run as one page; with `what_if` the programs run again with each rate of the chip doubled.
 
-        Raises SimError in functional mode, which has no times, and without Plotly.
+        Raises SimError in functional mode, which has no times, where no timeline was kept, and without Plotly.
         """
         from ascend_sim.report import page
         from ascend_sim.report.what_if import what_if as run_again
 
         if self.recording is None:
-            raise SimError("write_html: a run in functional mode has no times to show")
+            raise SimError(f"write_html: {without_recording(self.report.mode)}")
         page.check_plotly()
         outcomes = run_again(self.recording) if what_if else None
         page.write_page(path, self.recording, self.report.to_dict(), outcomes)

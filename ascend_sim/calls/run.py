@@ -22,7 +22,7 @@ from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.execute import Execution, execute, output_of, roles_of
 from ascend_sim.ops.operator import Operator
 from ascend_sim.ops.verdicts import judge
-from ascend_sim.report.report import Report
+from ascend_sim.report.report import Report, RunFacts
 from ascend_sim.runtime import Recording, RunOptions, ValueModel
 from ascend_sim.settings import check_settings
 
@@ -66,6 +66,7 @@ def run_call(
             f"mode {mode!r} needs values, but {', '.join(missing)} is a TensorSpec; only timing runs without"
         )
     storages = {name: None if mode == "timing" else flat_storage(values[name])[0] for name in accepted.inputs}
+    facts = RunFacts(spec, bounds=mode != "functional")
     how = RunOptions(
         mode=mode,
         progress=options.progress,
@@ -73,6 +74,8 @@ def run_call(
         model=model,
         observer=options.observer,
         engine=options.engine,
+        keep=bool(options.timeline),
+        on_program=facts.add,
     )
     run = execute(plan, spec, storages, how, l2=l2)
     outputs = {}
@@ -80,23 +83,29 @@ def run_call(
         found = {name: output_of(accepted, allocation, name) for name, allocation in run.outputs.items()}
         outputs = {name: found[name] for name in operator.outputs if name in found}
     outcome = run.outcome
-    _check_disarmed(accepted, run)
+    _check_disarmed(accepted, run, facts)
     findings = [
         *outcome.findings,
         *(check_tasks(spec, run.tasks, roles=roles_of(plan)).findings if options.check else ()),
     ]
-    timeline = outcome.timeline
+    timeline = outcome.timeline if outcome.timeline is not None and outcome.timeline.kept else None
     built = Report.build(
         spec,
-        timeline if timeline is not None else outcome.programs,
+        outcome.timeline,
         run.tasks,
+        facts,
         mode=mode,
         l2=l2,
         findings=findings,
         verdicts=partial(judge, operator, accepted, spec, arrays, outputs, model) if outputs else None,
+    )
+    report = replace(
+        built,
+        problem=problem,
+        warnings=accepted.warnings,
+        plan=tuple(plan.rows()),
         workspace_bytes=plan.workspace_bytes,
     )
-    report = replace(built, problem=problem, warnings=accepted.warnings, plan=tuple(plan.rows()))
     return Result(
         outputs,
         report=report,
@@ -148,15 +157,13 @@ def _problem(operator: Operator[Any, Any], arguments: Any, call: AcceptedCall, l
     }
 
 
-def _check_disarmed(call: AcceptedCall, run: Execution) -> None:
+def _check_disarmed(call: AcceptedCall, run: Execution, facts: RunFacts) -> None:
     """Refuse names of kernels and flags that the run did not have: an experiment without effect misleads."""
-    names = [task.name for task in run.tasks]
+    tasks = {task.name: facts.of(index, task).counts for index, task in enumerate(run.tasks)}
     for kernel, wanted in call.disarm.items():
-        if kernel not in names:
-            raise SimError(f"disarm: no kernel {kernel!r}; this call has {', '.join(names)}")
-        flags = {
-            flag for task, program in run.outcome.programs if names[task] == kernel for flag in program.flag_names()
-        }
+        if kernel not in tasks:
+            raise SimError(f"disarm: no kernel {kernel!r}; this call has {', '.join(tasks)}")
+        flags = tasks[kernel].flag_names()
         unknown = [flag for flag in wanted if flag not in flags]
         if unknown:
             known = ", ".join(sorted(flags)) or "none"

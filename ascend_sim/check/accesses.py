@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.check.order import WIDTH, Clocks, SyncRows
+from ascend_sim.check.regions import RegionColumns, regions_in
 from ascend_sim.isa.base import PIPE_INDEX
-from ascend_sim.kernel.program import InstructionTable, RegionColumns, ranges
+from ascend_sim.kernel.program import InstructionTable, ranges
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT, Allocation
 from ascend_sim.memory.regions import Region, overlap
 
@@ -39,7 +40,7 @@ class Shapes:
     def of(self, table: InstructionTable, space: str) -> tuple[RegionColumns, Ints, NDArray[np.bool_]]:
         """The regions of a table in a space, the number of each one's form, and whether its instruction is atomic."""
         known = self._tables.get((id(table), space))
-        columns = table.regions(space)
+        columns = regions_in(table.touches, space)
         if known is None or known[0] is not columns:
             self._held.append(table)
             numbers = np.asarray([self._form(region) for region in columns.regions], np.int64)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ascend_sim.check.findings import CheckFinding
+from ascend_sim.check.regions import regions_in
 from ascend_sim.check.subject import SPACES, Subject
 from ascend_sim.kernel.inspection import Allocated
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
@@ -31,7 +32,7 @@ def _addresses(subject: Subject) -> Iterator[CheckFinding]:
     found: dict[tuple[str, str, bool, tuple[object, ...]], list[tuple[int, int, int, int]]] = {}
     for number, program in enumerate(subject.programs):
         for space in SPACES:
-            columns = program.table.regions(space)
+            columns = regions_in(program.table.touches, space)
             if not len(columns.regions):
                 continue
             row, region = program.accesses(space)

@@ -13,6 +13,7 @@ from itertools import pairwise
 from ascend_sim.check.accesses import Questions, gather, sharing_pairs
 from ascend_sim.check.findings import CheckFinding
 from ascend_sim.check.order import SyncRows, TaskOrder, Unpaired
+from ascend_sim.check.regions import regions_in
 from ascend_sim.check.subject import SPACES, Subject
 from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_WAIT, SET, WAIT
 from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, PipeBarrier, SetFlag, WaitFlag, cross_name
@@ -331,7 +332,7 @@ def _different(subject: Subject) -> list[int]:
     seen: dict[tuple[int, bytes], int] = {}
     for number, program in enumerate(subject.programs):
         rows = program.rows[:, :4].copy()
-        columns = program.table.regions("GM")
+        columns = regions_in(program.table.touches, "GM")
         if len(columns.regions):
             row, region = program.accesses("GM")
             rows[row, columns.column[region]] = 0

@@ -86,6 +86,7 @@ def kernel(
                 expected=_expected(file, module),
                 progress=progress,
                 max_cycles=max_cycles,
+                timeline=out is not None or html is not None or not json_output,
                 **fields,
             )
             report = run.report.to_dict()

@@ -70,7 +70,11 @@ def run(
         bool, typer.Option("--check", help="Also look for mistakes in the kernels, as `ascend-sim check` does.")
     ] = False,
 ) -> None:
-    """Run one convolution, backward or forward, and print what each kernel did."""
+    """Run one convolution, backward or forward, and print what each kernel did.
+
+    In timing mode --json without --out and --html keeps no timeline: a run of any length takes little memory, and the report
+    has no waterfall.
+    """
     from ascend_sim.calls.cases import call_case
     from ascend_sim.calls.run import check_fits
     from ascend_sim.calls.tensors import TensorSpec
@@ -114,6 +118,7 @@ def run(
                 accumulate=accumulate,
                 overflow=overflow,
                 check=check,
+                timeline=out is not None or html is not None or not json_output,
             )
             written: list[Path] = []
             if out is not None:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from ascend_sim.engine.cross import CrossFlags
 from ascend_sim.engine.lines import footprint
 from ascend_sim.engine.timeline import stall_columns
+from ascend_sim.engine.totals import ProgramTotals
 from ascend_sim.engine.traffic import FRACTION, Traffic, scaled
 from ascend_sim.isa.base import (
     BARRIER,
@@ -82,6 +83,7 @@ class CoreRun:
         self.shared: dict[int, tuple[int, ...]] = {}
         self.limited: dict[int, int] = {}
         self.queue_full = 0
+        self.totals: ProgramTotals | None = None
         self._address = self._addresses()
         self._prepare(chip)
 

@@ -25,15 +25,22 @@ from typing import Any
 
 import simpy
 
+from ascend_sim.engine.compiled.machine import CompiledMachine
 from ascend_sim.engine.cross import CrossFlags
 from ascend_sim.engine.deadlock import DeadlockError, describe
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.machine import Machine, RunningProgram, chosen_engine, new_machine
-from ascend_sim.engine.task import Task
+from ascend_sim.engine.sharing import SharedRows, moved_bases
+from ascend_sim.engine.task import Task, order_of
 from ascend_sim.engine.timeline import ProgramRun, TaskRun, Timeline
+from ascend_sim.engine.totals import Watched
 from ascend_sim.engine.traffic import Timer
+from ascend_sim.engine.watch import Collected, column_watch
 from ascend_sim.errors import SimError
+from ascend_sim.kernel.program import Program
 
+OnProgram = Callable[[int, Task, Program], None]
+"""Called with a task's index, the task and one of its programs, in block order within the task."""
 Progress = Callable[[str, int, int], None]
 """Called with a task's name, its finished blocks and all its blocks."""
 
@@ -97,6 +104,50 @@ class _Cores:
             self._wake()
 
 
+def _columns_of(task: int, run: RunningProgram, core: int, launch: int) -> ProgramRun:
+    """A program that is over, with its columns."""
+    columns = run.columns()
+    return ProgramRun(
+        task, run.program, core, run.begin, run.finish, **columns, queue_full=run.queue_full, launch=launch
+    )
+
+
+class _Watch:
+    """Totals and hazards of a run that keeps no columns: C says them, or they are worked out as a block ends."""
+
+    def __init__(self, tasks: Sequence[Task], machine: Machine) -> None:
+        self._tasks, self._machine = tasks, machine
+        self._collected = Collected(tasks)
+        self._columns = None if isinstance(machine, CompiledMachine) else column_watch(tasks)
+        self._rows: dict[int, SharedRows] = {}
+
+    def share(self, task: int, program: Program) -> Program:
+        """The program that begins, with the rows of another one where that does the same elsewhere."""
+        if self._columns is not None:
+            return program
+        if task not in self._rows:
+            self._rows[task] = SharedRows(len(self._tasks[task].tensors))
+        return self._rows[task].share(program)
+
+    def add(self, task: int, run: RunningProgram, core: int, launch: int) -> None:
+        """A program that is over; nothing of it is held but what it came to."""
+        totals = run.totals if self._columns is None else self._columns.add(_columns_of(task, run, core, launch))
+        assert totals is not None
+        self._collected.add(task, run.program, core, (launch, run.begin, run.finish), totals)
+
+    def watched(self) -> Watched:
+        """All of it, when the run is over."""
+        if isinstance(self._machine, CompiledMachine):
+            return self._collected.watched(self._machine.in_gm(len(self._tasks)), self._machine.tables)
+        assert self._columns is not None
+        return self._collected.watched(self._columns.in_gm(), self._columns.tables)
+
+    def close(self) -> None:
+        """The run is over."""
+        if self._columns is not None:
+            self._columns.close()
+
+
 class Engine:
     """Runs tasks on `device` to idle.
 
@@ -124,16 +175,22 @@ class Engine:
         self._progress = progress
         self._core_order = core_order or (lambda count: list(range(count)))
 
-    def run(self, tasks: Sequence[Task]) -> Timeline:
-        """Launch `tasks` (each stream in the given order) and run until the device is idle."""
+    def run(self, tasks: Sequence[Task], *, keep: bool = True, on_program: OnProgram | None = None) -> Timeline:
+        """Launch `tasks` (each stream in the given order) and run until the device is idle.
+
+        Without `keep` the Timeline has no programs: each is dropped when its block ends, and only its totals are `watched`.
+        `on_program` is called with every program when it was built, behind its task's index and the task.
+        """
         self.env = simpy.Environment(initial_time=self.device.clock)
-        self._machine: Machine = new_machine(self.engine, self.env, self.chip, self.device.l2, self._shared_gm)
+        self._keep, self._on_program = keep, on_program
+        self._machine: Machine = new_machine(self.engine, self.env, self.chip, self.device.l2, self._shared_gm, keep)
         self._cores = {kind: _Cores(self.env, self._core_order(count)) for kind, count in self._core_counts().items()}
         self._events: dict[str, simpy.Event] = {}
         self._unfinished: list[RunningProgram] = []
         self._tickets = 0
         self._held_up: dict[int, tuple[Task, str]] = {}
-        timeline = Timeline([TaskRun(task, 0) for task in tasks], [])
+        timeline = Timeline([TaskRun(task, 0) for task in tasks], [], keep)
+        self._watch = _Watch(tasks, self._machine) if not keep else None
         streams: dict[int, list[int]] = {}
         for index, task in enumerate(tasks):
             self._check(task)
@@ -152,8 +209,12 @@ class Engine:
                     self.env.run(until=None)
             if self._unfinished or self._held_up:
                 raise DeadlockError(describe(self._unfinished, list(self._held_up.values()), tasks))
+            if self._watch:
+                timeline.watched = self._watch.watched()
         finally:
             self._machine.close()
+            if self._watch:
+                self._watch.close()
         timeline.programs.sort(
             key=lambda run: (run.task, run.program.block, run.program.core_kind, run.program.sub_block)
         )
@@ -264,15 +325,19 @@ class Engine:
     ) -> Generator[simpy.Event, Any, None]:
         now, launch = int(self.env.now), self.chip.launch
         prologue_us = launch.prologue_us.get(task.template or task.op_type, 0.0)
-        bases = [tensor.base for tensor in task.tensors]
         runs: list[tuple[RunningProgram, int]] = []
         processes = []
         for program in task.build(block):
+            if self._on_program:
+                self._on_program(index, task, program)
+            bases = [tensor.base for tensor in task.tensors]
+            if self._watch:
+                program = self._watch.share(index, program)
+                bases = moved_bases(program, bases)
             core = held[program.core_kind][program.sub_block]
             start_us = launch.core_start_us[program.core_kind]  # type: ignore[index]
             begin = now + self.chip.cycles(start_us + prologue_us)
-            order = (index << 24) + (block << 3) + (program.sub_block + 1 if program.core_kind == "AIV" else 0)
-            core_run = self._machine.core(program, begin, order, cross, bases)
+            core_run = self._machine.core(program, begin, order_of(index, program), cross, bases)
             self._unfinished.append(core_run)
             runs.append((core_run, core))
             processes.append(self.env.process(core_run.run()))
@@ -283,18 +348,10 @@ class Engine:
             overflow = core_run.flag_overflow()
             if overflow:
                 raise SimError(f"{task.name}: {core_run.program.where}: {overflow} (chip file, sync.flag_max)")
-            timeline.programs.append(
-                ProgramRun(
-                    index,
-                    core_run.program,
-                    core,
-                    core_run.begin,
-                    core_run.finish,
-                    **core_run.columns(),
-                    queue_full=core_run.queue_full,
-                    launch=now,
-                )
-            )
+            if self._watch:
+                self._watch.add(index, core_run, core, now)
+            else:
+                timeline.programs.append(_columns_of(index, core_run, core, now))
         for kind, numbers in held.items():
             self._cores[kind].release(numbers)
 

@@ -27,17 +27,21 @@ _CROSS = (CrossCoreSetFlag, CrossCoreWaitFlag)
 
 
 class FunctionalEngine:
-    """Runs tasks in the given order for their values; `findings` lists what went wrong."""
+    """Runs tasks in the given order for their values; `findings` lists what went wrong.
+
+    `on_program` is called with a task's index, the task and each of its programs, in block order.
+    """
 
     def __init__(
         self,
         device: Device,
         progress: Callable[[str, int, int], None] | None = None,
         model: ValueModel | None = None,
+        on_program: Callable[[int, Task, Program], None] | None = None,
     ) -> None:
         self.device = device
         self.findings: list[Finding] = []
-        self.programs: list[tuple[int, Program]] = []
+        self._on_program = on_program
         self._progress = progress
         self._model = model
 
@@ -57,7 +61,8 @@ class FunctionalEngine:
         waiting: list[Iterator[bool]] = []
         for block in range(task.block_dim):
             for program in task.build(block):
-                self.programs.append((index, program))
+                if self._on_program:
+                    self._on_program(index, task, program)
                 values = ProgramValues(task, program, self.device.chip, self.findings, shadow, self._model)
                 waiting.append(_execute(values, raised, task))
             waiting, _ = _advance(waiting)

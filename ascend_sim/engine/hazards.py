@@ -3,161 +3,224 @@
 An access is in flight from its start to its retirement. On one pipe only a read or write of bytes that an earlier,
 unretired instruction writes counts (reading before a later write is in order); Mmads that share an L0C tile are interlocked
 and atomics to the same bytes are ordered by the L2.
+
+This is how numpy finds them in the columns of programs; C finds the same while it runs or afterwards (compiled/hazards.c).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.engine.task import Task
+from ascend_sim.engine.task import Task, order_of, task_of
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.engine.values import Finding
-from ascend_sim.isa.base import PIPE_INDEX, PIPES
-from ascend_sim.kernel.program import OPERAND_COLUMN
+from ascend_sim.isa.base import PIPE_INDEX
+from ascend_sim.kernel.program import SPACES, InstructionTable, InstructionView
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
-from ascend_sim.memory.regions import Region, overlap
+from ascend_sim.memory.regions import overlap
 
 LIMIT = 200
-"""Hazards reported per task; one forgotten flag can make hundreds of thousands."""
+"""Hazards told of each task, which counts all; one forgotten flag can make hundreds of thousands."""
+
+HAZARD = np.dtype(
+    [(name, np.int64, 2) for name in ("program", "table", "row", "writes")]
+    + [("values", np.int64, (2, 5))]
+    + [(name, np.int64) for name in ("space", "low", "high", "start", "retire")]
+)
+"""The earlier and the later access: order of its program, number of its table, its row, whether it writes, the row's values;
+then the space (of SPACES), the bytes that both have, the start of the later one and the retirement of the earlier one."""
 
 
-@dataclass
-class _Accesses:
-    """Accesses to one space, sorted by start."""
+@dataclass(frozen=True, eq=False)
+class Hazards:
+    """`total` hazards in order of the later access, then of the earlier one; `records` (HAZARD) are the first of them."""
 
-    run: NDArray[np.int64]
+    records: NDArray[np.void]
+    total: int
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Hazards):
+            return NotImplemented
+        return self.total == other.total and self.records.tolist() == other.records.tolist()
+
+
+NO_HAZARDS = Hazards(np.empty(0, HAZARD), 0)
+
+
+@dataclass(frozen=True)
+class Accesses:
+    """Accesses of one or more programs, in order of start, program and row; `owner` is a place in `orders` and `tables`."""
+
+    orders: NDArray[np.int64]
+    tables: Sequence[tuple[int, InstructionTable]]
+    owner: NDArray[np.int64]
     row: NDArray[np.int64]
-    pipe: NDArray[np.int64]
-    region: NDArray[np.int64]
+    place: NDArray[np.int64]
+    values: NDArray[np.int64]
     address: NDArray[np.int64]
-    low: NDArray[np.int64]
-    high: NDArray[np.int64]
     start: NDArray[np.int64]
     retire: NDArray[np.int64]
-    writes: NDArray[np.bool_]
-    atomic: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, run: ProgramRun, table: int, bases: Sequence[int], *spaces: str) -> Accesses:
+        """Those of one program to `spaces`; `table` is the number of its table, `bases` are where its tensors lie."""
+        program = run.program
+        row, place = program.accesses(*spaces)
+        values = np.asarray(program.rows)[row]
+        touch = program.table.touches.columns[place]
+        address = values[np.arange(len(row)), touch["column"]]
+        in_gm = touch["space"] == 0
+        slots = np.asarray([*bases, 0], np.int64)
+        address = np.where(in_gm, slots[np.where(in_gm, address >> SLOT_SHIFT, 0)] + (address & OFFSET_MASK), address)
+        order = np.array([order_of(run.task, program)], np.int64)
+        columns = np.zeros(len(row), np.int64), row, place, values, address, run.start[row], run.retire[row]
+        return cls(order, [(table, program.table)], *columns).sorted()
+
+    @classmethod
+    def joined(cls, parts: Sequence[Accesses]) -> Accesses:
+        """Those of several programs."""
+        owner = np.concatenate([np.full(len(part.row), i) for i, part in enumerate(parts)])
+        names = ("row", "place", "values", "address", "start", "retire")
+        columns = [np.concatenate([getattr(part, name) for part in parts]) for name in names]
+        orders = np.concatenate([part.orders for part in parts])
+        return cls(orders, [table for part in parts for table in part.tables], owner, *columns).sorted()
+
+    def sorted(self) -> Accesses:
+        """In order of start, then of programs, rows and what stands first in an instruction."""
+        order = np.lexsort((self.place, self.row, self.orders[self.owner], self.start))
+        names = ("owner", "row", "place", "values", "address", "start", "retire")
+        return Accesses(self.orders, self.tables, *(getattr(self, name)[order] for name in names))
+
+    def touched(self, name: str) -> NDArray[np.int64]:
+        """A column of what is touched, for every access."""
+        column = np.zeros(len(self.row), np.int64)
+        for owner, (_, table) in enumerate(self.tables):
+            mine = self.owner == owner
+            column[mine] = table.touches.columns[name][self.place[mine]]
+        return column
+
+    def pipes(self) -> NDArray[np.int64]:
+        """The pipe of every access."""
+        column = np.zeros(len(self.row), np.int64)
+        for owner, (_, table) in enumerate(self.tables):
+            mine = self.owner == owner
+            column[mine] = table.column("pipe")[self.values[mine, 0]]
+        return column
+
+    def hazards(self) -> NDArray[np.void]:
+        """All hazards among them (HAZARD), in order of the later access, then of the earlier one."""
+        space, writes, atomic = (self.touched(name) for name in ("space", "writes", "atomic"))
+        low, high = (self.address + self.touched(name) for name in ("offset", "extent"))
+        pipe = self.pipes()
+        pairs = [np.empty((0, 2), np.int64)]
+        for number in np.unique(space).tolist():
+            mine = np.flatnonzero(space == number)
+            pairs.append(self._sweep(mine, low, high, writes, atomic, pipe, number == SPACES.index("L0C")))
+        found = np.concatenate(pairs)
+        found = found[np.lexsort((found[:, 0], found[:, 1]))]
+        records = np.zeros(len(found), HAZARD)
+        numbers = np.array([number for number, _ in self.tables], np.int64)
+        early, late = found.T
+        owner = self.owner[found]
+        records["program"], records["table"] = self.orders[owner], numbers[owner]
+        records["row"], records["writes"], records["values"] = self.row[found], writes[found], self.values[found]
+        records["space"], records["start"], records["retire"] = space[late], self.start[late], self.retire[early]
+        records["low"], records["high"] = np.maximum(low[early], low[late]), np.minimum(high[early], high[late])
+        return records
+
+    def _sweep(
+        self,
+        of: NDArray[np.int64],
+        low: NDArray[np.int64],
+        high: NDArray[np.int64],
+        writes: NDArray[np.int64],
+        atomic: NDArray[np.int64],
+        pipe: NDArray[np.int64],
+        interlocked: bool,
+    ) -> NDArray[np.int64]:
+        """Pairs (earlier, later): each access with those that start while it is in flight, one distance at a time."""
+        start, retire = self.start[of], self.retire[of]
+        horizon = np.maximum.accumulate(retire)
+        pairs = [np.empty((0, 2), np.int64)]
+        lag = 1
+        while lag < len(of) and (start[lag:] < horizon[:-lag]).any():
+            near = np.flatnonzero(start[lag:] < retire[:-lag])
+            e, l = of[near], of[near + lag]  # noqa: E741 - earlier and later
+            both = (
+                (low[l] < high[e]) & (low[e] < high[l]) & ((writes[e] | writes[l]) > 0) & ((atomic[e] & atomic[l]) == 0)
+            )
+            same = (self.owner[e] == self.owner[l]) & (pipe[e] == pipe[l])
+            both &= ~same | ((writes[e] > 0) & (self.row[e] != self.row[l]))
+            if interlocked:
+                both &= ~(same & (pipe[e] == PIPE_INDEX["M"]))
+            touch = [
+                (one, other)
+                for one, other in zip(e[both].tolist(), l[both].tolist(), strict=True)
+                if self._meet(one, other)
+            ]
+            pairs.append(np.array(touch, np.int64).reshape(-1, 2))
+            lag += 1
+        return np.concatenate(pairs)
+
+    def _meet(self, early: int, late: int) -> bool:
+        """Whether their bytes really do, not only their hulls."""
+        one, other = (self.tables[self.owner[i]][1].touches.regions[self.place[i]] for i in (early, late))
+        return overlap(one, other, int(self.address[late] - self.address[early]))
 
 
-def find_hazards(tasks: Sequence[Task], runs: Sequence[ProgramRun]) -> list[Finding]:
-    """All overlaps in the local buffers of each program and in GM between all programs (at most LIMIT are listed)."""
-    findings: list[Finding] = []
-    regions: list[Region] = []
-    number: dict[Region, int] = {}
-    shared: list[_Accesses] = []
-    for index, run in enumerate(runs):
-        for space, accesses in _collect(run, index, tasks, regions, number).items():
-            if space == "GM":
-                shared.append(accesses)
-            else:
-                _sweep(tasks, runs, accesses, regions, findings, space)
-    if shared:
-        names = _Accesses.__dataclass_fields__
-        merged = _Accesses(*(np.concatenate([getattr(part, name) for part in shared]) for name in names))
-        _sweep(tasks, runs, merged, regions, findings, "GM")
-    return findings
+class HazardList:
+    """The hazards of a run as its blocks end, in whatever order they do; holds no more than it will tell."""
+
+    def __init__(self) -> None:
+        self._of_program: dict[int, list[tuple[int, Hazards]]] = {}
+        self._total: dict[int, int] = {}
+
+    def add(self, order: int, hazards: Hazards) -> None:
+        """Those in the buffers of one program."""
+        if not hazards.total:
+            return
+        task = task_of(order)
+        self._total[task] = self._total.get(task, 0) + hazards.total
+        held = self._of_program.setdefault(task, [])
+        held.append((order, hazards))
+        if len(held) > 2 * LIMIT:
+            held.sort(key=lambda one: one[0])
+            del held[LIMIT:]  # each has one at least: the first ones are enough
+
+    def findings(
+        self, tasks: Sequence[Task], in_gm: Mapping[int, Hazards], tables: Sequence[InstructionTable]
+    ) -> list[Finding]:
+        """In words, task by task: those of its programs, then those in GM; how many there are beyond LIMIT is told too."""
+        findings = []
+        for index, task in enumerate(tasks):
+            shared = in_gm.get(index, NO_HAZARDS)
+            total = self._total.get(index, 0) + shared.total
+            parts = [hazards.records for _, hazards in sorted(self._of_program.get(index, ()), key=lambda one: one[0])]
+            for record in np.concatenate([*parts, shared.records])[:LIMIT]:
+                findings.append(Finding("hazard", task.name, _words(record, tasks, tables)))
+            if total > LIMIT:
+                findings.append(
+                    Finding("hazard", task.name, f"{total - LIMIT} hazards more; the first {LIMIT} are told")
+                )
+        return findings
 
 
-def _collect(
-    run: ProgramRun, index: int, tasks: Sequence[Task], regions: list[Region], number: dict[Region, int]
-) -> dict[str, _Accesses]:
-    program = run.program
-    table, rows = program.table, program.rows
-    pipe = program.per_row("pipe")
-    bases = np.asarray([tensor.base for tensor in tasks[run.task].tensors] or [0], np.int64)
-    parts: dict[str, list[tuple[NDArray[np.int64], int, Region, bool, bool, str]]] = {}
-    by_argument = _rows_by_argument(rows[:, 0])
-    for argument, selected in by_argument.items():
+def _words(record: np.void, tasks: Sequence[Task], tables: Sequence[InstructionTable]) -> str:
+    said = []
+    for place in (0, 1):
+        table, order, row = tables[record["table"][place]], int(record["program"][place]), int(record["row"][place])
+        argument, dst, src0, src1, tile = record["values"][place].tolist()
         instruction = table.instructions[argument]
-        for writes, group in ((False, instruction.reads()), (True, instruction.writes())):
-            for region in group:
-                if region not in number:
-                    number[region] = len(regions)
-                    regions.append(region)
-                entry = (selected, number[region], region, writes, instruction.atomic, region.operand)
-                parts.setdefault(region.space, []).append(entry)
-    result = {}
-    for space, entries in parts.items():
-        row = np.concatenate([entry[0] for entry in entries])
-        lengths = [len(entry[0]) for entry in entries]
-        numbers = np.repeat([entry[1] for entry in entries], lengths)
-        address = np.concatenate([rows[entry[0], OPERAND_COLUMN[entry[5]]] for entry in entries])
-        if space == "GM":
-            address = bases[address >> SLOT_SHIFT] + (address & OFFSET_MASK)
-        low = address + np.repeat([entry[2].offset for entry in entries], lengths)
-        high = address + np.repeat([entry[2].extent for entry in entries], lengths)
-        result[space] = _Accesses(
-            np.full(len(row), index),
-            row,
-            pipe[row],
-            numbers,
-            address,
-            low,
-            high,
-            run.start[row],
-            run.retire[row],
-            np.repeat([entry[3] for entry in entries], lengths),
-            np.repeat([entry[4] for entry in entries], lengths),
-        )
-    return result
-
-
-def _rows_by_argument(arguments: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:
-    order = np.argsort(arguments, kind="stable")
-    if not len(arguments):
-        return {}
-    values, first = np.unique(arguments[order], return_index=True)
-    return dict(zip(values.tolist(), np.split(order, first[1:]), strict=True))
-
-
-def _sweep(
-    tasks: Sequence[Task],
-    runs: Sequence[ProgramRun],
-    a: _Accesses,
-    regions: list[Region],
-    findings: list[Finding],
-    space: str,
-) -> None:
-    """Compare every access with those that start later while it is in flight, one distance in the sorted list at a time."""
-    if not a.writes.any():
-        return
-    order = np.lexsort((a.row, a.run, a.start))
-    s = _Accesses(*(getattr(a, name)[order] for name in _Accesses.__dataclass_fields__))
-    horizon = np.maximum.accumulate(s.retire)
-    lag = 1
-    while lag < len(order) and (s.start[lag:] < horizon[:-lag]).any():
-        e, l = slice(None, -lag), slice(lag, None)  # noqa: E741 - earlier and later
-        both = (s.start[l] < s.retire[e]) & (s.low[l] < s.high[e]) & (s.low[e] < s.high[l])
-        both &= s.writes[e] | s.writes[l]
-        both &= ~(s.atomic[e] & s.atomic[l])
-        same = (s.run[e] == s.run[l]) & (s.pipe[e] == s.pipe[l])
-        both &= ~same | s.writes[e]
-        both &= ~(same & (s.row[e] == s.row[l]))
-        if space == "L0C":
-            both &= ~(same & (s.pipe[e] == PIPE_INDEX["M"]))
-        for place in np.flatnonzero(both).tolist():
-            distance = int(s.address[place + lag] - s.address[place])
-            if overlap(regions[s.region[place]], regions[s.region[place + lag]], distance):
-                if len(findings) >= LIMIT:
-                    return
-                findings.append(_describe(tasks, runs, s, place, place + lag, space))
-        lag += 1
-
-
-def _describe(
-    tasks: Sequence[Task], runs: Sequence[ProgramRun], s: _Accesses, first: int, second: int, space: str
-) -> Finding:
-    early, late = runs[s.run[first]], runs[s.run[second]]
-    low, high = max(s.low[first], s.low[second]), min(s.high[first], s.high[second])
-    verbs = ["writes" if s.writes[i] else "reads" for i in (first, second)]
-    task = tasks[late.task]
-    return Finding(
-        "hazard",
-        task.name,
-        f"{late.program.where}: {PIPES[s.pipe[second]]} {late.program[int(s.row[second])]} {verbs[1]} {space} bytes "
-        f"{low} to {high} from cycle {s.start[second]}, while {early.program.where} {PIPES[s.pipe[first]]} "
-        f"{early.program[int(s.row[first])]} {verbs[0]} them until cycle {s.retire[first]}",
+        pipe = instruction.pipe(table.chip)
+        view = InstructionView(row, pipe, instruction, dst, src0, src1, tile)
+        verb = "writes" if record["writes"][place] else "reads"
+        said.append((f"{tasks[task_of(order)].where(order)}", f"{pipe} {view}", verb))
+    (early, first, before), (late, second, verb) = said
+    return (
+        f"{late}: {second} {verb} {SPACES[record['space']]} bytes {record['low']} to {record['high']} from cycle "
+        f"{record['start']}, while {early} {first} {before} them until cycle {record['retire']}"
     )

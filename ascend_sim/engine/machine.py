@@ -20,6 +20,7 @@ from ascend_sim.engine.compiled.machine import CompiledMachine
 from ascend_sim.engine.core import CoreRun, Process
 from ascend_sim.engine.cross import CrossFlags
 from ascend_sim.engine.l2 import L2Cache
+from ascend_sim.engine.totals import ProgramTotals
 from ascend_sim.engine.traffic import Traffic
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.program import Program
@@ -38,6 +39,8 @@ class RunningProgram(Protocol):
     finish: int
     queue_full: int
     cross: CrossFlags
+    totals: ProgramTotals | None
+    """What it came to, of a machine that keeps no columns."""
 
     def run(self) -> Process:
         """The SimPy process that lasts as long as the program."""
@@ -124,6 +127,10 @@ def _say_that_it_is_slow() -> None:
     )
 
 
-def new_machine(engine: str, env: simpy.Environment, chip: ChipSpec, l2: L2Cache, shared_gm: bool) -> Machine:
-    """The machine of `engine` ("simpy" or "compiled") for one run."""
-    return (CompiledMachine if engine == "compiled" else SimpyMachine)(env, chip, l2, shared_gm)
+def new_machine(
+    engine: str, env: simpy.Environment, chip: ChipSpec, l2: L2Cache, shared_gm: bool, keep: bool
+) -> Machine:
+    """The machine of `engine` ("simpy" or "compiled") for one run, which may `keep` the columns of its programs."""
+    if engine == "compiled":
+        return CompiledMachine(env, chip, l2, shared_gm, keep)
+    return SimpyMachine(env, chip, l2, shared_gm)

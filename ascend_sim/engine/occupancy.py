@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.engine.compiled import library
 from ascend_sim.engine.timeline import ProgramRun
-from ascend_sim.kernel.program import ranges
+from ascend_sim.kernel.program import SPACES, ranges
 
 
 @dataclass(frozen=True)
@@ -48,18 +48,19 @@ def occupancy(run: ProgramRun, buffer: str) -> Occupancy:
 
 def by_c(run: ProgramRun, buffer: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Time and bytes of the curve, by compiled/occupancy.c; MemoryError where it finds none."""
-    program, regions = run.program, run.program.table.regions(buffer)
-    most = int(np.diff(regions.first).max(initial=0)) * len(program)
+    program, touches = run.program, run.program.table.touches
+    most = int(np.diff(touches.first).max(initial=0)) * len(program)
     if not most:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     columns = [np.ascontiguousarray(column, np.int64) for column in (program.rows, run.start, run.retire)]
     rows, start, retire = (column.ctypes.data for column in columns)
-    names = ("first", "column", "offset", "extent", "writes")
     time, held = np.empty((2, 2 * most), np.int64)
     moments = library.load().occupancy(
         library.byref(library.Program(rows=rows, count=len(program), start=start, retire=retire)),
         program.table.column("pipe").ctypes.data,
-        library.byref(library.Regions(*(getattr(regions, name).ctypes.data for name in names))),
+        touches.first.ctypes.data,
+        touches.columns.ctypes.data,
+        SPACES.index(buffer),
         most,
         time.ctypes.data,
         held.ctypes.data,
@@ -94,12 +95,12 @@ def _accesses(run: ProgramRun, buffer: str) -> tuple[NDArray[Any], ...]:
     Reads come before writes that start with them, writes of one cycle in order of rows.
     """
     row, place = run.program.accesses(buffer)
-    regions = run.program.table.regions(buffer)
-    order = np.lexsort((regions.writes[place], run.start[row]))
-    row, place = row[order], place[order]
-    base = run.program.rows[row, regions.column[place]]
-    low, high = base + regions.offset[place], base + regions.extent[place]
-    columns = low, high, run.start[row], run.retire[row], regions.writes[place]
+    touches = run.program.table.touches.columns
+    order = np.lexsort((touches["writes"][place], run.start[row]))
+    row, touch = row[order], touches[place[order]]
+    base = run.program.rows[row, touch["column"]]
+    low, high = base + touch["offset"], base + touch["extent"]
+    columns = low, high, run.start[row], run.retire[row], touch["writes"] > 0
     touching = low < high
     return columns if touching.all() else tuple(column[touching] for column in columns)
 

@@ -33,3 +33,23 @@ class Task:
     all_cores: bool = False
     template: str = ""
     info: dict[str, Any] = field(default_factory=dict)
+
+    def where(self, order: int) -> str:
+        """Block and core of one of its programs in words, for messages; `order` as `order_of` gives it."""
+        kind = {"MIX": "AIC", "MIX_VECTOR_CORE": "AI_CORE"}.get(self.core_kind, self.core_kind)
+        block, sub_block = order >> _PART_BITS & (1 << _BLOCK_BITS) - 1, order & (1 << _PART_BITS) - 1
+        return f"block {block} {f'AIV{sub_block - 1}' if sub_block else kind}"
+
+
+_PART_BITS, _BLOCK_BITS = 3, 21
+
+
+def order_of(task: int, program: Program) -> int:
+    """A number that puts the programs of a run in order: by task, block, and cube before vector cores."""
+    part = program.sub_block + 1 if program.core_kind == "AIV" else 0
+    return (task << _BLOCK_BITS + _PART_BITS) + (program.block << _PART_BITS) + part
+
+
+def task_of(order: int) -> int:
+    """The task of a program from its order."""
+    return order >> _BLOCK_BITS + _PART_BITS

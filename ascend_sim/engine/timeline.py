@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,10 +108,16 @@ class TaskRun:
 
 @dataclass
 class Timeline:
-    """All programs of a run, tasks in launch order, programs in block order within a task."""
+    """All programs of a run, tasks in launch order, programs in block order within a task.
+
+    A run that was not `kept` has no programs, only what was `watched` of it (`engine.totals.Watched`,
+    whose module stands above this one); `engine.watch.watched` says it of every run.
+    """
 
     tasks: list[TaskRun] = field(default_factory=list)
     programs: list[ProgramRun] = field(default_factory=list)
+    kept: bool = True
+    watched: Any = None
 
     def of(self, task: int) -> list[ProgramRun]:
         """The programs of one task, by block and sub-block."""

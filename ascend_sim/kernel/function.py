@@ -40,6 +40,7 @@ _OWN = {
     "engine",
     "observer",
     "check",
+    "timeline",
 }
 """Keywords of `launch` itself, which a kernel cannot have as its own."""
 

@@ -27,32 +27,40 @@ COLUMNS = ("instruction", "dst", "src0", "src1", "tile")
 OPERAND_COLUMN = {"dst": 1, "src0": 2, "src1": 3}
 
 
-@dataclass(frozen=True)
-class RegionColumns:
-    """The regions of a table's instructions in one space: those of instruction `i` from `first[i]` to `first[i + 1]`, reads
-    before writes. `column` is where a row has the operand that a region is relative to; `offset` and `extent` are in bytes.
+SPACES = ("GM", "L1", "L0A", "L0B", "L0C", "UB", "BT", "FB")
+"""Where an instruction can read and write; the order is the code in `Touches`."""
+TOUCH = np.dtype(
+    [(name, np.int64) for name in ("space", "column", "offset", "extent", "writes", "atomic")]
+    + [(name, np.int64) for name in ("row_bytes", "row_stride", "rows", "plane_stride", "planes")]
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Touches:
+    """What the instructions of a table read and write: those of instruction `i` from `first[i]` to `first[i + 1]`, reads before
+    writes. `columns` (TOUCH) say where a row has the operand that a region is relative to, and the region, merged as far as
+    it goes; all in bytes.
     """
 
     first: NDArray[np.int64]
     regions: list[Region]
-    column: NDArray[np.int64]
-    offset: NDArray[np.int64]
-    extent: NDArray[np.int64]
-    writes: NDArray[np.bool_]
+    columns: NDArray[np.void]
 
     @classmethod
-    def of(cls, entries: Sequence[tuple[int, Region, bool]], instructions: int) -> RegionColumns:
-        """From (instruction, region, whether it is written), in order of instructions, of which there are so many."""
-        owners = np.array([owner for owner, _, _ in entries], np.int64)
-        regions = [region for _, region, _ in entries]
-        return cls(
-            np.searchsorted(owners, np.arange(instructions + 1)),
-            regions,
-            np.array([OPERAND_COLUMN[region.operand] for region in regions], np.int64),
-            np.array([region.offset for region in regions], np.int64),
-            np.array([region.extent for region in regions], np.int64),
-            np.array([writes for _, _, writes in entries], np.bool_),
-        )
+    def of(cls, instructions: Sequence[Instruction]) -> Touches:
+        """From the instructions, in their order."""
+        regions: list[Region] = []
+        rows, first = [], [0]
+        for instruction in instructions:
+            for writes, touched in ((False, instruction.reads()), (True, instruction.writes())):
+                for region in touched:
+                    one = region.simplified()
+                    where = SPACES.index(region.space), OPERAND_COLUMN[region.operand], region.offset, region.extent
+                    shape = one.row_bytes, one.row_stride, one.rows, one.plane_stride, one.planes
+                    rows.append((*where, writes, instruction.atomic, *shape))
+                    regions.append(region)
+            first.append(len(rows))
+        return cls(np.array(first, np.int64), regions, np.array(rows, TOUCH))
 
 
 class InstructionTable:
@@ -72,9 +80,9 @@ class InstructionTable:
         self.costs: list[Cost] = []
         self.accesses: list[GmAccess | None] = []
         self._columns: dict[str, NDArray[np.int64]] = {}
-        self._regions: dict[str, RegionColumns] = {}
         self._limits = np.zeros((3, len(OPERAND_COLUMN), 0), np.int64)
         self.checked: set[tuple[str, int]] = set()
+        self._touches: Touches | None = None
 
     def add(self, key: tuple[Any, ...]) -> int:
         """Make the instruction `key` = (class, *parameters); raises SimError when the chip lacks its path, or for one that
@@ -96,7 +104,7 @@ class InstructionTable:
         self.costs.append(cost)
         self.accesses.append(access)
         self._columns.clear()
-        self._regions.clear()
+        self._touches = None
         self.index[key] = len(self.instructions) - 1
         return len(self.instructions) - 1
 
@@ -135,16 +143,16 @@ class InstructionTable:
             found[:, operand] = max(found[0, operand], region.extent), capacity, unit
         return found
 
-    def regions(self, space: str) -> RegionColumns:
-        """What the distinct instructions read and write in one buffer, or in "GM"."""
-        if not self._regions:
-            found: dict[str, list[tuple[int, Region, bool]]] = {}
-            for index, instruction in enumerate(self.instructions):
-                for writes, regions in ((False, instruction.reads()), (True, instruction.writes())):
-                    for region in regions:
-                        found.setdefault(region.space, []).append((index, region, writes))
-            self._regions = {name: RegionColumns.of(entries, len(self.instructions)) for name, entries in found.items()}
-        return self._regions.get(space) or RegionColumns.of([], len(self.instructions))
+    def cross_flag_names(self) -> set[str]:
+        """The cross-core flags that somebody waits for."""
+        return {cross_name(one.flag) for one in self.instructions if isinstance(one, CrossCoreWaitFlag)}
+
+    @property
+    def touches(self) -> Touches:
+        """What the distinct instructions read and write."""
+        if self._touches is None:
+            self._touches = Touches.of(self.instructions)
+        return self._touches
 
 
 def ranges(first: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -211,17 +219,17 @@ class Program:
         """A property of the instruction table for every row."""
         return self.table.column(name)[self.rows[:, 0]]
 
-    def accesses(self, space: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Row and region (a place in the table's `regions(space)`) of every access to `space`, in order of rows."""
-        first, instruction = self.table.regions(space).first, self.rows[:, 0]
-        counts = np.diff(first)[instruction]
-        row = np.repeat(np.arange(len(self)), counts)
-        return row, ranges(first[instruction], counts)
+    def accesses(self, *spaces: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Row and place in the table's `touches` of every access to one of `spaces`, in order of rows."""
+        touches, instruction = self.table.touches, self.rows[:, 0]
+        counts = np.diff(touches.first)[instruction]
+        row, place = np.repeat(np.arange(len(self)), counts), ranges(touches.first[instruction], counts)
+        kept = np.isin(touches.columns["space"][place], [SPACES.index(space) for space in spaces])
+        return row[kept], place[kept]
 
     def flag_names(self) -> set[str]:
         """Everything whose waits can be disarmed in its task."""
-        cross = (i.flag for i in self.table.instructions if isinstance(i, CrossCoreWaitFlag))
-        return {*self.flags, *map(cross_name, cross)}
+        return {*self.flags, *self.table.cross_flag_names()}
 
     @property
     def issue_cycles(self) -> int:

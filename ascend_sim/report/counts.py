@@ -5,7 +5,7 @@ No time is needed, so the counts are the same in every mode.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,43 +16,80 @@ from ascend_sim.isa.cube import Mmad
 from ascend_sim.kernel.program import InstructionTable, Program
 
 
-def kernel_counts(task: Task, programs: Sequence[Program]) -> dict[str, Any]:
-    """`{"tiles": n, "instructions": {name: n}, "bytes": {"GM->L1": n, "GM->L1:A": n, ...}}` of a kernel, names sorted.
+class Counts:
+    """What the programs of a task do, one program at a time; holds no rows."""
 
-    Bytes are useful ones: those of the GM side where a path has one (before padding), else those that arrive. A path is
-    counted in whole and, where the kernel names its operands, per operand. Tiles of a mixed kernel are its cube cores'.
-    """
-    instructions: dict[str, int] = {}
-    moved: dict[str, int] = {}
-    for table, counts in _by_table(programs):
-        for argument in np.flatnonzero(counts).tolist():
-            instruction, count = table.instructions[argument], int(counts[argument])
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._tiles = 0
+        self._by_table: dict[int, tuple[InstructionTable, NDArray[np.int64]]] = {}
+        self._cube: dict[int, int] = {}
+        self._flags: set[str] = set()
+
+    def add(self, program: Program) -> NDArray[np.int64]:
+        """One more program; returns how often each instruction of its table stands in it."""
+        table, counts = program.table, np.bincount(program.rows[:, 0], minlength=len(program.table.instructions))
+        if self._task.core_kind != "MIX" or program.core_kind == "AIC":
+            self._tiles += program.tiles
+        known = self._by_table.get(id(table))
+        if known is not None:
+            before = known[1]
+            summed = counts.copy()
+            summed[: len(before)] += before
+        self._by_table[id(table)] = table, counts if known is None else summed
+        multiplies = np.array([isinstance(one, Mmad) for one in table.instructions], np.bool_)
+        if program.core_kind == "AIC" or (program.core_kind == "AI_CORE" and multiplies.any()):
+            work = int((table.column("work") * multiplies * counts).sum())
+            self._cube[program.block] = self._cube.get(program.block, 0) + work
+        self._flags.update(program.flags)
+        return counts
+
+    def instructions(self) -> Iterator[tuple[InstructionTable, int, int]]:
+        """Table, place in it and number of every instruction that occurs."""
+        for table, counts in self._by_table.values():
+            for argument in np.flatnonzero(counts).tolist():
+                yield table, argument, int(counts[argument])
+
+    def as_dict(self) -> dict[str, Any]:
+        """`{"tiles": n, "instructions": {name: n}, "bytes": {"GM->L1": n, "GM->L1:A": n, ...}}`, names sorted.
+
+        Bytes are useful ones: those of the GM side where a path has one (before padding), else those that arrive. A path is
+        counted in whole and, where the kernel names its operands, per operand. Tiles of a mixed kernel are its cube cores'.
+        """
+        instructions: dict[str, int] = {}
+        moved: dict[str, int] = {}
+        for table, argument, count in self.instructions():
+            instruction = table.instructions[argument]
             instructions[instruction.name] = instructions.get(instruction.name, 0) + count
             path, label = instruction.path(), instruction.label()
             for key in (path, f"{path}:{label}" if label else ""):
                 if path and key:
                     moved[key] = moved.get(key, 0) + count * bytes_of(table, argument)
-    counted = [program for program in programs if task.core_kind != "MIX" or program.core_kind == "AIC"]
-    return {
-        "tiles": sum(program.tiles for program in counted),
-        "instructions": dict(sorted(instructions.items())),
-        "bytes": dict(sorted(moved.items())),
-    }
+        return {
+            "tiles": self._tiles,
+            "instructions": dict(sorted(instructions.items())),
+            "bytes": dict(sorted(moved.items())),
+        }
+
+    def cube_work_cycles(self) -> list[int]:
+        """Mmad cycles without heads of every block that has a cube, in block order; empty for a vector kernel.
+
+        Where cube and vector unit share a core, a kernel that never multiplies is a vector kernel.
+        """
+        return [self._cube[block] for block in sorted(self._cube)]
+
+    def flag_names(self) -> set[str]:
+        """Everything whose waits can be disarmed in the task."""
+        tables = (table for table, _ in self._by_table.values())
+        return self._flags.union(*(table.cross_flag_names() for table in tables))
 
 
-def cube_work_cycles(programs: Sequence[Program]) -> list[int]:
-    """Mmad cycles without heads of every block that has a cube, in block order; empty for a vector kernel.
-
-    Where cube and vector unit share a core, a kernel that never multiplies is a vector kernel.
-    """
-    cycles: dict[int, int] = {}
+def kernel_counts(task: Task, programs: Sequence[Program]) -> dict[str, Any]:
+    """The counts of a kernel, as in its report."""
+    counts = Counts(task)
     for program in programs:
-        table = program.table
-        multiplies = [isinstance(one, Mmad) for one in table.instructions]
-        if program.core_kind == "AIC" or (program.core_kind == "AI_CORE" and any(multiplies)):
-            work = table.column("work") * multiplies
-            cycles[program.block] = cycles.get(program.block, 0) + int(work[program.rows[:, 0]].sum())
-    return [cycles[block] for block in sorted(cycles)]
+        counts.add(program)
+    return counts.as_dict()
 
 
 def bytes_of(table: InstructionTable, argument: int) -> int:
@@ -61,18 +98,3 @@ def bytes_of(table: InstructionTable, argument: int) -> int:
     if access is not None:
         return access.region.total
     return sum(region.total for region in table.instructions[argument].writes())
-
-
-def occurrences(program: Program) -> NDArray[np.int64]:
-    """How often each instruction of the table stands in a program."""
-    return np.bincount(program.rows[:, 0], minlength=len(program.table.instructions))
-
-
-def _by_table(programs: Sequence[Program]) -> list[tuple[InstructionTable, NDArray[np.int64]]]:
-    """Occurrences summed over the programs that share a table."""
-    found: dict[int, tuple[InstructionTable, NDArray[np.int64]]] = {}
-    for program in programs:
-        counts = occurrences(program)
-        known = found.get(id(program.table))
-        found[id(program.table)] = (program.table, counts if known is None else known[1] + counts)
-    return list(found.values())

@@ -19,22 +19,25 @@ from typing import Any
 import numpy as np
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.engine.occupancy import occupancy
 from ascend_sim.engine.task import Task
-from ascend_sim.engine.timeline import CAUSES, ProgramRun, TaskRun, Timeline
+from ascend_sim.engine.timeline import CAUSES, TaskRun, Timeline
+from ascend_sim.engine.totals import TaskTotals
 from ascend_sim.engine.values import Finding
-from ascend_sim.isa.base import PIPE_INDEX, PIPES
+from ascend_sim.engine.watch import watched
+from ascend_sim.isa.base import PIPES
 from ascend_sim.kernel.program import Program
 from ascend_sim.report.advice import statements
-from ascend_sim.report.counts import cube_work_cycles, kernel_counts
+from ascend_sim.report.counts import Counts
 from ascend_sim.report.html import report_html
-from ascend_sim.report.roofline import PIPE_KEYS, Rooflines
+from ascend_sim.report.roofline import PIPE_KEYS, KernelWork, Rooflines
 from ascend_sim.report.waterfall import waterfall
 
 Outputs = Mapping[str, Mapping[str, Any]]
 
 VERSION = 1
 """Of what `to_dict` gives, in it under "version"; counted up when a key goes or means something else."""
+NO_TIMELINE = "not kept: there is no waterfall, critical path, what-if, trace or page of this run"
+"""What a report says of a run that kept totals alone."""
 _US_DECIMALS = 4
 _SHARE_DECIMALS = 4
 _TIME_FIELDS = (
@@ -47,8 +50,9 @@ _TIME_FIELDS = (
 class Report:
     """Outcome of one call on `chip`; times in us, None in `functional` mode.
 
-    `verdicts` maps an output to its error figures and "correct", or is a function that works them out when somebody looks
-    (at `outputs`). `findings` are {"kind", "task", "text"}; `problem` describes the call (see `report.text`).
+    `has_timeline` is False for a run with times that kept none. `verdicts` maps an output to its error figures and "correct",
+    or is a function that works them out when somebody looks (at `outputs`). `findings` are {"kind", "task", "text"}; `problem`
+    describes the call (see `report.text`).
     """
 
     chip: str
@@ -62,48 +66,54 @@ class Report:
     warnings: tuple[str, ...] = ()
     verdicts: Outputs | Callable[[], Outputs] = field(default_factory=dict, repr=False)
     plan: tuple[Mapping[str, Any], ...] = ()
+    has_timeline: bool = True
 
     @classmethod
     def build(
         cls,
         chip: ChipSpec,
-        run: Timeline | Sequence[tuple[int, Program]],
+        timeline: Timeline | None,
         tasks: Sequence[Task],
+        facts: RunFacts | None = None,
         *,
         mode: str | None = None,
         l2: str = "cold",
         findings: Sequence[Finding] = (),
         verdicts: Outputs | Callable[[], Outputs] | None = None,
-        workspace_bytes: int = 0,
     ) -> Report:
-        """From a Timeline, or from (task index, Program) pairs as `FunctionalEngine.programs` keeps them.
+        """From a Timeline (None: in functional mode) and the `facts` of its programs, which a run that kept them has itself.
 
         `mode` is "full" or "functional" unless told; a run that began with a "cold" `l2` has a sharper HBM bound. What the
-        run does not know (problem, plan, warnings) is empty: `dataclasses.replace` puts it in.
+        run does not know (problem, plan, workspace, warnings) is empty: `dataclasses.replace` puts it in.
         """
-        if isinstance(run, Timeline):
-            origin = min((task.launch for task in run.tasks), default=0)
-            kernels = _timed_kernels(chip, run, tasks, origin, cold=l2 == "cold")
-            total = _us(chip, run.finish - origin) if tasks else 0.0
+        if facts is None:
+            facts = RunFacts(chip)
+            for run in timeline.programs if timeline is not None else ():
+                facts.add(run.task, tasks[run.task], run.program)
+        total = None
+        if timeline is not None:
+            origin = min((task.launch for task in timeline.tasks), default=0)
+            kernels = _timed_kernels(chip, timeline, tasks, facts, origin, cold=l2 == "cold")
+            total = _us(chip, timeline.finish - origin) if tasks else 0.0
         else:
-            of_task: dict[int, list[Program]] = {index: [] for index in range(len(tasks))}
-            for index, program in run:
-                of_task[index].append(program)
-            kernels = [_kernel(chip, task, of_task[index]) for index, task in enumerate(tasks)]
-            total = None
+            kernels = [_kernel(chip, task, facts.of(index, task).counts) for index, task in enumerate(tasks)]
         return cls(
             chip=chip.name,
             mode=mode or ("functional" if total is None else "full"),
             status=0,
             total_us=total,
-            workspace_bytes=workspace_bytes,
+            workspace_bytes=0,
             kernels=tuple(kernels),
             findings=tuple({"kind": one.kind, "task": one.task, "text": one.text} for one in findings),
             verdicts=verdicts if verdicts is not None else {},
+            has_timeline=timeline is None or timeline.kept,
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole report as new dicts, lists, strings and numbers; what has no finite value is None."""
+        """The whole report as new dicts, lists, strings and numbers; what has no finite value is None.
+
+        That of a run which kept no timeline says so under "timeline".
+        """
         return {
             "version": VERSION,
             "chip": self.chip,
@@ -118,6 +128,7 @@ class Report:
             **({"gradients": outputs} if _are_gradients(outputs) else {}),
             "findings": plain(self.findings),
             "warnings": plain(self.warnings),
+            **({} if self.has_timeline else {"timeline": NO_TIMELINE}),
         }
 
     def __repr__(self) -> str:
@@ -164,7 +175,32 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
-def _kernel(chip: ChipSpec, task: Task, programs: Sequence[Program]) -> dict[str, Any]:
+class RunFacts:
+    """What a report says of the programs of a run alone, as they are built; holds no rows. `add` is an `OnProgram`.
+
+    A report without times needs no `bounds`.
+    """
+
+    def __init__(self, chip: ChipSpec, *, bounds: bool = True) -> None:
+        self._chip, self._bounds = chip, bounds
+        self._works: dict[int, KernelWork] = {}
+
+    def add(self, index: int, task: Task, program: Program) -> None:
+        """One more program of the task with that index; those of a task come in block order."""
+        work = self.of(index, task)
+        if self._bounds:
+            work.add(program)
+        else:
+            work.counts.add(program)
+
+    def of(self, index: int, task: Task) -> KernelWork:
+        """What is known of a task."""
+        if index not in self._works:
+            self._works[index] = KernelWork(self._chip, task)
+        return self._works[index]
+
+
+def _kernel(chip: ChipSpec, task: Task, counts: Counts) -> dict[str, Any]:
     """What follows from the programs alone; every time is None."""
     info = task.info
     row = {
@@ -173,8 +209,8 @@ def _kernel(chip: ChipSpec, task: Task, programs: Sequence[Program]) -> dict[str
         "core_type": task.core_kind,
         "block_dim": task.block_dim,
         **dict.fromkeys(_TIME_FIELDS),
-        "cube_work_cycles": cube_work_cycles(programs),
-        "counts": kernel_counts(task, programs),
+        "cube_work_cycles": counts.cube_work_cycles(),
+        "counts": counts.as_dict(),
         "tiling": info.get("tiling", {}),
         "tiling_source": info.get("tiling_source"),
         "dtypes": info.get("dtypes", {}),
@@ -186,66 +222,47 @@ def _kernel(chip: ChipSpec, task: Task, programs: Sequence[Program]) -> dict[str
     return row
 
 
-def timed_kernel(chip: ChipSpec, timeline: Timeline, tasks: Sequence[Task], index: int = 0) -> dict[str, Any]:
-    """One kernel of a run as in `Report.kernels`, without what takes long to work out: roofline and buffers."""
-    runs = timeline.of(index)
-    row = _kernel(chip, tasks[index], [run.program for run in runs])
-    return row | _times(chip, timeline.tasks[index], runs, min(task.launch for task in timeline.tasks))
+def timed_kernel(chip: ChipSpec, timeline: Timeline, task: Task, counts: Counts) -> dict[str, Any]:
+    """The only kernel of a run as in `Report.kernels`, without what takes long to work out: roofline and buffers."""
+    (span,), (totals,) = timeline.tasks, watched(timeline).of_task
+    return _kernel(chip, task, counts) | _times(chip, span, totals, span.launch)
 
 
 def _timed_kernels(
-    chip: ChipSpec,
-    timeline: Timeline,
-    tasks: Sequence[Task],
-    origin: int,
-    *,
-    cold: bool,
+    chip: ChipSpec, timeline: Timeline, tasks: Sequence[Task], facts: RunFacts, origin: int, *, cold: bool
 ) -> list[dict[str, Any]]:
     kernels = []
     rooflines = Rooflines(chip, cold=cold and len({task.stream for task in tasks}) == 1)
-    for index, task in enumerate(tasks):
-        runs = timeline.of(index)
-        programs = [run.program for run in runs]
-        row = _kernel(chip, task, programs) | _times(chip, timeline.tasks[index], runs, origin)
-        bounds = rooflines.of(task, programs)
+    for index, (task, totals) in enumerate(zip(tasks, watched(timeline).of_task, strict=True)):
+        work = facts.of(index, task)
+        row = _kernel(chip, task, work.counts) | _times(chip, timeline.tasks[index], totals, origin)
+        bounds = rooflines.of(work)
         row["roofline"] = {"bound_by": max(bounds, key=bounds.__getitem__) if bounds else None, "cycles": bounds}
-        row["buffers"] = _buffers(chip, runs)
+        row["buffers"] = _buffers(chip, totals)
         if "ideal_cycles" in row and row["core_cycles_max"]:
             row["cube_efficiency"] = round(row["ideal_cycles"] / row["core_cycles_max"], _SHARE_DECIMALS)
-            span = timeline.tasks[index]
-            row["waterfall"] = dict(waterfall(chip, task, runs, span.finish - span.launch))
-            row["statements"] = [vars(one) for one in statements(chip, row, task.info.get("stride", ()))]
+            if timeline.kept:
+                span = timeline.tasks[index]
+                row["waterfall"] = dict(waterfall(chip, task, timeline.of(index), span.finish - span.launch))
+                row["statements"] = [vars(one) for one in statements(chip, row, task.info.get("stride", ()))]
         kernels.append(row)
     return kernels
 
 
-def _buffers(chip: ChipSpec, runs: Sequence[ProgramRun]) -> dict[str, dict[str, Any]]:
+def _buffers(chip: ChipSpec, totals: TaskTotals) -> dict[str, dict[str, Any]]:
     """How full the local buffers are: capacity, the most that any core held, and the mean over cores and time."""
-    curves: dict[str, list[tuple[int, float]]] = {}
-    for run in runs:
-        for name in chip.cores.kinds[run.program.core_kind].buffers:  # type: ignore[index]
-            curve = occupancy(run, name)
-            curves.setdefault(name, []).append((curve.peak, curve.mean(run.begin, run.finish)))
     return {
-        name: {
-            "capacity": chip.buffers[name],  # type: ignore[index]
-            "peak_bytes": max(peak for peak, _ in found),
-            "mean_bytes": round(sum(mean for _, mean in found) / len(found)),
-        }
-        for name, found in curves.items()
-        if any(peak for peak, _ in found)
+        name: {"capacity": chip.buffers[name], "peak_bytes": found.peak, "mean_bytes": found.mean}  # type: ignore[index]
+        for name, found in totals.buffers.items()
+        if found.peak
     }
 
 
-def _times(chip: ChipSpec, span: TaskRun, runs: Sequence[ProgramRun], origin: int) -> dict[str, Any]:
+def _times(chip: ChipSpec, span: TaskRun, totals: TaskTotals, origin: int) -> dict[str, Any]:
     """Times of one kernel. A core's time runs from the dispatch of a block to its end, summed over its blocks."""
-    core_cycles: dict[tuple[str, int], int] = {}
-    for run in runs:
-        key = (run.program.core_kind, run.core)
-        core_cycles[key] = core_cycles.get(key, 0) + run.finish - run.launch
+    core_cycles = totals.core_cycles
     longest = max(core_cycles.values(), default=0)
-    busy = [run.busy() for run in runs]
-    pipes = {name: _PipeTime.of(chip, name, runs, busy) for name in PIPES}
+    pipes = {name: _PipeTime.of(name, totals) for name in PIPES}
     main = max((pipe for pipe in pipes.values() if pipe.cores), key=lambda pipe: pipe.mean_busy, default=None)
     working = [pipe for pipe in pipes.values() if pipe.works]
     return {
@@ -279,26 +296,14 @@ class _PipeTime:
     held: dict[str, int]
 
     @classmethod
-    def of(cls, chip: ChipSpec, name: str, runs: Sequence[ProgramRun], busy: Sequence[Mapping[str, int]]) -> _PipeTime:
-        stalls, held = dict.fromkeys(CAUSES, 0), {"L2 share": 0, "HBM share": 0}
-        cores: set[tuple[str, int]] = set()
-        works = name == "S"
-        span = cycles = 0
-        for run, busy_cycles in zip(runs, busy, strict=True):
-            kind = run.program.core_kind
-            if name not in chip.cores.kinds[kind].pipes:  # type: ignore[index]
-                continue
-            cores.add((kind, run.core))
-            span += run.finish - run.begin
-            cycles += busy_cycles[name]
-            rows = run.program.per_row("pipe") == PIPE_INDEX[name]
-            works = works or bool(rows.any())
-            for cause, stall in run.stalls(name).items():
-                stalls[cause] += stall
-            held["L2 share"] += int(run.l2_wait[rows].sum())
-            held["HBM share"] += int(run.hbm_wait[rows].sum())
+    def of(cls, name: str, totals: TaskTotals) -> _PipeTime:
+        parts = [pipe for (_, own), pipe in totals.pipes.items() if own == name]
+        stalls = {cause: sum(pipe.stalls[cause] for pipe in parts) for cause in CAUSES}
+        held = {"L2 share": sum(pipe.l2_wait for pipe in parts), "HBM share": sum(pipe.hbm_wait for pipe in parts)}
+        works = name == "S" or any(pipe.rows for pipe in parts)
+        span, busy = (sum(getattr(pipe, field) for pipe in parts) for field in ("span", "busy"))
         happened = [{cause: count for cause, count in found.items() if count} for found in (stalls, held)]
-        return cls(name, len(cores), works, span, cycles, *happened)
+        return cls(name, sum(len(pipe.cores) for pipe in parts), works, span, busy, *happened)
 
     @property
     def mean_busy(self) -> float:

@@ -18,15 +18,93 @@ from ascend_sim.isa.base import PIPES, TRANSFER
 from ascend_sim.isa.sync import Scalar
 from ascend_sim.kernel.program import OPERAND_COLUMN, InstructionTable, Program
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
-from ascend_sim.report.counts import occurrences
+from ascend_sim.report.counts import Counts
 
 PIPE_KEYS = {
     "S": "scalar", "M": "cube", "V": "vec", "MTE1": "mte1", "MTE2": "mte2", "MTE3": "mte3", "FIX": "fixpipe",
 }  # fmt: skip
 """Pipes under the names of the vendor's profiler columns."""
 
+_AT_ONCE = 1 << 20
+"""Lines that are marked at a time, so that memory stays small."""
 Lines = NDArray[np.bool_]
 """One entry per L2 line of GM, from address 0 on."""
+
+
+class KernelWork:
+    """What a kernel must do at least, one program at a time; holds no rows."""
+
+    def __init__(self, chip: ChipSpec, task: Task) -> None:
+        self._chip, self._task = chip, task
+        self.counts = Counts(task)
+        self._most = dict.fromkeys(PIPES, 0.0)
+        self._total: dict[tuple[str, str], float] = {}
+        self._least: dict[int, NDArray[np.float64]] = {}
+        self._shapes: dict[tuple[int, int, int], NDArray[np.int64]] = {}
+        count = -(-max((tensor.base + tensor.size for tensor in task.tensors), default=0) // chip.memory.l2_line_bytes)
+        self.read, self.written = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+        """The L2 lines that it reads (atomics too) and those that it writes, up to the end of its last tensor."""
+
+    @classmethod
+    def of(cls, chip: ChipSpec, task: Task, programs: Sequence[Program]) -> KernelWork:
+        """That of a whole kernel."""
+        work = cls(chip, task)
+        for program in programs:
+            work.add(program)
+        return work
+
+    def add(self, program: Program) -> None:
+        """One more program; those of a kernel come in block order."""
+        counts, table = self.counts.add(program), program.table
+        least = self._least.get(id(table))
+        if least is None or len(least) < len(counts):
+            least = self._least[id(table)] = _least_cycles(table)
+        cycles = np.bincount(table.column("pipe"), weights=counts * least, minlength=len(PIPES))
+        cycles[0] += program.issue_cycles * len(program)
+        for name, value in zip(PIPES, cycles.tolist(), strict=True):
+            self._most[name] = max(self._most[name], value)
+            key = (program.core_kind, name)
+            self._total[key] = self._total.get(key, 0.0) + value
+        self._add_lines(program, counts)
+
+    def _add_lines(self, program: Program, counts: NDArray[np.int64]) -> None:
+        table, line = program.table, self._chip.memory.l2_line_bytes
+        bases = np.asarray([tensor.base for tensor in self._task.tensors] or [0], np.int64)
+        transfers = np.flatnonzero(table.column("kind") == TRANSFER)
+        rows = program.rows[np.isin(program.rows[:, 0], transfers)]
+        for argument in transfers[counts[transfers] > 0].tolist():
+            access = table.accesses[argument]
+            assert access is not None
+            operand = rows[rows[:, 0] == argument, OPERAND_COLUMN[access.region.operand]]
+            address = bases[operand >> SLOT_SHIFT] + (operand & OFFSET_MASK)
+            first, phase = address // line, address % line
+            lines = self.written if access.direction == "write" else self.read
+            for offset in np.flatnonzero(np.bincount(phase)).tolist():
+                key = (id(table), argument, offset)
+                if key not in self._shapes:
+                    self._shapes[key] = footprint(access.region, offset, line).lines
+                begin = np.unique(first[phase == offset])
+                for piece in np.array_split(begin, 1 + len(begin) * len(self._shapes[key]) // _AT_ONCE):
+                    lines[piece[:, None] + self._shapes[key]] = True
+
+    def pipe_bounds(self) -> dict[str, int]:
+        """The busiest program of each pipe, or an even share of all work per core where that is more (waves of blocks)."""
+        most, cores = dict(self._most), self._chip.cores
+        for (kind, name), value in self._total.items():
+            most[name] = max(most[name], value / (cores.aiv if kind == "AIV" else cores.aic))
+        return {PIPE_KEYS[name]: int(most[name]) for name in PIPES}
+
+    def l2_bounds(self) -> dict[str, int]:
+        """Cycles in which the L2 moves its bytes."""
+        moved = {"read": 0, "write": 0, "atomic": 0}
+        for table, argument, count in self.counts.instructions():
+            access = table.accesses[argument]
+            if access is not None:
+                moved[access.direction] += count * access.region.total
+        return {
+            "L2 read": int((moved["read"] + moved["atomic"]) / self._chip.l2_read_bytes_per_cycle()),
+            "L2 write": int((moved["write"] + moved["atomic"]) / self._chip.l2_write_bytes_per_cycle()),
+        }
 
 
 class Rooflines:
@@ -40,63 +118,25 @@ class Rooflines:
         self._chip = chip
         self._used: Lines | None = np.zeros(0, np.bool_) if cold else None
 
-    def of(self, task: Task, programs: Sequence[Program]) -> dict[str, int]:
+    def of(self, work: KernelWork) -> dict[str, int]:
         """Least cycles between the first instruction of a kernel and its end, by what bounds it; only those above zero.
 
         Keys are "scalar", "cube", "vec", "mte1", "mte2", "mte3", "fixpipe", "L2 read", "L2 write" and "HBM".
         """
-        bounds = _pipe_bounds(self._chip, programs) | _l2_bounds(self._chip, programs)
-        bounds["HBM"] = int(self._missed(task, programs) / self._chip.hbm_bytes_per_cycle())
+        bounds = work.pipe_bounds() | work.l2_bounds()
+        bounds["HBM"] = int(self._missed(work) / self._chip.hbm_bytes_per_cycle())
         return {name: cycles for name, cycles in bounds.items() if cycles}
 
-    def _missed(self, task: Task, programs: Sequence[Program]) -> int:
+    def _missed(self, work: KernelWork) -> int:
         """Bytes that HBM must deliver whatever the order; lines that the kernel also writes may be there without."""
         memory = self._chip.memory
-        read, written = gm_lines(self._chip, task, programs)
-        only_read = read & ~written
+        only_read = work.read & ~work.written
         if self._used is None:
             return max(int(np.count_nonzero(only_read)) * memory.l2_line_bytes - memory.l2_bytes, 0)
-        count = max(len(self._used), len(read))
-        used, now = (np.pad(lines, (0, count - len(lines))) for lines in (self._used, read | written))
+        count = max(len(self._used), len(only_read))
+        used, now = (np.pad(lines, (0, count - len(lines))) for lines in (self._used, work.read | work.written))
         self._used = used | now
-        return int(np.count_nonzero(only_read & ~used[: len(read)])) * memory.l2_line_bytes
-
-
-def _l2_bounds(chip: ChipSpec, programs: Sequence[Program]) -> dict[str, int]:
-    moved = {"read": 0, "write": 0, "atomic": 0}
-    for program in programs:
-        counts = occurrences(program)
-        for argument in np.flatnonzero(counts).tolist():
-            access = program.table.accesses[argument]
-            if access is not None:
-                moved[access.direction] += int(counts[argument]) * access.region.total
-    return {
-        "L2 read": int((moved["read"] + moved["atomic"]) / chip.l2_read_bytes_per_cycle()),
-        "L2 write": int((moved["write"] + moved["atomic"]) / chip.l2_write_bytes_per_cycle()),
-    }
-
-
-def _pipe_bounds(chip: ChipSpec, programs: Sequence[Program]) -> dict[str, int]:
-    """The busiest program of each pipe, or an even share of all work per core where that is more (waves of blocks)."""
-    most = dict.fromkeys(PIPES, 0.0)
-    total: dict[tuple[str, str], float] = {}
-    least: dict[int, tuple[InstructionTable, NDArray[np.float64]]] = {}
-    for program in programs:
-        known = least.get(id(program.table))
-        if known is None:
-            known = least[id(program.table)] = (program.table, _least_cycles(program.table))
-        _, work = known
-        counts, pipe = occurrences(program), program.table.column("pipe")
-        cycles = np.bincount(pipe, weights=counts * work, minlength=len(PIPES))
-        cycles[0] += program.issue_cycles * len(program)
-        for name, value in zip(PIPES, cycles.tolist(), strict=True):
-            most[name] = max(most[name], value)
-            key = (program.core_kind, name)
-            total[key] = total.get(key, 0.0) + value
-    for (kind, name), value in total.items():
-        cores = chip.cores.aiv if kind == "AIV" else chip.cores.aic
-        most[name] = max(most[name], value / cores)
-    return {PIPE_KEYS[name]: int(most[name]) for name in PIPES}
+        return int(np.count_nonzero(only_read & ~used[: len(only_read)])) * memory.l2_line_bytes
 
 
 def _least_cycles(table: InstructionTable) -> NDArray[np.float64]:
@@ -108,28 +148,3 @@ def _least_cycles(table: InstructionTable) -> NDArray[np.float64]:
         elif isinstance(instruction, Scalar):
             work[index] = instruction.cycles
     return work
-
-
-def gm_lines(chip: ChipSpec, task: Task, programs: Sequence[Program]) -> tuple[Lines, Lines]:
-    """The L2 lines that a kernel reads (atomics too) and those that it writes, up to the end of its last tensor."""
-    line = chip.memory.l2_line_bytes
-    bases = np.asarray([tensor.base for tensor in task.tensors] or [0], np.int64)
-    count = -(-max((tensor.base + tensor.size for tensor in task.tensors), default=0) // line)
-    read, written = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
-    shapes: dict[tuple[int, int, int], NDArray[np.int64]] = {}
-    for program in programs:
-        table = program.table
-        rows = program.rows[program.per_row("kind") == TRANSFER]
-        for argument in np.flatnonzero(np.bincount(rows[:, 0])).tolist():
-            access = table.accesses[argument]
-            assert access is not None
-            operand = rows[rows[:, 0] == argument, OPERAND_COLUMN[access.region.operand]]
-            address = bases[operand >> SLOT_SHIFT] + (operand & OFFSET_MASK)
-            first, phase = address // line, address % line
-            for offset in np.flatnonzero(np.bincount(phase)).tolist():
-                key = (id(table), argument, offset)
-                if key not in shapes:
-                    shapes[key] = footprint(access.region, offset, line).lines
-                touched = first[phase == offset, None] + shapes[key]
-                (written if access.direction == "write" else read)[touched] = True
-    return read, written

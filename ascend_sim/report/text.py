@@ -89,6 +89,8 @@ def _kernels(console: Console, data: Mapping[str, Any]) -> None:
     console.print(table)
     untimed = "no times in functional mode"
     _line(console, f"Total: {untimed if total is None else f'{total:.2f} us'}", style="bold")
+    if "timeline" in data:
+        _line(console, f"Timeline {data['timeline']}; --out or --html keep it")
 
 
 def _bounds(kernels: Sequence[Mapping[str, Any]]) -> Table:

@@ -32,7 +32,7 @@ from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.isa.base import BARRIER, CROSS_WAIT, PIPE_INDEX, WAIT
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.sync import WaitFlag
-from ascend_sim.report.counts import cube_work_cycles, occurrences
+from ascend_sim.report.counts import Counts
 
 Intervals = NDArray[np.int64]
 """[n, 2]: begin and end in cycles, in order, none over another."""
@@ -96,14 +96,15 @@ def waterfall(chip: ChipSpec, task: Task, runs: Sequence[ProgramRun], elapsed: i
     cores = [_Core(found) for found in by_core.values()]
     longest = max(cores, key=lambda core: core.cycles)
     rate = chip.cube.macs_per_cycle(task.info["compute_dtype"]) * chip.cores.aic
-    work = sum(cube_work_cycles([run.program for run in cube]))
+    counts = _counts(task, cube)
+    work = sum(counts.cube_work_cycles())
     levels = {
         "ideal": -(-task.info["macs"] // rate),
         "zeros": -(-task.info.get("needed_macs", task.info["macs"]) // rate),
-        "padded channels": -(-_named_products(cube) // rate),
+        "padded channels": -(-_named_products(counts) // rate),
         "tile edges": -(-work // chip.cores.aic),
         "idle cores": -(-work // len(cores)),
-        "uneven cores": sum(cube_work_cycles([run.program for run in longest.runs])),
+        "uneven cores": sum(_counts(task, longest.runs).cube_work_cycles()),
     }
     parts: dict[str, int] = {}
     before = 0
@@ -127,16 +128,17 @@ def _multiplies(run: ProgramRun) -> bool:
     return bool(found) and bool(np.isin(run.program.rows[:, 0], found).any())
 
 
-def _named_products(runs: Sequence[ProgramRun]) -> int:
-    """m * k * n summed over all Mmads."""
-    total = 0
+def _counts(task: Task, runs: Sequence[ProgramRun]) -> Counts:
+    counts = Counts(task)
     for run in runs:
-        counts = occurrences(run.program)
-        for index in np.flatnonzero(counts).tolist():
-            one = run.program.table.instructions[index]
-            if isinstance(one, Mmad):
-                total += int(counts[index]) * one.m * one.k * one.n
-    return total
+        counts.add(run.program)
+    return counts
+
+
+def _named_products(counts: Counts) -> int:
+    """m * k * n summed over all Mmads."""
+    found = ((table.instructions[index], count) for table, index, count in counts.instructions())
+    return sum(count * one.m * one.k * one.n for one, count in found if isinstance(one, Mmad))
 
 
 def _block(run: ProgramRun) -> dict[str, int]:

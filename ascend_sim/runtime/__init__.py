@@ -1,12 +1,12 @@
 """The runtime: devices, tasks and running them; what the operators use of the machine besides `kernel`."""
 
 from ascend_sim.engine.device import Device
-from ascend_sim.engine.engine import Progress
+from ascend_sim.engine.engine import OnProgram, Progress
 from ascend_sim.engine.replay import Observer
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.base import ValueModel
 from ascend_sim.memory.gm import Allocation
-from ascend_sim.runtime.recording import Recording
+from ascend_sim.runtime.recording import Recording, without_recording
 from ascend_sim.runtime.session import MODES, Outcome, RunOptions, run_tasks
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Allocation",
     "Device",
     "Observer",
+    "OnProgram",
     "Outcome",
     "Progress",
     "Recording",
@@ -21,4 +22,5 @@ __all__ = [
     "Task",
     "ValueModel",
     "run_tasks",
+    "without_recording",
 ]

@@ -50,6 +50,13 @@ class Recording:
         return replace(self, timeline=Timeline(spans, self.timeline.programs), tasks=tasks)
 
 
+def without_recording(mode: str) -> str:
+    """Why a run has none, in words."""
+    if mode == "functional":
+        return "a run in functional mode has no times to show"
+    return "this run kept no timeline; run it with timeline=True"
+
+
 def not_built(block: int) -> list[Program]:
     """What builds the programs of a task that was only recorded: nothing."""
     raise SimError("a recorded task has no kernel to build its programs; Recording.rerun runs them again")

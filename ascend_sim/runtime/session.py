@@ -6,27 +6,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ascend_sim.engine.device import Device
-from ascend_sim.engine.engine import Engine, Progress
+from ascend_sim.engine.engine import Engine, OnProgram, Progress
 from ascend_sim.engine.functional import FunctionalEngine
-from ascend_sim.engine.hazards import find_hazards
 from ascend_sim.engine.machine import chosen_engine
 from ascend_sim.engine.replay import Observer, replay
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.engine.values import Finding
+from ascend_sim.engine.watch import watched
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import ValueModel
-from ascend_sim.kernel.program import Program
 
 MODES = ("full", "functional", "timing")
 
 
 @dataclass
 class Outcome:
-    """What a run leaves: its Timeline (None in functional mode), its programs by task, and what it found wrong."""
+    """What a run leaves: its Timeline (None in functional mode), and what it found wrong."""
 
     timeline: Timeline | None
-    programs: list[tuple[int, Program]]
     findings: list[Finding] = field(default_factory=list)
 
 
@@ -35,7 +33,8 @@ class RunOptions:
     """How tasks are run. `mode` is one of `MODES`: "full": time and values; "functional": values only; "timing": time only.
 
     `model` says how values come about where there is a choice (None: the chip's). `observer` looks on in "full" mode.
-    `engine` is "auto" (the same as None), "simpy" or "compiled": same results at another speed.
+    `engine` is "auto" (the same as None), "simpy" or "compiled": same results at another speed. A run in "timing" mode need not
+    `keep` its columns: its memory then does not grow with them. `on_program` hears of every program, in block order.
     """
 
     mode: str
@@ -44,6 +43,8 @@ class RunOptions:
     model: ValueModel | None = None
     observer: Observer | None = None
     engine: str | None = None
+    keep: bool = True
+    on_program: OnProgram | None = None
 
 
 def run_tasks(device: Device, tasks: Sequence[Task], how: RunOptions) -> Outcome:
@@ -56,12 +57,12 @@ def run_tasks(device: Device, tasks: Sequence[Task], how: RunOptions) -> Outcome
         raise SimError(f"mode {mode!r}: allowed are {', '.join(MODES)}")
     engine = chosen_engine(how.engine)
     if mode == "functional":
-        functional = FunctionalEngine(device, progress, model)
+        functional = FunctionalEngine(device, progress, model, how.on_program)
         functional.run(tasks)
-        return Outcome(None, functional.programs, functional.findings)
-    timeline = Engine(device, progress=progress, max_cycles=how.max_cycles, engine=engine).run(tasks)
-    programs = [(run.task, run.program) for run in timeline.programs]
-    findings = find_hazards(tasks, timeline.programs)
+        return Outcome(None, functional.findings)
+    runner = Engine(device, progress=progress, max_cycles=how.max_cycles, engine=engine)
+    timeline = runner.run(tasks, keep=how.keep or mode == "full", on_program=how.on_program)
+    findings = list(watched(timeline).findings)
     if mode == "full":
         findings += replay(device, tasks, timeline, timeline.programs, model, progress, how.observer)
-    return Outcome(timeline, programs, findings)
+    return Outcome(timeline, findings)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from math import ceil
 from typing import Any
@@ -22,11 +23,11 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.functional import FunctionalEngine
-from ascend_sim.engine.hazards import find_hazards
 from ascend_sim.engine.replay import replay
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import TaskRun, Timeline
 from ascend_sim.engine.values import Finding
+from ascend_sim.engine.watch import watched
 from ascend_sim.kernel.program import Program
 
 __all__ = ["StreamRun", "StreamStep", "copy_cycles", "overlapping", "run_streams"]
@@ -108,7 +109,7 @@ def run_streams(device: Device, tasks: Sequence[Task], mode: str) -> StreamRun:
     if mode == "functional":
         return _values_in_order(device, tasks)
     timeline = _StreamEngine(device).run(tasks)
-    findings = find_hazards(tasks, timeline.programs)
+    findings = list(watched(timeline).findings)
     programs = {index: list(group) for index, group in groupby(timeline.programs, key=lambda run: run.task)}
     # What waits for another task was queued after it, so that the queue's order settles equal instants.
     for index in sorted(range(len(tasks)), key=lambda i: (timeline.tasks[i].finish, i)):
@@ -120,6 +121,11 @@ def run_streams(device: Device, tasks: Sequence[Task], mode: str) -> StreamRun:
     return StreamRun(list(tasks), timeline, findings)
 
 
+def _note(programs: list[tuple[int, Program]], index: int, _: int, __: Task, program: Program) -> None:
+    """Hold on to a program of the task that stands at `index` of the queue."""
+    programs.append((index, program))
+
+
 def _values_in_order(device: Device, tasks: Sequence[Task]) -> StreamRun:
     """Values in the order of the queue, in which every event stands before who waits for it."""
     run = StreamRun(list(tasks), None)
@@ -127,9 +133,8 @@ def _values_in_order(device: Device, tasks: Sequence[Task]) -> StreamRun:
         if isinstance(task, StreamStep):
             task.happen(None)
         else:
-            engine = FunctionalEngine(device)
+            engine = FunctionalEngine(device, on_program=partial(_note, run.programs, index))
             engine.run([task])
-            run.programs += [(index, program) for _, program in engine.programs]
             run.findings += engine.findings
     return run
 

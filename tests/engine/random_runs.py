@@ -17,6 +17,8 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
+from ascend_sim.engine.totals import Watched
+from ascend_sim.engine.watch import ColumnWatch, from_columns, watched
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import Flag, KernelBuilder
 from ascend_sim.kernel.program import Program
@@ -226,8 +228,11 @@ class Run:
 
     # -- running -------------------------------------------------------------------------------------------------------
 
-    def outcome(self, engine: str) -> dict[str, Any]:
-        """Timeline, L2, clock, bytes, progress, or the error and its text; comparable with ==."""
+    def outcome(self, engine: str, keep: bool = True) -> dict[str, Any]:
+        """Timeline, L2, clock, bytes, progress, totals, or the error and its text; comparable with ==.
+
+        Without `keep` what only columns say is missing.
+        """
         device = Device(self.chip, with_values=False)
         tensors = [device.allocate(SIZE, name) for name in ("in", "out")]
         if self.l2_before == "soiled":
@@ -241,24 +246,37 @@ class Run:
         for turn in range(self.times):
             runner = Engine(device, engine=engine, progress=lambda *now: progress.append(now), **self.options)
             try:
-                timeline = runner.run(self.tasks)
+                timeline = runner.run(self.tasks, keep=keep)
             except SimError as error:
                 found[f"error {turn}"] = type(error).__name__, str(error)
                 return found
             found |= {f"{name} {turn}": value for name, value in everything(device, timeline).items()}
+            found[f"watched {turn}"] = self.watched(timeline)
             found[f"hbm {turn}"] = runner.hbm_bytes
             found[f"progress {turn}"] = sorted(
                 progress
             )  # nobody says which of two blocks that end at one cycle is told first
         return found
 
+    def watched(self, timeline: Timeline) -> Watched:
+        """Totals and hazards; from columns as numpy finds them."""
+        if not timeline.kept:
+            return watched(timeline)
+        return from_columns(self.tasks, timeline.programs, ColumnWatch(self.tasks))
+
 
 def everything(device: Device, timeline: Timeline) -> dict[str, Any]:
     """All that a run leaves behind."""
     l2, known = device.l2, 4096
     stamps = l2.stamps(np.arange(known))  # type: ignore[arg-type]
-    return {
+    left = {
         "tasks": [(task.launch, task.begin, task.finish) for task in timeline.tasks],
+        "clock": (device.clock, l2.clock),
+        "resident": (stamps[stamps >= l2.clock - l2.capacity].tolist(), np.flatnonzero(l2._dirty).tolist()),
+    }
+    if not timeline.kept:
+        return left
+    return left | {
         "programs": columns(timeline),
         "transfers": [
             tuple(getattr(run, name).tolist() for name in ("l2_hits", "l2_misses", "hbm_bytes"))
@@ -269,8 +287,6 @@ def everything(device: Device, timeline: Timeline) -> dict[str, Any]:
         "types": {
             getattr(run, name).dtype.str for run in timeline.programs for name in ("start", "cause", "hbm_bytes")
         },
-        "clock": (device.clock, l2.clock),
-        "resident": (stamps[stamps >= l2.clock - l2.capacity].tolist(), np.flatnonzero(l2._dirty).tolist()),
     }
 
 

@@ -15,10 +15,10 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.functional import FunctionalEngine
-from ascend_sim.engine.hazards import find_hazards
 from ascend_sim.engine.replay import replay
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.values import Finding
+from ascend_sim.engine.watch import find_hazards
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.memory.local import POISON

@@ -12,8 +12,8 @@ from ascend_sim.chip import load_chip
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.functional import FunctionalEngine
-from ascend_sim.engine.hazards import find_hazards
 from ascend_sim.engine.replay import replay
+from ascend_sim.engine.watch import find_hazards
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import gm_operand

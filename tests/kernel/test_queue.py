@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
-from ascend_sim.engine.hazards import find_hazards
 from ascend_sim.engine.task import Task
+from ascend_sim.engine.watch import find_hazards
 from ascend_sim.errors import SimError
 from ascend_sim.isa.sync import SetFlag, WaitFlag
 from ascend_sim.kernel.builder import KernelBuilder

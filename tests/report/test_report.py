@@ -1,6 +1,7 @@
 """The report: its schema, its sums, and that nothing in it depends on chance."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.functional import FunctionalEngine
 from ascend_sim.engine.values import Finding
 from ascend_sim.report.files import write_json
-from ascend_sim.report.report import Report, plain
+from ascend_sim.report.report import Report, RunFacts, plain
 
 KERNEL_KEYS = {
     "op_type", "name", "core_type", "block_dim", "task_us", "core_us", "core_us_max", "start_us", "pipes_us",
@@ -38,7 +39,7 @@ def run():
 @pytest.fixture(scope="module")
 def report(run):
     tasks, timeline = run
-    return Report.build(CHIP, timeline, tasks, workspace_bytes=512).to_dict()
+    return replace(Report.build(CHIP, timeline, tasks), workspace_bytes=512).to_dict()
 
 
 def test_schema(report):
@@ -149,9 +150,9 @@ def test_functional_has_counts_and_no_times(tmp_path):
         return device, tasks
 
     device, tasks = two()
-    engine = FunctionalEngine(device)
-    engine.run(tasks)
-    values = Report.build(CHIP, engine.programs, tasks).to_dict()
+    facts = RunFacts(CHIP, bounds=False)
+    FunctionalEngine(device, on_program=facts.add).run(tasks)
+    values = Report.build(CHIP, None, tasks, facts).to_dict()
     device, tasks = two()
     timed = Report.build(CHIP, Engine(device).run(tasks), tasks).to_dict()
     assert values["mode"] == "functional" and values["total_us"] is None

@@ -8,13 +8,17 @@ from small_kernels import CHIP, KIB, cast_task, cube_task, mixed_task, run_three
 
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
-from ascend_sim.report.roofline import Rooflines, gm_lines
+from ascend_sim.report.roofline import KernelWork, Rooflines
 
 pytestmark = pytest.mark.fast
 
 
 def built(task):
     return [program for block in range(task.block_dim) for program in task.build(block)]
+
+
+def work(task):
+    return KernelWork.of(CHIP, task, built(task))
 
 
 def spans(timeline, index):
@@ -25,7 +29,7 @@ def spans(timeline, index):
 def check(tasks, timeline, cold):
     rooflines = Rooflines(CHIP, cold=cold)
     for index, task in enumerate(tasks):
-        bounds = rooflines.of(task, [run.program for run in timeline.of(index)])
+        bounds = rooflines.of(KernelWork.of(CHIP, task, [run.program for run in timeline.of(index)]))
         assert bounds and max(bounds.values()) <= spans(timeline, index)
         for pipe, name in (("M", "cube"), ("MTE1", "mte1"), ("MTE2", "mte2"), ("FIX", "fixpipe"), ("S", "scalar")):
             busy = {}
@@ -54,7 +58,7 @@ def test_bounds_by_hand():
     """Two blocks of cast, one piece each: 16 KB in, 8 KB out."""
     device = Device(CHIP, with_values=False)
     task = cast_task(device, device.allocate(16 * KIB, "wide"), blocks=2, pieces=1)
-    bounds = Rooflines(CHIP, cold=True).of(task, built(task))
+    bounds = Rooflines(CHIP, cold=True).of(work(task))
     assert bounds["mte2"] == int(8192 / CHIP.path("GM", "UB").bytes_per_cycle)
     assert bounds["mte3"] == int(4096 / CHIP.path("UB", "GM").bytes_per_cycle)
     assert bounds["vec"] == CHIP.vector.cycles("cast", "float32", 8192)[1]
@@ -67,14 +71,14 @@ def test_bounds_by_hand():
 def test_the_cube_bound_is_the_mmad_work_of_the_longest_block():
     device = Device(CHIP, with_values=False)
     task = cube_task(device)
-    assert Rooflines(CHIP, cold=True).of(task, built(task))["cube"] == 8 * 256
+    assert Rooflines(CHIP, cold=True).of(work(task))["cube"] == 8 * 256
 
 
 def test_more_blocks_than_cores_share_the_work():
     """60 equal blocks on 20 cores: some core must run three."""
     device = Device(CHIP, with_values=False)
     task = cube_task(device, blocks=60)
-    cube = Rooflines(CHIP, cold=True).of(task, built(task))["cube"]
+    cube = Rooflines(CHIP, cold=True).of(work(task))["cube"]
     assert cube == (30 * 8 + 30 * 4) * 256 // 20 > 8 * 256
 
 
@@ -83,16 +87,16 @@ def test_what_an_earlier_kernel_used_need_not_come_from_hbm_again():
     wide = device.allocate(40 * 3 * 8 * KIB, "wide")
     first, second = cast_task(device, wide, blocks=40), cast_task(device, wide, blocks=40)
     cold = Rooflines(CHIP, cold=True)
-    assert cold.of(first, built(first))["HBM"] > 0
-    assert "HBM" not in cold.of(second, built(second))
-    assert "HBM" not in Rooflines(CHIP, cold=False).of(first, built(first))
+    assert cold.of(work(first))["HBM"] > 0
+    assert "HBM" not in cold.of(work(second))
+    assert "HBM" not in Rooflines(CHIP, cold=False).of(work(first))
 
 
 def test_lines_are_counted_once_and_exactly():
     """Left operand: 8 of its 16 blocks of 16 KB. Right: 64 of each 1024 bytes, at 0, 128 and 256: one line each."""
     device = Device(CHIP, with_values=False)
     task = cube_task(device)
-    read, written = gm_lines(CHIP, task, built(task))
+    read, written = work(task).read, work(task).written
     left, right, out = (tensor.base // 512 for tensor in task.tensors)
     assert np.flatnonzero(read).tolist() == sorted([*range(left, left + 256), *range(right, right + 512, 2)])
     assert np.flatnonzero(written).tolist() == list(range(out, out + 192))

@@ -2,6 +2,8 @@
  * inputs. The columns `stall` and `cause` are written here too (../timeline.py, stall_columns). */
 #include "machine.h"
 
+#include <stdlib.h>
+
 static inline const i64 *row_at(const Core *core, i64 row) { return core->program.rows + row * COLUMNS; }
 
 static inline const Instruction *instruction_at(const Core *core, i64 row) {
@@ -23,6 +25,38 @@ static const Shape *shape_of(const Machine *machine, const Core *core, i64 row, 
     *first = address / line;
     return machine->shapes[core->table->shape_of[columns[0]][address % line]];
 }
+
+/* -- flags ------------------------------------------------------------------------------------------------------------ */
+
+static inline i64 nth(const Ring *ring, i64 n) { return ring->items[n & (ring->room - 1)]; }
+
+/* The n-th number; those from `needed` on are kept. */
+static void put(Machine *machine, Ring *ring, i64 n, i64 needed, i64 number) {
+    if (n - needed >= ring->room) {
+        Ring more = {NULL, 0};
+        more.items = grow(machine, NULL, &more.room, ring->room ? 2 * ring->room : 8, sizeof(i64));
+        for (i64 i = needed; i < n; i++) more.items[i & (more.room - 1)] = nth(ring, i);
+        free(ring->items);
+        *ring = more;
+    }
+    ring->items[n & (ring->room - 1)] = number;
+}
+
+/* A set that arrives at this cycle; too early if the wait before it by as many as the flag counts was not over when it retired. */
+static void raise(Machine *machine, const CoreNumbers *numbers, Flag *flag, i64 arrives) {
+    const i64 n = flag->raised++, full = n - numbers->flag_max;
+    put(machine, &flag->sets, n, flag->lowered < n ? flag->lowered : n, arrives);
+    if (full >= 0 && full < flag->lowered && nth(&flag->taken, full) > arrives - numbers->flag_latency) flag->overflowed = 1;
+}
+
+/* A wait that is over at this cycle. */
+static void lower(Machine *machine, const CoreNumbers *numbers, Flag *flag, i64 over) {
+    const i64 n = flag->lowered++, behind = n + numbers->flag_max, needed = flag->raised - numbers->flag_max;
+    put(machine, &flag->taken, n, needed < 0 ? 0 : needed < n ? needed : n, over);
+    if (behind < flag->raised && over > nth(&flag->sets, behind) - numbers->flag_latency) flag->overflowed = 1;
+}
+
+/* -- pipes ------------------------------------------------------------------------------------------------------------ */
 
 /* Work off the queue of pipe `p` in order (CoreRun._pipe); returns a mask of the units of this core to call. */
 static i64 run_pipe(Machine *machine, Core *core, int p) {
@@ -46,6 +80,7 @@ static i64 run_pipe(Machine *machine, Core *core, int p) {
             gap = t - free;
         }
         const Instruction *instruction = instruction_at(core, row);
+        const i64 at = core->watch ? TIMES * p : row; /* its place in the columns */
         i64 cause = gap > 0 ? NOTHING_TO_DO : NO_CAUSE;
         switch (instruction->kind) {
         case LOCAL:
@@ -59,9 +94,9 @@ static i64 run_pipe(Machine *machine, Core *core, int p) {
                     gap = t - free;
                 }
                 left_at[left++ & mask] = t;
-                start_of[row] = t;
-                stall_of[row] = gap;
-                cause_of[row] = cause;
+                start_of[at] = t;
+                stall_of[at] = gap;
+                cause_of[at] = cause;
                 free = t + (t > busy_until ? instruction->first : instruction->stream);
                 if (instruction->kind == TRANSFER) {
                     i64 first;
@@ -77,11 +112,11 @@ static i64 run_pipe(Machine *machine, Core *core, int p) {
                 Transfer *transfer = pipe->transfer;
                 state = IDLE;
                 free = pipe->over;
-                core->program.l2_wait[row] = transfer->wait_l2;
-                core->program.hbm_wait[row] = transfer->wait_hbm;
-                core->program.l2_hits[row] = transfer->hits;
-                core->program.l2_misses[row] = transfer->allocated;
-                core->program.hbm_bytes[row] = transfer->hbm_bytes;
+                core->program.l2_wait[at] = transfer->wait_l2;
+                core->program.hbm_wait[at] = transfer->wait_hbm;
+                core->program.l2_hits[at] = transfer->hits;
+                core->program.l2_misses[at] = transfer->allocated;
+                core->program.hbm_bytes[at] = transfer->hbm_bytes;
                 if (transfer->ready > free) latency += transfer->ready - free;
                 release(machine, transfer);
                 pipe->transfer = 0;
@@ -90,25 +125,25 @@ static i64 run_pipe(Machine *machine, Core *core, int p) {
             if (free + latency > last_retire) last_retire = free + latency;
             retired[oldest] = last_retire;
             if (++oldest == limit) oldest = 0;
-            end_of[row] = free;
-            retire_of[row] = last_retire;
+            end_of[at] = free;
+            retire_of[at] = last_retire;
             break;
         }
         case SET: {
             left_at[left++ & mask] = t;
-            free = start_of[row] = end_of[row] = t;
-            stall_of[row] = gap;
-            cause_of[row] = cause;
-            i64 raised = retire_of[row] = last_retire > t ? last_retire : t;
+            free = start_of[at] = end_of[at] = t;
+            stall_of[at] = gap;
+            cause_of[at] = cause;
+            i64 raised = retire_of[at] = last_retire > t ? last_retire : t;
             Flag *flag = &core->flags[instruction->other];
-            flag->sets[flag->raised++] = raised + flag_latency;
+            raise(machine, &table->numbers, flag, raised + flag_latency);
             if (core->pipes[instruction->waiter].state == ON_FLAG) wake |= (i64)1 << instruction->waiter;
             break;
         }
         case WAIT: {
             if (state == IDLE) {
-                start_of[row] = t;
-                stall_of[row] = gap;
+                start_of[at] = t;
+                stall_of[at] = gap;
             }
             Flag *flag = &core->flags[instruction->other];
             if (flag->raised <= flag->lowered) {
@@ -116,53 +151,53 @@ static i64 run_pipe(Machine *machine, Core *core, int p) {
                 goto asleep;
             }
             state = IDLE;
-            i64 arrived = flag->sets[flag->lowered];
-            gap = stall_of[row];
+            i64 arrived = nth(&flag->sets, flag->lowered);
+            gap = stall_of[at];
             cause = gap > 0 ? NOTHING_TO_DO : NO_CAUSE;
             if (arrived > t) {
                 if (arrived - t >= gap) cause = FLAG; /* the longer part names the cause */
                 gap += arrived - t;
                 t = arrived;
             }
-            flag->taken[flag->lowered++] = t;
+            lower(machine, &table->numbers, flag, t);
             left_at[left++ & mask] = t;
-            stall_of[row] = gap;
-            cause_of[row] = cause;
-            free = end_of[row] = retire_of[row] = t;
+            stall_of[at] = gap;
+            cause_of[at] = cause;
+            free = end_of[at] = retire_of[at] = t;
             break;
         }
         case BARRIER: {
             left_at[left++ & mask] = t;
-            i64 begun = start_of[row] = t;
+            i64 begun = start_of[at] = t;
             if (last_retire > t) t = last_retire;
             t += barrier_latency;
             if (t > begun && t - begun >= gap) cause = PIPE_BUSY;
-            stall_of[row] = gap + t - begun;
-            cause_of[row] = cause;
-            free = end_of[row] = retire_of[row] = t;
+            stall_of[at] = gap + t - begun;
+            cause_of[at] = cause;
+            free = end_of[at] = retire_of[at] = t;
             break;
         }
         case DISARMED: {
             Flag *flag = &core->flags[instruction->other];
-            flag->taken[flag->lowered++] = t;
+            lower(machine, &table->numbers, flag, t);
             left_at[left++ & mask] = t;
-            stall_of[row] = gap;
-            cause_of[row] = cause;
-            free = start_of[row] = end_of[row] = retire_of[row] = t;
+            stall_of[at] = gap;
+            cause_of[at] = cause;
+            free = start_of[at] = end_of[at] = retire_of[at] = t;
             break;
         }
         case CROSS_SET:
             left_at[left++ & mask] = t;
-            stall_of[row] = gap;
-            cause_of[row] = cause;
-            free = start_of[row] = end_of[row] = t;
-            retire_of[row] = last_retire > t ? last_retire : t;
-            tell(machine, RAISES, core, p, row, retire_of[row]);
+            stall_of[at] = gap;
+            cause_of[at] = cause;
+            free = start_of[at] = end_of[at] = t;
+            retire_of[at] = last_retire > t ? last_retire : t;
+            tell(machine, RAISES, core, p, row, retire_of[at]);
             break;
         case CROSS_WAIT: {
             if (state == IDLE) {
-                start_of[row] = t;
-                stall_of[row] = gap;
+                start_of[at] = t;
+                stall_of[at] = gap;
                 pipe->over = t;
                 tell(machine, instruction->other ? WAITS : PASSES_BY, core, p, row, t);
                 if (instruction->other) {
@@ -171,20 +206,21 @@ static i64 run_pipe(Machine *machine, Core *core, int p) {
                 }
             }
             state = IDLE;
-            gap = stall_of[row];
+            gap = stall_of[at];
             cause = gap > 0 ? NOTHING_TO_DO : NO_CAUSE;
             i64 held = pipe->over - t;
             if (held > 0 && held >= gap) cause = CROSS_CORE;
-            stall_of[row] = gap + held;
-            cause_of[row] = cause;
+            stall_of[at] = gap + held;
+            cause_of[at] = cause;
             t = pipe->over;
             left_at[left++ & mask] = t;
-            free = end_of[row] = retire_of[row] = t;
+            free = end_of[at] = retire_of[at] = t;
             break;
         }
         default: /* scalar work is not issued to a pipe */
             fail(machine, BAD_ROW);
         }
+        if (core->watch && !watch_row(core->watch, instruction, row, core->at[p])) fail(machine, NO_MEMORY);
     }
 asleep:
     pipe->free = free, pipe->busy_until = busy_until, pipe->last_retire = last_retire;
@@ -208,7 +244,7 @@ static i64 drained(const Core *core, i64 mask) {
 }
 
 /* Issue in order; each instruction costs its issue time and a free place in the queue of its pipe (CoreRun._scalar). */
-static i64 run_scalar(Core *core) {
+static i64 run_scalar(Machine *machine, Core *core) {
     const i64 count = core->program.count, issue = core->program.issue;
     i64 row = core->row, t = core->t, state = core->state == DRAINS ? DRAINS : RUNNING, queue_full = 0, wake = 0;
     for (; row < count; row++) {
@@ -234,10 +270,11 @@ static i64 run_scalar(Core *core) {
             wake |= (i64)1 << instruction->pipe;
             continue;
         }
+        const i64 at = core->watch ? TIMES * S : row;
         i64 held = 0;
         if (instruction->kind == BARRIER_ALL) {
             if (state != DRAINS) {
-                core->program.start[row] = t;
+                core->program.start[at] = t;
                 t += issue;
             }
             i64 over = drained(core, instruction->other);
@@ -249,18 +286,33 @@ static i64 run_scalar(Core *core) {
             held = (over > t ? over - t : 0) + core->table->numbers.barrier_latency;
             t += held;
         } else {
-            core->program.start[row] = t;
+            core->program.start[at] = t;
             t += issue + instruction->other;
         }
-        core->program.end[row] = core->program.retire[row] = t;
-        core->program.stall[row] = held;
-        core->program.cause[row] = held ? PIPE_BUSY : NO_CAUSE;
+        core->program.end[at] = core->program.retire[at] = t;
+        core->program.stall[at] = held;
+        core->program.cause[at] = held ? PIPE_BUSY : NO_CAUSE;
+        if (core->watch && !watch_row(core->watch, instruction, row, core->at[S])) fail(machine, NO_MEMORY);
     }
     core->row = row, core->t = t, core->queue_full += queue_full;
     core->state = row == count ? ISSUED : state;
     for (int p = 1; p < PIPES; p++)
         if (core->pipes[p].state != IDLE) wake &= ~((i64)1 << p);
     return wake;
+}
+
+/* The cycle before which no row of this core starts that is not over yet. */
+i64 horizon(const Core *core) {
+    i64 least = NEVER;
+    for (int p = 1; p < PIPES; p++) {
+        const Pipe *pipe = &core->pipes[p];
+        i64 next = pipe->free;
+        if (pipe->state != IDLE) next = core->at[p][0]; /* its start */
+        else if (pipe->left == pipe->issued && core->state == ISSUED) next = NEVER;
+        else if (pipe->left == pipe->issued && core->t > next) next = core->t;
+        if (next < least) least = next;
+    }
+    return least;
 }
 
 /* Let a core compute ahead for as long as it knows its inputs (CoreRun.run). */
@@ -274,15 +326,29 @@ static void advance(Machine *machine, Core *core) {
             wake &= ~((i64)1 << p);
             wake |= run_pipe(machine, core, p);
         } else {
-            wake = core->state == ISSUED ? 0 : run_scalar(core);
+            wake = core->state == ISSUED ? 0 : run_scalar(machine, core);
         }
     }
+    if (core->watch && watch_is_full(core->watch) && !watch_work_off(core->watch, horizon(core))) fail(machine, NO_MEMORY);
     if (core->state != ISSUED) return;
     i64 over = drained(core, ((i64)1 << PIPES) - 2);
     if (over < 0) return;
     core->state = OVER;
     core->finish = over > core->t ? over : core->t;
+    if (core->watch && !watch_end(core->watch)) fail(machine, NO_MEMORY);
     tell(machine, FINISHED, core, S, core->row, core->finish);
+}
+
+/* Look at what all cores did in the GM, as far as nothing can come before it; blocks still to come begin now or later. */
+static void watch_gm(Machine *machine) {
+    i64 until = machine->now;
+    for (Core *core = machine->cores; core; core = core->next) {
+        if (!core->watch || core->state == OVER) continue;
+        const i64 own = horizon(core);
+        if (!watch_work_off(core->watch, own)) fail(machine, NO_MEMORY);
+        if (own < until) until = own;
+    }
+    if (!gm_watch_work_off(machine->gm_watch, until)) fail(machine, NO_MEMORY);
 }
 
 /* Advance every core on the list. */
@@ -292,4 +358,5 @@ void advance_listed(Machine *machine) {
         machine->to_advance = core->listed;
         advance(machine, core);
     }
+    if (machine->gm_watch && gm_watch_is_full(machine->gm_watch)) watch_gm(machine);
 }

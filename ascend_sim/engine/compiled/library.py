@@ -14,12 +14,27 @@ from typing import Any
 
 import numpy as np
 
+from ascend_sim.engine.timeline import CAUSES
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
+from ascend_sim.kernel.program import SPACES
 
 __all__ = [
-    "FINISHED", "INSTRUCTION", "NO_MEMORY", "PASSES_BY", "RAISES", "WAITS", "CoreNumbers", "Event", "GmNumbers", "Handle",
-    "Program", "Regions", "ShapeNumbers", "byref", "load",
+    "FINISHED",
+    "INSTRUCTION",
+    "NO_MEMORY",
+    "PASSES_BY",
+    "RAISES",
+    "TOTALS",
+    "WAITS",
+    "CoreNumbers",
+    "Event",
+    "GmNumbers",
+    "Handle",
+    "Program",
+    "ShapeNumbers",
+    "byref",
+    "load",
 ]  # fmt: skip
 
 COLUMNS = ("start", "end", "retire", "stall", "cause", "l2_wait", "hbm_wait", "l2_hits", "l2_misses", "hbm_bytes")
@@ -32,6 +47,17 @@ INSTRUCTION = np.dtype(
     + [(name, np.int64) for name in ("first", "stream", "latency", "other", "waiter", "operand", "extent")]
 )
 
+PIPE_TOTALS = np.dtype(
+    [(name, np.int64) for name in ("rows", "busy", "end")]
+    + [("stalls", np.int64, len(CAUSES)), ("l2_wait", np.int64), ("hbm_wait", np.int64)]
+)
+TOTALS = np.dtype(
+    [("pipes", PIPE_TOTALS, len(PIPES))]
+    + [(name, np.int64) for name in ("hbm_bytes", "l2_hits", "l2_misses", "hazards")]
+    + [(name, np.int64, len(SPACES)) for name in ("peak", "area")]
+)
+"""`Totals` of machine.h."""
+
 
 def _numbers(*names: str) -> list[tuple[str, Any]]:
     return [(name, c_int64) for name in names]
@@ -41,7 +67,7 @@ class CoreNumbers(ctypes.Structure):
     """`CoreNumbers` of machine.h."""
 
     _fields_ = [
-        *_numbers("line", "flag_latency", "barrier_latency"),
+        *_numbers("line", "flag_latency", "barrier_latency", "flag_max"),
         *((name, c_int64 * len(PIPES)) for name in ("depth", "outstanding")),
     ]  # fmt: skip
 
@@ -62,15 +88,10 @@ class Program(ctypes.Structure):
     """`Program` of machine.h."""
 
     _fields_ = [
-        ("rows", c_void_p), ("bases", c_void_p), *_numbers("count", "tensors", "begin", "issue", "order", "number"),
+        *((name, c_void_p) for name in ("rows", "bases", "moved")),
+        *_numbers("count", "tensors", "begin", "issue", "order", "number", "watched"),
         *((name, c_void_p) for name in COLUMNS),
     ]  # fmt: skip
-
-
-class Regions(ctypes.Structure):
-    """`Regions` of machine.h."""
-
-    _fields_ = [(name, c_void_p) for name in ("first", "column", "offset", "extent", "writes")]
 
 
 class Event(ctypes.Structure):
@@ -90,20 +111,28 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "machine_instant": (c_int64, [c_void_p, c_int64]),
     "machine_run": (c_int64, [c_void_p, c_int64]),
     "table_new": (c_void_p, [c_void_p, POINTER(CoreNumbers)]),
-    "table_extend": (c_int64, [c_void_p, c_void_p, c_void_p, c_int64, c_int64]),
+    "table_extend": (c_int64, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int64]),
     "table_add_shape": (c_int64, [c_void_p, c_void_p, c_int64, c_int64, POINTER(ShapeNumbers), c_void_p, c_void_p]),
-    "program_survey": (
-        c_int64, [c_void_p, c_void_p, POINTER(Program), c_void_p, c_void_p, c_void_p, c_int64, POINTER(c_int64)],
-    ),
-    "core_begin": (c_int64, [c_void_p, c_void_p, POINTER(Program), c_void_p, c_void_p, POINTER(c_void_p)]),
+    "program_survey": (c_int64, [c_void_p, c_void_p, POINTER(Program), c_void_p, c_int64, POINTER(c_int64)]),
+    "core_begin": (c_int64, [c_void_p, c_void_p, POINTER(Program), POINTER(c_void_p)]),
     "core_pass": (c_int64, [c_void_p, c_void_p, c_int64, c_int64]),
-    "core_flag_overflow": (c_int64, [c_void_p, c_int64]),
+    "core_flag_overflow": (c_int64, [c_void_p]),
+    "core_watched": (c_int64, [c_void_p, c_void_p, c_void_p]),
     "core_queue_full": (c_int64, [c_void_p]),
     "core_progress": (None, [c_void_p, c_int64, POINTER(c_int64), POINTER(c_int64)]),
     "core_scalar_wants": (c_int64, [c_void_p, POINTER(c_int64)]),
     "core_free": (None, [c_void_p, c_void_p]),
+    "machine_watch": (c_int64, [c_void_p, c_int64, c_int64]),
+    "machine_gm": (c_void_p, [c_void_p]),
+    "gm_new": (c_void_p, [c_int64]),
+    "gm_free": (None, [c_void_p]),
+    "gm_end": (c_int64, [c_void_p]),
+    "gm_read": (c_int64, [c_void_p, c_int64, c_void_p, POINTER(c_int64)]),
+    "watch_columns": (c_void_p, [POINTER(Program), c_void_p, c_void_p, c_int64, c_void_p, c_int64]),
+    "watch_read": (c_int64, [c_void_p, c_void_p, c_void_p]),
+    "watch_drop": (None, [c_void_p]),
     "occupancy": (
-        c_int64, [POINTER(Program), c_void_p, POINTER(Regions), c_int64, c_void_p, c_void_p],
+        c_int64, [POINTER(Program), c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p],
     ),
 }  # fmt: skip
 

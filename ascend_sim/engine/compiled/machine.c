@@ -56,7 +56,26 @@ EXPORT Machine *machine_new(const GmNumbers *gm, i64 now) {
     return machine;
 }
 
+/* Programs that are `watched` find up to `limit` hazards each, and each task as many in the GM. Some `batch` of rows that are over
+ * wait before they are looked at. */
+EXPORT i64 machine_watch(Machine *machine, i64 limit, i64 batch) {
+    MAY_FAIL(machine);
+    machine->hazard_limit = limit;
+    machine->watch_batch = batch;
+    machine->gm_watch = gm_watch_new(limit, batch);
+    if (!machine->gm_watch) fail(machine, NO_MEMORY);
+    return 0;
+}
+
+/* The run is over. The hazards in the GM; the machine keeps them. */
+EXPORT GmWatch *machine_gm(Machine *machine) { return machine->gm_watch; }
+
 static void free_core(Core *core) {
+    for (i64 f = 0; core->flags && f < core->flag_count; f++) {
+        free(core->flags[f].sets.items);
+        free(core->flags[f].taken.items);
+    }
+    watch_free(core->watch);
     free(core->memory);
     free(core);
 }
@@ -72,6 +91,9 @@ EXPORT void machine_free(Machine *machine) {
         Table *table = machine->tables;
         machine->tables = table->next;
         for (i64 i = 0; i < table->count; i++) free(table->shape_of[i]);
+        for (i64 i = 0; i < table->block_count; i++) free(table->blocks[i]);
+        free(table->blocks);
+        free(table->touched);
         free(table->shape_of);
         free(table->instructions);
         free(table);
@@ -95,6 +117,7 @@ EXPORT void machine_free(Machine *machine) {
     free(machine->read_until);
     free(machine->found);
     free(machine->events);
+    gm_watch_free(machine->gm_watch);
     free(machine);
 }
 
@@ -126,14 +149,25 @@ EXPORT Table *table_new(Machine *machine, const CoreNumbers *numbers) {
     if (!table) return NULL;
     table->numbers = *numbers;
     table->next = machine->tables;
+    table->number = machine->table_count++;
     machine->tables = table;
     return table;
 }
 
-/* The table has `count` instructions more, and `flags` flags in all. */
-EXPORT i64 table_extend(Machine *machine, Table *table, const Instruction *more, i64 count, i64 flags) {
+/* The table has `count` instructions more, of which the i-th touches `touches` from first[i] to first[i + 1], and `flags` flags
+ * in all. */
+EXPORT i64 table_extend(
+    Machine *machine, Table *table, const Instruction *more, const i64 *first, const Touch *touches, i64 count, i64 flags
+) {
     MAY_FAIL(machine);
-    i64 room = table->count, same = table->count;
+    i64 room = table->count, same = table->count, too = table->count, blocks = table->block_count;
+    table->blocks = grow(machine, table->blocks, &blocks, table->block_count + 1, sizeof(void *));
+    Touch *copy = zeros(machine, first[count], sizeof(Touch));
+    memcpy(copy, touches, (size_t)first[count] * sizeof(Touch));
+    table->blocks[table->block_count++] = copy;
+    table->touched = grow(machine, table->touched, &too, table->count + count, sizeof(Touched));
+    for (Core *core = machine->cores; core; core = core->next)
+        if (core->watch && core->table == table) watch_know(core->watch, table->touched);
     table->instructions = grow(machine, table->instructions, &room, table->count + count, sizeof(Instruction));
     table->shape_of = grow(machine, table->shape_of, &same, table->count + count, sizeof(int32_t *));
     for (i64 i = 0; i < count; i++) {
@@ -142,6 +176,7 @@ EXPORT i64 table_extend(Machine *machine, Table *table, const Instruction *more,
         int scalar = one->pipe == S && one->kind >= SCALAR && one->kind <= BARRIER_ALL;
         if (!on_a_pipe && !scalar) fail(machine, BAD_ROW);
         table->instructions[table->count] = *one;
+        table->touched[table->count] = (Touched){copy + first[i], first[i + 1] - first[i]};
         table->shape_of[table->count++] = NULL;
     }
     table->flags = flags;
@@ -171,12 +206,9 @@ EXPORT i64 table_add_shape(
     return 0;
 }
 
-/* What a program needs before it can begin: the sets and waits of each flag, the shapes that nobody asked for yet as pairs
- * (instruction, phase), and how many lines the L2 has to know. Returns how many pairs; they fit in `asked` or the rest comes
- * with the next call. */
-EXPORT i64 program_survey(
-    Machine *machine, Table *table, const Program *program, i64 *sets, i64 *waits, i64 *asked, i64 room, i64 *reach
-) {
+/* What a program needs before it can begin: the shapes that nobody asked for yet as pairs (instruction, phase), and how many
+ * lines the L2 has to know. Returns how many pairs; they fit in `asked` or the rest comes with the next call. */
+EXPORT i64 program_survey(Machine *machine, Table *table, const Program *program, i64 *asked, i64 room, i64 *reach) {
     MAY_FAIL(machine);
     const i64 line = table->numbers.line;
     i64 found = 0;
@@ -184,8 +216,6 @@ EXPORT i64 program_survey(
         const i64 *columns = program->rows + row * COLUMNS;
         if (columns[0] < 0 || columns[0] >= table->count) fail(machine, BAD_ROW);
         const Instruction *one = &table->instructions[columns[0]];
-        if (one->kind == SET) sets[one->other]++;
-        else if (one->kind == WAIT || one->kind == DISARMED) waits[one->other]++;
         if (one->kind != TRANSFER) continue;
         const i64 operand = columns[one->operand], slot = operand >> SLOT_SHIFT;
         if (slot < 0 || slot >= program->tensors) fail(machine, BAD_ROW);
@@ -216,9 +246,7 @@ static i64 power_of_two(i64 least) {
 }
 
 /* Begin a surveyed program on a core of its own and let it compute ahead. `found` is the core. */
-EXPORT i64 core_begin(
-    Machine *machine, const Table *table, const Program *program, const i64 *sets, const i64 *waits, Core **found
-) {
+EXPORT i64 core_begin(Machine *machine, const Table *table, const Program *program, Core **found) {
     MAY_FAIL(machine);
     Core *core = zeros(machine, 1, sizeof *core);
     core->next = machine->cores;
@@ -230,7 +258,6 @@ EXPORT i64 core_begin(
     core->t = core->finish = program->begin;
     core->flag_count = table->flags;
     i64 size = table->flags * (i64)sizeof(Flag);
-    for (i64 f = 0; f < table->flags; f++) size += (sets[f] + waits[f]) * (i64)sizeof(i64);
     for (int p = 1; p < PIPES; p++)
         size += power_of_two(table->numbers.depth[p]) * (i64)(sizeof(Issued) + sizeof(i64)) +
                 table->numbers.outstanding[p] * (i64)sizeof(i64);
@@ -251,11 +278,14 @@ EXPORT i64 core_begin(
         at += pipe->limit * (i64)sizeof(i64);
         for (i64 i = 0; i < pipe->limit; i++) pipe->retired[i] = program->begin;
     }
-    for (i64 f = 0; f < table->flags; f++) {
-        core->flags[f].sets = (i64 *)at;
-        at += sets[f] * (i64)sizeof(i64);
-        core->flags[f].taken = (i64 *)at;
-        at += waits[f] * (i64)sizeof(i64);
+    if (program->watched) {
+        core->watch = watch_new(
+            &core->program, table->touched, table->number, machine->gm_watch, machine->hazard_limit, machine->watch_batch);
+        if (!core->watch) fail(machine, NO_MEMORY);
+        Program *own = &core->program;
+        i64 **const columns[TIMES] = {&own->start, &own->end, &own->retire, &own->stall, &own->cause, &own->l2_wait, &own->hbm_wait,
+                                      &own->l2_hits, &own->l2_misses, &own->hbm_bytes};
+        for (int i = 0; i < TIMES; i++) *columns[i] = &core->at[0][i];
     }
     core->wake = 1 << S;
     list_core(machine, core);
@@ -276,16 +306,16 @@ EXPORT i64 core_pass(Machine *machine, Core *core, i64 pipe, i64 over) {
 }
 
 /* A flag that was raised more often than it can count, or -1 (CoreRun.flag_overflow). */
-EXPORT i64 core_flag_overflow(const Core *core, i64 most) {
+EXPORT i64 core_flag_overflow(const Core *core) {
     for (i64 f = 0; f < core->flag_count; f++) {
         const Flag *flag = &core->flags[f];
-        for (i64 k = most; k < flag->raised; k++) {
-            const i64 raised = flag->sets[k] - core->table->numbers.flag_latency;
-            if (k - most >= flag->lowered || flag->taken[k - most] > raised) return f;
-        }
+        if (flag->overflowed || flag->raised - core->table->numbers.flag_max > flag->lowered) return f;
     }
     return -1;
 }
+
+/* What was seen of a watched core that is over: the totals, and up to `limit` hazards. Returns how many those are. */
+EXPORT i64 core_watched(const Core *core, Totals *totals, Hazard *hazards) { return watch_read(core->watch, totals, hazards); }
 
 EXPORT i64 core_queue_full(const Core *core) { return core->queue_full; }
 

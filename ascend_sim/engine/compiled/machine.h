@@ -9,7 +9,9 @@
  *   traffic.c  traffic.py   transfers, their classes and rates, the instants at which they begin and end
  *   l2.c       l2.py        resident and dirty lines
  *   machine.c               what Python calls, and memory
- *   occupancy.c  occupancy.py  how full a buffer was, after the run; it needs no machine
+ *   watch.c    totals.py    what is known of a program without its columns: totals, hazards, how full its buffers were
+ *   hazards.c  hazards.py   accesses to the same bytes at the same time
+ *   occupancy.c  occupancy.py  how full a buffer is over time
  *
  * Times are cycles, rates 2**-16 bytes per cycle, amounts 2**-16 bytes, all int64; headroom.py says why nothing wraps.
  */
@@ -24,7 +26,8 @@ typedef int64_t i64;
 #define EXPORT __attribute__((visibility("default")))
 
 enum kind { LOCAL, SET, WAIT, DISARMED, TRANSFER, BARRIER, CROSS_SET, CROSS_WAIT, SCALAR, BARRIER_ALL }; /* isa/base.py */
-enum { S, PIPES = 7 };       /* isa/base.py: the scalar unit is pipe 0 */
+enum { S, CUBE = 4, PIPES = 7 }; /* isa/base.py: the scalar unit is pipe 0 */
+enum { TIMES = 10 };         /* columns of a program's timeline (../timeline.py) */
 enum { COLUMNS = 5 };        /* of a program's rows: instruction, dst, src0, src1, tile (kernel/program.py) */
 enum { SLOT_SHIFT = 44 };    /* of a GM operand (memory/gm.py) */
 enum { FRACTION = 16, SHARED_STEPS = 8 }; /* traffic.py */
@@ -49,7 +52,7 @@ typedef struct {
 
 /* What a core needs to know of its chip. */
 typedef struct {
-    i64 line, flag_latency, barrier_latency, depth[PIPES], outstanding[PIPES];
+    i64 line, flag_latency, barrier_latency, flag_max, depth[PIPES], outstanding[PIPES];
 } CoreNumbers;
 
 /* What the shared GM needs to know of its chip; `shared` 0: every transfer runs at the speed of its port. */
@@ -64,18 +67,42 @@ typedef struct {
     i64 port_cycles; /* how long it takes alone */
 } ShapeNumbers;
 
-/* A program and the columns of its timeline, a number for each row. */
+/* A program and the columns of its timeline, a number for each row; for each pipe, the row that it is at, where the program is
+ * `watched` instead of kept. `moved` is how far its GM operands lie behind what the rows say, by tensor; `bases` have it too. */
 typedef struct {
-    const i64 *rows, *bases;
-    i64 count, tensors, begin, issue, order, number;
+    const i64 *rows, *bases, *moved;
+    i64 count, tensors, begin, issue, order, number, watched;
     i64 *start, *end, *retire, *stall, *cause, *l2_wait, *hbm_wait, *l2_hits, *l2_misses, *hbm_bytes;
 } Program;
 
-/* The regions of a table's instructions in one space: those of `i` from first[i] to first[i + 1] (kernel/program.py). */
+/* The bytes that an instruction reads or writes in one space, relative to an operand (../../memory/regions.py, Region, merged
+ * as far as it goes; `extent` and `column` as in kernel/program.py, Touches). */
+enum { GM, L0C_SPACE = 4, SPACES = 8 }; /* kernel/program.py, SPACES */
 typedef struct {
-    const i64 *first, *column, *offset, *extent;
-    const uint8_t *writes;
-} Regions;
+    i64 space, column, offset, extent, writes, atomic, row_bytes, row_stride, rows, plane_stride, planes;
+} Touch;
+
+/* What one instruction touches: reads before writes. */
+typedef struct {
+    const Touch *touches;
+    i64 count;
+} Touched;
+
+/* A hazard: the earlier and the later of two accesses, each with its program's `order`, its row and what stands in it. */
+typedef struct {
+    i64 program[2], table[2], row[2], writes[2], values[2][COLUMNS];
+    i64 space, low, high, start, retire;
+} Hazard;
+
+/* What a program comes to (../totals.py). `stalls` by cause; of the scalar unit only what it waited at barriers. */
+enum { CAUSES = 10 };
+typedef struct {
+    i64 rows, busy, end, stalls[CAUSES], l2_wait, hbm_wait;
+} PipeTotals;
+typedef struct {
+    PipeTotals pipes[PIPES];
+    i64 hbm_bytes, l2_hits, l2_misses, hazards, peak[SPACES], area[SPACES];
+} Totals;
 
 /* What a core tells Python: that it is over, or that it is at a cross-core flag (../cross.py). */
 enum happening { FINISHED, RAISES, PASSES_BY, WAITS };
@@ -108,6 +135,8 @@ i64 l2_write(L2 *l2, Lines lines, const i64 *partial, i64 partials, i64 *victims
 typedef struct Machine Machine;
 typedef struct Core Core;
 typedef struct Transfer Transfer;
+typedef struct Watch Watch;
+typedef struct GmWatch GmWatch;
 
 typedef struct {
     ShapeNumbers n;
@@ -158,17 +187,25 @@ typedef struct Table {
     CoreNumbers numbers;
     Instruction *instructions;
     int32_t **shape_of;
-    i64 count, flags;
+    Touched *touched;
+    void **blocks; /* what `touched` points into */
+    i64 count, flags, number, block_count;
 } Table;
 
 typedef struct {
     i64 time, row;
 } Issued;
 
-/* core.py: when the sets of a flag arrive and when its waits took them. */
+/* Numbers that are asked for for some time: the n-th stands at place `n & (room - 1)` until it is overwritten. */
 typedef struct {
-    i64 *sets, *taken;
-    i64 raised, lowered;
+    i64 *items, room;
+} Ring;
+
+/* core.py: when the sets of a flag arrive and when its waits took them. A set is kept until its wait took it, a wait until the
+ * set has come that is `flag_max` behind it: the later of the two sees whether the flag was raised too often. */
+typedef struct {
+    Ring sets, taken;
+    i64 raised, lowered, overflowed;
 } Flag;
 
 enum pipe_state { IDLE, ON_FLAG, MOVING, ON_CROSS };
@@ -196,10 +233,80 @@ struct Core {
     Pipe pipes[PIPES];
     Flag *flags;
     void *memory;
+    Watch *watch; /* NULL: the columns are kept */
+    i64 at[PIPES][TIMES]; /* in place of the columns: the row at which each pipe is */
 };
 
 void list_core(Machine *machine, Core *core);
+i64 horizon(const Core *core);
 void advance_listed(Machine *machine);
+
+/* -- watching: what is known of a program without its columns ----------------------------------------------------------
+ *
+ * Rows come pipe by pipe as they are over. What they touch is looked at in order of start, as far as a horizon before which
+ * nothing begins any more; nothing behind it is kept. Functions return 0 where there is no memory. */
+
+/* One access, its bytes `low` to `high`. */
+typedef struct {
+    i64 start, retire, program, table, row, pipe, address, low, high;
+    const Touch *touch;
+    i64 values[COLUMNS];
+} Access;
+
+typedef struct {
+    Access *items;
+    i64 count, room;
+} Accesses;
+
+/* Hazards as they are found: all are counted, `limit` of them are kept. */
+typedef struct {
+    Hazard *items;
+    i64 count, room, total;
+} Found;
+
+typedef struct {
+    const Touch *one, *other;
+    i64 distance, meet;
+} Known;
+
+int hazards_of(Accesses *active, Access *access, Found *found, i64 limit, Known **known);
+GmWatch *gm_watch_new(i64 limit, i64 batch);
+void gm_watch_free(GmWatch *gm);
+int gm_watch_add(GmWatch *gm, const Access *access);
+int gm_watch_is_full(const GmWatch *gm);
+int gm_watch_work_off(GmWatch *gm, i64 horizon);
+Found *gm_watch_found(GmWatch *gm, i64 task);
+
+Watch *watch_new(const Program *program, const Touched *touched, i64 table, GmWatch *gm, i64 limit, i64 batch);
+void watch_free(Watch *watch);
+int watch_row(Watch *watch, const Instruction *instruction, i64 row, const i64 *times);
+int watch_is_full(const Watch *watch);
+int watch_work_off(Watch *watch, i64 horizon);
+int watch_end(Watch *watch);
+i64 watch_read(const Watch *watch, Totals *totals, Hazard *hazards);
+void watch_know(Watch *watch, const Touched *touched);
+
+typedef struct {
+    i64 key, value;
+} Item;
+Item *sorted(Item *items, Item *spare, i64 count);
+
+/* One buffer over time (occupancy.c). */
+typedef struct Piece Piece;
+typedef struct {
+    Item *items;
+    i64 count, room;
+} Items;
+typedef struct {
+    Piece *pieces;
+    i64 piece_count, piece_room, area;
+    Items rises, falls; /* cycle, and how many bytes more, or fewer, are held from it on */
+    Items past;         /* from a cycle to the next one: the most bytes held */
+} Buffer;
+int buffer_touch(Buffer *buffer, i64 low, i64 high, i64 start, i64 retire, i64 writes);
+int buffer_forget(Buffer *buffer, i64 horizon);
+int buffer_end(Buffer *buffer);
+void buffer_free(Buffer *buffer);
 
 /* -- the machine ------------------------------------------------------------------------------------------------------ */
 
@@ -226,6 +333,9 @@ struct Machine {
     i64 follower_block_count;
     i64 *read_until, read_reach;
     i64 *found, found_room;
+
+    GmWatch *gm_watch;
+    i64 hazard_limit, watch_batch, table_count;
 
     Event *events;
     i64 event_head, event_end, event_room;

@@ -17,24 +17,30 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.compiled import library as c
 from ascend_sim.engine.compiled.shapes import Table
+from ascend_sim.engine.compiled.watch import program_totals, read_gm, read_watched
 from ascend_sim.engine.core import Process, raised_too_often
 from ascend_sim.engine.cross import CrossFlags
+from ascend_sim.engine.hazards import LIMIT, Hazards
 from ascend_sim.engine.l2 import L2Cache
+from ascend_sim.engine.sharing import MovedProgram
+from ascend_sim.engine.totals import ProgramTotals
 from ascend_sim.engine.traffic import SETTLE, Timer, scaled
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
 from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag
-from ascend_sim.kernel.program import Program
+from ascend_sim.kernel.program import InstructionTable, Program
 
 _NEVER = 1 << 62
 _ASKED = 1024
 """Footprints that one survey of a program asks for; further ones take another survey."""
+_BATCH = 2048
+"""Rows of a program that keeps no columns which wait to be looked at together, and as many accesses to GM of all programs."""
 
 
 class CompiledMachine:
     """What `SimpyMachine` is, in C: the cores and the shared GM of one device while it runs."""
 
-    def __init__(self, env: simpy.Environment, chip: ChipSpec, l2: L2Cache, shared_gm: bool) -> None:
+    def __init__(self, env: simpy.Environment, chip: ChipSpec, l2: L2Cache, shared_gm: bool, keep: bool) -> None:
         fault = chip.headroom_fault()
         if fault:
             raise SimError(fault)
@@ -60,7 +66,19 @@ class CompiledMachine:
         self._armed: set[int] = set()
         self._unsettled = False
         self.hbm_bytes = 0
+        self.keep = keep
+        if not keep:
+            self._c.checked(self.lib.machine_watch(self._c.pointer, LIMIT, _BATCH))
         self._lend_l2()
+
+    @property
+    def tables(self) -> list[InstructionTable]:
+        """The instruction tables of all programs, by the numbers that hazards have."""
+        return [table.table for table in self._tables.values()]
+
+    def in_gm(self, tasks: int) -> dict[int, Hazards]:
+        """Of a run that is over and kept no columns: hazards in GM by the task of the later access."""
+        return read_gm(self.lib.machine_gm(self._c.pointer), tasks)
 
     def close(self) -> None:
         """Give the memory back; the L2 keeps what the run left in it."""
@@ -95,30 +113,23 @@ class CompiledMachine:
 
     def begin(self, core: CompiledCore) -> None:
         """Let a program begin; it computes ahead."""
-        sets, waits = self._survey(core)
+        self._survey(core)
         self._cores[core.number] = core
         found = c_void_p()
-        self._c.checked(
-            self.lib.core_begin(
-                self._c.pointer, core.table.handle, core.c_program, sets.ctypes.data, waits.ctypes.data, c.byref(found)
-            )
-        )
+        self._c.checked(self.lib.core_begin(self._c.pointer, core.table.handle, core.c_program, c.byref(found)))
         core.handle = found.value
         self._go_on()
 
-    def _survey(self, core: CompiledCore) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """How often each flag is set and waited for; the machine then also knows the shapes of all transfers."""
+    def _survey(self, core: CompiledCore) -> None:
+        """Let the machine know the shapes of all transfers, and lines as far as they reach."""
         table, reach = core.table, c_int64(0)
         asked = np.empty((_ASKED, 2), np.int64)
         while True:
-            sets, waits = np.zeros((2, len(table.flags) + 1), np.int64)
             count = self._c.checked(
                 self.lib.program_survey(
                     self._c.pointer,
                     table.handle,
                     core.c_program,
-                    sets.ctypes.data,
-                    waits.ctypes.data,
                     asked.ctypes.data,
                     _ASKED,
                     c.byref(reach),
@@ -129,7 +140,6 @@ class CompiledMachine:
             if count < _ASKED:
                 break
         self._lend_l2(reach.value)
-        return sets, waits
 
     def forget(self, core: CompiledCore) -> None:
         """Its program is over, and everything that is to be known of it is known."""
@@ -214,6 +224,7 @@ class CompiledCore:
         self.program = program
         self.begin = self.finish = begin
         self.queue_full = 0
+        self.totals: ProgramTotals | None = None
         self.cross = cross
         self.table = table
         self._overflow: str | None = None
@@ -224,18 +235,24 @@ class CompiledCore:
         count = len(program)
         self._rows = np.ascontiguousarray(program.rows, np.int64)
         self._bases = np.asarray(gm_bases, np.int64)
-        self._columns = {name: np.empty(count, np.int64) for name in c.COLUMNS[:5]}
-        self._columns |= {name: np.zeros(count, np.int64) for name in c.COLUMNS[5:]}
+        self._columns: dict[str, NDArray[np.int64]] = {}
+        if machine.keep:
+            self._columns = {name: np.empty(count, np.int64) for name in c.COLUMNS[:5]}
+            self._columns |= {name: np.zeros(count, np.int64) for name in c.COLUMNS[5:]}
         self.c_program = c.Program(
-            self._rows.ctypes.data,
-            self._bases.ctypes.data,
-            count,
-            len(self._bases),
-            begin,
-            program.issue_cycles,
-            order,
-            self.number,
-            *(column.ctypes.data for column in self._columns.values()),
+            rows=self._rows.ctypes.data,
+            bases=self._bases.ctypes.data,
+            moved=program.moved.ctypes.data
+            if isinstance(program, MovedProgram) and program.moved is not None
+            else None,
+            count=count,
+            tensors=len(self._bases),
+            begin=begin,
+            issue=program.issue_cycles,
+            order=order,
+            number=self.number,
+            watched=not machine.keep,
+            **{name: column.ctypes.data for name, column in self._columns.items()},
         )
 
     def run(self) -> Process:
@@ -277,16 +294,19 @@ class CompiledCore:
     # -- after the run -------------------------------------------------------------------------------------------------
 
     def columns(self) -> dict[str, NDArray[np.int64]]:
-        """The columns of `ProgramRun`."""
+        """The columns of `ProgramRun`; none where `totals` take their place."""
         return self._columns
 
     def _note_the_end(self, finish: int) -> None:
-        lib, most = self._machine.lib, self.program.table.chip.sync.flag_max
+        lib, program = self._machine.lib, self.program
         self.finish = finish
         self.queue_full = lib.core_queue_full(self.handle)
-        flag = lib.core_flag_overflow(self.handle, most)
+        flag = lib.core_flag_overflow(self.handle)
         if flag >= 0:
-            self._overflow = raised_too_often(self.table.flags[flag], most)
+            self._overflow = raised_too_often(self.table.flags[flag], program.table.chip.sync.flag_max)
+        if not self._machine.keep:
+            seen = read_watched(lib.core_watched, self.handle)
+            self.totals = program_totals(*seen, program, self.begin, finish, self.queue_full)
         self._machine.forget(self)
 
     def flag_overflow(self) -> str | None:

@@ -2,38 +2,25 @@
  *
  * The Python twin cuts the buffer at the edges of all accesses first. Here a piece is cut when an access ends inside it, and
  * both parts keep what was known of the whole.
+ *
+ * Who wants the peak alone forgets the past on the way. What is held at a cycle may be known only long after it: a piece that
+ * nobody read lately is held until its last read, unless another one comes. So the past is kept as stretches of time and the
+ * most that was held in each, one for every cycle at which such a piece may turn out to have ended: whatever is taken off
+ * later is taken off whole stretches. They are as many as there are pieces, however long the program.
  */
 #include "machine.h"
 
 #include <stdlib.h>
 
-typedef struct {
-    i64 low, high, retire, pipe, writes;
-} Access;
-
 /* Bytes from `low` to the next piece: the tenure of the last write to them, which began at `begin`; NOTHING before one. */
-typedef struct {
+struct Piece {
     i64 low, begin, last_read, retire;
-} Piece;
+};
 
 enum { NOTHING = -1 };
 
-typedef struct {
-    i64 key, value;
-} Item;
-
-typedef struct {
-    Access *accesses;
-    Item *order, *spare;
-    i64 count;
-    Piece *pieces;
-    i64 piece_count, piece_room;
-    Item *steps; /* cycle, and how many bytes more are held from it on */
-    i64 step_count, step_room;
-} Work;
-
 /* Sort by key, then by value: ascending runs are merged in pairs until one is left. Returns the array that holds the result.
- * Each pipe starts its rows in order, so that there are few runs. */
+ * What comes from several pipes has few runs. */
 static i64 run_end(const Item *items, i64 begin, i64 count) {
     for (begin++; begin < count; begin++) {
         const Item *last = &items[begin - 1], *next = &items[begin];
@@ -42,7 +29,7 @@ static i64 run_end(const Item *items, i64 begin, i64 count) {
     return begin;
 }
 
-static Item *sorted(Item *items, Item *spare, i64 count) {
+Item *sorted(Item *items, Item *spare, i64 count) {
     for (i64 runs = 2; runs > 1;) {
         runs = 0;
         for (i64 begin = 0; begin < count; runs++) {
@@ -63,128 +50,198 @@ static Item *sorted(Item *items, Item *spare, i64 count) {
 }
 
 /* The piece that begins at this byte; 1 more of them where it was inside one. NOTHING: no memory. */
-static i64 cut(Work *work, i64 byte) {
-    i64 low = 0, high = work->piece_count; /* the piece is at `low` or behind, and before `high` */
+static i64 cut(Buffer *buffer, i64 byte) {
+    i64 low = 0, high = buffer->piece_count; /* the piece is at `low` or behind, and before `high` */
     while (high - low > 1) {
         i64 middle = (low + high) / 2;
-        if (work->pieces[middle].low <= byte) low = middle;
+        if (buffer->pieces[middle].low <= byte) low = middle;
         else high = middle;
     }
-    if (work->pieces[low].low == byte) return low;
-    if (work->piece_count == work->piece_room) {
-        Piece *more = realloc(work->pieces, 2 * work->piece_room * sizeof(Piece));
+    if (buffer->pieces[low].low == byte) return low;
+    if (buffer->piece_count == buffer->piece_room) {
+        Piece *more = realloc(buffer->pieces, 2 * buffer->piece_room * sizeof(Piece));
         if (!more) return NOTHING;
-        work->pieces = more;
-        work->piece_room *= 2;
+        buffer->pieces = more;
+        buffer->piece_room *= 2;
     }
-    for (i64 i = work->piece_count++; i > low; i--) work->pieces[i] = work->pieces[i - 1];
-    work->pieces[++low].low = byte;
+    for (i64 i = buffer->piece_count++; i > low; i--) buffer->pieces[i] = buffer->pieces[i - 1];
+    buffer->pieces[++low].low = byte;
     return low;
 }
 
 /* From this cycle on so many bytes more are held. 0: no memory. */
-static int step(Work *work, i64 cycle, i64 bytes) {
-    if (work->step_count && work->steps[work->step_count - 1].key == cycle) {
-        work->steps[work->step_count - 1].value += bytes;
+static int step(Items *steps, i64 cycle, i64 bytes) {
+    if (steps->count && steps->items[steps->count - 1].key == cycle) {
+        steps->items[steps->count - 1].value += bytes;
         return 1;
     }
-    if (work->step_count == work->step_room) {
-        Item *more = realloc(work->steps, 2 * work->step_room * sizeof(Item));
+    if (steps->count == steps->room) {
+        const i64 room = steps->room ? 2 * steps->room : 64;
+        Item *more = realloc(steps->items, room * sizeof(Item));
         if (!more) return 0;
-        work->steps = more;
-        work->step_room *= 2;
+        steps->items = more;
+        steps->room = room;
     }
-    work->steps[work->step_count++] = (Item){cycle, bytes};
+    steps->items[steps->count++] = (Item){cycle, bytes};
     return 1;
 }
 
-/* The accesses in order of start, reads before writes of one cycle (_accesses). */
-static void collect(Work *work, const Program *program, const i64 *pipes, const Regions *regions) {
+/* The tenure of a piece is over at this cycle. 0: no memory. */
+static int leave(Buffer *buffer, const Piece *piece, i64 cycle) {
+    const i64 bytes = piece[1].low - piece[0].low;
+    buffer->area += bytes * (cycle - piece->begin);
+    return step(&buffer->falls, cycle, -bytes);
+}
+
+/* An access, which starts no earlier than those before it; of one cycle the reads come first (_tenures). 0: no memory. */
+int buffer_touch(Buffer *buffer, i64 low, i64 high, i64 start, i64 retire, i64 writes) {
+    if (low >= high) return 1;
+    if (!buffer->pieces) {
+        buffer->pieces = malloc(64 * sizeof(Piece));
+        if (!buffer->pieces) return 0;
+        buffer->piece_room = 64;
+        buffer->piece_count = 1;
+        buffer->pieces[0] = (Piece){INT64_MIN, NOTHING, NOTHING, NOTHING};
+    }
+    const i64 first = cut(buffer, low), last = first < 0 ? NOTHING : cut(buffer, high);
+    if (last < 0) return 0;
+    for (Piece *piece = &buffer->pieces[first]; piece < &buffer->pieces[last]; piece++) {
+        if (!writes) {
+            if (piece->begin != NOTHING && retire > piece->last_read) piece->last_read = retire;
+            continue;
+        }
+        /* A read may still run (a hazard): tenures of one piece never overlap. */
+        const i64 end = piece->last_read != NOTHING && piece->last_read < start ? piece->last_read : start;
+        if (piece->begin != NOTHING && !leave(buffer, piece, end)) return 0;
+        piece->begin = start;
+        piece->last_read = NOTHING;
+        piece->retire = retire;
+    }
+    return !writes || step(&buffer->rises, start, high - low);
+}
+
+/* When the tenure of a piece is over if nothing comes any more. */
+static i64 last_use(const Piece *piece) { return piece->last_read != NOTHING ? piece->last_read : piece->retire; }
+
+/* Nothing comes any more. 0: no memory. */
+int buffer_end(Buffer *buffer) {
+    for (Piece *piece = buffer->pieces; piece < &buffer->pieces[buffer->piece_count]; piece++)
+        if (piece->begin != NOTHING && !leave(buffer, piece, last_use(piece))) return 0;
+    return 1;
+}
+
+/* All steps in order; the caller frees `memory`. NULL: no memory. */
+static Item *steps_of(Buffer *buffer, Item **memory) {
+    const i64 falls = buffer->falls.count, count = falls + buffer->rises.count;
+    Item *all = *memory = malloc((2 * count + 1) * sizeof(Item));
+    if (!all) return NULL;
+    for (i64 i = 0; i < count; i++) all[i] = i < falls ? buffer->falls.items[i] : buffer->rises.items[i - falls];
+    return sorted(all, all + count, count);
+}
+
+/* Put the steps into `past`, and join its stretches before the horizon, where nothing starts any more. 0: no memory. */
+int buffer_forget(Buffer *buffer, i64 horizon) {
+    Item *memory, *steps = steps_of(buffer, &memory), *ends = malloc(2 * (buffer->piece_count + 1) * sizeof(Item));
+    Items before = buffer->past, past = {0};
+    i64 count = buffer->falls.count + buffer->rises.count, end_count = 0, held = 0, change = 0, i = 0, j = 0, k = 0;
+    int done = steps && ends;
+    for (i64 p = 0; done && p < buffer->piece_count; p++)
+        if (buffer->pieces[p].begin != NOTHING) ends[end_count++] = (Item){last_use(&buffer->pieces[p]), 0};
+    Item *end = done ? sorted(ends, ends + end_count, end_count) : NULL;
+    while (done && (i < count || j < before.count || k < end_count)) {
+        i64 cycle = INT64_MAX;
+        int kept = 0;
+        if (i < count) cycle = steps[i].key;
+        if (j < before.count && before.items[j].key < cycle) cycle = before.items[j].key;
+        if (k < end_count && end[k].key < cycle) cycle = end[k].key;
+        for (; i < count && steps[i].key == cycle; i++) change += steps[i].value;
+        for (; j < before.count && before.items[j].key == cycle; j++) held = before.items[j].value;
+        for (; k < end_count && end[k].key == cycle; k++) kept = 1;
+        const i64 now = held + change;
+        if (cycle >= horizon || kept || !past.count) done = step(&past, cycle, now);
+        else if (past.items[past.count - 1].value < now) past.items[past.count - 1].value = now;
+    }
+    free(memory);
+    free(ends);
+    free(done ? before.items : past.items);
+    if (done) {
+        buffer->past = past;
+        buffer->rises.count = buffer->falls.count = 0;
+    }
+    return done;
+}
+
+void buffer_free(Buffer *buffer) {
+    free(buffer->pieces);
+    free(buffer->rises.items);
+    free(buffer->falls.items);
+    free(buffer->past.items);
+}
+
+/* The accesses in order of start, reads before writes of one cycle, as (key, place in `accesses`) (_accesses). */
+typedef struct {
+    i64 low, high, start, retire, writes;
+} Span;
+
+static i64 collect(
+    const Program *program, const i64 *pipes, const i64 *first, const Touch *touches, i64 space, Span *spans, Item *order
+) {
     const i64 *rows = program->rows;
-    i64 of_pipe[PIPES + 1] = {0};
-    work->count = 0;
-    for (i64 row = 0; row < program->count; row++) {
-        const i64 *at = &rows[COLUMNS * row], instruction = at[0];
-        for (i64 i = regions->first[instruction]; i < regions->first[instruction + 1]; i++) {
-            const i64 base = at[regions->column[i]], low = base + regions->offset[i], high = base + regions->extent[i];
-            if (low >= high) continue;
-            work->spare[work->count].key = 2 * program->start[row] + regions->writes[i];
-            work->accesses[work->count++] = (Access){low, high, program->retire[row], pipes[instruction], regions->writes[i]};
-            of_pipe[pipes[instruction] + 1]++;
-        }
-    }
-    for (i64 p = 0; p < PIPES; p++) of_pipe[p + 1] += of_pipe[p];
-    for (i64 i = 0; i < work->count; i++) work->order[of_pipe[work->accesses[i].pipe]++] = (Item){work->spare[i].key, i};
-}
-
-/* The tenures of all pieces, as steps (_tenures). 0: no memory. */
-static int follow(Work *work, const Item *order) {
-    for (i64 k = 0; k < work->count; k++) {
-        const Access *access = &work->accesses[order[k].value];
-        const i64 now = order[k].key / 2, first = cut(work, access->low), last = first < 0 ? NOTHING : cut(work, access->high);
-        if (last < 0) return 0;
-        for (Piece *piece = &work->pieces[first]; piece < &work->pieces[last]; piece++) {
-            if (!access->writes) {
-                if (piece->begin != NOTHING && access->retire > piece->last_read) piece->last_read = access->retire;
-                continue;
+    i64 count = 0, of_pipe[PIPES + 1] = {0};
+    for (int filled = 0; filled < 2; filled++) { /* each pipe starts its rows in order: few runs to merge */
+        count = 0;
+        for (i64 row = 0; row < program->count; row++) {
+            const i64 *at = &rows[COLUMNS * row];
+            for (const Touch *one = touches + first[at[0]]; one < touches + first[at[0] + 1]; one++) {
+                if (one->space != space) continue;
+                if (!filled) {
+                    of_pipe[pipes[at[0]] + 1]++;
+                    continue;
+                }
+                const i64 low = at[one->column] + one->offset, high = at[one->column] + one->extent;
+                spans[count] = (Span){low, high, program->start[row], program->retire[row], one->writes};
+                order[of_pipe[pipes[at[0]]]++] = (Item){2 * program->start[row] + one->writes, count};
+                count++;
             }
-            if (piece->begin != NOTHING) {
-                /* A read may still run (a hazard): tenures of one piece never overlap. */
-                const i64 end = piece->last_read != NOTHING && piece->last_read < now ? piece->last_read : now;
-                if (!step(work, end, piece[0].low - piece[1].low)) return 0;
-            }
-            piece->begin = now;
-            piece->last_read = NOTHING;
-            piece->retire = access->retire;
         }
+        for (int p = 0; !filled && p < PIPES; p++) of_pipe[p + 1] += of_pipe[p];
     }
-    for (Piece *piece = work->pieces; piece < &work->pieces[work->piece_count]; piece++) {
-        if (piece->begin == NOTHING) continue;
-        const i64 end = piece->last_read != NOTHING ? piece->last_read : piece->retire;
-        if (!step(work, end, piece[0].low - piece[1].low)) return 0;
-    }
-    for (i64 k = 0; k < work->count; k++) {
-        const Access *access = &work->accesses[order[k].value];
-        if (access->writes && !step(work, order[k].key / 2, access->high - access->low)) return 0;
-    }
-    return 1;
+    return count;
 }
 
-static i64 curve(const Item *steps, i64 count, i64 *time, i64 *held) {
-    i64 moments = 0, bytes = 0;
-    for (i64 i = 0; i < count; i++) {
-        bytes += steps[i].value;
-        moments += !i || steps[i].key != steps[i - 1].key;
-        time[moments - 1] = steps[i].key;
-        held[moments - 1] = bytes;
-    }
-    return moments;
-}
-
-/* Fill `time` and `held` with the curve of the buffer in which the regions are, from the program's rows, `start` and `retire`;
- * returns how many moments it has, or NO_MEMORY. `pipes` has the pipe of every instruction of the table; at most `most`
- * accesses, and two moments for each of them. */
-EXPORT i64 occupancy(const Program *program, const i64 *pipes, const Regions *regions, i64 most, i64 *time, i64 *held) {
-    Work work = {.piece_count = 1, .piece_room = 64, .step_room = 64};
-    i64 moments = NO_MEMORY;
-    work.accesses = malloc(most * sizeof(Access));
-    work.order = malloc(most * sizeof(Item));
-    work.spare = malloc(most * sizeof(Item));
-    work.pieces = malloc(work.piece_room * sizeof(Piece));
-    work.steps = malloc(work.step_room * sizeof(Item));
-    if (work.accesses && work.order && work.spare && work.pieces && work.steps) {
-        work.pieces[0] = (Piece){INT64_MIN, NOTHING, NOTHING, NOTHING};
-        collect(&work, program, pipes, regions);
-        if (follow(&work, sorted(work.order, work.spare, work.count))) {
-            Item *spare = malloc((work.step_count + 1) * sizeof(Item));
-            if (spare) moments = curve(sorted(work.steps, spare, work.step_count), work.step_count, time, held);
-            free(spare);
+/* Fill `time` and `held` with the curve of the buffer `space`, from the program's rows, `start` and `retire`; returns how many
+ * moments it has, or NO_MEMORY. `pipes` has the pipe of every instruction of the table, `touches` what instruction `i` touches
+ * from first[i] on; at most `most` accesses, and two moments for each of them. */
+EXPORT i64 occupancy(
+    const Program *program, const i64 *pipes, const i64 *first, const Touch *touches, i64 space, i64 most, i64 *time, i64 *held
+) {
+    Buffer buffer = {0};
+    i64 moments = NO_MEMORY, bytes = 0;
+    Span *spans = malloc(most * sizeof(Span));
+    Item *order = malloc(2 * most * sizeof(Item)), *memory = NULL;
+    int done = spans && order;
+    if (done) {
+        const i64 count = collect(program, pipes, first, touches, space, spans, order);
+        const Item *turn = sorted(order, order + most, count);
+        for (i64 k = 0; done && k < count; k++) {
+            const Span *span = &spans[turn[k].value];
+            done = buffer_touch(&buffer, span->low, span->high, span->start, span->retire, span->writes);
         }
     }
-    free(work.accesses);
-    free(work.order);
-    free(work.spare);
-    free(work.pieces);
-    free(work.steps);
+    const Item *steps = done && buffer_end(&buffer) ? steps_of(&buffer, &memory) : NULL;
+    if (steps) {
+        const i64 count = buffer.falls.count + buffer.rises.count;
+        moments = 0;
+        for (i64 i = 0; i < count; i++) {
+            bytes += steps[i].value;
+            moments += !i || steps[i].key != steps[i - 1].key;
+            time[moments - 1] = steps[i].key;
+            held[moments - 1] = bytes;
+        }
+    }
+    free(memory);
+    free(order);
+    free(spans);
+    buffer_free(&buffer);
     return moments;
 }

@@ -14,7 +14,7 @@ from ascend_sim.engine.traffic import FRACTION, scaled
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import BARRIER_ALL, PIPE_INDEX, PIPES, TRANSFER
 from ascend_sim.isa.sync import CrossCoreWaitFlag, ScalarWait, SetFlag, WaitFlag
-from ascend_sim.kernel.program import OPERAND_COLUMN, InstructionTable
+from ascend_sim.kernel.program import OPERAND_COLUMN, InstructionTable, Touches
 
 _DIRECTIONS = {"read": 0, "write": 1, "atomic": 2}
 _NO_LINES = np.zeros(1, np.int64)
@@ -30,7 +30,7 @@ class Table:
 
     def __init__(self, machine: c.Handle, table: InstructionTable, chip_of_gm: ChipSpec | None) -> None:
         self._machine = machine
-        self._table = table
+        self.table = table
         self._known = 0
         self.flags: list[tuple[str, str, int]] = []
         self._numbers: dict[tuple[str, str, int], int] = {}
@@ -44,6 +44,7 @@ class Table:
             self._line,
             sync.flag_latency,
             sync.barrier_latency,
+            sync.flag_max,
             (c.c_int64 * count)(*(depth.get(name, 0) for name in PIPES)),
             (c.c_int64 * count)(*(outstanding.get(name, 1) for name in PIPES)),
         )
@@ -53,7 +54,7 @@ class Table:
 
     def extend(self) -> None:
         """Tell the machine of the instructions that were added since the last time."""
-        table, known = self._table, self._known
+        table, known = self.table, self._known
         count = len(table.instructions) - known
         if not count:
             return
@@ -80,9 +81,17 @@ class Table:
                 rows["operand"][i] = OPERAND_COLUMN[access.region.operand]
                 rows["extent"][i] = access.region.extent
         self._known += count
-        machine = self._machine
+        machine, more = self._machine, Touches.of(table.instructions[known:])
         machine.checked(
-            machine.lib.table_extend(machine.pointer, self.handle, rows.ctypes.data, count, len(self.flags))
+            machine.lib.table_extend(
+                machine.pointer,
+                self.handle,
+                rows.ctypes.data,
+                more.first.ctypes.data,
+                more.columns.ctypes.data,
+                count,
+                len(self.flags),
+            )
         )
 
     def _flag(self, key: tuple[str, str, int]) -> int:
@@ -93,19 +102,19 @@ class Table:
 
     def add_shape(self, instruction: int, phase: int) -> None:
         """Tell the machine which lines an instruction touches at an address `phase` bytes into a line."""
-        access = self._table.accesses[instruction]
+        access = self.table.accesses[instruction]
         assert access is not None
         machine, line = self._machine, self._line
         shape = footprint(access.region, phase, line)
         count, port = len(shape.lines), scaled(access.rate)
         if not LEAST_RATE <= access.rate < MOST_RATE:
             raise SimError(
-                f"{self._table.instructions[instruction].name} moves {access.rate:g} bytes per cycle; an engine counts from "
+                f"{self.table.instructions[instruction].name} moves {access.rate:g} bytes per cycle; an engine counts from "
                 f"2**-16 to below 2**30 (chip file, paths)"
             )
         if shape.touched * line >= _MOST_BYTES:
             raise SimError(
-                f"{self._table.instructions[instruction].name} moves {shape.touched * line} bytes in whole lines; "
+                f"{self.table.instructions[instruction].name} moves {shape.touched * line} bytes in whole lines; "
                 f"the compiled engine counts to {_MOST_BYTES - 1}"
             )
         special = _NO_LINES[:0]

@@ -21,11 +21,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.engine import Progress
+from ascend_sim.engine.watch import watched
 from ascend_sim.errors import AclnnError, ConfigError, SimError
 from ascend_sim.ops.arguments import TensorArg
-from ascend_sim.ops.execute import RunOptions, execute
+from ascend_sim.ops.execute import execute
 from ascend_sim.ops.layer import LayerCall
 from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.runtime import RunOptions
 from ascend_sim.runtime.workers import spread_as_done
 from ascend_sim.yaml_file import read_yaml
 
@@ -307,7 +309,7 @@ def _run_layer(layer: Layer, *, chip: str, batch: int, conformance: str, l2: str
         plan = operator.plan(call, spec)
     except AclnnError as error:
         raise AclnnError(error.status, f"layer {layer.name}: {error.message}") from error
-    run = execute(plan, spec, dict.fromkeys(call.inputs), RunOptions(mode="timing"), l2=l2)
+    run = execute(plan, spec, dict.fromkeys(call.inputs), RunOptions(mode="timing", keep=False), l2=l2)
     timeline = run.outcome.timeline
     assert timeline is not None
     maker = {launch: part for part, (launch, _) in operator.layer_parts.items()}
@@ -329,7 +331,7 @@ def _run_layer(layer: Layer, *, chip: str, batch: int, conformance: str, l2: str
     total = spec.us(timeline.finish - min(span.launch for span in timeline.tasks))
     times = {part: round(value, 4) for part, value in (times | {"total": total}).items()}
     findings = [{"kind": one.kind, "task": one.task, "text": one.text} for one in run.outcome.findings]
-    return LayerTimes(times, sum(len(one.program) for one in timeline.programs), kernels, findings)
+    return LayerTimes(times, sum(totals.instructions for totals in watched(timeline).of_task), kernels, findings)
 
 
 def layer_call(layer: Layer, batch: int) -> LayerCall:

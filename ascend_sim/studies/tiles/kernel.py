@@ -9,9 +9,10 @@ from typing import Any
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
-from ascend_sim.engine.hazards import find_hazards
 from ascend_sim.engine.task import Task
+from ascend_sim.engine.watch import watched
 from ascend_sim.errors import SimError
+from ascend_sim.kernel.program import Program
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.convolution.call import ConvolutionCall
 from ascend_sim.ops.kernels.cube.call import CubeCall
@@ -24,6 +25,7 @@ from ascend_sim.ops.kernels.grad_weight.taps import walked_input
 from ascend_sim.ops.kernels.tilings import TILINGS, settable, tilings_that_fit
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.report.counts import Counts
 from ascend_sim.report.report import timed_kernel
 from ascend_sim.studies.tiles.bounds import Bounds, Tiling
 from ascend_sim.studies.tiles.chain import least_cycles
@@ -106,8 +108,13 @@ class CubeKernel:
         check, "tiling" every field and "source" where it is from.
         """
         device, task = self.launch(fields)
-        timeline = Engine(device).run([task])
-        row = timed_kernel(self.chip, timeline, [task])
+        counts = Counts(task)
+
+        def on_program(index: int, task: Task, program: Program) -> None:
+            counts.add(program)
+
+        timeline = Engine(device).run([task], keep=False, on_program=on_program)
+        row = timed_kernel(self.chip, timeline, task, counts)
         span = timeline.tasks[0]
         core_us = row["core_us"] or 1.0
         return {
@@ -121,7 +128,7 @@ class CubeKernel:
             "l1": sum(self._l1(row["tiling"])),
             "tiling": row["tiling"],
             "source": row["tiling_source"],
-            "findings": [one.text for one in find_hazards([task], timeline.programs)],
+            "findings": [one.text for one in watched(timeline).findings],
         }
 
     def _l1(self, fields: Mapping[str, Any]) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.engine import Engine, Progress
 from ascend_sim.errors import SimError
-from ascend_sim.report.report import Report
+from ascend_sim.report.report import Report, RunFacts
 from ascend_sim.runtime import Device
 from ascend_sim.runtime.workers import spread_as_done
 from ascend_sim.studies.validate.kernel import PIPES, Kernel, Row
@@ -103,8 +103,9 @@ def simulate(kernel: Kernel) -> Prediction:
         for tensor in task.tensors:
             if kernel.l2 != "cold" and (tensor in inputs) == (kernel.l2 == "warm"):
                 device.warm(tensor)
-        timeline = Engine(device).run([task])
-        figures = Report.build(chip, timeline, [task], mode="timing", l2=kernel.l2).kernels[0]
+        facts = RunFacts(chip)
+        timeline = Engine(device).run([task], keep=False, on_program=facts.add)
+        figures = Report.build(chip, timeline, [task], facts, mode="timing", l2=kernel.l2).kernels[0]
     except SimError as error:
         return Prediction(skipped=str(error))
     pipes = {pipe: figures["pipes_us"][ours] for pipe, ours in PIPES.items()}

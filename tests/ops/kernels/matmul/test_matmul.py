@@ -187,7 +187,7 @@ def goes_wrong(case: tuple[MatMulProblem, dict[str, int]], disarm: tuple[str, ..
 def waits(case: tuple[MatMulProblem, dict[str, int]]) -> set[str]:
     """Flags that the program waits for."""
     _, _, outcome = run(case[0], slow("nothing"), "full", case[1])
-    (_, program), *_ = outcome.programs
+    program = outcome.timeline.programs[0].program
     used = {program.table.instructions[i] for i in np.unique(program.rows[:, 0])}
     waited = {(i.source, i.destination, i.flag) for i in used if isinstance(i, WaitFlag)}
     return {name for name, key in program.flags.items() if key in waited}

@@ -12,10 +12,10 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.functional import FunctionalEngine
-from ascend_sim.engine.hazards import find_hazards
 from ascend_sim.engine.replay import replay
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.values import Finding
+from ascend_sim.engine.watch import find_hazards
 from ascend_sim.isa.sync import WaitFlag
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import Allocation

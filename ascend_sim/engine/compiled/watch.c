@@ -1,0 +1,249 @@
+/* What is known of a program without its columns (../totals.py): totals of its pipes, hazards, how full its buffers were.
+ *
+ * While it runs (core.c), or afterwards from its columns (`watch_columns`). */
+#include "machine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A row that is over and touches something. */
+typedef struct {
+    i64 start, retire, row;
+} Done;
+
+/* Those of one pipe, in order of start. */
+typedef struct {
+    Done *items;
+    i64 head, end, room;
+} Line;
+
+struct Watch {
+    const Program *program;
+    const Touched *touched;
+    GmWatch *gm;
+    i64 table, limit, batch, waiting, full;
+    Line lines[PIPES];
+    Accesses group; /* of one cycle */
+    Accesses active[SPACES];
+    Buffer buffers[SPACES];
+    Found found;
+    Known *known;
+    Totals totals;
+};
+
+Watch *watch_new(const Program *program, const Touched *touched, i64 table, GmWatch *gm, i64 limit, i64 batch) {
+    Watch *watch = calloc(1, sizeof *watch);
+    if (!watch) return NULL;
+    *watch = (Watch){.program = program, .touched = touched, .gm = gm, .table = table, .limit = limit, .batch = batch, .full = batch};
+    for (int p = 0; p < PIPES; p++) watch->totals.pipes[p].end = program->begin;
+    return watch;
+}
+
+void watch_free(Watch *watch) {
+    if (!watch) return;
+    for (int p = 0; p < PIPES; p++) free(watch->lines[p].items);
+    for (int space = 0; space < SPACES; space++) {
+        free(watch->active[space].items);
+        buffer_free(&watch->buffers[space]);
+    }
+    free(watch->group.items);
+    free(watch->found.items);
+    free(watch->known);
+    free(watch);
+}
+
+/* Its table has grown, and stands somewhere else. */
+void watch_know(Watch *watch, const Touched *touched) { watch->touched = touched; }
+
+int watch_is_full(const Watch *watch) { return watch->waiting >= watch->full; }
+
+/* A row is over; `times` in the order of Program, from `start` on (ProgramRun.busy, ProgramRun.stalls). 0: no memory. */
+int watch_row(Watch *watch, const Instruction *instruction, i64 row, const i64 *times) {
+    const i64 start = times[0], end = times[1], retire = times[2], stall = times[3], cause = times[4];
+    const int pipe = instruction->pipe, kind = instruction->kind;
+    PipeTotals *totals = &watch->totals.pipes[pipe];
+    totals->rows++;
+    if (end > totals->end) totals->end = end;
+    if (kind == WAIT || kind == BARRIER || kind == CROSS_WAIT) {
+        const i64 held = end - start;
+        totals->stalls[held > 0 ? NOTHING_TO_DO : cause] += stall - held;
+        totals->stalls[kind == WAIT ? FLAG : kind == BARRIER ? PIPE_BUSY : CROSS_CORE] += held;
+    } else {
+        totals->stalls[cause] += stall;
+    }
+    if (kind == BARRIER_ALL) totals->busy += watch->program->issue;
+    if (kind == LOCAL || kind == TRANSFER || kind == SCALAR) totals->busy += end - start;
+    if (kind == TRANSFER) {
+        totals->l2_wait += times[5];
+        totals->hbm_wait += times[6];
+        watch->totals.l2_hits += times[7];
+        watch->totals.l2_misses += times[8];
+        watch->totals.hbm_bytes += times[9];
+    }
+    if (!watch->touched[watch->program->rows[row * COLUMNS]].count) return 1;
+    Line *line = &watch->lines[pipe];
+    if (line->end == line->room) {
+        const i64 room = line->room ? 2 * line->room : 64;
+        Done *more = realloc(line->items, (size_t)room * sizeof(Done));
+        if (!more) return 0;
+        line->items = more;
+        line->room = room;
+    }
+    line->items[line->end++] = (Done){start, retire, row};
+    watch->waiting++;
+    return 1;
+}
+
+/* The pipe whose next row starts first, -1 for none before the horizon. */
+static int first_line(const Watch *watch, i64 horizon) {
+    int found = -1;
+    for (int p = 1; p < PIPES; p++) {
+        const Line *line = &watch->lines[p];
+        if (line->head == line->end || line->items[line->head].start >= horizon) continue;
+        const Done *next = &line->items[line->head], *best = found < 0 ? NULL : &watch->lines[found].items[watch->lines[found].head];
+        if (!best || next->start < best->start || (next->start == best->start && next->row < best->row)) found = p;
+    }
+    return found;
+}
+
+/* What a row touches, behind what the group has. 0: no memory. */
+static int join(Watch *watch, int pipe, const Done *done) {
+    const Program *program = watch->program;
+    const i64 *values = program->rows + done->row * COLUMNS;
+    const Touched *touched = &watch->touched[values[0]];
+    Accesses *group = &watch->group;
+    if (group->count + touched->count > group->room) {
+        const i64 room = 2 * (group->count + touched->count);
+        Access *more = realloc(group->items, (size_t)room * sizeof(Access));
+        if (!more) return 0;
+        group->items = more;
+        group->room = room;
+    }
+    for (const Touch *touch = touched->touches; touch < touched->touches + touched->count; touch++) {
+        i64 address = values[touch->column];
+        if (touch->space == GM) address = program->bases[address >> SLOT_SHIFT] + (address & (((i64)1 << SLOT_SHIFT) - 1));
+        Access *access = &group->items[group->count++];
+        *access = (Access){
+            done->start, done->retire, program->order, watch->table, done->row, pipe, address, address + touch->offset,
+            address + touch->extent, touch, {0}};
+        memcpy(access->values, values, sizeof access->values);
+        if (program->moved)
+            for (const Touch *one = touched->touches; one < touched->touches + touched->count; one++)
+                if (one->space == GM) access->values[one->column] = values[one->column] + program->moved[values[one->column] >> SLOT_SHIFT];
+    }
+    return 1;
+}
+
+/* Look at all rows that start before the horizon, in order of start and then of rows. 0: no memory. */
+int watch_work_off(Watch *watch, i64 horizon) {
+    for (int pipe; (pipe = first_line(watch, horizon)) >= 0;) {
+        const i64 start = watch->lines[pipe].items[watch->lines[pipe].head].start;
+        watch->group.count = 0;
+        do {
+            Line *line = &watch->lines[pipe];
+            if (!join(watch, pipe, &line->items[line->head++])) return 0;
+            watch->waiting--;
+        } while ((pipe = first_line(watch, start + 1)) >= 0);
+        for (i64 i = 0; i < watch->group.count; i++) {
+            Access *access = &watch->group.items[i];
+            const i64 space = access->touch->space;
+            if (space == GM ? !gm_watch_add(watch->gm, access)
+                            : !hazards_of(&watch->active[space], access, &watch->found, watch->limit, &watch->known))
+                return 0;
+        }
+        for (int writes = 0; writes < 2; writes++)
+            for (i64 i = 0; i < watch->group.count; i++) {
+                const Access *one = &watch->group.items[i];
+                if (one->touch->space == GM || one->touch->writes != writes) continue;
+                Buffer *buffer = &watch->buffers[one->touch->space];
+                if (!buffer_touch(buffer, one->low, one->high, one->start, one->retire, writes)) return 0;
+            }
+    }
+    for (int p = 1; p < PIPES; p++) {
+        Line *line = &watch->lines[p];
+        if (!line->head) continue;
+        memmove(line->items, line->items + line->head, (size_t)(line->end - line->head) * sizeof(Done));
+        line->end -= line->head;
+        line->head = 0;
+    }
+    for (int space = 0; space < SPACES; space++) {
+        Buffer *buffer = &watch->buffers[space];
+        const i64 steps = buffer->rises.count + buffer->falls.count;
+        if (steps > 2 * (watch->batch + buffer->past.count) && !buffer_forget(buffer, horizon)) return 0;
+    }
+    watch->full = 2 * watch->waiting > watch->batch ? 2 * watch->waiting : watch->batch;
+    return 1;
+}
+
+/* No row comes any more. 0: no memory. */
+int watch_end(Watch *watch) {
+    if (!watch_work_off(watch, INT64_MAX)) return 0;
+    for (int space = 0; space < SPACES; space++) {
+        Buffer *buffer = &watch->buffers[space];
+        if (!buffer_end(buffer) || !buffer_forget(buffer, INT64_MIN)) return 0;
+        watch->totals.area[space] = buffer->area;
+        for (i64 i = 0; i < buffer->past.count; i++)
+            if (buffer->past.items[i].value > watch->totals.peak[space]) watch->totals.peak[space] = buffer->past.items[i].value;
+    }
+    watch->totals.hazards = watch->found.total;
+    return 1;
+}
+
+/* What was found: the totals, and up to `limit` hazards. Returns how many those are. */
+EXPORT i64 watch_read(const Watch *watch, Totals *totals, Hazard *hazards) {
+    *totals = watch->totals;
+    if (watch->found.count) memcpy(hazards, watch->found.items, (size_t)watch->found.count * sizeof(Hazard));
+    return watch->found.count;
+}
+
+/* -- from the columns of programs that are over ------------------------------------------------------------------------ */
+
+EXPORT GmWatch *gm_new(i64 limit) { return gm_watch_new(limit, INT64_MAX); }
+EXPORT void gm_free(GmWatch *gm) { gm_watch_free(gm); }
+
+/* No program comes any more. */
+EXPORT i64 gm_end(GmWatch *gm) { return gm_watch_work_off(gm, INT64_MAX) ? 0 : NO_MEMORY; }
+
+/* How many hazards in the GM a task has; up to `limit` of them are in `hazards`, and so many in `count`. */
+EXPORT i64 gm_read(GmWatch *gm, i64 task, Hazard *hazards, i64 *count) {
+    const Found *found = gm_watch_found(gm, task);
+    if (!found) return NO_MEMORY;
+    *count = found->count;
+    if (found->count) memcpy(hazards, found->items, (size_t)found->count * sizeof(Hazard));
+    return found->total;
+}
+
+static int by_start(const void *one, const void *other) {
+    const Done *a = one, *b = other;
+    if (a->start != b->start) return a->start < b->start ? -1 : 1;
+    return (a->row > b->row) - (a->row < b->row);
+}
+
+/* Watch a whole program from its columns; of the table's `instructions` only kind and pipe count, and instruction `i` touches
+ * `touched[i]`. NULL: no memory. */
+EXPORT Watch *watch_columns(
+    const Program *program, const Instruction *instructions, const Touched *touched, i64 table, GmWatch *gm, i64 limit
+) {
+    Watch *watch = watch_new(program, touched, table, gm, limit, program->count);
+    if (!watch) return NULL;
+    int done = 1;
+    const i64 *const columns[] = {
+        program->start, program->end, program->retire, program->stall, program->cause, program->l2_wait, program->hbm_wait,
+        program->l2_hits, program->l2_misses, program->hbm_bytes};
+    for (i64 row = 0; done && row < program->count; row++) {
+        i64 at[TIMES];
+        for (int i = 0; i < TIMES; i++) at[i] = columns[i][row];
+        done = watch_row(watch, &instructions[program->rows[row * COLUMNS]], row, at);
+    }
+    for (int p = 1; p < PIPES; p++) { /* an engine starts the rows of a pipe in order; columns may be from anywhere */
+        Line *line = &watch->lines[p];
+        i64 i = 1;
+        while (i < line->end && by_start(&line->items[i - 1], &line->items[i]) < 0) i++;
+        if (i < line->end) qsort(line->items, (size_t)line->end, sizeof(Done), by_start);
+    }
+    if (done && watch_end(watch)) return watch;
+    watch_free(watch);
+    return NULL;
+}
+
+EXPORT void watch_drop(Watch *watch) { watch_free(watch); }

@@ -1,0 +1,131 @@
+"""Watching a run: its totals and its hazards, from the columns of its programs or while none are kept.
+
+totals = watched(timeline)                       # of whatever run
+totals.of_task[0].pipes["AIC", "MTE1"].busy      # cycles, summed over the task's programs
+totals.findings                                  # its hazards
+
+A run that keeps its columns is looked at afterwards; one that keeps none (`Engine.run(keep=False)`) notes of every program what
+it came to when its block ends. C does it where it was built, else numpy: they find the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ascend_sim.engine.compiled import library
+from ascend_sim.engine.compiled.watch import CompiledColumnWatch
+from ascend_sim.engine.hazards import LIMIT, Accesses, HazardList, Hazards
+from ascend_sim.engine.occupancy import by_numpy
+from ascend_sim.engine.task import Task, order_of, task_of
+from ascend_sim.engine.timeline import ProgramRun, Timeline
+from ascend_sim.engine.totals import ProgramTotals, TaskTotals, Watched
+from ascend_sim.engine.values import Finding
+from ascend_sim.isa.base import PIPE_INDEX, PIPES
+from ascend_sim.kernel.program import SPACES, InstructionTable, Program
+
+__all__ = ["Collected", "ColumnWatch", "column_watch", "find_hazards", "from_columns", "watched"]
+
+
+def watched(timeline: Timeline) -> Watched:
+    """The totals of a run; worked out of the columns the first time, where the run kept them."""
+    if timeline.watched is None:
+        timeline.watched = from_columns([run.task for run in timeline.tasks], timeline.programs)
+    found: Watched = timeline.watched
+    return found
+
+
+def find_hazards(tasks: Sequence[Task], runs: Sequence[ProgramRun]) -> list[Finding]:
+    """The hazards of these programs of `tasks`, in words."""
+    return from_columns(tasks, runs).findings
+
+
+def column_watch(tasks: Sequence[Task]) -> ColumnWatch | CompiledColumnWatch:
+    """What looks at programs that are over, from their columns."""
+    return (ColumnWatch if library.load() is None else CompiledColumnWatch)(tasks)
+
+
+def from_columns(
+    tasks: Sequence[Task], runs: Sequence[ProgramRun], watch: ColumnWatch | CompiledColumnWatch | None = None
+) -> Watched:
+    """What the columns of these programs of `tasks` come to; `watch` is a fresh one of the two, the faster one by default."""
+    collected = Collected(tasks)
+    watch = watch or column_watch(tasks)
+    try:
+        for run in runs:
+            collected.add(run.task, run.program, run.core, (run.launch, run.begin, run.finish), watch.add(run))
+        return collected.watched(watch.in_gm(), watch.tables)
+    finally:
+        watch.close()
+
+
+class Collected:
+    """The totals of a run, program by program, in whatever order their blocks end."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self._tasks = tasks
+        self._of_task = [TaskTotals() for _ in tasks]
+        self._hazards = HazardList()
+
+    def add(self, task: int, program: Program, core: int, span: tuple[int, int, int], totals: ProgramTotals) -> None:
+        """A program that ran on `core`: dispatched, begun and over at the cycles of `span`."""
+        self._of_task[task].add(program, core, *span, totals)
+        self._hazards.add(order_of(task, program), totals.hazards)
+
+    def watched(self, in_gm: Mapping[int, Hazards], tables: Sequence[InstructionTable]) -> Watched:
+        """All of it, with the hazards in GM by task; `tables` by the numbers that hazards have."""
+        return Watched(self._of_task, self._hazards.findings(self._tasks, in_gm, tables))
+
+
+class ColumnWatch:
+    """Looks at programs that are over, from their columns, with numpy; `CompiledColumnWatch` is its twin in C."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self.tables: list[InstructionTable] = []
+        self._numbers: dict[int, int] = {}
+        self._tasks = tasks
+        self._gm: list[Accesses] = []
+
+    def add(self, run: ProgramRun) -> ProgramTotals:
+        """What one program comes to; its accesses to GM wait for `in_gm`."""
+        program, bases = run.program, [tensor.base for tensor in self._tasks[run.task].tensors]
+        number = self._numbers.setdefault(id(program.table), len(self.tables))
+        if number == len(self.tables):
+            self.tables.append(program.table)
+        pipe = program.per_row("pipe")
+
+        def sums(column: str) -> dict[str, int]:
+            values = getattr(run, column)
+            return {name: int(values[pipe == place].sum()) for place, name in enumerate(PIPES)}
+
+        buffers: dict[str, tuple[int, int]] = {}
+        for name in program.table.chip.cores.kinds[program.core_kind].buffers:  # type: ignore[index]
+            time, held = by_numpy(run, name)
+            buffers[name] = int(held.max(initial=0)), int((held[:-1] * (time[1:] - time[:-1])).sum())
+        local = Accesses.of(run, number, bases, *SPACES[1:]).hazards()
+        self._gm.append(Accesses.of(run, number, bases, "GM"))
+        return ProgramTotals(
+            {name: int((pipe == place).sum()) for name, place in PIPE_INDEX.items()},
+            run.busy(),
+            {name: run.stalls(name) for name in PIPES},
+            sums("l2_wait"),
+            sums("hbm_wait"),
+            int(run.hbm_bytes.sum()),
+            int(run.l2_hits.sum()),
+            int(run.l2_misses.sum()),
+            buffers,
+            Hazards(local[:LIMIT], len(local)),
+        )
+
+    def in_gm(self) -> dict[int, Hazards]:
+        """Hazards between all programs, by the task of the later access."""
+        if not self._gm:
+            return {}
+        records = Accesses.joined(self._gm).hazards()
+        tasks = np.array([task_of(order) for order in records["program"][:, 1].tolist()], np.int64)
+        found = {index: records[tasks == index] for index in np.unique(tasks).tolist()}
+        return {index: Hazards(mine[:LIMIT], len(mine)) for index, mine in found.items()}
+
+    def close(self) -> None:
+        """Nothing is held that Python does not free."""

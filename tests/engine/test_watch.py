@@ -1,0 +1,62 @@
+"""Totals, hazards and occupancy: C against numpy, and a run that keeps no columns against one that does."""
+
+from __future__ import annotations
+
+import pytest
+from random_runs import Run
+
+from ascend_sim.engine.compiled import library, machine
+from ascend_sim.engine.compiled.watch import CompiledColumnWatch
+from ascend_sim.engine.device import Device
+from ascend_sim.engine.engine import Engine
+from ascend_sim.engine.watch import ColumnWatch, from_columns
+
+needs_c = pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
+
+
+def assert_same_without_columns(seed: int, engine: str) -> bool:
+    """Everything that needs no columns is the same without them; whether there was a hazard."""
+    run = Run(seed)
+    kept, lean = run.outcome(engine), run.outcome(engine, keep=False)
+    expected = {name: value for name, value in kept.items() if name in lean}
+    assert lean == expected, f"Run({seed})"
+    assert len(lean) == len(kept) or "watched 0" in lean
+    return any(value.findings for name, value in lean.items() if name.startswith("watched"))
+
+
+@needs_c
+@pytest.mark.parametrize("batch", [1, 2, 7, 1000])
+def test_random_runs_on_the_compiled_engine(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many rows wait until C looks at them."""
+    monkeypatch.setattr(machine, "_BATCH", batch)
+    first = 50 * batch
+    racy = [assert_same_without_columns(seed, "compiled") for seed in range(first, first + 50)]
+    assert 5 < sum(racy) < 50
+
+
+@needs_c
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 1300, 100))
+def test_many_random_runs_on_the_compiled_engine(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_BATCH", 1 + first // 100 % 9)
+    for seed in range(first, first + 100):
+        assert_same_without_columns(seed, "compiled")
+
+
+def test_random_runs_on_the_simpy_engine() -> None:
+    for seed in range(20):
+        assert_same_without_columns(seed, "simpy")
+
+
+@needs_c
+def test_c_and_numpy_find_the_same_in_columns() -> None:
+    found = 0
+    for seed in range(300, 340):
+        run = Run(seed)
+        if "error 0" in run.outcome("compiled"):
+            continue
+        timeline = Engine(Device(run.chip, with_values=False), engine="compiled", shared_gm=False).run(run.tasks)
+        in_c = from_columns(run.tasks, timeline.programs, CompiledColumnWatch(run.tasks))
+        assert in_c == from_columns(run.tasks, timeline.programs, ColumnWatch(run.tasks)), f"Run({seed})"
+        found += len(in_c.findings)
+    assert found > 500
