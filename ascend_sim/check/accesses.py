@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.check.order import WIDTH, Clocks, SyncRows
-from ascend_sim.check.regions import RegionColumns, regions_in
+from ascend_sim.check.regions import RegionColumns, accesses_in, regions_in
 from ascend_sim.isa.base import PIPE_INDEX
 from ascend_sim.kernel.program import InstructionTable, ranges
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT, Allocation
@@ -106,7 +106,7 @@ def gather(
         columns, forms, atomic = shapes.of(program.table, space)
         if not len(columns.regions):
             continue
-        row, region = program.accesses(space)
+        row, region = accesses_in(program, space)
         address = program.rows[row, columns.column[region]] if len(row) else row
         if space == "GM":
             slot = address >> SLOT_SHIFT

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ascend_sim.check.findings import CheckFinding
-from ascend_sim.check.regions import regions_in
+from ascend_sim.check.regions import accesses_in, regions_in
 from ascend_sim.check.subject import SPACES, Subject
 from ascend_sim.kernel.inspection import Allocated
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
@@ -35,7 +35,7 @@ def _addresses(subject: Subject) -> Iterator[CheckFinding]:
             columns = regions_in(program.table.touches, space)
             if not len(columns.regions):
                 continue
-            row, region = program.accesses(space)
+            row, region = accesses_in(program, space)
             address = program.rows[row, columns.column[region]]
             low, high = address + columns.offset[region], address + columns.extent[region]
             unit = subject.chip.alignment.unit(space)

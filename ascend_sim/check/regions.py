@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.kernel.program import SPACES, Touches
+from ascend_sim.kernel.program import SPACES, Program, Touches, ranges
 from ascend_sim.memory.regions import Region
 
 
@@ -40,3 +40,10 @@ def regions_in(touches: Touches, space: str) -> RegionColumns:
         columns["extent"],
         columns["writes"].astype(np.bool_),
     )
+
+
+def accesses_in(program: Program, space: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Row and place in `regions_in` of every access of a program to a space, in order of rows."""
+    first, instruction = regions_in(program.table.touches, space).first, program.rows[:, 0]
+    counts = np.diff(first)[instruction]
+    return np.repeat(np.arange(len(program)), counts), ranges(first[instruction], counts)

@@ -13,7 +13,7 @@ from itertools import pairwise
 from ascend_sim.check.accesses import Questions, gather, sharing_pairs
 from ascend_sim.check.findings import CheckFinding
 from ascend_sim.check.order import SyncRows, TaskOrder, Unpaired
-from ascend_sim.check.regions import regions_in
+from ascend_sim.check.regions import accesses_in, regions_in
 from ascend_sim.check.subject import SPACES, Subject
 from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_WAIT, SET, WAIT
 from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, PipeBarrier, SetFlag, WaitFlag, cross_name
@@ -334,7 +334,7 @@ def _different(subject: Subject) -> list[int]:
         rows = program.rows[:, :4].copy()
         columns = regions_in(program.table.touches, "GM")
         if len(columns.regions):
-            row, region = program.accesses("GM")
+            row, region = accesses_in(program, "GM")
             rows[row, columns.column[region]] = 0
         seen.setdefault((id(program.table), rows.tobytes()), number)
     return list(seen.values())

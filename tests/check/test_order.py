@@ -11,8 +11,8 @@ from ascend_sim.check.subject import Subject
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
-from ascend_sim.engine.hazards import find_hazards
 from ascend_sim.engine.task import Task
+from ascend_sim.engine.watch import find_hazards
 from ascend_sim.isa.base import PIPES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
