@@ -41,6 +41,7 @@ def _is_dtypes(value: Any) -> bool:
 
 OPTIONS: dict[str, Kind] = {
     "shape": Kind("a list of integers", is_whole_numbers),
+    "strides": Kind("a list of integers or None", or_none(is_whole_numbers)),
     "cube_math_type": NUMBER,
     "dtypes": Kind(
         'the format of uint8 codes, like "hifloat8", or one per tensor, like {"weight": "hifloat8"}, or None',

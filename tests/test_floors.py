@@ -43,7 +43,7 @@ FLOORS = (
     ("calls", "launching"),
     ("checking",),
     ("studies",),
-    ("api", "acl"),
+    ("api", "acl", "torch"),
     ("cli",),
     ("__main__",),
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,32 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A tensor without values, for `timing` mode: shape and dtype (a name such as "float16", or a numpy dtype)."""
+    """A tensor without values, for `timing` mode: shape and dtype (a name such as "float16", or a numpy dtype).
+
+    `strides` in elements, from 0; None: contiguous. Raises SimError where there is not one for each axis.
+    """
 
     shape: tuple[int, ...]
     dtype: Any
+    strides: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        check_settings({"shape": self.shape})
+        check_settings({"shape": self.shape, "strides": self.strides})
         object.__setattr__(self, "shape", tuple(int(size) for size in self.shape))
+        if self.strides is None:
+            return
+        object.__setattr__(self, "strides", tuple(int(stride) for stride in self.strides))
+        if len(self.strides) != len(self.shape) or min(self.strides, default=0) < 0:
+            raise SimError(f"strides {list(self.strides)}: shape {list(self.shape)} needs one from 0 for each axis")
+
+    @property
+    def storage_size(self) -> int:
+        """Elements from the first to the last that the view touches."""
+        if 0 in self.shape:
+            return 0
+        if self.strides is None:
+            return prod(self.shape)
+        return 1 + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
 
 
 def tensor_args(
@@ -64,7 +83,10 @@ def _code_formats(given: Mapping[str, Any], dtypes: str | Mapping[str, str] | No
 def _argument(operator: Operator[Any, Any], name: str, value: Any, codes: str | None) -> TensorArg:
     """An array or a TensorSpec as an argument of the operator; `codes` is the format of uint8 codes."""
     if isinstance(value, TensorSpec):
-        return TensorArg(value.shape, dtype_name(value.dtype), operator.label(len(value.shape)))
+        whole = TensorArg(value.shape, dtype_name(value.dtype), operator.label(len(value.shape)), value.strides)
+        if whole.is_contiguous:
+            return replace(whole, strides=None)
+        return replace(whole, storage_shape=(value.storage_size,))
     if not isinstance(value, np.ndarray):
         raise SimError(f"{name} must be a numpy array or a TensorSpec, not {type(value).__name__}")
     if not value.dtype.isnative:

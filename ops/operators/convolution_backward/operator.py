@@ -41,6 +41,11 @@ class GradientsOperator(Operator[Arguments, ConvolutionCall]):
     outputs = GRADIENTS
     cube_kernels = ("grad_input", "grad_weight")
     explained: ClassVar[Mapping[str, str]] = {"element": "grad_input", "weight": "grad_weight"}
+    layer_parts: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "grad_input": ("grad_input", "dX us"),
+        "grad_weight": ("grad_weight", "dW us"),
+        "grad_bias": ("ReduceSum_grad_bias", "db us"),
+    }
 
     def kernels(self, call: ConvolutionCall, chip: ChipSpec) -> Plan:
         return plan_call(call, chip)
@@ -102,11 +107,6 @@ class ConvolutionBackward(GradientsOperator[ConvBackwardCall]):
     formats: ClassVar[Mapping[int, str]] = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
     case: ClassVar[type[Case]] = ConvolutionBackwardCase
     layer_direction: ClassVar[Literal["forward", "backward"] | None] = "backward"
-    layer_parts: ClassVar[Mapping[str, tuple[str, str]]] = {
-        "grad_input": ("grad_input", "dX us"),
-        "grad_weight": ("grad_weight", "dW us"),
-        "grad_bias": ("ReduceSum_grad_bias", "db us"),
-    }
 
     @property
     def rules(self) -> Sequence[Rule]:

@@ -1,0 +1,23 @@
+"""A PyTorch model's convolutions on a simulated chip, while the model runs as it is.
+
+from ascend_sim.torch import export_network, simulate
+
+with simulate(chip="ascend910b3", mode="timing") as sim:
+    loss = model(batch).sum()
+    loss.backward()
+print(sim)                                  # a line for each layer
+sim.report.to_dict(), sim.write_html("model.html"), sim.to_network("model.yaml")
+
+Needs PyTorch (`pip install "ascend-sim[torch]"`); nothing else in the package does.
+"""
+
+from __future__ import annotations
+
+try:
+    import torch as _torch  # noqa: F401 - absolute: PyTorch, not this room
+except ImportError as error:
+    raise ImportError("ascend_sim.torch needs PyTorch: pip install 'ascend-sim[torch]'") from error
+
+from ascend_sim.torch.simulation import Simulation, simulate
+
+__all__ = ["Simulation", "simulate"]

@@ -1,0 +1,176 @@
+"""PyTorch's calls in the words of our operators: tensors by name, attributes by name, no values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ascend_sim.calls.tensors import TensorSpec
+from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.torch.tensors import spec_of
+
+MATMUL = "matmul"
+"""The one "operator" that is a kernel alone: C = A x B."""
+PARTS = ("output", "grad_input", "grad_weight", "grad_bias")
+"""What a layer's time is split into, beside the kernels around."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call; equal calls take equal time. `part` is what a matrix product makes of a layer, "" for operators."""
+
+    operator: str
+    tensors: tuple[tuple[str, TensorSpec | None], ...]
+    attributes: tuple[tuple[str, Any], ...]
+    part: str = ""
+
+    @property
+    def given(self) -> dict[str, TensorSpec | None]:
+        """The tensors by name."""
+        return dict(self.tensors)
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The attributes by name."""
+        return dict(self.attributes)
+
+    @property
+    def forward(self) -> bool:
+        """Whether it is of the forward pass."""
+        if self.operator == MATMUL:
+            return self.part == "output"
+        return OPERATORS[self.operator].layer_direction == "forward"
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What is convolved or multiplied, whatever the pass: the calls of one line of a table."""
+
+    name: str
+    kind: str
+    tensors: tuple[tuple[str, TensorSpec], ...]
+    attributes: tuple[tuple[str, Any], ...]
+
+    @property
+    def text(self) -> str:
+        """Shapes and what is not plain, in a few characters."""
+        shapes = dict(self.tensors)
+        attributes = dict(self.attributes)
+        if self.kind == MATMUL:
+            (_, left), (_, right) = self.tensors
+            return f"{_sizes(left.shape)} @ {_sizes(right.shape)}"
+        text = f"{_sizes(shapes['input'].shape)} * {_sizes(shapes['weight'].shape)}"
+        if self.kind == "conv_tbc":
+            return text + (f" p{attributes['pad']}" if attributes["pad"] else "")
+        plain = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0}
+        for name, usual in plain.items():
+            values = attributes[name]
+            if any(value != usual for value in values):
+                same = len(set(values)) == 1
+                text += f" {name[0]}{values[0] if same else ','.join(map(str, values))}"
+        text += f" g{attributes['groups']}" if attributes["groups"] > 1 else ""
+        return text + (" transposed" if attributes["transposed"] else "")
+
+
+def _sizes(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape))
+
+
+def bound(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of an aten operator by the names of its schema; what was left out is not there."""
+    names = [argument.name for argument in func._schema.arguments]
+    return dict(zip(names, args, strict=False)) | dict(kwargs)
+
+
+def geometry(given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """The attributes that both passes of a convolution have, one value for each axis."""
+    axes = given["weight"].dim() - 2
+    lists = {
+        name: tuple(map(int, given[name])) * (axes if len(given[name]) == 1 else 1)
+        for name in ("stride", "padding", "dilation", "output_padding")
+    }
+    return (
+        ("stride", lists["stride"]),
+        ("padding", lists["padding"]),
+        ("dilation", lists["dilation"]),
+        ("transposed", bool(given["transposed"])),
+        ("output_padding", lists["output_padding"]),
+        ("groups", int(given["groups"])),
+    )
+
+
+def convolution_layer(name: str, given: Mapping[str, Any]) -> Layer:
+    """The layer of a convolution or of its backward."""
+    tensors = tuple((key, spec_of(given[key])) for key in ("input", "weight"))
+    return Layer(name, "convolution", tensors, geometry(given))
+
+
+def convolution_call(given: Mapping[str, Any]) -> Call:
+    """aten.convolution."""
+    bias = given.get("bias")
+    tensors = (
+        ("input", spec_of(given["input"])),
+        ("weight", spec_of(given["weight"])),
+        ("bias", None if bias is None else spec_of(bias)),
+    )
+    return Call("convolution", tensors, geometry(given))
+
+
+def convolution_backward_call(given: Mapping[str, Any]) -> Call:
+    """aten.convolution_backward; PyTorch says bias_sizes [0] where there is no bias, the operator wants the channels."""
+    tensors = tuple((key, spec_of(given[key])) for key in ("grad_output", "input", "weight"))
+    mask = tuple(map(bool, given["output_mask"]))
+    return Call("convolution_backward", tensors, (("bias_sizes", None), *geometry(given), ("output_mask", mask)))
+
+
+def conv_tbc_backward_call(given: Mapping[str, torch.Tensor], pad: int) -> Call:
+    """The backward of aten.conv_tbc."""
+    tensors = tuple((key, spec_of(given[key])) for key in ("self", "input", "weight", "bias"))
+    return Call("conv_tbc_backward", tensors, (("pad", int(pad)), ("grad_weight_dtype", None)))
+
+
+def conv_tbc_layer(name: str, given: Mapping[str, torch.Tensor], pad: int) -> Layer:
+    """The layer of a convolution over time."""
+    tensors = tuple((key, spec_of(given[key])) for key in ("input", "weight"))
+    return Layer(name, "conv_tbc", tensors, (("pad", int(pad)),))
+
+
+def matmul_layer(name: str, left: torch.Tensor, right: torch.Tensor) -> Layer:
+    """The layer of a matrix product."""
+    return Layer(name, MATMUL, (("a", _matrix(left)), ("b", _matrix(right))), ())
+
+
+def matmul_call(left: torch.Tensor, right: torch.Tensor, part: str) -> Call:
+    """C = A x B, each [M, K] and [K, N] or with a batch before."""
+    return Call(MATMUL, (("a", _matrix(left)), ("b", _matrix(right))), (), part)
+
+
+def _matrix(tensor: torch.Tensor) -> TensorSpec:
+    """A matrix as it lies in memory: row-major, turned, or else written out row-major."""
+    spec = spec_of(tensor)
+    return spec if spec.strides is None or turned(spec) else TensorSpec(spec.shape, spec.dtype)
+
+
+def turned(spec: TensorSpec) -> bool:
+    """Whether the matrix is the transpose of a row-major one."""
+    if spec.strides is None:
+        return False
+    *outer, rows, columns = spec.shape
+    *steps, down, across = spec.strides
+    dense = not outer or steps[0] == rows * columns
+    return down == 1 and across == rows and dense
+
+
+def product_part(layer: Layer, left: torch.Tensor, right: torch.Tensor, seen: set[str]) -> str:
+    """Which gradient of a product C[M, N] = A[M, K] x B[K, N] another product in its backward is.
+
+    dA = dC x B^T sums over N, dB = A^T x dC over M; where both fit, autograd makes dA first.
+    """
+    shapes = dict(layer.tensors)
+    (m, _), (_, n) = shapes["a"].shape[-2:], shapes["b"].shape[-2:]
+    sums = int(left.shape[-1])
+    fits = [part for part, size in (("grad_input", n), ("grad_weight", m)) if size == sums]
+    return next((part for part in fits if part not in seen), fits[0] if fits else "grad_input")

@@ -1,0 +1,46 @@
+"""A matrix product by the MatMul kernel: what a Linear layer is. No operator stands around it, so no Cast and no copies."""
+
+from __future__ import annotations
+
+from ascend_sim.calls.tensors import TensorSpec
+from ascend_sim.chip import ChipSpec
+from ascend_sim.numerics import canonical
+from ascend_sim.ops.kernels.matmul.program import matmul_task
+from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
+from ascend_sim.report.report import Report
+from ascend_sim.runtime import Device, run_tasks
+from ascend_sim.torch.calls import turned
+
+
+def matmul_problem(a: TensorSpec, b: TensorSpec, cube_math_type: int, chip: ChipSpec) -> MatMulProblem:
+    """[M, K] x [K, N], or batches of them. float32 is multiplied as hf32 where cubeMathType says so and the chip can.
+
+    cubeMathType 2 (float16) would need Casts around the kernel; the product then stays in its own dtype.
+    """
+    dtype = canonical(a.dtype)
+    hf32 = dtype == "float32" and cube_math_type in (1, 3) and "hf32" in chip.cube.rates
+    batch = a.shape[0] if len(a.shape) == 3 else 1
+    return MatMulProblem(
+        a.shape[-2],
+        b.shape[-1],
+        a.shape[-1],
+        "hf32" if hf32 else dtype,
+        dtype,
+        batch,
+        turned(a),
+        turned(b),
+        b_batched=len(b.shape) == 3,
+    )
+
+
+def time_matmul(problem: MatMulProblem, chip: ChipSpec, *, l2: str = "cold", engine: str | None = None) -> Report:
+    """The kernel alone, in timing mode. Raises SimError where the chip has no such kernel or no tiling fits."""
+    tiling = choose_matmul(problem, chip)
+    device = Device(chip, with_values=False)
+    tensors = [device.allocate(size, name) for size, name in zip(problem.sizes, "abc", strict=True)]
+    for operand in tensors[:2] if l2 == "warm" else ():
+        device.warm(operand)
+    task = matmul_task(chip, problem, tiling, tensors)
+    outcome = run_tasks(device, [task], "timing", engine=engine)
+    assert outcome.timeline is not None
+    return Report.build(chip, outcome.timeline, [task], mode="timing", findings=outcome.findings, l2=l2)

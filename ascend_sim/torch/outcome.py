@@ -1,0 +1,94 @@
+"""What one call came to on the simulated chip."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ascend_sim.calls.run import run_call
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import AclnnError, SimError
+from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.report.report import Report
+from ascend_sim.torch.calls import MATMUL, Call
+from ascend_sim.torch.matmul import matmul_problem, time_matmul
+
+Array = NDArray[Any]
+AROUND = "around"
+"""The part of a call's time that goes to kernels which make no output."""
+_KERNEL = ("op_type", "name", "block_dim", "task_us", "bottleneck_pipe", "tiling_source")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How calls are simulated: what they have beside tensors and attributes."""
+
+    chip: ChipSpec
+    mode: str
+    cube_math_type: int
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`status` 0: accepted; another code: refused; None: accepted, and the simulator cannot. `message` says why.
+
+    Times in us; `parts` are those of the kernels that make an output, and "around". None and empty in functional mode.
+    """
+
+    status: int | None
+    message: str = ""
+    total_us: float | None = None
+    parts: Mapping[str, float] = field(default_factory=dict)
+    kernels: tuple[Mapping[str, Any], ...] = ()
+    findings: tuple[Mapping[str, str], ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def simulate_call(
+    call: Call, settings: Settings, arrays: Mapping[str, Array] | None = None, *, strict: bool = False
+) -> tuple[Outcome, dict[str, Array]]:
+    """The outcome of a call and its outputs, where it has values (`arrays`, by the tensors' names).
+
+    What the operator refuses and what the simulator cannot take is an outcome too, unless `strict`: then it raises SimError.
+    """
+    try:
+        if call.operator == MATMUL:
+            given = call.given
+            a, b = given["a"], given["b"]
+            assert a is not None and b is not None
+            problem = matmul_problem(a, b, settings.cube_math_type, settings.chip)
+            options = {name: settings.options[name] for name in ("l2", "engine")}
+            return _of_report(time_matmul(problem, settings.chip, **options), {"MatMul": call.part}), {}
+        operator = OPERATORS[call.operator]
+        result = run_call(
+            operator,
+            call.given if arrays is None else {name: arrays.get(name) for name in operator.tensors},
+            call.named,
+            chip=settings.chip,
+            mode=settings.mode,
+            cube_math_type=settings.cube_math_type,
+            **settings.options,
+        )
+    except SimError as error:
+        if strict:
+            raise
+        status = error.status if isinstance(error, AclnnError) else None
+        return Outcome(status, error.message if isinstance(error, AclnnError) else str(error)), {}
+    # The bias of a forward convolution is a part of its output.
+    parts = {name: part for part, (name, _) in operator.layer_parts.items()}
+    parts = {name: "output" if part == "bias" else part for name, part in parts.items()}
+    return _of_report(result.report, parts), result.outputs
+
+
+def _of_report(report: Report, part_of: Mapping[str, str]) -> Outcome:
+    """Without what a report holds beside: a training step has many."""
+    kernels: tuple[Mapping[str, Any], ...] = tuple({key: one.get(key) for key in _KERNEL} for one in report.kernels)
+    parts: dict[str, float] = {}
+    for kernel in kernels if report.total_us is not None else ():
+        part = part_of.get(kernel["name"], AROUND)
+        parts[part] = parts.get(part, 0.0) + kernel["task_us"]
+    return Outcome(0, "", report.total_us, parts, kernels, report.findings, report.warnings)

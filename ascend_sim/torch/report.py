@@ -1,0 +1,244 @@
+"""What a model's step took on the simulated chip: a row for each layer, as plain data and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from io import StringIO
+from typing import Any
+
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ascend_sim.calls.tensors import TensorSpec
+from ascend_sim.torch.calls import MATMUL, Call, Layer
+from ascend_sim.torch.outcome import AROUND, Outcome
+
+Array = NDArray[Any]
+HEADS = {"output": "y", "grad_input": "dX", "grad_weight": "dW", "grad_bias": "db", AROUND: AROUND, "total": "total"}
+"""The columns of times: part -> head."""
+_WIDTH = 10_000
+"""Columns of the text that `print` shows: no cell is cut or wrapped."""
+
+
+@dataclass
+class Row:
+    """A layer and its calls, each with how often it was made.
+
+    `differences`: for each output that the chip computed, the largest max |chip - torch| / max |torch| of a call.
+    `kept` are the arrays of its first backward call.
+    """
+
+    layer: Layer
+    calls: dict[Call, int] = field(default_factory=dict)
+    differences: dict[str, float] = field(default_factory=dict)
+    kept: tuple[Call, dict[str, Array]] | None = None
+
+    def keep(self, call: Call, arrays: Mapping[str, Array]) -> None:
+        """Copies of the first call's arrays: PyTorch goes on to change weights in place."""
+        if self.kept is None:
+            self.kept = call, {name: array.copy() for name, array in arrays.items()}
+
+    def differs(self, name: str, distance: float) -> None:
+        """Note how far an output of the chip was from PyTorch's."""
+        self.differences[name] = max(distance, self.differences.get(name, 0.0))
+
+
+@dataclass(frozen=True)
+class ModelReport:
+    """Everything that was seen, in the order of the first calls; `outcomes` has every distinct call that was simulated."""
+
+    chip: str
+    mode: str
+    values: str
+    cube_math_type: int
+    rows: tuple[Row, ...]
+    outcomes: Mapping[Call, Outcome]
+
+    def us(self, row: Row) -> dict[str, float]:
+        """Times of a row's calls by part, us, with "total" (gaps between kernels included); empty without times."""
+        found: dict[str, float] = {}
+        for call, count in row.calls.items():
+            outcome = self.outcomes.get(call)
+            if outcome is None or outcome.total_us is None:
+                continue
+            for part, value in (*outcome.parts.items(), ("total", outcome.total_us)):
+                found[part] = found.get(part, 0.0) + count * value
+        return {part: round(value, 4) for part, value in found.items()}
+
+    @property
+    def totals(self) -> dict[str, float]:
+        """Sums over the rows, us."""
+        found = dict.fromkeys(HEADS, 0.0)
+        for row in self.rows:
+            for part, value in self.us(row).items():
+                found[part] += value
+        return {part: round(value, 4) for part, value in found.items()}
+
+    def refusals(self, row: Row) -> list[tuple[Call, Outcome]]:
+        """The row's calls that did not run."""
+        outcomes = ((call, self.outcomes.get(call)) for call in row.calls)
+        return [(call, outcome) for call, outcome in outcomes if outcome is not None and outcome.status != 0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data: what a row took, and its calls with their kernels (times of one call, us)."""
+        return {
+            "chip": self.chip,
+            "mode": self.mode,
+            "values": self.values,
+            "cube_math_type": self.cube_math_type,
+            "totals_us": self.totals,
+            "distinct_calls": len(self.outcomes),
+            "layers": [self._layer(row) for row in self.rows],
+        }
+
+    def _layer(self, row: Row) -> dict[str, Any]:
+        times, total = self.us(row), self.totals["total"]
+        return {
+            "layer": row.layer.name,
+            "kind": row.layer.kind,
+            "tensors": _tensors(row.layer.tensors),
+            **{name: list(value) if isinstance(value, tuple) else value for name, value in row.layer.attributes},
+            "us": times,
+            "share": round(times.get("total", 0.0) / total, 4) if total else None,
+            "bottleneck": self.bottleneck(row),
+            "tiling_source": self.tiling_sources(row),
+            "difference_from_torch": dict(row.differences),
+            "calls": [self._call(call, count) for call, count in row.calls.items()],
+        }
+
+    def _call(self, call: Call, count: int) -> dict[str, Any]:
+        outcome = self.outcomes.get(call, Outcome(None, "not simulated: its values are PyTorch's"))
+        return {
+            "operator": call.operator,
+            "pass": "forward" if call.forward else "backward",
+            "count": count,
+            "tensors": _tensors(call.tensors),
+            "output_mask": list(call.named["output_mask"]) if "output_mask" in call.named else None,
+            "status": outcome.status,
+            "message": outcome.message,
+            "total_us": outcome.total_us,
+            "us": {part: round(value, 4) for part, value in outcome.parts.items()},
+            "kernels": [dict(kernel) for kernel in outcome.kernels],
+            "findings": [dict(one) for one in outcome.findings],
+            "warnings": list(outcome.warnings),
+        }
+
+    def kernels(self, row: Row) -> Iterator[Mapping[str, Any]]:
+        """The kernels of a row's calls, each distinct call once."""
+        for call in row.calls:
+            if call in self.outcomes:
+                yield from self.outcomes[call].kernels
+
+    def bottleneck(self, row: Row) -> str | None:
+        """The kernel that took longest and the pipe that it kept busy longest."""
+        timed = [kernel for kernel in self.kernels(row) if kernel["task_us"] is not None]
+        longest = max(timed, key=lambda kernel: kernel["task_us"], default=None)
+        return None if longest is None else f"{longest['op_type']} {longest['bottleneck_pipe'] or '-'}"
+
+    def tiling_sources(self, row: Row) -> list[str]:
+        """Where the tilings of the row's cube kernels are from."""
+        return list(dict.fromkeys(kernel["tiling_source"] for kernel in self.kernels(row) if kernel["tiling_source"]))
+
+    # -- the table -----------------------------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        text = StringIO()
+        console = Console(file=text, width=_WIDTH, force_terminal=False, color_system=None)
+        self.render(console)
+        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+    def head(self) -> str:
+        """What was simulated, in a line."""
+        text = f"{len(self.rows)} layers on {self.chip}, mode {self.mode}"
+        if self.values == "chip":
+            text += ", PyTorch goes on with the chip's values"
+        times = "" if self.mode == "functional" else f", {self.totals['total']:,.1f} us"
+        return f"{text}: {len(self.outcomes)} distinct calls{times}"
+
+    def render(self, console: Console) -> None:
+        """Print a line for each layer, the totals, and what did not run."""
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="")
+        for name, justify in self.columns():
+            table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        for cells in self.lines():
+            table.add_row(*map(Text, cells))
+        console.print(Text(self.head(), style="bold"))
+        console.print(table)
+        for note in self.notes():
+            console.print(Text(note), highlight=False)
+
+    def columns(self) -> list[tuple[str, str]]:
+        """Heads of the table and how they are aligned."""
+        times = [*((f"{head} us", "right") for head in HEADS.values()), ("share", "right"), ("bottleneck", "left")]
+        return [
+            ("layer", "left"), ("input * weight", "left"), ("dtype", "left"), ("calls", "right"), ("kernels", "right"),
+            *(times if self.mode != "functional" else [("status", "left")]), ("tiling", "left"),
+            *([("from torch", "right")] if self.mode != "timing" else []),
+        ]  # fmt: skip
+
+    def lines(self) -> list[list[str]]:
+        """The table's cells; with times the totals last."""
+        totals, width, timed = self.totals, len(self.columns()), self.mode != "functional"
+        lines = []
+        for row in self.rows:
+            times = self.us(row)
+            kernels = sum(1 for _ in self.kernels(row))
+            cells = [row.layer.name, row.layer.text, row.layer.tensors[0][1].dtype, _counts(row), str(kernels)]
+            if timed:
+                share = times.get("total", 0.0) / (totals["total"] or 1.0)
+                cells += [*(f"{times[part]:.1f}" if part in times else "-" for part in HEADS), f"{100 * share:.1f}%"]
+            cells.append(self._status(row) or (self.bottleneck(row) if timed else "0") or "-")
+            cells.append(self._tiling(row))
+            worst = max(row.differences.values(), default=None)
+            lines.append([*cells, "-" if worst is None else f"{worst:.1e}"][:width])
+        if not timed:
+            return lines
+        total = ["total", "", "", "", "", *(f"{totals[part]:.1f}" for part in HEADS)]
+        return [*lines, [*total, *[""] * (width - len(total))]]
+
+    def _status(self, row: Row) -> str:
+        """The status of calls that did not run, and their passes; "" where all ran."""
+        found: dict[str, list[str]] = {}
+        for call, outcome in self.refusals(row):
+            found.setdefault(_refusal(outcome), []).append("forward" if call.forward else "backward")
+        return "; ".join(f"{text} ({', '.join(dict.fromkeys(passes))})" for text, passes in found.items())
+
+    def _tiling(self, row: Row) -> str:
+        return ("MatMul kernel alone, " if row.layer.kind == MATMUL else "") + ", ".join(self.tiling_sources(row))
+
+    def notes(self) -> list[str]:
+        """What did not run and why, each reason once; findings; and what the times leave out."""
+        found: dict[str, list[str]] = {}
+        for row in self.rows:
+            for _, outcome in self.refusals(row):
+                found.setdefault(f"{_refusal(outcome)}: {outcome.message}", []).append(row.layer.name)
+            for call in row.calls:
+                for one in self.outcomes[call].findings if call in self.outcomes else ():
+                    found.setdefault(f"finding: {one['task']}: {one['text']}", []).append(row.layer.name)
+        return [f"{text} ({', '.join(dict.fromkeys(names))})" for text, names in found.items()]
+
+
+def _refusal(outcome: Outcome) -> str:
+    return "not simulated" if outcome.status is None else f"refused with {outcome.status}"
+
+
+def _counts(row: Row) -> str:
+    """Forward and backward calls; the two products of a matrix product's backward are one."""
+    forward = sum(count for call, count in row.calls.items() if call.forward)
+    backward: dict[str, int] = {}
+    for call, count in row.calls.items():
+        if not call.forward:
+            backward[call.part] = backward.get(call.part, 0) + count
+    return f"{forward}+{max(backward.values(), default=0)}"
+
+
+def _tensors(tensors: tuple[tuple[str, TensorSpec | None], ...]) -> dict[str, Any]:
+    return {
+        name: {"shape": list(spec.shape), "dtype": spec.dtype}
+        | ({"strides": list(spec.strides)} if spec.strides is not None else {})
+        for name, spec in tensors
+        if spec is not None
+    }

@@ -1,0 +1,69 @@
+"""PyTorch's tensors as the operators take them, and arrays back into tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ascend_sim.calls.tensors import TensorSpec
+from ascend_sim.errors import SimError
+
+Array = NDArray[Any]
+
+
+def has_values(tensor: torch.Tensor) -> bool:
+    """Whether there are numbers to read: not on the meta device, and no FakeTensor."""
+    return tensor.device.type != "meta" and type(tensor).__name__ != "FakeTensor"
+
+
+def written_out(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor with memory of its own where an axis repeats one element, as the gradient of `sum()` does.
+
+    The kernel that does so on the chip is not simulated: which one the vendor's adapter launches is not known.
+    """
+    repeated = any(stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.contiguous() if repeated else tensor
+
+
+def spec_of(tensor: torch.Tensor) -> TensorSpec:
+    """Shape, dtype and strides; the strides of a tensor that `written_out` would write out are those of the new one."""
+    whole = tensor.is_contiguous() or 0 in tensor.stride()
+    return TensorSpec(tuple(tensor.shape), dtype_of(tensor), None if whole else tuple(tensor.stride()))
+
+
+def dtype_of(tensor: torch.Tensor) -> str:
+    """The dtype's name without `torch.`."""
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def array_of(tensor: torch.Tensor) -> Array:
+    """The values as a numpy array, a view where memory allows; SimError where there are none."""
+    if not has_values(tensor):
+        raise SimError("a tensor without values (meta or fake): only mode 'timing' runs without")
+    plain = written_out(tensor.detach().resolve_conj().resolve_neg()).cpu()
+    if plain.dtype is torch.bfloat16:
+        return plain.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return plain.numpy()
+
+
+def put(array: Array, tensor: torch.Tensor) -> None:
+    """Overwrite a tensor's values, in its own memory format."""
+    if array.dtype == ml_dtypes.bfloat16:
+        source = torch.from_numpy(np.ascontiguousarray(array).view(np.int16)).view(torch.bfloat16)
+    else:
+        source = torch.from_numpy(np.ascontiguousarray(array))
+    with torch.no_grad():
+        tensor.copy_(source)
+
+
+def distance(array: Array, tensor: torch.Tensor) -> float:
+    """max |array - tensor| / max |tensor| in float64, over finite elements; 0 where both are 0 or empty."""
+    ours, theirs = array.astype(np.float64), array_of(tensor).astype(np.float64)
+    finite = np.isfinite(ours) & np.isfinite(theirs)
+    error = float(np.abs(ours - theirs)[finite].max(initial=0.0))
+    largest = float(np.abs(theirs)[finite].max(initial=0.0))
+    return error / largest if largest else error
