@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import ml_dtypes
 import numpy as np
@@ -32,6 +32,7 @@ __all__ = [
     "DataEntry",
     "TensorEntry",
     "case_names",
+    "explain_error",
     "load_case",
     "make_tensors",
 ]
@@ -76,7 +77,7 @@ def load_case(name_or_path: str | Path) -> Case:
     try:
         case = kind.model_validate(entries)
     except ValidationError as error:
-        raise ConfigError(f"{path}: {_explain(kind, error.errors()[0])}") from error
+        raise ConfigError(f"{path}: {explain_error(kind, error.errors()[0])}") from error
     return case.with_file(path.parent / case.data.file) if case.data.file else case
 
 
@@ -105,17 +106,14 @@ def _shipped() -> Path:
     return Path(str(files("ascend_sim.configs"))) / "cases"
 
 
-def _explain(kind: type[Case], error: ErrorDetails) -> str:
+def explain_error(kind: type[BaseModel], error: ErrorDetails) -> str:
     """One line for a pydantic error: field, what was given, what is allowed."""
     location = [part for part in error["loc"] if part != "[key]"]
     field = ".".join(map(str, location))
     given = error["input"]
     match error["type"]:
         case "extra_forbidden":
-            owner: type[BaseModel] = kind
-            if len(location) > 1:
-                owner = DataEntry if location[0] == "data" else TensorEntry
-            keys = [info.alias or key for key, info in owner.model_fields.items()]
+            keys = [info.alias or key for key, info in _owner(kind, location).model_fields.items()]
             return f"{field}: unknown key{_choices(str(location[-1]), keys)}"
         case "missing":
             return f"{field}: missing"
@@ -133,6 +131,16 @@ def _explain(kind: type[Case], error: ErrorDetails) -> str:
             return f"{field}: {list(given)} given; must have {limit} values"
         case other:
             return f"{field}: {given!r} given; {_REQUIREMENTS.get(other, error['msg'].lower())}"
+
+
+def _owner(kind: type[BaseModel], location: list[int | str]) -> type[BaseModel]:
+    """The model that a key stands in: a file's own, or that of one of its entries."""
+    if len(location) == 1:
+        return kind
+    fields = {info.alias or key: info.annotation for key, info in kind.model_fields.items()}
+    annotation = fields[str(location[0])]
+    models = (annotation, *get_args(annotation))
+    return next(one for one in models if isinstance(one, type) and issubclass(one, BaseModel))
 
 
 def _choices(given: str, allowed: Mapping[str, Any] | list[str], title: str = "allowed") -> str:

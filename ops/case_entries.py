@@ -11,11 +11,16 @@ from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.case_data import Distribution
 
 __all__ = [
+    "BiasEntry",
     "Case",
     "CountedFromOne",
     "CountedFromZero",
     "DataEntry",
     "Dtype",
+    "Entry",
+    "InputEntry",
+    "PerAxis",
+    "PerAxisFromZero",
     "Shape",
     "TensorEntry",
     "TilingFields",
@@ -30,6 +35,10 @@ Dtype = Literal["float32", "float16", "bfloat16", "hifloat8", "float8_e4m3fn"]
 CountedFromZero = Annotated[int, Field(strict=True, ge=0)]
 CountedFromOne = Annotated[int, Field(strict=True, ge=1)]
 TilingFields = dict[str, Annotated[int, Field(strict=True)]]
+_EACH = BeforeValidator(lambda value: (value,) if type(value) is int else value)
+PerAxis = Annotated[tuple[CountedFromOne, ...], _EACH]
+"""A number for each axis; a single one stands for all of them."""
+PerAxisFromZero = Annotated[tuple[CountedFromZero, ...], _EACH]
 
 
 def blocks_of(kernels: Any) -> BeforeValidator:
@@ -37,24 +46,46 @@ def blocks_of(kernels: Any) -> BeforeValidator:
     return BeforeValidator(lambda value: dict.fromkeys(get_args(kernels), value) if type(value) is int else value)
 
 
-class _Entry(BaseModel):
+class Entry(BaseModel):
+    """A part of a file: nothing but what it names, and fixed once it is read."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class TensorEntry(_Entry):
-    """What a case file says of one tensor: shape in elements, dtype; each may be left out where it follows."""
+class TensorEntry(Entry):
+    """A tensor. A bare list is its shape."""
 
-    shape: tuple[CountedFromZero, ...] | None = None
-    dtype: Dtype | None = None
+    shape: tuple[CountedFromZero, ...] | None = Field(
+        default=None, description="Elements along each axis; may be left out where it follows from the other arguments."
+    )
+    dtype: Dtype | None = Field(default=None, description="Left out: the file's `dtype`, or else that of `input`.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _shape_alone(cls, value: Any) -> Any:
+        return {"shape": value} if isinstance(value, list | tuple) else value
 
 
-class DataEntry(_Entry):
+class InputEntry(TensorEntry):
+    """A tensor that may ask for a gradient, as in PyTorch."""
+
+    requires_grad: StrictBool = Field(default=True, description="False: its gradient is not computed.")
+
+
+BiasEntry = Annotated[
+    InputEntry | None,
+    BeforeValidator(lambda value: InputEntry() if value is True else None if value is False else value),
+]
+"""true, false for no bias, or an entry whose shape and dtype follow where they are left out."""
+
+
+class DataEntry(Entry):
     """Where the values come from: a distribution with seed and scale, or a `.npz` file."""
 
-    distribution: Distribution = "normal"
-    seed: CountedFromZero = 0
-    scale: float = Field(default=1.0, gt=0, allow_inf_nan=False)
-    file: Path | None = None
+    distribution: Distribution = Field(default="normal", description="How values are drawn.")
+    seed: CountedFromZero = Field(default=0, description="Every tensor draws from a stream of its own under this seed.")
+    scale: float = Field(default=1.0, gt=0, allow_inf_nan=False, description="What every value is multiplied with.")
+    file: Path | None = Field(default=None, description="Tensors in place of drawn ones; beside the case file.")
 
     @model_validator(mode="after")
     def _one_source(self) -> DataEntry:
@@ -63,22 +94,29 @@ class DataEntry(_Entry):
         return self
 
 
-class Case(_Entry):
+class Case(Entry):
     """What the cases of all operators have in common; `load_case` makes one, validated.
 
     `tensors`: name -> (shape, dtype name) of every tensor argument, with what the file left out filled in.
     `attributes`: the other arguments of the operator by name, defaults filled in.
     """
 
-    operator: str
-    chip: str = "ascend910b3"
-    cube_math_type: Annotated[int, Field(strict=True)] = 0
-    deterministic: StrictBool | None = None
-    conformance: Literal["documented", "library"] = "documented"
-    l2: Literal["cold", "warm"] = "cold"
-    tiling: dict[str, TilingFields] = {}
-    block_dim: dict[str, CountedFromOne] = {}
-    data: DataEntry = DataEntry()
+    operator: str = Field(description="What is called.")
+    chip: str = Field(default="ascend910b3", description="A chip's name, or the path of a chip file.")
+    dtype: Dtype | None = Field(default=None, description="Of every tensor that names none.")
+    cube_math_type: Annotated[int, Field(strict=True)] = Field(
+        default=0, description="What the cube computes in: 0 keep, 1 allow down, 2 fp16, 3 hf32."
+    )
+    deterministic: StrictBool | None = Field(default=None, description="Left out: the default of chip and profile.")
+    conformance: Literal["documented", "library"] = Field(
+        default="documented", description="Whose rules accept the call."
+    )
+    l2: Literal["cold", "warm"] = Field(default="cold", description="warm: the input tensors are in the L2 before.")
+    tiling: dict[str, TilingFields] = Field(default={}, description="The vendor's tiling fields, by cube kernel.")
+    block_dim: dict[str, CountedFromOne] = Field(
+        default={}, description="Blocks to launch, by cube kernel; a bare number means each."
+    )
+    data: DataEntry = Field(default=DataEntry(), description="Where the values come from.")
 
     @property
     def tensors(self) -> dict[str, tuple[Shape, str]]:

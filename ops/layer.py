@@ -1,24 +1,49 @@
-"""A layer of a network as an operator sees it: one 2-D convolution at a batch."""
+"""A layer of a network: the arguments of one convolution in the words of case files, whatever the pass."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
-from ascend_sim.ops.arguments import TensorArg
+from pydantic import Field
+
+from ascend_sim.ops.case_entries import CountedFromZero, Dtype, Entry
+from ascend_sim.ops.convolution.case import ConvolutionFields
+
+OVER_TIME = "conv_tbc"
+"""The kind of layer whose tensors are [T, B, C]."""
+Kind = Literal["conv", "conv_tbc"]
 
 
-@dataclass(frozen=True)
-class LayerCall:
-    """`input` [N, C_in, H, W], `weight` [C_out, C_in / groups, kH, kW], `output` [N, C_out, H_out, W_out]; the attributes of
-    the convolution, whether a bias goes with it, and cubeMathType. `outputs` are those wanted; None: all that the layer has."""
+class Layer(ConvolutionFields, Entry):
+    """One layer; the shapes hold the network's batch, on the first axis of input, of conv_tbc on the second.
 
-    input: TensorArg
-    weight: TensorArg
-    output: TensorArg
-    stride: tuple[int, ...]
-    padding: tuple[int, ...]
-    dilation: tuple[int, ...]
-    groups: int
-    bias: bool
-    cube_math_type: int
-    outputs: tuple[str, ...] | None = None
+    What is left out has the default of a case of its operator.
+    """
+
+    name: str = Field(description="Of its own in the network.")
+    kind: Kind = Field(
+        default="conv", description="conv_tbc: tensors [T, B, C], with `pad` in place of torch's attributes."
+    )
+    dtype: Dtype | None = Field(default=None, description="Of every tensor that names none.")
+    pad: CountedFromZero = Field(default=0, description="Of conv_tbc: steps of zeros before and behind.")
+    cube_math_type: Annotated[int, Field(strict=True)] = Field(
+        default=0, description="What the cube computes in: 0 keep, 1 allow down, 2 fp16, 3 hf32."
+    )
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """What the layer says of the fields that cases have."""
+        found = {name: getattr(self, name) for name in self.model_fields_set - {"name", "kind"}}
+        return {name: value for name, value in found.items() if value is not None} | (
+            {"bias": False} if self.bias is None else {}
+        )
+
+    @property
+    def trains(self) -> bool:
+        """Whether some gradient is computed in the backward pass."""
+        return any(entry is not None and entry.requires_grad for entry in (self.input, self.weight, self.bias))
+
+    @property
+    def batch_axis(self) -> int:
+        """The axis of input that is the batch."""
+        return 1 if self.kind == OVER_TIME else 0

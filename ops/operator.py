@@ -30,7 +30,7 @@ from ascend_sim.ops.checks.rules import CheckResult, Rule, show
 from ascend_sim.ops.convolution.formula import Formula
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kinds import Kind
-from ascend_sim.ops.layer import LayerCall
+from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.plan import Plan
 from ascend_sim.ops.status import Status
 from ascend_sim.runtime import ValueModel
@@ -84,6 +84,8 @@ class Operator(ABC, Generic[Arguments, Call]):
     """The options of `explain` ("element", "weight") and the output that each chooses an element of."""
     layer_direction: ClassVar[Literal["forward", "backward"] | None] = None
     """The pass of a network's layer that a call computes."""
+    layer_kind: ClassVar[str] = "conv"
+    """What the layers are that it is a pass of: `kind` in a network file."""
     layer_parts: ClassVar[Mapping[str, tuple[str, str]]] = {}
     """What a layer's time is split into: part -> (the launch that makes it, the head of its column)."""
 
@@ -293,9 +295,9 @@ class Operator(ABC, Generic[Arguments, Call]):
         """What a cube kernel of an accepted call computes, before it has a tiling; SimError where none has fields to set."""
         raise SimError(f"tile: the tilings of {self.name} are not searched")
 
-    def of_layer(self, layer: LayerCall) -> Arguments:
-        """The call that computes `layer_direction` of a network's layer."""
-        raise SimError(f"run-network: {self.name} is not a pass of a layer")
+    def of_layer(self, layer: Layer) -> Case:
+        """The call that computes `layer_direction` of a network's layer; pydantic's ValidationError where it is none."""
+        return self.case.model_validate({"operator": self.name, **layer.said})
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ COMMANDS = (
 )
 PYTORCH = find_spec("torch") is not None
 FILES = {
-    "network.yaml": "name: small\ndefaults: {k: 1, pad: 0, Ci: 16}\nlayers:\n  - {name: only, H: 4, Co: 16}\n",
+    "network.yaml": "layers:\n  - {name: only, input: {shape: [1, 16, 4, 4], dtype: float16}, weight: [16, 16, 1, 1]}\n",
     "rows.csv": "chip,op_type,M,N,K,dtype,duration_us\nascend910b2,MatMul,32,32,32,fp16,3\n",
     "vector_add.py": (DOCS / "kernels" / "vector_add.py").read_text(encoding="utf-8"),
 }

@@ -23,7 +23,7 @@ def cases() -> None:
 @app.command(epilog="Example:  ascend-sim networks")
 def networks() -> None:
     """List the networks that ship with the package, which `run-network` takes by name."""
-    from ascend_sim.studies.network.run import load_network, network_names
+    from ascend_sim.studies.network.file import load_network, network_names
 
     with errors(as_json=False):
         for name in network_names():

@@ -20,7 +20,7 @@ from ascend_sim.cli.progress import Progress
 @app.command("run-network", epilog="Example:  ascend-sim run-network resnet50 --batch 64 --chip ascend910b3 --out out/")
 def run_network(
     network: Annotated[str, typer.Argument(help="A network file (.yaml) or the name of one that ships: resnet50.")],
-    batch: Annotated[int, typer.Option(min=1, help="Images in a batch.")] = 64,
+    batch: Annotated[int | None, typer.Option(min=1, help="Images in a batch; default: the file's.")] = None,
     chip: Annotated[str, typer.Option(help="Chip name or chip file.")] = "ascend910b3",
     conformance: Annotated[str, typer.Option(help="documented or library.")] = "documented",
     l2: Annotated[str, typer.Option(help="cold: each layer starts with an empty L2; warm: with its inputs.")] = "cold",
@@ -34,10 +34,11 @@ def run_network(
     from ascend_sim.runtime.workers import usable_cores
     from ascend_sim.studies.network import pages
     from ascend_sim.studies.network import run as networks
+    from ascend_sim.studies.network.file import load_network
 
     begin = time.monotonic()
     with errors(json_output):
-        loaded = networks.load_network(network)
+        loaded = load_network(network)
         if out is not None:
             make_folder(out)
         jobs = jobs or usable_cores()

@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from ascend_sim.calls.options import CallOptions
 from ascend_sim.calls.run import run_call
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import AclnnError, SimError
@@ -68,10 +69,13 @@ def simulate_call(
             operator,
             call.given if arrays is None else {name: arrays.get(name) for name in operator.tensors},
             call.named,
-            chip=settings.chip,
-            mode=settings.mode,
-            cube_math_type=settings.cube_math_type,
-            **settings.options,
+            CallOptions(
+                chip=settings.chip,
+                mode=settings.mode,
+                cube_math_type=settings.cube_math_type,
+                timeline=False,
+                **settings.options,
+            ),
         )
     except SimError as error:
         if strict:

@@ -4,25 +4,62 @@ from __future__ import annotations
 
 from typing import Any
 
-from ascend_sim.ops.case_entries import Shape, agreed, needed, output_size
+from pydantic import Field, StrictBool
+
+from ascend_sim.ops.case_entries import (
+    BiasEntry,
+    CountedFromOne,
+    Entry,
+    InputEntry,
+    PerAxis,
+    PerAxisFromZero,
+    Shape,
+    agreed,
+    needed,
+    output_size,
+)
+
+
+class ConvolutionFields(Entry):
+    """The arguments of a convolution of torch's, in a case and in a layer of a network."""
+
+    input: InputEntry = Field(description="[N, C_in, spatial...], 1 to 3 spatial axes.")
+    weight: InputEntry = Field(
+        description="[C_out, C_in / groups, kernel...]; transposed [C_in, C_out / groups, kernel...]."
+    )
+    bias: BiasEntry = Field(default=InputEntry(), description="[C_out]; false for none.")
+    stride: PerAxis | None = Field(default=None, description="Left out: 1.")
+    padding: PerAxisFromZero | None = Field(
+        default=None, description="Left out: 0. Four values of a 2-D problem are up, down, left, right."
+    )
+    dilation: PerAxis | None = Field(default=None, description="Left out: 1.")
+    transposed: StrictBool = Field(default=False, description="Whether the convolution is a transposed one.")
+    output_padding: PerAxisFromZero | None = Field(
+        default=None, description="Left out: 0; other values where transposed."
+    )
+    groups: CountedFromOne = Field(default=1, description="Groups of channels.")
 
 
 def attributes_of(case: Any) -> dict[str, Any]:
     """stride, padding, dilation, transposed, output_padding and groups; left out, those of a plain convolution of its rank."""
     dims = len(needed("input.shape", case.input.shape)) - 2
-    ones, zeros = (1,) * dims, (0,) * dims
+
+    def each(given: tuple[int, ...] | None, usual: int) -> tuple[int, ...]:
+        values = (usual,) if given is None else given
+        return values * dims if len(values) == 1 else values
+
     return {
-        "stride": ones if case.stride is None else case.stride,
-        "padding": zeros if case.padding is None else case.padding,
-        "dilation": ones if case.dilation is None else case.dilation,
+        "stride": each(case.stride, 1),
+        "padding": each(case.padding, 0),
+        "dilation": each(case.dilation, 1),
         "transposed": case.transposed,
-        "output_padding": zeros if case.output_padding is None else case.output_padding,
+        "output_padding": each(case.output_padding, 0),
         "groups": case.groups,
     }
 
 
 def output_shape(case: Any, name: str, given: Shape | None) -> Shape:
-    """The output's shape, which follows from input, weight and attributes; ValueError where the case contradicts itcase.
+    """The output's shape, which follows from input, weight and attributes; ValueError where the case contradicts itself.
 
     `given` is what the case says of tensor `name`, which has that shape.
     """

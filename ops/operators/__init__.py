@@ -54,14 +54,14 @@ class Register(Mapping[str, Operator[Any, Any]]):
             raise SimError(f"there is an operator {operator.name!r} already")
         self._added[operator.name] = operator
 
-    def of_pass(self, direction: str) -> Operator[Any, Any]:
-        """The operator that computes a pass ("forward", "backward") of a layer; SimError where there is none."""
+    def of_pass(self, direction: str, kind: str = "conv") -> Operator[Any, Any]:
+        """The operator that computes a pass ("forward", "backward") of a layer of that kind; SimError where there is none."""
         known: dict[str, Operator[Any, Any]] = {}
         for operator in self.values():
-            if operator.layer_direction is not None:
+            if operator.layer_kind == kind and operator.layer_direction is not None:
                 known.setdefault(operator.layer_direction, operator)
         if direction not in known:
-            raise SimError(f"no operator for the {direction} pass of a layer; there is {', '.join(known)}")
+            raise SimError(f"no operator for the {direction} pass of a layer of {kind}; there is {', '.join(known)}")
         return known[direction]
 
     def remove(self, name: str) -> None:

@@ -123,6 +123,32 @@ def test_what_is_left_out_has_the_operators_default(tmp_path):
     assert (case.tiling, case.block_dim, case.data.distribution, case.data.seed) == ({}, {}, "normal", 0)
 
 
+def test_a_single_number_is_for_every_axis_and_a_bare_list_a_shape(tmp_path):
+    short = load(tmp_path, CONV, stride=2, padding=1, dilation=2, input=[2, 4, 8, 8], dtype="float16")
+    long = load(tmp_path, CONV, stride=[2, 2], padding=[1, 1], dilation=[2, 2])
+    assert (short.attributes, short.tensors, short.results) == (long.attributes, long.tensors, long.results)
+
+
+def test_what_requires_no_grad_is_masked_off(tmp_path):
+    def masks(**entries):
+        return load(tmp_path, CONV, **entries).attributes["output_mask"]
+
+    frozen = {"shape": [6, 4, 3, 3], "requires_grad": False}
+    assert masks(bias=False) == masks(bias={"requires_grad": False}) == masks(output_mask=[True, True, False])
+    assert masks(weight=frozen) == (True, False, True)
+    assert masks(weight=frozen, output_mask=[True, False, False]) == (True, False, False)
+    assert set(load(tmp_path, CONV, weight=frozen, bias=False).results) == {"grad_input"}
+
+
+def test_one_dtype_for_all_unless_a_tensor_has_its_own(tmp_path):
+    case = load(
+        tmp_path, CONV, dtype="bfloat16", input=[2, 4, 8, 8], weight={"shape": [6, 4, 3, 3], "dtype": "float32"}
+    )
+    assert {name: dtype for name, (_, dtype) in case.tensors.items()} == {
+        "grad_output": "bfloat16", "input": "bfloat16", "weight": "float32"
+    }  # fmt: skip
+
+
 def test_dtypes_follow_input_unless_given(tmp_path):
     case = load(tmp_path, CONV, weight={"shape": [6, 4, 3, 3], "dtype": "bfloat16"})
     assert {name: dtype for name, (_, dtype) in case.tensors.items()} == {
@@ -298,7 +324,10 @@ def test_the_documents_example_gives_2_98_98():
             {"data": {"seeds": 1}},
             "data.seeds: unknown key; did you mean 'seed'?; allowed: distribution, seed, scale, file",
         ),
-        ({"weight": {"shpe": [1]}}, "weight.shpe: unknown key; did you mean 'shape'?; allowed: shape, dtype"),
+        (
+            {"weight": {"shpe": [1]}},
+            "weight.shpe: unknown key; did you mean 'shape'?; allowed: shape, dtype, requires_grad",
+        ),
         (
             {"grad_output": {"dtype": "float64"}},
             "grad_output.dtype: 'float64' given; allowed: float32, float16, bfloat16",
@@ -308,13 +337,21 @@ def test_the_documents_example_gives_2_98_98():
         ({"data": {"file": "t.npz", "seed": 1}}, "data: 'file' excludes distribution, seed and scale"),
         ({"data": {"scale": "big"}}, "data.scale: 'big' given; must be a number"),
         ({"data": {"scale": 0}}, "data.scale: 0 given; must be > 0"),
-        ({"stride": 2}, "stride: 2 given; must be a list"),
+        ({"stride": 0}, "stride.0: 0 given; must be >= 1"),
+        ({"stride": "2"}, "stride: '2' given; must be a list"),
         ({"stride": [0, 1]}, "stride.0: 0 given; must be >= 1"),
         ({"stride": []}, "stride: [] given; allowed: 2 values for a 2-D problem"),
         ({"padding": [1, 1, 1]}, "padding: [1, 1, 1] given; allowed: 2 or 4 values for a 2-D problem"),
         ({"padding": [1, -1]}, "padding.1: -1 given; must be >= 0"),
         ({"groups": 1.5}, "groups: 1.5 given; must be a whole number"),
         ({"output_mask": [True, False]}, "output_mask: [True, False] given; must have 3 values"),
+        (
+            {"output_mask": [True, True, True], "bias": False},
+            "output_mask: [True, True, True] given; requires_grad and bias leave [True, True, False]",
+        ),
+        ({"bias": [7]}, "bias.shape: [7] given; the other arguments give [6] (the output channels of weight = 6)"),
+        ({"bias": {"grad": 1}}, "bias.grad: unknown key; allowed: shape, dtype, requires_grad"),
+        ({"bias": "no"}, "bias: 'no' given; must be a mapping"),
         ({"output_mask": [1, 0, 1]}, "output_mask.0: 1 given; must be true or false"),
         ({"output_padding": [1, 0]}, "output_padding: [1, 0] given; allowed: 0 unless transposed"),
         ({"tiling": {"grad_inptu": {}}}, "tiling.grad_inptu: 'grad_inptu' given; allowed: grad_input, grad_weight"),

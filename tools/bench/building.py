@@ -20,23 +20,22 @@ import numpy as np
 
 import ascend_sim
 from ascend_sim import TensorSpec
+from ascend_sim.calls.cases import accept_case
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import Program
 from ascend_sim.ops.execute import bind
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.runtime import Device, Task
-from ascend_sim.studies.network.run import Layer, layer_call, load_network
+from ascend_sim.studies.network.file import Layer, load_network
 
 REPEATS = 3
 
 
-def tasks_of(layer: Layer, batch: int, chip: ChipSpec) -> list[Task]:
+def tasks_of(layer: Layer, chip: ChipSpec) -> list[Task]:
     """The launches of the backward pass of a layer."""
     operator = OPERATORS["convolution_backward"]
-    plan = operator.plan(
-        operator.accept(operator.of_layer(layer_call(layer, batch)), chip, conformance="documented"), chip
-    )
+    plan = operator.plan(accept_case(operator.of_layer(layer), chip), chip)
     device = Device(chip, with_values=False)
     tensors_of = {t.name: device.allocate(t.size, t.name) for t in plan.tensors.values() if t.role != "workspace"}
     return bind(plan, chip, tensors_of, device.allocate(plan.workspace_bytes, "workspace"))
@@ -54,10 +53,10 @@ def built(task: Task, stamping: bool) -> tuple[list[Program], float]:
 
 def network(chip: ChipSpec, batch: int, count: int | None) -> None:
     """Print seconds and ratios by kernel."""
-    layers = list({layer.problem: layer for layer in load_network("resnet50").layers}.values())[:count]
+    layers = list({repr(one.said): one for one in load_network("resnet50").at(batch).layers}.values())[:count]
     plain, stamped, rows = Counter[str](), Counter[str](), Counter[str]()
     for layer in layers:
-        for one, other in zip(tasks_of(layer, batch, chip), tasks_of(layer, batch, chip), strict=True):
+        for one, other in zip(tasks_of(layer, chip), tasks_of(layer, chip), strict=True):
             name = one.template or one.op_type
             first, seconds = built(one, stamping=False)
             plain[name] += seconds

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.studies.network.file import Layer, layer_text
 from ascend_sim.studies.network.run import AROUND, NetworkRun
 
 
@@ -23,14 +24,14 @@ def render(run: NetworkRun, console: Console) -> None:
     """Print the layers in forward order; "around" are the kernels beside those that make the outputs."""
     table = Table(title=f"{run.network.name}, batch {run.batch}, on {run.chip}: {run.direction}", title_justify="left")
     table.add_column("layer")
-    table.add_column("Ci x H x W -> Co")
+    table.add_column("input * weight")
     heads = _heads(run)
     for head in heads.values():
         table.add_column(head, justify="right")
     table.add_column("same as")
     for layer, times, same in zip(run.network.layers, run.layers, run.same_as, strict=True):
         figures = [f"{times.times[part]:.1f}" for part in heads]
-        table.add_row(layer.name, layer.shape_text, *figures, same or "")
+        table.add_row(layer.name, text_of(layer), *figures, same or "")
     table.add_section()
     totals = [f"{run.totals[part]:.1f}" for part in heads]
     table.add_row(f"{len(run.layers)} layers", f"{run.distinct} distinct", *totals, "")
@@ -62,12 +63,18 @@ def _usage() -> str:
     return f" ({cpu:.0f} s of CPU, at most {peak / 1e6:.0f} MB each)"
 
 
+def text_of(layer: Layer) -> str:
+    """The layer in a few characters."""
+    shapes = {name: getattr(layer, name).shape or () for name in ("input", "weight")}
+    return layer_text(shapes, {name: value for name, value in layer.said.items() if value is not None})
+
+
 def csv_text(run: NetworkRun) -> str:
     """One line a layer, times in us."""
     text = io.StringIO()
     writer, parts = csv.writer(text, lineterminator="\n"), (*run.parts, "total")
-    writer.writerow(["layer", "Ci", "H", "W", "Co", *(f"{part}_us" for part in parts), "same_as"])
+    writer.writerow(["layer", "kind", "input", "weight", *(f"{part}_us" for part in parts), "same_as"])
     for layer, times, same in zip(run.network.layers, run.layers, run.same_as, strict=True):
-        sizes = [layer.Ci, layer.H, layer.W or layer.H, layer.Co]
-        writer.writerow([layer.name, *sizes, *(times.times[part] for part in parts), same or ""])
+        sizes = ["x".join(map(str, entry.shape or ())) for entry in (layer.input, layer.weight)]
+        writer.writerow([layer.name, layer.kind, *sizes, *(times.times[part] for part in parts), same or ""])
     return text.getvalue()

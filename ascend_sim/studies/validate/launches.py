@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
+from ascend_sim.calls.cases import accept_case
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.errors import SimError
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.numerics import canonical, numpy_dtype
-from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.kernels.matmul.program import matmul_task
 from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
 from ascend_sim.ops.kernels.vector.cast import cast_task
@@ -28,7 +28,7 @@ from ascend_sim.ops.kernels.vector.trans_data_filter import (
     filter_from_fractal_z_task,
     filter_to_fractal_z_task,
 )
-from ascend_sim.ops.layer import LayerCall
+from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.runtime import Device, Task
 from ascend_sim.studies.validate.kernel import Kernel
@@ -100,8 +100,8 @@ class ConvGradient(Launch):
     def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
         operator = OPERATORS.of_pass("backward")
         blocks = {self.gradient: kernel["block_dim"]}
-        arguments = operator.of_layer(self._call(kernel))
-        accepted = operator.accept(arguments, chip, conformance="documented", deterministic=False, block_dim=blocks)
+        case = operator.of_layer(self._layer(kernel))
+        accepted = accept_case(case, chip, conformance="documented", deterministic=False, block_dim=blocks)
         if accepted.compute_dtype != canonical(kernel.dtype):
             raise SimError(f"{chip.name} computes {kernel.dtype} convolutions in {accepted.compute_dtype}")
         plan = operator.plan(accepted, chip)
@@ -112,29 +112,29 @@ class ConvGradient(Launch):
         allocations = {name: device.allocate(plan.tensors[name].size, name) for name in step.tensors}
         return step.make(chip, allocations), [allocations[name] for name in step.inputs]
 
-    def _call(self, kernel: Kernel) -> LayerCall:
+    def _layer(self, kernel: Kernel) -> Layer:
         dtype, cube_math_type = _cube_dtype(kernel)
         size = dict(kernel.sizes)
         totals = (size["pad_h_total"], size["pad_w_total"])
         even = not any(total % 2 for total in totals)
         padding = [t // 2 for t in totals] if even else [part for t in totals for part in (t // 2, t - t // 2)]
         shapes = {
-            "output": (size["N"], size["Co"], size["Ho"], size["Wo"]),
-            "input": (size["N"], size["Ci"], size["Hi"], size["Wi"]),
-            "weight": (size["Co"], size["Ci"], size["kh"], size["kw"]),
+            "input": [size["N"], size["Ci"], size["Hi"], size["Wi"]],
+            "weight": [size["Co"], size["Ci"], size["kh"], size["kw"]],
         }
-        tensors = {name: TensorArg(shape, dtype, "NCHW") for name, shape in shapes.items()}
-        return LayerCall(
-            tensors["input"],
-            tensors["weight"],
-            tensors["output"],
-            stride=(size["stride_h"], size["stride_w"]),
-            padding=tuple(padding),
-            dilation=(1, 1),
-            groups=1,
-            bias=False,
-            cube_math_type=cube_math_type,
-            outputs=(self.gradient,),
+        tensors = {
+            name: {"shape": shape, "requires_grad": self.gradient == f"grad_{name}"} for name, shape in shapes.items()
+        }
+        return Layer.model_validate(
+            {
+                "name": kernel.op_type,
+                "dtype": dtype,
+                **tensors,
+                "bias": False,
+                "stride": [size["stride_h"], size["stride_w"]],
+                "padding": padding,
+                "cube_math_type": cube_math_type,
+            }
         )
 
 

@@ -6,23 +6,39 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from ascend_sim.ops.case_entries import CountedFromZero, Dtype, Shape, TensorEntry, agreed, needed, output_size
+from ascend_sim.ops.case_entries import (
+    CountedFromZero,
+    Dtype,
+    Entry,
+    InputEntry,
+    Shape,
+    TensorEntry,
+    agreed,
+    needed,
+    output_size,
+)
 from ascend_sim.ops.operators.convolution_backward.case import GradientCase
 
 
-class ConvTbcBackwardCase(GradientCase):
-    """A call of conv_tbc_backward.
+class ConvTbcFields(Entry):
+    """The arguments of a convolution over time, in a case and in a layer of a network."""
 
-    Shapes: self [T_out, B, C_out], input [T_in, B, C_in], weight [K, C_in, C_out], bias [C_out].
-    """
+    input: InputEntry = Field(description="[T_in, B, C_in].")
+    weight: InputEntry = Field(description="[K, C_in, C_out].")
+    bias: InputEntry = Field(default=InputEntry(), description="[C_out].")
+    pad: CountedFromZero = Field(default=0, description="Steps of zeros before and behind.")
 
-    operator: Literal["conv_tbc_backward"]
-    self_: TensorEntry = Field(TensorEntry(), alias="self")
-    input: TensorEntry
-    weight: TensorEntry
-    bias: TensorEntry = TensorEntry()
-    pad: CountedFromZero = 0
-    grad_weight_dtype: Dtype | None = None
+
+class ConvTbcBackwardCase(ConvTbcFields, GradientCase):
+    """A call of conv_tbc_backward, which makes all three gradients."""
+
+    operator: Literal["conv_tbc_backward"] = Field(description="What is called.")
+    self_: TensorEntry = Field(
+        default=TensorEntry(), alias="self", description="The output's gradient, [T_out, B, C_out]."
+    )
+    grad_weight_dtype: Dtype | None = Field(
+        default=None, description="Of gradWeight, where it is another than weight's."
+    )
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -30,7 +46,10 @@ class ConvTbcBackwardCase(GradientCase):
 
     @property
     def tensors(self) -> dict[str, tuple[Shape, str]]:
-        dtype = needed("input.dtype", self.input.dtype)
+        dtype = needed("input.dtype", self.input.dtype or self.dtype)
+        for name in ("input", "weight", "bias"):
+            if not getattr(self, name).requires_grad:
+                raise ValueError(f"{name}.requires_grad: false given; conv_tbc_backward makes all three gradients")
         input_shape = needed("input.shape", self.input.shape)
         weight_shape = needed("weight.shape", self.weight.shape)
         for name, shape, axes in (("input", input_shape, "T_in, B, C_in"), ("weight", weight_shape, "K, C_in, C_out")):
@@ -43,10 +62,10 @@ class ConvTbcBackwardCase(GradientCase):
         shape = [size, input_shape[1], c_out]
         formulas = [formula, "the batch of input", "the output channels of weight"]
         return {
-            "self": (agreed("self", self.self_.shape, shape, formulas), self.self_.dtype or dtype),
+            "self": (agreed("self", self.self_.shape, shape, formulas), self.self_.dtype or self.dtype or dtype),
             "input": (input_shape, dtype),
-            "weight": (weight_shape, self.weight.dtype or dtype),
-            "bias": (agreed("bias", self.bias.shape, [c_out], formulas[2:]), self.bias.dtype or dtype),
+            "weight": (weight_shape, self.weight.dtype or self.dtype or dtype),
+            "bias": (agreed("bias", self.bias.shape, [c_out], formulas[2:]), self.bias.dtype or self.dtype or dtype),
         }
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -38,6 +38,8 @@ class ConvTbcBackward(GradientsOperator[ConvTbcCall]):
     }
     names: ClassVar[Mapping[str, str]] = {"self": "grad_output"}
     case: ClassVar[type[Case]] = ConvTbcBackwardCase
+    layer_direction: ClassVar[Literal["forward", "backward"] | None] = "backward"
+    layer_kind = "conv_tbc"
 
     @property
     def rules(self) -> Sequence[Rule]:

@@ -4,42 +4,25 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictBool
+from pydantic import Field
 
-from ascend_sim.ops.case_entries import (
-    Case,
-    CountedFromOne,
-    CountedFromZero,
-    Shape,
-    TensorEntry,
-    TilingFields,
-    agreed,
-    blocks_of,
-    needed,
-)
-from ascend_sim.ops.convolution.case import attributes_of, output_shape
+from ascend_sim.ops.case_entries import Case, CountedFromOne, Shape, TilingFields, agreed, blocks_of, needed
+from ascend_sim.ops.convolution.case import ConvolutionFields, attributes_of, output_shape
 
 CubeKernel = Literal["output"]
 
 
-class ConvolutionCase(Case):
+class ConvolutionCase(ConvolutionFields, Case):
     """A call of convolution; attributes that are left out are those of a plain convolution of its rank.
 
-    `bias` is false for none, or an entry whose shape and dtype follow where they are left out.
+    A forward call computes no gradient: `requires_grad` says nothing here.
     """
 
-    operator: Literal["convolution"]
-    tiling: dict[CubeKernel, TilingFields] = Field({})  # type: ignore[assignment]
-    block_dim: Annotated[dict[CubeKernel, CountedFromOne], blocks_of(CubeKernel)] = Field({})  # type: ignore[assignment]
-    input: TensorEntry
-    weight: TensorEntry
-    bias: TensorEntry | Literal[False] = TensorEntry()
-    stride: tuple[CountedFromOne, ...] | None = None
-    padding: tuple[CountedFromZero, ...] | None = None
-    dilation: tuple[CountedFromOne, ...] | None = None
-    transposed: StrictBool = False
-    output_padding: tuple[CountedFromZero, ...] | None = None
-    groups: CountedFromOne = 1
+    operator: Literal["convolution"] = Field(description="What is called.")
+    tiling: dict[CubeKernel, TilingFields] = Field(default={}, description="The vendor's tiling fields.")  # type: ignore[assignment]
+    block_dim: Annotated[dict[CubeKernel, CountedFromOne], blocks_of(CubeKernel)] = Field(  # type: ignore[assignment]
+        {}, description="Blocks to launch, by cube kernel; a bare number means each."
+    )
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -47,15 +30,15 @@ class ConvolutionCase(Case):
 
     @property
     def tensors(self) -> dict[str, tuple[Shape, str]]:
-        dtype = needed("input.dtype", self.input.dtype)
+        dtype = needed("input.dtype", self.input.dtype or self.dtype)
         found = {
             "input": (needed("input.shape", self.input.shape), dtype),
-            "weight": (needed("weight.shape", self.weight.shape), self.weight.dtype or dtype),
+            "weight": (needed("weight.shape", self.weight.shape), self.weight.dtype or self.dtype or dtype),
         }
         channels = output_shape(self, "output", None)[1]
-        if self.bias is not False:
+        if self.bias is not None:
             shape = agreed("bias", self.bias.shape, [channels], ["the output channels of weight"])
-            found["bias"] = shape, self.bias.dtype or dtype
+            found["bias"] = shape, self.bias.dtype or self.dtype or dtype
         return found
 
     @property

@@ -22,7 +22,6 @@ from ascend_sim.ops.convolution.kinds import ATTRIBUTES
 from ascend_sim.ops.convolution.reference import grad_input_reference, products_per_element
 from ascend_sim.ops.convolution.reference_forward import conv_forward_reference
 from ascend_sim.ops.kinds import Kind
-from ascend_sim.ops.layer import LayerCall
 from ascend_sim.ops.operator import Operator, Settings, itemsize_in_memory
 from ascend_sim.ops.operators.convolution.arguments import ForwardCall, normalise
 from ascend_sim.ops.operators.convolution.case import ConvolutionCase
@@ -197,22 +196,6 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
     ) -> Formula:
         found = formula(call, output, shapes, index)
         return replace(found, added=("bias", found.place[1])) if "bias" in call.inputs else found
-
-    def of_layer(self, layer: LayerCall) -> ForwardCall:
-        bias = TensorArg(layer.output.shape[1:2], layer.output.dtype, "ND") if layer.bias else None
-        return ForwardCall(
-            layer.input,
-            layer.weight,
-            bias,
-            layer.stride,
-            layer.padding,
-            layer.dilation,
-            False,
-            (0, 0),
-            layer.groups,
-            layer.cube_math_type,
-            layer.output,
-        )
 
 
 def _spread(inputs: Mapping[str, Array]) -> Array:

@@ -14,10 +14,11 @@ from ascend_sim.ops.case_entries import (
     Shape,
     TensorEntry,
     TilingFields,
+    agreed,
     blocks_of,
     needed,
 )
-from ascend_sim.ops.convolution.case import attributes_of, output_shape
+from ascend_sim.ops.convolution.case import ConvolutionFields, attributes_of, output_shape
 
 CubeKernel = Literal["grad_input", "grad_weight"]
 
@@ -25,40 +26,52 @@ CubeKernel = Literal["grad_input", "grad_weight"]
 class GradientCase(Case):
     """A call whose cube kernels are those of the two gradients."""
 
-    tiling: dict[CubeKernel, TilingFields] = Field({})  # type: ignore[assignment]
-    block_dim: Annotated[dict[CubeKernel, CountedFromOne], blocks_of(CubeKernel)] = Field({})  # type: ignore[assignment]
+    tiling: dict[CubeKernel, TilingFields] = Field(
+        default={}, description="The vendor's tiling fields, by cube kernel."
+    )  # type: ignore[assignment]
+    block_dim: Annotated[dict[CubeKernel, CountedFromOne], blocks_of(CubeKernel)] = Field(  # type: ignore[assignment]
+        {}, description="Blocks to launch, by cube kernel; a bare number means each."
+    )
 
 
-class ConvolutionBackwardCase(GradientCase):
+class ConvolutionBackwardCase(ConvolutionFields, GradientCase):
     """A call of convolution_backward; attributes that are left out are those of a plain convolution of its rank."""
 
-    operator: Literal["convolution_backward"]
-    grad_output: TensorEntry = TensorEntry()
-    input: TensorEntry
-    weight: TensorEntry
-    bias_sizes: tuple[CountedFromZero, ...] | None = None
-    stride: tuple[CountedFromOne, ...] | None = None
-    padding: tuple[CountedFromZero, ...] | None = None
-    dilation: tuple[CountedFromOne, ...] | None = None
-    transposed: StrictBool = False
-    output_padding: tuple[CountedFromZero, ...] | None = None
-    groups: CountedFromOne = 1
-    output_mask: Annotated[tuple[StrictBool, ...], Field(min_length=3, max_length=3)] = (True, True, True)
+    operator: Literal["convolution_backward"] = Field(description="What is called.")
+    grad_output: TensorEntry = Field(default=TensorEntry(), description="[N, C_out, spatial...].")
+    bias_sizes: tuple[CountedFromZero, ...] | None = Field(default=None, description="Left out: [C_out].")
+    output_mask: Annotated[tuple[StrictBool, ...], Field(min_length=3, max_length=3)] | None = Field(
+        default=None,
+        description="Which gradients are computed, of input, weight and bias. Left out: those with `requires_grad`.",
+    )
 
     @property
     def attributes(self) -> dict[str, Any]:
-        return {"bias_sizes": self.bias_sizes, **attributes_of(self), "output_mask": self.output_mask}
+        return {"bias_sizes": self.bias_sizes, **attributes_of(self), "output_mask": self.mask}
+
+    @property
+    def mask(self) -> tuple[bool, ...]:
+        """The gradients that are computed; ValueError where `output_mask` asks for one that `requires_grad` leaves out."""
+        asked = tuple(entry is not None and entry.requires_grad for entry in (self.input, self.weight, self.bias))
+        if self.output_mask is None:
+            return asked
+        if any(wanted and not ask for wanted, ask in zip(self.output_mask, asked, strict=True)):
+            raise ValueError(f"output_mask: {list(self.output_mask)} given; requires_grad and bias leave {list(asked)}")
+        return self.output_mask
 
     @property
     def tensors(self) -> dict[str, tuple[Shape, str]]:
-        dtype = needed("input.dtype", self.input.dtype)
+        dtype = needed("input.dtype", self.input.dtype or self.dtype)
         input_shape = needed("input.shape", self.input.shape)
         weight_shape = needed("weight.shape", self.weight.shape)
         shape = output_shape(self, "grad_output", self.grad_output.shape)
+        if self.bias is not None:
+            agreed("bias", self.bias.shape, [shape[1]], ["the output channels of weight"])
+        _ = self.mask
         return {
-            "grad_output": (shape, self.grad_output.dtype or dtype),
+            "grad_output": (shape, self.grad_output.dtype or self.dtype or dtype),
             "input": (input_shape, dtype),
-            "weight": (weight_shape, self.weight.dtype or dtype),
+            "weight": (weight_shape, self.weight.dtype or self.dtype or dtype),
         }
 
     @property
@@ -69,4 +82,4 @@ class ConvolutionBackwardCase(GradientCase):
             "grad_weight": (weight, "float32" if dtype in EIGHT_BIT else dtype),
             "grad_bias": (gradient[1:2], gradient_dtype),
         }
-        return {name: made for (name, made), wanted in zip(found.items(), self.output_mask, strict=True) if wanted}
+        return {name: made for (name, made), wanted in zip(found.items(), self.mask, strict=True) if wanted}

@@ -18,7 +18,6 @@ from ascend_sim.ops.convolution.formula import Formula, formula
 from ascend_sim.ops.convolution.kinds import ATTRIBUTES
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kinds import MASK, SIZES, Kind
-from ascend_sim.ops.layer import LayerCall
 from ascend_sim.ops.operator import MatrixProduct, Operator, Settings, itemsize_in_memory
 from ascend_sim.ops.operators.convolution_backward import truth
 from ascend_sim.ops.operators.convolution_backward.arguments import GRADIENTS, INPUTS, ConvBackwardCall
@@ -190,27 +189,6 @@ class ConvolutionBackward(GradientsOperator[ConvBackwardCall]):
             "groups": arguments.groups,
             "output_mask": list(arguments.output_mask or ()),
         }
-
-    def of_layer(self, layer: LayerCall) -> ConvBackwardCall:
-        channels = layer.output.shape[1]
-        wanted = layer.outputs or (GRADIENTS if layer.bias else GRADIENTS[:2])
-        return ConvBackwardCall(
-            layer.output,
-            layer.input,
-            layer.weight,
-            bias_sizes=(channels,),
-            stride=layer.stride,
-            padding=layer.padding,
-            dilation=layer.dilation,
-            transposed=False,
-            output_padding=(0, 0),
-            groups=layer.groups,
-            output_mask=tuple(name in wanted for name in GRADIENTS),
-            cube_math_type=layer.cube_math_type,
-            grad_input=layer.input,
-            grad_weight=layer.weight,
-            grad_bias=TensorArg((channels,), layer.output.dtype, "ND") if "grad_bias" in wanted else None,
-        )
 
 
 OPERATOR = ConvolutionBackward()

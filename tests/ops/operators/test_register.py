@@ -27,11 +27,12 @@ from ascend_sim.ops.case_entries import Case, Shape, TensorEntry, needed
 from ascend_sim.ops.checks.product import ProductSpec, parse_products
 from ascend_sim.ops.checks.rules import CheckResult, Rule, RuleList, fail
 from ascend_sim.ops.kernels.vector.cast import cast_task
-from ascend_sim.ops.layer import LayerCall
+from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operator import Operator, Settings
 from ascend_sim.ops.operators import OPERATORS, SHIPPED, Register
 from ascend_sim.ops.plan import Plan
-from ascend_sim.studies.network.run import load_network, run_network
+from ascend_sim.studies.network.file import load_network
+from ascend_sim.studies.network.run import run_network
 from ascend_sim.studies.tiles.command import kernels_of
 
 Array = NDArray[Any]
@@ -187,8 +188,8 @@ class Narrow(Operator[Arguments, AcceptedCall]):
     def summed(self, output: str) -> str | None:
         return "wide"
 
-    def of_layer(self, layer: LayerCall) -> Arguments:
-        return Arguments(TensorArg(layer.weight.shape, "float32"), 10**9, 0)
+    def of_layer(self, layer: Layer) -> Case:
+        return NarrowCase(operator="narrow", wide=TensorEntry(shape=layer.weight.shape, dtype="float32"), most=10**9)
 
 
 @pytest.fixture(autouse=True)
@@ -265,11 +266,11 @@ def test_precision_takes_it(case: Path) -> None:
 
 def test_a_network_takes_it() -> None:
     network = load_network("resnet50")
-    run = run_network(type(network)(network.name, network.layers[:2]), batch=1, direction="sideways")
+    run = run_network(type(network)(network.name, network.layers[:2], network.batch), batch=1, direction="sideways")
     assert run.parts == ("narrowed", "around")
     assert all(layer.times["narrowed"] > 0 and layer.times["around"] == 0 for layer in run.layers)
     assert OPERATORS.of_pass("backward").name == "convolution_backward"
-    with pytest.raises(SimError, match="no operator for the upward pass of a layer; there is"):
+    with pytest.raises(SimError, match="no operator for the upward pass of a layer of conv; there is"):
         run_network(network, direction="upward")
 
 
@@ -295,8 +296,8 @@ def test_the_register_itself(narrow: Narrow) -> None:
     assert list(own) == ["narrow"] and own["narrow"] is narrow and "narrow" in own and len(own) == 1
 
 
-FACES = ("ascend_sim/__init__.py", "ascend_sim/api.py", "ascend_sim/acl/operators.py")
-"""Where operators have names: public functions and the C interface."""
+FACES = ("ascend_sim/__init__.py", "ascend_sim/api.py", "ascend_sim/acl/operators.py", "ascend_sim/torch")
+"""Where operators have names: public functions, the C interface, PyTorch's calls."""
 
 SPOKEN = re.compile("|".join(name.replace("_", "[ _]") for name in SHIPPED if name != "convolution"))
 """Names as they stand in sentences; "convolution" is a word of its own."""

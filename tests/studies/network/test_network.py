@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from ascend_sim import TensorSpec, convolution_backward
+from ascend_sim import TensorSpec, conv_tbc_backward, convolution_backward
 from ascend_sim.cli import app
 from ascend_sim.errors import AclnnError, ConfigError, SimError
+from ascend_sim.ops.case_entries import InputEntry
 from ascend_sim.runtime.workers import spread
-from ascend_sim.studies.network.run import load_network, run_network
+from ascend_sim.studies.network.file import Layer, Network, cases_of, load_network
+from ascend_sim.studies.network.run import run_network
 
 THREE_LAYERS = """
 name: small
-defaults: {k: 3, pad: 1, Ci: 16}
+batch: 2
+defaults: {dtype: float16, padding: 1}
 layers:
-  - {name: first, H: 8, Co: 16}
-  - {name: wide, H: 6, W: 10, Co: 32, stride: 2}
-  - {name: again, H: 8, W: 8, Co: 16}
+  - {name: first, input: [2, 16, 8, 8], weight: [16, 16, 3, 3]}
+  - {name: wide, input: [2, 16, 6, 10], weight: [32, 16, 3, 3], stride: 2}
+  - {name: again, input: [2, 16, 8, 8], weight: [16, 16, 3, 3], stride: [1, 1], padding: [1, 1]}
 """
+ONE = "input: {shape: [1, 16, 4, 4], dtype: float16}, weight: [16, 16, 1, 1]"
 
 
 @pytest.fixture
@@ -31,16 +36,21 @@ def small(tmp_path: Path) -> Path:
     return path
 
 
+def output_of(layer: Layer) -> tuple[int, ...]:
+    """Height and width."""
+    return cases_of(layer)["backward"].tensors["grad_output"][0][2:]
+
+
 @pytest.mark.fast
 def test_resnet50_is_the_published_network() -> None:
     layers = load_network("resnet50").layers
     assert len(layers) == 53
-    assert len({layer.problem for layer in layers}) == 23
+    assert len({(layer.input, layer.weight, layer.stride, layer.padding) for layer in layers}) == 23
     # torchvision's resnet50: 25,557,032 parameters, of them 2,049,000 in the final layer and 53,120 in BatchNorm; 4.089 G
     # multiply-accumulates with the final layer's 2,048,000
-    weights = sum(layer.Co * layer.Ci * layer.k[0] * layer.k[1] for layer in layers)
+    weights = sum(math.prod(layer.weight.shape) for layer in layers)
     assert weights == 25_557_032 - 2_049_000 - 53_120
-    macs = sum(layer.Co * layer.Ci * layer.k[0] * layer.k[1] * layer.output[0] * layer.output[1] for layer in layers)
+    macs = sum(math.prod(layer.weight.shape) * math.prod(output_of(layer)) for layer in layers)
     assert macs == 4_089_184_256 - 2_048_000
 
 
@@ -48,8 +58,9 @@ def test_every_layer_fits_its_neighbour() -> None:
     sizes = {64: 56, 128: 28, 256: 14, 512: 7}
     for layer in load_network("resnet50").layers:
         if layer.name != "conv1" and not layer.name.endswith("in"):
-            narrow = min(layer.Co, layer.Ci) if "shortcut" not in layer.name else layer.Co // 4
-            assert layer.output == (sizes[narrow],) * 2, layer.name
+            c_out, c_in = layer.weight.shape[:2]
+            narrow = min(c_out, c_in) if "shortcut" not in layer.name else c_out // 4
+            assert output_of(layer) == (sizes[narrow],) * 2, layer.name
 
 
 @pytest.mark.fast
@@ -79,6 +90,67 @@ def test_equal_layers_share_one_result(small: Path) -> None:
     assert run.layers[1].times != run.layers[0].times
 
 
+@pytest.mark.fast
+def test_what_asks_for_no_gradient_costs_none(tmp_path: Path) -> None:
+    path = tmp_path / "frozen.yaml"
+    frozen = "{shape: [16, 16, 1, 1], requires_grad: false}"
+    first = ONE.replace("dtype: float16", "dtype: float16, requires_grad: false")
+    path.write_text(
+        f"layers:\n- {{name: first, {first}, bias: false}}\n"
+        f"- {{name: none, {first.replace('[16, 16, 1, 1]', frozen)}, bias: false}}\n"
+    )
+    first_layer, none = run_network(load_network(path)).layers
+    assert first_layer.times["grad_weight"] > 0 == first_layer.times["grad_input"] == first_layer.times["grad_bias"]
+    assert set(none.times.values()) == {0.0} and not none.kernels
+
+
+@pytest.mark.fast
+def test_another_batch_is_another_shape(tmp_path: Path) -> None:
+    path = tmp_path / "patches.yaml"
+    path.write_text(
+        "batch: 4\ndefaults: {dtype: float16}\nlayers:\n"
+        "- {name: whole, input: [4, 16, 4, 4], weight: [16, 16, 1, 1]}\n"
+        "- {name: patches, input: [36, 16, 4, 4], weight: [16, 16, 1, 1]}\n"
+        "- {name: time, kind: conv_tbc, input: [7, 4, 16], weight: [3, 16, 16], pad: 1}\n"
+    )
+    network = load_network(path)
+    assert [layer.input.shape for layer in network.at(2).layers] == [(2, 16, 4, 4), (18, 16, 4, 4), (7, 2, 16)]
+    assert network.at(4) is network
+    pooled = Network("pooled", (network.layers[0].model_copy(update={"input": InputEntry(shape=(2, 16, 4, 4))}),), 4)
+    with pytest.raises(ConfigError, match="layer whole: batch: 3 given; 2 images at the network's batch 4"):
+        pooled.at(3)
+
+
+def test_layers_over_time_and_in_three_dimensions_have_the_times_of_their_calls(tmp_path: Path) -> None:
+    path = tmp_path / "mixed.yaml"
+    path.write_text(
+        "defaults: {dtype: float16}\nlayers:\n"
+        "- {name: time, kind: conv_tbc, input: [7, 2, 16], weight: [3, 16, 32], pad: 1}\n"
+        "- {name: cube, input: [1, 16, 4, 4, 4], weight: [16, 16, 2, 2, 2], stride: 2}\n"
+        "- {name: up, input: [1, 16, 9], weight: [16, 8, 2], stride: 2, transposed: true, bias: false}\n"
+    )
+    network = load_network(path)
+    run = run_network(network)
+
+    def spec(*shape: int) -> TensorSpec:
+        return TensorSpec(shape, "float16")
+
+    results = [
+        conv_tbc_backward(spec(7, 2, 32), spec(7, 2, 16), spec(3, 16, 32), spec(32), 1, mode="timing"),
+        convolution_backward(
+            spec(1, 16, 2, 2, 2), spec(1, 16, 4, 4, 4), spec(16, 16, 2, 2, 2), None, (2, 2, 2), (0, 0, 0), (1, 1, 1), False,
+            (0, 0, 0), 1, (True, True, True), mode="timing",
+        ),
+        convolution_backward(
+            spec(1, 8, 18), spec(1, 16, 9), spec(16, 8, 2), None, (2,), (0,), (1,), True, (0,), 1, (True, True, False),
+            mode="timing",
+        ),
+    ]  # fmt: skip
+    assert [layer.times["total"] for layer in run.layers] == [result.report.total_us for result in results]
+    with pytest.raises(SimError, match="no operator for the forward pass of a layer of conv_tbc; there is backward"):
+        run_network(network, direction="forward")
+
+
 def test_processes_change_nothing(small: Path) -> None:
     network = load_network(small)
     assert run_network(network, batch=1, jobs=2).to_dict() == run_network(network, batch=1).to_dict()
@@ -86,9 +158,7 @@ def test_processes_change_nothing(small: Path) -> None:
 
 def test_a_refused_layer_is_named_from_another_process(tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
-    path.write_text(
-        "layers: [{name: a, Ci: 16, H: 4, Co: 16, k: 1}, {name: b, Ci: 16, H: 4, Co: 16, k: 1, cube_math_type: 9}]"
-    )
+    path.write_text(f"layers: [{{name: a, {ONE}}}, {{name: b, {ONE}, cube_math_type: 9}}]")
     for jobs in (1, 2):
         with pytest.raises(AclnnError, match="layer b") as caught:
             run_network(load_network(path), batch=1, jobs=jobs)
@@ -100,18 +170,32 @@ def test_a_refused_layer_is_named_from_another_process(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("[1]", "a network file is a mapping"),
-        ("layers: []", "layers: .* must be a list of layers"),
-        ("layer: []", "unknown key 'layer'"),
-        ("layers: [{name: a, Ci: 16, H: 8, Co: 16}]", "layer a: k: missing"),
-        ("layers: [{name: a, Ci: 16, H: 8, Co: 16, k: 0}]", "layer a: k: "),
-        ("layers: [{name: a, Ci: 16, H: 8, Co: 16, k: 1, strides: 2}]", "layer a: unknown key 'strides'"),
+        ("layers: []", "layers: .* given; must have 1 values"),
+        ("layer: []", "layers: missing"),
+        ("layers: [{name: a}]\nlayer: 1", "layer: unknown key; did you mean 'layers'"),
         (
-            "layers: [{name: a, Ci: 16, H: 2, Co: 16, k: 3}]",
-            "layer a: k: a kernel that reaches 3 does not fit in H = 2",
+            f"layers: [{{name: a, {ONE}}}]\ndefaults: {{strides: 1}}",
+            "defaults: unknown key 'strides'; allowed: input, weight",
         ),
-        ("layers: [{name: a, Ci: 16, H: 8, Co: 16, k: 1, pad: [1, 2, 3]}]", "pad: .* 2 or 4 values"),
-        ("layers: [{name: a, Ci: 16, H: 8, Co: 10, k: 1, groups: 4}]", "groups: 4 given; must divide"),
-        ("layers: [{name: a, Ci: 1, H: 8, Co: 1, k: 1}, {name: a, Ci: 1, H: 8, Co: 1, k: 1}]", "'a' is given twice"),
+        ("layers: [{name: a, input: [1, 16, 4, 4]}]", "layer a: weight: missing"),
+        ("layers: [{name: a, input: [1, 16, 4, 4], weight: [16, 16, 1, 1]}]", "layer a: input.dtype: missing"),
+        (f"layers: [{{name: a, {ONE}, strides: 2}}]", "layer a: strides: unknown key; did you mean 'stride'"),
+        (f"layers: [{{name: a, {ONE}, dilation: 0}}]", "layer a: dilation.0: 0 given; must be >= 1"),
+        (
+            "layers: [{name: a, dtype: float16, input: [1, 16, 2, 2], weight: [16, 16, 3, 3]}]",
+            "layer a: weight.shape: a kernel of 3 does not fit in H",
+        ),
+        (f"layers: [{{name: a, {ONE}, padding: [1, 2, 3]}}]", "padding: .* 2 or 4 values"),
+        (
+            f"layers: [{{name: a, {ONE}, groups: 4}}]",
+            "layer a: input.shape: 16 channels given; weight.shape.1. x groups is 64",
+        ),
+        (f"layers: [{{name: a, {ONE}}}, {{name: a, {ONE}}}]", "'a' is given twice"),
+        (f"layers: [{{name: a, kind: conv_tbc, {ONE}}}]", "layer a: input.shape: .* allowed: three axes"),
+        (
+            f"layers: [{{name: a, kind: linear, {ONE}}}]",
+            "layer a: kind: 'linear' given; allowed: conv, conv_tbc",
+        ),
         ("layers: {", "broken YAML"),
     ],
 )
@@ -153,7 +237,7 @@ def test_command_line(small: Path, tmp_path: Path) -> None:
     assert "took" in result.stderr and "took" not in result.stdout
     assert json.loads((out / "network.json").read_text()) == data
     lines = (out / "layers.csv").read_text().splitlines()
-    assert lines[0].startswith("layer,Ci,H,W,Co,grad_input_us")
+    assert lines[0].startswith("layer,kind,input,weight,grad_input_us")
     assert len(lines) == 4
 
 

@@ -19,8 +19,9 @@ from searched import KERNELS, kernel, problems
 
 from ascend_sim.errors import SimError, TilingError
 from ascend_sim.ops.case import load_case
+from ascend_sim.ops.convolution.case import attributes_of
 from ascend_sim.ops.kernels.tilings import settable
-from ascend_sim.studies.network.run import Layer, load_network
+from ascend_sim.studies.network.file import Layer, load_network
 from ascend_sim.studies.tiles import store as stores
 from ascend_sim.studies.tiles.command import kernels_of, parse_fields
 from ascend_sim.studies.tiles.search import State, search
@@ -288,7 +289,8 @@ def test_the_own_choice_given_back_is_the_same_kernel() -> None:
 
 def resnet50_layers() -> list[Layer]:
     """Every 3x3 of ResNet-50 once: those of equal sizes are one problem."""
-    return list({layer.problem: layer for layer in load_network("resnet50").layers if layer.k == (3, 3)}.values())
+    threes = [layer for layer in load_network("resnet50").layers if (layer.weight.shape or ())[2:] == (3, 3)]
+    return list({(layer.input, layer.weight, layer.stride): layer for layer in threes}.values())
 
 
 @pytest.mark.slow
@@ -296,14 +298,15 @@ def resnet50_layers() -> list[Layer]:
 @pytest.mark.parametrize("name", ["grad_input", "grad_weight"])
 def test_resnet50_is_never_slower_than_the_own_choice(name: str, layer: Layer) -> None:
     """All 3x3 layers, batch 32; what it printed and the time it took are in docs/tiling-search.md."""
+    attributes = attributes_of(layer)
     found = kernel(
         name,
         n=32,
-        c_in=layer.Ci,
-        c_out=layer.Co,
-        size=layer.H,
-        stride=layer.stride[0],
-        pad=layer.pad[0],
+        c_in=layer.weight.shape[1],
+        c_out=layer.weight.shape[0],
+        size=layer.input.shape[2],
+        stride=attributes["stride"][0],
+        pad=attributes["padding"][0],
         dtype=layer.dtype,
     )
     outcome = search(found, jobs=2, limit=32)

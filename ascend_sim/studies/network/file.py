@@ -1,0 +1,133 @@
+"""Network files: a list of layers in the words of case files, and what all of them say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, ValidationError
+
+from ascend_sim.errors import ConfigError
+from ascend_sim.ops.case import explain_error
+from ascend_sim.ops.case_entries import Case, CountedFromOne, Entry
+from ascend_sim.ops.layer import Layer
+from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.yaml_file import read_yaml
+
+__all__ = ["Layer", "Network", "NetworkFile", "cases_of", "layer_text", "load_network", "network_names"]
+
+
+class NetworkFile(Entry):
+    """What stands in a network file."""
+
+    name: str | None = Field(default=None, description="Left out: the file's name.")
+    batch: CountedFromOne | None = Field(
+        default=None,
+        description="The batch that the shapes hold; left out: the first layer's. `--batch` asks for another.",
+    )
+    defaults: dict[str, Any] = Field(default={}, description="Fields of every layer that does not name them.")
+    layers: Annotated[list[dict[str, Any]], Field(min_length=1)] = Field(description="In forward order.")
+
+
+@dataclass(frozen=True)
+class Network:
+    """A named list of layers, in forward order, at the batch that their shapes hold."""
+
+    name: str
+    layers: tuple[Layer, ...]
+    batch: int
+
+    def at(self, batch: int) -> Network:
+        """The same network at another batch; ConfigError for a layer whose batch is no multiple of the network's share."""
+        if batch == self.batch:
+            return self
+        return Network(self.name, tuple(self._scaled(layer, batch) for layer in self.layers), batch)
+
+    def _scaled(self, layer: Layer, batch: int) -> Layer:
+        axis, shape = layer.batch_axis, list(layer.input.shape or ())
+        size = shape[axis] * batch
+        if size % self.batch:
+            raise ConfigError(
+                f"layer {layer.name}: batch: {batch} given; {shape[axis]} images at the network's batch {self.batch} are "
+                f"no whole number at {batch}"
+            )
+        shape[axis] = size // self.batch
+        return layer.model_copy(update={"input": layer.input.model_copy(update={"shape": tuple(shape)})})
+
+
+def cases_of(layer: Layer) -> dict[str, Case]:
+    """The layer's call in each pass that an operator computes; pydantic's ValidationError where it is none."""
+    operators = [one for one in OPERATORS.values() if one.layer_direction and one.layer_kind == layer.kind]
+    return {str(operator.layer_direction): operator.of_layer(layer) for operator in operators}
+
+
+def layer_text(tensors: Mapping[str, Sequence[int]], attributes: Mapping[str, Any]) -> str:
+    """Shapes of input and weight and what is not plain, in a few characters."""
+    text = " * ".join("x".join(map(str, tensors[name])) for name in ("input", "weight"))
+    usual = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0, "pad": 0, "groups": 1}
+    for name, plain in usual.items():
+        given = attributes.get(name, plain)
+        values = tuple(given) if isinstance(given, Sequence) else (given,)
+        if any(value != plain for value in values):
+            text += f" {name[0]}{values[0] if len(set(values)) == 1 else ','.join(map(str, values))}"
+    return text + (" transposed" if attributes.get("transposed") else "")
+
+
+def network_names() -> list[str]:
+    """Names of the networks that ship with the package, sorted."""
+    return sorted(entry.name.removesuffix(".yaml") for entry in _shipped().iterdir() if entry.name.endswith(".yaml"))
+
+
+def load_network(name_or_path: str | Path) -> Network:
+    """The network of that name, or the file at that path.
+
+    Raises ConfigError, one line with file, layer and field, for everything that is not a network.
+    """
+    name = str(name_or_path)
+    path = _shipped() / f"{name}.yaml" if name in network_names() else Path(name)
+    if not path.is_file():
+        what = "is a directory" if path.is_dir() else "no such file"
+        raise ConfigError(
+            f"{name}: {what}, and no network of that name; shipped networks: {', '.join(network_names())}"
+        )
+    entries = read_yaml(path, "a network file is a mapping with the key layers")
+    file = _validated(NetworkFile, entries, str(path))
+    for key in file.defaults:
+        if key not in Layer.model_fields or key == "name":
+            allowed = ", ".join(field for field in Layer.model_fields if field != "name")
+            raise ConfigError(f"{path}: defaults: unknown key {key!r}; allowed: {allowed}")
+    layers = tuple(_layer(path, number, entry, file.defaults) for number, entry in enumerate(file.layers, 1))
+    seen: set[str] = set()
+    for layer in layers:
+        if layer.name in seen:
+            raise ConfigError(f"{path}: layer {layer.name!r} is given twice; every layer has a name of its own")
+        seen.add(layer.name)
+    shape = layers[0].input.shape or ()
+    return Network(file.name or path.stem, layers, file.batch or shape[layers[0].batch_axis])
+
+
+def _layer(path: Path, number: int, entry: Mapping[str, Any], defaults: Mapping[str, Any]) -> Layer:
+    what = f"{path}: layer {entry['name'] if isinstance(entry.get('name'), str) else number}"
+    layer = _validated(Layer, {**defaults, **entry}, what)
+    for operator in OPERATORS.values():
+        if operator.layer_direction and operator.layer_kind == layer.kind:
+            _checked(operator.of_layer, layer, operator.case, what)
+    return layer
+
+
+def _validated(kind: type[Any], entries: Mapping[str, Any], what: str) -> Any:
+    return _checked(kind.model_validate, entries, kind, what)
+
+
+def _checked(make: Any, given: Any, kind: type[BaseModel], what: str) -> Any:
+    try:
+        return make(given)
+    except ValidationError as error:
+        raise ConfigError(f"{what}: {explain_error(kind, error.errors()[0])}") from error
+
+
+def _shipped() -> Path:
+    return Path(str(files("ascend_sim.configs"))) / "networks"
