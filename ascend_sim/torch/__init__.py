@@ -18,6 +18,7 @@ try:
 except ImportError as error:
     raise ImportError("ascend_sim.torch needs PyTorch: pip install 'ascend-sim[torch]'") from error
 
+from ascend_sim.torch.export import export_network
 from ascend_sim.torch.simulation import Simulation, simulate
 
-__all__ = ["Simulation", "simulate"]
+__all__ = ["Simulation", "export_network", "simulate"]

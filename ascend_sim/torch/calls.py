@@ -9,9 +9,12 @@ from typing import Any
 import torch
 
 from ascend_sim.calls.tensors import TensorSpec
+from ascend_sim.ops.layer import OVER_TIME
 from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.studies.network.file import layer_text
 from ascend_sim.torch.tensors import spec_of
 
+CONV = "conv"
 MATMUL = "matmul"
 """The one "operator" that is a kernel alone: C = A x B."""
 PARTS = ("output", "grad_input", "grad_weight", "grad_bias")
@@ -62,17 +65,7 @@ class Layer:
         if self.kind == MATMUL:
             (_, left), (_, right) = self.tensors
             return f"{_sizes(left.shape)} @ {_sizes(right.shape)}"
-        text = f"{_sizes(shapes['input'].shape)} * {_sizes(shapes['weight'].shape)}"
-        if self.kind == "conv_tbc":
-            return text + (f" p{attributes['pad']}" if attributes["pad"] else "")
-        plain = {"stride": 1, "padding": 0, "dilation": 1, "output_padding": 0}
-        for name, usual in plain.items():
-            values = attributes[name]
-            if any(value != usual for value in values):
-                same = len(set(values)) == 1
-                text += f" {name[0]}{values[0] if same else ','.join(map(str, values))}"
-        text += f" g{attributes['groups']}" if attributes["groups"] > 1 else ""
-        return text + (" transposed" if attributes["transposed"] else "")
+        return layer_text({name: spec.shape for name, spec in shapes.items()}, attributes)
 
 
 def _sizes(shape: tuple[int, ...]) -> str:
@@ -105,7 +98,7 @@ def geometry(given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
 def convolution_layer(name: str, given: Mapping[str, Any]) -> Layer:
     """The layer of a convolution or of its backward."""
     tensors = tuple((key, spec_of(given[key])) for key in ("input", "weight"))
-    return Layer(name, "convolution", tensors, geometry(given))
+    return Layer(name, CONV, tensors, geometry(given))
 
 
 def convolution_call(given: Mapping[str, Any]) -> Call:
@@ -135,7 +128,7 @@ def conv_tbc_backward_call(given: Mapping[str, torch.Tensor], pad: int) -> Call:
 def conv_tbc_layer(name: str, given: Mapping[str, torch.Tensor], pad: int) -> Layer:
     """The layer of a convolution over time."""
     tensors = tuple((key, spec_of(given[key])) for key in ("input", "weight"))
-    return Layer(name, "conv_tbc", tensors, (("pad", int(pad)),))
+    return Layer(name, OVER_TIME, tensors, (("pad", int(pad)),))
 
 
 def matmul_layer(name: str, left: torch.Tensor, right: torch.Tensor) -> Layer:

@@ -27,12 +27,15 @@ _WIDTH = 10_000
 class Row:
     """A layer and its calls, each with how often it was made.
 
-    `differences`: for each output that the chip computed, the largest max |chip - torch| / max |torch| of a call.
+    `bias`: whether the layer has one; `asks`: whether input, weight and bias want gradients, of the backward pass once it was
+    seen. `differences`: for each output that the chip computed, the largest max |chip - torch| / max |torch| of a call.
     `kept` are the arrays of its first backward call.
     """
 
     layer: Layer
     calls: dict[Call, int] = field(default_factory=dict)
+    bias: bool = True
+    asks: tuple[bool, bool, bool] = (True, True, True)
     differences: dict[str, float] = field(default_factory=dict)
     kept: tuple[Call, dict[str, Array]] | None = None
 

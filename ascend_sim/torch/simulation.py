@@ -29,7 +29,9 @@ from ascend_sim.settings import check_settings
 from ascend_sim.torch import calls
 from ascend_sim.torch.calls import MATMUL, Call, Layer
 from ascend_sim.torch.names import Names
+from ascend_sim.torch.network import network_of
 from ascend_sim.torch.outcome import Outcome, Settings, simulate_call
+from ascend_sim.torch.page import write_page
 from ascend_sim.torch.report import ModelReport, Row
 from ascend_sim.torch.tensors import array_of, distance, has_values, put
 
@@ -137,14 +139,12 @@ class Simulation:
                 self.settings.mode,
                 self.values,
                 self.settings.cube_math_type,
-                tuple(self._rows.values()),
+                tuple(row for row in self.rows if row.calls),
                 dict(self._outcomes),
             )
 
     def write_html(self, path: str | Path) -> None:
         """Write the report as one page; SimError where the folder is missing."""
-        from ascend_sim.torch.page import write_page
-
         write_page(path, self.report)
 
     def __str__(self) -> str:
@@ -157,12 +157,26 @@ class Simulation:
     def _seen(self) -> dict[Call, None]:
         return {call: None for row in self._rows.values() for call in row.calls}
 
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The layers seen so far."""
+        with self._lock:
+            return tuple(self._rows.values())
+
+    def to_network(self, path: str | Path, name: str = "model") -> None:
+        """Write the convolutions as a network file for `ascend-sim run-network`; SimError where none was seen."""
+        network_of(self.rows, name, path)
+
     # -- what the modes report -----------------------------------------------------------------------------------------
+
+    def row(self, layer: Layer) -> Row:
+        """The row of a layer, a new one where it is the first time."""
+        return self._rows.setdefault(layer, Row(layer))
 
     def note(self, layer: Layer, call: Call, tensors: Mapping[str, Any], results: Mapping[str, Any]) -> None:
         """One call with its tensors, and PyTorch's results by our outputs' names, which `values="chip"` overwrites."""
         with self._lock:
-            row = self._rows.setdefault(layer, Row(layer))
+            row = self.row(layer)
             row.calls[call] = row.calls.get(call, 0) + 1
             if self.settings.mode == "timing":
                 if self.strict and call not in self._outcomes:
@@ -236,9 +250,20 @@ def _forward(sim: Simulation, func: Any, args: Any, kwargs: Any) -> Any:
     name = _layer_name(sim, node_first=twice)
     sim.names.sign(name, tuple(tensors.values()))
     output = func(*args, **kwargs)
+    layer = calls.convolution_layer(name, given)
+    _asks(sim.row(layer), tensors)
     if sim.forward:
-        sim.note(calls.convolution_layer(name, given), calls.convolution_call(given), tensors, {"output": output})
+        sim.note(layer, calls.convolution_call(given), tensors, {"output": output})
     return output
+
+
+def _asks(row: Row, tensors: Mapping[str, Any]) -> None:
+    """What a forward call tells of gradients; a backward call knows better."""
+    if not any(not call.forward for call in row.calls):
+        given = [tensors[name] for name in ("input", "weight", "bias")]
+        row.bias = given[2] is not None
+        first, second, third = (one is not None and one.requires_grad for one in given)
+        row.asks = first, second, third
 
 
 def _backward(sim: Simulation, func: Any, args: Any, kwargs: Any) -> Any:
@@ -247,8 +272,11 @@ def _backward(sim: Simulation, func: Any, args: Any, kwargs: Any) -> Any:
     tensors = {one: given[one] for one in ("grad_output", "input", "weight")}
     sim.names.sign(name, tuple(tensors.values()))
     results = func(*args, **kwargs)
-    call = calls.convolution_backward_call(given)
-    sim.note(calls.convolution_layer(name, given), call, tensors, _named("convolution_backward", results))
+    layer, call = calls.convolution_layer(name, given), calls.convolution_backward_call(given)
+    row = sim.row(layer)
+    row.asks = call.named["output_mask"]
+    row.bias = row.asks[2] or tuple(given["bias_sizes"] or (0,)) != (0,)
+    sim.note(layer, call, tensors, _named("convolution_backward", results))
     return results
 
 
@@ -258,6 +286,8 @@ def _product(sim: Simulation, func: Any, args: Any, kwargs: Any, *, first: int) 
     if sim.names.in_module or torch._C._current_autograd_node() is None:
         layer, part = calls.matmul_layer(_layer_name(sim, node_first=False), left, right), "output"
         sim.names.sign((layer, set()), tuple(args))
+        if sim.matmul:
+            sim.row(layer)
     else:
         signed = sim.names.of_node()
         if not isinstance(signed, tuple):  # a product in the gradient of something else, or of a gradient
@@ -300,6 +330,7 @@ class _ConvTbc(torch.autograd.Function):
     def forward(ctx: Any, sim: Simulation, data: Any, weight: Any, bias: Any, pad: int) -> Any:
         ctx.sim, ctx.pad, ctx.layer = sim, pad, sim.names.here()
         ctx.save_for_backward(data, weight, bias)
+        sim.row(calls.conv_tbc_layer(ctx.layer, {"input": data, "weight": weight}, pad))
         return aten.conv_tbc.default(data, weight, bias, pad)
 
     @staticmethod

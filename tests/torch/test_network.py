@@ -1,0 +1,78 @@
+"""Network files from models: without running anything, and taken by run-network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from models import resnet50, small_cnn, tbc_model  # noqa: E402
+
+from ascend_sim import ConfigError, SimError  # noqa: E402
+from ascend_sim.ops.convolution.case import attributes_of  # noqa: E402
+from ascend_sim.studies.network.file import load_network  # noqa: E402
+from ascend_sim.studies.network.run import run_network  # noqa: E402
+from ascend_sim.torch import export_network, simulate  # noqa: E402
+
+
+def test_resnet50_is_the_network_that_ships(tmp_path: Path) -> None:
+    """But for what a model says more: no bias beside BatchNorm, and no gradient of the images."""
+    with torch.device("meta"):
+        model, data = resnet50(), torch.empty(64, 3, 224, 224)
+    export_network(model, data, path=tmp_path / "net.yaml")
+    ours, shipped = load_network(tmp_path / "net.yaml"), load_network("resnet50")
+    assert ours.batch == shipped.batch == 64
+    for own, other in zip(ours.layers, shipped.layers, strict=True):
+        assert (own.input.shape, own.weight.shape) == (other.input.shape, other.weight.shape)
+        assert attributes_of(own) == attributes_of(other)
+        assert own.bias is None
+    assert [layer.input.requires_grad for layer in ours.layers] == [False] + [True] * 52
+
+
+def test_nothing_runs_and_nothing_changes() -> None:
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 1), torch.nn.BatchNorm2d(4))
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    network = export_network(model, torch.randn(2, 3, 4, 4))
+    assert [layer.name for layer in network.layers] == ["0"]
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_network_takes_the_time_of_the_models_backward(tmp_path: Path, frozen: bool) -> None:
+    """Of the gradients alone, exported before or written after."""
+    model, data = small_cnn(), torch.randn(2, 3, 12, 12)
+    if frozen:
+        model[2].weight.requires_grad_(False)
+        model[4].bias.requires_grad_(False)
+    with simulate(forward=False) as sim:
+        model(data).sum().backward()
+    sim.to_network(tmp_path / "after.yaml")
+    export_network(model, data, path=tmp_path / "before.yaml")
+    convolutions = [row for row in sim.report.rows if row.layer.kind == "conv"]
+    for name in ("before", "after"):
+        run = run_network(load_network(tmp_path / f"{name}.yaml"))
+        assert [layer.name for layer in run.network.layers] == ["0", "2", "4"]
+        assert [layer.times["total"] for layer in run.layers] == [sim.report.us(row)["total"] for row in convolutions]
+
+
+def test_layers_over_time_and_shared_ones(tmp_path: Path) -> None:
+    model = tbc_model(16)
+    network = export_network(model, torch.randn(5, 2, 16), path=tmp_path / "tbc.yaml")
+    assert network.batch == 2 and [layer.kind for layer in network.layers] == ["conv_tbc"] * 3
+    assert [layer.pad for layer in load_network(tmp_path / "tbc.yaml").layers] == [1, 1, 0]
+    conv = torch.nn.Conv1d(4, 4, 1)
+    shared = export_network(torch.nn.Sequential(conv, torch.nn.MaxPool1d(2), conv), torch.randn(1, 4, 8))
+    assert [(layer.name, layer.input.shape) for layer in shared.layers] == [("0", (1, 4, 8)), ("0#2", (1, 4, 4))]
+
+
+def test_what_is_no_network_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SimError, match="Linear: no convolution was seen"):
+        export_network(torch.nn.Linear(2, 2), torch.randn(1, 2), path=tmp_path / "net.yaml")
+    double: Any = torch.nn.Conv1d(2, 2, 1).double()
+    with pytest.raises(ConfigError, match="dtype: 'float64' given; allowed: float32"):
+        export_network(double, torch.randn(1, 2, 4, dtype=torch.float64), path=tmp_path / "net.yaml")
+    assert not list(tmp_path.iterdir())
