@@ -127,24 +127,31 @@ def _expected(file: Path, module: ModuleType) -> Any:
     return lambda **inputs: called(file, expected, **_wanted(expected, inputs))
 
 
-def load_file(file: Path) -> ModuleType:
-    """The Python file as a module; SimError with file and line for one that cannot be run, or that has no arguments()."""
-    module = run_file(file)
-    check_file(file, module)
+def load_file(
+    file: Path, what: str = "a kernel", function: str = "arguments(rng); it makes the kernel's tensors, in order"
+) -> ModuleType:
+    """The Python file as a module; SimError with file and line for one that cannot be run, or that lacks the function.
+
+    `what` should be in it, and `function` begins with the name of the one that it has to have.
+    """
+    module = run_file(file, what)
+    check_file(file, module, function)
     return module
 
 
-def check_file(file: Path, module: ModuleType) -> None:
-    """SimError for a file without arguments()."""
-    if not callable(getattr(module, "arguments", None)):
-        raise SimError(f"{file}: no function arguments(rng); it makes the kernel's tensors, in order")
+def check_file(
+    file: Path, module: ModuleType, function: str = "arguments(rng); it makes the kernel's tensors, in order"
+) -> None:
+    """SimError for a file without the function."""
+    if not callable(getattr(module, function.partition("(")[0], None)):
+        raise SimError(f"{file}: no function {function}")
 
 
-def run_file(file: Path) -> ModuleType:
-    """The Python file as a module; SimError with file and line for one that cannot be run."""
+def run_file(file: Path, what: str = "a kernel") -> ModuleType:
+    """The Python file, with `what` in it, as a module; SimError with file and line for one that cannot be run."""
     if not file.is_file():
-        what = "that is a folder" if file.is_dir() else "there is no such file"
-        raise SimError(f"{file}: {what}; give a Python file with a kernel")
+        found = "that is a folder" if file.is_dir() else "there is no such file"
+        raise SimError(f"{file}: {found}; give a Python file with {what}")
     try:
         code = compile(file.read_bytes(), str(file), "exec", dont_inherit=True)
     except SyntaxError as error:

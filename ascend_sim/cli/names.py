@@ -28,4 +28,4 @@ def networks() -> None:
     with errors(as_json=False):
         for name in network_names():
             layers = load_network(name).layers
-            print(f"{name}  {len(layers)} convolutions, {len({layer.problem for layer in layers})} of them distinct")
+            print(f"{name}  {len(layers)} convolutions, {len({repr(layer.said) for layer in layers})} of them distinct")

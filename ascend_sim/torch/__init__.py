@@ -20,5 +20,6 @@ except ImportError as error:
 
 from ascend_sim.torch.export import export_network
 from ascend_sim.torch.simulation import Simulation, simulate
+from ascend_sim.torch.training import compare_training
 
-__all__ = ["Simulation", "export_network", "simulate"]
+__all__ = ["Simulation", "compare_training", "export_network", "simulate"]

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from ascend_sim.torch.names import Names
 from ascend_sim.torch.network import network_of
 from ascend_sim.torch.outcome import Outcome, Settings, simulate_call
 from ascend_sim.torch.page import write_page
+from ascend_sim.torch.precision import LayerPrecision, layer_precision
 from ascend_sim.torch.report import ModelReport, Row
 from ascend_sim.torch.tensors import array_of, distance, has_values, put
 
@@ -142,6 +143,17 @@ class Simulation:
                 tuple(row for row in self.rows if row.calls),
                 dict(self._outcomes),
             )
+
+    def precision(self, *, dtypes: Sequence[str] | None = None, inputs: str | None = None) -> LayerPrecision:
+        """What each cubeMathType would lose in each layer's gradients: the table of `ascend-sim precision`, layer by layer.
+
+        In the modes "functional" and "full" on the arrays of the layer's first backward call, else on normal values; `inputs`
+        names another distribution. `dtypes` of the rows; None: the layer's own. Layers that no case can say (float64) are
+        left out.
+        """
+        return layer_precision(
+            self.rows, self.settings.chip, dtypes=dtypes, inputs=inputs, options=self.settings.options
+        )
 
     def write_html(self, path: str | Path) -> None:
         """Write the report as one page; SimError where the folder is missing."""

@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ascend_sim.errors import SimError
 from ascend_sim.numerics import format_of
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.html import results_name
+from ascend_sim.report.png import png_figure
 from ascend_sim.studies.precision.run import PrecisionRow, PrecisionTable
 
 _ROW_FIELDS = ("chip", "dtype", "cube_math_type", "accumulate", "status", "compute_dtype", "total_us", "same_as")
@@ -34,7 +34,7 @@ _SHORT = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "hifloat8": 
 def render(table: PrecisionTable, console: Console) -> None:
     """Print the table, the chips side by side where there are several, and the notes."""
     console.print(Text(f"{table.operator} {table.case}: inputs {table.inputs}; {table.conformance}", style="bold"))
-    console.print(_detail(table))
+    console.print(detail(table))
     if len(table.overflow) > 1:
         console.print(_side_by_side(table))
     console.print()
@@ -42,7 +42,8 @@ def render(table: PrecisionTable, console: Console) -> None:
         console.print(Text(note), highlight=False)
 
 
-def _detail(table: PrecisionTable) -> Table:
+def detail(table: PrecisionTable) -> Table:
+    """A line for each row and output."""
     several_chips = len(table.overflow) > 1
     several_models = len({row.accumulate for row in table.rows}) > 1
     head = [*(["chip"] if several_chips else []), "inputs", ">type", *(["sums"] if several_models else [])]
@@ -264,15 +265,10 @@ def plot(table: PrecisionTable, path: str | Path) -> None:
 
     Raises SimError when matplotlib is missing or the path is not a .png.
     """
-    if Path(path).suffix.lower() != ".png":
-        raise SimError(f"--plot {path}: give a file that ends in .png")
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise SimError("--plot needs matplotlib, which is not installed: pip install 'ascend-sim[plot]'") from None
+    figure_of = png_figure(path)
     shown = [row for row in table.rows if row.outputs and row.same_as is None]
     names = list(dict.fromkeys(name for row in shown for name in row.outputs))
-    figure = Figure(figsize=(9, 1.2 + 2.6 * max(len(names), 1)), layout="constrained")
+    figure = figure_of(figsize=(9, 1.2 + 2.6 * max(len(names), 1)), layout="constrained")
     axes = figure.subplots(max(len(names), 1), 1, sharex=True, squeeze=False)[:, 0]
     for axis, name in zip(axes, names, strict=False):
         for row in shown:

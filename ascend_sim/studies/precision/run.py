@@ -109,15 +109,16 @@ def precision(
     overflow: str | None = None,
     conformance: str | None = None,
     dtypes: Sequence[str] | None = None,
+    tensors: Mapping[str, Array] | None = None,
     progress: Progress | None = None,
 ) -> PrecisionTable:
     """Run a case in every precision of each chip (default: the case's chip).
 
     `inputs`: a distribution ("uniform", "normal", "relu", "wide", "ones", "adversarial") or a `.npz` file; None: the
     case's. `accumulate`: a model of the cube's additions, several, or "all". `dtypes`: of the inputs, row by row; None: the
-    16- and 32-bit ones, and the case's own where it has 8 bits. With adversarial inputs `correct` uses the
-    rigorous bound. An interrupt (Ctrl-C) ends it with the input dtypes that were finished, if there are any. Raises SimError
-    for unknown names and files that do not fit the case.
+    16- and 32-bit ones, and the case's own where it has 8 bits. `tensors`: values of one's own in the case's shapes, by
+    name, in place of `inputs`. With adversarial inputs `correct` uses the rigorous bound. An interrupt (Ctrl-C) ends it with
+    the input dtypes that were finished, if there are any. Raises SimError for unknown names and files that do not fit the case.
     """
     named = case if isinstance(case, Case) else load_case(case)
     name = "case" if isinstance(case, Case) else Path(case).stem
@@ -130,7 +131,10 @@ def precision(
     for dtype in dtypes:
         if dtype not in (*DTYPES, *EIGHT_BIT):
             raise SimError(f"dtype {dtype!r}: allowed are {', '.join((*DTYPES, *EIGHT_BIT))}")
-    bench = _Bench(named, conformance or named.conformance, progress, _steps(len(dtypes), models))
+    if tensors is not None and inputs is not None:
+        raise SimError("inputs and tensors: give one of them")
+    base = base_tensors(named) if tensors is None else _own(named, tensors)
+    bench = _Bench(named, base, conformance or named.conformance, progress, _steps(len(dtypes), models))
     rows: list[PrecisionRow] = []
     complete = True
     try:
@@ -146,7 +150,7 @@ def precision(
     return PrecisionTable(
         case=name,
         operator=named.operator,
-        inputs=str(named.data.file) if named.data.file else f"{named.data.distribution}, seed {named.data.seed}",
+        inputs="given" if tensors is not None else _source(named),
         conformance=bench.conformance,
         overflow={spec.name: own[0].overflow for spec, own in zip(specs, models, strict=True)},
         hf32_bits={spec.name: spec.cube.hf32_mantissa_bits for spec in specs},
@@ -175,6 +179,19 @@ def base_tensors(case: Case) -> dict[str, Array]:
     return {name: numbers(array, dtype).astype(np.float32, copy=False) for name, (array, dtype) in found.items()}
 
 
+def _own(case: Case, tensors: Mapping[str, Array]) -> dict[str, Array]:
+    """The caller's arrays in float32; SimError for other names or shapes than the case's."""
+    shapes = {name: shape for name, (shape, _) in case.tensors.items()}
+    given = {name: tuple(array.shape) for name, array in tensors.items()}
+    if given != shapes:
+        raise SimError(f"tensors: {given} given; the case needs {shapes}")
+    return {name: array.astype(np.float32) for name, array in tensors.items()}
+
+
+def _source(case: Case) -> str:
+    return str(case.data.file) if case.data.file else f"{case.data.distribution}, seed {case.data.seed}"
+
+
 def _steps(dtypes: int, models: Sequence[Sequence[ValueModel]]) -> int:
     """Upper bound of the runs, for the progress bar."""
     return sum(dtypes * len(CUBE_MATH_TYPES) * len(own) for own in models)
@@ -183,11 +200,13 @@ def _steps(dtypes: int, models: Sequence[Sequence[ValueModel]]) -> int:
 class _Bench:
     """Runs the rows of one case; truths are kept while they can be used again."""
 
-    def __init__(self, case: Case, conformance: str, progress: Progress | None, steps: int) -> None:
+    def __init__(
+        self, case: Case, base: Mapping[str, Array], conformance: str, progress: Progress | None, steps: int
+    ) -> None:
         self.case = case
+        self.base = base
         self.operator = OPERATORS[case.operator]
         self.conformance = conformance
-        self.base = base_tensors(case)
         self.absolute = case.data.file is None and case.data.distribution == "adversarial"
         self._progress, self._steps, self._done = progress, steps, 0
         self._dtype = ""

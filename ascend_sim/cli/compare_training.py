@@ -1,0 +1,84 @@
+"""`ascend-sim compare-training SCRIPT.py`: one training of PyTorch under several precisions of a chip."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import typer
+from rich.console import Console
+
+from ascend_sim.cli.app import OptionalValues, app, errors
+from ascend_sim.cli.kernel import called, load_file
+from ascend_sim.cli.options import Accumulate, Overflow
+from ascend_sim.cli.progress import Progress
+from ascend_sim.errors import SimError
+
+
+class _CompareTraining(OptionalValues):
+    alone: ClassVar = {"--plot": "losses.png"}
+
+
+@app.command(
+    "compare-training",
+    cls=_CompareTraining,
+    epilog="Example:  ascend-sim compare-training train.py --steps 20 --precisions fp32,hf32,bf16 --plot losses.png",
+)
+def compare_training(
+    script: Annotated[
+        Path,
+        typer.Argument(help="A Python file with a function training(): it trains, and yields the loss of each step."),
+    ],
+    steps: Annotated[int, typer.Option(min=1, help="Losses that are taken of each run.")] = 20,
+    precisions: Annotated[
+        str, typer.Option(help="fp32, hf32, fp16 (cubeMathType 0, 3, 2) and bf16 (autocast), with commas.")
+    ] = "fp32,hf32,fp16,bf16",
+    chip: Annotated[str, typer.Option(help="Chip name or chip file.")] = "ascend910b3",
+    forward: Annotated[
+        bool, typer.Option("--forward/--no-forward", help="Whether the chip computes the forward pass too.")
+    ] = True,
+    accumulate: Accumulate = "blas",
+    overflow: Overflow = None,
+    seed: Annotated[int, typer.Option(help="PyTorch's seed before each run.")] = 0,
+    json_output: Annotated[bool, typer.Option("--json", help="Print all losses as JSON.")] = False,
+    csv_output: Annotated[bool, typer.Option("--csv", help="Print all losses as CSV.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the loss curves to this PNG file.")] = None,
+) -> None:
+    """Train with the gradients that a chip computes in each precision, beside PyTorch's own, and compare the losses."""
+    with errors(json_output):
+        if json_output and csv_output:
+            raise SimError("--json and --csv: give one of them")
+        try:
+            from ascend_sim.torch import training as trainings
+        except ImportError as error:
+            raise SimError(str(error)) from None
+        if plot is not None:
+            trainings.png_figure(plot)  # refused before the work
+        module = load_file(script, "a training", "training(); it trains, and yields the loss of each step")
+        with closing(Progress("runs")) as progress:
+            compared = called(
+                script,
+                trainings.compare_training,
+                module.training,
+                precisions=precisions.split(","),
+                steps=steps,
+                chip=chip,
+                seed=seed,
+                forward=forward,
+                accumulate=accumulate,
+                overflow=overflow,
+                progress=progress,
+            )
+        if plot is not None:
+            compared.plot(plot)
+        if json_output:
+            print(json.dumps(compared.to_dict(), indent=1))
+        elif csv_output:
+            print(compared.csv_text(), end="")
+        else:
+            compared.render(Console(width=None if sys.stdout.isatty() else 120))
+            if plot is not None:
+                print(f"wrote {plot}")

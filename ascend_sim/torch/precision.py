@@ -1,0 +1,93 @@
+"""What each cubeMathType would do to the gradients of each layer: the columns of `ascend-sim precision`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any
+
+from pydantic import ValidationError
+from rich.console import Console
+from rich.text import Text
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.ops.case_entries import Case
+from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.studies.precision.pages import detail
+from ascend_sim.studies.precision.run import PrecisionTable, precision
+from ascend_sim.torch.calls import MATMUL, Call
+from ascend_sim.torch.report import Row
+
+_WIDTH = 10_000
+
+
+@dataclass(frozen=True)
+class LayerPrecision:
+    """One table for each layer, by its name; `print` shows them all."""
+
+    tables: Mapping[str, PrecisionTable]
+
+    @property
+    def passed(self) -> bool:
+        """Every row of every table passed."""
+        return all(table.passed for table in self.tables.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, by layer."""
+        return {name: table.to_dict() for name, table in self.tables.items()}
+
+    def __str__(self) -> str:
+        text = StringIO()
+        console = Console(file=text, width=_WIDTH, force_terminal=False, color_system=None)
+        for name, table in self.tables.items():
+            console.print(Text(f"{name}: inputs {table.inputs}"))
+            console.print(detail(table))
+        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+
+def layer_precision(
+    rows: Sequence[Row],
+    chip: ChipSpec,
+    *,
+    dtypes: Sequence[str] | None,
+    inputs: str | None,
+    options: Mapping[str, Any],
+) -> LayerPrecision:
+    """Run the first backward call of each layer in every precision: on its own arrays where they were kept, else on drawn ones.
+
+    `dtypes` None: the layer's own. `inputs` is a distribution of `ascend_sim.precision`, in place of what was kept.
+    """
+    tables: dict[str, PrecisionTable] = {}
+    for row in rows:
+        backward = next((call for call in row.calls if not call.forward), None)
+        if backward is None or row.layer.kind == MATMUL:
+            continue
+        call, arrays = row.kept if row.kept is not None and inputs is None else (backward, None)
+        try:
+            case = case_of(call, options)
+        except ValidationError:
+            continue
+        own = case.tensors["input"][1]
+        same = sum(name.partition("#")[0] == row.layer.name for name in tables)
+        tables[f"{row.layer.name}#{same + 1}" if same else row.layer.name] = precision(
+            case,
+            chips=[chip],
+            inputs=inputs,
+            accumulate=options["accumulate"],
+            overflow=options["overflow"],
+            dtypes=dtypes or [own],
+            tensors=arrays,
+        )
+    return LayerPrecision(tables)
+
+
+def case_of(call: Call, options: Mapping[str, Any]) -> Case:
+    """A call as a case; pydantic's ValidationError for what no case can say."""
+    entries: dict[str, Any] = {"operator": call.operator}
+    for name, spec in call.tensors:
+        if spec is not None:
+            entries[name] = {"shape": spec.shape, "dtype": spec.dtype}
+    entries |= {name: value for name, value in call.attributes if value is not None}
+    entries |= {name: options[name] for name in ("deterministic", "conformance", "l2")}
+    return OPERATORS[call.operator].case.model_validate(entries)

@@ -1,0 +1,175 @@
+"""One training under several precisions of the chip, and PyTorch's own beside them.
+
+    def training():                     # makes model, data and optimizer anew; yields the loss of each step
+        ...
+        yield loss
+
+    print(compare_training(training, steps=20))
+
+Every run begins with the same seed. In "fp32", "hf32" and "fp16" the training's float32 convolutions and their gradients are
+computed on the simulated chip under the cubeMathType of that name, in "bf16" under autocast to bfloat16.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.errors import SimError
+from ascend_sim.report.files import atomic_write
+from ascend_sim.report.png import png_figure
+from ascend_sim.runtime import Progress
+from ascend_sim.torch.simulation import simulate
+
+PRECISIONS: dict[str, tuple[int, torch.dtype | None]] = {
+    "fp32": (0, None),
+    "hf32": (3, None),
+    "fp16": (2, None),
+    "bf16": (0, torch.bfloat16),
+}
+"""Name -> cubeMathType, and the dtype that autocast gives convolutions."""
+TORCH = "torch"
+
+Training = Callable[[], Iterable[Any]]
+
+
+@dataclass(frozen=True)
+class TrainingComparison:
+    """The losses of each run by its name, a step each; "torch" is PyTorch alone, "torch bf16" the same under autocast."""
+
+    chip: str
+    losses: dict[str, list[float]]
+
+    def deviations(self, name: str) -> list[float]:
+        """|loss - torch's| / |torch's| of each step; NaN where either is no number."""
+        pairs = zip(self.losses[name], self.losses[TORCH], strict=False)
+        return [abs(loss - own) / abs(own) if own else abs(loss) for loss, own in pairs]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; what is no finite number is None."""
+        return {
+            "chip": self.chip,
+            "losses": {name: [_finite(loss) for loss in losses] for name, losses in self.losses.items()},
+            "deviations": {
+                name: [_finite(one) for one in self.deviations(name)] for name in self.losses if name != TORCH
+            },
+        }
+
+    def render(self, console: Console) -> None:
+        """Print first and last loss of each run, and how far it went from PyTorch's."""
+        steps = len(self.losses[TORCH])
+        table = Table(title=f"{steps} steps on {self.chip}", title_justify="left", box=None, padding=(0, 2, 0, 0))
+        table.add_column("run")
+        for head in ("first loss", "last loss", "from torch, first", "last", "largest"):
+            table.add_column(head, justify="right")
+        for name, losses in self.losses.items():
+            gaps = self.deviations(name)
+            cells = ["-"] * 3 if name == TORCH else [f"{gap:.1e}" for gap in (gaps[0], gaps[-1], max(gaps))]
+            table.add_row(name, f"{losses[0]:.7g}", f"{losses[-1]:.7g}", *cells)
+        console.print(table)
+
+    def __str__(self) -> str:
+        text = io.StringIO()
+        self.render(Console(file=text, width=120, force_terminal=False, color_system=None))
+        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+    def csv_text(self) -> str:
+        """One line a step, a column a run."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(["step", *self.losses])
+        for number, losses in enumerate(zip(*self.losses.values(), strict=True)):
+            writer.writerow([number, *losses])
+        return out.getvalue()
+
+    def plot(self, path: str | Path) -> None:
+        """Write a PNG: the loss curves, and below how far each is from PyTorch's. SimError without matplotlib."""
+        figure = png_figure(path)(figsize=(9, 7), layout="constrained")
+        above, below = figure.subplots(2, 1, sharex=True)
+        for name, losses in self.losses.items():
+            if name == TORCH:
+                above.plot(losses, label=name, color="black", linewidth=3, alpha=0.35)
+                continue
+            style = "--" if name.startswith(TORCH) else "-"
+            (line,) = above.plot(losses, style, label=name)
+            below.plot(self.deviations(name), style, color=line.get_color(), label=name)
+        above.set(ylabel="loss", title=f"Training on {self.chip}: the chip's gradients beside PyTorch's")
+        below.set(ylabel="|loss - torch| / |torch|", xlabel="step", yscale="log")
+        for axis in (above, below):
+            axis.grid(alpha=0.3)
+            axis.legend(fontsize="small")
+        with atomic_write(path) as file:
+            figure.savefig(file, format="png", dpi=120)
+
+
+def compare_training(
+    training: Training,
+    *,
+    precisions: Sequence[str] = tuple(PRECISIONS),
+    steps: int = 20,
+    chip: str | Path | ChipSpec = "ascend910b3",
+    seed: int = 0,
+    forward: bool = True,
+    accumulate: str = "blas",
+    overflow: str | None = None,
+    progress: Progress | None = None,
+) -> TrainingComparison:
+    """Run `training()` once with PyTorch alone and once for each precision; a run is the first `steps` losses that it yields.
+
+    `forward=False` leaves the forward pass to PyTorch. Raises SimError for unknown names, a training that yields no loss or
+    runs of different lengths, and AclnnError where the chip refuses a call.
+    """
+    for name in precisions:
+        if name not in PRECISIONS:
+            raise SimError(f"precision {name!r}: allowed are {', '.join(PRECISIONS)}")
+    if not isinstance(steps, int) or steps < 1:
+        raise SimError(f"steps is {steps!r}; allowed is a whole number from 1")
+    spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
+    plans: list[tuple[str, int | None, torch.dtype | None]] = [(TORCH, None, None)]
+    for name in precisions:
+        number, dtype = PRECISIONS[name]
+        plans += [(f"{TORCH} {name}", None, dtype)] if dtype is not None else []
+        plans.append((name, number, dtype))
+    losses: dict[str, list[float]] = {}
+    for done, (name, math_type, dtype) in enumerate(plans):
+        with ExitStack() as stack:
+            if math_type is not None:
+                mode = simulate(
+                    chip=spec, mode="functional", values="chip", cube_math_type=math_type, forward=forward, strict=True,
+                    matmul=False, accumulate=accumulate, overflow=overflow,
+                )  # fmt: skip
+                stack.enter_context(mode)
+            if dtype is not None:
+                # Without its cache, which would keep the weights of the first step as long as the context lasts.
+                stack.enter_context(torch.autocast("cpu", dtype, cache_enabled=False))
+            torch.manual_seed(seed)
+            losses[name] = [_number(loss) for loss in islice(training(), steps)]
+        if not losses[name]:
+            raise SimError("the training yields no loss; it yields one for each step")
+        if len(losses[name]) != len(losses[TORCH]):
+            raise SimError(
+                f"the training yields {len(losses[TORCH])} losses with torch, {len(losses[name])} with {name}"
+            )
+        if progress is not None:
+            progress("training", done + 1, len(plans))
+    return TrainingComparison(spec.name, losses)
+
+
+def _number(loss: Any) -> float:
+    return float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

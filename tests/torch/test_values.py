@@ -1,0 +1,257 @@
+"""PyTorch with the chip's numbers: gradients of every layer, losses of a training, what the precision table says of both."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+torch = pytest.importorskip("torch")
+
+from models import ConvTbc, small_cnn  # noqa: E402
+
+from ascend_sim import AclnnError, SimError, convolution_backward  # noqa: E402
+from ascend_sim.cli import app  # noqa: E402
+from ascend_sim.torch import compare_training, simulate  # noqa: E402
+
+nn = torch.nn
+SCRIPT = """\
+import torch
+
+
+def training():
+    model = torch.nn.Sequential(torch.nn.Conv2d(2, 4, 3), torch.nn.Flatten(), torch.nn.Linear(16, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    data = torch.randn(2, 2, 4, 4)
+    while True:
+        optimizer.zero_grad()
+        loss = model(data).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        yield loss
+"""
+
+
+def gradients(model: Any) -> list[Any]:
+    found = [parameter.grad.clone() for parameter in model.parameters()]
+    model.zero_grad()
+    return found
+
+
+def bits(ours: Any, truth: Any) -> float:
+    """Effective bits, as the precision table has them."""
+    ours, truth = ours.double(), truth.double()
+    error = (ours - truth).abs().sum()
+    return -math.log2(error / truth.abs().sum()) if error else math.inf
+
+
+def test_the_gradients_are_the_chips_bit_for_bit() -> None:
+    """What `convolution_backward` computes by hand on the tensors that PyTorch passes."""
+    torch.manual_seed(0)
+    conv, data = nn.Conv2d(4, 6, 3, padding=1), torch.randn(2, 4, 5, 5, requires_grad=True)
+    upstream = torch.randn(2, 6, 5, 5)
+    with simulate(mode="functional", values="chip", cube_math_type=1) as sim:
+        conv(data).backward(upstream)
+    result = convolution_backward(
+        upstream.numpy(), data.detach().numpy(), conv.weight.detach().numpy(), None, (1, 1), (1, 1), (1, 1), False, (0, 0), 1,
+        (True, True, True), cube_math_type=1, mode="functional",
+    )  # fmt: skip
+    for ours, tensor in (
+        (result.grad_input, data), (result.grad_weight, conv.weight), (result.grad_bias, conv.bias)
+    ):  # fmt: skip
+        np.testing.assert_array_equal(tensor.grad.numpy(), ours)
+    (row,) = sim.report.rows
+    assert 1e-6 < row.differences["grad_input"] < 1e-2 and row.differences["grad_bias"] < 1e-6
+    assert row.differences["output"] > 1e-6
+
+
+def test_torchs_own_values_stay_unless_the_chips_are_wanted() -> None:
+    torch.manual_seed(0)
+    model, data = small_cnn(), torch.randn(2, 3, 8, 8)
+    model(data).sum().backward()
+    own = gradients(model)
+    with simulate(mode="functional", cube_math_type=2) as sim:
+        model(data).sum().backward()
+    assert all(torch.equal(a, b) for a, b in zip(gradients(model), own, strict=True))
+    assert all(row.differences["grad_weight"] > 0 for row in sim.report.rows[:3])
+
+
+def test_full_mode_has_values_and_the_times_of_timing_mode() -> None:
+    torch.manual_seed(0)
+    model, data = nn.Conv2d(4, 4, 3), torch.randn(1, 4, 5, 5)
+    sims = {}
+    for mode in ("full", "timing"):
+        with simulate(mode=mode) as sims[mode]:
+            model(data).sum().backward()
+    full, timing = (sim.report for sim in sims.values())
+    assert full.us(full.rows[0]) == timing.us(timing.rows[0]) and full.rows[0].differences["grad_weight"] < 1e-5
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sixteen_bits_and_channels_last_come_back_as_they_went(dtype: str) -> None:
+    torch.manual_seed(0)
+    kind = getattr(torch, dtype)
+    conv = nn.Conv2d(8, 8, 3).to(kind).to(memory_format=torch.channels_last)
+    data = torch.randn(2, 8, 6, 6).to(kind).to(memory_format=torch.channels_last).requires_grad_()
+    conv(data).pow(2).sum().backward()
+    own = [data.grad.clone(), *gradients(conv)]
+    strides = [tensor.stride() for tensor in own]
+    data.grad = None
+    with simulate(mode="functional", values="chip", strict=True):
+        conv(data).pow(2).sum().backward()
+    ours = [data.grad, *gradients(conv)]
+    assert [tensor.stride() for tensor in ours] == strides and all(tensor.dtype is kind for tensor in ours)
+    for tensor, expected in zip(ours, own, strict=True):
+        torch.testing.assert_close(tensor, expected, rtol=0.02, atol=0.02 * float(expected.abs().max()))
+
+
+def test_conv_tbc_trains_on_the_chips_gradients() -> None:
+    torch.manual_seed(0)
+    layer, data = ConvTbc(4, 6, 3), torch.randn(5, 2, 4, requires_grad=True)
+    layer(data).pow(2).sum().backward()
+    own = [data.grad.clone(), *gradients(layer)]
+    data.grad = None
+    with simulate(mode="functional", values="chip", cube_math_type=1, strict=True):
+        layer(data).pow(2).sum().backward()
+    ours = [data.grad, *gradients(layer)]
+    assert not torch.equal(ours[0], own[0])
+    for tensor, expected in zip(ours, own, strict=True):
+        torch.testing.assert_close(tensor, expected, rtol=2e-3, atol=2e-3 * float(expected.abs().max()))
+
+
+def test_meta_tensors_have_no_values() -> None:
+    with torch.device("meta"), simulate(mode="functional") as sim:
+        nn.Conv2d(2, 2, 1)(torch.empty(1, 2, 2, 2)).sum().backward()
+    (row,) = sim.report.to_dict()["layers"]
+    assert all(call["status"] is None and "mode 'timing'" in call["message"] for call in row["calls"])
+
+
+def test_precision_of_a_layer_is_that_of_its_gradients_in_training() -> None:
+    """The bits that the table has for a cubeMathType are those that the gradients have with it, against float64."""
+    torch.manual_seed(0)
+    model, data = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 3)), torch.randn(2, 3, 8, 8)
+    with simulate(mode="functional") as sim:
+        model(data).pow(2).sum().backward()
+    tables = sim.precision().tables
+    assert list(tables) == ["0", "2"] and sim.precision().passed
+    _, arrays = sim.rows[1].kept  # type: ignore[misc]
+    given = [torch.from_numpy(arrays[name]).double() for name in ("grad_output", "input", "weight")]
+    truth = torch.ops.aten.convolution_backward(*given, [4], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True] * 3)
+    for row in tables["2"].rows:
+        single = [tensor.float().requires_grad_() for tensor in given[1:]]
+        with simulate(mode="functional", values="chip", cube_math_type=row.cube_math_type, forward=False):
+            nn.functional.conv2d(*single).backward(given[0].float())
+        for name, tensor, exact in zip(("grad_input", "grad_weight"), single, truth, strict=False):
+            assert bits(tensor.grad, exact) == pytest.approx(row.gradients[name]["effective_bits"], abs=0.1)
+    hf32, fp16 = (tables["2"].rows[number].gradients["grad_weight"]["effective_bits"] for number in (1, 2))
+    assert 9 < fp16 < hf32 < 16
+    drawn = sim.precision(inputs="uniform", dtypes=["bfloat16"])
+    assert {row.dtype for table in drawn.tables.values() for row in table.rows} == {"bfloat16"}
+    assert str(drawn).startswith("0: inputs uniform, seed 0\n") and set(drawn.to_dict()) == {"0", "2"}
+
+
+# -- trainings ---------------------------------------------------------------------------------------------------------
+
+
+def trainer(width: int = 8, size: int = 8) -> Callable[[], Iterator[Any]]:
+    """A small CNN that learns which of four patterns an image has."""
+
+    def training() -> Iterator[Any]:
+        model = small_cnn()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+        data, labels = torch.randn(width, 3, size, size), torch.arange(width) % 4
+        while True:
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(data), labels)
+            loss.backward()
+            optimizer.step()
+            yield loss
+
+    return training
+
+
+def test_a_training_on_the_chip_follows_torch_and_is_repeated_bit_for_bit() -> None:
+    first, again = (compare_training(trainer(2, 6), precisions=["fp32"], steps=3) for _ in range(2))
+    assert first == again and len(first.losses["fp32"]) == 3
+    assert max(first.deviations("fp32")) < 1e-5
+    assert first.losses["torch"][0] != first.losses["torch"][2]
+
+
+@pytest.mark.slow
+def test_fifty_steps_in_every_precision(tmp_path: Path) -> None:
+    """fp32 follows PyTorch; the others differ in the order, and by the size, of what the precision table gives them."""
+    steps = 50
+    training = trainer()
+    compared = compare_training(training, steps=steps)
+    print(compared)
+    assert compared.losses["fp32"][-1] < 0.9 * compared.losses["fp32"][0]  # it learns
+    assert max(compared.deviations("fp32")) < 1e-5
+    torch.manual_seed(0)
+    with simulate(mode="functional") as sim:
+        next(training())
+    lost = {}  # the share of a gradient that a precision loses: 2^-bits, of the worst layer
+    rows = [row for table in sim.precision(dtypes=["float32", "bfloat16"]).tables.values() for row in table.rows]
+    for name, dtype, number in (("hf32", "float32", 3), ("fp16", "float32", 2), ("bf16", "bfloat16", 0)):
+        found = [row.gradients for row in rows if (row.dtype, row.cube_math_type) == (dtype, number)]
+        least = min(figures["effective_bits"] for gradients in found for figures in gradients.values())
+        lost[name] = 2.0**-least
+        typical = float(np.mean(compared.deviations(name)))
+        print(f"{name}: the table's worst gradient loses {lost[name]:.1e}, losses differ by {typical:.1e} on average")
+        assert lost[name] / 100 < typical < lost[name] * 10
+    gaps = {name: float(np.mean(compared.deviations(name))) for name in lost}
+    assert gaps["hf32"] < gaps["bf16"] and gaps["fp16"] < gaps["bf16"]
+    deterministic = [compare_training(training, precisions=["hf32"], steps=5) for _ in range(2)]
+    assert deterministic[0] == deterministic[1]
+    compared.plot(tmp_path / "losses.png")
+    assert (tmp_path / "losses.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_wrong_trainings_are_refused() -> None:
+    with pytest.raises(SimError, match="precision 'fp8': allowed are fp32, hf32, fp16, bf16"):
+        compare_training(trainer(), precisions=["fp8"])
+    with pytest.raises(SimError, match="steps is 0"):
+        compare_training(trainer(), steps=0)
+    with pytest.raises(SimError, match="yields no loss"):
+        compare_training(lambda: [], precisions=["fp32"])
+    with pytest.raises(AclnnError, match="bfloat16"):  # a 910 has none
+        compare_training(trainer(2, 6), precisions=["bf16"], steps=1, chip="ascend910a")
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(SCRIPT)
+    arguments = ["compare-training", "train.py", "--steps", "2", "--precisions", "hf32"]
+    done = CliRunner().invoke(app, [*arguments, "--json", "--plot", "--seed", "3"])
+    assert done.exit_code == 0, done.output
+    data = json.loads(done.stdout)
+    assert list(data["losses"]) == ["torch", "hf32"] and 0 < data["deviations"]["hf32"][1] < 1e-2
+    assert Path("losses.png").read_bytes().startswith(b"\x89PNG")
+    lines = CliRunner().invoke(app, [*arguments, "--csv", "--seed", "3", "--no-forward"]).stdout.splitlines()
+    assert lines[0] == "step,torch,hf32" and len(lines) == 3
+    assert float(lines[1].split(",")[1]) == float(lines[1].split(",")[2]) == data["losses"]["torch"][0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = 1\n", "train.py: no function training(); it trains"),
+        ("def training():\n    yield undefined\n", "train.py:2: NameError: name 'undefined' is not defined"),
+        ("def training(:\n", "train.py:1: "),
+        (None, "train.py: there is no such file; give a Python file with a training"),
+    ],
+)
+def test_what_is_wrong_in_a_script_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        Path("train.py").write_text(text)
+    done = CliRunner().invoke(app, ["compare-training", "train.py", "--steps", "1"])
+    assert done.exit_code == 2 and message in done.stderr and len(done.stderr.strip().splitlines()) == 1
