@@ -139,9 +139,9 @@ def compare_training(
     spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
     plans: list[tuple[str, int | None, torch.dtype | None]] = [(TORCH, None, None)]
     for name in precisions:
-        number, dtype = PRECISIONS[name]
+        cube_math_type, dtype = PRECISIONS[name]
         plans += [(f"{TORCH} {name}", None, dtype)] if dtype is not None else []
-        plans.append((name, number, dtype))
+        plans.append((name, cube_math_type, dtype))
     losses: dict[str, list[float]] = {}
     for done, (name, math_type, dtype) in enumerate(plans):
         with ExitStack() as stack:
