@@ -61,7 +61,13 @@ def step(model: Any, data: Any, **options: Any) -> tuple[Simulation, Counter[str
     return sim, ran, nodes(loss)
 
 
-@pytest.mark.parametrize("name", MODELS)
+IN_DEPTH = ("mobilenet_v3", "vit_b_16", "r3d_18")
+"""Seconds each, and nothing that the others do not have but size."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in IN_DEPTH else []) for name in MODELS]
+)
 def test_every_convolution_has_its_gradient_once(name: str) -> None:
     """At the batch of a training run, on the meta device, where nothing takes memory."""
     make, shape, convolutions, parameters = MODELS[name]

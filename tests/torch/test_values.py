@@ -177,10 +177,10 @@ def trainer(width: int = 8, size: int = 8) -> Callable[[], Iterator[Any]]:
 
 
 def test_a_training_on_the_chip_follows_torch_and_is_repeated_bit_for_bit() -> None:
-    first, again = (compare_training(trainer(2, 6), precisions=["fp32"], steps=3) for _ in range(2))
-    assert first == again and len(first.losses["fp32"]) == 3
+    first, again = (compare_training(trainer(2, 6), precisions=["fp32"], steps=2) for _ in range(2))
+    assert first == again and len(first.losses["fp32"]) == 2
     assert max(first.deviations("fp32")) < 1e-5
-    assert first.losses["torch"][0] != first.losses["torch"][2]
+    assert first.losses["torch"][0] != first.losses["torch"][1]
 
 
 @pytest.mark.slow
@@ -233,8 +233,9 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = json.loads(done.stdout)
     assert list(data["losses"]) == ["torch", "hf32"] and 0 < data["deviations"]["hf32"][1] < 1e-2
     assert Path("losses.png").read_bytes().startswith(b"\x89PNG")
+    arguments[3] = "1"
     lines = CliRunner().invoke(app, [*arguments, "--csv", "--seed", "3", "--no-forward"]).stdout.splitlines()
-    assert lines[0] == "step,torch,hf32" and len(lines) == 3
+    assert lines[0] == "step,torch,hf32" and len(lines) == 2
     assert float(lines[1].split(",")[1]) == float(lines[1].split(",")[2]) == data["losses"]["torch"][0]
 
 
