@@ -44,6 +44,7 @@ COMMANDS = (
     "validate --rows rows.csv --jobs 1",
     "tile by_hand --kernel grad_input --limit 0 --jobs 1",
     "kernel vector_add.py",
+    "check vector_add.py",
 )
 PYTORCH = find_spec("torch") is not None
 FILES = {
