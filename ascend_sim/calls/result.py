@@ -68,14 +68,15 @@ class Result:
 
         Raises SimError in functional mode, which has no times, where no timeline was kept, and without Plotly.
         """
-        from ascend_sim.report import page
+        from ascend_sim.report.page import write_page
+        from ascend_sim.report.skeleton import check_plotly
         from ascend_sim.report.what_if import what_if as run_again
 
         if self.recording is None:
             raise SimError(f"write_html: {without_recording(self.report.mode)}")
-        page.check_plotly()
+        check_plotly()
         outcomes = run_again(self.recording) if what_if else None
-        page.write_page(path, self.recording, self.report.to_dict(), outcomes)
+        write_page(path, self.recording, self.report.to_dict(), outcomes)
 
     def _repr_html_(self) -> str:
         """For notebooks: the report, and where the time went."""

@@ -16,7 +16,7 @@ _ROWS_WORTH_PROCESSES = 50_000
 
 def check_html(html: Path, out: Path | None = None) -> None:
     """Refuse before the work what would fail after it."""
-    from ascend_sim.report.page import check_plotly
+    from ascend_sim.report.skeleton import check_plotly
 
     check_plotly()
     if html.is_dir():

@@ -24,15 +24,24 @@
       displayModeBar: place.dataset.zoom === "yes" && !narrow.matches, modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"] };
     drawn.add(place);
     Plotly.newPlot(place, figure.data, layout, config).then(() => {
-      if (place.id.startsWith("occupancy")) { follow(document.getElementById(place.id.replace("occupancy", "timeline"))); }
+      const first = together(place).find((other) => other.dataset.zoom === "yes" && other._fullLayout);
+      if (first) { follow(first); }
     });
     if (place.dataset.zoom === "yes") { place.on("plotly_relayout", () => follow(place)); }
   }
 
-  // The curves of the buffers show the same cycles as the timeline above them.
-  function follow(timeline) {
-    const curves = document.getElementById(timeline.id.replace("timeline", "occupancy"));
-    if (curves && drawn.has(curves)) { Plotly.relayout(curves, { "xaxis.range": timeline._fullLayout.xaxis.range.slice() }); }
+  function together(place) {
+    return place.dataset.time ? Array.from(document.querySelectorAll(`.figure[data-time="${place.dataset.time}"]`)) : [];
+  }
+
+  // Figures of one time show the same cycles: timelines side by side, and the curves of the buffers below one.
+  function follow(place) {
+    const range = place._fullLayout.xaxis.range;
+    for (const other of together(place)) {
+      if (other._fullLayout && other._fullLayout.xaxis.range.join() !== range.join()) {
+        Plotly.relayout(other, { "xaxis.range": range.slice() });
+      }
+    }
   }
 
   function drawVisible() {
@@ -59,7 +68,7 @@
     }
     const button = event.target.closest("button[data-window]");
     if (button) {
-      const place = button.closest("section").querySelector(".figure[data-zoom]");
+      const place = button.closest(".timeline").querySelector(".figure[data-zoom]");
       const range = figures[place.dataset.figure].layout.meta.windows[button.dataset.window];
       Plotly.relayout(place, { "xaxis.range": range.slice() });
       for (const other of button.parentNode.querySelectorAll("button")) { other.classList.toggle("on", other === button); }

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from html import escape
-from importlib import import_module, resources
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from ascend_sim.report.advice import layer_words
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.html import output_table, problem_table, results_name, table
 from ascend_sim.report.report import VERSION
+from ascend_sim.report.skeleton import Figures, check_plotly, framed, window_buttons
 from ascend_sim.report.timeline_file import digest_of, load_recording
 from ascend_sim.report.what_if import Outcome
 from ascend_sim.report.words import words
@@ -32,14 +32,6 @@ _KERNELS = 12
 _FINDINGS = 20
 _ROWS = 2400
 """Instructions that are drawn one by one in a window of a timeline, over all kernels: the page stays small."""
-
-
-def check_plotly() -> None:
-    """SimError naming the extra to install where Plotly is missing."""
-    try:
-        import_module("plotly")
-    except ImportError:
-        raise SimError('--html needs Plotly: pip install "ascend-sim[html]" (or pip install plotly)') from None
 
 
 def write_page(
@@ -100,15 +92,13 @@ def _page(
     said: Sequence[str],
 ) -> str:
     check_plotly()
-    from plotly.offline import get_plotlyjs
-
     kernels = report["kernels"]
     names = [task.name for task in recording.tasks]
     if report["total_us"] is None or [kernel["name"] for kernel in kernels] != names:
         raise SimError(
             "the report is not of the run that the timeline shows: its kernels are others, or it has no times"
         )
-    figures = _Figures()
+    figures = Figures()
     parts = [
         _head(report),
         _bottleneck(recording, report, path, outcomes, said, figures),
@@ -118,40 +108,7 @@ def _page(
         _foot(),
     ]
     title = f"{report['problem'].get('operator', 'run')} on {report['chip']}"
-    return "\n".join(
-        [
-            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(title)}</title>\n<style>\n{_own('page.css')}</style>",
-            f"<script>{get_plotlyjs()}</script>\n</head>\n<body>\n<main>",
-            *(part for part in parts if part),
-            f'</main>\n<script type="application/json" id="figures">{figures.text()}</script>',
-            f"<script>\n{_own('page.js')}</script>\n</body>\n</html>\n",
-        ]
-    )
-
-
-def _own(name: str) -> str:
-    return resources.files("ascend_sim.report").joinpath(name).read_text(encoding="utf-8")
-
-
-class _Figures:
-    """The figures by number; `add` gives the place in the page where one is drawn."""
-
-    def __init__(self) -> None:
-        self._texts: list[str] = []
-
-    def add(self, figure: Any, identity: str, zoom: bool = False) -> str:
-        self._texts.append(figure.to_json())
-        height = figure.layout.height
-        zooms = ' data-zoom="yes"' if zoom else ""
-        return (
-            f'<div class="figure" id="{identity}" data-figure="{len(self._texts) - 1}"{zooms} '
-            f'style="height:{height}px"></div>'
-        )
-
-    def text(self) -> str:
-        return f"[{','.join(self._texts)}]".replace("</", "<\\/")
+    return framed(title, parts, figures)
 
 
 def _head(report: Mapping[str, Any]) -> str:
@@ -199,7 +156,7 @@ def _bottleneck(
     path: Sequence[Step],
     outcomes: Sequence[Outcome] | None,
     said: Sequence[str],
-    figures: _Figures,
+    figures: Figures,
 ) -> str:
     from ascend_sim.report.figures import path_figure
 
@@ -281,7 +238,7 @@ def _kernels(kernels: Sequence[Mapping[str, Any]], total: float) -> str:
     return "<h2>Kernels</h2>\n" + table(head, rows, caption=caption, marks=marks, bar=2, identity="kernels")
 
 
-def _rooflines(recording: Recording, report: Mapping[str, Any], figures: _Figures) -> str:
+def _rooflines(recording: Recording, report: Mapping[str, Any], figures: Figures) -> str:
     from ascend_sim.report.figures import roofline_figure
 
     figure = roofline_figure(recording, report)
@@ -298,7 +255,7 @@ def _rooflines(recording: Recording, report: Mapping[str, Any], figures: _Figure
     )
 
 
-def _one_kernel(recording: Recording, report: Mapping[str, Any], path: Sequence[Step], figures: _Figures) -> str:
+def _one_kernel(recording: Recording, report: Mapping[str, Any], path: Sequence[Step], figures: Figures) -> str:
     from ascend_sim.report.timeline_figure import WINDOW_ROWS
 
     kernels = report["kernels"]
@@ -324,28 +281,26 @@ def _one_kernel(recording: Recording, report: Mapping[str, Any], path: Sequence[
 
 
 def _kernel(
-    recording: Recording, kernel: Mapping[str, Any], task: int, path: Sequence[Step], figures: _Figures, rows: int
+    recording: Recording, kernel: Mapping[str, Any], task: int, path: Sequence[Step], figures: Figures, rows: int
 ) -> str:
     from ascend_sim.report import figures as drawings
     from ascend_sim.report.timeline_figure import timeline_figure
 
-    run = _chosen(recording, task, path)
+    run = chosen_block(recording, task, path)
     timeline = timeline_figure(recording, run, path, rows)
     windows = list(timeline.layout.meta["windows"])
-    buttons = "".join(
-        f'<button data-window="{name}"{" class=on" if name == windows[0] else ""}>{name}</button> ' for name in windows
-    )
     where = f"{run.program.where}, on core {run.core}"
     lines = [
         f'<section class="kernel" data-kernel="{task}" hidden>',
         *_waterfall(recording, kernel, task, figures),
         f"<h3>Timeline of {escape(kernel['name'])}: {escape(where)}</h3>",
-        f'<p class="faint">{_explained(windows)}</p>\n<p>{buttons}</p>',
-        figures.add(timeline, f"timeline-{task}", zoom=True),
+        f'<p class="faint">{_explained(windows)}</p>\n<div class="timeline"><p>{window_buttons(windows)}</p>',
+        figures.add(timeline, f"timeline-{task}", zoom=True, time=f"{task}"),
+        "</div>",
     ]
     curve = drawings.occupancy_figure(recording, run)
     if curve is not None:
-        lines += [f"<h3>Buffers of {escape(where)}</h3>", figures.add(curve, f"occupancy-{task}")]
+        lines += [f"<h3>Buffers of {escape(where)}</h3>", figures.add(curve, f"occupancy-{task}", time=f"{task}")]
     cells = [
         ("Pipes of every core", drawings.utilisation_figure(recording, task), "pipes"),
         ("Balance of the cores", drawings.balance_figure(recording, task), "balance"),
@@ -357,7 +312,7 @@ def _kernel(
     return "\n".join([*lines, "</div>", _tiling(kernel), "</section>"])
 
 
-def _waterfall(recording: Recording, kernel: Mapping[str, Any], task: int, figures: _Figures) -> list[str]:
+def _waterfall(recording: Recording, kernel: Mapping[str, Any], task: int, figures: Figures) -> list[str]:
     """Where the time of a cube kernel goes, and what can be changed about it."""
     from ascend_sim.report.figures import waterfall_figure
 
@@ -383,7 +338,7 @@ def _explained(windows: Sequence[str]) -> str:
     return f"{text} Drag to zoom, double-click to go back; the buffers below follow."
 
 
-def _chosen(recording: Recording, task: int, path: Sequence[Step]) -> ProgramRun:
+def chosen_block(recording: Recording, task: int, path: Sequence[Step]) -> ProgramRun:
     """The block that holds most of the critical path, or the last to end."""
     on_path: dict[int, int] = {}
     for step in path:

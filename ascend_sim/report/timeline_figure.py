@@ -34,9 +34,14 @@ def windows(run: ProgramRun, rows: int = WINDOW_ROWS) -> dict[str, NDArray[np.in
     return {"start": order[:rows], "steady state": order[middle : middle + rows], "end": order[-rows:]}
 
 
-def timeline_figure(recording: Recording, run: ProgramRun, path: Sequence[Step], rows: int = WINDOW_ROWS) -> Figure:
-    """Pipes as rows: instructions, stalls and flags of a block. `layout.meta` holds the windows as ranges of the axis."""
-    chip, origin = recording.chip, origin_of(recording)
+def timeline_figure(
+    recording: Recording, run: ProgramRun, path: Sequence[Step], rows: int = WINDOW_ROWS, *, origin: int | None = None
+) -> Figure:
+    """Pipes as rows: instructions, stalls and flags of a block. `layout.meta` holds the windows as ranges of the axis.
+
+    The axis counts from cycle `origin`, unless given the launch of the first task.
+    """
+    chip, origin = recording.chip, origin_of(recording) if origin is None else origin
     index = next(i for i, one in enumerate(recording.timeline.programs) if one is run)
     critical = {step.row for step in path if step.program == index and step.what in (*PIPES, SCALAR_TIME)}
     parts = windows(run, rows)

@@ -1,0 +1,68 @@
+"""What pages with figures are made of: a frame with script, style and figures inside, and the figures by number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from importlib import import_module, resources
+from typing import Any
+
+from ascend_sim.errors import SimError
+
+
+def check_plotly() -> None:
+    """SimError naming the extra to install where Plotly is missing."""
+    try:
+        import_module("plotly")
+    except ImportError:
+        raise SimError('--html needs Plotly: pip install "ascend-sim[html]" (or pip install plotly)') from None
+
+
+class Figures:
+    """The figures of a page by number; `add` gives the place in the page where one is drawn."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+
+    def add(self, figure: Any, identity: str, *, zoom: bool = False, time: str = "") -> str:
+        """`identity` names the place. `zoom`: with wheel and buttons; figures of one `time` show the same cycles always."""
+        self._texts.append(figure.to_json())
+        height = figure.layout.height
+        zooms = ' data-zoom="yes"' if zoom else ""
+        follows = f' data-time="{time}"' if time else ""
+        return (
+            f'<div class="figure" id="{identity}" data-figure="{len(self._texts) - 1}"{zooms}{follows} '
+            f'style="height:{height}px"></div>'
+        )
+
+    def text(self) -> str:
+        """All of them as JSON that may stand in a page."""
+        return f"[{','.join(self._texts)}]".replace("</", "<\\/")
+
+
+def framed(title: str, parts: Sequence[str], figures: Figures) -> str:
+    """A whole page of HTML parts; it needs nothing from outside. Plotly has to be there (`check_plotly`)."""
+    from plotly.offline import get_plotlyjs
+
+    return "\n".join(
+        [
+            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(title)}</title>\n<style>\n{_own('page.css')}</style>",
+            f"<script>{get_plotlyjs()}</script>\n</head>\n<body>\n<main>",
+            *(part for part in parts if part),
+            f'</main>\n<script type="application/json" id="figures">{figures.text()}</script>',
+            f"<script>\n{_own('page.js')}</script>\n</body>\n</html>\n",
+        ]
+    )
+
+
+def window_buttons(names: Sequence[str]) -> str:
+    """Buttons for the windows of a timeline; they stand with it in an element of class "timeline"."""
+    return "".join(
+        f'<button data-window="{name}"{" class=on" if name == names[0] else ""}>{name}</button> ' for name in names
+    )
+
+
+def _own(name: str) -> str:
+    return resources.files("ascend_sim.report").joinpath(name).read_text(encoding="utf-8")
