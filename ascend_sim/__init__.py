@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ascend_sim.launching import KernelRun, empty, launch
     from ascend_sim.memory.regions import Region
     from ascend_sim.numerics import compare
+    from ascend_sim.studies.compare.run import compare_runs
     from ascend_sim.studies.explain.run import explain
     from ascend_sim.studies.precision.run import precision
 
@@ -60,6 +61,7 @@ __all__ = [
     "TurnLayout",
     "check_kernel",
     "compare",
+    "compare_runs",
     "conv_tbc_backward",
     "convolution",
     "convolution_backward",
@@ -95,6 +97,7 @@ _HOME = {
     "TurnLayout": "ascend_sim.kernel.operands",
     "check_kernel": "ascend_sim.checking",
     "compare": "ascend_sim.numerics",
+    "compare_runs": "ascend_sim.studies.compare.run",
     "conv_tbc_backward": "ascend_sim.api",
     "convolution": "ascend_sim.api",
     "convolution_backward": "ascend_sim.api",

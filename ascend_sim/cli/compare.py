@@ -1,0 +1,63 @@
+"""`ascend-sim compare A B ...`: runs side by side, with what differs marked."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ascend_sim.cli.app import app, errors
+from ascend_sim.cli.page import check_html
+from ascend_sim.cli.progress import Progress
+
+
+@app.command(
+    epilog="Examples:  ascend-sim compare out/before out/after --html compare.html   |   "
+    "ascend-sim compare strided tilings/best.yaml --case strided   |   "
+    "ascend-sim compare ascend910b3 ascend910_9391 --case strided"
+)
+def compare(
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="A B [C ...]",
+            help="Each a case, a folder of `run --out`, a tiling file, a chip, or a timeline.npz.",
+        ),
+    ] = None,
+    case: Annotated[str | None, typer.Option(help="The case that tilings and chips are compared with.")] = None,
+    chip: Annotated[
+        str | None, typer.Option(help="Chip name or chip file for cases and tilings; default: each case's.")
+    ] = None,
+    kernel: Annotated[
+        list[str] | None, typer.Option(help="Show this kernel; again for more. Default: the three that differ most.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show all kernels, and what is equal too.")] = False,
+    json_output: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    html: Annotated[
+        Path | None, typer.Option(help="Write one page to this file: tables, waterfalls, timelines on one zoom.")
+    ] = None,
+) -> None:
+    """Lay runs side by side: kernels, waterfalls, stalls, bytes, instructions, tilings, results; mark what differs."""
+    from ascend_sim.studies.compare.run import compare_runs
+    from ascend_sim.studies.compare.text import chosen_kernels, render
+
+    with errors(json_output):
+        if html is not None:
+            check_html(html)
+        with closing(Progress()) as progress:
+            comparison = compare_runs(*(runs or ()), case=case, chip=chip, progress=progress)
+        chosen_kernels(comparison, kernel or (), everything)
+        if html is not None:
+            comparison.write_html(html)
+    if json_output:
+        print(json.dumps(comparison.to_dict(), indent=1))
+    else:
+        console = Console(width=None if sys.stdout.isatty() else max(80, 40 + 20 * len(comparison.runs)))
+        render(comparison, console, kernels=kernel or (), everything=everything)
+        if html is not None:
+            print(f"wrote {html}")

@@ -1,0 +1,159 @@
+"""What can be compared: calls that are simulated now, and runs that were made or written before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from ascend_sim.calls.cases import call_case
+from ascend_sim.calls.result import Result
+from ascend_sim.calls.tensors import TensorSpec
+from ascend_sim.chip import chip_names, load_chip
+from ascend_sim.errors import SimError
+from ascend_sim.launching import KernelRun
+from ascend_sim.ops.case import case_names, load_case
+from ascend_sim.ops.kernels.tilings import TILINGS
+from ascend_sim.report.page import open_run
+from ascend_sim.report.report import Report
+from ascend_sim.report.timeline_file import load_recording
+from ascend_sim.runtime import Progress, Recording
+from ascend_sim.yaml_file import read_yaml
+
+__all__ = ["Given", "OneRun", "open_sources"]
+
+Given: TypeAlias = str | Path | Result | KernelRun
+Kind = Literal["case", "chip", "tiling", "folder", "timeline", "result"]
+
+_UNKNOWN = ("mode", "workspace_bytes", "findings", "warnings")
+"""What timeline.npz alone does not tell of a run."""
+
+
+@dataclass(frozen=True, eq=False)
+class OneRun:
+    """One of the runs: what the user gave for it, the report as `Report.to_dict` gives it, and the recording."""
+
+    label: str
+    kind: Kind
+    report: Mapping[str, Any]
+    recording: Recording
+
+
+def open_sources(
+    given: tuple[Given, ...],
+    case: str | Path | None = None,
+    chip: str | Path | None = None,
+    progress: Progress | None = None,
+) -> list[OneRun]:
+    """The runs, in order; cases, tilings and chips are simulated in timing mode.
+
+    Tilings and chips are those of `case`; `chip` is that of cases and tilings, unless given each case's own. Everything is
+    looked at before anything runs. Raises SimError for what is none of these, or does not fit.
+    """
+    kinds = [_kind(one) for one in given]
+    if case is None:
+        for one, kind in zip(given, kinds, strict=True):
+            if kind in ("tiling", "chip"):
+                raise SimError(f"{one}: a {kind}, which runs nothing by itself; --case says which case it is for")
+    elif not {"tiling", "chip"} & set(kinds):
+        raise SimError(f"--case {case}: none of the runs takes it; a tiling or a chip would")
+    if chip is not None and not {"case", "tiling"} & set(kinds):
+        raise SimError(f"--chip {chip}: none of the runs takes it; a case or a tiling would")
+    return [_open(one, kind, case, chip, progress) for one, kind in zip(given, kinds, strict=True)]
+
+
+def _kind(given: Given) -> Kind:
+    if isinstance(given, Result | KernelRun):
+        return "result"
+    if not isinstance(given, str | Path):
+        raise SimError(
+            f"compare: a {type(given).__name__} given; allowed are names, paths, and what a call or launch gave"
+        )
+    name, path = str(given), Path(given)
+    if not name.strip():
+        raise SimError(
+            f"compare: {name!r} given; allowed are a case, a folder of `run --out`, a tiling, a chip, a timeline"
+        )
+    if name in case_names():
+        return "case"
+    if name.lower() in chip_names():
+        return "chip"
+    if path.is_dir():
+        return "folder"
+    if path.suffix == ".npz":
+        return "timeline"
+    if path.is_file():
+        return _kind_of_yaml(path)
+    near = get_close_matches(name, [*case_names(), *chip_names()], n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise SimError(f"{name}: no such file or folder, and no case or chip of that name{hint}")
+
+
+def _kind_of_yaml(path: Path) -> Kind:
+    entries = read_yaml(path, "a case, a tiling or a chip is a mapping")
+    if "operator" in entries:
+        return "case"
+    if entries.keys() & TILINGS.keys():
+        return "tiling"
+    if entries.keys() & {"extends", "cores"}:
+        return "chip"
+    raise SimError(
+        f"{path}: neither a case (operator: ...), a tiling ({': ..., '.join(TILINGS)}: ...) nor a chip (extends: ...)"
+    )
+
+
+def _open(
+    given: Given, kind: Kind, case: str | Path | None, chip: str | Path | None, progress: Progress | None
+) -> OneRun:
+    if isinstance(given, Result | KernelRun):
+        return _made(given.report.problem.get("operator", "a run"), kind, given)
+    label, path = str(given), Path(given)
+    if kind == "folder":
+        recording, report = open_run(path)
+        return OneRun(label, kind, report, recording)
+    if kind == "timeline":
+        recording, _ = load_recording(path)
+        return OneRun(label, kind, _told_by(recording), recording)
+    if kind == "case":
+        return _made(label, kind, _simulate(label, chip, None, progress))
+    assert case is not None  # for the type checker: open_sources refused it
+    if kind == "chip":
+        return _made(label, kind, _simulate(case, given, None, progress))
+    fields = read_yaml(path, "a tiling maps kernels to fields")
+    if not all(isinstance(one, dict) for one in fields.values()):
+        raise SimError(f"{path}: a tiling maps each kernel to fields, like grad_input: {{baseM: 256}}")
+    return _made(label, kind, _simulate(case, chip, fields, progress))
+
+
+def _simulate(
+    name: str | Path, chip: str | Path | None, tiling: Mapping[str, Mapping[str, Any]] | None, progress: Progress | None
+) -> Result:
+    case = load_case(name)
+    return call_case(
+        case,
+        {key: TensorSpec(shape, dtype) for key, (shape, dtype) in case.tensors.items()},
+        cube_math_type=case.cube_math_type,
+        chip=load_chip(chip or case.chip),
+        mode="timing",
+        deterministic=case.deterministic,
+        conformance=case.conformance,
+        tiling=case.tiling if tiling is None else tiling,
+        block_dim=case.block_dim or None,
+        l2=case.l2,
+        progress=progress,
+    )
+
+
+def _made(label: str, kind: Kind, run: Result | KernelRun) -> OneRun:
+    if run.recording is None:
+        raise SimError(f"{label}: a run in functional mode has no times to compare")
+    return OneRun(label, kind, run.report.to_dict(), run.recording)
+
+
+def _told_by(recording: Recording) -> dict[str, Any]:
+    """The report of a recording, as far as it knows; what it does not know is None."""
+    l2 = "warm" if recording.warm else "cold"
+    report = Report.build(recording.chip, recording.timeline, recording.tasks, l2=l2).to_dict()
+    return report | dict.fromkeys(_UNKNOWN)

@@ -1,0 +1,150 @@
+"""A comparison on a terminal: the whole call, the kernels, what differs in those that differ most. Two runs fit 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ascend_sim.errors import SimError
+from ascend_sim.report.columns import many
+from ascend_sim.studies.compare.run import LETTERS, Comparison, Fact, KernelFacts, Value
+
+__all__ = ["HEADS", "chosen_kernels", "render", "shown_difference", "shown_value"]
+
+_SHOWN = 3
+"""Kernels that are shown without being asked for: those whose times differ most."""
+_ALWAYS = {"total us", "us", "cycles", "blocks", "bottleneck"}
+"""Facts that are shown where they are equal too."""
+HEADS = {
+    "waterfall": "waterfall, cycles",
+    "stalls": "stalls, us",
+    "bytes": "bytes by path",
+    "instructions": "instructions",
+    "buffers": "most bytes held",
+    "tiling": "tiling",
+    "tensors": "tensors",
+}
+"""What stands above the facts of a group."""
+
+
+def render(comparison: Comparison, console: Console, *, kernels: Sequence[str] = (), everything: bool = False) -> None:
+    """Print a comparison; `kernels` are shown by name, without them those that differ most. `*` marks what differs.
+
+    `everything` shows all kernels, and what is equal as well. Raises SimError for a kernel that no run has.
+    """
+    shown = chosen_kernels(comparison, kernels, everything)
+    for letter, run in zip(LETTERS, comparison.runs, strict=False):
+        total = run.report["total_us"]
+        _line(console, f"{letter}  {run.label} ({run.kind}) on {run.report['chip']}, {shown_value(total)} us")
+    console.print()
+    rows = _Rows(console, comparison)
+    rows.facts("the whole call", comparison.call, everything)
+    rows.facts("results", comparison.outputs, True)
+    rows.title("kernels, us")
+    for kernel in comparison.kernels:
+        rows.add(Fact(kernel.name, kernel.fact("kernel", "us").values), kernel.differs)
+    rows.print()
+    for kernel in shown:
+        _kernel(console, comparison, kernel, everything)
+    left = [kernel.name for kernel in comparison.kernels if kernel.differs and kernel not in shown]
+    if left:
+        _line(
+            console, f"\n{many(len(left), 'more kernel')} with differences (--kernel NAME or --all): {', '.join(left)}"
+        )
+    elif comparison.same:
+        facts = sum(len(facts) for kernel in comparison.kernels for facts in kernel.groups.values())
+        _line(
+            console, f"\nNo difference: {many(len(comparison.kernels), 'kernel')}, {many(facts, 'fact')} of them equal"
+        )
+
+
+def chosen_kernels(comparison: Comparison, names: Sequence[str], everything: bool) -> list[KernelFacts]:
+    """The kernels to show: those asked for, else all or those whose times differ most; in launch order."""
+    known = [kernel.name for kernel in comparison.kernels]
+    for name in names:
+        if name not in known:
+            raise SimError(f"--kernel {name}: no such kernel; there are {', '.join(known)}")
+    if names or everything:
+        return [kernel for kernel in comparison.kernels if everything or kernel.name in names]
+    most = sorted((one for one in comparison.kernels if one.differs), key=lambda one: -one.spread)[:_SHOWN]
+    return [kernel for kernel in comparison.kernels if kernel in most]
+
+
+def _kernel(console: Console, comparison: Comparison, kernel: KernelFacts, everything: bool) -> None:
+    there = [letter for letter, row in zip(LETTERS, kernel.rows, strict=False) if row is not None]
+    only = f", only in {' and '.join(there)}" if kernel.missing else ""
+    _line(console, f"\n{kernel.name}{only}", style="bold")
+    rows = _Rows(console, comparison)
+    equal = []
+    for group, facts in kernel.groups.items():
+        whole = everything
+        if group == "waterfall":  # a sum tells nothing without its equal parts
+            whole = whole or kernel.missing or any(fact.differs for fact in facts)
+        rows.facts(HEADS.get(group, ""), facts, whole)
+        same = sum(not fact.differs for fact in facts)
+        if same and not whole and group in HEADS:
+            equal.append(f"{HEADS[group].partition(',')[0]} {same}")
+    rows.print()
+    if equal and not kernel.missing:
+        _line(console, f"  equal, not shown: {', '.join(equal)}")
+
+
+class _Rows:
+    """Rows of facts as one table: a mark, the name, the runs, and between two runs the difference."""
+
+    def __init__(self, console: Console, comparison: Comparison) -> None:
+        self._console, self._two = console, len(comparison.runs) == 2
+        self._table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+        self._table.add_column("", overflow="fold", min_width=20)
+        for letter in LETTERS[: len(comparison.runs)]:
+            self._table.add_column(letter, justify="right", overflow="fold", min_width=9)
+        for name, width in (("B - A", 9), ("", 6)) if self._two else ():
+            self._table.add_column(name, justify="right", min_width=width)
+
+    def title(self, text: str) -> None:
+        self._table.add_row(Text(text, style="bold"))
+
+    def facts(self, title: str, facts: Sequence[Fact], everything: bool) -> None:
+        """Those that differ, or all of them; nothing where none is left."""
+        shown = [fact for fact in facts if everything or fact.differs or fact.name in _ALWAYS]
+        if shown and title:
+            self.title(title)
+        for fact in shown:
+            self.add(fact, fact.differs)
+
+    def add(self, fact: Fact, differs: bool) -> None:
+        style = "yellow" if differs else ""
+        cells = [Text(f"{'*' if differs else ' '} {fact.name}", style=style)]
+        cells += [Text(shown_value(value), style=style) for value in fact.values]
+        if self._two:
+            cells += [Text(text, style=style) for text in shown_difference(fact)]
+        self._table.add_row(*cells)
+
+    def print(self) -> None:
+        if self._table.row_count:
+            self._console.print(self._table)
+
+
+def shown_value(value: Value) -> str:
+    """A value in a table; "-" for none."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool | str):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}" if abs(value) >= 1 else f"{value:.4g}"
+
+
+def shown_difference(fact: Fact) -> tuple[str, str]:
+    """The difference between two runs, and what part of the first it is; empty for words and equal numbers."""
+    first, more = fact.values[0], fact.differences[1]
+    if not more:
+        return "", ""
+    share = f"{100 * more / first:+.1f}%" if isinstance(first, int | float) and first else ""
+    return f"{'+' if more > 0 else ''}{shown_value(more)}", share
+
+
+def _line(console: Console, text: str, style: str = "") -> None:
+    console.print(Text(text, style=style), highlight=False)
