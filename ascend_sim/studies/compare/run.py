@@ -10,7 +10,7 @@ is compared with nothing. Counts that a run's kernel does not mention are 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,7 @@ class KernelFacts:
         return {"name": self.name, "rows": list(self.rows), "differs": self.differs, **groups}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """Runs side by side: facts of the whole `call`, of the `outputs` (verdicts and errors), of every kernel.
 
@@ -108,10 +108,14 @@ class Comparison:
     a name to the second.
     """
 
-    runs: tuple[OneRun, ...] = field(repr=False)
+    runs: tuple[OneRun, ...]
     call: tuple[Fact, ...]
     outputs: tuple[Fact, ...]
-    kernels: tuple[KernelFacts, ...] = field(repr=False)
+    kernels: tuple[KernelFacts, ...]
+
+    def __repr__(self) -> str:
+        count = sum(kernel.differs for kernel in self.kernels)
+        return f"<Comparison of {len(self.runs)} runs: {count} of {len(self.kernels)} kernels differ>"
 
     @property
     def same(self) -> bool:

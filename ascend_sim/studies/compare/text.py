@@ -47,6 +47,8 @@ def render(comparison: Comparison, console: Console, *, kernels: Sequence[str] =
     for kernel in comparison.kernels:
         rows.add(Fact(kernel.name, kernel.fact("kernel", "us").values), kernel.differs)
     rows.print()
+    if next(fact for fact in comparison.call if fact.name == "cube MHz").differs:
+        _line(console, "\nThe clocks differ: cycles are those of each run's own.")
     for kernel in shown:
         _kernel(console, comparison, kernel, everything)
     left = [kernel.name for kernel in comparison.kernels if kernel.differs and kernel not in shown]
@@ -93,12 +95,12 @@ def _kernel(console: Console, comparison: Comparison, kernel: KernelFacts, every
 
 
 class _Rows:
-    """Rows of facts as one table: a mark, the name, the runs, and between two runs the difference."""
+    """Rows of facts as one table: a mark, the name, the runs; between two the difference, of more a mark at what A has not."""
 
     def __init__(self, console: Console, comparison: Comparison) -> None:
         self._console, self._two = console, len(comparison.runs) == 2
         self._table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-        self._table.add_column("", overflow="fold", min_width=20)
+        self._table.add_column("", no_wrap=True, min_width=20)
         for letter in LETTERS[: len(comparison.runs)]:
             self._table.add_column(letter, justify="right", overflow="fold", min_width=9)
         for name, width in (("B - A", 9), ("", 6)) if self._two else ():
@@ -118,14 +120,21 @@ class _Rows:
     def add(self, fact: Fact, differs: bool) -> None:
         style = "yellow" if differs else ""
         cells = [Text(f"{'*' if differs else ' '} {fact.name}", style=style)]
-        cells += [Text(shown_value(value), style=style) for value in fact.values]
         if self._two:
-            cells += [Text(text, style=style) for text in shown_difference(fact)]
+            texts = [*map(shown_value, fact.values), *shown_difference(fact)]
+        else:
+            texts = [f"{shown_value(value)}{'*' if _is_other(value, fact) else ' '}" for value in fact.values]
+        cells += [Text(text, style=style) for text in texts]
         self._table.add_row(*cells)
 
     def print(self) -> None:
         if self._table.row_count:
             self._console.print(self._table)
+
+
+def _is_other(value: Value, fact: Fact) -> bool:
+    """Whether a run has something else than the first, where both have any."""
+    return value is not None and fact.values[0] is not None and value != fact.values[0]
 
 
 def shown_value(value: Value) -> str:

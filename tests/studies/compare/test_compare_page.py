@@ -1,0 +1,108 @@
+"""The page of a comparison: what stands in it, and in a browser its timelines on one zoom."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from browser import chromium
+from calls import call
+
+from ascend_sim.isa.base import PIPES
+from ascend_sim.studies.compare.run import Comparison, compare_runs
+
+
+@pytest.fixture(scope="module")
+def comparison() -> Comparison:
+    return compare_runs(call(size=12, block_dim=2), call(size=12, block_dim=1))
+
+
+@pytest.fixture(scope="module")
+def page(comparison: Comparison, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "compare.html"
+    comparison.write_html(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser(page: Path) -> Iterator[Any]:
+    with chromium() as driver:
+        driver.get(page.as_uri())
+        driver.implicitly_wait(5)
+        driver.find_element("css selector", 'body[data-ready="yes"]')
+        yield driver
+
+
+def figures_of(page: Path) -> list[Any]:
+    text = page.read_text(encoding="utf-8")
+    found = re.search(r'<script type="application/json" id="figures">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def numbers(column: Any) -> list[float]:
+    """A column of a figure; Plotly writes arrays as bytes."""
+    if isinstance(column, dict):
+        return np.frombuffer(base64.b64decode(column["bdata"]), column["dtype"]).tolist()
+    return column
+
+
+def places_of(page: Path) -> dict[str, int]:
+    text = page.read_text(encoding="utf-8")
+    return {name: int(place) for name, place in re.findall(r'id="([\w-]+)" data-figure="(\d+)"', text)}
+
+
+def test_a_timeline_counts_from_the_launch_of_its_kernel(page: Path, comparison: Comparison) -> None:
+    """No box begins before it, and the last of the block that ends last ends where the kernel does."""
+    figures, places = figures_of(page), places_of(page)
+    index = next(i for i, kernel in enumerate(comparison.kernels) if kernel.name == "grad_weight")
+    for letter, us in zip("AB", comparison.kernels[index].fact("kernel", "us").values, strict=True):
+        figure = figures[places[f"timeline-{index}-{letter}"]]
+        boxes = [bar for bar in figure["data"] if bar["type"] == "bar" and bar.get("name") in PIPES]
+        begins = [begin for bar in boxes for begin in numbers(bar["base"])]
+        lengths = [length for bar in boxes for length in numbers(bar["x"])]
+        ends = [begin + length for begin, length in zip(begins, lengths, strict=True)]
+        assert begins and min(begins) > 0 and 0.8 * us < max(ends) <= us + 1e-3
+        span = figure["layout"]["xaxis"]["range"]
+        assert span == [0, max(comparison.kernels[index].fact("kernel", "us").values)], "one scale for all"
+
+
+def test_a_waterfall_is_drawn_for_each_run(page: Path, comparison: Comparison) -> None:
+    figures, places = figures_of(page), places_of(page)
+    index = next(i for i, kernel in enumerate(comparison.kernels) if kernel.name == "grad_input")
+    for number, letter in enumerate("AB"):
+        (bar,) = figures[places[f"waterfall-{index}-{letter}"]]["data"]
+        parts = [fact for fact in comparison.kernels[index].groups["waterfall"] if fact.values[number]]
+        assert [cells[0] for cells in bar["customdata"][:-1]] == [f"{fact.values[number]:,}" for fact in parts]
+
+
+def test_rows_that_differ_are_marked(page: Path, comparison: Comparison) -> None:
+    text = page.read_text(encoding="utf-8")
+    for kernel in comparison.kernels:
+        assert bool(re.search(rf'<tr class="differs"[^>]*><td>\* {kernel.name}</td>', text)) == kernel.differs
+
+
+def test_zooming_one_timeline_zooms_the_other(browser: Any, comparison: Comparison) -> None:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    def wait_for(script: str) -> Any:
+        return WebDriverWait(browser, 10).until(lambda one: one.execute_script(f"return {script}"))
+
+    index = next(i for i, kernel in enumerate(comparison.kernels) if kernel.name == "grad_input")
+    row = next(
+        one for one in browser.find_elements("css selector", "tr[data-kernel]") if "grad_input" in one.text.split()
+    )
+    row.click()
+    assert wait_for(f"document.getElementById('kernel').value === '{index}'")
+    first, second = (f"document.getElementById('timeline-{index}-{letter}')" for letter in "AB")
+    wait_for(f"{first}._fullLayout && {second}._fullLayout && true")
+    for one, other, span in ((first, second, "[1, 2]"), (second, first, "[3, 3.5]")):
+        browser.execute_script(f"Plotly.relayout({one}, {{'xaxis.range': {span}}})")
+        assert wait_for(f"{other}._fullLayout.xaxis.range.map(Number).join() === {span}.join()")
+    assert [line for line in browser.get_log("browser") if line["level"] == "SEVERE"] == []
