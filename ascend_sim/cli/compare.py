@@ -43,6 +43,7 @@ def compare(
     ] = None,
 ) -> None:
     """Lay runs side by side: kernels, waterfalls, stalls, bytes, instructions, tilings, results; mark what differs."""
+    from ascend_sim.studies.compare.page import write_page
     from ascend_sim.studies.compare.run import compare_runs
     from ascend_sim.studies.compare.text import chosen_kernels, render
 
@@ -53,7 +54,7 @@ def compare(
             comparison = compare_runs(*(runs or ()), case=case, chip=chip, progress=progress)
         chosen_kernels(comparison, kernel or (), everything)
         if html is not None:
-            comparison.write_html(html)
+            write_page(html, comparison)
     if json_output:
         print(json.dumps(comparison.to_dict(), indent=1))
     else:

@@ -13,7 +13,7 @@ from ascend_sim.report.html import table
 from ascend_sim.report.page import chosen_block
 from ascend_sim.report.skeleton import Figures, check_plotly, framed, window_buttons
 from ascend_sim.report.waterfall import WORDS
-from ascend_sim.studies.compare.run import LETTERS, Comparison, Fact, KernelFacts
+from ascend_sim.studies.compare.facts import LETTERS, Comparison, Fact, KernelFacts
 from ascend_sim.studies.compare.text import HEADS, shown_difference, shown_value
 
 __all__ = ["write_page"]

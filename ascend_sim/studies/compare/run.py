@@ -1,160 +1,52 @@
-"""Runs side by side: every fact of their reports with the values of all of them, and which differ.
+"""Runs side by side: the facts of their reports, gathered by name.
 
-    comparison = ascend_sim.compare_runs("strided", "dilated")
-    comparison.same, comparison.to_dict(), comparison.write_html("compare.html")
-
-A fact that a run does not have (a kernel that it did not launch, an output that timing mode does not compute) is None and
-is compared with nothing. Counts that a run's kernel does not mention are 0.
+comparison = ascend_sim.compare_runs("strided", "dilated", html="compare.html")
+comparison.same, comparison.to_dict()
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ascend_sim.errors import SimError
 from ascend_sim.report.report import plain
+from ascend_sim.report.skeleton import check_plotly
 from ascend_sim.report.waterfall import WORDS
 from ascend_sim.runtime import Progress
+from ascend_sim.studies.compare.facts import LETTERS, Comparison, Fact, KernelFacts, Value
+from ascend_sim.studies.compare.page import write_page
 from ascend_sim.studies.compare.sources import Given, OneRun, open_sources
 
-__all__ = ["Comparison", "Fact", "KernelFacts", "compare_runs"]
+__all__ = ["compare_runs"]
 
-VERSION = 1
-"""Of what `Comparison.to_dict` gives; counted up when a key goes or means something else."""
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-"""What the runs are called in tables, in order."""
 _SHARE_DECIMALS = 4
-_DIGITS = 12
-"""Of differences: what subtracting adds behind them is no difference."""
 
-Value = str | int | float | bool | None
 Kernel = Mapping[str, Any]
 Column = Mapping[str, Value] | None
 """The facts of one run by name; None where it has none of them."""
 
 
-@dataclass(frozen=True)
-class Fact:
-    """One figure or word of every run, None where a run has none."""
-
-    name: str
-    values: tuple[Value, ...]
-
-    @property
-    def differs(self) -> bool:
-        """Whether two runs that have it disagree."""
-        return len({value for value in self.values if value is not None}) > 1
-
-    @property
-    def differences(self) -> tuple[int | float | None, ...]:
-        """What each run has more (+) or less (-) than the first; None for words, and where either has none."""
-        first = self.values[0]
-        return tuple(_difference(first, value) for value in self.values)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain data; `differences` only for numbers."""
-        told: dict[str, Any] = {"name": self.name, "values": list(self.values), "differs": self.differs}
-        return told | ({"differences": list(self.differences)} if any(map(_is_number, self.values)) else {})
-
-
-@dataclass(frozen=True)
-class KernelFacts:
-    """One kernel in all runs. `rows` says where it stands in the report of each, None for a run without it.
-
-    `groups` are its facts under the names of `GROUPS`.
-    """
-
-    name: str
-    rows: tuple[int | None, ...]
-    groups: Mapping[str, tuple[Fact, ...]]
-
-    @property
-    def missing(self) -> bool:
-        """Whether some run has no such kernel."""
-        return None in self.rows
-
-    @property
-    def differs(self) -> bool:
-        """Whether some run lacks it, or any fact of it differs."""
-        return self.missing or any(fact.differs for facts in self.groups.values() for fact in facts)
-
-    def fact(self, group: str, name: str) -> Fact:
-        """The fact of that name; KeyError for one that there is not."""
-        for fact in self.groups[group]:
-            if fact.name == name:
-                return fact
-        raise KeyError(name)
-
-    @property
-    def spread(self) -> float:
-        """The us between the runs in which it takes longest and shortest; a run without it counts as 0."""
-        times = [float(value or 0) for value in self.fact("kernel", "us").values]
-        return max(times) - min(times)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
-        groups = {name: [fact.to_dict() for fact in facts] for name, facts in self.groups.items()}
-        return {"name": self.name, "rows": list(self.rows), "differs": self.differs, **groups}
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
-    """Runs side by side: facts of the whole `call`, of the `outputs` (verdicts and errors), of every kernel.
-
-    Kernels stand in the launch order of the first run that has them; those of the same name belong together, the second of
-    a name to the second.
-    """
-
-    runs: tuple[OneRun, ...]
-    call: tuple[Fact, ...]
-    outputs: tuple[Fact, ...]
-    kernels: tuple[KernelFacts, ...]
-
-    def __repr__(self) -> str:
-        count = sum(kernel.differs for kernel in self.kernels)
-        return f"<Comparison of {len(self.runs)} runs: {count} of {len(self.kernels)} kernels differ>"
-
-    @property
-    def same(self) -> bool:
-        """Whether nothing differs that the runs have in common, and every kernel is in all of them."""
-        facts, kernels = (*self.call, *self.outputs), self.kernels
-        return not any(one.differs for one in facts) and not any(one.differs for one in kernels)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as dicts, lists, strings and numbers. Times in us, waterfalls in cycles of each run's own clock."""
-        names = zip(LETTERS, self.runs, strict=False)
-        return {
-            "version": VERSION,
-            "same": self.same,
-            "runs": [{"letter": letter, "given": run.label, "kind": run.kind} for letter, run in names],
-            "call": [fact.to_dict() for fact in self.call],
-            "outputs": [fact.to_dict() for fact in self.outputs],
-            "kernels": [kernel.to_dict() for kernel in self.kernels],
-        }
-
-    def write_html(self, path: str | Path) -> None:
-        """Write the comparison as one page, the kernels' timelines below each other on one zoom; SimError without Plotly."""
-        from ascend_sim.studies.compare.page import write_page
-
-        write_page(path, self)
-
-
 def compare_runs(
-    *runs: Given, case: str | Path | None = None, chip: str | Path | None = None, progress: Progress | None = None
+    *runs: Given,
+    case: str | Path | None = None,
+    chip: str | Path | None = None,
+    html: str | Path | None = None,
+    progress: Progress | None = None,
 ) -> Comparison:
     """Lay runs side by side and say what differs; the numerical comparison of arrays is `ascend_sim.compare`.
 
     Each is a case (name or file), a chip or a tiling file such as `best.yaml` (both for `case`), a folder that `run --out` or
     `kernel --out` wrote, a timeline.npz, or what a call or `launch` returned. What has not run yet is simulated in timing
-    mode with the options of its case; `chip` replaces the chip of cases and tilings.
+    mode with the options of its case; `chip` replaces the chip of cases and tilings. `html` names a file for the comparison as
+    a page, with the timelines of each kernel on one zoom.
 
-    Raises SimError for fewer than two runs, for what is none of these, and AclnnError where an operator refuses the call.
+    Raises SimError for fewer than two runs, for what is none of these, and for `html` without Plotly; AclnnError where an
+    operator refuses the call.
     """
-    if not 2 <= len(runs) <= len(LETTERS):
-        raise SimError(f"compare: {len(runs)} given; allowed are 2 to {len(LETTERS)} runs")
+    if html is not None:
+        check_plotly()
     opened = tuple(open_sources(runs, case, chip, progress))
     kernels = tuple(_kernels(opened))
     if not kernels:
@@ -162,7 +54,10 @@ def compare_runs(
     reports = [run.report for run in opened]
     call = _facts([_call(run) for run in opened], None)
     outputs = _facts([_outputs(report) for report in reports], None)
-    return Comparison(opened, call, outputs, kernels)
+    comparison = Comparison(opened, call, outputs, kernels)
+    if html is not None:
+        write_page(html, comparison)
+    return comparison
 
 
 def _kernels(runs: Sequence[OneRun]) -> list[KernelFacts]:
@@ -279,14 +174,3 @@ _PLACE = {name: place for place, name in enumerate(WORDS)}
 def _text(value: Any) -> Value:
     """A list as words; what is one already stays."""
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else plain(value)
-
-
-def _is_number(value: Value) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _difference(first: Value, value: Value) -> int | float | None:
-    if not (_is_number(first) and _is_number(value)):
-        return None
-    more = value - first  # type: ignore[operator]
-    return float(f"{more:.{_DIGITS}g}") if isinstance(more, float) else more

@@ -20,6 +20,7 @@ from ascend_sim.report.page import open_run
 from ascend_sim.report.report import Report
 from ascend_sim.report.timeline_file import load_recording
 from ascend_sim.runtime import Progress, Recording
+from ascend_sim.runtime.recording import without_recording
 from ascend_sim.yaml_file import read_yaml
 
 __all__ = ["Given", "OneRun", "open_sources"]
@@ -148,7 +149,7 @@ def _simulate(
 
 def _made(label: str, kind: Kind, run: Result | KernelRun) -> OneRun:
     if run.recording is None:
-        raise SimError(f"{label}: a run in functional mode has no times to compare")
+        raise SimError(f"{label}: {without_recording(run.report.mode)}")
     return OneRun(label, kind, run.report.to_dict(), run.recording)
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ascend_sim.errors import SimError
 from ascend_sim.report.columns import many
-from ascend_sim.studies.compare.run import LETTERS, Comparison, Fact, KernelFacts, Value
+from ascend_sim.studies.compare.facts import LETTERS, Comparison, Fact, KernelFacts, Value
 
 __all__ = ["HEADS", "chosen_kernels", "render", "shown_difference", "shown_value"]
 

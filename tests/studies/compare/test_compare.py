@@ -18,7 +18,8 @@ from rich.console import Console
 
 import ascend_sim
 from ascend_sim.report.timeline_file import load_timeline
-from ascend_sim.studies.compare.run import Comparison, Fact, compare_runs
+from ascend_sim.studies.compare.facts import Comparison, Fact
+from ascend_sim.studies.compare.run import compare_runs
 from ascend_sim.studies.compare.text import render
 
 pytestmark = pytest.mark.fast

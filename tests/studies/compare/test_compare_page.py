@@ -15,7 +15,9 @@ from browser import chromium
 from calls import call
 
 from ascend_sim.isa.base import PIPES
-from ascend_sim.studies.compare.run import Comparison, compare_runs
+from ascend_sim.studies.compare.facts import Comparison
+from ascend_sim.studies.compare.page import write_page
+from ascend_sim.studies.compare.run import compare_runs
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +28,7 @@ def comparison() -> Comparison:
 @pytest.fixture(scope="module")
 def page(comparison: Comparison, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "compare.html"
-    comparison.write_html(path)
+    write_page(path, comparison)
     return path
 
 

@@ -1,0 +1,135 @@
+"""What a comparison says: every fact with the values of all runs, and which differ.
+
+A fact that a run does not have (a kernel that it did not launch, an output that timing mode does not compute) is None and
+is compared with nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ascend_sim.studies.compare.sources import OneRun
+
+__all__ = ["LETTERS", "Comparison", "Fact", "KernelFacts", "Value"]
+
+VERSION = 1
+"""Of what `Comparison.to_dict` gives; counted up when a key goes or means something else."""
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+"""What the runs are called in tables, in order."""
+_DIGITS = 12
+"""Of differences: what subtracting adds behind them is no difference."""
+
+Value = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One figure or word of every run, None where a run has none."""
+
+    name: str
+    values: tuple[Value, ...]
+
+    @property
+    def differs(self) -> bool:
+        """Whether two runs that have it disagree."""
+        return len({value for value in self.values if value is not None}) > 1
+
+    @property
+    def differences(self) -> tuple[int | float | None, ...]:
+        """What each run has more (+) or less (-) than the first; None for words, and where either has none."""
+        first = self.values[0]
+        return tuple(_difference(first, value) for value in self.values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data; `differences` only for numbers."""
+        told: dict[str, Any] = {"name": self.name, "values": list(self.values), "differs": self.differs}
+        return told | ({"differences": list(self.differences)} if any(map(_is_number, self.values)) else {})
+
+
+@dataclass(frozen=True)
+class KernelFacts:
+    """One kernel in all runs. `rows` says where it stands in the report of each, None for a run without it.
+
+    `groups` are its facts by kind: "kernel", "waterfall" and so on, as `run.GROUPS` makes them.
+    """
+
+    name: str
+    rows: tuple[int | None, ...]
+    groups: Mapping[str, tuple[Fact, ...]]
+
+    @property
+    def missing(self) -> bool:
+        """Whether some run has no such kernel."""
+        return None in self.rows
+
+    @property
+    def differs(self) -> bool:
+        """Whether some run lacks it, or any fact of it differs."""
+        return self.missing or any(fact.differs for facts in self.groups.values() for fact in facts)
+
+    def fact(self, group: str, name: str) -> Fact:
+        """The fact of that name; KeyError for one that there is not."""
+        for fact in self.groups[group]:
+            if fact.name == name:
+                return fact
+        raise KeyError(name)
+
+    @property
+    def spread(self) -> float:
+        """The us between the runs in which it takes longest and shortest; a run without it counts as 0."""
+        times = [float(value or 0) for value in self.fact("kernel", "us").values]
+        return max(times) - min(times)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        groups = {name: [fact.to_dict() for fact in facts] for name, facts in self.groups.items()}
+        return {"name": self.name, "rows": list(self.rows), "differs": self.differs, **groups}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """Runs side by side: facts of the whole `call`, of the `outputs` (verdicts and errors), of every kernel.
+
+    Kernels stand in the launch order of the first run that has them; those of the same name belong together, the second of
+    a name to the second.
+    """
+
+    runs: tuple[OneRun, ...]
+    call: tuple[Fact, ...]
+    outputs: tuple[Fact, ...]
+    kernels: tuple[KernelFacts, ...]
+
+    def __repr__(self) -> str:
+        count = sum(kernel.differs for kernel in self.kernels)
+        return f"<Comparison of {len(self.runs)} runs: {count} of {len(self.kernels)} kernels differ>"
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs that the runs have in common, and every kernel is in all of them."""
+        facts, kernels = (*self.call, *self.outputs), self.kernels
+        return not any(one.differs for one in facts) and not any(one.differs for one in kernels)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as dicts, lists, strings and numbers. Times in us, waterfalls in cycles of each run's own clock."""
+        names = zip(LETTERS, self.runs, strict=False)
+        return {
+            "version": VERSION,
+            "same": self.same,
+            "runs": [{"letter": letter, "given": run.label, "kind": run.kind} for letter, run in names],
+            "call": [fact.to_dict() for fact in self.call],
+            "outputs": [fact.to_dict() for fact in self.outputs],
+            "kernels": [kernel.to_dict() for kernel in self.kernels],
+        }
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _difference(first: Value, value: Value) -> int | float | None:
+    if not (_is_number(first) and _is_number(value)):
+        return None
+    more = value - first  # type: ignore[operator]
+    return float(f"{more:.{_DIGITS}g}") if isinstance(more, float) else more
