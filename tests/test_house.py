@@ -42,7 +42,7 @@ COMMANDS = (
     "precision by_hand",
     "run-network network.yaml --batch 1 --jobs 1",
     "validate --rows rows.csv --jobs 1",
-    "compare by_hand by_hand",
+    "compare by_hand out",
     "tile by_hand --kernel grad_input --limit 0 --jobs 1",
     "kernel vector_add.py",
     "check vector_add.py",

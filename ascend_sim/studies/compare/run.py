@@ -45,6 +45,8 @@ def compare_runs(
     Raises SimError for fewer than two runs, for what is none of these, and for `html` without Plotly; AclnnError where an
     operator refuses the call.
     """
+    if not 2 <= len(runs) <= len(LETTERS):
+        raise SimError(f"compare: {len(runs)} given; allowed are 2 to {len(LETTERS)} runs")
     if html is not None:
         check_plotly()
     opened = tuple(open_sources(runs, case, chip, progress))
