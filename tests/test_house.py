@@ -139,4 +139,4 @@ def test_every_room_does_its_part(at_work: set[str]) -> None:
     rooms = {place(module) for module, path in MODULES.items() if module not in DOORS and has_functions(path)}
     assert rooms - at_work == (set() if PYTORCH else {"torch"})
     # The studies are told apart above, a table of codes and a record have no function, and what has none in `__main__` ran.
-    assert set(LEVEL) - rooms == {"studies", "ops.layer", "ops.status", "__main__"}
+    assert set(LEVEL) - rooms == {"studies", "ops.status", "__main__"}

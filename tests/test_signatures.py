@@ -33,6 +33,11 @@ MAY_HAVE_MORE = {
     "ascend_sim/cli/explain.py": {"explain_command": OPTIONS},
     "ascend_sim/cli/run_network.py": {"run_network": OPTIONS},
     "ascend_sim/cli/precision.py": {"precision": OPTIONS},
+    "ascend_sim/cli/check.py": {"check": OPTIONS},
+    "ascend_sim/cli/compare_training.py": {"compare_training": OPTIONS},
+    "ascend_sim/studies/precision/run.py": {"precision": "public: what rows a table has, as keywords"},
+    "ascend_sim/torch/simulation.py": {"simulate": "public: the options of a run as keywords"},
+    "ascend_sim/torch/training.py": {"compare_training": "public: the options of a run as keywords"},
     "ascend_sim/kernel/builder.py": {"data_copy": INSTRUCTION, "fixpipe": INSTRUCTION, "mmad": INSTRUCTION},
     "ascend_sim/kernel/kernel.py": {"l1_to_l0a": INSTRUCTION, "l1_to_l0b": INSTRUCTION},
     "ascend_sim/numerics/casting.py": {"cast": CAST},
@@ -44,6 +49,7 @@ NUMBERS = 5
 
 SHAPE = "a shape, whose order the field knows"
 MAY_BE_ROWS = {
+    "ascend_sim/check/order.py": "a row as the walk over millions of them reads it",
     "ascend_sim/engine/core.py": "six columns of a program's row, read for every instruction",
     "ops/convolution/call.py": SHAPE,
     "ops/problem/normal.py": SHAPE,
@@ -58,6 +64,9 @@ UNNAMED = {
     "ascend_sim/kernel/kernel.py": "the same",
     "ascend_sim/kernel/vector.py": "the same",
     "ascend_sim/kernel/stamp.py": "the same",
+    "ascend_sim/check/accesses.py": "columns of one space, joined by position at once",
+    "ascend_sim/torch/calls.py": "what PyTorch calls an operator with",
+    "ascend_sim/torch/names.py": "what a module was called with",
     "ascend_sim/acl/c/handles.py": "arguments of a call from C, in its order",
     "ascend_sim/report/timeline_file.py": "the same, as it is stored",
     "ascend_sim/studies/precision/run.py": "what a truth depends on, as the key of a cache",
@@ -128,6 +137,7 @@ def test_only_tables_are_kept_from_the_formatter() -> None:
 LONGEST = 450
 """Lines of a file."""
 MAY_BE_LONGER = {
+    "ascend_sim/check/order.py": "one concept: which row comes before which, whatever the costs",
     "ascend_sim/kernel/builder.py": "one class: the methods that write a row each, and what they refuse",
     "tests/bad_inputs/bad_inputs.py": "one table: a row for each bad input",
 }
