@@ -128,6 +128,7 @@ def _outputs(report: Mapping[str, Any]) -> dict[str, Value]:
 def _kernel(run: OneRun, row: int) -> dict[str, Value]:
     kernel, span = run.report["kernels"][row], run.recording.timeline.tasks[row]
     pipe, stall = kernel["bottleneck_pipe"], kernel["main_stall"] or {"cause": "none", "share": 0.0}
+    bounds = kernel["roofline"]
     busy = kernel["pipes_us"][pipe] / kernel["core_us"] if pipe and kernel["core_us"] else None
     return {
         "us": kernel["task_us"],
@@ -137,6 +138,8 @@ def _kernel(run: OneRun, row: int) -> dict[str, Value]:
         "bottleneck busy": None if busy is None else round(busy, _SHARE_DECIMALS),
         "main stall": stall["cause"],
         "main stall share": stall["share"],
+        "bound by": bounds["bound_by"],
+        "bound cycles": bounds["cycles"].get(bounds["bound_by"]),
         "of the cube": kernel.get("cube_efficiency"),
         "cores": kernel["core_type"],
         "tiles": kernel["counts"]["tiles"],

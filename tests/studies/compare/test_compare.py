@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import ascend_sim
-from ascend_sim.report.timeline_file import load_timeline
+from ascend_sim.report.timeline_file import load_timeline, write_timeline
 from ascend_sim.studies.compare.facts import Comparison, Fact
 from ascend_sim.studies.compare.run import compare_runs
 from ascend_sim.studies.compare.text import render
@@ -109,6 +109,15 @@ def test_equal_runs_show_no_difference(one: Any, case: Path, folder: Path) -> No
             assert len(set(fact.values)) == 1, f"{kernel.name} {fact.name}: known to all, and the same"
     text = shown(compare_runs(folder, folder))
     assert "No difference" in text and "*" not in text
+
+
+def test_a_timeline_knows_that_its_l2_was_warm(tmp_path: Path) -> None:
+    """The bounds of a warm run are lower: its operands need not come from HBM."""
+    warm = call(channels=32, size=12, l2="warm")
+    write_timeline(tmp_path / "timeline.npz", warm.recording, warm.report.to_dict())
+    comparison = compare_runs(warm, tmp_path / "timeline.npz", call(channels=32, size=12))
+    made, read, cold = ([kernel["roofline"] for kernel in run.report["kernels"]] for run in comparison.runs)
+    assert made == read != cold
 
 
 def test_the_blocks_that_were_changed_are_marked(planted: Comparison) -> None:
