@@ -3,6 +3,9 @@
 A row starts after the rows that its clock counts have retired. Clocks grow at waits, barriers and cross-core waits only, and
 what one pipe knows another learns through a flag; so order is transitive. Nothing here asks for cycles: two accesses that are
 ordered here are ordered on every chip, and two that are not may meet on some.
+
+The unit flag hands over a tile of L0C and nothing else: what a pipe learns by it counts in L0C, and the other spaces are walked
+as if nobody had waited (`TaskOrder.clocks_in`).
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,11 +26,13 @@ from ascend_sim.isa.base import (
     CROSS_SET,
     CROSS_WAIT,
     DISARMED,
+    LOCAL,
     PIPES,
     SET,
+    TRANSFER,
     WAIT,
 )
-from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, ScalarWait, SetFlag, WaitFlag
+from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, ScalarWait, SetFlag, WaitFlag, WaitUnitFlag
 from ascend_sim.kernel.program import Program
 
 WIDTH = len(PIPES)
@@ -74,6 +80,7 @@ class SyncRows:
             rows = np.flatnonzero(self.pipe == p)
             self.place[rows] = np.arange(len(rows))
             self.counts[p] = len(rows)
+        self.tile_waits, self.loose_waits = self._unit_waits(kind)
         wanted = np.isin(kind, (SET, WAIT, DISARMED, BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT))
         rows = np.flatnonzero(wanted)
         self.flags: dict[FlagKey, int] = {}
@@ -102,6 +109,23 @@ class SyncRows:
             if what == SET:
                 self.sets[code] += 1
         self.names = list(self.flags)
+
+    def _unit_waits(self, kind: NDArray[np.int64]) -> tuple[frozenset[int], frozenset[int]]:
+        """Rows that wait for a unit flag, and those of them behind which no product or drain with the unit flag comes."""
+        program, table = self.program, self.program.table
+        found = [isinstance(one, WaitUnitFlag) for one in table.instructions]
+        if not any(found):
+            return frozenset(), frozenset()
+        paced = np.asarray([one.pace(table.chip) is not None for one in table.instructions], np.bool_)
+        waits, loose = np.asarray(found, np.bool_)[program.rows[:, 0]], []
+        for p in np.unique(self.pipe[waits]).tolist():
+            rows = np.flatnonzero(self.pipe == p)
+            works = rows[np.isin(kind[rows], (LOCAL, TRANSFER))]
+            mine = rows[waits[rows]]
+            behind = np.searchsorted(works, mine)
+            follows = np.append(paced[program.rows[works, 0]], False)[behind]
+            loose += mine[~follows].tolist()
+        return frozenset(np.flatnonzero(waits).tolist()), frozenset(loose)
 
     def before(self, row: int) -> list[int]:
         """Rows of every pipe that stand before a row."""
@@ -139,13 +163,16 @@ class TaskOrder:
     ) -> None:
         self.task = task
         self.synced = synced
+        self.left_out = left_out or {}
         self.faults = SyncFaults()
         self.vectors: list[NDArray[np.int32]] = [np.zeros(len(synced) * WIDTH, np.int32)]
         self.level = [0]
         self._joined: dict[tuple[int, int], int] = {}
         self.cross = _CrossOrder(self)
-        skipped = left_out or {}
-        self.walks = [_Walk(self, index, one, skipped.get(index, frozenset())) for index, one in enumerate(synced)]
+        self.walks = [
+            _Walk(self, index, one, self.left_out.get(index, frozenset()) | one.loose_waits)
+            for index, one in enumerate(synced)
+        ]
         self._run()
         columns = [walk.columns() for walk in self.walks]
         offset = np.cumsum([0, *(len(retired) for retired, _ in columns)])
@@ -156,6 +183,18 @@ class TaskOrder:
             np.stack(self.vectors),
             np.asarray(self.level, np.int32),
         )
+
+    def clocks_in(self, space: str) -> Clocks:
+        """What rows know when they touch a space: of a tile of L0C also what the unit flag says."""
+        return self.clocks if space == "L0C" else self._beside_tiles
+
+    @cached_property
+    def _beside_tiles(self) -> Clocks:
+        """Without what unit flags tell."""
+        if all(one.tile_waits <= self.left_out.get(index, frozenset()) for index, one in enumerate(self.synced)):
+            return self.clocks
+        out = {index: self.left_out.get(index, frozenset()) | one.tile_waits for index, one in enumerate(self.synced)}
+        return TaskOrder(self.task, self.synced, out).clocks
 
     def join(self, first: int, second: int) -> int:
         """What two know together, as a number of `vectors`."""

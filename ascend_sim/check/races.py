@@ -57,7 +57,7 @@ def _roots(subject: Subject, space: str) -> list[tuple[int, int]]:
     a = subject.accesses[space]
     first, second = (side[:_MOST] for side in subject.unordered[space])
     if len(first):
-        first, second = subject.questions[space].nearest(first, second, subject.order.clocks)
+        first, second = subject.questions[space].nearest(first, second, subject.order.clocks_in(space))
     pairs = [_in_order(a, one, other) for one, other in zip(first.tolist(), second.tolist(), strict=True)]
     written = a.writes[a.footprint]
     rank = {"RAW": 0, "WAR": 1, "WAW": 2}
@@ -74,7 +74,7 @@ def _roots(subject: Subject, space: str) -> list[tuple[int, int]]:
         by_early.setdefault(_row(a, early), []).append(late)
 
     def before(one: int, other: int) -> bool:
-        place = subject.order.clocks
+        place = subject.order.clocks_in(space)
         owner = a.owner[a.footprint[one]]
         return bool(place.known(a.program[other], a.row[other], owner) > a.place[one])
 

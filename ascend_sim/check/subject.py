@@ -52,7 +52,7 @@ class Subject:
     @cached_property
     def unordered(self) -> dict[str, tuple[Ints, Ints]]:
         """Pairs of accesses that nothing orders, by space."""
-        return {space: asked.unordered(self.order.clocks) for space, asked in self.questions.items()}
+        return {space: asked.unordered(self.order.clocks_in(space)) for space, asked in self.questions.items()}
 
     def place(self, program: int, row: int, access: str = "", address: int | None = None) -> Place:
         """A row of a program, for a finding."""

@@ -323,7 +323,7 @@ class _Proof:
         """Pairs out of order, and counters that may run over."""
         subject = self._subject
         order = TaskOrder(subject.task, subject.synced, out) if out else subject.order
-        pairs = sum(len(asked.unordered(order.clocks)[0]) for asked in subject.questions.values())
+        pairs = sum(len(asked.unordered(order.clocks_in(space))[0]) for space, asked in subject.questions.items())
         return pairs, len(order.faults.overflows) + len(order.faults.stuck)
 
 
@@ -357,7 +357,7 @@ class _Prefix:
 
     def _unordered(self, out: frozenset[int]) -> int:
         order = TaskOrder(self._task, self._synced, {0: out})
-        return sum(len(asked.unordered(order.clocks)[0]) for asked in self._questions if len(asked))
+        return sum(len(asked.unordered(order.clocks_in(asked.a.space))[0]) for asked in self._questions if len(asked))
 
 
 __all__ = ["find_redundant", "find_sync_faults"]

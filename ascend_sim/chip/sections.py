@@ -232,19 +232,17 @@ class Fixpipe(Section):
     """Conversion of L0C on its way out: elements/cycle by bytes per output element; the path's port caps it.
 
     Head and latency are the unit's own; those of the path L0C->GM or L0C->L1 come on top. fp32 in blocks of 8 channels has
-    its own rates, stored and added.
+    its own rates, stored and added. `unit_flag`: cube and Fixpipe can hand tiles of L0C to each other fractal by fractal.
     """
 
     elements_per_cycle: dict[Annotated[int, Field(strict=True, gt=0)], ElementRate]
     channel_split_bytes_per_cycle: ByteRate
-    channel_split_atomic_bytes_per_cycle: ByteRate | None = None
+    unit_flag: Flag = False
     head: Cycles
     latency: Cycles
 
-    def rate(self, itemsize: int, channel_split: bool = False, atomic: bool = False) -> float:
+    def rate(self, itemsize: int, channel_split: bool = False) -> float:
         """Return bytes/cycle out of L0C for elements of `itemsize` bytes; `SimError` for a size it does not write."""
-        if channel_split and atomic and self.channel_split_atomic_bytes_per_cycle is not None:
-            return self.channel_split_atomic_bytes_per_cycle
         if channel_split:
             return self.channel_split_bytes_per_cycle
         elements = self.elements_per_cycle.get(itemsize)

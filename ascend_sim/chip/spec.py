@@ -121,6 +121,11 @@ class ChipSpec(BaseModel):
         """L2 write bandwidth that streams reach, whole chip."""
         return self.memory.l2_write_bytes_per_cycle_per_aic * self.memory.l2_write_efficiency * self.cores.aic
 
+    @property
+    def has_unit_flag(self) -> bool:
+        """Whether cube and Fixpipe can hand tiles of L0C to each other fractal by fractal."""
+        return self.fixpipe is not None and self.fixpipe.unit_flag
+
     def headroom_fault(self) -> str | None:
         """A number of this chip with which an engine's int64 counts could wrap, in words (`chip.headroom`)."""
         return headroom_fault(self)

@@ -117,6 +117,7 @@ class CoreRun:
         self._flag_max = chip.sync.flag_max
         is_flag = (kind == SET) | (kind == WAIT) | (kind == DISARMED)
         first = np.where(is_flag, number[program.rows[:, 0]], first)
+        stream = np.where(is_flag, program.per_row("lead"), stream)
         arguments = program.rows[:, 0]
         self._queues: list[list[NDArray[np.int32]]] = []
         self._lengths: list[int] = []
@@ -273,6 +274,7 @@ class CoreRun:
         busy_until = -1  # end of the last work, to know whether the next is the first of a stream
         last_retire = self.begin
         retired = deque([self.begin] * limit, limit)  # the last `limit` retirements bound what may be in flight
+        known = self.begin  # when the flag of the last wait had come in, which a wait with a lead does not wait for
         left_at, retired_at = left.append, retired.append
         position = available = 0
         for i, kind, first, stream, latency, argument in self._rows_of(p):
@@ -291,7 +293,7 @@ class CoreRun:
                 if retired[0] > t:
                     self.limited[i] = retired[0] - t
                     t = retired[0]
-                left_at(t)
+                left_at(t if t > known else known)
                 busy_until = free = t + (first if t > busy_until else stream)
                 if free + latency > last_retire:
                     last_retire = free + latency
@@ -300,7 +302,7 @@ class CoreRun:
                 end_of[i] = free
                 retire_of[i] = last_retire
             elif kind == SET:
-                left.append(t)
+                left.append(max(t, known))
                 free = t
                 start_of[i] = end_of[i] = t
                 raised = retire_of[i] = last_retire if last_retire > t else t
@@ -317,16 +319,20 @@ class CoreRun:
                     waiter = flag_sleeper[first] = env.event()
                     yield waiter
                 arrived = sets[len(taken)]
+                if stream:
+                    known = max(known, arrived)
+                    arrived -= stream
                 if arrived > t:
                     t = arrived
                 taken.append(t)
-                left.append(t)
-                free = end_of[i] = retire_of[i] = t
+                left.append(max(t, known))
+                free = end_of[i] = t
+                retire_of[i] = max(t, known)
             elif kind == TRANSFER:
                 if retired[0] > t:
                     self.limited[i] = retired[0] - t
                     t = retired[0]
-                left.append(t)
+                left.append(max(t, known))
                 start_of[i] = t
                 cycles = first if t > busy_until else stream
                 if self._traffic is None:
@@ -349,7 +355,7 @@ class CoreRun:
                 end_of[i] = free
                 retire_of[i] = last_retire
             elif kind == BARRIER:
-                left.append(t)
+                left.append(max(t, known))
                 start_of[i] = t
                 if last_retire > t:
                     t = last_retire
@@ -357,11 +363,11 @@ class CoreRun:
                 free = end_of[i] = retire_of[i] = t
             elif kind == DISARMED:
                 flag_taken[first].append(t)
-                left.append(t)
+                left.append(max(t, known))
                 free = t
                 start_of[i] = end_of[i] = retire_of[i] = t
             elif kind == CROSS_SET:
-                left.append(t)
+                left.append(max(t, known))
                 free = t
                 start_of[i] = end_of[i] = t
                 raised = retire_of[i] = max(last_retire, t)
@@ -379,7 +385,7 @@ class CoreRun:
                     t = over
                 else:
                     self.cross.pass_by(self.program, waiting, t)
-                left.append(t)
+                left.append(max(t, known))
                 free = end_of[i] = retire_of[i] = t
         self._idle(p, position, max(last_retire, free))
         self._hungry -= 1  # it has all that it will ever get

@@ -25,8 +25,21 @@ from ascend_sim.isa.sync import CrossCoreWaitFlag, ScalarWait
 
 LAUNCH, DISPATCH, CORE_START, HOST = "launch", "dispatch", "core start", "host"
 ISSUE, SCALAR_TIME, LATENCY = "issue", "scalar", "latency"
-FLAG, CROSS_FLAG, BARRIER_TIME = "flag", "cross-core flag", "barrier"
-KINDS = (*PIPES[1:], LATENCY, FLAG, BARRIER_TIME, ISSUE, SCALAR_TIME, CROSS_FLAG, CORE_START, DISPATCH, LAUNCH, HOST)
+FLAG, UNIT_FLAG, CROSS_FLAG, BARRIER_TIME = "flag", "unit flag", "cross-core flag", "barrier"
+KINDS = (
+    *PIPES[1:],
+    LATENCY,
+    FLAG,
+    UNIT_FLAG,
+    BARRIER_TIME,
+    ISSUE,
+    SCALAR_TIME,
+    CROSS_FLAG,
+    CORE_START,
+    DISPATCH,
+    LAUNCH,
+    HOST,
+)
 """What a step of the path can be: work on a pipe, or the time that something else takes."""
 
 PIPE_BUSY, QUEUE_FULL, LIMIT, ISSUED = "pipe busy", "queue full", "outstanding limit", "issue"
@@ -87,6 +100,7 @@ class _Rows:
         program, chip = run.program, run.program.table.chip
         self.kind, self.pipe = program.per_row("kind"), program.per_row("pipe")
         self.issue = program.issue_cycles
+        self.lead = np.where(self.kind == WAIT, program.per_row("lead"), 0)
         self.before = np.full(len(program), -1)
         """The row before on the same pipe."""
         self.done = np.full(len(program), -1)
@@ -116,6 +130,11 @@ class _Rows:
         run = self.run
         held = np.isin(self.kind, (WAIT, CROSS_WAIT))
         left = np.where(held, run.end, run.start)
+        for (
+            rows
+        ) in self.of_pipe:  # a flag that was not waited for to the end still keeps its place, and those behind it
+            known = np.where(self.lead[rows] > 0, run.retire[rows], run.begin)
+            left[rows] = np.maximum(left[rows], np.maximum.accumulate(known))
         free = np.where(self.slot >= 0, left[self.slot], run.begin)
         earliest = np.where(self.pipe == 0, run.end, free)
         so_far = self.issue * np.arange(1, len(left) + 1)
@@ -312,6 +331,9 @@ class _Walk:
         own: _Node = (_START, index, row)
         if kind == WAIT and end > start:
             raised = rows.sets[row]
+            if rows.lead[row]:  # it follows what the setter's last work does piece by piece
+                work = int(rows.done[raised])
+                return (_START, index, work), int(run.start[work]), UNIT_FLAG, DIRECT
             node: _Node = (
                 (_RETIRE, index, raised) if run.retire[raised] > run.start[raised] else (_START, index, raised)
             )

@@ -2,7 +2,8 @@
 
 An access is in flight from its start to its retirement. On one pipe only a read or write of bytes that an earlier,
 unretired instruction writes counts (reading before a later write is in order); Mmads that share an L0C tile are interlocked
-and atomics to the same bytes are ordered by the L2.
+and atomics to the same bytes are ordered by the L2. A product and a drain with the unit flag may be at one tile of L0C together
+as long as neither can overtake the other.
 
 This is how numpy finds them in the columns of programs; C finds the same while it runs or afterwards (compiled/hazards.c).
 """
@@ -19,6 +20,7 @@ from ascend_sim.engine.task import Task, order_of, task_of
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.engine.values import Finding
 from ascend_sim.isa.base import PIPE_INDEX
+from ascend_sim.isa.cube import Mmad
 from ascend_sim.kernel.program import SPACES, InstructionTable, InstructionView
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import overlap
@@ -63,6 +65,7 @@ class Accesses:
     values: NDArray[np.int64]
     address: NDArray[np.int64]
     start: NDArray[np.int64]
+    end: NDArray[np.int64]
     retire: NDArray[np.int64]
 
     @classmethod
@@ -77,14 +80,15 @@ class Accesses:
         slots = np.asarray([*bases, 0], np.int64)
         address = np.where(in_gm, slots[np.where(in_gm, address >> SLOT_SHIFT, 0)] + (address & OFFSET_MASK), address)
         order = np.array([order_of(run.task, program)], np.int64)
-        columns = np.zeros(len(row), np.int64), row, place, values, address, run.start[row], run.retire[row]
-        return cls(order, [(table, program.table)], *columns).sorted()
+        columns = np.zeros(len(row), np.int64), row, place, values, address
+        times = run.start[row], run.end[row], run.retire[row]
+        return cls(order, [(table, program.table)], *columns, *times).sorted()
 
     @classmethod
     def joined(cls, parts: Sequence[Accesses]) -> Accesses:
         """Those of several programs."""
         owner = np.concatenate([np.full(len(part.row), i) for i, part in enumerate(parts)])
-        names = ("row", "place", "values", "address", "start", "retire")
+        names = ("row", "place", "values", "address", "start", "end", "retire")
         columns = [np.concatenate([getattr(part, name) for part in parts]) for name in names]
         orders = np.concatenate([part.orders for part in parts])
         return cls(orders, [table for part in parts for table in part.tables], owner, *columns).sorted()
@@ -92,7 +96,7 @@ class Accesses:
     def sorted(self) -> Accesses:
         """In order of start, then of programs, rows and what stands first in an instruction."""
         order = np.lexsort((self.place, self.row, self.orders[self.owner], self.start))
-        names = ("owner", "row", "place", "values", "address", "start", "retire")
+        names = ("owner", "row", "place", "values", "address", "start", "end", "retire")
         return Accesses(self.orders, self.tables, *(getattr(self, name)[order] for name in names))
 
     def touched(self, name: str) -> NDArray[np.int64]:
@@ -160,11 +164,21 @@ class Accesses:
             touch = [
                 (one, other)
                 for one, other in zip(e[both].tolist(), l[both].tolist(), strict=True)
-                if self._meet(one, other)
+                if self._meet(one, other) and not (interlocked and self._in_step(one, other))
             ]
             pairs.append(np.array(touch, np.int64).reshape(-1, 2))
             lag += 1
         return np.concatenate(pairs)
+
+    def _in_step(self, early: int, late: int) -> bool:
+        """Whether two accesses to L0C are a product and a drain with the unit flag that never overtake each other."""
+        (_, first), (_, second) = (self.tables[self.owner[i]] for i in (early, late))
+        one, other = first.instructions[self.values[early, 0]], second.instructions[self.values[late, 0]]
+        a, b = one.pace(first.chip), other.pace(second.chip)
+        if a is None or b is None or isinstance(one, Mmad) == isinstance(other, Mmad):
+            return False
+        over = self.retire[early] if isinstance(one, Mmad) else self.end[early] - b.head
+        return bool(self.start[late] >= over - (a.overlap(b) if self.address[early] == self.address[late] else 0))
 
     def _meet(self, early: int, late: int) -> bool:
         """Whether their bytes really do, not only their hulls."""

@@ -1,4 +1,4 @@
-"""Values in simulated time: every instruction reads when it starts and commits when it retires.
+"""Values in simulated time: every instruction reads when it starts (`ProgramRun.read_at`) and commits when it retires.
 
 No cost depends on data, so the Timeline is worked out first and the values follow it, event by event: at one instant first
 the retirements, then the starts, each in the order (task, block, pipe, row). An atomic adds at its retirement, so K-split
@@ -64,7 +64,7 @@ def replay(
         pipe = run.program.per_row("pipe")[index]
         events[owner] = 2 * len(index)
         # An instruction that starts and retires at one instant still reads before it commits, hence phase 2.
-        retire, start = run.retire[index], run.start[index]
+        retire, start = run.retire[index], run.read_at()[index]
         for phase, column in ((np.where(retire == start, 2, 0), retire), (np.full(len(index), 1), start)):
             times.append(column)
             phases.append(phase)

@@ -64,11 +64,16 @@ class ProgramRun:
     queue_full: int
     launch: int = 0
 
+    def read_at(self) -> NDArray[np.int64]:
+        """When each row has taken its operands: when it starts, or at the end of its occupancy where it reads till then."""
+        return np.where(self.program.per_row("reads_late") > 0, self.end, self.start)
+
     def busy(self) -> dict[str, int]:
         """Cycles that each pipe was occupied; the scalar unit is occupied by issuing."""
         kind = self.program.per_row("kind")
         pipe = self.program.per_row("pipe")
-        length = np.where(np.isin(kind, _ZERO_KINDS), 0, self.end - self.start)
+        idle = np.isin(kind, _ZERO_KINDS) & ~at_work(self.program)
+        length = np.where(idle, 0, self.end - self.start)
         cycles = np.bincount(pipe, weights=length, minlength=len(PIPES))
         issue = self.program.issue_cycles
         busy = {name: int(cycles[p]) for p, name in enumerate(PIPES)}
@@ -84,7 +89,8 @@ class ProgramRun:
         else:
             rows = self.program.per_row("pipe") == PIPES.index(pipe)
             kind = self.program.per_row("kind")[rows]
-            held = np.where(np.isin(kind, tuple(_HELD)), (self.end - self.start)[rows], 0)
+            holds = np.isin(kind, tuple(_HELD)) & ~at_work(self.program)[rows]
+            held = np.where(holds, (self.end - self.start)[rows], 0)
             gap = self.stall[rows] - held
             before = np.where(held > 0, _CAUSE["nothing to do"], self.cause[rows])
             cycles = np.bincount(before, weights=gap, minlength=len(CAUSES))
@@ -129,6 +135,11 @@ class Timeline:
         return max((run.finish for run in self.tasks), default=0)
 
 
+def at_work(program: Program) -> NDArray[np.bool_]:
+    """Which rows are waits that occupy their pipe."""
+    return (program.per_row("kind") == WAIT) & (program.per_row("at_work") > 0)
+
+
 def stall_columns(
     program: Program, begin: int, start: NDArray[np.int64], end: NDArray[np.int64], limited: dict[int, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -153,7 +164,7 @@ def stall_columns(
         (BARRIER_ALL, "pipe busy"),
         (CROSS_WAIT, "cross-core"),
     ):
-        rows = np.flatnonzero(kind == waiting)
+        rows = np.flatnonzero((kind == waiting) & ~at_work(program))
         held = end[rows] - start[rows]
         if waiting == BARRIER_ALL:
             held = held - program.issue_cycles
@@ -163,4 +174,4 @@ def stall_columns(
     return stall, cause
 
 
-__all__ = ["CAUSES", "LOCAL", "SCALAR", "TRANSFER", "ProgramRun", "TaskRun", "Timeline", "stall_columns"]
+__all__ = ["CAUSES", "LOCAL", "SCALAR", "TRANSFER", "ProgramRun", "TaskRun", "Timeline", "at_work", "stall_columns"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,6 +118,29 @@ class Memory:
         return np.ndarray(shape, dtype, self.buffers[space], address, strides)
 
 
+class Pace(NamedTuple):
+    """How a product or a drain with the unit flag goes over its tile of L0C, fractal by fractal in order.
+
+    `rows` x `columns` fractals (0 x 0 for a part of a tile) in `work` cycles, after at least `head` cycles.
+    """
+
+    rows: int
+    columns: int
+    work: int
+    head: int
+
+    def overlap(self, other: Pace) -> int:
+        """Cycles by which the later one of two at one tile may begin before the earlier one is through.
+
+        Each has its own speed, and the later one may never overtake: it begins so late that neither the first nor the last
+        fractal comes too soon. 0 where their tiles differ in shape.
+        """
+        fractals = self.rows * self.columns
+        if not fractals or self[:2] != other[:2]:
+            return 0
+        return min(self.work, other.work) * (fractals - 1) // fractals
+
+
 @dataclass(frozen=True)
 class Instruction:
     """Base of all instructions. Subclasses are frozen dataclasses whose fields are the instruction's parameters."""
@@ -126,6 +149,12 @@ class Instruction:
     kind: ClassVar[int] = LOCAL
     has_values: ClassVar[bool] = True
     atomic: ClassVar[bool] = False
+    lead: ClassVar[int] = 0
+    """Of a wait: cycles by which it is over before its flag comes in."""
+    at_work: ClassVar[bool] = False
+    """Of a wait: whether it occupies its pipe."""
+    reads_late: ClassVar[bool] = False
+    """Whether it reads until the end of its occupancy, piece by piece, and not when it starts."""
 
     def pipe(self, chip: ChipSpec) -> str:
         """The pipe whose queue takes the instruction; raises SimError when the architecture lacks the path."""
@@ -137,6 +166,10 @@ class Instruction:
 
     def gm_access(self, chip: ChipSpec) -> GmAccess | None:
         """The GM side, or None."""
+        return None
+
+    def pace(self, chip: ChipSpec) -> Pace | None:
+        """How it goes over its tile of L0C, where the unit flag may let another one follow it; else None."""
         return None
 
     def reads(self) -> tuple[Region, ...]:

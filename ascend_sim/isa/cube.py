@@ -22,7 +22,7 @@ from ascend_sim.chip.fractal import (
 )
 from ascend_sim.chip.sections import Fixpipe as FixpipeUnit
 from ascend_sim.errors import SimError
-from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Memory, ceil_div
+from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Memory, Pace, ceil_div
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import cast, decode, format_of, numpy_dtype, round_to
 from ascend_sim.numerics.accumulate import add_chunks, add_exact_groups
@@ -66,6 +66,10 @@ class Mmad(Instruction):
         cube, rate = chip.cube, chip.cube.rates[self.dtype]  # type: ignore[index]
         fractals = ceil_div(self.m, cube.m0) * ceil_div(self.n, cube.n0) * ceil_div(self.k, rate.k0)
         return ceil_div(fractals * rate.k0, rate.k_per_cycle)
+
+    def pace(self, chip: ChipSpec) -> Pace:
+        head = min(chip.cube.head_first, chip.cube.head_stream)
+        return Pace(ceil_div(self.m, FRACTAL), ceil_div(self.n, FRACTAL), self.work_cycles(chip), head)
 
     def _shapes(self) -> tuple[int, int, int, int]:
         c0 = BLOCK_BYTES // self.itemsize
@@ -181,7 +185,7 @@ class Fixpipe(Instruction):
         return _fixpipe_cost(chip)
 
     def gm_access(self, chip: ChipSpec) -> GmAccess | None:
-        rate = _fixpipe(chip).rate(self.itemsize, self.itemsize == 4 and self.c0 == 8, self.atomic_add)
+        rate = _fixpipe(chip).rate(self.itemsize, self.itemsize == 4 and self.c0 == 8)
         port = chip.path("L0C", "GM").bytes_per_cycle
         return GmAccess("atomic" if self.atomic_add else "write", self.writes()[0], min(rate, port))
 
@@ -210,6 +214,25 @@ class Fixpipe(Instruction):
 
     def path(self) -> str:
         return "L0C->GM"
+
+
+@dataclass(frozen=True)
+class FixpipeUnitFlag(Fixpipe):
+    """A Fixpipe with the unit flag: it follows the last Mmad of its tile fractal by fractal, and the next Mmad follows it.
+
+    What it reads is read by the end of its occupancy.
+    """
+
+    name = "fixpipe_unit_flag"
+    reads_late = True
+
+    def pace(self, chip: ChipSpec) -> Pace:
+        access, cost = self.gm_access(chip), self.cost(chip)
+        assert access is not None
+        rows, columns = ceil_div(self.m, FRACTAL), ceil_div(self.n, FRACTAL)
+        if self.m_padded != rows * FRACTAL:
+            rows = columns = 0
+        return Pace(rows, columns, int(access.region.total / access.rate), min(cost.head_first, cost.head_stream))
 
 
 @dataclass(frozen=True)
@@ -245,7 +268,7 @@ class FixpipeNd(Instruction):
         return _fixpipe_cost(chip)
 
     def gm_access(self, chip: ChipSpec) -> GmAccess | None:
-        rate = min(_fixpipe(chip).rate(self.itemsize, atomic=self.atomic_add), chip.path("L0C", "GM").bytes_per_cycle)
+        rate = min(_fixpipe(chip).rate(self.itemsize), chip.path("L0C", "GM").bytes_per_cycle)
         return GmAccess("atomic" if self.atomic_add else "write", self.writes()[0], rate)
 
     def reads(self) -> tuple[Region, ...]:

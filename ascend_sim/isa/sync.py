@@ -58,6 +58,27 @@ class WaitFlag(Instruction):
 
 
 @dataclass(frozen=True)
+class WaitUnitFlag(WaitFlag):
+    """Hold a pipe until a tile of L0C is so far that its next user can follow piece by piece and never overtakes.
+
+    That is `early` cycles before a flag raised behind the tile's last user would come in. The Fixpipe waits at work: its
+    profiler counter runs (inferred from measured rows), while the cube's counts products only.
+    """
+
+    early: int = 0
+
+    name = "wait_unit_flag"
+
+    @property
+    def lead(self) -> int:  # type: ignore[override]
+        return self.early
+
+    @property
+    def at_work(self) -> bool:  # type: ignore[override]
+        return self.destination == "FIX"
+
+
+@dataclass(frozen=True)
 class PipeBarrier(Instruction):
     """The next instruction of the pipe starts only after everything earlier on it has retired; "ALL" holds every pipe."""
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.errors import SimError
-from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
+from ascend_sim.isa.cube import Fixpipe, FixpipeNd, FixpipeUnitFlag, Mmad
 from ascend_sim.isa.direct import DataCopyDn2Nz, FixpipeDn
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData2D, LoadData3D
@@ -22,6 +22,7 @@ from ascend_sim.isa.sync import (
     ScalarWait,
     SetFlag,
     WaitFlag,
+    WaitUnitFlag,
     cross_name,
 )
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPastL2, Fill
@@ -157,6 +158,19 @@ class KernelBuilder(StampedLoops, VectorMethods):
     def _check_pipe(self, pipe: str, what: str) -> None:
         check_pipe(self.chip, self.block, self.core_kind, pipe, what)
 
+    def unit_flag(self, source: str, destination: str, name: str) -> Flag:
+        """The unit flag of a tile of L0C, in one direction; the hardware has one for every fractal, so no ids run out."""
+        if not self.chip.has_unit_flag:
+            raise SimError(
+                f"{self.chip.name} ({self.chip.identity.arch}) has no unit flag (chip file, fixpipe.unit_flag)"
+            )
+        known = self._flags.get(name)
+        if known is None:
+            self._outside_stamps(f"the first use of unit flag {name!r}")
+            known = self._flags[name] = Flag(name, source, destination, self.chip.sync.flag_ids + len(self._flags))
+            self._balance[known] = 0
+        return known
+
     def flag(self, source: str, destination: str, name: str) -> Flag:
         """The flag of that name between two pipes; ids are handed out in order and limited by the chip."""
         known = self._flags.get(name)
@@ -202,8 +216,8 @@ class KernelBuilder(StampedLoops, VectorMethods):
             raise self._no_flag("set_flag", flag) from None
         self._emit(_set_key(flag))
 
-    def wait_flag(self, flag: Flag) -> None:
-        """Wait for a flag; SimError when no set stands before it in issue order."""
+    def wait_flag(self, flag: Flag, lead: int | None = None) -> None:
+        """Wait for a flag, or `lead` cycles less for a unit flag; SimError when no set stands before it in issue order."""
         try:
             raised = self._balance[flag]
         except (KeyError, TypeError):
@@ -214,7 +228,8 @@ class KernelBuilder(StampedLoops, VectorMethods):
                 f"row {len(self._sheet)} stands before its set in issue order; it could never end"
             )
         self._balance[flag] -= 1
-        self._emit((WaitFlag, flag.source, flag.destination, flag.identity, flag.name not in self._disarm))
+        fields = (flag.source, flag.destination, flag.identity, flag.name not in self._disarm)
+        self._emit((WaitFlag, *fields) if lead is None else (WaitUnitFlag, *fields, lead))
 
     def _no_flag(self, method: str, given: object) -> SimError:
         return SimError(
@@ -377,9 +392,12 @@ class KernelBuilder(StampedLoops, VectorMethods):
         c0: int,
         dst_stride: int,
         atomic_add: bool = False,
+        unit_flag: bool = False,
     ) -> None:
-        """L0C to GM; see `Fixpipe`."""
-        self._emit((Fixpipe, m, n, m_padded, dtype, c0, dst_stride, atomic_add), dst, src)
+        """L0C to GM; see `Fixpipe`, and `FixpipeUnitFlag`."""
+        self._emit(
+            (FixpipeUnitFlag if unit_flag else Fixpipe, m, n, m_padded, dtype, c0, dst_stride, atomic_add), dst, src
+        )
 
     def fixpipe_nd(
         self, dst: int, src: int, m: int, n: int, m_padded: int, dtype: str, dst_stride: int, atomic_add: bool = False

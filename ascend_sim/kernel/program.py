@@ -32,6 +32,7 @@ SPACES = ("GM", "L1", "L0A", "L0B", "L0C", "UB", "BT", "FB")
 TOUCH = np.dtype(
     [(name, np.int64) for name in ("space", "column", "offset", "extent", "writes", "atomic")]
     + [(name, np.int64) for name in ("row_bytes", "row_stride", "rows", "plane_stride", "planes")]
+    + [(name, np.int64) for name in ("paced", "tile_rows", "tile_columns", "work", "head")]
 )
 
 
@@ -39,7 +40,7 @@ TOUCH = np.dtype(
 class Touches:
     """What the instructions of a table read and write: those of instruction `i` from `first[i]` to `first[i + 1]`, reads before
     writes. `columns` (TOUCH) say where a row has the operand that a region is relative to, and the region, merged as far as
-    it goes; all in bytes.
+    it goes, all in bytes; then the instruction's `Pace`, where it has one (`paced`).
     """
 
     first: NDArray[np.int64]
@@ -47,17 +48,19 @@ class Touches:
     columns: NDArray[np.void]
 
     @classmethod
-    def of(cls, instructions: Sequence[Instruction]) -> Touches:
+    def of(cls, instructions: Sequence[Instruction], chip: ChipSpec) -> Touches:
         """From the instructions, in their order."""
         regions: list[Region] = []
         rows, first = [], [0]
         for instruction in instructions:
+            pace = instruction.pace(chip)
+            paced = (0, 0, 0, 0, 0) if pace is None else (1, *pace)
             for writes, touched in ((False, instruction.reads()), (True, instruction.writes())):
                 for region in touched:
                     one = region.simplified()
                     where = SPACES.index(region.space), OPERAND_COLUMN[region.operand], region.offset, region.extent
                     shape = one.row_bytes, one.row_stride, one.rows, one.plane_stride, one.planes
-                    rows.append((*where, writes, instruction.atomic, *shape))
+                    rows.append((*where, writes, instruction.atomic, *shape, *paced))
                     regions.append(region)
             first.append(len(rows))
         return cls(np.array(first, np.int64), regions, np.array(rows, TOUCH))
@@ -109,12 +112,16 @@ class InstructionTable:
         return len(self.instructions) - 1
 
     def column(self, name: str) -> NDArray[np.int64]:
-        """One property of every distinct instruction: "pipe", "kind", "head_first", "head_stream", "work", "latency"."""
+        """One property of every distinct instruction: "pipe", "kind", "head_first", "head_stream", "work", "latency";
+        of waits "lead" and "at_work", and "reads_late".
+        """
         if name not in self._columns:
             if name == "pipe":
                 values = self.pipes
             elif name == "kind":
                 values = self.kinds
+            elif name in ("lead", "at_work", "reads_late"):
+                values = [int(getattr(instruction, name)) for instruction in self.instructions]
             else:
                 values = [getattr(cost, name) for cost in self.costs]
             self._columns[name] = np.asarray(values, np.int64)
@@ -151,7 +158,7 @@ class InstructionTable:
     def touches(self) -> Touches:
         """What the distinct instructions read and write."""
         if self._touches is None:
-            self._touches = Touches.of(self.instructions)
+            self._touches = Touches.of(self.instructions, self.chip)
         return self._touches
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from ascend_sim.errors import SimError
-from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.builder import Flag, KernelBuilder
 
 Place = TypeVar("Place")
 """What a buffer is told as: its address, or a tensor that lies there."""
@@ -52,8 +52,8 @@ class BufferQueue(Generic[Place]):
         self._name = name
         self._addresses = addresses
         count = len(addresses)
-        self._full = [builder.flag(producer, consumer, f"{name}[{i}] full") for i in range(count)]
-        self._free = [builder.flag(consumer, opener or producer, f"{name}[{i}] free") for i in range(count)]
+        self._full = [self._flag(producer, consumer, f"{name}[{i}] full") for i in range(count)]
+        self._free = [self._flag(consumer, opener or producer, f"{name}[{i}] free") for i in range(count)]
         if builder.notes is not None:
             for side, flags in (("full", self._full), ("free", self._free)):
                 builder.notes.queues |= {(f.source, f.destination, f.identity): f"{name} {side}" for f in flags}
@@ -62,12 +62,15 @@ class BufferQueue(Generic[Place]):
         self._writing = _Turn(self.acquire, self.publish)
         self._reading = _Turn(self.take, self.release)
 
+    def _flag(self, source: str, destination: str, name: str) -> Flag:
+        return self._builder.flag(source, destination, name)
+
     def acquire(self) -> Place:
         """Producer: the next buffer, free to be overwritten."""
         count = len(self._addresses)
         index = self._acquired % count
         if self._acquired >= count:
-            self._builder.wait_flag(self._free[index])
+            self._await_free(index)
         self._acquired += 1
         if self._acquired == 2 * count:  # all buffers were free again: a round less counts the same
             self._acquired -= count
@@ -75,6 +78,9 @@ class BufferQueue(Generic[Place]):
             self._taken -= count
             self._released -= count
         return self._addresses[index]
+
+    def _await_free(self, index: int) -> None:
+        self._builder.wait_flag(self._free[index])
 
     def publish(self) -> None:
         """Producer: the buffer acquired first and not yet published is full."""

@@ -25,7 +25,8 @@ SLICES = 400
 """Pieces into which a curve with many steps is gathered."""
 COLORS = {
     "MTE1": "#e69f00", "MTE2": "#3d8fd1", "MTE3": "#7fb2dd", "M": "#2ca25f", "V": "#b05cc6", "FIX": "#d1604d", "S": "#8c8c8c",
-    "latency": "#b8b8b8", "flag": "#e377a2", "barrier": "#9c6b4e", "issue": "#707070", "scalar": "#8c8c8c",
+    "latency": "#b8b8b8", "flag": "#e377a2", "unit flag": "#c2548a",
+    "barrier": "#9c6b4e", "issue": "#707070", "scalar": "#8c8c8c",
     "cross-core flag": "#c2548a", "core start": "#5b7083", "dispatch": "#8fa3b3", "launch": "#3f5161", "host": "#a0a0a0",
 }  # fmt: skip
 _PART_COLORS = {

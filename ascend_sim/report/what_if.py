@@ -76,9 +76,8 @@ def _fixpipe(chip: ChipSpec) -> ChipSpec:
     if chip.fixpipe is None:
         return faster
     elements = {size: 2 * rate for size, rate in chip.fixpipe.elements_per_cycle.items()}
-    names = ("channel_split_bytes_per_cycle", "channel_split_atomic_bytes_per_cycle")
-    split = {name: 2 * rate for name in names if (rate := getattr(chip.fixpipe, name)) is not None}
-    return _with(faster, fixpipe={"elements_per_cycle": elements, **split})
+    split = 2 * chip.fixpipe.channel_split_bytes_per_cycle
+    return _with(faster, fixpipe={"elements_per_cycle": elements, "channel_split_bytes_per_cycle": split})
 
 
 def _vector(chip: ChipSpec) -> ChipSpec:

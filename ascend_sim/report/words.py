@@ -23,6 +23,7 @@ _WAITS = {
 _NAMES = {
     "M": "the cube (M)", "V": "the vector unit (V)", "FIX": "the Fixpipe", "core start": "the start of the cores",
     "launch": "launching", "dispatch": "the dispatch of blocks", "latency": "latency after the work", "flag": "flag latency",
+    "unit flag": "tiles of L0C on their way between cube and Fixpipe",
     "issue": "issue", "scalar": "scalar time", "barrier": "barriers", "cross-core flag": "flags between cores",
 }  # fmt: skip
 _WORTH_SAYING = 0.01

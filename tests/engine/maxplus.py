@@ -11,7 +11,8 @@ unless somebody says how long each one took.
   of a stream when the pipe did not come straight from other work.
 - It retires `latency` after its occupancy, but never before the row before it on the pipe.
 - A set raises its flag when everything before it on its pipe has retired; `flag_latency` later its wait is over. A
-  disarmed wait counts but holds nothing.
+  disarmed wait counts but holds nothing. A wait for a unit flag is over some cycles before, but neither it nor a row behind it
+  leaves the queue before the flag has come in.
 - A barrier ends `barrier_latency` after everything before it (on its pipe, or on every pipe) is over.
 - Cross-core flags go up when the last core that its mode names has raised its part, and wake `cross_latency` later.
 """
@@ -23,7 +24,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ascend_sim.isa.base import Instruction
-from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, PipeBarrier, Scalar, ScalarWait, SetFlag, WaitFlag
+from ascend_sim.isa.sync import (
+    CrossCoreSetFlag,
+    CrossCoreWaitFlag,
+    PipeBarrier,
+    Scalar,
+    ScalarWait,
+    SetFlag,
+    WaitFlag,
+    WaitUnitFlag,
+)
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import Region
@@ -38,6 +48,11 @@ class Pipe:
     retired: int = 0
     left: list[int] = field(default_factory=list)
     retirements: list[int] = field(default_factory=list)
+    known: int = 0
+
+    def leave(self, time: int) -> None:
+        """A row leaves the queue."""
+        self.left.append(max(time, self.known))
 
 
 class CrossCounters:
@@ -147,24 +162,27 @@ def _run(
             scalar = max(scalar, pipe.left[-depth])
         begin = max(scalar, pipe.free)
         if isinstance(instruction, SetFlag):
-            pipe.left.append(begin)
+            pipe.leave(begin)
             pipe.free = begin
             up = max(begin, pipe.retired)
             raised[instruction.source, instruction.destination, instruction.flag].append(up + sync.flag_latency)
             _note(times, begin, begin, up)
         elif isinstance(instruction, WaitFlag):
             key = instruction.source, instruction.destination, instruction.flag
-            over = max(begin, raised[key][taken[key]]) if instruction.armed else begin
+            over, early = begin, instruction.early if isinstance(instruction, WaitUnitFlag) else 0
+            if instruction.armed:
+                over = max(begin, raised[key][taken[key]] - early)
+                pipe.known = max(pipe.known, raised[key][taken[key]] if early else 0)
             taken[key] += 1
-            pipe.left.append(over)
+            pipe.leave(over)
             pipe.free = over
-            _note(times, begin, over, over)
+            _note(times, begin, over, pipe.left[-1] if instruction.armed else over)
         elif isinstance(instruction, PipeBarrier):
-            pipe.left.append(begin)
+            pipe.leave(begin)
             pipe.free = max(begin, pipe.retired) + sync.barrier_latency
             _note(times, begin, pipe.free, pipe.free)
         elif isinstance(instruction, CrossCoreSetFlag):
-            pipe.left.append(begin)
+            pipe.leave(begin)
             pipe.free = begin
             up = max(begin, pipe.retired)
             cross.raised[
@@ -179,7 +197,7 @@ def _run(
                 yield got_on
                 got_on = False
             over = max(begin, up_at + sync.cross_latency)
-            pipe.left.append(over)
+            pipe.leave(over)
             pipe.free = over
             _note(times, begin, over, over)
         else:
@@ -188,7 +206,7 @@ def _run(
                 begin = max(begin, pipe.retirements[-limit])
             cost = instruction.cost(chip)
             head = cost.head_stream if pipe.worked_until == begin else cost.head_first
-            pipe.left.append(begin)
+            pipe.leave(begin)
             took, late = moved[row] if row in moved else (port_cycles(program, row, bases), 0)
             pipe.free = begin + head + cost.work + took
             pipe.worked_until = pipe.free

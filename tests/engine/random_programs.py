@@ -9,6 +9,7 @@ from machine import CHIP, KIB, Writer, changed, quiet
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.kernel.builder import Flag, KernelBuilder
+from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
 
 SIZES = (64 * KIB, 64 * KIB)
@@ -80,7 +81,7 @@ def variants() -> st.SearchStrategy[Variant]:
 
 def steps(most: int = 60) -> st.SearchStrategy[list[Step]]:
     """What a program does, as numbers that `writer` makes well-formed."""
-    verb = st.sampled_from(["work", "work", "work", "set", "wait", "wait", "barrier", "all", "one", "scalar"])
+    verb = st.sampled_from(["work", "work", "work", "tile", "set", "wait", "wait", "barrier", "all", "one", "scalar"])
     number = st.integers(0, 11)
     step = st.tuples(verb, number, number, number)
     return st.one_of(st.lists(step, max_size=most), st.lists(step, min_size=most // 3, max_size=most))
@@ -97,10 +98,14 @@ def writer(kind: str, actions: list[Step], slot: int = 0) -> Writer:
         sets: dict[str, int] = {}
         open_sets: dict[str, int] = {}
         pipes = PIPES[kind]
+        tiles = UnitFlagTiles(k, "unit", (0, 32 * KIB)[: 1 + len(actions) % 2]) if kind == "AIC" else None
         for verb, a, b, c in actions:
             pipe = pipes[a % len(pipes)]
             if verb == "work":
                 _work(k, pipe, b, c, slot)
+            elif verb == "tile":
+                if tiles is not None:
+                    tile(k, tiles, a, b, gm_operand(slot + 1, c * 100))
             elif verb == "scalar":
                 k.scalar(a + b)
             elif verb == "all":
@@ -126,8 +131,23 @@ def writer(kind: str, actions: list[Step], slot: int = 0) -> Writer:
         for name, count in open_sets.items():
             for _ in range(count):
                 k.wait_flag(flags[name])
+        if tiles is not None:
+            tiles.close()
 
     return write
+
+
+def tile(k: KernelBuilder, tiles: UnitFlagTiles, steps: int, size: int, target: int) -> None:
+    """A tile of L0C that cube and Fixpipe hand over by the unit flag, now and then as a whole."""
+    accumulator, m, n = tiles.acquire(), 16 * (1 + size % 3), 16 * (1 + steps % 4)
+    for step in range(1 + steps % 3):
+        tiles.mmad(accumulator, 0, 0, m, 16, n, "float16", step > 0)
+    if size % 4:
+        tiles.drain(target, m, n, m if size % 5 else m + 16, "float16", 16, 32 * m)
+        return
+    tiles.publish()
+    k.fixpipe(target, tiles.take(), m, n, m, "float16", 16, 32 * m)
+    tiles.release()
 
 
 def _work(k: KernelBuilder, pipe: str, size: int, place: int, slot: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from machine import CHIP, KIB, changed, columns, program, quiet, task_of
-from random_programs import _TIMED, Variant
+from random_programs import _TIMED, Variant, tile
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.device import Device
@@ -22,6 +22,7 @@ from ascend_sim.engine.watch import ColumnWatch, from_columns, watched
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import Flag, KernelBuilder
 from ascend_sim.kernel.program import Program
+from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
 
 SIZE = 64 * KIB
@@ -172,13 +173,16 @@ class Run:
 
         def write(k: KernelBuilder) -> None:
             flags = _Flags(k, random, pipes)
+            tiles = UnitFlagTiles(k, "unit", (0, 32 * KIB)[: random.randint(1, 2)]) if kind == "AIC" else None
             places = sorted(random.randint(0, steps) for _ in script)
             meetings = list(zip(places, script, strict=True))
             for step in range(steps + 1):
                 while meetings and meetings[0][0] == step:
                     self._meet(k, kind, pipes, *meetings.pop(0)[1])
-                self._step(k, pipes, flags)
+                self._step(k, pipes, flags, tiles)
             flags.take_down()
+            if tiles is not None:
+                tiles.close()
 
         made = program(self.chip, kind, write, sizes, block=block, sub_block=sub, disarm=disarm)
         if len(made) > 1 and random.random() < 0.005:  # an order, or a set or a wait left out, that a builder refuses
@@ -207,12 +211,21 @@ class Run:
         if waits:
             k.cross_core_wait(flag, mode, waiting)
 
-    def _step(self, k: KernelBuilder, pipes: list[str], flags: _Flags) -> None:
+    def _step(self, k: KernelBuilder, pipes: list[str], flags: _Flags, tiles: UnitFlagTiles | None) -> None:
         random = self.random
-        verb = random.choice(["work"] * 8 + ["set"] * 3 + ["wait"] * 3 + ["barrier", "all", "one", "scalar"])
+        verb = random.choice(
+            ["work"] * 8
+            + ["tile"] * (tiles is not None)
+            + ["set"] * 3
+            + ["wait"] * 3
+            + ["barrier", "all", "one", "scalar"]
+        )
         pipe = random.choice(pipes)
         if verb == "work":
             _work(k, pipe, random)
+        elif verb == "tile":
+            assert tiles is not None
+            tile(k, tiles, random.randint(0, 3), random.randint(0, 11), gm_operand(1, 100 * random.randint(0, 99)))
         elif verb == "set":
             flags.set()
         elif verb == "wait":

@@ -201,6 +201,6 @@ def test_fixpipe_rates_on_paper() -> None:
             ("float32", 8, True),
         )
     ]
-    split = [CHIP.fixpipe.channel_split_bytes_per_cycle, CHIP.fixpipe.channel_split_atomic_bytes_per_cycle]
+    split = [CHIP.fixpipe.channel_split_bytes_per_cycle] * 2
     assert [access.rate for access in rates if access] == [min(128, port), min(128, port), *split]
     assert [access.direction for access in rates if access] == ["write", "write", "write", "atomic"]

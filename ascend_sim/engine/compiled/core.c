@@ -68,7 +68,7 @@ static i64 run_pipe(Machine *machine, Core *core, int p) {
     Issued *queue = pipe->queue;
     i64 *left_at = pipe->left_at, *retired = pipe->retired;
     const i64 issued = pipe->issued, mask = pipe->mask, limit = pipe->limit, left_before = pipe->left;
-    i64 free = pipe->free, busy_until = pipe->busy_until, last_retire = pipe->last_retire;
+    i64 free = pipe->free, busy_until = pipe->busy_until, last_retire = pipe->last_retire, known = pipe->known;
     i64 left = pipe->left, oldest = pipe->oldest, state = pipe->state, t = pipe->t, row = pipe->row, wake = 0;
     for (;;) {
         i64 gap = 0; /* how long the pipe stood still before this row */
@@ -93,7 +93,7 @@ static i64 run_pipe(Machine *machine, Core *core, int p) {
                     t = retired[oldest];
                     gap = t - free;
                 }
-                left_at[left++ & mask] = t;
+                left_at[left++ & mask] = t > known ? t : known;
                 start_of[at] = t;
                 stall_of[at] = gap;
                 cause_of[at] = cause;
@@ -130,7 +130,7 @@ static i64 run_pipe(Machine *machine, Core *core, int p) {
             break;
         }
         case SET: {
-            left_at[left++ & mask] = t;
+            left_at[left++ & mask] = t > known ? t : known;
             free = start_of[at] = end_of[at] = t;
             stall_of[at] = gap;
             cause_of[at] = cause;
@@ -154,20 +154,27 @@ static i64 run_pipe(Machine *machine, Core *core, int p) {
             i64 arrived = nth(&flag->sets, flag->lowered);
             gap = stall_of[at];
             cause = gap > 0 ? NOTHING_TO_DO : NO_CAUSE;
+            if (instruction->first) { /* its lead */
+                if (arrived > known) known = arrived;
+                arrived -= instruction->first;
+            }
             if (arrived > t) {
-                if (arrived - t >= gap) cause = FLAG; /* the longer part names the cause */
-                gap += arrived - t;
+                if (!instruction->stream) { /* it is not at work */
+                    if (arrived - t >= gap) cause = FLAG; /* the longer part names the cause */
+                    gap += arrived - t;
+                }
                 t = arrived;
             }
             lower(machine, &table->numbers, flag, t);
-            left_at[left++ & mask] = t;
+            left_at[left++ & mask] = t > known ? t : known;
             stall_of[at] = gap;
             cause_of[at] = cause;
-            free = end_of[at] = retire_of[at] = t;
+            free = end_of[at] = t;
+            retire_of[at] = t > known ? t : known;
             break;
         }
         case BARRIER: {
-            left_at[left++ & mask] = t;
+            left_at[left++ & mask] = t > known ? t : known;
             i64 begun = start_of[at] = t;
             if (last_retire > t) t = last_retire;
             t += barrier_latency;
@@ -180,14 +187,14 @@ static i64 run_pipe(Machine *machine, Core *core, int p) {
         case DISARMED: {
             Flag *flag = &core->flags[instruction->other];
             lower(machine, &table->numbers, flag, t);
-            left_at[left++ & mask] = t;
+            left_at[left++ & mask] = t > known ? t : known;
             stall_of[at] = gap;
             cause_of[at] = cause;
             free = start_of[at] = end_of[at] = retire_of[at] = t;
             break;
         }
         case CROSS_SET:
-            left_at[left++ & mask] = t;
+            left_at[left++ & mask] = t > known ? t : known;
             stall_of[at] = gap;
             cause_of[at] = cause;
             free = start_of[at] = end_of[at] = t;
@@ -213,7 +220,7 @@ static i64 run_pipe(Machine *machine, Core *core, int p) {
             stall_of[at] = gap + held;
             cause_of[at] = cause;
             t = pipe->over;
-            left_at[left++ & mask] = t;
+            left_at[left++ & mask] = t > known ? t : known;
             free = end_of[at] = retire_of[at] = t;
             break;
         }
@@ -223,7 +230,7 @@ static i64 run_pipe(Machine *machine, Core *core, int p) {
         if (core->watch && !watch_row(core->watch, instruction, row, core->at[p])) fail(machine, NO_MEMORY);
     }
 asleep:
-    pipe->free = free, pipe->busy_until = busy_until, pipe->last_retire = last_retire;
+    pipe->free = free, pipe->busy_until = busy_until, pipe->last_retire = last_retire, pipe->known = known;
     pipe->left = left, pipe->oldest = oldest, pipe->state = state, pipe->t = t, pipe->row = row;
     if (core->state == WANTS && core->want == p && left > left_before) wake |= 1 << S;
     if (core->state == DRAINS && state == IDLE) wake |= 1 << S;

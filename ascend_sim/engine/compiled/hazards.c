@@ -61,10 +61,22 @@ static int report(Found *found, i64 limit, const Access *early, const Access *la
     return 1;
 }
 
+/* Whether two accesses to L0C are a product and a drain with the unit flag that never overtake each other (_in_step). */
+static int in_step(const Access *early, const Access *late) {
+    const Touch *a = early->touch, *b = late->touch;
+    if (!a->paced || !b->paced || early->pipe == late->pipe) return 0;
+    const i64 over = early->pipe == CUBE ? early->retire : early->end - b->head, fractals = a->tile_rows * a->tile_columns;
+    i64 overlap = 0;
+    if (fractals && early->address == late->address && a->tile_rows == b->tile_rows && a->tile_columns == b->tile_columns)
+        overlap = least(a->work, b->work) * (fractals - 1) / fractals;
+    return late->start >= over - overlap;
+}
+
 /* Whether two accesses that meet in time and hull may not do so (_sweep). */
 static int is_hazard(const Access *early, const Access *late) {
     const Touch *a = early->touch, *b = late->touch;
     if (early->low >= late->high || late->low >= early->high || !(a->writes || b->writes) || (a->atomic && b->atomic)) return 0;
+    if (b->space == L0C_SPACE && in_step(early, late)) return 0;
     if (early->program != late->program || early->pipe != late->pipe) return 1;
     return a->writes && early->row != late->row && !(b->space == L0C_SPACE && early->pipe == CUBE);
 }

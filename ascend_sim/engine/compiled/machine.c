@@ -268,7 +268,8 @@ EXPORT i64 core_begin(Machine *machine, const Table *table, const Program *progr
         Pipe *pipe = &core->pipes[p];
         const i64 places = power_of_two(table->numbers.depth[p]);
         *pipe = (Pipe){
-            .free = program->begin, .busy_until = -1, .last_retire = program->begin, .depth = table->numbers.depth[p],
+            .free = program->begin, .busy_until = -1, .last_retire = program->begin,
+            .known = program->begin, .depth = table->numbers.depth[p],
             .mask = places - 1, .limit = table->numbers.outstanding[p]};
         pipe->queue = (Issued *)at;
         at += places * (i64)sizeof(Issued);

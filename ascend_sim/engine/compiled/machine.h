@@ -43,7 +43,8 @@ enum failure { NO_MEMORY = -1, CLOCK_OVERFLOW = -2, BAD_ROW = -3, BAD_SHAPE = -4
 /* One distinct instruction of a table. */
 typedef struct {
     int32_t kind, pipe;
-    i64 first, stream, latency; /* cycles behind a pause, back to back, and from the end of occupancy to retirement */
+    i64 first, stream, latency; /* cycles behind a pause, back to back, and from the end of occupancy to retirement;
+                                   WAIT: its lead, and whether it is at work */
     i64 other;   /* SET, WAIT: its flag; SCALAR: cycles; BARRIER_ALL: mask of pipes; CROSS_WAIT: whether armed */
     i64 waiter;  /* SET: the pipe that waits for it */
     i64 operand; /* TRANSFER: the column of its GM address */
@@ -80,6 +81,7 @@ typedef struct {
 enum { GM, L0C_SPACE = 4, SPACES = 8 }; /* kernel/program.py, SPACES */
 typedef struct {
     i64 space, column, offset, extent, writes, atomic, row_bytes, row_stride, rows, plane_stride, planes;
+    i64 paced, tile_rows, tile_columns, work, head; /* isa/base.py, Pace */
 } Touch;
 
 /* What one instruction touches: reads before writes. */
@@ -210,7 +212,7 @@ typedef struct {
 
 enum pipe_state { IDLE, ON_FLAG, MOVING, ON_CROSS };
 typedef struct {
-    i64 free, busy_until, last_retire; /* as in CoreRun._pipe */
+    i64 free, busy_until, last_retire, known; /* as in CoreRun._pipe */
     i64 issued, left;                  /* how many were put into the queue, and how many have left it */
     i64 state, t, row;                 /* what it sleeps on, at which row, since when */
     i64 over;                          /* when that was over: the end of a transfer, the instant of a cross-core flag */
@@ -248,7 +250,7 @@ void advance_listed(Machine *machine);
 
 /* One access, its bytes `low` to `high`. */
 typedef struct {
-    i64 start, retire, program, table, row, pipe, address, low, high;
+    i64 start, end, retire, program, table, row, pipe, address, low, high;
     const Touch *touch;
     i64 values[COLUMNS];
 } Access;

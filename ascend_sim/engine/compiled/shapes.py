@@ -68,6 +68,7 @@ class Table:
             if isinstance(instruction, SetFlag | WaitFlag):
                 rows["other"][i] = self._flag((instruction.source, instruction.destination, instruction.flag))
                 rows["waiter"][i] = PIPE_INDEX[instruction.destination]
+                rows["first"][i], rows["stream"][i] = instruction.lead, instruction.at_work
             elif isinstance(instruction, CrossCoreWaitFlag):
                 rows["other"][i] = instruction.armed
             elif rows["kind"][i] == BARRIER_ALL:
@@ -81,7 +82,7 @@ class Table:
                 rows["operand"][i] = OPERAND_COLUMN[access.region.operand]
                 rows["extent"][i] = access.region.extent
         self._known += count
-        machine, more = self._machine, Touches.of(table.instructions[known:])
+        machine, more = self._machine, Touches.of(table.instructions[known:], table.chip)
         machine.checked(
             machine.lib.table_extend(
                 machine.pointer,

@@ -8,7 +8,7 @@
 
 /* A row that is over and touches something. */
 typedef struct {
-    i64 start, retire, row;
+    i64 start, end, retire, row;
 } Done;
 
 /* Those of one pipe, in order of start. */
@@ -64,7 +64,8 @@ int watch_row(Watch *watch, const Instruction *instruction, i64 row, const i64 *
     PipeTotals *totals = &watch->totals.pipes[pipe];
     totals->rows++;
     if (end > totals->end) totals->end = end;
-    if (kind == WAIT || kind == BARRIER || kind == CROSS_WAIT) {
+    const int at_work = kind == WAIT && instruction->stream;
+    if ((kind == WAIT && !at_work) || kind == BARRIER || kind == CROSS_WAIT) {
         const i64 held = end - start;
         totals->stalls[held > 0 ? NOTHING_TO_DO : cause] += stall - held;
         totals->stalls[kind == WAIT ? FLAG : kind == BARRIER ? PIPE_BUSY : CROSS_CORE] += held;
@@ -72,7 +73,7 @@ int watch_row(Watch *watch, const Instruction *instruction, i64 row, const i64 *
         totals->stalls[cause] += stall;
     }
     if (kind == BARRIER_ALL) totals->busy += watch->program->issue;
-    if (kind == LOCAL || kind == TRANSFER || kind == SCALAR) totals->busy += end - start;
+    if (kind == LOCAL || kind == TRANSFER || kind == SCALAR || at_work) totals->busy += end - start;
     if (kind == TRANSFER) {
         totals->l2_wait += times[5];
         totals->hbm_wait += times[6];
@@ -89,7 +90,7 @@ int watch_row(Watch *watch, const Instruction *instruction, i64 row, const i64 *
         line->items = more;
         line->room = room;
     }
-    line->items[line->end++] = (Done){start, retire, row};
+    line->items[line->end++] = (Done){start, end, retire, row};
     watch->waiting++;
     return 1;
 }
@@ -124,7 +125,7 @@ static int join(Watch *watch, int pipe, const Done *done) {
         if (touch->space == GM) address = program->bases[address >> SLOT_SHIFT] + (address & (((i64)1 << SLOT_SHIFT) - 1));
         Access *access = &group->items[group->count++];
         *access = (Access){
-            done->start, done->retire, program->order, watch->table, done->row, pipe, address, address + touch->offset,
+            done->start, done->end, done->retire, program->order, watch->table, done->row, pipe, address, address + touch->offset,
             address + touch->extent, touch, {0}};
         memcpy(access->values, values, sizeof access->values);
         if (program->moved)
@@ -219,7 +220,7 @@ static int by_start(const void *one, const void *other) {
     return (a->row > b->row) - (a->row < b->row);
 }
 
-/* Watch a whole program from its columns; of the table's `instructions` only kind and pipe count, and instruction `i` touches
+/* Watch a whole program from its columns; of the table's `instructions` only kind, pipe and whether a wait is at work count, and instruction `i` touches
  * `touched[i]`. NULL: no memory. */
 EXPORT Watch *watch_columns(
     const Program *program, const Instruction *instructions, const Touched *touched, i64 table, GmWatch *gm, i64 limit

@@ -111,6 +111,7 @@ class CompiledColumnWatch:
             np.zeros(len(table.instructions), TOUCHED),
         )
         instructions["kind"], instructions["pipe"] = table.kinds, table.pipes
+        instructions["stream"] = table.column("at_work")
         touched["touches"] = touches.columns.ctypes.data + touches.first[:-1] * touches.columns.itemsize
         touched["count"] = np.diff(touches.first)
         self._held.append((touches, instructions, touched))

@@ -47,7 +47,7 @@ def least_cycles(program: Program) -> int:
         elif kind == WAIT:
             number = taken.get(flag, 0)
             taken[flag] = number + 1
-            up = raised[flag][number]
+            up = raised[flag][number] - cycles
             free[pipe] = up if up > begin else begin
         elif kind == DISARMED:
             taken[flag] = taken.get(flag, 0) + 1
@@ -61,7 +61,7 @@ def least_cycles(program: Program) -> int:
 
 
 def _row(table: InstructionTable, index: int) -> _Row:
-    """(kind, pipe, cycles on the pipe or the scalar unit, latency, flag) of a distinct instruction."""
+    """(kind, pipe, cycles on the pipe or the scalar unit (of a wait its lead), latency, flag) of a distinct instruction."""
     instruction, cost, access = table.instructions[index], table.costs[index], table.accesses[index]
     cycles = min(cost.head_first, cost.head_stream) + cost.work
     if access is not None:
@@ -70,5 +70,6 @@ def _row(table: InstructionTable, index: int) -> _Row:
         cycles = instruction.cycles
     flag = ("", "", 0)
     if isinstance(instruction, SetFlag | WaitFlag):
+        cycles = instruction.lead
         flag = (instruction.source, instruction.destination, instruction.flag)
     return table.kinds[index], table.pipes[index], cycles, cost.latency, flag

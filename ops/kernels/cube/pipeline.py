@@ -6,6 +6,7 @@ from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, BLOCK_BYTES, FRACTAL, FRA
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TilePiece
 from ascend_sim.kernel.queue import BufferQueue
+from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.layouts.layout import DrainPiece
 from ascend_sim.ops.problem.family import family_of
@@ -15,10 +16,13 @@ from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
 class CubePipeline:
     """The L0 side of the kernels: halves of L0A and L0B in turn between MTE1 and M, L0C tiles between M and their way out.
 
-    That way is the Fixpipe, or on coupled chips the vector unit: L0C -> UB -> GM in pieces of a quarter of UB.
+    That way is the Fixpipe, or on coupled chips the vector unit: L0C -> UB -> GM in pieces of a quarter of UB. `unit_flag`:
+    cube and Fixpipe hand tiles of L0C over fractal by fractal.
     """
 
-    def __init__(self, k: KernelBuilder, l0_buffers: int, l0c_buffers: int, tile_bytes: int) -> None:
+    def __init__(
+        self, k: KernelBuilder, l0_buffers: int, l0c_buffers: int, tile_bytes: int, unit_flag: bool = False
+    ) -> None:
         self._k = k
         self._staged: BufferQueue | None = None
         sizes = {name: k.chip.buffers[name] // l0_buffers for name in ("L0A", "L0B")}
@@ -29,7 +33,10 @@ class CubePipeline:
         tiles = [k.allocate("L0C", tile_bytes, f"L0C[{i}]") for i in range(l0c_buffers)]
         self._begun = False
         k.carry(self, "_begun")
-        if family_of(k.chip).coupled:
+        self.tiles: BufferQueue[int]
+        if unit_flag:
+            self.tiles = UnitFlagTiles(k, "L0C", tiles)
+        elif family_of(k.chip).coupled:
             self.tiles = BufferQueue(k, "L0C", "M", "V", tiles)
             results = [k.allocate("UB", ub_share(k), f"result[{i}]") for i in range(2)]
             self._staged = BufferQueue(k, "result", "V", "MTE3", results)
@@ -46,7 +53,8 @@ class CubePipeline:
         self.operands.publish()
         self.operands.take()
         left, right = self.left[half], self.right[half]
-        self._k.mmad(self.tiles.filling, left, right, m, k, n, dtype, self._begun, hf32_bits)
+        mmad = self.tiles.mmad if isinstance(self.tiles, UnitFlagTiles) else self._k.mmad
+        mmad(self.tiles.filling, left, right, m, k, n, dtype, self._begun, hf32_bits)
         self._begun = True
         self.operands.release()
 
@@ -80,6 +88,13 @@ class CubePipeline:
     ) -> None:
         """Whole rows of the finished tile of `height` rows and `n` columns to GM, each piece from a fractal's first row."""
         k, m_padded = self._k, ceil_to(height, FRACTAL)
+        if (
+            isinstance(self.tiles, UnitFlagTiles)
+            and [piece.row for piece in pieces] == [0]
+            and pieces[0].rows == height
+        ):
+            self.tiles.drain(pieces[0].target, height, n, m_padded, dtype, c0, dst_stride, atomic_add)
+            return
         self.tiles.publish()
         tile = self.tiles.take()
         for target, row, rows, _, _ in pieces:

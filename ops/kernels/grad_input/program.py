@@ -45,6 +45,9 @@ from ascend_sim.ops.layouts.layout import DrainPiece, Place
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.runtime import Task
 
+OLDER = "Conv2DBackpropInput"
+"""The library's older kernel uses the unit flag: one group and one tile in L0C (schedule of CANN 8.1: stated)."""
+
 
 def grad_input_task(
     call: CubeCall,
@@ -72,10 +75,13 @@ def grad_input_task(
     sizes = [tensor.size for tensor in tensors]
     helped = len(tensors) > SLOTS
     turned = helped and exchange is None
+    unit_flag = (
+        op_type == OLDER and call.chip.has_unit_flag and call.inp.problem.groups == 1 and tiling.cl0_buffers == 1
+    )
 
     def build(block: int) -> list[Program]:
         k = KernelBuilder(table, block, call.core_kind, sizes, disarm=call.disarm)
-        programs = [_Builder(call, tiling, k, turned).program()]
+        programs = [_Builder(call, tiling, k, turned, unit_flag).program()]
         if helped:
             tiles = grad_input_tiles(call, tiling, block)
             for sub_block in range(call.chip.cores.aiv_per_aic):
@@ -122,7 +128,9 @@ class HeldFilters(NamedTuple):
 class _Builder:
     """Writes the cube program of one block."""
 
-    def __init__(self, call: CubeCall, tiling: GradInputTiling, k: KernelBuilder, turned: bool = False) -> None:
+    def __init__(
+        self, call: CubeCall, tiling: GradInputTiling, k: KernelBuilder, turned: bool = False, unit_flag: bool = False
+    ) -> None:
         self.call, self.tiling, self.k = call, tiling, k
         self.slot = Slot(k, tiling, call.inp) if turned else None
         inp = self.inp = call.inp
@@ -139,7 +147,7 @@ class _Builder:
         self.exchange = Exchange.of(call, tiling)
         self.loads = OperandLoads(call, tiling, k, largest, self.exchange)
         tile_bytes = ceil_div(tiling.base_m, FRACTAL) * ceil_div(tiling.base_n, FRACTAL) * FRACTAL * FRACTAL * 4
-        self.pipeline = CubePipeline(k, tiling.al0_buffers, tiling.cl0_buffers, tile_bytes)
+        self.pipeline = CubePipeline(k, tiling.al0_buffers, tiling.cl0_buffers, tile_bytes, unit_flag)
 
     def program(self) -> Program:
         tiles = grad_input_tiles(self.call, self.tiling, self.k.block)

@@ -5,8 +5,8 @@
 A block keeps a tile of dW in L0C over all its images and all its K, and adds it to dW in GM once; a MemSet has cleared dW.
 gradOutput (A) and the input (B) lie in L1 as the tiling says: for the whole block, for a tile with all of its K, or K step by K
 step, the operand with the longer step outside. Nothing is loaded ahead but by the second buffer of an operand. From the
-schedule of CANN 8.1 (conv2d_backprop_filter_schedule.py: stated), but for two things: 16-bit A goes to L0A by load3d here, and
-the way out of a tile does not overlap its last product (unit flag).
+schedule of CANN 8.1 (conv2d_backprop_filter_schedule.py: stated), but for one thing: 16-bit A goes to L0A by load3d here. The
+Fixpipe takes a tile fractal by fractal (unit flag), but not where rows are cut.
 
 B comes by load3d from rows of the input; where rows are too long for L1 from pieces of them, a step in L0 being a piece of one
 row of gradOutput; of a signal from the columns that a run of pixels sees; or gathered from GM for each tap, pixel by pixel.
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES, BLOCK_BYTES
+from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES, BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import MapWindow, Span, matrix_window
 from ascend_sim.kernel.program import InstructionTable, Program
@@ -38,6 +38,10 @@ from ascend_sim.runtime import Task
 
 GRAD_OUTPUT, INPUT, GRAD_WEIGHT = 0, 1, 2
 """Tensors of the launch."""
+TURNED_AT_ONCE = 32
+"""Channels of gradOutput that one load brings to L0A where it turns 32-bit items (inferred: it explains MTE1 of the two
+AlexNet rows within 5 %, and scalar time and the Fixpipe's waits come nearer; a slower rate explains MTE1 alone, and MatMulV3,
+which turns 32-bit items at full rate, speaks against one)."""
 
 
 def tbe_grad_weight_task(
@@ -98,7 +102,13 @@ class _TbeBuilder:
         tile = tiling.tile
         self.a1 = HeldOperand(k, "A1", tile.db_al1, a1_bytes(p, tile))
         self.b1 = HeldOperand(k, "B1", tile.db_bl1, b1_bytes(p, tile))
-        self.pipeline = CubePipeline(k, 2, tile.db_l0c, tile.m_l0 * tile.n_l0 * ACCUMULATOR_FRACTAL_BYTES)
+        self.pipeline = CubePipeline(
+            k,
+            2,
+            tile.db_l0c,
+            tile.m_l0 * tile.n_l0 * ACCUMULATOR_FRACTAL_BYTES,
+            unit_flag=k.chip.has_unit_flag and p.load is not Load.SPLIT_W,
+        )
 
     def program(self) -> Program:
         block = block_part(self.p, self.tiling.cuts, self.k.block)
@@ -229,10 +239,15 @@ class _TbeBuilder:
         k, half = self.k, self.pipeline.operands.acquire()
         left, right = self.pipeline.left[half], self.pipeline.right[half]
         count, channels = len(pixels), ceil_to(len(out.m), self.c0)
-        rows, columns = Span(pixels.start - a.start, count), Span(out.m.start - out.m_held.start, channels)
-        k.load_data_3d(
-            "L0A", left, self.a1.address, self.itemsize, matrix_window(len(a)), rows, columns, transpose=True
-        )
+        rows, first = Span(pixels.start - a.start, count), out.m.start - out.m_held.start
+        each = TURNED_AT_ONCE if self.itemsize == 4 else channels
+        fractals = ceil_div(count, self.c0)
+        for start in range(0, channels, each):
+            columns = Span(first + start, min(each, channels - start))
+            target = left + start // FRACTAL * fractals * FRACTAL_BYTES
+            k.load_data_3d(
+                "L0A", target, self.a1.address, self.itemsize, matrix_window(len(a)), rows, columns, transpose=True
+            )
         if self.p.load is Load.DMA:
             window, rows, first_column = matrix_window(len(b)), Span(pixels.start - b.start, count), out.n_held.start
         else:

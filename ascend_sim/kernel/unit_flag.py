@@ -1,0 +1,86 @@
+"""Tiles of L0C that the cube and the Fixpipe hand to each other by the unit flag, fractal by fractal.
+
+tiles = UnitFlagTiles(k, "L0C", addresses)
+accumulator = tiles.acquire()
+tiles.mmad(accumulator, left, right, m, k, n, "float16", accumulate=False)     # once for every step of K
+tiles.drain(target, m, n, m_padded, "float32", 8, dst_stride)
+
+The drain begins while the last Mmad of its tile still runs, the first Mmad of the next tile while the drain still runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ascend_sim.isa.cube import FixpipeUnitFlag, Mmad
+from ascend_sim.kernel.builder import Flag, KernelBuilder
+from ascend_sim.kernel.queue import BufferQueue
+
+
+class UnitFlagTiles(BufferQueue[int]):
+    """A queue of accumulators at `addresses` whose flags are unit flags; SimError where the chip has none.
+
+    A tile that leaves by `publish`, `take` and `release` instead of `drain` is handed over as a whole.
+    """
+
+    def __init__(self, builder: KernelBuilder, name: str, addresses: Sequence[int]) -> None:
+        super().__init__(builder, name, "M", "FIX", addresses)
+        self._waits: int | None = None
+        self._last: Mmad | None = None
+        self._drains: tuple[FixpipeUnitFlag | None, ...] = (None,) * len(addresses)
+        builder.carry(self, "_waits", "_last", "_drains")
+
+    def _flag(self, source: str, destination: str, name: str) -> Flag:
+        return self._builder.unit_flag(source, destination, name)
+
+    def _await_free(self, index: int) -> None:
+        self._waits = index  # its first Mmad does
+
+    def mmad(
+        self, dst: int, left: int, right: int, m: int, k: int, n: int, dtype: str, accumulate: bool, hf32_bits: int = 0
+    ) -> None:
+        """A product into the tile acquired last, see `KernelBuilder.mmad`; the first one waits until it may overwrite it."""
+        self._last = Mmad(m, k, n, dtype, accumulate, hf32_bits)
+        if self._waits is not None:
+            self._builder.wait_flag(self._free[self._waits], self._early(self._waits, self._last))
+            self._waits = None
+        self._builder.mmad(dst, left, right, m, k, n, dtype, accumulate, hf32_bits)
+
+    def _early(self, index: int, product: Mmad) -> int:
+        """By how much a product may begin before the flag behind its tile's last drain comes in."""
+        drain, chip = self._drains[index], self._builder.chip
+        if drain is None:
+            return 0
+        self._drained(index, None)
+        # The drain has read its tile by the end of its occupancy, and the product begins to write after its head.
+        behind, before = product.pace(chip), drain.pace(chip)
+        head = min(behind.head, before.head)
+        return chip.sync.flag_latency + drain.cost(chip).latency + head + behind.overlap(before)
+
+    def _drained(self, index: int, drain: FixpipeUnitFlag | None) -> None:
+        self._drains = (*self._drains[:index], drain, *self._drains[index + 1 :])
+
+    def drain(
+        self,
+        target: int,
+        m: int,
+        n: int,
+        m_padded: int,
+        dtype: str,
+        c0: int,
+        dst_stride: int,
+        atomic_add: bool = False,
+    ) -> None:
+        """The tile written last to the GM operand `target`, see `Fixpipe`; then it is free."""
+        drain, chip = FixpipeUnitFlag(m, n, m_padded, dtype, c0, dst_stride, atomic_add), self._builder.chip
+        early = 0
+        if self._last is not None:
+            early, self._last = self._last.pace(chip).overlap(drain.pace(chip)) + chip.sync.flag_latency, None
+        self.publish()
+        index = self._taken % len(self._addresses)
+        self._builder.wait_flag(self._full[index], early)
+        self._taken += 1
+        source = self._addresses[index]
+        self._builder.fixpipe(target, source, m, n, m_padded, dtype, c0, dst_stride, atomic_add, unit_flag=True)
+        self.release()
+        self._drained(index, drain)
