@@ -110,10 +110,8 @@ def grid(inp: TilingInput, chip: ChipSpec | None = None, dtype: str = "") -> Gra
 def weighed_grid(inp: TilingInput, chip: ChipSpec) -> GradWeightTiling:
     """The grid and tile order whose busiest core has the least of cube, load and addition time, one after the other.
 
-    Cores of a coupled chip with one L0C tile under way and one L1 load ahead overlap little of the three. With as many
-    images as cores each takes an image (inferred: published ResNet-50 rows of the 910 with 16 blocks for 16 images).
+    Cores of a coupled chip with one L0C tile under way and one L1 load ahead overlap little of the three.
     """
-    image_each = inp.images == inp.cores
     columns = gemm(inp, True)[2]
     macs = chip.cube.macs_per_cycle("float16")
     of_width = cache(partial(_block, inp, SPLIT_GRID))
@@ -121,8 +119,6 @@ def weighed_grid(inp: TilingInput, chip: ChipSpec) -> GradWeightTiling:
     best: tuple[float, GradWeightTiling] | None = None
     for grid in _grids(inp):
         share = grid.share
-        if image_each and (share.images > 1 or grid.added != inp.images):
-            continue
         block = of_width(min(share.n, columns)).but(
             single_core_m=share.m,
             single_core_n=share.n,
