@@ -35,7 +35,7 @@ from ascend_sim.runtime.workers import spread, usable_cores
 from ascend_sim.studies.validate.kernel import Kernel, Row
 from ascend_sim.studies.validate.launches import LAUNCHES
 from ascend_sim.studies.validate.pages import assumed_lines, group_by, skipped_lines
-from ascend_sim.studies.validate.rows import of_chips, read_rows
+from ascend_sim.studies.validate.rows import TOLD, of_chips, read_rows
 from ascend_sim.studies.validate.run import Comparison, Prediction, as_timed, simulate
 
 FACTORS = (0.5, 0.75, 1.0, 1.33, 2.0)
@@ -90,7 +90,7 @@ def fit(
     if not out.parent.is_dir():
         raise SimError(f"--out {out}: there is no folder {out.parent}")
     start = {field: value_of(chip, field) for field in fields or default_fields(chip)}
-    given = of_chips(read_rows(path, chip=chip), [chip])
+    given = of_chips(read_rows(path, chip=chip, told=TOLD), [chip])
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(chip, start, Path(folder), jobs)
         rows = bench.usable(given)

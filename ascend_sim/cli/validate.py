@@ -37,10 +37,17 @@ def validate(
         Path | None, typer.Option("--csv", help="Write all rows with predictions to this file.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Write predicted against measured to this PNG file.")] = None,
+    told: Annotated[
+        str,
+        typer.Option(
+            help="What of the measured row the prediction may know, with commas: block_dim (its blocks), tiling (of a MatMul), "
+            "l2 (what the L2 held, where the row says so). Default: nothing."
+        ),
+    ] = "",
     l2: Annotated[
         str,
         typer.Option(
-            help="For rows that do not say it. warm: a kernel finds its inputs in the L2, as far as they fit; cold: nothing; "
+            help="What the L2 holds. warm: a kernel finds its inputs in the L2, as far as they fit; cold: nothing; "
             "stale: what other kernels wrote."
         ),
     ] = "warm",
@@ -64,7 +71,8 @@ def validate(
             pages.check_plot(plot)
         if csv_output is not None and not csv_output.parent.is_dir():
             raise SimError(f"--csv {csv_output}: there is no folder {csv_output.parent}")
-        measured = read_rows(rows, l2, chip) if rows is not None else shipped_rows(l2)
+        knows = [name.strip() for name in told.split(",") if name.strip()]
+        measured = read_rows(rows, l2, chip, knows) if rows is not None else shipped_rows(l2, knows)
         if chip is not None:
             measured = of_chips(measured, chip.split(","))
         with closing(Progress("kernels")) as progress:

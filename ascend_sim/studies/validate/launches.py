@@ -49,6 +49,8 @@ class Launch:
 
     columns: ClassVar[tuple[str, ...]] = ()
     optional: ClassVar[tuple[str, ...]] = ()
+    helps: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Columns that a prediction gets only when it is told: what the measured library decided, not what was asked of it."""
 
     def unlike(self, labels: Mapping[str, str]) -> str:
         """Why a row with these text columns is not simulated, "" where it is."""
@@ -79,12 +81,13 @@ class Launch:
 
 
 class ConvGradient(Launch):
-    """The cube kernel of a convolution backward that wants one gradient alone, with the row's blocks."""
+    """The cube kernel of a convolution backward that wants one gradient alone, with the row's blocks where they are told."""
 
     columns = (
         "N", "Ci", "Hi", "Wi", "Co", "Ho", "Wo", "kh", "kw", "stride_h", "stride_w", "pad_h_total", "pad_w_total",
-        "block_dim",
     )  # fmt: skip
+    optional = ("block_dim",)
+    helps: ClassVar = {"block_dim": ("block_dim",)}
 
     def __init__(self, gradient: str) -> None:
         self.gradient = gradient
@@ -99,7 +102,8 @@ class ConvGradient(Launch):
 
     def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
         operator = OPERATORS.of_pass("backward")
-        blocks = {self.gradient: kernel["block_dim"]}
+        told = kernel.get("block_dim", 0)
+        blocks = {self.gradient: told} if told else None
         case = operator.of_layer(self._layer(kernel))
         accepted = accept_case(case, chip, conformance="documented", deterministic=False, block_dim=blocks)
         if accepted.compute_dtype != canonical(kernel.dtype):
@@ -146,6 +150,7 @@ class MatMul(Launch):
         name: name for name in ("baseM", "baseN", "baseK", "singleCoreM", "singleCoreN")
     }
     optional = ("batch", "trans_a", "trans_b", *tiling)
+    helps: ClassVar = {"block_dim": ("block_dim",), "tiling": tuple(tiling)[1:]}
 
     def is_long(self, kernel: Kernel) -> bool:
         return kernel.get("batch", 1) * kernel["M"] * kernel["N"] * kernel["K"] > LONG

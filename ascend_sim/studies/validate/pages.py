@@ -336,7 +336,8 @@ def _plain(group: Group) -> dict[str, Any]:
 def csv_text(compared: Sequence[Comparison]) -> str:
     """Every row with all its own columns, then what was predicted; `skipped` says why nothing was."""
     heads = list(dict.fromkeys(name for one in compared for name in one.row.cells))
-    added = ["predicted_us", "error_pct", "predicted_core_us", *(f"predicted_{pipe}_us" for pipe in PIPES), "skipped"]
+    pipes = [f"predicted_{pipe}_us" for pipe in PIPES]
+    added = ["predicted_us", "error_pct", "predicted_core_us", *pipes, "predicted_block_dim", "skipped"]
     text = io.StringIO()
     writer = csv.DictWriter(text, [*heads, *added], lineterminator="\n", restval="", extrasaction="ignore")
     writer.writeheader()
@@ -348,6 +349,7 @@ def csv_text(compared: Sequence[Comparison]) -> str:
                 "error_pct": round(100 * one.error, 2),
                 "predicted_core_us": one.prediction.core_us,
                 **{f"predicted_{pipe}_us": value for pipe, value in one.prediction.pipes.items()},
+                "predicted_block_dim": one.prediction.blocks or "",
             }
         writer.writerow(line)
     return text.getvalue()

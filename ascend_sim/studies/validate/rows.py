@@ -3,14 +3,14 @@
 A row is one launch. Columns of a file of one's own: chip, op_type, dtype, duration_us, what the kernel's size needs
 (`launches`), `block_dim` for the cube kernels, and where counters exist aicore_time_us and mac_ratio, mte1_ratio, ... (parts
 of it). Lines that begin with # are comments, other columns are carried along. Nothing of a row but its sizes reaches the
-simulator (of a MatMul also the base block and the share of a core where they are known).
+simulator unless it is `told`: the row's blocks, of a MatMul its tiling as far as it is known, the row's state of the L2.
 """
 
 from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -25,37 +25,44 @@ from ascend_sim.studies.validate.launches import COLUMNS, LAUNCHES
 CHIPS = {"ascend910b_gen1": "ascend910b"}
 """Other names of chips in published tables: the first 910 with 30 cores."""
 
+TOLD = ("block_dim", "tiling", "l2")
+"""What a prediction can be told of a measured row beside what was asked of the kernel: its blocks, the base block and share
+of a core of a MatMul, and what the L2 held (column l2, inferred from the place of the row in its training step)."""
+
 _LABELS = ("dtype_out", "format_in", "format_out", "path", "quantity")
 _FLAGS = ("trans_a", "trans_b", "bypass")
 _FROM_ZERO = ("pad_h_total", "pad_w_total", *_FLAGS)
 
 
-def shipped_rows(l2: str = "warm") -> list[Row]:
-    """The measured rows that ship with the package."""
+def shipped_rows(l2: str = "warm", told: Collection[str] = ()) -> list[Row]:
+    """The measured rows that ship with the package; see `read_rows`."""
     folder = Path(str(files("ascend_sim.configs"))) / "measurements"
-    return [row for path in sorted(folder.glob("*.csv")) for row in read_rows(path, l2)]
+    return [row for path in sorted(folder.glob("*.csv")) for row in read_rows(path, l2, told=told)]
 
 
-def read_rows(path: str | Path, l2: str = "warm", chip: str | None = None) -> list[Row]:
+def read_rows(path: str | Path, l2: str = "warm", chip: str | None = None, told: Collection[str] = ()) -> list[Row]:
     """The rows of a CSV file, or of a profiler's table or folder, whose `chip` must then be given.
 
-    `l2` is one of L2_STATES, for rows without a column of that name. Raises ConfigError with file, line and column for a
-    value that cannot be.
+    `l2` is one of L2_STATES; `told` names what of TOLD the predictions may know of the rows. Raises ConfigError with file,
+    line and column for a value that cannot be.
     """
     path = Path(path)
     if l2 not in L2_STATES:
         raise SimError(f"l2 {l2!r}: allowed are {', '.join(L2_STATES)}")
+    strange = sorted(set(told) - set(TOLD))
+    if strange:
+        raise SimError(f"told {strange[0]!r}: allowed are {', '.join(TOLD)}")
     if not path.is_dir():
-        return _read_file(path, l2, chip)
+        return _read_file(path, l2, chip, told)
     found = op_summary.tables(path)
     if not found:
         raise ConfigError(
             f"{path}: a folder without a profiler's table; looked for {' and '.join(op_summary.FILES)} below it"
         )
-    return [row for file in found for row in _read_file(file, l2, chip)]
+    return [row for file in found for row in _read_file(file, l2, chip, told)]
 
 
-def _read_file(path: Path, l2: str, chip: str | None) -> list[Row]:
+def _read_file(path: Path, l2: str, chip: str | None, told: Collection[str]) -> list[Row]:
     if not path.exists():
         raise ConfigError(f"{path}: no such file; --rows takes a CSV of measured rows, or a profiler's folder")
     try:
@@ -76,11 +83,11 @@ def _read_file(path: Path, l2: str, chip: str | None) -> list[Row]:
     for number, line in numbered[1:]:
         cells = dict(zip(heads, next(csv.reader([line])), strict=False))
         where = f"{path}, line {number}"
-        rows.append(_profiled(where, cells, l2, chip) if from_profiler and chip else _row(where, cells, l2))
+        rows.append(_profiled(where, cells, l2, chip, told) if from_profiler and chip else _row(where, cells, l2, told))
     return rows
 
 
-def _profiled(where: str, cells: Mapping[str, str], l2: str, chip: str) -> Row:
+def _profiled(where: str, cells: Mapping[str, str], l2: str, chip: str, told: Collection[str]) -> Row:
     """A line of a profiler's table; one that cannot be simulated says why."""
     try:
         row = {"chip": chip, **op_summary.to_row(cells, COLUMNS)}
@@ -90,7 +97,7 @@ def _profiled(where: str, cells: Mapping[str, str], l2: str, chip: str) -> Row:
     if skipped:
         found = Row(Kernel(_chip_name(chip), row["op_type"], "", ()), math.nan, None, {}, "", skipped, {})
     else:
-        found = _row(where, row, l2)
+        found = _row(where, row, l2, told)
     return replace(found, cells={**cells, **row})
 
 
@@ -113,7 +120,7 @@ def of_chips(rows: Iterable[Row], names: Iterable[str]) -> list[Row]:
     return chosen
 
 
-def _row(where: str, cells: Mapping[str, str], l2: str) -> Row:
+def _row(where: str, cells: Mapping[str, str], l2: str, told: Collection[str]) -> Row:
     text = {name: value.strip() for name, value in cells.items()}
     chip = _chip_name(text.get("chip", ""))
     try:
@@ -128,9 +135,13 @@ def _row(where: str, cells: Mapping[str, str], l2: str) -> Row:
             raise ConfigError(f"{where}: {name}: {text[name]!r} given; allowed: 0, 1")
     labels = {name: text[name] for name in _LABELS if text.get(name)}
     labels |= _formats(labels)
-    residency = text.get("l2") or l2
-    if residency not in L2_STATES:
-        raise ConfigError(f"{where}: l2: {residency!r} given; allowed: {', '.join(L2_STATES)}")
+    known = text.get("l2") or l2
+    if known not in L2_STATES:
+        raise ConfigError(f"{where}: l2: {known!r} given; allowed: {', '.join(L2_STATES)}")
+    residency = known if "l2" in told else l2
+    helps = LAUNCHES[op_type].helps if op_type in LAUNCHES else {}
+    withheld = {column for name, columns in helps.items() if name not in told for column in columns}
+    sizes = {name: size for name, size in sizes.items() if name not in withheld}
     kernel = Kernel(
         chip, op_type, text.get("dtype", "").lower(), tuple(sorted(sizes.items())), tuple(labels.items()), residency
     )

@@ -26,12 +26,13 @@ _TOO_LONG = "takes minutes; --long runs it"
 
 @dataclass(frozen=True)
 class Prediction:
-    """Times of the simulated kernel in us, or why there are none."""
+    """Times of the simulated kernel in us and its blocks, or why there are none."""
 
     task_us: float = math.nan
     core_us: float = math.nan
     pipes: Mapping[str, float] = field(default_factory=dict)
     skipped: str = ""
+    blocks: int = 0
 
 
 @dataclass(frozen=True)
@@ -109,4 +110,4 @@ def simulate(kernel: Kernel) -> Prediction:
     except SimError as error:
         return Prediction(skipped=str(error))
     pipes = {pipe: figures["pipes_us"][ours] for pipe, ours in PIPES.items()}
-    return Prediction(figures["task_us"], figures["core_us"], pipes)
+    return Prediction(figures["task_us"], figures["core_us"], pipes, blocks=task.block_dim)

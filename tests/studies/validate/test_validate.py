@@ -22,7 +22,7 @@ from ascend_sim.runtime import Device, Task
 from ascend_sim.studies.validate.kernel import PIPES, Kernel, Row
 from ascend_sim.studies.validate.launches import LAUNCHES, MATMULS, MICROBENCHMARKS
 from ascend_sim.studies.validate.pages import Errors, csv_text, group_by, plot, spearman
-from ascend_sim.studies.validate.rows import of_chips, read_rows, shipped_rows
+from ascend_sim.studies.validate.rows import TOLD, of_chips, read_rows, shipped_rows
 from ascend_sim.studies.validate.run import Prediction, compare, simulate
 
 CONV = "chip,op_type,N,Ci,Hi,Wi,Co,Ho,Wo,kh,kw,stride_h,stride_w,pad_h_total,pad_w_total,dtype,block_dim,duration_us"
@@ -58,7 +58,7 @@ def rows_file(tmp_path: Path) -> Path:
 
 @pytest.mark.fast
 def test_a_row_is_read_as_it_stands(rows_file: Path) -> None:
-    first, second = read_rows(rows_file)
+    first, second = read_rows(rows_file, told=("block_dim",))
     assert first.kernel.chip == "ascend910b2"
     assert (first.kernel["N"], first.kernel["Co"], first.kernel["block_dim"]) == (2, 32, 4)
     assert first.duration_us == 10.0
@@ -70,7 +70,7 @@ def test_a_row_is_read_as_it_stands(rows_file: Path) -> None:
 @pytest.mark.parametrize("gradient", ["grad_input", "grad_weight"])
 def test_a_cube_row_runs_the_operators_kernel_alone(rows_file: Path, gradient: str) -> None:
     """Same instructions as in the whole operator, so the same work of the cube and of the pipes that GM does not delay."""
-    rows = read_rows(rows_file)
+    rows = read_rows(rows_file, told=("block_dim",))
     row = rows[0] if gradient == "grad_input" else rows[1]
     dtype, math_type, stride, out = ("float16", 0, 1, 8) if gradient == "grad_input" else ("float32", 3, 2, 4)
     padding = (1, 1) if gradient == "grad_input" else (0, 1, 0, 1)
@@ -91,8 +91,25 @@ def test_blocks_of_a_row_are_launched(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     line = TWO_ROWS.splitlines()[2]
     path.write_text("\n".join([CONV + ",a,b,c", line, line.replace("fp16,4,", "fp16,1,")]))
-    four, one = (simulate(row.kernel) for row in read_rows(path))
+    four, one = (simulate(row.kernel) for row in read_rows(path, told=("block_dim",)))
     assert one.pipes["mac"] > 1.5 * four.pipes["mac"]
+    assert (four.blocks, one.blocks) == (4, 1)
+
+
+def test_a_prediction_is_told_nothing_unless_asked(tmp_path: Path) -> None:
+    """Blocks, tiling and the state of the L2 change nothing that the simulator gets to know."""
+    path = tmp_path / "rows.csv"
+    line = TWO_ROWS.splitlines()[2]
+    path.write_text("\n".join([CONV + ",a,b,c", line, line.replace("fp16,4,", "fp16,1,")]))
+    first, second = read_rows(path)
+    assert first.kernel == second.kernel and first.cells["block_dim"] == "4"
+    path.write_text(PRODUCTS)
+    told, untold = ({name for row in read_rows(path, told=what) for name, _ in row.kernel.sizes} for what in (TOLD, ()))
+    assert {"block_dim", "baseM", "baseN"} <= told and not untold & {"block_dim", "baseM", "baseN"}
+    path.write_text("chip,op_type,N,Ci,Hi,Wi,dtype,duration_us,l2\nascend910b2,ReduceSum,32,256,169,1,fp32,19,stale\n")
+    assert [read_rows(path, told=what)[0].kernel.l2 for what in ((), ("l2",))] == ["warm", "stale"]
+    with pytest.raises(SimError, match="told 'blocks': allowed are block_dim, tiling, l2"):
+        read_rows(path, told=("blocks",))
 
 
 def test_helpers_run_and_others_say_why_not(tmp_path: Path) -> None:
@@ -194,7 +211,7 @@ ascend910b2,MatMul,fp16,,,8192,8192,8192,,,,,,10
 def test_matmul_rows_give_their_sizes_and_what_is_known_of_their_tiling(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text(PRODUCTS)
-    rows = read_rows(path)
+    rows = read_rows(path, told=TOLD)
     chip = load_chip("ascend910b2")
     task, inputs = launched(rows[0].kernel, chip)
     assert [t.size for t in task.tensors] == [64 * 128 * 2, 96 * 128 * 2, 64 * 96 * 4] and len(inputs) == 2
@@ -253,7 +270,7 @@ def test_a_chip_file_takes_the_rows_of_the_chip_that_it_extends(rows_file: Path,
         ("fp16,4,10.0", "fp16,4,0", "line 3: duration_us: '0' given"),
         ("fp16,4,10.0", "fp16,4,nan", "line 3: duration_us: 'nan' given"),
         ("fp16,4,10.0", "fp16,0,10.0", "line 3: block_dim: '0' given"),
-        ("fp16,4,10.0", "fp16,,10.0", "line 3: block_dim missing"),
+        ("2,16,8,8,32,8,8", ",16,8,8,32,8,8", "line 3: N missing"),
         ("2,16,8,8,32,8,8", "2,16,8,8,32,8,7", "line 3: Wo: 7 given; .* give 8"),
         ("2,16,8,8,32,8,8", "2.5,16,8,8,32,8,8", "line 3: N: '2.5' given"),
     ],
