@@ -99,6 +99,7 @@ def main(page: str, long: bool) -> None:
     head = HEAD.format(stale=stale, rows_910b2=len(on_b2), kernels_910b2=len({one.row.kernel for one in on_b2}))
     parts = [
         head,
+        "## Convolutions, told nothing and told\n\n" + headline(compared, told),
         "## Task time by chip and operator\n\n" + three_columns(groups, group_by(told)),
         "## Core and pipe times, told nothing\n\n" + markdown([group for group in groups if group.core is not None]),
         REMOVED + "\n" + "\n".join(BLOCKS_OF_16),
@@ -217,6 +218,24 @@ def _of(compared: Sequence[Comparison], chip: str, ops: Sequence[str]) -> list[C
         for one in compared
         if one.row.kernel.chip == chip and one.row.kernel.op_type in ops and not one.prediction.skipped
     ]
+
+
+def headline(compared: Sequence[Comparison], told: Sequence[Comparison]) -> str:
+    """The convolutions of both training steps, and on how many rows the number of blocks was the measured one."""
+    lines = [
+        "| chip | op_type | rows | nothing: mean % | bias % | rank | blocks right | told the blocks: mean % | bias % | rank |",
+        "|" + "---|" * 10,
+    ]
+    for chip in (FIRST, B2):
+        for op in (DW, DX):
+            own, other = ([one for one in _of(rows, chip, (op,)) if not one.row.series] for rows in (compared, told))
+            figures = []
+            for group in map(_pooled, (own, other)):
+                assert group.task is not None
+                figures.append(f"{group.task.mean:.1f} | {group.task.bias:+.1f} | {group.rank or 0:.3f}")
+            right = sum(one.row.cells["block_dim"] == str(one.prediction.blocks) for one in own)
+            lines.append(f"| {chip} | {op} | {len(own)} | {figures[0]} | {right} of {len(own)} | {figures[1]} |")
+    return "\n".join(lines)
 
 
 def three_columns(groups: Sequence[Group], told: Sequence[Group]) -> str:
