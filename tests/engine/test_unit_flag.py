@@ -15,9 +15,9 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.critical_path import critical_path
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
-from ascend_sim.engine.watch import find_hazards
 from ascend_sim.engine.replay import replay
 from ascend_sim.engine.timeline import ProgramRun, Timeline
+from ascend_sim.engine.watch import find_hazards
 from ascend_sim.errors import SimError
 from ascend_sim.isa.cube import Fixpipe, FixpipeUnitFlag, Mmad
 from ascend_sim.isa.sync import WaitUnitFlag

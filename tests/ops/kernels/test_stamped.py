@@ -20,9 +20,11 @@ from ascend_sim import SimError, TensorSpec
 from ascend_sim.calls.cases import accept_case
 from ascend_sim.chip import load_chip
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.program import Program
+from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.kernel.stamp import Moving, Sheet, Stamps
+from ascend_sim.kernel.unit_flag import UnitFlagTiles
+from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
 from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwardCase
 from ascend_sim.studies.tiles.kernel import CubeKernel
@@ -246,3 +248,42 @@ def test_a_planted_mistake_is_found(mistake: str, monkeypatch: pytest.MonkeyPatc
     except SimError as error:  # such a program cannot be finished
         told = str(error)
     assert told
+
+
+# -- the unit flag ---------------------------------------------------------------------------------------------------------
+
+
+def unit_flag_rows(stamping: bool) -> list[Any]:
+    """Products and drains of two heights in many orders, piece by piece of each tile."""
+    k = KernelBuilder(InstructionTable(load_chip("ascend910b3")), 0, "AIC", [1 << 20])
+    k.stamping = stamping
+    tiles, random = UnitFlagTiles(k, "L0C", [0, 1 << 15]), Random(1)
+    pieces = []
+    for i in range(60):
+        height, drained = random.choices((64, 64, 32), k=2)
+        pieces += [(("acquire", 0), i), (("mmad", height), i), (("drain", drained), i)]
+    for (step, m), i in k.stamped(pieces, "tiles"):
+        if step == "acquire":
+            tiles.acquire()
+        elif step == "mmad":
+            tiles.mmad(tiles.filling, 0, 0, m, 16, 16, "float16", False)
+        else:
+            tiles.drain(gm_operand(0, i * 4096), m, 16, m, "float32", 16, m * 64)
+    tiles.close()
+    return [(str(row.instruction), row.dst, row.src0, row.src1, row.tile) for row in k.finish()]
+
+
+def test_stamped_unit_flags() -> None:
+    plain = unit_flag_rows(False)
+    assert unit_flag_rows(True) == plain
+    assert len({row[0] for row in plain if row[0].startswith("WaitUnitFlag")}) > 6
+
+
+@pytest.mark.parametrize("forgotten", ["_waits", "_last", "_drains"])
+def test_a_unit_flag_that_forgets_is_found(forgotten: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = unit_flag_rows(False)
+    monkeypatch.setattr(KernelBuilder, "carry", forgetting(UnitFlagTiles, forgotten))
+    try:
+        assert unit_flag_rows(True) != plain
+    except SimError as error:
+        assert "L0C" in str(error)
