@@ -125,19 +125,33 @@ class _Rows:
                 self.limiting[rows[far]] = working[count[far] - outstanding]
 
     @cached_property
+    def passed(self) -> NDArray[np.int64]:
+        """When each row had begun, or was over where it waited."""
+        return np.where(np.isin(self.kind, (WAIT, CROSS_WAIT)), self.run.end, self.run.start)
+
+    @cached_property
+    def left(self) -> NDArray[np.int64]:
+        """When each row left the queue: a flag not waited for to the end keeps its place, and those behind it."""
+        left = self.passed.copy()
+        for rows in self.of_pipe:
+            known = np.where(self.lead[rows] > 0, self.run.retire[rows], self.run.begin)
+            left[rows] = np.maximum(left[rows], np.maximum.accumulate(known))
+        return left
+
+    def kept_by(self, row: int) -> int:
+        """The wait whose flag kept a row in the queue after it had passed, or -1."""
+        if self.left[row] == self.passed[row]:
+            return -1
+        rows = self.of_pipe[int(self.pipe[row])]
+        return int(rows[(self.lead[rows] > 0) & (self.run.retire[rows] == self.left[row])][0])
+
+    @cached_property
     def issued(self) -> NDArray[np.int64]:
         """When each row was in its pipe's queue; for rows of the scalar unit when they were over."""
         run = self.run
-        held = np.isin(self.kind, (WAIT, CROSS_WAIT))
-        left = np.where(held, run.end, run.start)
-        for (
-            rows
-        ) in self.of_pipe:  # a flag that was not waited for to the end still keeps its place, and those behind it
-            known = np.where(self.lead[rows] > 0, run.retire[rows], run.begin)
-            left[rows] = np.maximum(left[rows], np.maximum.accumulate(known))
-        free = np.where(self.slot >= 0, left[self.slot], run.begin)
+        free = np.where(self.slot >= 0, self.left[self.slot], run.begin)
         earliest = np.where(self.pipe == 0, run.end, free)
-        so_far = self.issue * np.arange(1, len(left) + 1)
+        so_far = self.issue * np.arange(1, len(free) + 1)
         return so_far + np.maximum.accumulate(np.maximum(earliest - so_far, run.begin))
 
     @cached_property
@@ -294,6 +308,9 @@ class _Walk:
         time = int(rows.issued[row])
         if time > at + rows.issue:
             slot = int(rows.slot[row])
+            kept_by = rows.kept_by(slot)
+            if kept_by >= 0:
+                return *self._raised_inside(index, kept_by, rows), FLAG, QUEUE_FULL
             over = _END if rows.kind[slot] in (WAIT, CROSS_WAIT) else _START
             return (over, index, slot), time, ISSUE, QUEUE_FULL
         return earlier, at, ISSUE, DIRECT
@@ -330,14 +347,10 @@ class _Walk:
         start, end = int(run.start[row]), int(run.end[row])
         own: _Node = (_START, index, row)
         if kind == WAIT and end > start:
-            raised = rows.sets[row]
             if rows.lead[row]:  # it follows what the setter's last work does piece by piece
-                work = int(rows.done[raised])
+                work = int(rows.done[rows.sets[row]])
                 return (_START, index, work), int(run.start[work]), UNIT_FLAG, DIRECT
-            node: _Node = (
-                (_RETIRE, index, raised) if run.retire[raised] > run.start[raised] else (_START, index, raised)
-            )
-            return self._set(node, rows), int(run.retire[raised]), FLAG, DIRECT
+            return *self._raised_inside(index, row, rows), FLAG, DIRECT
         if kind == CROSS_WAIT and end > start:
             waiting = run.program.table.instructions[int(run.program.rows[row, 0])]
             assert isinstance(waiting, CrossCoreWaitFlag)
@@ -362,6 +375,12 @@ class _Walk:
             return own, start, BARRIER_TIME, DIRECT
         what = SCALAR_TIME if rows.pipe[row] == 0 else PIPES[rows.pipe[row]]
         return own, start, what, DIRECT
+
+    def _raised_inside(self, index: int, wait: int, rows: _Rows) -> tuple[_Node, int]:
+        """What raised the flag of a wait, and when."""
+        raised, run = rows.sets[wait], rows.run
+        late = run.retire[raised] > run.start[raised]
+        return self._set((_RETIRE if late else _START, index, raised), rows), int(run.retire[raised])
 
     @staticmethod
     def _set(node: _Node, rows: _Rows) -> _Node:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from machine import CHIP, FIVE, changed, program, quiet, scalar_task, task_of
 from random_programs import SIZES, Step, Variant, steps, variants, writer
@@ -65,8 +65,14 @@ def assert_whole(timeline: Timeline) -> list[paths.Step]:
 BLOCKS = st.lists(steps(30), min_size=1, max_size=3)
 
 
+KEPT_BY_A_UNIT_FLAG = Variant((2, 1, 1, 1, 1, 2), (4, 1, 1, 1, 1, 1), 0, 0, 0, 0, (0, 0, 0), (0, 14), (0, 0), (0, 0))
+"""The cube stands in a short queue behind a wait that was over before its flag came in."""
+STEPS = ["work"] * 6 + ["tile", "work", "work", "tile"]
+
+
 @settings(max_examples=80)
 @given(variants(), st.sampled_from(["AIC", "AIV"]), BLOCKS, st.integers(1, 2), st.booleans())
+@example(KEPT_BY_A_UNIT_FLAG, "AIC", [[(verb, 0, int(i == 6), 0) for i, verb in enumerate(STEPS)]], 1, False)
 def test_it_fills_the_run(variant: Variant, kind: str, blocks: list[list[Step]], tasks: int, shared: bool) -> None:
     assert_whole(run(variant.chip, kind, blocks, tasks, shared_gm=shared))
 
