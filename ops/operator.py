@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
@@ -231,6 +232,22 @@ class Operator(ABC, Generic[Arguments, Call]):
         stand in the order of the problem.
         """
 
+    def factors(self, call: Call, output: str) -> tuple[str, ...]:
+        """Our names of the two tensors whose elements the products of an output join.
+
+        Empty: sums of something else, whose infinities and NaN are those of `sums` itself.
+        """
+        return ()
+
+    def meets_zeros(
+        self, call: Call, output: str, special: Mapping[str, NDArray[np.bool_]], met: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Elements of an output in which a kernel may multiply a zero by an infinity or NaN; broadcasts to those of `met`.
+
+        `special` marks the infinities and NaN of both factors, `met` the elements that have one in a product of their own.
+        """
+        return np.ones(met.shape, np.bool_)
+
     @abstractmethod
     def products(self, call: Call) -> dict[str, int]:
         """Products that the longest sum of each output has."""
@@ -266,8 +283,12 @@ class Operator(ABC, Generic[Arguments, Call]):
         *,
         inputs: Mapping[str, Array],
         absolute: bool = False,
+        doubtful: NDArray[np.bool_] | None = None,
     ) -> Verdict:
-        """Is one output right? `total` and `weights` (sum (ab)^2, or sum |ab| with `absolute`) belong to its operands."""
+        """Is one output right? `total` and `weights` (sum (ab)^2, or sum |ab| with `absolute`) belong to its operands.
+
+        `doubtful` elements may be NaN by a zero that met an infinity (see `meets_zeros`).
+        """
         shaped = weights.reshape(result.shape)
         return check_correct(
             result,
@@ -276,6 +297,7 @@ class Operator(ABC, Generic[Arguments, Call]):
             self.products(call)[output],
             self.roundings(call, output),
             sum_abs=shaped if absolute else None,
+            doubtful=None if doubtful is None else doubtful.reshape(result.shape),
             saturate=self.saturates(call, output, model),
         )
 

@@ -13,6 +13,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.numerics import cast, compare, decode, numpy_dtype, round_to
 from ascend_sim.ops.call import AcceptedCall, stored_as
 from ascend_sim.ops.operator import Operator
+from ascend_sim.ops.sums import sums_of
 from ascend_sim.runtime import ValueModel
 
 Array = NDArray[Any]
@@ -54,8 +55,11 @@ def _judge(
         if operator.summed(name) is None and compute not in seen:
             factors = {key: array for key, array in inputs.items() if key not in operator.added}
             seen[compute] = {key: operand(array, compute, model) for key, array in factors.items()}
-        total, squares, *_ = operator.sums(call, name, seen.get(compute, inputs), inputs)
-        verdict = operator.verdict(call, name, result, total, squares, model, inputs=inputs)
+        sums = sums_of(operator, call, name, seen.get(compute, inputs), inputs)
+        total = sums.total
+        verdict = operator.verdict(
+            call, name, result, total, sums.weights, model, inputs=inputs, doubtful=sums.doubtful
+        )
         metrics = compare(result, total.reshape(result.shape), dtype=dtype, compute_dtype=compute)
         verdicts[name] = {
             "shape": list(shapes[name]),

@@ -78,6 +78,7 @@ def check_correct(
     *,
     sum_abs: npt.ArrayLike | None = None,
     carried: npt.ArrayLike | None = None,
+    doubtful: npt.ArrayLike | None = None,
     saturate: bool = False,
 ) -> Verdict:
     """Judge a result against the float64 sums of products of its rounded operands.
@@ -88,22 +89,32 @@ def check_correct(
     is an error that a part of the sum was allowed before the rest was added (see `rounded_bound`).
 
     An infinite element is correct only if reference and bound together reach the overflow threshold of the accumulator
-    or of a format on the way (NaN likewise, for e4m3fn); NaN only where the reference is NaN. With `saturate` the
-    reference is clamped to the largest finite value, NaN to 0, and nothing infinite is correct. Where there is nothing
-    to add (k = 0, or all products zero) the element must be exactly zero. Raises `SimError` on shapes that differ.
+    or of a format on the way (NaN likewise, for e4m3fn); NaN only where the reference is NaN, and where `doubtful` says that a
+    zero of padding may have met an infinity. Where the products are so large that a part of the sum may overflow
+    (sqrt(k sum (ab)^2), no less than sum |ab|, beyond float32), any of inf and NaN is right.
+
+    With `saturate` every step clamps: the reference is clamped to the largest finite value and nothing infinite is correct.
+    NaN becomes 0 on the way, and what was added before it is gone: such elements (and those whose sum may overflow on the way)
+    can have any finite value, since the order of additions is not known; with k = 1 there is no way, and NaN is 0.
+    Where there is nothing to add (k = 0, or all products zero) the element must be exactly zero. Raises `SimError` on shapes
+    that differ.
     """
     actual, reference = np.asarray(result), np.asarray(reference64)
     weights = np.asarray(sum_ab2 if sum_abs is None else sum_abs)
     before = None if carried is None else np.asarray(carried, np.float64).reshape(-1)
-    if actual.shape != reference.shape or weights.shape != reference.shape:
+    doubts = np.zeros(reference.shape, np.bool_) if doubtful is None else np.asarray(doubtful)
+    if not actual.shape == reference.shape == weights.shape == doubts.shape:
         raise SimError(
-            f"check_correct: result {actual.shape}, reference {reference.shape} and sums {weights.shape}: equal shapes"
+            f"check_correct: result {actual.shape}, reference {reference.shape}, sums {weights.shape} and doubts "
+            f"{doubts.shape}: equal shapes"
         )
+    accumulator = format_of("float32")
     formats = [format_of(name) for name in roundings]
     codes = bool(formats) and formats[-1].name == "hifloat8" and actual.dtype == np.uint8
     counts = np.asarray(k, np.float64)
     per_element = None if counts.ndim == 0 else np.broadcast_to(counts, reference.shape).reshape(-1)
     flat, flat_reference, flat_weights = actual.reshape(-1), reference.reshape(-1), weights.reshape(-1)
+    flat_doubts = doubts.reshape(-1)
     worst = max_abs = 0.0
     wrong, first = 0, None
     for start in range(0, flat.size, _CHUNK):
@@ -112,12 +123,24 @@ def check_correct(
         products = counts if per_element is None else per_element[part]
         if sum_abs is None:
             bound = accumulation_bound(expected, flat_weights[part], products)
+            most = np.sqrt(products * np.asarray(flat_weights[part], np.float64))
         else:
             bound = rigorous_bound(flat_weights[part], products)
+            most = np.asarray(flat_weights[part], np.float64)
+        parts_overflow = (products > 1) & np.isfinite(most) & (most >= accumulator.overflow_threshold)
         if before is not None:
             bound = bound + before[part]
         values = quiet_cast(as_values(flat[part], "hifloat8" if codes else None), np.float64)
         error, tolerance = _error_and_tolerance(values, expected, bound, products, formats, saturate)
+        if saturate:
+            largest = min((fmt.max_finite for fmt in formats), default=accumulator.max_finite)
+            free = flat_doubts[part] | parts_overflow | (np.isnan(expected) & (products > 1))
+            free &= np.abs(values) <= largest
+        else:
+            free = (flat_doubts[part] & np.isnan(values)) | (
+                parts_overflow & np.isfinite(expected) & ~np.isfinite(values)
+            )
+        error[free], tolerance[free] = 0.0, np.inf
         bad = ~(error <= tolerance)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(error == 0, 0.0, error / tolerance)

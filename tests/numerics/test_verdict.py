@@ -213,3 +213,32 @@ def test_a_sum_that_was_rounded_before_something_cancelled_it():
     assert not check_correct(got, total, squares, k, ["float16"]).correct
     off = got.astype(np.float64) + 3 * half_ulp(exact, "float16")
     assert check_correct(cast(off, "float16"), total, zeros, 1, ["float16"], carried=carried).wrong > 150
+
+
+def test_zeros_that_may_have_met_an_infinity():
+    """A doubtful element has its own value or is NaN; on a machine that clamps it is finite and no more is known."""
+    exact = np.array([1.0, 1.0, 1.0, np.inf, np.inf, np.nan])
+    doubtful, squares = np.array([True, True, False, True, True, True]), np.ones(6)
+    good = np.float16([1, np.nan, 1, np.inf, np.nan, np.nan])
+    assert check_correct(good, exact, squares, 4, ["float16"], doubtful=doubtful).correct
+    for i, wrong in enumerate([2, np.inf, np.nan, -np.inf, 65504, 0]):
+        bad = good.copy()
+        bad[i] = wrong
+        assert check_correct(bad, exact, squares, 4, ["float16"], doubtful=doubtful).first_wrong == (i,)
+    clamped = np.float16([1, 0, 1, 65504, 3, 0])
+    assert check_correct(clamped, exact, squares, 4, ["float16"], doubtful=doubtful, saturate=True).correct
+    for i, wrong in enumerate([np.nan, np.inf, 2, np.inf, np.nan, -np.inf]):
+        bad = clamped.copy()
+        bad[i] = wrong
+        verdict = check_correct(bad, exact, squares, 4, ["float16"], doubtful=doubtful, saturate=True)
+        assert verdict.first_wrong == (i,)
+
+
+def test_parts_of_a_sum_that_overflow():
+    """1e39 - 1e39 + 1 is 1, and in float32 inf - inf: NaN, or an infinity where it was added last."""
+    exact, squares = np.ones(1), np.array([2e78])
+    for result in (1.0, np.nan, np.inf, -np.inf):
+        assert check_correct(np.float32([result]), exact, squares, 3, ["float32"]).correct
+        assert not check_correct(np.float32([result]), exact, np.array([2e60]), 3, ["float32"]).correct or result == 1.0
+    assert check_correct(np.float32([5]), exact, squares, 3, ["float32"], saturate=True).correct
+    assert not check_correct(np.float32([np.nan]), exact, squares, 3, ["float32"], saturate=True).correct

@@ -32,6 +32,7 @@ from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.case import Case, DataEntry, load_case, make_tensors
 from ascend_sim.ops.case_data import Distribution
 from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.ops.sums import Sums, sums_of
 from ascend_sim.ops.tensor_files import load_tensors
 from ascend_sim.ops.verdicts import numbers, operand
 from ascend_sim.ops.verdicts import typed as as_format
@@ -210,7 +211,7 @@ class _Bench:
         self.absolute = case.data.file is None and case.data.distribution == "adversarial"
         self._progress, self._steps, self._done = progress, steps, 0
         self._dtype = ""
-        self._truths: dict[tuple[Any, ...], tuple[Array, Array]] = {}
+        self._truths: dict[tuple[Any, ...], Sums] = {}
 
     def rows(self, dtype: str, models: Sequence[ValueModel]) -> list[PrecisionRow]:
         """The rows of one input dtype on one chip, every model under each cubeMathType."""
@@ -323,16 +324,26 @@ class _Bench:
         model: ValueModel,
     ) -> dict[str, Any]:
         operator, on_cube = self.operator, self.operator.summed(name) is None
-        truth, weights = self._truth(call, name, inputs, inputs, ())
-        total, compute = truth, operator.computed_in(call, name)
+        sums = self._truth(call, name, inputs, inputs, ())
+        truth, compute = sums.total, operator.computed_in(call, name)
         if compute != call.compute_dtype and on_cube:
             operands = self._operands(inputs, compute, model)
         rounds = any(seen is not inputs[other] for other, seen in operands.items())
         if rounds and on_cube:
             key = (compute, model.chip.cube.hf32_mantissa_bits, model.saturate)
-            total, weights = self._truth(call, name, operands, inputs, key)
-        verdict = operator.verdict(call, name, result, total, weights, model, inputs=inputs, absolute=self.absolute)
-        truth, total = truth.reshape(result.shape), total.reshape(result.shape)
+            sums = self._truth(call, name, operands, inputs, key)
+        verdict = operator.verdict(
+            call,
+            name,
+            result,
+            sums.total,
+            sums.weights,
+            model,
+            inputs=inputs,
+            absolute=self.absolute,
+            doubtful=sums.doubtful,
+        )
+        truth, total = truth.reshape(result.shape), sums.total.reshape(result.shape)
         dtype = call.outputs[name].dtype
         values = numbers(result, dtype).astype(np.float64)
         comparison = compare(result, truth, dtype=dtype, compute_dtype=compute).to_dict()
@@ -351,12 +362,12 @@ class _Bench:
 
     def _truth(
         self, call: AcceptedCall, name: str, operands: Mapping[str, Array], inputs: Mapping[str, Array], key: Any
-    ) -> tuple[Array, Array]:
-        """float64 sums and their weights (squares, or absolute values); the key tells what rounded the operands."""
+    ) -> Sums:
+        """The float64 sums of an output; the key tells what rounded the operands."""
         found = self._truths.get((name, key))
         if found is None:
-            total, *weights = self.operator.sums(call, name, operands, inputs, absolute=self.absolute)
-            found = self._truths[name, key] = total, weights[-1]
+            found = sums_of(self.operator, call, name, operands, inputs, absolute=self.absolute)
+            self._truths[name, key] = found
         return found
 
 

@@ -21,6 +21,7 @@ from ascend_sim.ops.convolution.formula import Formula, formula
 from ascend_sim.ops.convolution.kinds import ATTRIBUTES
 from ascend_sim.ops.convolution.reference import grad_input_reference, products_per_element
 from ascend_sim.ops.convolution.reference_forward import conv_forward_reference
+from ascend_sim.ops.convolution.zeros import zeros_of_a_map
 from ascend_sim.ops.kinds import Kind
 from ascend_sim.ops.operator import Operator, Settings, itemsize_in_memory
 from ascend_sim.ops.operators.convolution.arguments import ForwardCall, normalise
@@ -148,6 +149,18 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
         total, *rest = reference(call.problem, x, weight, absolute=absolute)
         return (total + _spread(inputs), *rest)
 
+    def factors(self, call: ConvolutionCall, output: str) -> tuple[str, ...]:
+        return ("input", "weight")
+
+    def meets_zeros(
+        self,
+        call: ConvolutionCall,
+        output: str,
+        special: Mapping[str, NDArray[np.bool_]],
+        met: NDArray[np.bool_],
+    ) -> NDArray[np.bool_]:
+        return zeros_of_a_map(call, special["weight"], met)
+
     def products(self, call: ConvolutionCall) -> dict[str, int]:
         p = call.problem
         if not call.forward:
@@ -171,14 +184,21 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
         *,
         inputs: Mapping[str, Array],
         absolute: bool = False,
+        doubtful: NDArray[np.bool_] | None = None,
     ) -> Verdict:
         """With a bias, what the sum has lost before it was added is its own affair: it may have been much larger."""
         if "bias" not in call.inputs or call.empty:
-            return super().verdict(call, output, result, total, weights, model, inputs=inputs, absolute=absolute)
+            return super().verdict(
+                call, output, result, total, weights, model, inputs=inputs, absolute=absolute, doubtful=doubtful
+            )
         count, before = self.products(call)[output], total - _spread(inputs)
         bound = rigorous_bound(weights, count) if absolute else accumulation_bound(before, weights, count)
-        carried = rounded_bound(before, bound, self.roundings(call, output)).reshape(result.shape)
-        total = total.reshape(result.shape)
+        lost = rounded_bound(before, bound, self.roundings(call, output))
+        carried = np.where(np.isfinite(before), lost, 0.0).reshape(result.shape)
+        total, saturates = total.reshape(result.shape), self.saturates(call, output, model)
+        if saturates:  # the sum was clamped before the bias came, or the bias itself was
+            clamped = ~np.isfinite(before) | np.isnan(total.reshape(before.shape))
+            doubtful = clamped if doubtful is None else doubtful | clamped
         return check_correct(
             result,
             total,
@@ -186,7 +206,8 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
             1,
             [call.outputs[output].dtype],
             carried=carried,
-            saturate=self.saturates(call, output, model),
+            doubtful=None if doubtful is None else doubtful.reshape(result.shape),
+            saturate=saturates,
         )
 
     # -- questions -----------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
@@ -16,6 +17,7 @@ from ascend_sim.ops.checks.rules import CheckResult, Rule
 from ascend_sim.ops.convolution.call import ConvolutionCall
 from ascend_sim.ops.convolution.formula import Formula, formula
 from ascend_sim.ops.convolution.kinds import ATTRIBUTES
+from ascend_sim.ops.convolution.zeros import zeros_of_a_map, zeros_of_a_weight
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kinds import MASK, SIZES, Kind
 from ascend_sim.ops.operator import MatrixProduct, Operator, Settings, itemsize_in_memory
@@ -62,6 +64,20 @@ class GradientsOperator(Operator[Arguments, ConvolutionCall]):
         absolute: bool = False,
     ) -> tuple[Array, ...]:
         return truth.sums(call, output, operands, inputs, absolute=absolute)
+
+    def factors(self, call: ConvolutionCall, output: str) -> tuple[str, ...]:
+        return {"grad_input": ("grad_output", "weight"), "grad_weight": ("grad_output", "input")}.get(output, ())
+
+    def meets_zeros(
+        self,
+        call: ConvolutionCall,
+        output: str,
+        special: Mapping[str, NDArray[np.bool_]],
+        met: NDArray[np.bool_],
+    ) -> NDArray[np.bool_]:
+        if output == "grad_weight":
+            return zeros_of_a_weight(call, special)
+        return zeros_of_a_map(call, special["weight"], met)
 
     def products(self, call: ConvolutionCall) -> dict[str, int]:
         return truth.products(call)

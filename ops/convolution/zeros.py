@@ -1,0 +1,40 @@
+"""Where the kernels of a convolution may multiply a zero that no product of the definition has.
+
+Kernels multiply matrices: a row of an im2col matrix (a position) by a column of the other operand (a channel). The row holds
+zeros wherever the window meets padding or the gaps of a stride, the depth of both is filled up with zeros, and several groups
+in one block have zeros between them. So a zero meets an infinity where the row or the column holds one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.ops.convolution.call import ConvolutionCall
+
+__all__ = ["zeros_of_a_map", "zeros_of_a_weight"]
+
+Mask = NDArray[np.bool_]
+
+
+def zeros_of_a_map(call: ConvolutionCall, weight: Mask, met: Mask) -> Mask:
+    """Elements of what the data kernel makes: every position of a channel whose weights hold an infinity or NaN.
+
+    A row that holds one meets it in products of every channel of its group (`met`), in a zero of those of the other groups.
+    """
+    p = call.problem
+    by_group = weight.reshape(p.groups, p.c_out // p.groups, p.c_in // p.groups, -1)
+    channels = by_group.any(axis=(2, 3) if call.forward else (1, 3)).reshape(1, -1, 1, 1, 1)
+    return channels | met.any(axis=1, keepdims=True) if p.groups > 1 else channels
+
+
+def zeros_of_a_weight(call: ConvolutionCall, special: Mapping[str, Mask]) -> Mask:
+    """Elements of dW [C_out, C_in of a group, kD, kH, kW]: all of a filter or a channel whose map holds one."""
+    p = call.problem
+    axes = (0, 2, 3, 4)
+    filters, channels = (special[name].reshape(call.volume(name)).any(axis=axes) for name in (call.y, call.x))
+    own = np.repeat(channels.reshape(p.groups, -1), p.c_out // p.groups, axis=0)
+    either: Mask = filters.reshape(-1, 1) | own
+    return either.reshape(*either.shape, 1, 1, 1)
