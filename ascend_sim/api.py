@@ -47,6 +47,7 @@ def convolution_backward(
     dtypes: str | Mapping[str, str] | None = None,
     check: bool = False,
     timeline: bool = True,
+    probe: bool | None = None,
 ) -> Result:
     """Run convolution backward on a simulated chip; arguments in the order of torch's `convolution_backward`.
 
@@ -94,6 +95,7 @@ def conv_tbc_backward(
     dtypes: str | Mapping[str, str] | None = None,
     check: bool = False,
     timeline: bool = True,
+    probe: bool | None = None,
 ) -> Result:
     """Run the backward of a convolution over time on a simulated chip.
 
@@ -133,6 +135,7 @@ def convolution(
     dtypes: str | Mapping[str, str] | None = None,
     check: bool = False,
     timeline: bool = True,
+    probe: bool | None = None,
 ) -> Result:
     """Run a forward convolution on a simulated chip; arguments in the order of torch's `convolution`.
 

@@ -51,6 +51,7 @@ OPTIONS: dict[str, Kind] = {
         "a chip's name, the path of a chip file or a ChipSpec", lambda value: isinstance(value, str | Path | ChipSpec)
     ),
     "check": Kind("True or False", is_flag),
+    "probe": Kind("True, False or None", or_none(is_flag)),
     "mode": Kind("a text", _is_text),
     "deterministic": Kind("True, False or None", or_none(is_flag)),
     "conformance": Kind("a text", _is_text),

@@ -16,7 +16,7 @@ from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.plan import Plan
-from ascend_sim.runtime import Device, Outcome, RunOptions, Task, run_tasks
+from ascend_sim.runtime import Device, Outcome, RunOptions, Task, Timeline, ValueModel, run_tasks, run_values
 
 Array = NDArray[Any]
 
@@ -37,22 +37,41 @@ def execute(
     """Run a placed plan on a fresh device. `inputs` are flat storages (None in timing mode); `l2` is "cold" or "warm"."""
     if l2 not in ("cold", "warm"):
         raise SimError(f"l2 {l2!r}: allowed are cold and warm")
-    device = Device(chip, with_values=how.mode != "timing")
-    allocations: dict[str, Allocation] = {}
-    for tensor in plan.tensors.values():
-        if tensor.role != "workspace":
-            allocations[tensor.name] = device.allocate(tensor.size, tensor.name)
+    device, allocations = _placed(plan, chip, inputs, with_values=how.mode != "timing")
     warm = [allocations[name] for name in inputs] if l2 == "warm" else []
-    for name, storage in inputs.items():
-        data = allocations[name].data
-        if storage is not None and data is not None:
-            data[:] = storage.view(np.uint8).ravel()
     for allocation in warm:
         device.warm(allocation)
     tasks = bind(plan, chip, allocations, device.allocate(plan.workspace_bytes, "workspace"))
     outcome = run_tasks(device, tasks, how)
-    outputs = {t.name: allocations[t.name] for t in plan.tensors.values() if t.role == "output"}
-    return Execution(outcome, tasks, outputs, warm)
+    return Execution(outcome, tasks, _outputs(plan, allocations), warm)
+
+
+def values_again(
+    plan: Plan, chip: ChipSpec, model: ValueModel, timeline: Timeline | None, inputs: Mapping[str, Array]
+) -> dict[str, Allocation]:
+    """The outputs of a run's programs on other `inputs`: in the order of its `timeline`, or without one (functional)."""
+    device, allocations = _placed(plan, chip, inputs, with_values=True)
+    tasks = bind(plan, chip, allocations, device.allocate(plan.workspace_bytes, "workspace"))
+    run_values(device, tasks, timeline, model)
+    return _outputs(plan, allocations)
+
+
+def _placed(
+    plan: Plan, chip: ChipSpec, inputs: Mapping[str, Array | None], *, with_values: bool
+) -> tuple[Device, dict[str, Allocation]]:
+    """A fresh device with the plan's tensors but its workspace, and the inputs' values in them."""
+    device = Device(chip, with_values=with_values)
+    tensors = [tensor for tensor in plan.tensors.values() if tensor.role != "workspace"]
+    allocations = {tensor.name: device.allocate(tensor.size, tensor.name) for tensor in tensors}
+    for name, storage in inputs.items():
+        data = allocations[name].data
+        if storage is not None and data is not None:
+            data[:] = storage.view(np.uint8).ravel()
+    return device, allocations
+
+
+def _outputs(plan: Plan, allocations: Mapping[str, Allocation]) -> dict[str, Allocation]:
+    return {t.name: allocations[t.name] for t in plan.tensors.values() if t.role == "output"}
 
 
 def bind(plan: Plan, chip: ChipSpec, tensors: Mapping[str, Allocation], workspace: Allocation) -> list[Task]:

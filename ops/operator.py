@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import AclnnError, SimError, TilingError
-from ascend_sim.numerics import Verdict, check_correct, numpy_dtype
+from ascend_sim.numerics import Verdict, check_correct, numpy_dtype, round_to
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.call import AcceptedCall, stored_as
 from ascend_sim.ops.case_entries import Case
@@ -36,7 +36,7 @@ from ascend_sim.ops.plan import Plan
 from ascend_sim.ops.status import Status
 from ascend_sim.runtime import ValueModel
 
-__all__ = ["MatrixProduct", "Operator", "Settings", "itemsize_in_memory"]
+__all__ = ["MatrixProduct", "Operator", "Settings", "chain", "itemsize_in_memory"]
 
 Array = NDArray[Any]
 Arguments = TypeVar("Arguments")
@@ -268,6 +268,12 @@ class Operator(ABC, Generic[Arguments, Call]):
         """Whether what lies beyond the output's format becomes its largest number."""
         return model.saturate
 
+    def rounded(
+        self, call: Call, output: str, total: Array, model: ValueModel, *, inputs: Mapping[str, Array]
+    ) -> Array:
+        """The exact sums `total` of an output as a machine without any error would return them, in float64."""
+        return chain(total, self.roundings(call, output), self.saturates(call, output, model))
+
     def in_problem_order(self, call: Call, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """The caller's arrays, by our names, with their axes in the order of the sums."""
         return dict(arrays)
@@ -320,6 +326,13 @@ class Operator(ABC, Generic[Arguments, Call]):
     def of_layer(self, layer: Layer) -> Case:
         """The call that computes `layer_direction` of a network's layer; pydantic's ValidationError where it is none."""
         return self.case.model_validate({"operator": self.name, **layer.said})
+
+
+def chain(values: Array, formats: Sequence[str], saturate: bool) -> Array:
+    """`values` rounded to float32, then to each of the formats in order."""
+    for name in ("float32", *formats):
+        values = round_to(values, name, saturate=saturate)
+    return values.astype(np.float64)
 
 
 @dataclass(frozen=True)

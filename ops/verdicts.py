@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.numerics import cast, compare, decode, numpy_dtype, round_to
-from ascend_sim.ops.call import AcceptedCall, stored_as
+from ascend_sim.numerics import accumulation_bound, compare, rounded_bound
+from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.operator import Operator
-from ascend_sim.ops.sums import sums_of
+from ascend_sim.ops.probe import Probe
+from ascend_sim.ops.sums import Sums, sums_of
+from ascend_sim.ops.values import numbers, operand, typed
 from ascend_sim.runtime import ValueModel
 
 Array = NDArray[Any]
@@ -26,15 +28,36 @@ def judge(
     inputs: Mapping[str, Array],
     outputs: Mapping[str, Array],
     model: ValueModel | None = None,
+    probe: Probe | None = None,
 ) -> dict[str, Any]:
     """Verdict and errors of every output; arrays are the caller's, plain, in their own dtypes or as 8-bit codes.
+
+    "decided_by" is the test that had the last word: "bound" (the caller's data against float64) or "probe" (the programs run
+    again on data on which each product counts); "may_lose" is how many products of mean size the bound cannot miss in
+    its worst element, the limit of what the caller's data show. `probe` is the call that can be run again.
 
     BLAS on one thread: the number of cores changes no bit, and no thread waits for a busy one. The truth is a float64 matrix
     product of the host's BLAS, so that the last digits of the error figures may differ from CPU to CPU; outputs do so only in
     the accumulation model `blas`.
     """
     with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
-        return _judge(operator, call, inputs, outputs, model or ValueModel.of(chip))
+        verdicts = _judge(operator, call, inputs, outputs, model or ValueModel.of(chip))
+    return _with_probe(verdicts, probe)
+
+
+def _with_probe(verdicts: dict[str, Any], probe: Probe | None) -> dict[str, Any]:
+    """The verdicts on the caller's data, and what the probe adds to them."""
+    blind = max((figures["may_lose"] for figures in verdicts.values()), default=0.0)
+    reason = "the outputs alone cannot be computed again" if probe is None else probe.refused(blind)
+    found = probe.run() if probe is not None and reason is None else {}
+    for name, figures in verdicts.items():
+        if name not in found:
+            figures |= {"decided_by": "bound", "probe": {"ran": False, "why": reason}}
+            continue
+        figures |= {"decided_by": "probe" if figures["correct"] else "bound", "probe": found[name].to_dict()}
+        if figures["correct"] and not found[name].correct:
+            figures |= {"correct": False, "wrong": found[name].wrong, "first_wrong": figures["probe"]["first_wrong"]}
+    return verdicts
 
 
 def _judge(
@@ -69,6 +92,7 @@ def _judge(
             "worst_error_over_bound": _finite(verdict.worst_error_over_bound),
             "max_abs_error": _finite(verdict.max_abs_error),
             "vendor_matched_ratio": metrics.vendor_matched_ratio,
+            "may_lose": may_lose(operator, call, name, sums),
         }
         if not verdict.correct:
             verdicts[name]["wrong"] = verdict.wrong
@@ -76,26 +100,13 @@ def _judge(
     return verdicts
 
 
-def typed(array: Array, dtype: str) -> Array:
-    """uint8 codes of an ml_dtypes format as that format (hifloat8 has no numpy dtype and stays codes)."""
-    return array.view(numpy_dtype(dtype)) if array.dtype == np.uint8 else array
-
-
-def numbers(array: Array, dtype: str) -> Array:
-    """The values of a tensor: codes of an 8-bit format in float32, any other array as it is."""
-    return decode(array, dtype) if array.dtype == np.uint8 else array
-
-
-def operand(array: Array, compute_dtype: str, model: ValueModel) -> Array:
-    """One of the caller's arrays as the cube sees it when it multiplies in `compute_dtype`."""
-    storage = stored_as(compute_dtype)
-    if storage == "hifloat8":  # which numpy has no dtype for
-        return round_to(array, storage, saturate=model.saturate)
-    if array.dtype != numpy_dtype(storage):
-        array = cast(array, storage, saturate=model.saturate)
-    if compute_dtype == "hf32":
-        return round_to(array, "hf32", mantissa_bits=model.chip.cube.hf32_mantissa_bits or 0)
-    return array
+def may_lose(operator: Operator[Any, Any], call: AcceptedCall, output: str, sums: Sums) -> float:
+    """Products of mean size (root of the mean square) that the bound of an output may cover: the most of any element."""
+    count = operator.products(call)[output]
+    seen = np.isfinite(sums.total) & (sums.weights > 0)
+    total, weights = sums.total[seen], sums.weights[seen]
+    bound = rounded_bound(total, accumulation_bound(total, weights, count), operator.roundings(call, output))
+    return round(float((bound / np.sqrt(weights / count)).max(initial=0.0)), 2)
 
 
 def _finite(value: float) -> float | None:

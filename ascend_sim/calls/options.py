@@ -34,3 +34,4 @@ class CallOptions:
     dtypes: str | Mapping[str, str] | None = None
     check: bool = False
     timeline: bool = True
+    probe: bool | None = None

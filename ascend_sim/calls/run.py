@@ -13,14 +13,15 @@ from typing import Any
 
 from ascend_sim.calls.options import CallOptions
 from ascend_sim.calls.result import Result
-from ascend_sim.calls.tensors import TensorSpec, flat_storage, tensor_args
+from ascend_sim.calls.tensors import TensorSpec, flat_storage, fresh_like, tensor_args
 from ascend_sim.check.run import check_tasks
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.call import AcceptedCall
-from ascend_sim.ops.execute import Execution, execute, output_of, roles_of
+from ascend_sim.ops.execute import Execution, execute, output_of, roles_of, values_again
 from ascend_sim.ops.operator import Operator
+from ascend_sim.ops.probe import Probe
 from ascend_sim.ops.verdicts import judge
 from ascend_sim.report.report import Report, RunFacts
 from ascend_sim.runtime import Recording, RunOptions, ValueModel
@@ -89,6 +90,15 @@ def run_call(
         *(check_tasks(spec, run.tasks, roles=roles_of(plan)).findings if options.check else ()),
     ]
     timeline = outcome.timeline if outcome.timeline is not None and outcome.timeline.kept else None
+
+    def again(storages: Mapping[str, Any]) -> dict[str, Any]:
+        made = values_again(plan, spec, model, timeline, storages)
+        return {name: output_of(accepted, made[name], name) for name in outputs}
+
+    def fresh() -> dict[str, Any]:
+        return {name: fresh_like(array) for name, array in arrays.items()}
+
+    probe = Probe(operator, accepted, model, fresh, again, options.probe)
     built = Report.build(
         spec,
         outcome.timeline,
@@ -97,7 +107,7 @@ def run_call(
         mode=mode,
         l2=l2,
         findings=findings,
-        verdicts=partial(judge, operator, accepted, spec, arrays, outputs, model) if outputs else None,
+        verdicts=partial(judge, operator, accepted, spec, arrays, outputs, model, probe) if outputs else None,
     )
     report = replace(
         built,

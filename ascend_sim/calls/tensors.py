@@ -99,6 +99,15 @@ def _argument(operator: Operator[Any, Any], name: str, value: Any, codes: str | 
     return TensorArg(value.shape, dtype, format, strides, offset, storage.shape)
 
 
+def fresh_like(array: Array) -> tuple[Array, Array]:
+    """New flat memory (zeros) as that under an array, and the view of it that has the array's shape and strides."""
+    storage, strides, offset = flat_storage(array)
+    storage = np.zeros_like(storage)
+    if strides is None:
+        return storage, storage.reshape(array.shape)
+    return storage, np.lib.stride_tricks.as_strided(storage[offset:], array.shape, array.strides)
+
+
 def flat_storage(array: Array) -> tuple[Array, tuple[int, ...] | None, int]:
     """The flat memory under an array, its strides in elements and the offset of its first element."""
     if array.flags.c_contiguous:

@@ -69,6 +69,12 @@ def run(
     check: Annotated[
         bool, typer.Option("--check", help="Also look for mistakes in the kernels, as `ascend-sim check` does.")
     ] = False,
+    probe: Annotated[
+        bool | None,
+        typer.Option(
+            help="Run the programs again on data on which each product counts; default: where the data need it."
+        ),
+    ] = None,
 ) -> None:
     """Run one convolution, backward or forward, and print what each kernel did.
 
@@ -119,6 +125,7 @@ def run(
                 overflow=overflow,
                 check=check,
                 timeline=out is not None or html is not None or not json_output,
+                probe=probe,
             )
             written: list[Path] = []
             if out is not None:

@@ -4,10 +4,11 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import OnProgram, Progress
 from ascend_sim.engine.replay import Observer
 from ascend_sim.engine.task import Task
+from ascend_sim.engine.timeline import Timeline
 from ascend_sim.isa.base import ValueModel
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.runtime.recording import Recording, without_recording
-from ascend_sim.runtime.session import MODES, Outcome, RunOptions, run_tasks
+from ascend_sim.runtime.session import MODES, Outcome, RunOptions, run_tasks, run_values
 
 __all__ = [
     "MODES",
@@ -20,7 +21,9 @@ __all__ = [
     "Recording",
     "RunOptions",
     "Task",
+    "Timeline",
     "ValueModel",
     "run_tasks",
+    "run_values",
     "without_recording",
 ]

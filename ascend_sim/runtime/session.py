@@ -66,3 +66,11 @@ def run_tasks(device: Device, tasks: Sequence[Task], how: RunOptions) -> Outcome
     if mode == "full":
         findings += replay(device, tasks, timeline, timeline.programs, model, progress, how.observer)
     return Outcome(timeline, findings)
+
+
+def run_values(device: Device, tasks: Sequence[Task], timeline: Timeline | None, model: ValueModel | None) -> None:
+    """The values that tasks leave on `device`: those of the programs of a `timeline`, in its order, or built anew."""
+    if timeline is None:
+        FunctionalEngine(device, None, model).run(tasks)
+    else:
+        replay(device, tasks, timeline, timeline.programs, model)

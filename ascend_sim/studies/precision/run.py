@@ -34,8 +34,8 @@ from ascend_sim.ops.case_data import Distribution
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.sums import Sums, sums_of
 from ascend_sim.ops.tensor_files import load_tensors
-from ascend_sim.ops.verdicts import numbers, operand
-from ascend_sim.ops.verdicts import typed as as_format
+from ascend_sim.ops.values import numbers, operand
+from ascend_sim.ops.values import typed as as_format
 from ascend_sim.runtime import Progress, ValueModel
 
 Array = NDArray[Any]

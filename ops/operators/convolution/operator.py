@@ -23,7 +23,7 @@ from ascend_sim.ops.convolution.reference import grad_input_reference, products_
 from ascend_sim.ops.convolution.reference_forward import conv_forward_reference
 from ascend_sim.ops.convolution.zeros import zeros_of_a_map
 from ascend_sim.ops.kinds import Kind
-from ascend_sim.ops.operator import Operator, Settings, itemsize_in_memory
+from ascend_sim.ops.operator import Operator, Settings, chain, itemsize_in_memory
 from ascend_sim.ops.operators.convolution.arguments import ForwardCall, normalise
 from ascend_sim.ops.operators.convolution.case import ConvolutionCase
 from ascend_sim.ops.operators.convolution.checks import RULES, check_convolution
@@ -209,6 +209,13 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
             doubtful=None if doubtful is None else doubtful.reshape(result.shape),
             saturate=saturates,
         )
+
+    def rounded(
+        self, call: ConvolutionCall, output: str, total: Array, model: ValueModel, *, inputs: Mapping[str, Array]
+    ) -> Array:
+        bias, saturates = _spread(inputs), self.saturates(call, output, model)
+        products = chain(total - bias, self.roundings(call, output), saturates)
+        return chain(products + bias, [call.outputs[output].dtype], saturates) if "bias" in call.inputs else products
 
     # -- questions -----------------------------------------------------------------------------------------------------
 

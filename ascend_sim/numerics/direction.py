@@ -1,0 +1,42 @@
+"""Do rounding errors lean to one side? A test of signs with a threshold that needs no assumption but fair coins.
+
+Rounding to nearest errs upwards as often as downwards; an accumulator that cuts digits off errs towards zero only. Where a
+result is not the correctly rounded one, the sign of the difference is then a coin: of n coins |up - down| reaches
+sqrt(2 n ln(2 / alpha)) with a probability of at most alpha (Hoeffding's inequality).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+FALSE_ALARM = 1e-9
+"""Largest probability with which a machine that rounds to nearest is called leaning."""
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Elements whose magnitude came out too large (`away`) or too small (`towards_zero`)."""
+
+    away: int
+    towards_zero: int
+
+    @property
+    def limit(self) -> float:
+        """What the two numbers may differ by."""
+        return math.sqrt(2 * (self.away + self.towards_zero) * math.log(2 / FALSE_ALARM))
+
+    @property
+    def leans(self) -> bool:
+        """Whether the errors have a direction; never with fewer than 43 of them."""
+        return abs(self.away - self.towards_zero) > self.limit
+
+    @classmethod
+    def of(cls, result: npt.ArrayLike, rounded: npt.ArrayLike) -> Direction:
+        """From a result and the correctly rounded one, arrays of one shape; elements that are not finite do not count."""
+        found, right = (np.abs(np.asarray(part, np.float64)) for part in (result, rounded))
+        finite = np.isfinite(found) & np.isfinite(right)
+        return cls(int(np.sum((found > right) & finite)), int(np.sum((found < right) & finite)))

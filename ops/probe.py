@@ -1,0 +1,202 @@
+"""The probing verdict: the programs of a call run again on data on which every product counts.
+
+The caller's data may not show that a product is missing: in a sum of 100,000 products of one sign the verdict's bound, which
+grows with the sum, is as large as several of them. So the same programs get two more sets of operands.
+
+exact: numbers of few binary digits with random signs, magnitudes in [1/2, 1), so that every partial sum has at most 24 digits
+    and float32 holds it exactly whatever the order. The result must be the exact sum, rounded as the output is: one
+    product lost, doubled or exchanged, one rounding on the way too many, and the element is another one. Products are at
+    least 1/4 large; where an ULP of the result is larger, a single product is found with the `least_chance` told.
+leaning: positive numbers with all digits. Sums must be within the verdict's bound, and the results that are not the correctly
+    rounded ones must lie on both sides (`numerics.direction`): an accumulator that cuts digits off errs to one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from ascend_sim.numerics import Verdict, encode, format_of, half_ulp, ulp
+from ascend_sim.numerics.direction import Direction
+from ascend_sim.ops.call import AcceptedCall
+from ascend_sim.ops.operator import Operator
+from ascend_sim.ops.sums import Sums, sums_of
+from ascend_sim.ops.values import numbers, operand, typed
+from ascend_sim.runtime import ValueModel
+
+__all__ = ["Probe", "Probed"]
+
+Array = NDArray[Any]
+Rerun = Callable[[Mapping[str, Array]], Mapping[str, Array]]
+"""The programs of the call once more: flat storages of its inputs -> its outputs as the caller sees them."""
+
+ACCUMULATOR_DIGITS = 24
+"""Binary digits that a float32 sum holds exactly."""
+MOST_DIGITS = 12
+"""Digits of an operand of the exact data at most: products of two fill the accumulator."""
+SEED = 20
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What the probe says of an output. `wrong` elements are not the exact sums; `bound` is the verdict on the leaning data."""
+
+    wrong: int
+    first_wrong: tuple[int, ...] | None
+    least_chance: float
+    bound: Verdict
+    direction: Direction
+
+    @property
+    def correct(self) -> bool:
+        return not self.wrong and self.bound.correct and not self.direction.leans
+
+    @property
+    def failed(self) -> str | None:
+        """The test that failed, the first of "exact", "bound" and "direction"."""
+        tests = {"exact": self.wrong, "bound": not self.bound.correct, "direction": self.direction.leans}
+        return next((name for name, failed in tests.items() if failed), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for a report."""
+        return {
+            "ran": True,
+            "correct": self.correct,
+            "failed": self.failed,
+            "wrong": self.wrong,
+            "first_wrong": None if self.first_wrong is None else list(self.first_wrong),
+            "least_chance": self.least_chance,
+            "away": self.direction.away,
+            "towards_zero": self.direction.towards_zero,
+            "limit": round(self.direction.limit, 1),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """A call that can be run again. `fresh` makes (flat storage, view) of each input, laid out as the caller's array is.
+
+    `wanted` None leaves it to the data: a probe costs two more runs of the values, and two float64 references.
+    """
+
+    operator: Operator[Any, Any]
+    call: AcceptedCall
+    model: ValueModel
+    fresh: Callable[[], Mapping[str, tuple[Array, Array]]]
+    rerun: Rerun
+    wanted: bool | None = None
+
+    def refused(self, may_lose: float) -> str | None:
+        """Why the call is not probed, or None: `wanted` None asks for it where the caller's data may lose a product."""
+        if self.wanted is False:
+            return "probe = False"
+        if self.wanted is None and may_lose < 1:
+            return "no product of mean size can be lost within the bound"
+        longest = max(self.operator.products(self.call).values(), default=0)
+        if longest == 0 or any(tensor.is_empty for tensor in self.call.inputs.values()):
+            return "there is nothing to add"
+        if longest > 1 << ACCUMULATOR_DIGITS:
+            return f"sums of {longest} products: float32 holds at most {1 << ACCUMULATOR_DIGITS} exactly"
+        return None
+
+    def run(self) -> dict[str, Probed]:
+        """Both sets of data, every output."""
+        exact, leaning = (self._outcome(draw) for draw in (self._exact, self._leaning))
+        with threadpool_limits(limits=1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
+            return {name: self._judged(name, exact, leaning) for name in exact.outputs}
+
+    def _judged(self, name: str, exact: _Outcome, leaning: _Outcome) -> Probed:
+        operator, call = self.operator, self.call
+        sums, inputs, result = exact.sums(name)
+        expected = self._rounded(name, sums.total, inputs).reshape(result.shape)
+        values = numbers(result, call.outputs[name].dtype).astype(np.float64)
+        differ = ~((values == expected) | (np.isnan(values) & np.isnan(expected)))
+        place = tuple(int(i) for i in np.unravel_index(int(differ.argmax()), differ.shape)) if differ.any() else None
+        narrow = [format_of(step) for step in ("float32", *operator.roundings(call, name))]
+        steps = np.max([2 * half_ulp(np.abs(sums.total) + 1, step) for step in narrow], axis=0)
+        chance = np.minimum(_LEAST_PRODUCT / steps, 1.0)
+        lean, lean_inputs, lean_result = leaning.sums(name)
+        bound = operator.verdict(
+            call, name, lean_result, lean.total, lean.weights, self.model, inputs=lean_inputs, doubtful=lean.doubtful
+        )
+        rounded = self._rounded(name, lean.total, lean_inputs).reshape(lean_result.shape)
+        direction = Direction.of(numbers(lean_result, call.outputs[name].dtype).astype(np.float64), rounded)
+        return Probed(int(differ.sum()), place, round(float(chance.min(initial=1.0)), 4), bound, direction)
+
+    def _rounded(self, name: str, total: Array, inputs: Mapping[str, Array]) -> Array:
+        return self.operator.rounded(self.call, name, total, self.model, inputs=inputs)
+
+    # -- data ----------------------------------------------------------------------------------------------------------
+
+    def _outcome(self, draw: Callable[[str, Array, np.random.Generator], Array]) -> _Outcome:
+        rng = np.random.default_rng(SEED)
+        fresh, arrays = self.fresh(), {}
+        for name, (_, view) in fresh.items():
+            values, dtype = draw(name, view, rng), self.call.inputs[name].dtype
+            view[...] = encode(values, dtype) if view.dtype == np.uint8 else values.astype(view.dtype)
+            arrays[name] = view.copy()  # elements of a broadcast view share one number
+        return _Outcome.of(self, arrays, self.rerun({name: storage for name, (storage, _) in fresh.items()}))
+
+    def _exact(self, name: str, like: Array, rng: np.random.Generator) -> Array:
+        digits = self._digits()[name]
+        first = 1 << max(digits - 1, 0)
+        magnitudes = rng.integers(first, max(1 << digits, first + 1), like.shape) / (1 << digits)
+        return magnitudes * rng.choice(np.array([-1.0, 1.0]), like.shape)
+
+    def _leaning(self, name: str, like: Array, rng: np.random.Generator) -> Array:
+        """In [1/2, 1), smaller where sums would leave float16."""
+        longest = max(self.operator.products(self.call).values())
+        return (0.5 + rng.random(like.shape) / 2) / (1 << max(longest.bit_length() - 14, 0))
+
+    def _digits(self) -> dict[str, int]:
+        """Binary digits of each input of the exact data."""
+        operator, call = self.operator, self.call
+        budget = ACCUMULATOR_DIGITS - (max(operator.products(call).values()) - 1).bit_length()
+        computed = {operator.computed_in(call, output) for output in call.outputs}
+        own = {
+            name: min(MOST_DIGITS, *(self._held(dtype) for dtype in {tensor.dtype, *computed}))
+            for name, tensor in call.inputs.items()
+        }
+        first = {pair[0] for output in call.outputs if (pair := operator.factors(call, output))}
+        left = min([own[name] for name in first] or [MOST_DIGITS])
+        left = min(left, -(-budget // 2))
+        return {name: left if name in first else min(own[name], budget - left) for name in own}
+
+    def _held(self, dtype: str) -> int:
+        """Digits that a format has just below 1."""
+        bits = self.model.chip.cube.hf32_mantissa_bits if dtype == "hf32" else None
+        return int(np.log2(0.5 / float(ulp(np.asarray(0.5), format_of(dtype, bits))))) + 1
+
+
+_LEAST_PRODUCT = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class _Outcome:
+    """Inputs and outputs of a run on data of the probe, in the order of the problem."""
+
+    probe: Probe
+    inputs: Mapping[str, Array]
+    outputs: Mapping[str, Array]
+
+    @classmethod
+    def of(cls, probe: Probe, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> _Outcome:
+        operator, call = probe.operator, probe.call
+        values = {name: numbers(array, call.inputs[name].dtype) for name, array in inputs.items()}
+        results = {name: typed(array, call.outputs[name].dtype) for name, array in outputs.items()}
+        return cls(probe, operator.in_problem_order(call, values), operator.in_problem_order(call, results))
+
+    def sums(self, name: str) -> tuple[Sums, Mapping[str, Array], Array]:
+        """The sums of an output, the inputs, and what the machine made of them."""
+        operator, call = self.probe.operator, self.probe.call
+        operands = self.inputs
+        if operator.summed(name) is None:
+            compute = operator.computed_in(call, name)
+            factors = {key: array for key, array in operands.items() if key not in operator.added}
+            operands = {key: operand(array, compute, self.probe.model) for key, array in factors.items()}
+        return sums_of(operator, call, name, operands, self.inputs), self.inputs, self.outputs[name]

@@ -1,0 +1,36 @@
+"""The caller's arrays as numbers: 8-bit codes read, operands rounded to what the cube multiplies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.numerics import cast, decode, numpy_dtype, round_to
+from ascend_sim.ops.call import stored_as
+from ascend_sim.runtime import ValueModel
+
+Array = NDArray[Any]
+
+
+def typed(array: Array, dtype: str) -> Array:
+    """uint8 codes of an ml_dtypes format as that format (hifloat8 has no numpy dtype and stays codes)."""
+    return array.view(numpy_dtype(dtype)) if array.dtype == np.uint8 else array
+
+
+def numbers(array: Array, dtype: str) -> Array:
+    """The values of a tensor: codes of an 8-bit format in float32, any other array as it is."""
+    return decode(array, dtype) if array.dtype == np.uint8 else array
+
+
+def operand(array: Array, compute_dtype: str, model: ValueModel) -> Array:
+    """One of the caller's arrays as the cube sees it when it multiplies in `compute_dtype`."""
+    storage = stored_as(compute_dtype)
+    if storage == "hifloat8":  # which numpy has no dtype for
+        return round_to(array, storage, saturate=model.saturate)
+    if array.dtype != numpy_dtype(storage):
+        array = cast(array, storage, saturate=model.saturate)
+    if compute_dtype == "hf32":
+        return round_to(array, "hf32", mantissa_bits=model.chip.cube.hf32_mantissa_bits or 0)
+    return array
