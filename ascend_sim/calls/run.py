@@ -21,8 +21,7 @@ from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.execute import Execution, execute, output_of, roles_of, values_again
 from ascend_sim.ops.operator import Operator
-from ascend_sim.ops.probe import Probe
-from ascend_sim.ops.verdicts import judge
+from ascend_sim.ops.verdicts import Probe, judge
 from ascend_sim.report.report import Report, RunFacts
 from ascend_sim.runtime import Recording, RunOptions, ValueModel
 from ascend_sim.settings import check_settings

@@ -39,7 +39,7 @@ from ascend_sim.ops.convolution.call import ConvolutionCall
 from ascend_sim.ops.convolution.formula import Formula
 from ascend_sim.ops.operator import Operator
 from ascend_sim.ops.operators import OPERATORS
-from ascend_sim.ops.values import numbers, operand
+from ascend_sim.ops.verdicts.values import numbers, operand
 from ascend_sim.runtime import Progress, ValueModel
 
 Array = NDArray[Any]

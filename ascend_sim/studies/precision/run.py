@@ -32,10 +32,10 @@ from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.case import Case, DataEntry, load_case, make_tensors
 from ascend_sim.ops.case_data import Distribution
 from ascend_sim.ops.operators import OPERATORS
-from ascend_sim.ops.sums import Sums, sums_of
 from ascend_sim.ops.tensor_files import load_tensors
-from ascend_sim.ops.values import numbers, operand
-from ascend_sim.ops.values import typed as as_format
+from ascend_sim.ops.verdicts.sums import Sums, sums_of
+from ascend_sim.ops.verdicts.values import numbers, operand
+from ascend_sim.ops.verdicts.values import typed as as_format
 from ascend_sim.runtime import Progress, ValueModel
 
 Array = NDArray[Any]

@@ -13,9 +13,9 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.numerics import accumulation_bound, compare, rounded_bound
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.operator import Operator
-from ascend_sim.ops.probe import Probe
-from ascend_sim.ops.sums import Sums, sums_of
-from ascend_sim.ops.values import numbers, operand, typed
+from ascend_sim.ops.verdicts.probe import Probe
+from ascend_sim.ops.verdicts.sums import Sums, sums_of
+from ascend_sim.ops.verdicts.values import numbers, operand, typed
 from ascend_sim.runtime import ValueModel
 
 Array = NDArray[Any]

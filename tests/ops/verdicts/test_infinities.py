@@ -11,8 +11,8 @@ import pytest
 import ascend_sim
 from ascend_sim.chip import load_chip
 from ascend_sim.ops.operators import OPERATORS
-from ascend_sim.ops.sums import sums_of
 from ascend_sim.ops.verdicts import judge
+from ascend_sim.ops.verdicts.sums import sums_of
 
 CHIPS = ("ascend910a", "ascend310p3", "ascend910b3", "ascend950pr_9589")
 SATURATING = CHIPS[:2]

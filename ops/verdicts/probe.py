@@ -25,8 +25,8 @@ from ascend_sim.numerics import Verdict, encode, format_of, half_ulp, ulp
 from ascend_sim.numerics.direction import Direction
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.operator import Operator
-from ascend_sim.ops.sums import Sums, sums_of
-from ascend_sim.ops.values import numbers, operand, typed
+from ascend_sim.ops.verdicts.sums import Sums, sums_of
+from ascend_sim.ops.verdicts.values import numbers, operand, typed
 from ascend_sim.runtime import ValueModel
 
 __all__ = ["Probe", "Probed"]
