@@ -35,6 +35,9 @@ def precision(
     ] = "blas",
     overflow: Overflow = None,
     conformance: Conformance = None,
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Run each row's programs again on data on which each product counts.")
+    ] = False,
     json_output: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
     csv_output: Annotated[bool, typer.Option("--csv", help="Print all figures as CSV.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Write the error distributions to this PNG file.")] = None,
@@ -53,6 +56,7 @@ def precision(
                 accumulate=accumulate if accumulate == "all" else accumulate.split(","),
                 overflow=overflow,
                 conformance=conformance,
+                probe=probe,
                 progress=progress,
             )
         if plot is not None:

@@ -69,12 +69,20 @@ def results_name(names: Collection[str]) -> str:
     return "gradient" if all(name.startswith("grad_") for name in names) else "output"
 
 
+def by_probe(figures: Mapping[str, Any]) -> str:
+    """What stands behind a verdict that the probe decided; nothing where the bound did."""
+    if figures.get("decided_by") != "probe":
+        return ""
+    failed = figures["probe"]["failed"]
+    return f" (probe: {failed})" if failed else " (probe)"
+
+
 def output_table(outputs: Mapping[str, Mapping[str, Any]]) -> str:
     """Every output with its errors and verdict."""
     rows = []
     for name, figures in outputs.items():
         correct = figures.get("correct")
-        verdict = "not checked" if correct is None else "correct" if correct else "WRONG"
+        verdict = "not checked" if correct is None else ("correct" if correct else "WRONG") + by_probe(figures)
         style = "" if correct is None else f' class="{"good" if correct else "bad"}"'
         errors = [_figure(figures.get(key)) for key in ("max_abs_error", "worst_error_over_bound")]
         shape = "x".join(map(str, figures.get("shape", ())))

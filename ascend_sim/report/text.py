@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ascend_sim.report.advice import layer_words
-from ascend_sim.report.html import results_name
+from ascend_sim.report.html import by_probe, results_name
 from ascend_sim.report.report import Report
 from ascend_sim.report.waterfall import WORDS
 
@@ -137,7 +137,8 @@ def _outputs(outputs: Mapping[str, Mapping[str, Any]]) -> Table:
     table = _grid(f"\n{kind.capitalize()}s against float64", columns)
     for name, figures in outputs.items():
         correct = figures.get("correct")
-        verdict = Text("not checked") if correct is None else Text("correct" if correct else "WRONG")
+        said = "not checked" if correct is None else ("correct" if correct else "WRONG") + by_probe(figures)
+        verdict = Text(said)
         verdict.stylize("green" if correct else "bold red" if correct is False else "")
         shape = Text("x".join(str(extent) for extent in figures.get("shape", ())))
         errors = [_figure(figures.get(key)) for key in ("max_abs_error", "worst_error_over_bound")]

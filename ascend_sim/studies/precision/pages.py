@@ -16,14 +16,15 @@ from rich.text import Text
 from ascend_sim.numerics import format_of
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.report.files import atomic_write
-from ascend_sim.report.html import results_name
+from ascend_sim.report.html import by_probe, results_name
 from ascend_sim.report.png import png_figure
 from ascend_sim.studies.precision.run import PrecisionRow, PrecisionTable
 
 _ROW_FIELDS = ("chip", "dtype", "cube_math_type", "accumulate", "status", "compute_dtype", "total_us", "same_as")
 _FIGURES = (
-    "correct", "worst_error_over_bound", "vendor_matched_ratio", "vendor_pass", "max_abs_error", "mere", "mare", "rmse",
-    "cosine", "effective_bits", "operand_bits", "machine_bits", "bit_equal_share", "nonfinite", "products", "computed_in",
+    "correct", "decided_by", "worst_error_over_bound", "vendor_matched_ratio", "vendor_pass", "max_abs_error", "mere", "mare",
+    "rmse", "cosine", "effective_bits", "operand_bits", "machine_bits", "bit_equal_share", "nonfinite", "products",
+    "computed_in",
 )  # fmt: skip
 _SHORT = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "hifloat8": "hif8", "float8_e4m3fn": "e4m3fn"}
 
@@ -76,7 +77,7 @@ def _cells(name: str, figures: Mapping[str, Any]) -> list[Text | str]:
     right = figures["correct"]
     return [
         name,
-        Text("yes" if right else "WRONG", style="green" if right else "bold red"),
+        Text(("yes" if right else "WRONG") + by_probe(figures), style="green" if right else "bold red"),
         _share(figures["vendor_matched_ratio"]),
         "-" if figures["vendor_pass"] is None else "pass" if figures["vendor_pass"] else "fail",
         *(_number(figures[key]) for key in ("max_abs_error", "mere", "mare", "rmse")),

@@ -111,6 +111,7 @@ def precision(
     conformance: str | None = None,
     dtypes: Sequence[str] | None = None,
     tensors: Mapping[str, Array] | None = None,
+    probe: bool = False,
     progress: Progress | None = None,
 ) -> PrecisionTable:
     """Run a case in every precision of each chip (default: the case's chip).
@@ -118,8 +119,10 @@ def precision(
     `inputs`: a distribution ("uniform", "normal", "relu", "wide", "ones", "adversarial") or a `.npz` file; None: the
     case's. `accumulate`: a model of the cube's additions, several, or "all". `dtypes`: of the inputs, row by row; None: the
     16- and 32-bit ones, and the case's own where it has 8 bits. `tensors`: values of one's own in the case's shapes, by
-    name, in place of `inputs`. With adversarial inputs `correct` uses the rigorous bound. An interrupt (Ctrl-C) ends it with
-    the input dtypes that were finished, if there are any. Raises SimError for unknown names and files that do not fit the case.
+    name, in place of `inputs`. With `probe` each row's programs run again on data on which each product counts, and "decided_by"
+    of an output says which test had the last word. With adversarial inputs `correct` uses the rigorous bound. An interrupt
+    (Ctrl-C) ends it with the input dtypes that were finished, if there are any. Raises SimError for unknown names and files
+    that do not fit the case.
     """
     named = case if isinstance(case, Case) else load_case(case)
     name = "case" if isinstance(case, Case) else Path(case).stem
@@ -135,7 +138,7 @@ def precision(
     if tensors is not None and inputs is not None:
         raise SimError("inputs and tensors: give one of them")
     base = base_tensors(named) if tensors is None else _own(named, tensors)
-    bench = _Bench(named, base, conformance or named.conformance, progress, _steps(len(dtypes), models))
+    bench = _Bench(named, base, conformance or named.conformance, probe, progress, _steps(len(dtypes), models))
     rows: list[PrecisionRow] = []
     complete = True
     try:
@@ -202,12 +205,19 @@ class _Bench:
     """Runs the rows of one case; truths are kept while they can be used again."""
 
     def __init__(
-        self, case: Case, base: Mapping[str, Array], conformance: str, progress: Progress | None, steps: int
+        self,
+        case: Case,
+        base: Mapping[str, Array],
+        conformance: str,
+        probe: bool,
+        progress: Progress | None,
+        steps: int,
     ) -> None:
         self.case = case
         self.base = base
         self.operator = OPERATORS[case.operator]
         self.conformance = conformance
+        self.probe = probe
         self.absolute = case.data.file is None and case.data.distribution == "adversarial"
         self._progress, self._steps, self._done = progress, steps, 0
         self._dtype = ""
@@ -281,6 +291,7 @@ class _Bench:
             l2=case.l2,
             accumulate=model.accumulate,
             overflow=model.overflow,
+            probe=self.probe,
         )
 
     # -- figures -------------------------------------------------------------------------------------------------------
@@ -300,6 +311,9 @@ class _Bench:
             figures = {
                 name: self._figures(call, name, array, inputs, operands, model) for name, array in outputs.items()
             }
+        if self.probe:
+            for name, reported in result.report.outputs.items():
+                figures[name] |= _probed(figures[name]["correct"], reported["probe"])
         return replace(
             row,
             status=0,
@@ -353,6 +367,7 @@ class _Bench:
             "products": operator.products(call)[name],
             "roundings": operator.roundings(call, name),
             "correct": verdict.correct,
+            "decided_by": "bound",
             "worst_error_over_bound": verdict.worst_error_over_bound,
             **{key: value for key, value in comparison.items() if key not in ("dtype", "compute_dtype")},
             "operand_bits": effective_bits(total, truth),
@@ -369,6 +384,14 @@ class _Bench:
             found = sums_of(self.operator, call, name, operands, inputs, absolute=self.absolute)
             self._truths[name, key] = found
         return found
+
+
+def _probed(correct: bool, probe: Mapping[str, Any]) -> dict[str, Any]:
+    """The verdict of a row's own bound, once its programs were probed."""
+    if not probe["ran"]:
+        return {"probe": probe}
+    decided_by = "probe" if correct else "bound"
+    return {"correct": correct and probe["correct"], "decided_by": decided_by, "probe": probe}
 
 
 def rounding_effect(before: Array, after: Array) -> dict[str, Any]:
