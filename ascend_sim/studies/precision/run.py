@@ -119,10 +119,10 @@ def precision(
     `inputs`: a distribution ("uniform", "normal", "relu", "wide", "ones", "adversarial") or a `.npz` file; None: the
     case's. `accumulate`: a model of the cube's additions, several, or "all". `dtypes`: of the inputs, row by row; None: the
     16- and 32-bit ones, and the case's own where it has 8 bits. `tensors`: values of one's own in the case's shapes, by
-    name, in place of `inputs`. With `probe` each row's programs run again on data on which each product counts, and "decided_by"
-    of an output says which test had the last word. With adversarial inputs `correct` uses the rigorous bound. An interrupt
-    (Ctrl-C) ends it with the input dtypes that were finished, if there are any. Raises SimError for unknown names and files
-    that do not fit the case.
+    name, in place of `inputs`. With `probe` each row's programs run again on data on which each product counts;
+    "decided_by" of an output says which test had the last word. With adversarial inputs `correct` uses the rigorous
+    bound. An interrupt (Ctrl-C) ends it with the input dtypes that were finished, if there are any. Raises SimError for
+    unknown names and files that do not fit the case.
     """
     named = case if isinstance(case, Case) else load_case(case)
     name = "case" if isinstance(case, Case) else Path(case).stem
