@@ -148,8 +148,8 @@ def test_precision_of_a_layer_is_that_of_its_gradients_in_training() -> None:
         with simulate(mode="functional", values="chip", cube_math_type=row.cube_math_type, forward=False):
             nn.functional.conv2d(*single).backward(given[0].float())
         for name, tensor, exact in zip(("grad_input", "grad_weight"), single, truth, strict=False):
-            assert bits(tensor.grad, exact) == pytest.approx(row.gradients[name]["effective_bits"], abs=0.1)
-    hf32, fp16 = (tables["2"].rows[number].gradients["grad_weight"]["effective_bits"] for number in (1, 2))
+            assert bits(tensor.grad, exact) == pytest.approx(row.outputs[name]["effective_bits"], abs=0.1)
+    hf32, fp16 = (tables["2"].rows[number].outputs["grad_weight"]["effective_bits"] for number in (1, 2))
     assert 9 < fp16 < hf32 < 16
     drawn = sim.precision(inputs="uniform", dtypes=["bfloat16"])
     assert {row.dtype for table in drawn.tables.values() for row in table.rows} == {"bfloat16"}
@@ -198,7 +198,7 @@ def test_fifty_steps_in_every_precision(tmp_path: Path) -> None:
     lost = {}  # the share of a gradient that a precision loses: 2^-bits, of the worst layer
     rows = [row for table in sim.precision(dtypes=["float32", "bfloat16"]).tables.values() for row in table.rows]
     for name, dtype, number in (("hf32", "float32", 3), ("fp16", "float32", 2), ("bf16", "bfloat16", 0)):
-        found = [row.gradients for row in rows if (row.dtype, row.cube_math_type) == (dtype, number)]
+        found = [row.outputs for row in rows if (row.dtype, row.cube_math_type) == (dtype, number)]
         least = min(figures["effective_bits"] for gradients in found for figures in gradients.values())
         lost[name] = 2.0**-least
         typical = float(np.mean(compared.deviations(name)))

@@ -370,9 +370,9 @@ def test_a_case_is_the_call() -> None:
 def test_every_precision() -> None:
     table = ascend_sim.precision("forward_2d", chips=["ascend910b3", "ascend310p3"], dtypes=["float16", "float32"])
     assert table.passed
-    ran = {(row.chip, row.dtype, row.cube_math_type): row for row in table.rows if row.gradients}
+    ran = {(row.chip, row.dtype, row.cube_math_type): row for row in table.rows if row.outputs}
     assert {key[:2] for key in ran} == {(c, d) for c in ("ascend910b3", "ascend310p3") for d in ("float16", "float32")}
-    assert all(set(row.gradients) == {"output"} and set(row.operands) == {"input", "weight"} for row in ran.values())
+    assert all(set(row.outputs) == {"output"} and set(row.operands) == {"input", "weight"} for row in ran.values())
     kept, cut = (ran["ascend910b3", "float32", kind].outputs["output"] for kind in (0, 2))
     assert kept["effective_bits"] > cut["effective_bits"] + 8
 

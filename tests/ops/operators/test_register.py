@@ -296,7 +296,13 @@ def test_the_register_itself(narrow: Narrow) -> None:
     assert list(own) == ["narrow"] and own["narrow"] is narrow and "narrow" in own and len(own) == 1
 
 
-FACES = ("ascend_sim/__init__.py", "ascend_sim/api.py", "ascend_sim/acl/operators.py", "ascend_sim/torch")
+FACES = (
+    "ascend_sim/__init__.py",
+    "ascend_sim/api.py",
+    "ascend_sim/acl/operators.py",
+    "ascend_sim/acl/c",
+    "ascend_sim/torch",
+)
 """Where operators have names: public functions, the C interface, PyTorch's calls."""
 
 SPOKEN = re.compile("|".join(name.replace("_", "[ _]") for name in SHIPPED if name != "convolution"))

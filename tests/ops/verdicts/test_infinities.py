@@ -114,6 +114,7 @@ def test_a_bias_and_infinities(chip):
         array.flat[2] = kept
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("chip", ["ascend910a", "ascend910b3"])
 def test_what_is_still_wrong(chip):
     """Beside an infinity each element keeps its own rule; a machine that breaks one of them is found at that element."""

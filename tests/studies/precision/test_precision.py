@@ -286,7 +286,7 @@ def test_tensors_from_a_file(case, table, tmp_path):
     halves = {name: (array.astype(np.float16), "float16") for name, array in values.items()}
     save_tensors(tmp_path / "half.npz", halves)
     rows = precision(case, inputs=tmp_path / "half.npz", dtypes=["float32"]).rows
-    assert rows[2].gradients["grad_weight"]["operand_bits"] == np.inf  # cast to float16: nothing left to lose
+    assert rows[2].outputs["grad_weight"]["operand_bits"] == np.inf  # cast to float16: nothing left to lose
     with pytest.raises(SimError, match="missing weight"):
         save_tensors(tmp_path / "part.npz", {name: halves[name] for name in ("grad_output", "input")})
         precision(case, inputs=tmp_path / "part.npz")
@@ -311,7 +311,7 @@ def test_overflow_is_counted_and_told(case, tmp_path):
     assert f"{row.operands['weight']['to_zero']:,} of weight become 0" in text
     saturated = precision(case, inputs=tmp_path / "large.npz", dtypes=["float32"], overflow="saturate").rows[2]
     assert saturated.operands["grad_output"]["overflowed"] == row.operands["grad_output"]["overflowed"]
-    assert saturated.passed and all(figures["nonfinite"] == 0 for figures in saturated.gradients.values())
+    assert saturated.passed and all(figures["nonfinite"] == 0 for figures in saturated.outputs.values())
 
 
 # -- text, files, command line -----------------------------------------------------------------------------------------
