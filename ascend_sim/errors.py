@@ -30,6 +30,10 @@ class RowError(SimError):
         return self.message
 
 
+class DeadlockError(SimError):
+    """No event is left and a block is unfinished; the message lists every pipe that stands still."""
+
+
 class AclnnError(SimError):
     """A call that the operator refuses.
 

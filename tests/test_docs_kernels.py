@@ -20,7 +20,7 @@ import pytest
 
 import ascend_sim as asim
 from ascend_sim.chip import ChipSpec, load_chip
-from ascend_sim.engine.deadlock import DeadlockError
+from ascend_sim.errors import DeadlockError
 from ascend_sim.isa.sync import CrossCoreWaitFlag, WaitFlag, cross_name
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "kernels"

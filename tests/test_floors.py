@@ -15,7 +15,7 @@ pytestmark = pytest.mark.fast
 
 FLOORS = (
     ("errors",),
-    ("npz_file", "yaml_file"),
+    ("host", "npz_file", "yaml_file"),
     ("chip", "numerics"),
     ("memory",),
     ("isa",),

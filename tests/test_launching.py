@@ -18,7 +18,7 @@ from launched import CHIP, move, product, squares, turns
 import ascend_sim as asim
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.compiled import library
-from ascend_sim.engine.deadlock import DeadlockError
+from ascend_sim.errors import DeadlockError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.function import Launch
 from ascend_sim.kernel.program import InstructionTable, Program

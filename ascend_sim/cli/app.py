@@ -15,8 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ascend_sim.cli import stopping
-from ascend_sim.engine.deadlock import DeadlockError
-from ascend_sim.errors import AclnnError, SimError
+from ascend_sim.errors import AclnnError, DeadlockError, SimError
 
 _CLICK_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 """The base of click's errors, wherever typer has its click from."""
@@ -86,7 +85,7 @@ def _choose_engine(engine: str | None) -> None:
 
 
 def _limit_memory(gib: str | None) -> None:
-    from ascend_sim.runtime.host import MEMORY_VARIABLE, memory_limit
+    from ascend_sim.host import MEMORY_VARIABLE, memory_limit
 
     with errors(False):
         memory_limit(gib)

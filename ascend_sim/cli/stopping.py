@@ -11,7 +11,7 @@ from types import FrameType
 from typing import NoReturn
 
 from ascend_sim.errors import SimError
-from ascend_sim.runtime.host import beyond, held_memory, memory_limit
+from ascend_sim.host import beyond, held_memory, memory_limit
 
 _EVERY_SECONDS = 0.2
 _WORDS = {signal.SIGINT: "interrupted (Ctrl-C)", signal.SIGTERM: "stopped by SIGTERM"}

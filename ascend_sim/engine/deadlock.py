@@ -6,15 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ascend_sim.engine.task import Task
-from ascend_sim.errors import SimError
 from ascend_sim.isa.sync import CrossCoreWaitFlag, WaitFlag
 
 if TYPE_CHECKING:
     from ascend_sim.engine.machine import RunningProgram
-
-
-class DeadlockError(SimError):
-    """No event is left and a block is unfinished; the message lists every pipe that stands still."""
 
 
 def describe(runs: Sequence[RunningProgram], events: Sequence[tuple[Task, str]], tasks: Sequence[Task]) -> str:

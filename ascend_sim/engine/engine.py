@@ -27,7 +27,7 @@ import simpy
 
 from ascend_sim.engine.compiled.machine import CompiledMachine
 from ascend_sim.engine.cross import CrossFlags
-from ascend_sim.engine.deadlock import DeadlockError, describe
+from ascend_sim.engine.deadlock import describe
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.machine import Machine, RunningProgram, chosen_engine, new_machine
 from ascend_sim.engine.sharing import SharedRows, moved_bases
@@ -36,7 +36,7 @@ from ascend_sim.engine.timeline import ProgramRun, TaskRun, Timeline
 from ascend_sim.engine.totals import Watched
 from ascend_sim.engine.traffic import Timer
 from ascend_sim.engine.watch import Collected, column_watch
-from ascend_sim.errors import SimError
+from ascend_sim.errors import DeadlockError, SimError
 from ascend_sim.kernel.program import Program
 
 OnProgram = Callable[[int, Task, Program], None]

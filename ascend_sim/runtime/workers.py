@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from ascend_sim.engine.engine import Progress
 from ascend_sim.errors import SimError
-from ascend_sim.runtime.host import beyond, held_memory, memory_limit
+from ascend_sim.host import beyond, held_memory, memory_limit
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")

@@ -9,11 +9,10 @@ import pytest
 from machine import CHIP, changed, program, quiet, run_one, task_of
 from random_programs import SIZES
 
-from ascend_sim.engine.deadlock import DeadlockError
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.functional import FunctionalEngine
-from ascend_sim.errors import SimError
+from ascend_sim.errors import DeadlockError, SimError
 from ascend_sim.kernel.program import Program
 
 pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("each_engine")]

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from machine import CHIP, changed, program, quiet, run_one, scalar_task, task_of
 from random_programs import SIZES
 
-from ascend_sim.engine.deadlock import DeadlockError
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
-from ascend_sim.errors import SimError
+from ascend_sim.errors import DeadlockError, SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
 

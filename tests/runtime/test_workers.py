@@ -10,9 +10,8 @@ from multiprocessing import active_children
 
 import pytest
 
-from ascend_sim.engine.deadlock import DeadlockError
-from ascend_sim.errors import AclnnError, SimError
-from ascend_sim.runtime.host import GIB, held_memory, machine_memory, memory_limit
+from ascend_sim.errors import AclnnError, DeadlockError, SimError
+from ascend_sim.host import GIB, held_memory, machine_memory, memory_limit
 from ascend_sim.runtime.workers import _portable, spread, spread_as_done
 
 pytestmark = pytest.mark.fast

@@ -16,7 +16,7 @@ from coupled_runs import small_pieces
 
 from ascend_sim import Result
 from ascend_sim.chip import ChipSpec, load_chip
-from ascend_sim.engine.deadlock import DeadlockError
+from ascend_sim.errors import DeadlockError
 from ascend_sim.isa.sync import WaitFlag
 
 SLOW = 20_000

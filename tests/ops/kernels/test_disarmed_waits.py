@@ -18,8 +18,7 @@ from conv_problems import Array, Problem, operands, same_bits
 
 from ascend_sim import Result
 from ascend_sim.chip import ChipSpec, load_chip
-from ascend_sim.engine.deadlock import DeadlockError
-from ascend_sim.errors import SimError
+from ascend_sim.errors import DeadlockError, SimError
 from ascend_sim.isa.sync import WaitFlag
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import CacheTiling

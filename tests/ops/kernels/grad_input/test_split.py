@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from ascend_sim import Result
 from ascend_sim.chip import ChipSpec, load_chip
-from ascend_sim.engine.deadlock import DeadlockError
-from ascend_sim.errors import SimError, TilingError
+from ascend_sim.errors import DeadlockError, SimError, TilingError
 from ascend_sim.isa.direct import DataCopyDn2Nz
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_parts

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ascend_sim import Result, TensorSpec, convolution_backward
 from ascend_sim.chip import ChipSpec, load_chip
-from ascend_sim.engine.deadlock import DeadlockError
+from ascend_sim.errors import DeadlockError
 
 Array = NDArray[Any]
 SHAPES = ((1, 36, 4, 4, 9), (1, 40, 3, 7, 9), (36, 20, 2, 3, 3))

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from matmul_runs import run
 
 from ascend_sim.chip import ChipSpec, load_chip
-from ascend_sim.engine.deadlock import DeadlockError
-from ascend_sim.errors import SimError, TilingError
+from ascend_sim.errors import DeadlockError, SimError, TilingError
 from ascend_sim.isa.sync import WaitFlag
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul, matmul_tiles
