@@ -39,7 +39,10 @@ CASE = {
 }
 TBC = {"operator": "conv_tbc_backward", "input": "{shape: [5, 2, 3], dtype: float32}", "weight": "{shape: [3, 3, 4]}"}
 FORWARD = {**CASE, "operator": "convolution"}
-NETWORK = {"defaults": "{k: 3, pad: 1}", "layers": "[{name: a, Ci: 16, H: 4, Co: 16}]"}
+NETWORK = {
+    "defaults": "{padding: 1, dtype: float16}",
+    "layers": "[{name: a, input: [1, 16, 4, 4], weight: [16, 16, 3, 3]}]",
+}
 KERNEL = """
 import numpy as np
 import ascend_sim
@@ -378,25 +381,25 @@ def chips() -> Iterator[Bad]:
 
 def networks() -> Iterator[Bad]:
     """Network files, key by key."""
-    layer = "{{name: a, Ci: 16, H: 4, Co: 16{}}}"
+    layer = "{{name: a, input: [1, 16, 4, 4], weight: [16, 16, 3, 3]{}}}"
     for what, changes in {
         "no layers": {"layers": None},
         "an empty list of layers": {"layers": "[]"},
         "layers that are a text": {"layers": "abc"},
         "a layer that is a number": {"layers": "[5]"},
-        "a layer without channels": {"layers": "[{name: a, H: 4, Co: 16}]"},
-        "a layer without a name": {"layers": "[{Ci: 16, H: 4, Co: 16}]"},
+        "a layer without channels": {"layers": "[{name: a, input: [1, 4, 4], weight: [16, 16, 3, 3]}]"},
+        "a layer without a name": {"layers": "[{input: [1, 16, 4, 4], weight: [16, 16, 3, 3]}]"},
         "two layers of one name": {"layers": f"[{layer.format('')}, {layer.format('')}]"},
         "an unknown key of a layer": {"layers": f"[{layer.format(', strides: 1')}]"},
         "an unknown key": {"layer": "[]"},
         "a stride of 0": {"layers": f"[{layer.format(', stride: 0')}]"},
-        "a kernel that does not fit": {"layers": f"[{layer.format(', k: 33')}]"},
+        "a kernel that does not fit": {"layers": "[{name: a, input: [1, 16, 4, 4], weight: [16, 16, 33, 33]}]"},
         "groups that do not divide": {"layers": f"[{layer.format(', groups: 3')}]"},
-        "three paddings": {"layers": f"[{layer.format(', pad: [1, 1, 1]')}]"},
+        "three paddings": {"layers": f"[{layer.format(', padding: [1, 1, 1]')}]"},
         "an unknown dtype": {"layers": f"[{layer.format(', dtype: int8')}]"},
         "a cubeMathType of 9": {"layers": f"[{layer.format(', cube_math_type: 9')}]"},
         "defaults that are a list": {"defaults": "[]"},
-        "a size of 2^62": {"layers": f"[{{name: a, Ci: 16, H: {1 << 62}, Co: 16}}]"},
+        "a size of 2^62": {"layers": f"[{{name: a, input: [1, 16, {1 << 62}, 4], weight: [16, 16, 3, 3]}}]"},
     }.items():
         yield Bad(
             "a network file", what, "run-network net.yaml --jobs 1", {"net.yaml": text_of({**NETWORK, **changes})}

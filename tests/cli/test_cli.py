@@ -208,9 +208,9 @@ def test_a_hazard_is_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """A kernel that forgets to wait for its operands in L1; in timing mode too, where there are no values to be wrong."""
     original = KernelBuilder.wait_flag
 
-    def forgetful(self: KernelBuilder, flag: Any) -> None:
+    def forgetful(self: KernelBuilder, flag: Any, *lead: Any) -> None:
         self._disarm = frozenset({"A1[0] full", "B1[0] full"})
-        original(self, flag)
+        original(self, flag, *lead)
 
     monkeypatch.setattr(KernelBuilder, "wait_flag", forgetful)
     ran = run("run", write_case(tmp_path), "--mode", "timing")
