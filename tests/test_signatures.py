@@ -34,6 +34,11 @@ MAY_HAVE_MORE = {
     "ascend_sim/cli/run_network.py": {"run_network": OPTIONS},
     "ascend_sim/cli/precision.py": {"precision": OPTIONS},
     "ascend_sim/cli/check.py": {"check": OPTIONS},
+    "ascend_sim/cli/validate.py": {"validate": OPTIONS},
+    "ascend_sim/kernel/unit_flag.py": {"mmad": INSTRUCTION},
+    "ascend_sim/numerics/verdict.py": {"check_correct": "what a bound depends on, as keywords"},
+    "ops/operator.py": {"verdict": "what a verdict depends on"},
+    "ops/operators/convolution/operator.py": {"verdict": "the same"},
     "ascend_sim/cli/compare_training.py": {"compare_training": OPTIONS},
     "ascend_sim/studies/precision/run.py": {"precision": "public: what rows a table has, as keywords"},
     "ascend_sim/torch/simulation.py": {"simulate": "public: the options of a run as keywords"},
@@ -139,6 +144,7 @@ LONGEST = 450
 MAY_BE_LONGER = {
     "ascend_sim/check/order.py": "one concept: which row comes before which, whatever the costs",
     "ascend_sim/kernel/builder.py": "one class: the methods that write a row each, and what they refuse",
+    "tools/accuracy_page.py": "one page: a function for each of its tables",
     "tests/bad_inputs/bad_inputs.py": "one table: a row for each bad input",
 }
 

@@ -223,7 +223,7 @@ class FixpipeUnitFlag(Fixpipe):
     What it reads is read by the end of its occupancy.
     """
 
-    name = "fixpipe_unit_flag"
+    name = "fixpipe"
     reads_late = True
 
     def pace(self, chip: ChipSpec) -> Pace:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.engine.critical_path import SCALAR_TIME, Step
 from ascend_sim.engine.flags import flag_pairs
-from ascend_sim.engine.timeline import CAUSES, ProgramRun
+from ascend_sim.engine.timeline import CAUSES, ProgramRun, at_work
 from ascend_sim.isa.base import CROSS_WAIT, PIPE_INDEX, PIPES, TRANSFER, WAIT
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.report.counts import bytes_of
@@ -158,7 +158,7 @@ def _stalls(figure: Figure, run: ProgramRun, drawn: NDArray[np.int64], us: Any, 
     pieces: dict[str, list[tuple[str, int, int]]] = {}
     last: dict[int, int] = {}
     pipe, kind = run.program.per_row("pipe"), run.program.per_row("kind")
-    inside = set(drawn.tolist())
+    inside, works = set(drawn.tolist()), at_work(run.program)
     for row in range(len(run.start)):
         number = int(pipe[row])
         if number == 0:
@@ -166,7 +166,7 @@ def _stalls(figure: Figure, run: ProgramRun, drawn: NDArray[np.int64], us: Any, 
         before, last[number] = last.get(number, run.begin), int(run.end[row])
         if row not in inside:
             continue
-        held = int(kind[row]) in _WAITS
+        held = int(kind[row]) in _WAITS and not works[row]
         if run.start[row] > before:
             cause = "nothing to do" if held else CAUSES[int(run.cause[row])]
             pieces.setdefault(cause, []).append((PIPES[number], before, int(run.start[row])))

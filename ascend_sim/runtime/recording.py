@@ -29,7 +29,8 @@ class Recording:
     def rerun(self, chip: ChipSpec, progress: Progress | None = None) -> Timeline:
         """The timeline of the same programs on `chip`, which must have all paths that they use (SimError otherwise).
 
-        Only time is simulated. Tilings stay as they are, whatever a kernel would choose on `chip`.
+        Only time is simulated. Tilings stay as they are, whatever a kernel would choose on `chip`, and so do the cycles by
+        which a wait for a unit flag ends early.
         """
         tables = {(id(p.table), p.core_kind): p for p in (run.program for run in self.timeline.programs)}
         faster = {key: _on(chip, program) for key, program in tables.items()}

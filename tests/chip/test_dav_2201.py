@@ -134,7 +134,6 @@ def test_fixpipe_rates(b1: ChipSpec) -> None:
     assert b1.fixpipe is not None
     assert [b1.fixpipe.rate(size) for size in (1, 2, 4)] == [64, 128, 128]
     assert b1.fixpipe.rate(4, channel_split=True) == 32
-    assert b1.fixpipe.rate(4, channel_split=True, atomic=True) == 32.6
     with pytest.raises(SimError, match=r"8-byte.*1, 2, 4"):
         b1.fixpipe.rate(8)
 

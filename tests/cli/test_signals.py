@@ -18,10 +18,10 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="pr
 PATIENCE = 60.0
 """Seconds until a test gives up; how long something takes on a busy machine is no property of the code."""
 NETWORK = """
-defaults: {k: 3, pad: 1}
+defaults: {padding: 1, dtype: float16}
 layers:
-  - {name: small, Ci: 16, H: 4, Co: 16}
-  - {name: large, Ci: 256, H: 112, Co: 256}
+  - {name: small, input: [1, 16, 4, 4], weight: [16, 16, 3, 3]}
+  - {name: large, input: [1, 256, 112, 112], weight: [256, 256, 3, 3]}
 """
 
 

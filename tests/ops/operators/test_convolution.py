@@ -388,8 +388,8 @@ def test_the_command_line(tmp_path: Path) -> None:
         assert found["output"].shape == (1, 16, 28, 28)
     network = tmp_path / "two.yaml"
     network.write_text(
-        "layers:\n  - {name: one, Ci: 16, H: 8, Co: 32, k: 3, pad: 1}\n"
-        "  - {name: two, Ci: 16, H: 8, Co: 32, k: 3, stride: 2, bias: false}\n"
+        "defaults: {dtype: float16}\nlayers:\n  - {name: one, input: [1, 16, 8, 8], weight: [32, 16, 3, 3], padding: 1}\n"
+        "  - {name: two, input: [1, 16, 8, 8], weight: [32, 16, 3, 3], stride: 2, bias: false}\n"
     )
     told = json.loads(command("run-network", network, "--batch", 1, "--forward", "--json", "--jobs", 1))
     times = [layer["us"] for layer in told["layers"]]
