@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ascend_sim.check.accesses import Shapes
@@ -21,6 +19,7 @@ from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.errors import SimError
+from ascend_sim.host import collector_paused
 from ascend_sim.kernel.inspection import Fault, inspect
 from ascend_sim.kernel.program import Program
 
@@ -66,7 +65,7 @@ def check_tasks(
         programs.append(built)
         faults.append(inspection.faults)
     findings = [_refused(task, fault) for task, noted in zip(tasks, faults, strict=True) for fault in noted]
-    with _collector_paused():
+    with collector_paused():
         found, remarks = _look(_subjects(chip, tasks, programs), roles or {}, wanted, strict)
     if found:
         astray = any(one.tool == "memcheck" and one.level == "ERROR" for one in (*findings, *found))
@@ -90,7 +89,7 @@ def check_timeline(
     """Check the programs of a run as they ran, with its cycles; what a builder would refuse it has refused before."""
     wanted = chosen_tools(tools)
     programs = [[run.program for run in timeline.of(index)] for index in range(len(tasks))]
-    with _collector_paused():
+    with collector_paused():
         found, remarks = _look(_subjects(chip, tasks, programs), roles or {}, wanted, strict=False)
     found = [_with_cycles(one, tasks, timeline) for one in found]
     rows = sum(len(run.program) for run in timeline.programs)
@@ -100,18 +99,6 @@ def check_timeline(
 def _subjects(chip: ChipSpec, tasks: Sequence[Task], programs: Sequence[Sequence[Program]]) -> list[Subject]:
     shapes = Shapes()
     return [Subject(chip, task, built, shapes) for task, built in zip(tasks, programs, strict=True)]
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """The clocks are many small lists without circles: looking for garbage among them would take longer than making them."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _look(

@@ -17,10 +17,8 @@ Lifecycle:
 
 from __future__ import annotations
 
-import gc
 import heapq
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import simpy
@@ -37,6 +35,7 @@ from ascend_sim.engine.totals import Watched
 from ascend_sim.engine.traffic import Timer
 from ascend_sim.engine.watch import Collected, column_watch
 from ascend_sim.errors import DeadlockError, SimError
+from ascend_sim.host import collector_paused
 from ascend_sim.kernel.program import Program
 
 OnProgram = Callable[[int, Task, Program], None]
@@ -46,18 +45,6 @@ Progress = Callable[[str, int, int], None]
 
 _LAST = 3
 """SimPy priority behind everything else of an instant, the bandwidth shares included."""
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """No search for cycles meanwhile: events die when they were processed, and the search costs a tenth of the run."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class _Cores:
@@ -203,7 +190,7 @@ class Engine:
         if self._max_cycles is not None:
             Timer(self.env, lambda _: self._end_of_patience(timeline), simpy.events.URGENT, self._max_cycles + 1)
         try:
-            with _collector_paused():
+            with collector_paused():
                 self.env.run(until=None)
                 while any(run.issue_on() for run in self._unfinished):
                     self.env.run(until=None)
