@@ -1,4 +1,4 @@
-"""Which architectures have an open procedure of the vendor (`configs/tilings.yaml`), and blocks with fields of the user's."""
+"""The vendor's open procedures, found by their names in `configs/tilings.yaml`, and blocks with fields of the user's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from importlib import resources
 from itertools import product
-from typing import TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import yaml
 
@@ -22,6 +22,13 @@ T = TypeVar("T", bound=ConvTiling)
 BLOCK = ("base_m", "base_k", "base_n")
 
 
+class Procedure(NamedTuple, Generic[T]):
+    """Whether a procedure decides a problem, and what it decides (TilingError where the vendor refuses)."""
+
+    covers: Callable[[TilingInput], bool]
+    decide: Callable[[TilingInput], T]
+
+
 @cache
 def open_procedures() -> Mapping[str, Mapping[str, Mapping[str, str]]]:
     """Architecture -> kernel -> name and source of the vendor's open procedure."""
@@ -31,9 +38,9 @@ def open_procedures() -> Mapping[str, Mapping[str, Mapping[str, str]]]:
 
 
 def procedure_for(chip: ChipSpec | None, kernel: str) -> str | None:
-    """The name of the open procedure for a kernel; None where there is none."""
+    """The name of the open procedure for a kernel, which is that of its file; None where there is none."""
     if chip is None:
-        return "basic_block"
+        return "dav_2201"
     return open_procedures().get(chip.identity.arch, {}).get(kernel, {}).get("procedure")
 
 

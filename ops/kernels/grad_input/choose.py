@@ -16,7 +16,7 @@ from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input, check_s
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.parts import tiling_input
 from ascend_sim.ops.kernels.grad_input.pieces import NO_HK, NO_HK_WK, UNCUT
-from ascend_sim.ops.kernels.grad_input.procedures import PROCEDURES
+from ascend_sim.ops.kernels.grad_input.procedures import procedure_named
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import (
     aligned_base_k,
     finish,
@@ -126,7 +126,7 @@ def _grad_input_of_rows(
     if mode:
         return vendor_grad_input_3510(inp, mode)
     name = procedure_for(chip, "grad_input")
-    procedure, own_blocks = PROCEDURES.get(name or ""), variant_of(inp).keeps_operands
+    procedure, own_blocks = procedure_named(name), variant_of(inp).keeps_operands
     if procedure is not None and procedure.covers(inp) and (free or not own_blocks):
         try:
             tiling = procedure.decide(inp) if mode is None else vendor_grad_input_3510(inp, mode)
@@ -134,7 +134,7 @@ def _grad_input_of_rows(
                 return tiling
         except TilingError:
             pass  # the vendor refuses; a smaller block may still do
-    if name == "basic_block":
+    if name == "dav_2201":
         return sound_grad_input(inp)
     return _roomy_grad_input(replace(inp, cores=blocks) if blocks and own_blocks else inp)
 

@@ -19,7 +19,7 @@ from ascend_sim.ops.kernels.grad_weight.capacity import (
     grad_weight_fits_l1,
 )
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.procedures import PROCEDURES
+from ascend_sim.ops.kernels.grad_weight.procedures import procedure_named
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import (
     task_count,
     with_core_shape,
@@ -169,7 +169,7 @@ def _comparable(tiling: GradWeightTiling, wanted: GradWeightTiling) -> bool:
 def _automatic_grad_weight(
     inp: TilingInput, procedure: str | None, chip: ChipSpec | None, dtype: str
 ) -> GradWeightTiling:
-    vendor = PROCEDURES.get(procedure or "")
+    vendor = procedure_named(procedure)
     if vendor is not None and vendor.covers(inp):
         try:
             return vendor.decide(inp)

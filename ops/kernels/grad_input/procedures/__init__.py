@@ -1,27 +1,16 @@
-"""The vendor's procedures for grad_input: an architecture's is a file here, a row below, a name in configs/tilings.yaml."""
+"""The vendor's procedures for grad_input: each is a file here that ends in a PROCEDURE; configs/tilings.yaml names it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from importlib import import_module
 
+from ascend_sim.ops.kernels.cube.procedures import Procedure
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
-from ascend_sim.ops.kernels.grad_input.procedures.dav_1001 import covers_grad_input_1001, vendor_grad_input_1001
-from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import covers_grad_input, vendor_grad_input
-from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import reads_its_layout, vendor_grad_input_3510
-from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
-class Procedure(NamedTuple):
-    """Whether a procedure decides a problem, and what it decides (TilingError where the vendor refuses)."""
-
-    covers: Callable[[TilingInput], bool]
-    decide: Callable[[TilingInput], GradInputTiling]
-
-
-PROCEDURES: Mapping[str, Procedure] = {
-    "cache_tiling": Procedure(covers_grad_input_1001, vendor_grad_input_1001),
-    "basic_block": Procedure(covers_grad_input, vendor_grad_input),
-    "inner_product": Procedure(reads_its_layout, vendor_grad_input_3510),
-}
-"""By the names of configs/tilings.yaml."""
+def procedure_named(name: str | None) -> Procedure[GradInputTiling] | None:
+    """The procedure in the file of that name; None where an architecture has none."""
+    if name is None:
+        return None
+    found: Procedure[GradInputTiling] = import_module(f"{__name__}.{name}").PROCEDURE
+    return found

@@ -15,6 +15,7 @@ from itertools import product
 
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
+from ascend_sim.ops.kernels.cube.procedures import Procedure
 from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import finish
@@ -408,3 +409,6 @@ class _Share:
         if pixels < p.w_in:
             return p.k_h if p.w_in % pixels == 0 else p.k_h + 1
         return p.k_h + pixels // p.w_in + (-1 if pixels % p.w_in == 0 else 1)
+
+
+PROCEDURE = Procedure(covers_grad_input_1001, vendor_grad_input_1001)

@@ -14,7 +14,7 @@ from itertools import product
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import fits_l0
-from ascend_sim.ops.kernels.cube.procedures import buffer_counts
+from ascend_sim.ops.kernels.cube.procedures import Procedure, buffer_counts
 from ascend_sim.ops.kernels.grad_input.capacity import (
     a1_row_bytes,
     a1_rows,
@@ -360,3 +360,6 @@ def _largest_with_single_steps(inp: TilingInput) -> GradInputTiling:
             if fits_l0(candidate, inp) and grad_input_fits_l1(candidate, inp):
                 return candidate
     return smallest
+
+
+PROCEDURE = Procedure(covers_grad_input, vendor_grad_input)

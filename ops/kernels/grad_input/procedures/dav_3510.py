@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import fits_l0
+from ascend_sim.ops.kernels.cube.procedures import Procedure
 from ascend_sim.ops.kernels.grad_input.capacity import (
     a1_row_bytes,
     a1_rows,
@@ -353,3 +354,6 @@ def _completed(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
         parts = min(max(inp.cores // lanes, 1), inp.problem.d_in)
         tiling = finish(tiling.but(single_core_din=ceil_div(inp.problem.d_in, parts)), inp)
     return tiling
+
+
+PROCEDURE = Procedure(reads_its_layout, vendor_grad_input_3510)

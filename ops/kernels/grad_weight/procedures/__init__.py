@@ -1,25 +1,16 @@
-"""The vendor's procedures for grad_weight: an architecture's is a file here, a row below, a name in configs/tilings.yaml."""
+"""The vendor's procedures for grad_weight: each is a file here that ends in a PROCEDURE; configs/tilings.yaml names it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from importlib import import_module
 
+from ascend_sim.ops.kernels.cube.procedures import Procedure
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import covers_grad_weight, vendor_grad_weight
-from ascend_sim.ops.kernels.grad_weight.procedures.dav_3510 import covers_grad_weight_3510, vendor_grad_weight_3510
-from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
-class Procedure(NamedTuple):
-    """Whether a procedure decides a problem, and what it decides (TilingError where the vendor refuses)."""
-
-    covers: Callable[[TilingInput], bool]
-    decide: Callable[[TilingInput], GradWeightTiling]
-
-
-PROCEDURES: Mapping[str, Procedure] = {
-    "basic_block": Procedure(covers_grad_weight, vendor_grad_weight),
-    "stream_k": Procedure(covers_grad_weight_3510, vendor_grad_weight_3510),
-}
-"""By the names of configs/tilings.yaml."""
+def procedure_named(name: str | None) -> Procedure[GradWeightTiling] | None:
+    """The procedure in the file of that name; None where an architecture has none."""
+    if name is None:
+        return None
+    found: Procedure[GradWeightTiling] = import_module(f"{__name__}.{name}").PROCEDURE
+    return found

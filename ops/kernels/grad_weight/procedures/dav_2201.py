@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
+from ascend_sim.ops.kernels.cube.procedures import Procedure
 from ascend_sim.ops.kernels.grad_weight.capacity import bl1_bound, check_grad_weight, grad_weight_fits_l1, n_slice
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_MK, SPLIT_MN, SPLIT_NK, SPLIT_STREAM_K, GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.shrink import shrink
@@ -289,3 +290,6 @@ def _whole_windows(tiling: GradWeightTiling, inp: TilingInput, depth: int) -> Gr
     if not grad_weight_fits_l1(wider, inp):
         return tiling
     return with_core_shape(with_depths(wider, inp, depth, depth), inp)
+
+
+PROCEDURE = Procedure(covers_grad_weight, vendor_grad_weight)

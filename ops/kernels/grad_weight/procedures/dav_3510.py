@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import l0_base_k
+from ascend_sim.ops.kernels.cube.procedures import Procedure
 from ascend_sim.ops.kernels.grad_weight.capacity import (
     bl1_bound,
     check_grad_weight,
@@ -122,3 +123,6 @@ def _steps(tiling: GradWeightTiling, iterations: int) -> Iterator[GradWeightTili
         for step in range(MOST_STEPS, 0, -1):
             steps = min(step, iterations)
             yield tiling.but(step_ka=steps, step_kb=steps, al1_buffers=buffers, bl1_buffers=buffers)
+
+
+PROCEDURE = Procedure(covers_grad_weight_3510, vendor_grad_weight_3510)
