@@ -54,7 +54,8 @@ NUMBERS = 5
 
 SHAPE = "a shape, whose order the field knows"
 MAY_BE_ROWS = {
-    "ascend_sim/check/order.py": "a row as the walk over millions of them reads it",
+    "ascend_sim/check/sync_rows.py": "a row as the walk over millions of them reads it",
+    "ascend_sim/check/walk.py": "the same",
     "ascend_sim/engine/core.py": "six columns of a program's row, read for every instruction",
     "ops/convolution/call.py": SHAPE,
     "ops/problem/normal.py": SHAPE,
@@ -66,6 +67,7 @@ UNNAMED = {
     "ascend_sim/kernel/program.py": "an instruction's class and fields: the key under which it is interned",
     "ascend_sim/kernel/builder.py": "the same",
     "ascend_sim/kernel/function.py": "the same",
+    "ascend_sim/kernel/sync.py": "the same",
     "ascend_sim/kernel/kernel.py": "the same",
     "ascend_sim/kernel/vector.py": "the same",
     "ascend_sim/kernel/stamp.py": "the same",
@@ -143,8 +145,6 @@ LONGEST = 450
 """Lines of a file."""
 MAY_BE_LONGER = {
     "ascend_sim/engine/core.py": "one core: what each kind of row does to its pipes",
-    "ascend_sim/check/order.py": "one concept: which row comes before which, whatever the costs",
-    "ascend_sim/kernel/builder.py": "one class: the methods that write a row each, and what they refuse",
     "tools/accuracy_page.py": "one page: a function for each of its tables",
     "tests/bad_inputs/bad_inputs.py": "one table: a row for each bad input",
 }

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.check.order import WIDTH, Clocks, SyncRows
+from ascend_sim.check.clocks import Clocks
 from ascend_sim.check.regions import RegionColumns, accesses_in, regions_in
+from ascend_sim.check.sync_rows import WIDTH, SyncRows
 from ascend_sim.isa.base import PIPE_INDEX
 from ascend_sim.kernel.program import InstructionTable, ranges
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT, Allocation

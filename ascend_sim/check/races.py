@@ -11,8 +11,8 @@ import numpy as np
 
 from ascend_sim.check.accesses import Accesses
 from ascend_sim.check.findings import CheckFinding
-from ascend_sim.check.order import WIDTH
 from ascend_sim.check.subject import Subject, pipe_of
+from ascend_sim.check.sync_rows import WIDTH
 from ascend_sim.isa.sync import cross_name
 
 _MOST = 20_000

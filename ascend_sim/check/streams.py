@@ -9,8 +9,8 @@ import numpy as np
 
 from ascend_sim.check.accesses import Accesses, sharing_pairs
 from ascend_sim.check.findings import CheckFinding
-from ascend_sim.check.order import WIDTH
 from ascend_sim.check.subject import Subject
+from ascend_sim.check.sync_rows import WIDTH
 from ascend_sim.engine.task import Task
 
 

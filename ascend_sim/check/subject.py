@@ -8,7 +8,8 @@ from functools import cached_property
 
 from ascend_sim.check.accesses import Accesses, Ints, Questions, Shapes, gather, sharing_pairs
 from ascend_sim.check.findings import Place
-from ascend_sim.check.order import SyncRows, TaskOrder
+from ascend_sim.check.order import TaskOrder
+from ascend_sim.check.sync_rows import SyncRows
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.base import PIPES

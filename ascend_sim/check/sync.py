@@ -12,9 +12,10 @@ from itertools import pairwise
 
 from ascend_sim.check.accesses import Questions, gather, sharing_pairs
 from ascend_sim.check.findings import CheckFinding
-from ascend_sim.check.order import SyncRows, TaskOrder, Unpaired
+from ascend_sim.check.order import TaskOrder
 from ascend_sim.check.regions import accesses_in, regions_in
 from ascend_sim.check.subject import SPACES, Subject
+from ascend_sim.check.sync_rows import SyncRows, Unpaired
 from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_WAIT, SET, WAIT
 from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, PipeBarrier, SetFlag, WaitFlag, cross_name
 
@@ -280,7 +281,7 @@ class _Proof:
     """
 
     def __init__(self, subject: Subject) -> None:
-        apart = len(subject.order.vectors) == 1 and not len(subject.questions["GM"])
+        apart = len(subject.order.clocks.vectors) == 1 and not len(subject.questions["GM"])
         self._numbers = _different(subject) if apart else list(range(len(subject.programs)))
         chosen = [subject.programs[number] for number in self._numbers]
         self._subject = replace(subject, programs=chosen) if apart else subject

@@ -3,59 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ascend_sim.errors import SimError
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, FixpipeUnitFlag, Mmad
 from ascend_sim.isa.direct import DataCopyDn2Nz, FixpipeDn
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData2D, LoadData3D
-from ascend_sim.isa.sync import (
-    CrossCoreSetFlag,
-    CrossCoreWaitFlag,
-    PipeBarrier,
-    Scalar,
-    ScalarWait,
-    SetFlag,
-    WaitFlag,
-    WaitUnitFlag,
-    cross_name,
-)
+from ascend_sim.isa.sync import Scalar
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPastL2, Fill
 from ascend_sim.isa.vector import Duplicate, Interleave, ReduceRows, TransposeBlocks, VectorBinary, VectorCast
 from ascend_sim.kernel.check import check_addresses, check_buffer, check_pipe, wrong_instructions
 from ascend_sim.kernel.inspection import Allocated, Notes, calling_line, current_inspection
-from ascend_sim.kernel.loops import StampedLoops
 from ascend_sim.kernel.operands import ChannelMatrices, MapWindow, Span, TilePiece, TurnLayout
 from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.kernel.sync import SyncMethods
 from ascend_sim.kernel.vector import VectorMethods
 
-CROSS_MODES = {0: "all cores of a kind", 1: "the vector cores of a block", 2: "a cube core and its vector cores"}
-"""Who a cross-core flag joins."""
 
-_CHUNK = 4096
-"""Rows that are looked through at a time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Flag:
-    """A flag from one pipe to another; `identity` is its id within the pair."""
-
-    name: str
-    source: str
-    destination: str
-    identity: int
-
-
-def _set_key(flag: Flag) -> tuple[Any, ...]:
-    return SetFlag, flag.source, flag.destination, flag.identity
-
-
-class KernelBuilder(StampedLoops, VectorMethods):
+class KernelBuilder(SyncMethods, VectorMethods):
     """Collects the rows of one program.
 
     `core_kind` is "AIC", "AIV" or "AI_CORE"; `tensor_sizes` the bytes of the task's tensors by slot. Waits on flags whose
@@ -73,7 +41,7 @@ class KernelBuilder(StampedLoops, VectorMethods):
         sub_block: int = 0,
         disarm: Collection[str] = (),
     ) -> None:
-        super().__init__()
+        super().__init__(disarm)
         self.table = table
         self.chip = table.chip
         self.block = block
@@ -88,11 +56,7 @@ class KernelBuilder(StampedLoops, VectorMethods):
         self.issue_cycles = self.chip.scalar.issue_cycles[core_kind]  # type: ignore[index]
         self.sub_block = sub_block
         self._sizes = tuple(tensor_sizes)
-        self._disarm = frozenset(disarm)
         self._index = table.index
-        self._flags: dict[str, Flag] = {}
-        self._pairs: dict[tuple[str, str], int] = {}
-        self._dropped: set[Flag] = set()
         self._used: dict[str, int] = {}
         self._inspection = current_inspection()
         self.notes = None if self._inspection is None else Notes()
@@ -158,126 +122,7 @@ class KernelBuilder(StampedLoops, VectorMethods):
     def _check_pipe(self, pipe: str, what: str) -> None:
         check_pipe(self.chip, self.block, self.core_kind, pipe, what)
 
-    def unit_flag(self, source: str, destination: str, name: str) -> Flag:
-        """The unit flag of a tile of L0C, in one direction; the hardware has one for every fractal, so no ids run out."""
-        if not self.chip.has_unit_flag:
-            raise SimError(
-                f"{self.chip.name} ({self.chip.identity.arch}) has no unit flag (chip file, fixpipe.unit_flag)"
-            )
-        known = self._flags.get(name)
-        if known is None:
-            self._outside_stamps(f"the first use of unit flag {name!r}")
-            known = self._flags[name] = Flag(name, source, destination, self.chip.sync.flag_ids + len(self._flags))
-            self._balance[known] = 0
-        return known
-
-    def flag(self, source: str, destination: str, name: str) -> Flag:
-        """The flag of that name between two pipes; ids are handed out in order and limited by the chip."""
-        known = self._flags.get(name)
-        if known is not None:
-            if (known.source, known.destination) != (source, destination):
-                raise SimError(
-                    f"block {self.block} {self.core_kind}: flag {name!r} joins {known.source} and {known.destination}, "
-                    f"not {source} and {destination}"
-                )
-            return known
-        self._outside_stamps(f"the first use of flag {name!r}")
-        self._check_pipe(source, f"flag {name!r}")
-        self._check_pipe(destination, f"flag {name!r}")
-        if source == destination:
-            self._refuse(
-                SimError(
-                    f"block {self.block} {self.core_kind}: flag {name!r} joins {source} with itself; a flag orders two pipes, "
-                    f"pipe_barrier({source!r}) orders one"
-                ),
-                "synccheck",
-            )
-        number = self._pairs.get((source, destination), 0)
-        if number >= self.chip.sync.flag_ids:
-            self._refuse(
-                SimError(
-                    f"block {self.block} {self.core_kind}: flag {name!r} is number {number + 1} from {source} to "
-                    f"{destination}; the chip has {self.chip.sync.flag_ids} (chip {self.chip.name}, sync.flag_ids)"
-                ),
-                "synccheck",
-            )
-        self._pairs[source, destination] = number + 1
-        flag = self._flags[name] = Flag(name, source, destination, number)
-        self._balance[flag] = 0
-        return flag
-
-    # -- synchronisation -----------------------------------------------------------------------------------------------
-
-    def set_flag(self, flag: Flag) -> None:
-        """Raise a flag."""
-        try:
-            self._balance[flag] += 1
-        except (KeyError, TypeError):  # TypeError: it cannot be a key
-            raise self._no_flag("set_flag", flag) from None
-        self._emit(_set_key(flag))
-
-    def wait_flag(self, flag: Flag, lead: int | None = None) -> None:
-        """Wait for a flag, or `lead` cycles less for a unit flag; SimError when no set stands before it in issue order."""
-        try:
-            raised = self._balance[flag]
-        except (KeyError, TypeError):
-            raise self._no_flag("wait_flag", flag) from None
-        if raised == 0 and self._inspection is None:  # an inspection looks at all flags when the program is whole
-            raise SimError(
-                f"block {self.block} {self.core_kind}: wait on flag {flag.name!r} ({flag.source}->{flag.destination}) at "
-                f"row {len(self._sheet)} stands before its set in issue order; it could never end"
-            )
-        self._balance[flag] -= 1
-        fields = (flag.source, flag.destination, flag.identity, flag.name not in self._disarm)
-        self._emit((WaitFlag, *fields) if lead is None else (WaitUnitFlag, *fields, lead))
-
-    def _no_flag(self, method: str, given: object) -> SimError:
-        return SimError(
-            f"block {self.block} {self.core_kind}: {method}({given!r}): it takes a flag of this program, as "
-            f"k.flag(source, destination, name) gives it"
-        )
-
-    def drop_set(self, flag: Flag) -> None:
-        """Take back the last set of a flag, if nobody waits for it."""
-        if self._balance[flag]:
-            self._balance[flag] -= 1
-            self._dropped.add(flag)
-
-    def pipe_barrier(self, pipe: str) -> None:
-        """Order a pipe behind its own unretired work ("ALL": every pipe)."""
-        if pipe != "ALL":
-            self._check_pipe(pipe, "pipe_barrier")
-        self._emit((PipeBarrier, pipe))
-
-    def scalar_wait(self, pipe: str) -> None:
-        """Let the scalar unit wait until a pipe's earlier work has retired."""
-        self._check_pipe(pipe, "scalar wait")
-        self._emit((ScalarWait, pipe))
-
-    def cross_core_set(self, flag: int, mode: int, pipe: str) -> None:
-        """Raise a cross-core flag from `pipe`."""
-        if self._check_cross(flag, mode, pipe):
-            self._emit((CrossCoreSetFlag, flag, mode, pipe))
-
-    def cross_core_wait(self, flag: int, mode: int, pipe: str) -> None:
-        """Hold `pipe` until a cross-core flag is raised; its name to disarm it is `cross_name(flag)`."""
-        if self._check_cross(flag, mode, pipe):
-            self._emit((CrossCoreWaitFlag, flag, mode, pipe, cross_name(flag) not in self._disarm))
-
-    def _check_cross(self, flag: int, mode: int, pipe: str) -> bool:
-        """Whether the flag can be used; a refusal that an inspection notes leaves the instruction out."""
-        self._check_pipe(pipe, f"cross-core flag {flag}")
-        ids = self.chip.sync.cross_flag_ids
-        if not isinstance(flag, int | np.integer) or not 0 <= flag < ids:
-            there = f"0 to {ids - 1}" if ids else "none"
-            text = f"cross-core flag {flag}: the chip has {there} (chip {self.chip.name}, sync.cross_flag_ids)"
-        elif mode not in CROSS_MODES:
-            told = ", ".join(f"{number} ({words})" for number, words in CROSS_MODES.items())
-            text = f"cross-core flag {flag}: mode {mode!r}; allowed are {told}"
-        else:
-            return True
-        self._refuse(SimError(text), "synccheck")
-        return False
+    # -- the scalar unit -----------------------------------------------------------------------------------------------
 
     def scalar(self, cycles: int) -> None:
         """Loop control and address work on the scalar unit: `cycles`, a whole number from 0."""
@@ -460,16 +305,7 @@ class KernelBuilder(StampedLoops, VectorMethods):
         """The checked Program; SimError when a flag is left raised or an address is outside its space or unaligned."""
         if self._moves is not None:
             raise SimError(f"{self._where}: a stamped loop was left before the end of its body")
-        rows, new = self._sheet.rows()
-        dropped = self._dropped_rows(rows)
-        if dropped:  # they stand near the end: what follows the first of them closes up
-            first, kept = min(dropped), len(rows) - len(dropped)
-            stays = np.ones(len(rows) - first, np.bool_)
-            stays[np.array(dropped) - first] = False
-            rows[first:kept], new[first:kept] = rows[first:][stays], new[first:][stays]
-            rows, new = rows[:kept], new[:kept]
-            if self.notes is not None:
-                self.notes.without(dropped)
+        rows, new = self._without_dropped(*self._sheet.rows())
         flags = {f.name: (f.source, f.destination, f.identity) for f in self._flags.values()}
         program = Program(self.block, self.core_kind, self.sub_block, self.table, rows, self._tiles, flags, self.notes)
         for error in wrong_instructions(program, new):
@@ -478,28 +314,7 @@ class KernelBuilder(StampedLoops, VectorMethods):
             self._inspection.add(self._where, str(error), self.notes.line(error.row))
         if self._inspection is not None:
             return program  # flags and addresses are looked at by those who inspect it
-        for flag, balance in self._balance.items():
-            if balance:
-                raise SimError(
-                    f"block {self.block} {self.core_kind}: flag {flag.name!r} ({flag.source}->{flag.destination}) is still "
-                    f"raised {balance} times at the end of the block"
-                )
+        self._check_all_taken()
         check_addresses(program, self._sizes, new)
         self._sheet.found_right()
         return program
-
-    def _dropped_rows(self, rows: NDArray[np.int64]) -> list[int]:
-        """Where the sets stand that were taken back: the last one of each flag."""
-        wanted = np.zeros(len(self._index), np.bool_)
-        wanted[[self._index[_set_key(flag)] for flag in self._dropped]] = True
-        found: list[int] = []
-        for end in range(len(rows), 0, -_CHUNK):
-            start = max(end - _CHUNK, 0)
-            for place in np.flatnonzero(wanted[rows[start:end, 0]])[::-1].tolist():
-                kind = rows[start + place, 0]
-                if wanted[kind]:
-                    wanted[kind] = False
-                    found.append(start + place)
-            if len(found) == len(self._dropped):
-                break
-        return found

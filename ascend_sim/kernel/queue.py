@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from ascend_sim.errors import SimError
-from ascend_sim.kernel.builder import Flag, KernelBuilder
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.sync import Flag
 
 Place = TypeVar("Place")
 """What a buffer is told as: its address, or a tensor that lies there."""

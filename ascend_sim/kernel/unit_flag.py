@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ascend_sim.isa.cube import FixpipeUnitFlag, Mmad
-from ascend_sim.kernel.builder import Flag, KernelBuilder
+from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.queue import BufferQueue
+from ascend_sim.kernel.sync import Flag
 
 
 class UnitFlagTiles(BufferQueue[int]):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from naive_order import pairs_of, unordered
 
-from ascend_sim.check.order import WIDTH
 from ascend_sim.check.subject import Subject
+from ascend_sim.check.sync_rows import WIDTH
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from machine import CHIP, KIB, Writer, changed, quiet
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.kernel.builder import Flag, KernelBuilder
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.sync import Flag
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
 

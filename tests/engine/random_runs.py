@@ -20,8 +20,9 @@ from ascend_sim.engine.timeline import Timeline
 from ascend_sim.engine.totals import Watched
 from ascend_sim.engine.watch import ColumnWatch, from_columns, watched
 from ascend_sim.errors import SimError
-from ascend_sim.kernel.builder import Flag, KernelBuilder
+from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import Program
+from ascend_sim.kernel.sync import Flag
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
 

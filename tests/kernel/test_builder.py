@@ -12,9 +12,10 @@ from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
 from ascend_sim.isa.sync import WaitFlag
-from ascend_sim.kernel.builder import Flag, KernelBuilder
+from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import MapWindow, Span
 from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.kernel.sync import Flag
 from ascend_sim.memory.gm import gm_operand
 
 pytestmark = pytest.mark.fast

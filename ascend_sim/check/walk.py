@@ -1,0 +1,191 @@
+"""One program, walked row by row in the order of issue: what its pipes learn at waits and barriers."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.check.cross_order import CrossOrder
+from ascend_sim.check.sync_rows import WIDTH, SyncRows, Unpaired
+from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT, DISARMED, PIPES, SET, WAIT
+from ascend_sim.isa.sync import ScalarWait
+
+_JOIN = -1
+"""A pipe learns what the scalar unit waited for."""
+
+
+class ProgramWalk:
+    """One program, walked in issue order; a pipe that must wait keeps its later rows until what it waits for is known."""
+
+    def __init__(self, index: int, synced: SyncRows, left_out: frozenset[int], cross: CrossOrder) -> None:
+        self.index, self.synced = index, synced
+        self.cross, self.others, self.faults = cross, cross.others, cross.faults
+        self.left_out = left_out
+        self.clocks = [[0] * WIDTH for _ in range(WIDTH)]
+        self.known = [0] * WIDTH
+        self.events: list[list[tuple[int, list[int], int]]] = [[] for _ in range(WIDTH)]
+        self.raised: list[list[tuple[list[int], int]]] = [[] for _ in synced.flags]
+        self.taken: list[list[int]] = [[] for _ in synced.flags]
+        self.blocked: dict[int, deque[Any]] = {}
+        self.at = 0
+        self.done = False
+        self.free_pass = False
+        self.maximum = synced.program.table.chip.sync.flag_max
+        self.extra: dict[int, int] = {}
+
+    def advance(self) -> bool:
+        """Go on as far as possible; returns whether anything happened."""
+        progressed = False
+        items = self.synced.items
+        while True:
+            moved = self._blocked_on()
+            while self.at < len(items):
+                item = items[self.at]
+                row, kind, pipe = item[0], item[1], item[2]
+                if kind == BARRIER_ALL:
+                    if self.blocked and any(p in self.blocked for p in self._waited(item[4])):
+                        break
+                    if row not in self.left_out:
+                        self._all(item)
+                elif pipe in self.blocked:
+                    self.blocked[pipe].append(item)
+                elif not self._step(item):
+                    self.blocked[pipe] = deque([item])
+                self.at += 1
+                moved = True
+            progressed = progressed or moved
+            if not moved or (self.at == len(items) and not self.blocked):
+                break
+        self.done = self.at == len(items) and not self.blocked
+        return progressed
+
+    def _blocked_on(self) -> bool:
+        moved, again = False, bool(self.blocked)
+        while again:
+            again = False
+            for pipe in list(self.blocked):
+                queue = self.blocked[pipe]
+                while queue and self._step(queue[0]):
+                    queue.popleft()
+                    again = moved = True
+                if not queue:
+                    del self.blocked[pipe]
+        return moved
+
+    def heads(self) -> list[int]:
+        """The rows at which pipes stand."""
+        return [queue[0][0] for queue in self.blocked.values()]
+
+    def force(self) -> None:
+        """Let every head of a deadlock pass, so that the rest can be looked at."""
+        self.free_pass = True
+        for pipe in list(self.blocked):
+            queue = self.blocked[pipe]
+            self._step(queue.popleft())
+            if not queue:
+                del self.blocked[pipe]
+        self.free_pass = False
+
+    def _waited(self, code: int) -> Sequence[int]:
+        one = self.synced.instructions[code]
+        return (PIPES.index(one.on),) if isinstance(one, ScalarWait) else range(1, WIDTH)
+
+    def _all(self, item: tuple[int, int, int, int, int]) -> None:
+        """The scalar unit waits for pipes; what is issued later comes after it on every pipe."""
+        row, code = item[0], item[4]
+        counts = self.synced.before(row)
+        clock, known = [0] * WIDTH, 0
+        for p in self._waited(code):
+            own = list(self.clocks[p])
+            own[p] = max(own[p], counts[p])
+            clock = list(map(max, clock, own))
+            known = self.others.join(known, self.known[p])
+        for p in range(1, WIDTH):
+            if p in self.blocked:
+                self.blocked[p].append((row, _JOIN, p, counts[p], (clock, known)))
+            else:
+                self.learn(p, counts[p], clock, known)
+
+    def learn(self, pipe: int, place: int, clock: list[int], known: int) -> None:
+        """From its row number `place` on, a pipe knows `clock` of its own program and `known` of others."""
+        self.clocks[pipe] = list(map(max, self.clocks[pipe], clock))
+        if known != self.known[pipe]:
+            self.known[pipe] = self.others.join(self.known[pipe], known)
+        self.events[pipe].append((place, self.clocks[pipe], self.known[pipe]))
+
+    def _step(self, item: Any) -> bool:
+        """One row that synchronises; False where it must wait."""
+        row, kind, pipe, place, code = item
+        if kind == SET:
+            clock = list(self.clocks[pipe])
+            clock[pipe] = place
+            raised = self.raised[code]
+            count = len(raised) - self.maximum
+            if count >= 0:
+                taken = self.taken[code]
+                destination = PIPES.index(self.synced.names[code][1])
+                if count >= len(taken) or clock[destination] <= taken[count]:
+                    self.extra.setdefault(code, row)
+            raised.append((clock, self.known[pipe]))
+        elif kind == WAIT:
+            turn = len(self.taken[code])
+            raised = self.raised[code]
+            if turn >= len(raised):
+                if turn < self.synced.sets[code] and not self.free_pass:
+                    return False
+                if turn >= self.synced.sets[code]:
+                    self.faults.waits.append(Unpaired(self.index, row, 1))
+            elif row not in self.left_out:
+                self.learn(pipe, place, *raised[turn])
+            self.taken[code].append(place)
+        elif kind == DISARMED:
+            self.taken[code].append(place)
+        elif kind == BARRIER:
+            if row not in self.left_out:
+                clock = list(self.clocks[pipe])
+                clock[pipe] = place
+                self.learn(pipe, place, clock, self.known[pipe])
+        elif kind == _JOIN:
+            self.learn(pipe, place, *code)
+        elif kind == CROSS_SET:
+            clock = list(self.clocks[pipe])
+            clock[pipe] = place
+            self.cross.set(self, row, pipe, place, code, clock)
+        elif kind == CROSS_WAIT:
+            return self.cross.wait(self, row, pipe, place, code)
+        return True
+
+    def count_flags(self) -> None:
+        """After the walk: flags that are left raised, that run over, or that fall behind from turn to turn."""
+        program = self.synced.program
+        whole = program.notes is None or program.notes.whole
+        for code in range(len(self.synced.flags)):
+            left = len(self.raised[code]) - len(self.taken[code])
+            if left > 0 and whole:
+                rows = [item[0] for item in self.synced.items if item[1] == SET and item[4] == code]
+                self.faults.sets.append(Unpaired(self.index, rows[-1], left))
+            if code in self.extra:
+                self.faults.overflows.append(Unpaired(self.index, self.extra[code], self.maximum))
+
+    def columns(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """What every row knows of the own pipes, and of other programs."""
+        pipe, place = self.synced.pipe, self.synced.place
+        retired = np.zeros((len(pipe), WIDTH), np.int32)
+        outer = np.zeros(len(pipe), np.int32)
+        for p in range(1, WIDTH):
+            events = self.events[p]
+            rows = np.flatnonzero(pipe == p)
+            if not events or not len(rows):
+                continue
+            starts = np.asarray([event[0] for event in events], np.int64)
+            clocks = np.asarray([event[1] for event in events], np.int32)
+            knows = np.asarray([event[2] for event in events], np.int32)
+            last = np.searchsorted(starts, place[rows], side="right") - 1
+            seen = last >= 0
+            retired[rows[seen]] = clocks[last[seen]]
+            outer[rows[seen]] = knows[last[seen]]
+        return retired, outer

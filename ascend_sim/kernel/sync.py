@@ -1,0 +1,229 @@
+"""The methods of a `KernelBuilder` that order pipes and cores: flags, barriers, flags between cores."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
+from ascend_sim.isa.sync import (
+    CrossCoreSetFlag,
+    CrossCoreWaitFlag,
+    PipeBarrier,
+    ScalarWait,
+    SetFlag,
+    WaitFlag,
+    WaitUnitFlag,
+    cross_name,
+)
+from ascend_sim.kernel.inspection import Inspection, Notes
+from ascend_sim.kernel.loops import StampedLoops
+
+CROSS_MODES = {0: "all cores of a kind", 1: "the vector cores of a block", 2: "a cube core and its vector cores"}
+"""Who a cross-core flag joins."""
+
+_CHUNK = 4096
+"""Rows that are looked through at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A flag from one pipe to another; `identity` is its id within the pair."""
+
+    name: str
+    source: str
+    destination: str
+    identity: int
+
+
+def _set_key(flag: Flag) -> tuple[Any, ...]:
+    return SetFlag, flag.source, flag.destination, flag.identity
+
+
+class SyncMethods(StampedLoops):
+    """Flags are handed out by name; a wait must stand behind its set, and at the end every set must have found its wait."""
+
+    if TYPE_CHECKING:
+        chip: ChipSpec
+        notes: Notes | None
+        _index: dict[tuple[Any, ...], int]
+        _inspection: Inspection | None
+
+        def _emit(self, key: tuple[Any, ...], dst: int = 0, src0: int = 0, src1: int = 0) -> None: ...
+        def _refuse(self, error: SimError, tool: str = "memcheck") -> None: ...
+        def _check_pipe(self, pipe: str, what: str) -> None: ...
+
+    def __init__(self, disarm: Collection[str]) -> None:
+        super().__init__()
+        self._disarm = frozenset(disarm)
+        self._flags: dict[str, Flag] = {}
+        self._pairs: dict[tuple[str, str], int] = {}
+        self._dropped: set[Flag] = set()
+
+    def unit_flag(self, source: str, destination: str, name: str) -> Flag:
+        """The unit flag of a tile of L0C, in one direction; the hardware has one for every fractal, so no ids run out."""
+        if not self.chip.has_unit_flag:
+            raise SimError(
+                f"{self.chip.name} ({self.chip.identity.arch}) has no unit flag (chip file, fixpipe.unit_flag)"
+            )
+        known = self._flags.get(name)
+        if known is None:
+            self._outside_stamps(f"the first use of unit flag {name!r}")
+            known = self._flags[name] = Flag(name, source, destination, self.chip.sync.flag_ids + len(self._flags))
+            self._balance[known] = 0
+        return known
+
+    def flag(self, source: str, destination: str, name: str) -> Flag:
+        """The flag of that name between two pipes; ids are handed out in order and limited by the chip."""
+        known = self._flags.get(name)
+        if known is not None:
+            if (known.source, known.destination) != (source, destination):
+                raise SimError(
+                    f"block {self.block} {self.core_kind}: flag {name!r} joins {known.source} and {known.destination}, "
+                    f"not {source} and {destination}"
+                )
+            return known
+        self._outside_stamps(f"the first use of flag {name!r}")
+        self._check_pipe(source, f"flag {name!r}")
+        self._check_pipe(destination, f"flag {name!r}")
+        if source == destination:
+            self._refuse(
+                SimError(
+                    f"block {self.block} {self.core_kind}: flag {name!r} joins {source} with itself; a flag orders two pipes, "
+                    f"pipe_barrier({source!r}) orders one"
+                ),
+                "synccheck",
+            )
+        number = self._pairs.get((source, destination), 0)
+        if number >= self.chip.sync.flag_ids:
+            self._refuse(
+                SimError(
+                    f"block {self.block} {self.core_kind}: flag {name!r} is number {number + 1} from {source} to "
+                    f"{destination}; the chip has {self.chip.sync.flag_ids} (chip {self.chip.name}, sync.flag_ids)"
+                ),
+                "synccheck",
+            )
+        self._pairs[source, destination] = number + 1
+        flag = self._flags[name] = Flag(name, source, destination, number)
+        self._balance[flag] = 0
+        return flag
+
+    def set_flag(self, flag: Flag) -> None:
+        """Raise a flag."""
+        try:
+            self._balance[flag] += 1
+        except (KeyError, TypeError):  # TypeError: it cannot be a key
+            raise self._no_flag("set_flag", flag) from None
+        self._emit(_set_key(flag))
+
+    def wait_flag(self, flag: Flag, lead: int | None = None) -> None:
+        """Wait for a flag, or `lead` cycles less for a unit flag; SimError when no set stands before it in issue order."""
+        try:
+            raised = self._balance[flag]
+        except (KeyError, TypeError):
+            raise self._no_flag("wait_flag", flag) from None
+        if raised == 0 and self._inspection is None:  # an inspection looks at all flags when the program is whole
+            raise SimError(
+                f"block {self.block} {self.core_kind}: wait on flag {flag.name!r} ({flag.source}->{flag.destination}) at "
+                f"row {len(self._sheet)} stands before its set in issue order; it could never end"
+            )
+        self._balance[flag] -= 1
+        fields = (flag.source, flag.destination, flag.identity, flag.name not in self._disarm)
+        self._emit((WaitFlag, *fields) if lead is None else (WaitUnitFlag, *fields, lead))
+
+    def _no_flag(self, method: str, given: object) -> SimError:
+        return SimError(
+            f"block {self.block} {self.core_kind}: {method}({given!r}): it takes a flag of this program, as "
+            f"k.flag(source, destination, name) gives it"
+        )
+
+    def drop_set(self, flag: Flag) -> None:
+        """Take back the last set of a flag, if nobody waits for it."""
+        if self._balance[flag]:
+            self._balance[flag] -= 1
+            self._dropped.add(flag)
+
+    def pipe_barrier(self, pipe: str) -> None:
+        """Order a pipe behind its own unretired work ("ALL": every pipe)."""
+        if pipe != "ALL":
+            self._check_pipe(pipe, "pipe_barrier")
+        self._emit((PipeBarrier, pipe))
+
+    def scalar_wait(self, pipe: str) -> None:
+        """Let the scalar unit wait until a pipe's earlier work has retired."""
+        self._check_pipe(pipe, "scalar wait")
+        self._emit((ScalarWait, pipe))
+
+    def cross_core_set(self, flag: int, mode: int, pipe: str) -> None:
+        """Raise a cross-core flag from `pipe`."""
+        if self._check_cross(flag, mode, pipe):
+            self._emit((CrossCoreSetFlag, flag, mode, pipe))
+
+    def cross_core_wait(self, flag: int, mode: int, pipe: str) -> None:
+        """Hold `pipe` until a cross-core flag is raised; its name to disarm it is `cross_name(flag)`."""
+        if self._check_cross(flag, mode, pipe):
+            self._emit((CrossCoreWaitFlag, flag, mode, pipe, cross_name(flag) not in self._disarm))
+
+    def _check_cross(self, flag: int, mode: int, pipe: str) -> bool:
+        """Whether the flag can be used; a refusal that an inspection notes leaves the instruction out."""
+        self._check_pipe(pipe, f"cross-core flag {flag}")
+        ids = self.chip.sync.cross_flag_ids
+        if not isinstance(flag, int | np.integer) or not 0 <= flag < ids:
+            there = f"0 to {ids - 1}" if ids else "none"
+            text = f"cross-core flag {flag}: the chip has {there} (chip {self.chip.name}, sync.cross_flag_ids)"
+        elif mode not in CROSS_MODES:
+            told = ", ".join(f"{number} ({words})" for number, words in CROSS_MODES.items())
+            text = f"cross-core flag {flag}: mode {mode!r}; allowed are {told}"
+        else:
+            return True
+        self._refuse(SimError(text), "synccheck")
+        return False
+
+    # -- what a program leaves open ------------------------------------------------------------------------------------
+
+    def _check_all_taken(self) -> None:
+        """SimError for a flag that is still raised at the end of a program."""
+        for flag, balance in self._balance.items():
+            if balance:
+                raise SimError(
+                    f"block {self.block} {self.core_kind}: flag {flag.name!r} ({flag.source}->{flag.destination}) is still "
+                    f"raised {balance} times at the end of the block"
+                )
+
+    def _without_dropped(
+        self, rows: NDArray[np.int64], new: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Rows, and which of them are new, without the sets that were taken back."""
+        dropped = self._dropped_rows(rows)
+        if not dropped:
+            return rows, new
+        first, kept = min(dropped), len(rows) - len(dropped)
+        stays = np.ones(
+            len(rows) - first, np.bool_
+        )  # they stand near the end: what follows the first of them closes up
+        stays[np.array(dropped) - first] = False
+        rows[first:kept], new[first:kept] = rows[first:][stays], new[first:][stays]
+        if self.notes is not None:
+            self.notes.without(dropped)
+        return rows[:kept], new[:kept]
+
+    def _dropped_rows(self, rows: NDArray[np.int64]) -> list[int]:
+        """Where the sets stand that were taken back: the last one of each flag."""
+        wanted = np.zeros(len(self._index), np.bool_)
+        wanted[[self._index[_set_key(flag)] for flag in self._dropped]] = True
+        found: list[int] = []
+        for end in range(len(rows), 0, -_CHUNK):
+            start = max(end - _CHUNK, 0)
+            for place in np.flatnonzero(wanted[rows[start:end, 0]])[::-1].tolist():
+                kind = rows[start + place, 0]
+                if wanted[kind]:
+                    wanted[kind] = False
+                    found.append(start + place)
+            if len(found) == len(self._dropped):
+                break
+        return found
