@@ -36,7 +36,6 @@ from ascend_sim.kernel.program import Program
 from ascend_sim.kernel.tensor import Tensor, dtype_name, storage_dtype
 from ascend_sim.memory.gm import SLOT_SHIFT
 from ascend_sim.ops.arguments import is_whole_number
-from ascend_sim.ops.operator import MOST_BLOCKS
 from ascend_sim.report.counts import Counts
 from ascend_sim.report.report import Report, RunFacts
 from ascend_sim.report.run_files import write_run
@@ -287,9 +286,10 @@ def prepared(
         )
     if not is_whole_number(blocks) or isinstance(blocks, bool) or blocks < 1:
         raise SimError(f"launch {kernel.name}: {blocks!r} blocks; a kernel is launched with 1 or more")
-    if blocks > MOST_BLOCKS:
+    if blocks > spec.launch.blocks_max:
         raise SimError(
-            f"launch {kernel.name}: {blocks} blocks; a launch has at most {MOST_BLOCKS} (assumed: a 16-bit field)"
+            f"launch {kernel.name}: {blocks} blocks; a launch has at most {spec.launch.blocks_max} "
+            f"(chip {spec.name}, launch.blocks_max)"
         )
     given = kernel.check(tensors, fields)
     arrays = {name: _array(kernel, name, value, mode) for name, value in given.items()}

@@ -42,8 +42,6 @@ Array = NDArray[Any]
 Arguments = TypeVar("Arguments")
 Call = TypeVar("Call", bound=AcceptedCall)
 
-MOST_BLOCKS = 65535
-"""Blocks of one launch (assumed: a 16-bit field; no launch on record has more than 64)."""
 MOST_WORKSPACE = (1 << 64) - 1
 """Bytes that the out-parameter workspaceSize of phase one can hold."""
 
@@ -147,7 +145,7 @@ class Operator(ABC, Generic[Arguments, Call]):
             conformance,
             deterministic,
             self.per_kernel("tiling", tiling or {}),
-            self.launch_sizes(block_dim),
+            self.launch_sizes(block_dim, chip),
             disarm or {},
         )
         return self.accepted(arguments, chip, tuple(result.warnings), settings)
@@ -180,14 +178,17 @@ class Operator(ABC, Generic[Arguments, Call]):
                 raise SimError(f"{what}: no cube kernel {name!r}; allowed are {' and '.join(self.cube_kernels)}")
         return values
 
-    def launch_sizes(self, block_dim: int | Mapping[str, int] | None) -> Mapping[str, int]:
+    def launch_sizes(self, block_dim: int | Mapping[str, int] | None, chip: ChipSpec) -> Mapping[str, int]:
         """Blocks to launch by cube kernel; a bare number means every one. SimError for anything but whole numbers from 1."""
         if block_dim is None:
             return {}
         each = block_dim if isinstance(block_dim, Mapping) else dict.fromkeys(self.cube_kernels, block_dim)
         for name, count in self.per_kernel("block_dim", each).items():
-            if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_BLOCKS:
-                raise SimError(f"block_dim of {name}: {show(count)}; allowed is a whole number from 1 to {MOST_BLOCKS}")
+            if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= chip.launch.blocks_max:
+                raise SimError(
+                    f"block_dim of {name}: {show(count)}; allowed is a whole number from 1 to {chip.launch.blocks_max} "
+                    f"(chip {chip.name}, launch.blocks_max)"
+                )
         return each
 
     # -- names ---------------------------------------------------------------------------------------------------------

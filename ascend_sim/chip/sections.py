@@ -406,11 +406,13 @@ class Scalar(Section):
 class Launch(Section):
     """What a kernel costs around its instructions, by kind of core.
 
-    A task pays `task_overhead_us`, and `overhead_per_block_us` for each of its blocks, before the first is dispatched; blocks
-    are dispatched `block_us` after each other and begin `core_start_us` later. `prologue_us` is what a compiled kernel does on
-    every core before its first data move (tiling data, address set-up, instruction cache), by `Task.template`.
+    A task has at most `blocks_max` blocks. It pays `task_overhead_us`, and `overhead_per_block_us` for each of its blocks,
+    before the first is dispatched; blocks are dispatched `block_us` after each other and begin `core_start_us` later.
+    `prologue_us` is what a compiled kernel does on every core before its first data move (tiling data, address set-up,
+    instruction cache), by `Task.template`.
     """
 
+    blocks_max: Annotated[Count, Field(gt=0)]
     task_overhead_us: dict[CoreKind, Microseconds]
     overhead_per_block_us: dict[CoreKind, Microseconds] = {}
     block_us: dict[CoreKind, Microseconds] = {}

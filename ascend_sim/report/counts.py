@@ -5,7 +5,7 @@ No time is needed, so the counts are the same in every mode.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,14 @@ from ascend_sim.kernel.program import InstructionTable, Program
 class Counts:
     """What the programs of a task do, one program at a time; holds no rows."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, programs: Iterable[Program] = ()) -> None:
         self._task = task
         self._tiles = 0
         self._by_table: dict[int, tuple[InstructionTable, NDArray[np.int64]]] = {}
         self._cube: dict[int, int] = {}
         self._flags: set[str] = set()
+        for program in programs:
+            self.add(program)
 
     def add(self, program: Program) -> NDArray[np.int64]:
         """One more program; returns how often each instruction of its table stands in it."""
@@ -82,14 +84,6 @@ class Counts:
         """Everything whose waits can be disarmed in the task."""
         tables = (table for table, _ in self._by_table.values())
         return self._flags.union(*(table.cross_flag_names() for table in tables))
-
-
-def kernel_counts(task: Task, programs: Sequence[Program]) -> dict[str, Any]:
-    """The counts of a kernel, as in its report."""
-    counts = Counts(task)
-    for program in programs:
-        counts.add(program)
-    return counts.as_dict()
 
 
 def bytes_of(table: InstructionTable, argument: int) -> int:

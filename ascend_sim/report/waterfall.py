@@ -96,7 +96,7 @@ def waterfall(chip: ChipSpec, task: Task, runs: Sequence[ProgramRun], elapsed: i
     cores = [_Core(found) for found in by_core.values()]
     longest = max(cores, key=lambda core: core.cycles)
     rate = chip.cube.macs_per_cycle(task.info["compute_dtype"]) * chip.cores.aic
-    counts = _counts(task, cube)
+    counts = Counts(task, (run.program for run in cube))
     work = sum(counts.cube_work_cycles())
     levels = {
         "ideal": -(-task.info["macs"] // rate),
@@ -104,7 +104,7 @@ def waterfall(chip: ChipSpec, task: Task, runs: Sequence[ProgramRun], elapsed: i
         "padded channels": -(-_named_products(counts) // rate),
         "tile edges": -(-work // chip.cores.aic),
         "idle cores": -(-work // len(cores)),
-        "uneven cores": sum(_counts(task, longest.runs).cube_work_cycles()),
+        "uneven cores": sum(Counts(task, (run.program for run in longest.runs)).cube_work_cycles()),
     }
     parts: dict[str, int] = {}
     before = 0
@@ -126,13 +126,6 @@ def _multiplies(run: ProgramRun) -> bool:
     table = run.program.table
     found = [index for index, one in enumerate(table.instructions) if isinstance(one, Mmad)]
     return bool(found) and bool(np.isin(run.program.rows[:, 0], found).any())
-
-
-def _counts(task: Task, runs: Sequence[ProgramRun]) -> Counts:
-    counts = Counts(task)
-    for run in runs:
-        counts.add(run.program)
-    return counts
 
 
 def _named_products(counts: Counts) -> int:

@@ -10,7 +10,7 @@ from ascend_sim.isa.cube import Mmad
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import gm_operand
-from ascend_sim.report.counts import Counts, bytes_of, kernel_counts
+from ascend_sim.report.counts import Counts, bytes_of
 
 pytestmark = pytest.mark.fast
 
@@ -39,23 +39,16 @@ def test_counts_are_naive_sums_over_rows(index):
                 moved[one.path()] += size
                 if one.label():
                     moved[f"{one.path()}:{one.label()}"] += size
-    counts = kernel_counts(task, built(task))
+    counts = Counts(task, built(task)).as_dict()
     assert counts["instructions"] == names
     assert counts["bytes"] == moved
     assert list(counts["bytes"]) == sorted(moved)
 
 
-def cube_work_cycles(task, programs):
-    counts = Counts(task)
-    for program in programs:
-        counts.add(program)
-    return counts.cube_work_cycles()
-
-
 def test_the_cube_loop_by_hand():
     """Blocks 0 and 2 take 8 steps and 2 drains, block 1 half of it."""
     task = tasks()[0]
-    counts = kernel_counts(task, built(task))
+    counts = Counts(task, built(task)).as_dict()
     assert counts["tiles"] == 5
     assert counts["instructions"]["mmad"] == 20 and counts["instructions"]["fixpipe"] == 5
     assert counts["bytes"] == {
@@ -66,7 +59,7 @@ def test_the_cube_loop_by_hand():
         "L1->L0B": 20 * 16 * KIB,
         "L0C->GM": 5 * 128 * 128 * 2,
     }
-    assert cube_work_cycles(task, built(task)) == [8 * 256, 4 * 256, 8 * 256]
+    assert Counts(task, built(task)).cube_work_cycles() == [8 * 256, 4 * 256, 8 * 256]
 
 
 def test_padding_does_not_count_as_bytes_from_gm():
@@ -77,7 +70,7 @@ def test_padding_does_not_count_as_bytes_from_gm():
     k.load_data_2d("L0B", 0, 0, 2, 1)
     program = k.finish()
     task = tasks()[0]
-    assert kernel_counts(task, [program])["bytes"] == {"GM->L1": 400, "GM->L1:B": 400, "L1->L0B": 512}
+    assert Counts(task, [program]).as_dict()["bytes"] == {"GM->L1": 400, "GM->L1:B": 400, "L1->L0B": 512}
     assert bytes_of(table, 0) == 400
 
 
@@ -85,11 +78,11 @@ def test_cube_work_is_in_block_order_and_leaves_heads_out():
     task = tasks()[0]
     programs = built(task)
     work = [sum(row.instruction.work_cycles(CHIP) for row in p if isinstance(row.instruction, Mmad)) for p in programs]
-    assert cube_work_cycles(task, programs) == work
-    assert cube_work_cycles(task, programs[::-1]) == work
-    assert cube_work_cycles(task, built(tasks()[1])) == []
+    assert Counts(task, programs).cube_work_cycles() == work
+    assert Counts(task, programs[::-1]).cube_work_cycles() == work
+    assert Counts(task, built(tasks()[1])).cube_work_cycles() == []
 
 
 def test_tiles_of_a_mixed_kernel_are_counted_once():
     task = tasks()[2]
-    assert kernel_counts(task, built(task))["tiles"] == task.block_dim
+    assert Counts(task, built(task)).as_dict()["tiles"] == task.block_dim

@@ -17,7 +17,7 @@ from ascend_sim.chip import load_chip
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.errors import ConfigError, SimError
-from ascend_sim.report.counts import kernel_counts
+from ascend_sim.report.counts import Counts
 from ascend_sim.studies.validate.kernel import Row
 from ascend_sim.studies.validate.microbench import (
     Stream,
@@ -168,7 +168,7 @@ def test_a_vector_add_past_the_l2_leaves_it_to_the_result(bypass: bool) -> None:
 def test_a_vector_add_reads_and_writes_every_element_once() -> None:
     device = Device(CHIP, with_values=False)
     task = VectorAdd(100_000, 4096, 3).task(CHIP, device)
-    moved = kernel_counts(task, [program for block in range(3) for program in task.build(block)])["bytes"]
+    moved = Counts(task, [program for block in range(3) for program in task.build(block)]).as_dict()["bytes"]
     assert (moved["GM->UB"], moved["UB->GM"]) == (400_000, 200_000)
 
 

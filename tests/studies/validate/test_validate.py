@@ -18,6 +18,7 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.cli import app
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.memory.gm import Allocation
+from ascend_sim.report.counts import Counts
 from ascend_sim.runtime import Device, Task
 from ascend_sim.studies.validate.kernel import PIPES, Kernel, Row
 from ascend_sim.studies.validate.launches import LAUNCHES, MATMULS, MICROBENCHMARKS
@@ -150,15 +151,13 @@ def test_other_names_of_operators_and_formats(tmp_path: Path) -> None:
 @pytest.mark.parametrize("index", range(7))
 def test_helpers_read_and_write_whole_tensors(tmp_path: Path, index: int) -> None:
     """The sizes of both tensors by hand, and a kernel that writes all of its output."""
-    from ascend_sim.report.counts import kernel_counts
-
     path = tmp_path / "helpers.csv"
     path.write_text(HELPERS)
     kernel = read_rows(path)[index].kernel
     chip = load_chip(kernel.chip)
     task, inputs = launched(kernel, chip)
     programs = [program for block in range(task.block_dim) for program in task.build(block)]
-    moved = kernel_counts(task, programs)["bytes"]
+    moved = Counts(task, programs).as_dict()["bytes"]
     plain, blocked8, blocked16 = 2 * 20 * 36 * 4, 2 * 24 * 36 * 4, 2 * 32 * 36 * 4
     weights, fractal = 40 * 20 * 9 * 4, 48 * 24 * 9 * 4
     expected = [
