@@ -22,6 +22,7 @@ from pydantic import BaseModel
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
+from ascend_sim.isa.vector.named import NamedInstruction, named
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.operands import ChannelMatrices, MapWindow, Span, TilePiece, TurnLayout
@@ -37,7 +38,7 @@ MARKS = ("stated", "derived", "fitted", "assumed")
 """From the surest to the least sure."""
 NOT_INSTRUCTIONS = {
     "allocate", "flag", "drop_set", "finish", "close_queues", "next_tile", "queue", "ub_queue", "queue_of", "ordered", "emit",
-    "local_tensor", "row_bytes", "stamped", "carry", "unit_flag",
+    "local_tensor", "row_bytes", "stamped", "carry", "unit_flag", "vector",
 }  # fmt: skip
 
 
@@ -45,7 +46,7 @@ NOT_INSTRUCTIONS = {
 class Sample:
     """One call: `make(k, gm, dtype)` with a matrix of 64 x 64 in GM.
 
-    `shows` names the instruction that is meant where the call makes others too.
+    `shows` names the instruction that is meant where the call makes others too; `kind` is the one of a `k.vector` call.
     """
 
     method: str
@@ -53,6 +54,20 @@ class Sample:
     note: str = ""
     shows: str = ""
     dtypes: tuple[str, ...] = ("float16",)
+    kind: type[NamedInstruction] | None = None
+
+    @property
+    def call(self) -> str:
+        """The method, and the name of the instruction where there are several."""
+        return self.method if self.kind is None else f'{self.method}("{self.kind.name}")'
+
+    @property
+    def described(self) -> tuple[str, str]:
+        """The call with its parameters, and what is said of it."""
+        if self.kind is None:
+            return signature(self.method), inspect.getdoc(getattr(Kernel, self.method)) or ""
+        sources = [f"src{i}" if isinstance(one, tuple) else "number" for i, one in enumerate(self.kind.example[1:])]
+        return f'k.{self.method}("{self.kind.name}", dst, {", ".join(sources)})', inspect.getdoc(self.kind) or ""
 
 
 def ub(place: int, shape: tuple[int, ...], dtype: str) -> LocalTensor:
@@ -66,6 +81,18 @@ def elements(method: str, sources: int, *more: Any, dtypes: tuple[str, ...] = DT
         getattr(k, method)(*(ub(i, (1024,), dtype) for i in range(1 + sources)), *more)
 
     return Sample(method, make, "1024 elements", dtypes=dtypes)
+
+
+def by_name(kind: type[NamedInstruction]) -> Sample:
+    """An instruction of a file of its own, on the operands of its example."""
+
+    def make(k: Kernel, gm: Tensor, dtype: str) -> None:
+        k.vector(
+            kind.name, *(ub(i, one, dtype) if isinstance(one, tuple) else one for i, one in enumerate(kind.example))
+        )
+
+    shapes = [" x ".join(map(str, one)) if isinstance(one, tuple) else f"{one:g}" for one in kind.example]
+    return Sample("vector", make, f"{shapes[0]} from {', '.join(shapes[1:])}", dtypes=DTYPES, kind=kind)
 
 
 def rows(method: str) -> Sample:
@@ -162,6 +189,7 @@ SECTIONS: dict[str, list[Sample]] = {
             dtypes=DTYPES,
         ),
     ],
+    "Vectors by name": [by_name(kind) for kind in named().values()],
     "Vectors by address": [
         Sample("vector_binary", lambda k, gm, dtype: k.vector_binary("add", 0, 8192, 16384, dtype, 1024), "1024 elements"),
         Sample("vector_cast", lambda k, gm, dtype: k.vector_cast(0, 8192, "float32", "float16", 1024), "1024 elements"),
@@ -299,7 +327,7 @@ def row(sample: Sample, chips: list[ChipSpec]) -> str:
             cells.append(cost_of(made) + (f" ({made.dtype})" if made.dtype != sample.dtypes[0] else ""))
     instruction = first.instruction
     pipe = instruction.pipe(first.table.chip)
-    told = f"`{sample.method}`" + (f", {sample.note}" if sample.note else "")
+    told = f"`{sample.call}`" + (f", {sample.note}" if sample.note else "")
     if len(sample.dtypes) > 1:
         told += f" of {sample.dtypes[0]}"
     return (
@@ -346,10 +374,12 @@ def page() -> str:
         "it states, fitted to measurements, assumed. `-`: the architecture has it not, or not so.",
     ]
     for title, samples in SECTIONS.items():
+        if not samples:
+            continue
         lines += ["", f"## {title}", ""]
-        for method in dict.fromkeys(sample.method for sample in samples):
-            said = (inspect.getdoc(getattr(Kernel, method)) or "").partition("\n\n")[0]
-            lines.append(f"- `{signature(method)}`: {' '.join(said.split())}")
+        for call, said in dict.fromkeys(sample.described for sample in samples):
+            first = said.partition("\n\n")[0].split()
+            lines.append(f"- `{call}`: {' '.join(first)}")
         columns = "call | pipe | reads | writes"
         lines += ["", head(columns, chips), "|---" * (4 + len(chips)) + "|"]
         lines += [row(sample, chips) for sample in samples]

@@ -24,6 +24,7 @@ from ascend_sim.isa.vector import (
     VectorUnary,
 )
 from ascend_sim.isa.vector.base import size_of, whole_blocks
+from ascend_sim.isa.vector.named import named
 from ascend_sim.kernel.local_tensor import LocalTensor
 
 Tensor = LocalTensor
@@ -248,6 +249,19 @@ class VectorMethods:
         base = min(mask.address, on_false.address)
         key = (Select, dst.dtype, count, mask.address - base, on_false.address - base)
         return self._emit(key, dst.address, on_true.address, base)
+
+    # -- instructions of a file each -------------------------------------------------------------------------------------
+
+    def vector(self, name: str, dst: Tensor, *sources: Tensor | float) -> None:
+        """The vector instruction of that name (`isa/vector/named`), on tensors and numbers in the order of its sources."""
+        kind = named().get(name)
+        if kind is None:
+            raise SimError(f"vector: no instruction {name!r}; there are {', '.join(named())}")
+        if len(sources) != len(kind.example) - 1:
+            raise SimError(f"vector: {name} takes {len(kind.example) - 1} operands besides dst, not {len(sources)}")
+        instruction = kind.of(dst, *sources)
+        places = [source.address for source in sources if isinstance(source, LocalTensor)]
+        self._emit((kind, *vars(instruction).values()), dst.address, *places)
 
     # -- how operands become the fields of an instruction ----------------------------------------------------------------
 

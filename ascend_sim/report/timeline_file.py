@@ -288,7 +288,7 @@ def _stored(table: InstructionTable, key: tuple[Any, ...]) -> list[Any]:
 
 def _instructions() -> dict[str, type[Instruction]]:
     """All instructions of the package, by the names of their classes."""
-    for module in pkgutil.iter_modules(isa.__path__, f"{isa.__name__}."):
+    for module in pkgutil.walk_packages(isa.__path__, f"{isa.__name__}."):
         importlib.import_module(module.name)
     return {one.__name__: one for one in _subclasses(Instruction) if _is_ours(one)}
 

@@ -32,11 +32,25 @@ from ascend_sim.isa.vector import (
     VectorScalar,
     VectorUnary,
 )
+from ascend_sim.isa.vector.named import NamedInstruction, named
+from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.memory.gm import gm_operand
 
 pytestmark = pytest.mark.fast
 
 GM0, GM1 = gm_operand(0, 96), gm_operand(1, 40)
+
+
+def example(kind: type[NamedInstruction], dtype: str) -> tuple[Instruction, int, int, int]:
+    """An instruction of a file of its own on the operands of its example, one behind the other in UB."""
+    operands, end = [], 64
+    for one in kind.example:
+        operands.append(LocalTensor(end, one, dtype) if isinstance(one, tuple) else one)
+        end += -(-operands[-1].nbytes // 64) * 64 + 64 if isinstance(one, tuple) else 0
+    places = [one.address for one in operands if isinstance(one, LocalTensor)]
+    dst, src0, src1, *_ = (*places, 0, 0)
+    return kind.of(*operands), dst, src0, src1
+
 
 CASES: list[tuple[Instruction, int, int, int]] = [
     (DataCopy("GM", "UB", 70, 3, 200, 96), 64, GM0, 0),
@@ -116,6 +130,7 @@ CASES: list[tuple[Instruction, int, int, int]] = [
     (TransposeBlocks(True, 4, 3, 7, 30 * 4, 32, 4, 2, 600, 224), 4096, 64, 0),
     (TransposeBlocks(False, 2, 5, 7, 32, 64, 3), 512, 64, 0),
     (TransposeBlocks(False, 4, 8, 5, 20, 32, 0, 2, 200, 160), 512, 64, 0),
+    *(example(kind, dtype) for kind in named().values() for dtype in ("float16", "float32")),
 ]  # fmt: skip
 IDS = [f"{instruction.name}-{i}" for i, (instruction, *_) in enumerate(CASES)]
 

@@ -1,0 +1,69 @@
+"""Vector instructions of a file each: `k.vector("NAME", dst, src)` writes the INSTRUCTION of NAME.py.
+
+Nothing else names them: the builder, recorded runs, the reference page and the tests of all instructions find them here. What a
+new one costs is a row of the chip files (vector.ops).
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from abc import abstractmethod
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from typing import ClassVar, Protocol, Self, runtime_checkable
+
+from ascend_sim.errors import SimError
+from ascend_sim.isa.vector.base import VectorInstruction
+
+__all__ = ["NamedInstruction", "Operand", "named"]
+
+
+@runtime_checkable
+class Operand(Protocol):
+    """What an instruction asks of a tensor in the Unified Buffer (`kernel.local_tensor.LocalTensor`)."""
+
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def columns(self) -> int: ...
+    @property
+    def packed(self) -> bool: ...
+
+
+class NamedInstruction(VectorInstruction):
+    """Base of those of a file: a frozen dataclass whose `name` is that of the file and of its row of vector.ops."""
+
+    example: ClassVar[tuple[tuple[int, ...] | float, ...]]
+    """Shape of dst and shapes, or numbers, of the sources: for the reference page and the tests of all instructions."""
+
+    @property
+    def opcode(self) -> str:
+        return self.name
+
+    @classmethod
+    @abstractmethod
+    def of(cls, dst: Operand, *sources: Operand | float) -> Self:
+        """The instruction on these operands; SimError where their shapes or formats do not go together."""
+
+    @classmethod
+    def run(cls, dtype: str, operand: Operand | float) -> int:
+        """Elements of an operand of that format that must lie one behind the other."""
+        if not isinstance(operand, Operand):
+            raise SimError(f"{cls.name}: {operand!r} stands where a tensor in UB is taken")
+        if operand.dtype != dtype:
+            raise SimError(f"{cls.name}: operands must have one format; there are {dtype} and {operand}")
+        if not operand.packed:
+            raise SimError(
+                f"{cls.name}: takes elements one behind the other; there are gaps between the rows of {operand}"
+            )
+        return operand.rows * operand.columns
+
+
+@cache
+def named() -> Mapping[str, type[NamedInstruction]]:
+    """All of them, by the names of their files."""
+    files = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return {name: import_module(f"{__name__}.{name}").INSTRUCTION for name in files}
