@@ -123,6 +123,22 @@ def test_reductions_and_broadcasts() -> None:
     np.testing.assert_array_equal(v.view(blocks), A.reshape(18, 8).max(axis=1))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_sums_of_neighbours(dtype: str) -> None:
+    v = Vector()
+    a, sums = v.holding(A, dtype), v.k.local_tensor((6, 12), dtype, "sums")
+    packed, halves = v.holding(A.ravel(), dtype), v.k.local_tensor(72, dtype, "halves")
+    v.k.vector("pair_reduce_sum", halves, packed)
+    if a.packed and sums.packed:
+        v.k.vector("pair_reduce_sum", sums, a)
+    else:
+        with pytest.raises(SimError, match="gaps between the rows"):
+            v.k.vector("pair_reduce_sum", sums, a)
+    v.run()
+    pairs = A.astype(DTYPES[dtype]).astype(np.float64).reshape(72, 2).sum(axis=1)
+    np.testing.assert_array_equal(v.view(halves), pairs.astype(DTYPES[dtype]))
+
+
 def test_movement_selection_and_casts() -> None:
     v = Vector()
     values = RNG.permutation(128).astype(np.float32) - 64
@@ -241,6 +257,11 @@ REFUSALS: list[tuple[Callable[[KernelBuilder], object], str]] = [
     (lambda k: k.add(t(8, "bfloat16"), t(8, "bfloat16"), t(8, "bfloat16")), "ascend910b3 (dav-2201) has no add of bfloat16"),
     (lambda k: k.cast(t(8, "bfloat16"), t(8, "float16")), "does not cast float16 to bfloat16"),
     (lambda k: k.adds(t(8, "int32"), t(8, "int32"), 0.5), "scalar 0.5 is no int32"),
+    (lambda k: k.vector("pair_reduce", t(8), t(16)), "vector: no instruction 'pair_reduce'; there are pair_reduce_sum"),
+    (lambda k: k.vector("pair_reduce_sum", t(8)), "vector: pair_reduce_sum takes 1 operands besides dst, not 0"),
+    (lambda k: k.vector("pair_reduce_sum", t(8), 1.0), "pair_reduce_sum: 1.0 stands where a tensor in UB is taken"),
+    (lambda k: k.vector("pair_reduce_sum", t(8), t(16, "float16")), "pair_reduce_sum: operands must have one format"),
+    (lambda k: k.vector("pair_reduce_sum", t(8), t(15)), "pair_reduce_sum: src must have twice the elements of dst"),
     (lambda k: k.local_tensor((1000, 1000), "float32", "x"), "x needs 4000000 bytes of UB"),
 ]  # fmt: skip
 
