@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ascend_sim.studies.compare.run import compare_runs
     from ascend_sim.studies.explain.run import explain
     from ascend_sim.studies.precision.run import precision
+    from ascend_sim.studies.sweep.run import sweep
 
 __all__ = [
     "AclnnError",
@@ -71,6 +72,7 @@ __all__ = [
     "launch",
     "load_chip",
     "precision",
+    "sweep",
     "use",
 ]
 
@@ -107,6 +109,7 @@ _HOME = {
     "launch": "ascend_sim.launching",
     "load_chip": "ascend_sim.chip",
     "precision": "ascend_sim.studies.precision.run",
+    "sweep": "ascend_sim.studies.sweep.run",
     "use": "ascend_sim.acl.state",
 }
 

@@ -8,6 +8,7 @@ import json
 import math
 import re
 import typing
+from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -99,6 +100,31 @@ class ChipSpec(BaseModel):
         data = json.loads(text)
         spec = cls.model_validate_json(json.dumps(data["chip"]), context=PLAIN)
         spec._sources.update((place, Source(*source)) for place, source in data["sources"].items())
+        return spec
+
+    def numbers(self) -> dict[str, Any]:
+        """Every number by its dotted path (`memory.hbm_gb_per_s`, `paths.GM->L1.bytes_per_cycle`)."""
+        return dict(_numbers(json.loads(self.model_dump_json())))
+
+    def with_numbers(self, changes: Mapping[str, Any]) -> ChipSpec:
+        """The chip with other numbers, by dotted path; ConfigError for a path that it lacks and what does not fit."""
+        tree = json.loads(self.model_dump_json())
+        known = dict(_numbers(tree))
+        for place, value in changes.items():
+            if place not in known:
+                close = difflib.get_close_matches(place, known, n=3, cutoff=0.5)
+                hint = f"; did you mean {', '.join(close)}?" if close else ""
+                raise ConfigError(f"chip.{place}: {self.name} has no such number{hint}")
+            *sections, key = next(path for path in _places(tree) if dotted(path) == place)
+            node = tree
+            for section in sections:
+                node = node[section]
+            node[key] = value
+        try:
+            spec = ChipSpec.model_validate_json(json.dumps(tree), context=PLAIN)
+        except ValidationError as error:
+            raise ConfigError(_line(error.errors()[0], f"chip {self.name}")) from None
+        spec._sources.update(self._sources)
         return spec
 
     def us(self, cycles: float) -> float:
@@ -198,6 +224,23 @@ class ChipSpec(BaseModel):
         if fault:
             raise ValueError(fault)
         return self
+
+
+def _places(node: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The path to every number of a dumped chip."""
+    for key, child in node.items():
+        if isinstance(child, dict):
+            yield from _places(child, (*at, key))
+        elif isinstance(child, bool | int | float):
+            yield (*at, key)
+
+
+def _numbers(tree: Any) -> Iterator[tuple[str, Any]]:
+    for path in _places(tree):
+        node = tree
+        for key in path:
+            node = node[key]
+        yield dotted(path), node
 
 
 def chip_names() -> list[str]:

@@ -5,7 +5,7 @@ refused call, told in one line; 130 Ctrl-C and 143 SIGTERM, with what was finish
 """
 
 from ascend_sim.cli import run, kernel, check, report, explain, explain_status, format, chips, cases, networks  # noqa: F401, I001 - the order of the help text
-from ascend_sim.cli import precision, run_network, compare_training, validate, tile, compare, c  # noqa: F401
+from ascend_sim.cli import precision, run_network, compare_training, validate, tile, sweep, compare, c  # noqa: F401
 from ascend_sim.cli import stopping
 from ascend_sim.cli.app import app
 

@@ -161,11 +161,16 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _work(function: Callable[[Any], Any], connection: Connection) -> None:
-    """The life of a worker process."""
+def begin_worker() -> None:
+    """What a process that works for another one does first: deaf to Ctrl-C, since its parent ends it, it ends with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _work(function: Callable[[Any], Any], connection: Connection) -> None:
+    """The life of a worker process."""
+    begin_worker()
     while True:
         try:
             item = connection.recv()
@@ -185,10 +190,18 @@ def _end_with_parent() -> None:
     """Wait for the death of the parent, or for more memory than the limit."""
     parent, limit = parent_process(), memory_limit()
     assert parent is not None
-    while not wait([parent.sentinel], _EVERY_SECONDS):
+    while not _gone(parent):
         if limit is not None and held_memory() > limit:
             os._exit(_TOO_MUCH_MEMORY)
     os._exit(1)
+
+
+def _gone(parent: Any) -> bool:
+    """Whether the parent has ended, after a moment in which it may."""
+    if parent.sentinel is not None:
+        return bool(wait([parent.sentinel], _EVERY_SECONDS))
+    time.sleep(_EVERY_SECONDS)  # joblib's processes have none
+    return os.getppid() != parent.pid
 
 
 def _portable(error: Exception) -> Exception:

@@ -13,12 +13,12 @@ from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.ops.case import Case
 from ascend_sim.ops.kernels.tilings import TILINGS
 from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.studies.store import RESULTS
 from ascend_sim.studies.tiles import pages
 from ascend_sim.studies.tiles.kernel import CubeKernel
 from ascend_sim.studies.tiles.search import Outcome, State, search
-from ascend_sim.studies.tiles.store import Store
+from ascend_sim.studies.tiles.store import store_of
 
-RESULTS = "results.sqlite"
 _FIELD = re.compile(r"(?:(?P<kernel>\w+)\.)?(?P<name>\w+)=(?P<value>-?[0-9]{1,18})")
 
 
@@ -92,7 +92,7 @@ def run_searches(
     fixed = parse_fields(fields, list(dict.fromkeys(kernel.name for kernel in kernels)))
     outcomes: list[Outcome] = []
     for kernel in kernels:
-        store = Store(kernel, None if out is None else out / RESULTS)
+        store = store_of(kernel, None if out is None else out / RESULTS)
         name = f"{kernel.name} on {kernel.chip.name}"
         try:
             outcome = search(

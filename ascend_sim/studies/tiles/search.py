@@ -22,9 +22,10 @@ from typing import Any, Literal
 from ascend_sim.errors import SimError
 from ascend_sim.ops.kernels.tilings import TILINGS, settable
 from ascend_sim.runtime.workers import spread_as_done
+from ascend_sim.studies.store import Store
 from ascend_sim.studies.tiles.bounds import Tiling
 from ascend_sim.studies.tiles.kernel import CubeKernel, Fields
-from ascend_sim.studies.tiles.store import Store, key
+from ascend_sim.studies.tiles.store import key, store_of
 
 Result = Mapping[str, Any]
 """What `CubeKernel.simulate` says of a tiling, and its "bound"."""
@@ -113,7 +114,7 @@ def search(
     """
     if jobs < 1:
         raise SimError(f"jobs is {jobs}; allowed is a whole number from 1")
-    run = _Search(kernel, dict(fixed or {}), store or Store(kernel), limit, seconds, within, progress)
+    run = _Search(kernel, dict(fixed or {}), store or store_of(kernel), limit, seconds, within, progress)
     return run.outcome(jobs)
 
 

@@ -21,11 +21,11 @@ from ascend_sim.errors import SimError, TilingError
 from ascend_sim.ops.case import load_case
 from ascend_sim.ops.convolution.case import attributes_of
 from ascend_sim.ops.kernels.tilings import settable
+from ascend_sim.studies import store as stores
 from ascend_sim.studies.network.file import Layer, load_network
-from ascend_sim.studies.tiles import store as stores
 from ascend_sim.studies.tiles.command import kernels_of, parse_fields
 from ascend_sim.studies.tiles.search import State, search
-from ascend_sim.studies.tiles.store import Store, key
+from ascend_sim.studies.tiles.store import key, store_of
 
 SMALL = {"n": 2, "c_in": 16, "c_out": 32, "size": 5}
 FEW = {"al1Pbuffer": 2, "cl0Pbuffer": 1}
@@ -115,7 +115,7 @@ def test_limits_say_how_much_better_the_rest_might_be() -> None:
 
 def test_an_interrupt_keeps_what_was_found(tmp_path: Path) -> None:
     found = kernel("grad_input", **SMALL)
-    store = Store(found, tmp_path / "results.sqlite")
+    store = store_of(found, tmp_path / "results.sqlite")
 
     def stop(state: State) -> None:
         if state.simulated == 4:
@@ -147,12 +147,12 @@ def test_a_store_keeps_searches_apart(tmp_path: Path) -> None:
         kernel("grad_input", chip="ascend910b4", **SMALL),
         kernel("grad_input", **SMALL | {"n": 3}),
     ):
-        store = Store(other, path)
+        store = store_of(other, path)
         assert store.results() == {}
         store.add("x", {"cycles": 1})
         store.add("x", {"cycles": 2})
         store.close()
-        assert Store(other, path).results() == {"x": {"cycles": 1}}
+        assert store_of(other, path).results() == {"x": {"cycles": 1}}
 
 
 @pytest.mark.fast
@@ -161,8 +161,8 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
     path.write_text(
         "this is a text and not a database, of more than a hundred bytes so that nobody mistakes it for an empty one"
     )
-    with pytest.raises(SimError, match=r"results\.sqlite: cannot be used as a file of search results: file is not"):
-        Store(kernel("grad_input", **SMALL), path)
+    with pytest.raises(SimError, match=r"results\.sqlite: cannot be used as a store of results: file is not"):
+        store_of(kernel("grad_input", **SMALL), path)
     assert path.read_text().startswith("this is a text")
 
 
@@ -170,25 +170,25 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("update results set cycles = cycles - 1", "the result of x was changed after it was written"),
+        ("update results set begun = begun + 1", "the result of x was changed after it was written"),
         ("update results set data = '{\"cycles\": 7}'", "the result of x was changed after it was written"),
         ("update results set data = 'no json'", "the result of x was changed after it was written"),
-        ("update results set data = x'00', cycles = 'many'", "the result of x was changed after it was written"),
+        ("update results set data = x'00', begun = 'many'", "the result of x was changed after it was written"),
         ("update results set digest = ''", "the result of x was changed after it was written"),
-        ("update results set tiling = 'y'", "the result of y was changed after it was written"),
+        ("update results set name = 'y'", "the result of y was changed after it was written"),
         ("alter table results drop column digest", "no such column: digest"),
-        ("pragma user_version = 9", "search results of version 9; this ascend-sim writes version 1"),
+        ("pragma user_version = 9", "results of version 9; this ascend-sim writes version 2"),
     ],
 )
 def test_a_changed_store_is_told(tmp_path: Path, change: str, said: str) -> None:
     path, found = tmp_path / "results.sqlite", kernel("grad_input", **SMALL)
-    store = Store(found, path)
+    store = store_of(found, path)
     store.add("x", {"cycles": 10})
     store.close()
     with sqlite3.connect(path) as database:
         database.execute(change)
     with pytest.raises(SimError) as caught:
-        Store(found, path).results()
+        store_of(found, path).results()
     message = str(caught.value)
     assert message.startswith(f"{path}: ") and said in message and "\n" not in message
 
@@ -200,7 +200,7 @@ def test_a_database_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
         database.execute("create table mine (id integer)")
     before = path.read_bytes()
     with pytest.raises(SimError, match="a database of something else"):
-        Store(kernel("grad_input", **SMALL), path)
+        store_of(kernel("grad_input", **SMALL), path)
     assert path.read_bytes() == before
 
 
@@ -218,19 +218,19 @@ def test_a_search_is_another_one_when_a_table_of_the_package_changes(
     for text in ("", "# a word more\n"):
         with (configs / source).open("a") as file:
             file.write(text)
-        stores._code.cache_clear()
-        store = Store(found, tmp_path / "results.sqlite")
+        stores.code_digest.cache_clear()
+        store = store_of(found, tmp_path / "results.sqlite")
         digests.append(store.results())
         store.add("x", {"cycles": 1})
         store.close()
-    stores._code.cache_clear()
+    stores.code_digest.cache_clear()
     assert digests == [{}, {}]
 
 
 def rows(path: Path) -> list[tuple[Any, ...]]:
     """Every result in the order in which it was written."""
     with sqlite3.connect(path) as database:
-        return database.execute("select rowid, search, tiling, data from results order by rowid").fetchall()
+        return database.execute("select rowid, study, name, data from results order by rowid").fetchall()
 
 
 def test_a_killed_search_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_a_killed_search_goes_on_where_it_was(tmp_path: Path) -> None:
 
 def _cycles(path: Path) -> list[tuple[Any, ...]]:
     with sqlite3.connect(path) as database:
-        return database.execute("select cycles from results where tiling != 'own'").fetchall()
+        return database.execute("select json_extract(data, '$.cycles') from results where name != 'own'").fetchall()
 
 
 def _count(path: Path) -> int:

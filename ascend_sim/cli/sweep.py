@@ -1,0 +1,131 @@
+"""`ascend-sim sweep CASE --vary FIELD=VALUES ...`: a case under every combination of settings."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ascend_sim.cli.app import app, errors, make_folder
+from ascend_sim.cli.options import Case, Jobs
+from ascend_sim.cli.progress import Progress
+from ascend_sim.errors import ConfigError, SimError
+
+
+@app.command(
+    epilog="Examples:  ascend-sim sweep strided --vary baseM=64,128 --vary batch=1:64:*2   |   "
+    "ascend-sim sweep fp32_keep --vary cube_math_type=0,1,2,3 --mode full --pareto us,error   |   "
+    "ascend-sim sweep strided --vary chip.memory.hbm_gb_per_s=400:1600:400 --vary size=14,28 --heat-map hbm.png"
+)
+def sweep(
+    case: Case,
+    vary: Annotated[
+        list[str],
+        typer.Option(
+            help="FIELD=VALUES, again for more fields; values with commas, FIRST:LAST:STEP or FIRST:LAST:*FACTOR. "
+            "Fields: of a case file, batch, in_channels, size, kernel_size, ..., baseM, grad_input.baseM, chip, "
+            "chip.SECTION.NUMBER."
+        ),
+    ],
+    mode: Annotated[str, typer.Option(help="timing, or full: with values and errors.")] = "timing",
+    chip: Annotated[str | None, typer.Option(help="Chip name or chip file; default: the case's.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the store; default: sweep-CASE. The same command goes on from there."),
+    ] = None,
+    table: Annotated[
+        Path | None, typer.Option(help="Write every row and column to this .csv or .parquet file.")
+    ] = None,
+    heat_map: Annotated[Path | None, typer.Option(help="Write a heat map over two of the fields to this PNG.")] = None,
+    axes: Annotated[str, typer.Option(help="X,Y: the two fields of the heat map; default: the first two.")] = "",
+    of: Annotated[str, typer.Option(help="The column that the heat map shows.")] = "us",
+    pareto: Annotated[
+        str, typer.Option(help="X,Y: mark the rows that no other beats in both columns: us,l1 or us,error.")
+    ] = "",
+    pareto_plot: Annotated[Path | None, typer.Option(help="Draw that front (us,l1 unless told) to this PNG.")] = None,
+    columns: Annotated[str, typer.Option(help="Columns to print, with commas.")] = "",
+    top: Annotated[int, typer.Option(min=1, help="Rows to print, shortest time first.")] = 20,
+    scheduler: Annotated[
+        str | None, typer.Option(help="A Dask scheduler in place of processes: tcp://HOST:PORT.")
+    ] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    jobs: Jobs = None,
+) -> None:
+    """Run a case under every combination of the varied fields; a point that is refused is a row with its reason.
+
+    Every finished point is kept at once: a sweep that was killed goes on where it was, and two commands on one folder share
+    the work.
+    """
+    from ascend_sim.runtime.workers import usable_cores
+    from ascend_sim.studies.sweep import pages
+    from ascend_sim.studies.sweep.run import sweep as run_sweep
+    from ascend_sim.studies.sweep.values import parse_vary
+    from ascend_sim.studies.validate.pages import check_plot
+
+    begin = time.monotonic()
+    with errors(json_output):
+        for picture in (heat_map, pareto_plot):
+            if picture is not None:
+                check_plot(picture)
+        if table is not None:
+            pages.check_table(table)
+        varied = [parse_vary(text) for text in vary]
+        names = [name for name, _ in varied]
+        for name in names:
+            if names.count(name) > 1:
+                raise ConfigError(f"--vary {name}: given twice; its values stand in one list")
+        chosen_axes, front_of = _pair("--axes", axes), _pair("--pareto", pareto)
+        if chosen_axes and not set(chosen_axes) <= set(names):
+            raise SimError(f"--axes {axes}: allowed are two of the varied fields: {', '.join(names)}")
+        folder = out or Path(f"sweep-{Path(case).stem}")
+        make_folder(folder)
+        with closing(Progress("points")) as progress:
+            found = run_sweep(
+                case,
+                dict(varied),
+                mode=mode,
+                chip=chip,
+                out=folder,
+                jobs=jobs or usable_cores(),
+                scheduler=scheduler,
+                progress=progress,
+            )
+        front = found.front(*(front_of or ("us", "l1"))) if front_of or pareto_plot else []
+        written = []
+        if table is not None:
+            pages.write_table(found, table)
+            written.append(table)
+        if heat_map is not None:
+            pages.heat_map(found, heat_map, column=of, axes=chosen_axes)
+            written.append(heat_map)
+        if pareto_plot is not None:
+            pages.pareto_plot(found, pareto_plot, *(front_of or ("us", "l1")))
+            written.append(pareto_plot)
+        if json_output:
+            print(json.dumps(found.to_dict(), indent=1))
+        else:
+            console = Console(width=None if sys.stdout.isatty() else 140)
+            shown = [name.strip() for name in columns.split(",") if name.strip()] or None
+            pages.render(found, console, top=top, columns=shown, front=front)
+            if written:
+                print(f"wrote {', '.join(str(path) for path in written)}")
+        again = f"; {found.reused} results were there before" if found.reused else ""
+        print(f"took {time.monotonic() - begin:.1f} s; results are kept in {folder}{again}", file=sys.stderr)
+        if not found.complete:
+            raise KeyboardInterrupt
+
+
+def _pair(option: str, text: str) -> tuple[str, str] | tuple[()]:
+    """Two names with a comma; SimError for anything else, () where nothing was given."""
+    names = [name.strip() for name in text.split(",")]
+    if not text.strip():
+        return ()
+    if len(names) != 2 or not all(names) or names[0] == names[1]:
+        raise SimError(f"{option} {text}: allowed are two different names with a comma between them")
+    return names[0], names[1]

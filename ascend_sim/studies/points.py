@@ -1,0 +1,64 @@
+"""Named results over a store and a pool: what is there is not made again, what comes is kept at once.
+
+    for name, data in finish(store, {"a": 1, "b": 2}, work, Processes(2)):
+        ...
+
+`work` gives plain data; it is killed with everything else at any moment, and the next call goes on with what is missing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
+from itertools import chain
+from typing import Any
+
+from ascend_sim.studies.pools import Died, Items, Pool
+from ascend_sim.studies.store import Store
+
+__all__ = ["finish"]
+
+_LOOK_SECONDS = 0.2
+
+
+def finish(
+    store: Store, items: Mapping[str, Any], work: Callable[[Any], dict[str, Any]], pool: Pool
+) -> Generator[tuple[str, dict[str, Any] | Died]]:
+    """(name, data) of every item, first what the store has; data is `work` of the item, or Died, which is not kept.
+
+    Items that another process is at are waited for, and made here should it die. Raises what `work` and the store raise.
+    """
+    known = store.results()
+    for name in items:
+        if name in known:
+            yield name, known[name]
+    waiting = [name for name in items if name not in known]
+    while waiting:
+        left: list[str] = []
+        claimed = _claimed(store, items, waiting, left)
+        first = next(claimed, None)
+        if first is not None:
+            with closing(pool.run(work, chain((first,), claimed))) as outcomes:
+                for name, outcome in outcomes:
+                    if not isinstance(outcome, Died):
+                        store.add(name, outcome)
+                    yield name, outcome
+        waiting = []
+        for name in left:
+            found = store.result(name)
+            if found is None:
+                waiting.append(name)
+            else:
+                yield name, found
+        if waiting:
+            time.sleep(_LOOK_SECONDS)
+
+
+def _claimed(store: Store, items: Mapping[str, Any], names: list[str], left: list[str]) -> Items:
+    """The items that this process is to make; `left` are those of others."""
+    for name in names:
+        if store.claim(name) == "mine":
+            yield name, items[name]
+        else:
+            left.append(name)

@@ -1,0 +1,194 @@
+"""Where many independent results are made: processes of this machine (joblib), or a Dask cluster.
+
+A pool takes named items one by one, as it has room for them, and gives back each outcome as it is ready. A process that
+dies takes no result with it: what it was at is begun again, and an item over which processes keep dying comes back as `Died`.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import warnings
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+from urllib.parse import urlsplit
+
+from ascend_sim.errors import SimError
+from ascend_sim.runtime.workers import begin_worker
+from ascend_sim.studies.store import code_digest
+
+__all__ = ["Cluster", "Died", "Function", "Items", "Pool", "Processes"]
+
+Function = Callable[[Any], Any]
+Items = Iterator[tuple[str, Any]]
+_DEATHS = 2
+"""Deaths of a pool while an item is under way, after which that item runs alone: one more is its own."""
+_AHEAD = 2
+"""Items under way for each process, so that none waits for the next."""
+_LOOK_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Died:
+    """In place of an outcome: every process that tried to make it died."""
+
+    why: str
+
+
+class Pool:
+    """Makes outcomes; `run` may be called again when it has come to its end."""
+
+    def run(self, function: Function, items: Items) -> Generator[tuple[str, Any]]:
+        """(name, `function` of the item, or Died) of every item, as each is ready; an error of one ends all."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Processes(Pool):
+    """`jobs` processes of this machine; with one the work is done in this process."""
+
+    jobs: int
+
+    def __post_init__(self) -> None:
+        if self.jobs < 1:
+            raise SimError(f"jobs is {self.jobs}; allowed is a whole number from 1")
+
+    def run(self, function: Function, items: Items) -> Generator[tuple[str, Any]]:
+        if self.jobs == 1:
+            for name, item in items:
+                yield name, function(item)
+            return
+        deaths: dict[str, int] = {}
+        again: dict[str, Any] = {}
+        while True:
+            under_way: dict[str, Any] = {}
+            try:
+                yield from self._run(function, chain(again.items(), items), under_way)
+                return
+            except BrokenProcessPool:
+                again = {}
+                for name, item in under_way.items():
+                    deaths[name] = deaths.get(name, 0) + 1
+                    if deaths[name] < _DEATHS:
+                        again[name] = item
+                    else:
+                        yield from self._alone(function, name, item)
+
+    def _run(self, function: Function, items: Items, under_way: dict[str, Any]) -> Generator[tuple[str, Any]]:
+        """Until the first death of a process, which BrokenProcessPool tells; `under_way` are then the items without outcome."""
+        from joblib import Parallel, delayed
+
+        def taken() -> Iterator[Any]:
+            for name, item in items:
+                under_way[name] = item
+                yield delayed(_named)(function, name, item)
+
+        parallel = Parallel(
+            n_jobs=self.jobs, backend="loky", return_as="generator_unordered", batch_size=1,
+            pre_dispatch=_AHEAD * self.jobs, initializer=begin_worker,
+        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an early end and dead workers, of which we tell ourselves
+            with closing(parallel(taken())) as outcomes:
+                for name, outcome in outcomes:
+                    del under_way[name]
+                    yield name, outcome
+
+    def _alone(self, function: Function, name: str, item: Any) -> Generator[tuple[str, Any]]:
+        try:
+            yield from Processes(2)._run(function, iter([(name, item)]), {})
+        except BrokenProcessPool:
+            yield name, Died(f"its process died {_DEATHS + 1} times, perhaps for lack of memory; try fewer jobs")
+
+
+def _named(function: Function, name: str, item: Any) -> tuple[str, Any]:
+    return name, function(item)
+
+
+@dataclass(frozen=True)
+class Cluster(Pool):
+    """The workers of the Dask scheduler at `address`, which must have the ascend-sim of this process.
+
+    `room` is the package of the function that runs. Raises SimError without the extra `dask`, for a scheduler that does not
+    answer, and when it goes away.
+    """
+
+    address: str
+    room: str
+
+    def __post_init__(self) -> None:
+        try:
+            import distributed  # noqa: F401
+        except ImportError:
+            raise SimError("--scheduler needs Dask, which is not installed: pip install 'ascend-sim[dask]'") from None
+        parts = urlsplit(self.address)
+        try:
+            port = parts.port
+        except ValueError:
+            port = None
+        if parts.scheme not in ("tcp", "tls", "ws", "wss") or not parts.hostname or port is None:
+            raise SimError(f"scheduler {self.address!r}: allowed is tcp://HOST:PORT, as dask scheduler prints it")
+        try:  # Dask itself would ask for half a minute
+            socket.create_connection((parts.hostname, port), timeout=5).close()
+        except OSError as error:
+            raise SimError(f"scheduler {self.address}: nobody answers: {error.strerror or error}") from None
+
+    def run(self, function: Function, items: Items) -> Generator[tuple[str, Any]]:
+        from distributed import Client, wait
+
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it is we who tell what happens
+        try:
+            client = Client(self.address, timeout=10, set_as_default=False)
+        except (OSError, TimeoutError) as error:
+            raise SimError(f"scheduler {self.address}: {error}") from None
+        digest, under_way = code_digest(self.room), dict[Any, tuple[str, Any]]()
+
+        def give(name: str, item: Any) -> None:
+            made = client.submit(_same_code, digest, self.room, function, item, pure=False, retries=0)
+            under_way[made] = (name, item)
+
+        try:
+            while True:
+                room = _AHEAD * max(sum(client.ncores().values()), 1)
+                while len(under_way) < room and (following := next(items, None)) is not None:
+                    give(*following)
+                if not under_way:
+                    return
+                with suppress(TimeoutError):
+                    wait(list(under_way), timeout=_LOOK_SECONDS, return_when="FIRST_COMPLETED")
+                if client.status != "running" or client.scheduler is None:
+                    raise SimError(f"the scheduler {self.address} is gone")
+                for future in [one for one in under_way if one.status != "pending"]:
+                    name, item = under_way.pop(future)
+                    if future.status == "finished":
+                        yield name, future.result()
+                    elif future.status == "error":
+                        yield name, self._failed(future.exception())
+                    else:  # lost: nobody has it any more
+                        give(name, item)
+        except (OSError, TimeoutError) as error:
+            raise SimError(f"the scheduler {self.address} is gone: {error}") from None
+        finally:
+            with suppress(Exception):
+                client.cancel(list(under_way), force=True)
+            with suppress(Exception):
+                client.close(timeout=1)
+
+    def _failed(self, error: BaseException) -> Died:
+        """A task over which workers kept dying; any other error is raised."""
+        from distributed import KilledWorker
+
+        if isinstance(error, KilledWorker):
+            return Died("the Dask workers that tried it died, perhaps for lack of memory")
+        raise error
+
+
+def _same_code(digest: str, room: str, function: Function, item: Any) -> Any:
+    """On a worker of a cluster: the outcome, if it is made by the code of who asked for it."""
+    if code_digest(room) != digest:
+        raise SimError(f"the Dask worker on {socket.gethostname()} has another version of ascend-sim")
+    return function(item)

@@ -1,0 +1,253 @@
+"""What a sweep can vary: fields of the case file, words for the layer's sizes, tiling fields, the chip and its numbers.
+
+draft = Draft.of(case)
+field_of("baseM", case).put(draft, 64)
+draft.made()                           # (Case, ChipSpec)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cache, partial
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.errors import ConfigError
+from ascend_sim.ops.case import Case, explain_error
+from ascend_sim.ops.kernels.tilings import TILINGS
+from ascend_sim.ops.layer import OVER_TIME
+from ascend_sim.ops.operators import OPERATORS
+
+__all__ = ["Draft", "Field", "field_of", "known_fields"]
+
+_WORDS = (
+    "batch", "in_channels", "out_channels", "size", "depth", "height", "width", "kernel_size", "groups",
+)  # fmt: skip
+_OVER_TIME_WORDS = ("batch", "length", "in_channels", "out_channels", "kernel_size")
+_FIXED = ("operator", "chip", "tiling", "data.file")
+"""Fields of a case file that are not varied as such: chip and tiling have words of their own."""
+
+
+@dataclass
+class Draft:
+    """A case in the making: its file's entries, the words for sizes (set together), the chip and its other numbers."""
+
+    kind: type[Case]
+    entries: dict[str, Any]
+    chip: str | ChipSpec
+    sizes: dict[str, int] = field(default_factory=dict)
+    numbers: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, case: Case, chip: str | ChipSpec | None = None) -> Draft:
+        """What the case's file says."""
+        entries = case.model_dump(mode="json", exclude_unset=True, by_alias=True)
+        return cls(type(case), entries, chip if chip is not None else case.chip)
+
+    def made(self) -> tuple[Case, ChipSpec]:
+        """The case and its chip; ConfigError in one line where they cannot be."""
+        entries = self.entries
+        if self.sizes:
+            _put_sizes(entries, self.sizes, OPERATORS[entries["operator"]].layer_kind)
+        spec = self.chip if isinstance(self.chip, ChipSpec) else _chip(self.chip)
+        if self.numbers:
+            spec = spec.with_numbers(self.numbers)
+        try:
+            return self.kind.model_validate(entries), spec
+        except ValidationError as error:
+            raise ConfigError(explain_error(self.kind, error.errors()[0])) from None
+
+
+@dataclass(frozen=True)
+class Field:
+    """Something that a sweep varies: its name as the user wrote it, and how a draft gets a value of it."""
+
+    name: str
+    put: Callable[[Draft, Any], None]
+
+
+def field_of(name: str, case: Case, chip: ChipSpec) -> Field:
+    """The field of that name; ConfigError for a name that means nothing here, with what is near."""
+    if name == "chip":
+        return Field(name, _put_chip)
+    if name.startswith("chip."):
+        place = name.removeprefix("chip.")
+        numbers = chip.numbers()
+        if place not in numbers:
+            raise _unknown(name, [f"chip.{one}" for one in numbers], f"{chip.name} has no such number")
+        return Field(name, partial(_put_number, place))
+    words = _words(case)
+    plain = name.removeprefix("layer.")
+    if plain in words:
+        return Field(name, partial(_put_size, plain))
+    if plain == "dtype":
+        return Field(name, _put_dtype)
+    if plain in case_fields(type(case)):
+        return Field(name, partial(_put_entry, tuple(plain.split("."))))
+    kernels = _tiling_fields(case)
+    kernel, _, own = name.removeprefix("tiling.").rpartition(".")
+    if kernel in kernels and own in kernels[kernel]:
+        return Field(name, partial(_put_tiling, [kernel], own))
+    having = [one for one, fields in kernels.items() if own in fields]
+    if having and not kernel:
+        return Field(name, partial(_put_tiling, having, own))
+    raise _unknown(name, known_fields(case, chip), f"no such field of a {case.operator} case")
+
+
+def known_fields(case: Case, chip: ChipSpec) -> list[str]:
+    """Every name that `field_of` takes, short ones before long ones."""
+    kernels = _tiling_fields(case)
+    bare = dict.fromkeys(own for fields in kernels.values() for own in fields)
+    return [
+        "chip", "dtype", *_words(case), *case_fields(type(case)), *bare,
+        *(f"{kernel}.{own}" for kernel, fields in kernels.items() for own in fields),
+        *(f"layer.{word}" for word in _words(case)), *(f"chip.{place}" for place in chip.numbers()),
+    ]  # fmt: skip
+
+
+def _unknown(name: str, known: list[str], why: str) -> ConfigError:
+    last = {one.rpartition(".")[2]: one for one in reversed(known)}
+    near = get_close_matches(name, known, n=3, cutoff=0.6) or [
+        last[one] for one in get_close_matches(name.rpartition(".")[2], list(last), n=3, cutoff=0.5)
+    ]
+    hint = f"did you mean {', '.join(near)}? " if near else ""
+    return ConfigError(
+        f"--vary {name}: {why}; {hint}Fields are those of a case file, {', '.join(_WORDS)}, tiling fields (baseM, "
+        "grad_input.baseM), chip, and chip.SECTION.NUMBER"
+    )
+
+
+@cache
+def case_fields(kind: type[Case]) -> dict[str, Any]:
+    """Dotted names of the fields of a case file that can be varied."""
+    found: dict[str, Any] = {}
+    for key, info in kind.model_fields.items():
+        name = info.alias or key
+        found[name] = info.annotation
+        parts = [info.annotation, *get_args(info.annotation)]
+        for model in parts:
+            if isinstance(model, type) and issubclass(model, BaseModel):
+                found |= {f"{name}.{own}": one.annotation for own, one in model.model_fields.items()}
+        if key == "block_dim":
+            found |= {f"{name}.{kernel}": int for kernel in OPERATORS[_operator(kind)].cube_kernels}
+    return {name: annotation for name, annotation in found.items() if name not in _FIXED}
+
+
+def _operator(kind: type[Case]) -> str:
+    return next(operator.name for operator in OPERATORS.values() if operator.case is kind)
+
+
+def _words(case: Case) -> tuple[str, ...]:
+    return _OVER_TIME_WORDS if OPERATORS[case.operator].layer_kind == OVER_TIME else _WORDS
+
+
+def _tiling_fields(case: Case) -> Mapping[str, list[str]]:
+    """The tiling fields that a user can set, by cube kernel."""
+    kernels = [kernel for kernel in OPERATORS[case.operator].cube_kernels if kernel in TILINGS]
+    return {
+        kernel: [vendor for ours, vendor in TILINGS[kernel].VENDOR.items() if ours not in TILINGS[kernel].DERIVED]
+        for kernel in kernels
+    }
+
+
+@cache
+def _chip(name: str) -> ChipSpec:
+    return load_chip(name)
+
+
+def _put_chip(draft: Draft, value: Any) -> None:
+    draft.chip = value if isinstance(value, ChipSpec) else str(value)
+
+
+def _put_number(place: str, draft: Draft, value: Any) -> None:
+    draft.numbers[place] = value
+
+
+def _put_size(word: str, draft: Draft, value: Any) -> None:
+    if type(value) is not int or value < 1:
+        raise ConfigError(f"{word}: {value!r} given; allowed is a whole number from 1")
+    draft.sizes[word] = value
+
+
+def _put_dtype(draft: Draft, value: Any) -> None:
+    """Of every tensor."""
+    draft.entries["dtype"] = value
+    for entry in draft.entries.values():
+        if isinstance(entry, dict):
+            entry.pop("dtype", None)
+
+
+def _put_entry(path: tuple[str, ...], draft: Draft, value: Any) -> None:
+    *sections, key = path
+    node = draft.entries
+    for section in sections:
+        inner = node.get(section)
+        if not isinstance(inner, dict):
+            inner = {} if inner is None or isinstance(inner, bool | int) else {"shape": inner}
+        node[section] = inner = dict(inner)
+        node = inner
+    node[key] = value
+
+
+def _put_tiling(kernels: list[str], own: str, draft: Draft, value: Any) -> None:
+    tiling = dict(draft.entries.get("tiling") or {})
+    for kernel in kernels:
+        tiling[kernel] = dict(tiling.get(kernel) or {}) | {own: value}
+    draft.entries["tiling"] = tiling
+
+
+def _put_sizes(entries: dict[str, Any], sizes: Mapping[str, int], kind: str) -> None:
+    """Other sizes in the shapes of input and weight; what follows from them (the gradient's shape) is left to follow."""
+    input, weight = (list(_shape(entries, name)) for name in ("input", "weight"))
+    spatial = len(input) - 2
+    groups, transposed = sizes.get("groups", entries.get("groups", 1)), bool(entries.get("transposed"))
+    for word, value in sizes.items():
+        if kind == OVER_TIME:
+            for tensor, axis in _AXES_OVER_TIME[word]:
+                (input if tensor == "input" else weight)[axis] = value
+        elif word == "batch":
+            input[0] = value
+        elif word == "in_channels":
+            input[1] = value
+        elif word == "out_channels":
+            weight[1 if transposed else 0] = _shared(value, groups, word) if transposed else value
+        elif word == "size":
+            input[2:] = [value] * spatial
+        elif word == "kernel_size":
+            weight[2:] = [value] * spatial
+        elif word != "groups":
+            axis = {"depth": 3, "height": 2, "width": 1}[word]
+            if axis > spatial:
+                raise ConfigError(f"{word}: a problem of {spatial} spatial axes has none")
+            input[-axis] = value
+    if kind != OVER_TIME:
+        entries["groups"] = groups
+        weight[0 if transposed else 1] = input[1] if transposed else _shared(input[1], groups, "in_channels")
+    for name, entry in entries.items():
+        if name in ("input", "weight"):
+            shape = input if name == "input" else weight
+            entries[name] = {**(entry if isinstance(entry, dict) else {}), "shape": shape}
+        elif isinstance(entry, dict) and "shape" in entry:
+            entries[name] = {key: value for key, value in entry.items() if key != "shape"}
+    entries.pop("bias_sizes", None)
+
+
+_AXES_OVER_TIME = {
+    "batch": (("input", 1),), "length": (("input", 0),), "in_channels": (("input", 2), ("weight", 1)),
+    "out_channels": (("weight", 2),), "kernel_size": (("weight", 0),),
+}  # fmt: skip
+
+
+def _shared(channels: int, groups: int, word: str) -> int:
+    if channels % groups:
+        raise ConfigError(f"{word}: {channels} channels are no whole number in each of {groups} groups")
+    return channels // groups
+
+
+def _shape(entries: Mapping[str, Any], name: str) -> Any:
+    entry = entries[name]
+    return entry["shape"] if isinstance(entry, dict) else entry

@@ -1,0 +1,231 @@
+"""A sweep as a table, a file of rows (CSV or Parquet), a heat map and a Pareto front."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from ascend_sim.errors import SimError
+from ascend_sim.report.files import atomic_write
+from ascend_sim.studies.sweep.run import Row, Sweep
+
+__all__ = ["check_table", "heat_map", "pareto_plot", "render", "write_table"]
+
+_SHOWN = ("us", "grad_input_us", "grad_weight_us", "output_us", "around_us", "l1", "error")
+"""Columns of the table on a terminal, as far as there are any; a file has all."""
+_MOST_CELLS = 200
+"""Of a heat map, up to which a number stands in each."""
+
+
+def render(
+    sweep: Sweep,
+    console: Console,
+    *,
+    top: int | None = None,
+    columns: Sequence[str] | None = None,
+    front: Sequence[Row] = (),
+) -> None:
+    """Print the rows, shortest time first and refused ones last, the `top` ones if told; rows of the `front` are marked."""
+    shown = [name for name in columns or _SHOWN if name in sweep.columns]
+    rows = sorted(sweep.rows, key=lambda row: (row["status"] != 0, row.get("us") or 0.0))
+    table = Table(title=f"{sweep.case}: {len(rows)} points", title_justify="left")
+    for name in sweep.fields:
+        table.add_column(name, justify="right")
+    for name in shown:
+        table.add_column(_head(name), justify="right")
+    if front:
+        table.add_column("front")
+    if len(sweep.ran) < len(rows):
+        table.add_column("refused", overflow="fold")
+    for row in rows[:top]:
+        cells = [value_text(row[name]) for name in sweep.fields]
+        cells += ["" if row["status"] != 0 else _cell(name, row.get(name)) for name in shown]
+        cells += ["*" if row in front else ""] if front else []
+        cells += [_refusal(row)] if len(sweep.ran) < len(rows) else []
+        table.add_row(*cells)
+    console.print(table)
+    if top is not None and len(rows) > top:
+        console.print(f"{len(rows) - top} more rows; --top shows more, --table writes all")
+    console.print(sentence(sweep))
+    if not sweep.complete:
+        console.print("interrupted: only the points that were finished stand here")
+
+
+def sentence(sweep: Sweep) -> str:
+    """The best point, and how much of the sweep ran."""
+    best, refused = sweep.best, len(sweep.rows) - len(sweep.ran)
+    counts = f"{len(sweep.ran)} points ran" + (f", {refused} were refused" if refused else "")
+    if best is None:
+        return counts
+    setting = ", ".join(f"{name} {value_text(best[name])}" for name in sweep.fields)
+    worst = max(row["us"] for row in sweep.ran)
+    return f"{counts}; the shortest is {best['us']:,.2f} us with {setting}, the longest {worst / best['us']:.2f} times that"
+
+
+def value_text(value: Any) -> str:
+    """A value of a field as it is given; lists without spaces, a chip file by its name."""
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(str, value))}]"
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _refusal(row: Row) -> str:
+    if row["status"] == 0:
+        return ""
+    return row["reason"] if row["status"] is None else f"{row['status']}: {row['reason']}"
+
+
+def _head(name: str) -> str:
+    return f"{name} KiB" if name.endswith(("l1", "l0c")) else name.replace("_us", " us")
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if name.endswith(("l1", "l0c")):
+        return f"{value / 1024:,.1f}"
+    if name.endswith("error"):
+        return f"{value:.2e}"
+    return f"{value:,.2f}" if isinstance(value, float) else str(value)
+
+
+# -- files ---------------------------------------------------------------------------------------------------------------
+
+
+def check_table(path: Path) -> None:
+    """SimError for a file of rows that cannot be written: before a long run, not after it."""
+    if path.suffix not in (".csv", ".parquet"):
+        raise SimError(f"--table {path}: give a file that ends in .csv or .parquet")
+    if not path.parent.is_dir():
+        raise SimError(f"--table {path}: there is no folder {path.parent}")
+    if path.suffix == ".parquet":
+        try:
+            import pyarrow  # noqa: F401
+        except ImportError:
+            raise SimError(
+                "--table: Parquet needs pyarrow, which is not installed: pip install 'ascend-sim[parquet]'"
+            ) from None
+
+
+def write_table(sweep: Sweep, path: str | Path) -> None:
+    """Every row with every column, as CSV or Parquet by the file's ending; errors as `check_table`."""
+    target = Path(path)
+    check_table(target)
+    if target.suffix == ".csv":
+        with atomic_write(target) as file:
+            file.write(csv_text(sweep).encode())
+        return
+    import pyarrow
+    from pyarrow import parquet
+
+    columns = {name: [_plain(row.get(name)) for row in sweep.rows] for name in sweep.columns}
+    for name, values in columns.items():  # one type a column: texts where they are mixed
+        kinds = {type(value) for value in values if value is not None}
+        if len(kinds) > 1 and kinds != {int, float}:
+            columns[name] = [None if value is None else value_text(value) for value in values]
+        elif kinds == {int, float}:
+            columns[name] = [None if value is None else float(value) for value in values]
+    with atomic_write(target) as file:
+        parquet.write_table(pyarrow.table(columns), file)
+
+
+def csv_text(sweep: Sweep) -> str:
+    """One line a row; lists as in YAML, nothing where a row has no such column."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(sweep.columns)
+    for row in sweep.rows:
+        writer.writerow(["" if (value := _plain(row.get(name))) is None else value for name in sweep.columns])
+    return text.getvalue()
+
+
+def _plain(value: Any) -> Any:
+    return value_text(value) if isinstance(value, list | tuple) else value
+
+
+# -- pictures ------------------------------------------------------------------------------------------------------------
+
+
+def axes_of(sweep: Sweep, axes: Sequence[str] = ()) -> tuple[str, str]:
+    """The two fields of a heat map; left out, the first two that have more than one value."""
+    several = [name for name in sweep.fields if len(_values(sweep, name)) > 1]
+    chosen = list(axes) or several[:2]
+    unknown = [name for name in chosen if name not in sweep.fields]
+    if unknown or len(chosen) != 2 or chosen[0] == chosen[1]:
+        given = ", ".join(axes) or "none given"
+        raise SimError(f"--axes: {given}; allowed are two of the varied fields: {', '.join(sweep.fields)}")
+    return chosen[0], chosen[1]
+
+
+def heat_map(sweep: Sweep, path: str | Path, *, column: str = "us", axes: Sequence[str] = ()) -> None:
+    """Write a PNG: `column` over two varied fields, the least of it over all others; refused points are grey."""
+    from matplotlib.figure import Figure
+
+    across, down = axes_of(sweep, axes)
+    xs, ys = _values(sweep, across), _values(sweep, down)
+    grid = np.full((len(ys), len(xs)), np.nan)
+    for row in sweep.numeric(column):
+        place = _values_text(ys).index(value_text(row[down])), _values_text(xs).index(value_text(row[across]))
+        grid[place] = np.fmin(grid[place], row[column])
+    figure = Figure(figsize=(2.5 + 0.85 * len(xs), 1.9 + 0.55 * len(ys)), layout="constrained")
+    axis = figure.subplots()
+    axis.set_facecolor("lightgrey")
+    image = axis.imshow(grid, aspect="auto", origin="lower", cmap="viridis_r")
+    axis.set_xticks(range(len(xs)), _values_text(xs), rotation=30 if max(map(len, _values_text(xs))) > 6 else 0)
+    axis.set_yticks(range(len(ys)), _values_text(ys))
+    least = "" if {across, down} == {name for name in sweep.fields if len(_values(sweep, name)) > 1} else ", the best of"
+    axis.set(xlabel=across, ylabel=down, title=f"{sweep.case}: {_label(column)}{least and f'{least} the others'}")
+    figure.colorbar(image, label=_label(column))
+    if grid.size <= _MOST_CELLS:
+        middle = (np.nanmin(grid) + np.nanmax(grid)) / 2
+        for (y, x), value in np.ndenumerate(grid):
+            text, dark = ("refused", False) if np.isnan(value) else (f"{value:,.4g}", value > middle)
+            axis.text(x, y, text, ha="center", va="center", fontsize=8, color="white" if dark else "black")
+    with atomic_write(path) as file:
+        figure.savefig(file, format="png", dpi=120)
+
+
+def pareto_plot(sweep: Sweep, path: str | Path, first: str, second: str) -> None:
+    """Write a PNG: every point in two columns, and the Pareto front through those that no other beats in both."""
+    from matplotlib.figure import Figure
+
+    rows = [row for row in sweep.numeric(first) if row in sweep.numeric(second)]
+    front = sweep.front(first, second)
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    axis = figure.subplots()
+    axis.scatter([row[first] for row in rows], [row[second] for row in rows], s=14, alpha=0.5, label="points")
+    axis.plot(
+        [row[first] for row in front],
+        [row[second] for row in front],
+        color="tab:green", marker="*", markersize=11, drawstyle="steps-post", label="front",
+    )  # fmt: skip
+    for row in front:
+        setting = ", ".join(value_text(row[name]) for name in sweep.fields if len(_values(sweep, name)) > 1)
+        axis.annotate(setting, (row[first], row[second]), xytext=(5, 5), textcoords="offset points", fontsize=8)
+    axis.set(xlabel=_label(first), ylabel=_label(second), title=sweep.case)
+    axis.grid(alpha=0.3)
+    axis.legend()
+    with atomic_write(path) as file:
+        figure.savefig(file, format="png", dpi=120)
+
+
+def _label(column: str) -> str:
+    units = {"us": "time, us", "l1": "L1, bytes", "error": "error, share of the exact result"}
+    return units.get(column, column)
+
+
+def _values(sweep: Sweep, name: str) -> list[Any]:
+    """The values of a field in the order in which they were given."""
+    found: Mapping[str, Any] = {value_text(row[name]): row[name] for row in sweep.rows}
+    return list(found.values())
+
+
+def _values_text(values: Sequence[Any]) -> list[str]:
+    return [value_text(value) for value in values]

@@ -1,0 +1,154 @@
+"""One point of a sweep: a call on a chip, and what it comes to in numbers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ascend_sim.calls.cases import call_case
+from ascend_sim.calls.result import Result
+from ascend_sim.calls.run import check_fits
+from ascend_sim.calls.tensors import TensorSpec
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import AclnnError, SimError
+from ascend_sim.ops.case import Case, make_tensors
+from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.ops.verdicts.sums import sums_of
+from ascend_sim.ops.verdicts.values import numbers, typed
+
+__all__ = ["LARGER_IS_BETTER", "Point", "measure"]
+
+LARGER_IS_BETTER = ("tflops", "efficiency")
+"""How the names of columns end of which more is better; of all others less is."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A case on a chip in mode "timing", or "full": with values, and errors."""
+
+    case: Case
+    chip: ChipSpec
+    mode: str = "timing"
+
+    @property
+    def name(self) -> str:
+        """The same for every point that comes to the same, and for no other."""
+        said: dict[str, Any] = {
+            "case": self.case.model_dump(mode="json", exclude={"chip"}),
+            "chip": self.chip.model_dump(mode="json"),
+            "mode": self.mode,
+        }
+        if self.mode == "timing":
+            del said["case"]["data"]
+        elif self.case.data.file is not None:
+            said["values"] = hashlib.sha256(self.case.data.file.read_bytes()).hexdigest()
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def measure(point: Point) -> dict[str, Any]:
+    """What the call comes to, as plain data; a call that is refused has a "status" (None without a code) and a "reason".
+
+    "us" and "cycles" of the whole call, "X_us" of each output's kernel and "around_us" of those beside; of each cube kernel X
+    "X_l1" and "X_l0c" (most bytes that a core held), "X_blocks", "X_efficiency" (of the cube's peak), "X_bottleneck";
+    "l1" the largest, "gm_bytes" moved to and from GM, "workspace" bytes, "tflops", "findings". With values "X_error" of each
+    output (root of the mean squared error over that of the exact result's squares, float64 of the inputs), "error" the largest,
+    and "correct".
+    """
+    case, chip = point.case, point.chip
+    try:
+        check_fits(case.tensors, chip)
+        specs = {name: TensorSpec(shape, dtype) for name, (shape, dtype) in case.tensors.items()}
+        values: Mapping[str, Any] = specs if point.mode == "timing" else make_tensors(case)
+        result = call_case(
+            case,
+            values,
+            cube_math_type=case.cube_math_type,
+            chip=chip,
+            mode=point.mode,
+            deterministic=case.deterministic,
+            conformance=case.conformance,
+            tiling=case.tiling,
+            block_dim=case.block_dim or None,
+            l2=case.l2,
+            timeline=False,
+            probe=False,
+        )
+        return {"status": 0, "reason": ""} | _times(point, result) | _errors(point, result, values)
+    except AclnnError as error:
+        return {"status": int(error.status), "reason": error.message}
+    except SimError as error:
+        return {"status": None, "reason": str(error)}
+
+
+def _times(point: Point, result: Result) -> dict[str, Any]:
+    operator, report = OPERATORS[point.case.operator], result.report
+    assert report.total_us is not None
+    makers = {launch: part for part, (launch, _) in operator.layer_parts.items()}
+    us = dict.fromkeys((*makers.values(), "around"), 0.0)
+    found: dict[str, Any] = {"us": report.total_us, "cycles": round(report.total_us * point.chip.clock.cube_mhz)}
+    cube: dict[str, Any] = {}
+    moved = 0
+    for kernel in report.kernels:
+        us[makers.get(kernel["name"], "around")] += kernel["task_us"]
+        moved += sum(size for path, size in kernel["counts"]["bytes"].items() if _with_gm(path))
+        if kernel["name"] in operator.cube_kernels:
+            name, buffers = kernel["name"], kernel["buffers"]
+            cube |= {
+                f"{name}_l1": buffers.get("L1", {}).get("peak_bytes", 0),
+                f"{name}_l0c": buffers.get("L0C", {}).get("peak_bytes", 0),
+                f"{name}_blocks": kernel["block_dim"],
+                f"{name}_efficiency": kernel.get("cube_efficiency"),
+                f"{name}_bottleneck": kernel["bottleneck_pipe"],
+            }
+    found |= {f"{part}_us": round(value, 4) for part, value in us.items() if value or part == "around"}
+    macs = sum(report.problem["macs"].values())
+    return {
+        **found,
+        "l1": max((size for name, size in cube.items() if name.endswith("_l1")), default=0),
+        **cube,
+        "gm_bytes": moved,
+        "workspace": report.workspace_bytes,
+        "tflops": round(2 * macs / report.total_us / 1e6, 4) if report.total_us else 0.0,
+        "findings": len(report.findings),
+    }
+
+
+def _with_gm(path: str) -> bool:
+    """Whether a path is between GM and a core; "GM->L1:A" is the part of "GM->L1" that is operand A."""
+    return path.count(":") == 0 and "GM" in path.split("->")
+
+
+def _errors(point: Point, result: Result, values: Mapping[str, Any]) -> dict[str, Any]:
+    if point.mode == "timing":
+        return {}
+    operator, call = OPERATORS[point.case.operator], result.call
+    assert call is not None
+    ours = operator.by_our_names(values)
+    with threadpool_limits(limits=1, user_api="blas"), np.errstate(invalid="ignore", over="ignore"):
+        inputs = operator.in_problem_order(
+            call, {name: numbers(ours[name], tensor.dtype) for name, tensor in call.inputs.items()}
+        )
+        outputs = operator.in_problem_order(
+            call, {name: typed(codes, call.outputs[name].dtype) for name, codes in result.outputs.items()}
+        )
+        found = {}
+        for name, array in outputs.items():
+            truth = sums_of(operator, call, name, inputs, inputs).total.reshape(array.shape)
+            off = numbers(array, call.outputs[name].dtype).astype(np.float64) - truth
+            found[f"{name}_error"] = _share(float((off**2).mean()), float((truth**2).mean()))
+    known = [error for error in found.values() if error is not None]
+    return {**found, "error": max(known) if len(known) == len(found) else None, "correct": result.report.passed}
+
+
+def _share(square: float, whole: float) -> float | None:
+    """The root of their quotient; None where something is infinite or NaN."""
+    if not (np.isfinite(square) and np.isfinite(whole)):
+        return None
+    return sqrt(square / whole) if whole else 0.0

@@ -1,0 +1,214 @@
+"""A case under many settings: every combination of what is varied, each a row with its times, buffers and errors.
+
+    found = ascend_sim.sweep("strided", {"baseM": [64, 128], "chip": ["ascend910b3", "ascend910a"]})
+    found.best, found.rows, found.front("us", "l1")
+
+A point that is refused is a row with its reason. Finished points are kept in a store as they come (`out`): a sweep that was
+killed goes on where it was, and two processes share the work of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.errors import ConfigError, SimError
+from ascend_sim.ops.case import Case, load_case
+from ascend_sim.runtime import Progress
+from ascend_sim.studies.points import finish
+from ascend_sim.studies.pools import Cluster, Died, Pool, Processes
+from ascend_sim.studies.store import RESULTS, Store
+from ascend_sim.studies.sweep.fields import Draft, Field, field_of
+from ascend_sim.studies.sweep.point import LARGER_IS_BETTER, Point, measure
+from ascend_sim.studies.sweep.values import MOST_POINTS
+
+__all__ = ["Sweep", "sweep"]
+
+ROOM = "studies.sweep"
+_MODES = ("timing", "full")
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, repr=False)
+class Sweep:
+    """Every point of a sweep as a row: the varied fields, "status" (0: ran), "reason", and the columns of `measure`.
+
+    Rows are in the order of the combinations, the last field running fastest. `reused` were in the store. One that was
+    interrupted is not `complete`: it has the rows that were finished.
+    """
+
+    case: str
+    fields: tuple[str, ...]
+    rows: tuple[Row, ...]
+    reused: int = 0
+    complete: bool = True
+
+    @property
+    def ran(self) -> list[Row]:
+        """The rows that were not refused."""
+        return [row for row in self.rows if row["status"] == 0]
+
+    @property
+    def best(self) -> Row | None:
+        """The row with the shortest time; None where every point was refused."""
+        return min(self.ran, key=lambda row: row["us"], default=None)
+
+    @property
+    def columns(self) -> list[str]:
+        """Every column that some row has, the varied fields first."""
+        return list(dict.fromkeys([*self.fields, *(name for row in self.rows for name in row)]))
+
+    def numeric(self, column: str) -> list[Row]:
+        """The rows that have a number in that column; SimError where no row has."""
+        found = [row for row in self.ran if _is_number(row.get(column))]
+        if not found:
+            there = [name for name in self.columns if any(_is_number(row.get(name)) for row in self.ran)]
+            raise SimError(f"no row has a number in column {column!r}; there are {', '.join(there) or 'none'}")
+        return found
+
+    def front(self, first: str = "us", second: str = "l1") -> list[Row]:
+        """The Pareto front: rows that no other beats in one column without being worse in the other.
+
+        Less is better, but of "tflops" and "efficiency". By `first`; of equal points one.
+        """
+        signs = [-1 if column.endswith(LARGER_IS_BETTER) else 1 for column in (first, second)]
+        both = [row for row in self.numeric(first) if row in self.numeric(second)]
+        ordered = sorted(both, key=lambda row: (signs[0] * row[first], signs[1] * row[second]))
+        found: list[Row] = []
+        for row in ordered:
+            if not found or signs[1] * row[second] < signs[1] * found[-1][second]:
+                found.append(row)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data."""
+        return {
+            "case": self.case,
+            "fields": list(self.fields),
+            "complete": self.complete,
+            "points": len(self.rows),
+            "refused": len(self.rows) - len(self.ran),
+            "rows": [dict(row) for row in self.rows],
+        }
+
+    def __repr__(self) -> str:
+        best = f", best {self.best['us']:,.2f} us" if self.best else ""
+        return f"<Sweep of {self.case} over {', '.join(self.fields)}: {len(self.rows)} points{best}>"
+
+
+def sweep(
+    case: str | Path | Case,
+    vary: Mapping[str, Sequence[Any]],
+    *,
+    mode: str = "timing",
+    chip: str | Path | ChipSpec | None = None,
+    out: str | Path | None = None,
+    jobs: int = 1,
+    scheduler: str | None = None,
+    progress: Progress | None = None,
+) -> Sweep:
+    """Run a case under every combination of `vary`, which maps a field to its values.
+
+    A field is one of a case file ("stride", "cube_math_type", "data.seed"), a size of the layer ("batch", "in_channels",
+    "kernel_size", ...), a tiling field of a cube kernel ("baseM" of each that has it, "grad_input.baseM"), "chip", or a number
+    of the chip ("chip.memory.hbm_gb_per_s"). `mode` "full" computes values and their errors. `out` is a folder with the
+    store; `jobs` processes share the points, or the workers of the Dask `scheduler` ("tcp://HOST:PORT"). An interrupt
+    (Ctrl-C) ends it with the points that were finished, if there are any.
+
+    Raises ConfigError for a field that is none, and where no combination of values can be; SimError for a store or a scheduler
+    that cannot be used.
+    """
+    if mode not in _MODES:
+        raise SimError(f"mode {mode!r}: allowed are {', '.join(_MODES)}")
+    named = case if isinstance(case, Case) else load_case(case)
+    base = chip if isinstance(chip, ChipSpec) else load_chip(chip or named.chip)
+    values = {name: [given] if isinstance(given, str) else list(given) for name, given in vary.items()}
+    _check_values(values)
+    fields = {name: field_of(name, named, base) for name in vary}
+    rows: list[dict[str, Any]] = []
+    points: dict[str, Point] = {}
+    for combination in product(*values.values()):
+        row = dict(zip(fields, combination, strict=True))
+        made = _point(named, base, fields, row, mode)
+        if isinstance(made, Point):
+            points.setdefault(made.name, made)
+            row["point"] = made.name
+        else:
+            row |= made
+        rows.append(row)
+    if not points:
+        raise ConfigError(f"none of the {len(rows)} points can be: {rows[0]['reason']}")
+    pool: Pool = Processes(min(jobs, max(len(points), 1))) if scheduler is None else Cluster(scheduler, ROOM)
+    store = Store({"study": "sweep"}, None if out is None else Path(out) / RESULTS, room=ROOM)
+    try:
+        found, reused, complete = _results(store, points, pool, progress)
+    finally:
+        store.close()
+    name = case if isinstance(case, str) else "case" if isinstance(case, Case) else Path(case).stem
+    told = tuple(_told(row, found) for row in rows if row.get("point", "") in found or "point" not in row)
+    return Sweep(str(name), tuple(fields), told, reused, complete)
+
+
+def _results(
+    store: Store, points: Mapping[str, Point], pool: Pool, progress: Progress | None
+) -> tuple[dict[str, dict[str, Any]], int, bool]:
+    """What every point came to, how many were there before, and whether that is all."""
+    found: dict[str, dict[str, Any]] = {}
+    before = len(store.results().keys() & points.keys())
+    if progress is not None and before:
+        progress("sweep", before, len(points))
+    try:
+        with closing(finish(store, points, measure, pool)) as done:
+            for name, data in done:
+                found[name] = {"status": None, "reason": data.why} if isinstance(data, Died) else data
+                if progress is not None and len(found) > before:
+                    progress("sweep", len(found), len(points))
+    except KeyboardInterrupt:
+        if not found:
+            raise
+        return found, before, False
+    return found, before, True
+
+
+def _point(
+    case: Case, chip: ChipSpec, fields: Mapping[str, Field], values: Mapping[str, Any], mode: str
+) -> Point | dict[str, Any]:
+    """The point with those values, or why it cannot be."""
+    try:
+        draft = Draft.of(case, chip)
+        for name, value in values.items():
+            fields[name].put(draft, value)
+        return Point(*draft.made(), mode)
+    except ConfigError as error:
+        return {"status": None, "reason": str(error)}
+
+
+def _check_values(values: Mapping[str, Sequence[Any]]) -> None:
+    """Refuse no fields, too many points, and a value given twice."""
+    if not values:
+        raise ConfigError("nothing is varied: give at least one field, for example --vary batch=1:64:*2")
+    for name, given in values.items():
+        if not given:
+            raise ConfigError(f"--vary {name}: no value given")
+        if len({repr(value) for value in given}) < len(given):
+            raise ConfigError(f"--vary {name}: a value is given twice")
+    count = prod(len(given) for given in values.values())
+    if count > MOST_POINTS:
+        raise ConfigError(f"{count:,} points; allowed are at most {MOST_POINTS:,}")
+
+
+def _told(row: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]]) -> Row:
+    """The row with its point's figures; a chip stands by its name."""
+    figures = found.get(row.get("point", ""), {})
+    own = {name: value.name if isinstance(value, ChipSpec) else value for name, value in row.items() if name != "point"}
+    return {**own, **figures}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

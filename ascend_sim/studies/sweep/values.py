@@ -1,0 +1,58 @@
+"""`--vary FIELD=VALUES` as a field and its values: a list with commas, or FIRST:LAST, FIRST:LAST:STEP, FIRST:LAST:*FACTOR.
+
+parse_vary("batch=1:64:*2")            # ("batch", [1, 2, 4, 8, 16, 32, 64])
+parse_vary("padding=[0,0],[1,1]")      # ("padding", [[0, 0], [1, 1]])
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ascend_sim.errors import ConfigError
+from ascend_sim.yaml_file import parse_yaml
+
+__all__ = ["MOST_POINTS", "parse_vary"]
+
+MOST_POINTS = 100_000
+"""Of a sweep: what is more is a slip of the keyboard."""
+_NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?"
+_RANGE = re.compile(rf"(?P<first>{_NUMBER}):(?P<last>{_NUMBER})(?::(?P<by>\*?)(?P<step>{_NUMBER}))?")
+_ALLOWED = "allowed are values with commas (64,128), FIRST:LAST, FIRST:LAST:STEP or FIRST:LAST:*FACTOR (1:64:*2)"
+
+
+def parse_vary(text: str) -> tuple[str, list[Any]]:
+    """(field, values) of FIELD=VALUES; ConfigError for anything else."""
+    name, equals, values = (part.strip() for part in text.partition("="))
+    if not name or not equals or not values:
+        raise ConfigError(f"--vary {text!r}: allowed is FIELD=VALUES; {_ALLOWED}")
+    match = _RANGE.fullmatch(values)
+    if match is not None:
+        return name, _range(text, match)
+    # As YAML says it in a file; a path with a colon in it is still a text.
+    found = parse_yaml(f"values: [{values}]", f"--vary {text!r}", _ALLOWED)["values"]
+    if not found or any(value is None or isinstance(value, dict) for value in found):
+        raise ConfigError(f"--vary {text!r}: a value is missing or none; {_ALLOWED}")
+    return name, found
+
+
+def _range(text: str, match: re.Match[str]) -> list[Any]:
+    first, last, step = (_number(match[part] or "1") for part in ("first", "last", "step"))
+    by_factor = match["by"] == "*"
+    if (first <= 0 or step <= 1) if by_factor else step <= 0:
+        least = "a first value above 0 and a factor above 1" if by_factor else "a step above 0"
+        raise ConfigError(f"--vary {text!r}: a range needs {least}")
+    found, value = [], first
+    while value <= last:
+        found.append(value)
+        if len(found) > MOST_POINTS:
+            raise ConfigError(f"--vary {text!r}: more than {MOST_POINTS:,} values")
+        # From the first one: steps that were added up would carry their rounding along.
+        value = first * step ** len(found) if by_factor else first + step * len(found)
+    if not found:
+        raise ConfigError(f"--vary {text!r}: no value; the last one is below the first")
+    return found
+
+
+def _number(text: str) -> int | float:
+    return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
