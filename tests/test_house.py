@@ -44,6 +44,7 @@ COMMANDS = (
     "validate --rows rows.csv --jobs 1",
     "compare by_hand out",
     "tile by_hand --kernel grad_input --limit 0 --jobs 1",
+    "sweep by_hand --vary batch=1 --jobs 1",
     "kernel vector_add.py",
     "check vector_add.py",
 )

@@ -1,11 +1,14 @@
-"""Draw the pictures of the documentation (docs/images) again: the pages of `run --html` and `explain --html` in a browser.
+"""Draw the pictures of the documentation (docs/images) again: the pages of `run --html` and `explain --html` in a browser, and
+the heat map of a sweep.
 
-Usage: tools/pictures.py. Needs the extras html and test, Chromium and its driver. Look at what it wrote.
+Usage: tools/pictures.py [report] [explain] [heat_map]; default: all. Needs the extras html and test, for the first two Chromium
+and its driver. Look at what it wrote.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import sys
 import tempfile
 import time
@@ -28,6 +31,10 @@ COLOURS = 128
 REPORT = ["run", "resnet50_conv2_3x3", "--html"]
 EXPLAIN = [
     "explain", "by_hand", "--element", "0,0,1,2", "--tiling", "grad_input.baseK=48", "--accumulate", "exact_group", "--html",
+]  # fmt: skip
+SWEEP = [
+    "sweep", "resnet50_conv2_3x3", "--vary", "grad_weight.baseM=16:112:16", "--vary", "grad_weight.baseN=64:320:64",
+    "--vary", "batch=1", "--of", "grad_weight_us", "--heat-map",
 ]  # fmt: skip
 SHORTEN = """
 const main = document.querySelector("main"), words = document.getElementById("words");
@@ -67,15 +74,37 @@ def picture(browser: Any, path: Path, script: str, width: int, target: Path) -> 
     print(f"wrote {target}", file=sys.stderr)
 
 
-def main() -> None:
-    """Both pictures."""
+def from_pages(names: list[str]) -> None:
+    """The pictures of pages in a browser."""
     with tempfile.TemporaryDirectory() as folder, chromium() as browser:
-        report, walk = page(REPORT, Path(folder) / "report.html"), page(EXPLAIN, Path(folder) / "explain.html")
-        picture(browser, report, SHORTEN, 1100, IMAGES / "report.png")
-        step = (
-            "document.getElementById('next').click(); document.querySelectorAll('details').forEach(one => one.remove())"
-        )
-        picture(browser, walk, step, 1280, IMAGES / "explain.png")
+        if "report" in names:
+            picture(browser, page(REPORT, Path(folder) / "report.html"), SHORTEN, 1100, IMAGES / "report.png")
+        if "explain" in names:
+            step = (
+                "document.getElementById('next').click(); "
+                "document.querySelectorAll('details').forEach(one => one.remove())"
+            )
+            picture(browser, page(EXPLAIN, Path(folder) / "explain.html"), step, 1280, IMAGES / "explain.png")
+
+
+def heat_map() -> None:
+    """The picture of a sweep."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        drawn = page(SWEEP, Path(folder) / "heat_map.png")
+        Image.open(drawn).convert("RGB").quantize(COLOURS).save(IMAGES / "heat_map.png", optimize=True)
+    print(f"wrote {IMAGES / 'heat_map.png'}", file=sys.stderr)
+
+
+def main() -> None:
+    """The pictures asked for."""
+    known = ["report", "explain", "heat_map"]
+    names = sys.argv[1:] or known
+    if unknown := set(names) - set(known):
+        raise SystemExit(f"{', '.join(sorted(unknown))}: no such picture; there are {', '.join(known)}")
+    if {"report", "explain"} & set(names):
+        from_pages(names)
+    if "heat_map" in names:
+        heat_map()
 
 
 if __name__ == "__main__":

@@ -70,9 +70,9 @@ def sweep(
 
     begin = time.monotonic()
     with errors(json_output):
-        for picture in (heat_map, pareto_plot):
+        for option, picture in (("--heat-map", heat_map), ("--pareto-plot", pareto_plot)):
             if picture is not None:
-                check_plot(picture)
+                check_plot(picture, option)
         if table is not None:
             pages.check_table(table)
         varied = [parse_vary(text) for text in vary]
@@ -81,8 +81,8 @@ def sweep(
             if names.count(name) > 1:
                 raise ConfigError(f"--vary {name}: given twice; its values stand in one list")
         chosen_axes, front_of = _pair("--axes", axes), _pair("--pareto", pareto)
-        if chosen_axes and not set(chosen_axes) <= set(names):
-            raise SimError(f"--axes {axes}: allowed are two of the varied fields: {', '.join(names)}")
+        if heat_map is not None:
+            pages.axes_of(dict(varied), chosen_axes)
         folder = out or Path(f"sweep-{Path(case).stem}")
         make_folder(folder)
         with closing(Progress("points")) as progress:

@@ -122,6 +122,7 @@ COMMANDS = {
     "tile": ("tile", "resnet50_conv2_3x3", "--jobs", "2", "--out", "tilings"),
     "validate": ("validate", "--chip", "ascend910b2", "--jobs", "2"),
     "precision": ("precision", "resnet50_conv2_3x3"),
+    "sweep": ("sweep", "resnet50_conv2_3x3", "--vary", "batch=8:64", "--jobs", "2"),
     "what if": ("run", "resnet50_conv2_3x3", "--mode", "timing", "--html", "page.html"),
 }
 

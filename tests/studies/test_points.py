@@ -83,6 +83,7 @@ def fragile(item: tuple[str, str]) -> dict[str, Any]:
     return {"kind": kind}
 
 
+@pytest.mark.slow
 def test_a_dead_process_costs_its_own_item_at_most(tmp_path: Path) -> None:
     names = ["plain 0", "once", "poison", "plain 1", "plain 2"]
     items = {name: (name, str(tmp_path)) for name in names}

@@ -153,14 +153,15 @@ def _plain(value: Any) -> Any:
 # -- pictures ------------------------------------------------------------------------------------------------------------
 
 
-def axes_of(sweep: Sweep, axes: Sequence[str] = ()) -> tuple[str, str]:
-    """The two fields of a heat map; left out, the first two that have more than one value."""
-    several = [name for name in sweep.fields if len(_values(sweep, name)) > 1]
-    chosen = list(axes) or several[:2]
-    unknown = [name for name in chosen if name not in sweep.fields]
-    if unknown or len(chosen) != 2 or chosen[0] == chosen[1]:
-        given = ", ".join(axes) or "none given"
-        raise SimError(f"--axes: {given}; allowed are two of the varied fields: {', '.join(sweep.fields)}")
+def axes_of(values: Mapping[str, Sequence[Any]], axes: Sequence[str] = ()) -> tuple[str, str]:
+    """The two fields of a heat map, of the `values` by field; left out, the first two that have more than one value.
+
+    Raises SimError for others, and where there are no two.
+    """
+    chosen = list(axes) or [name for name, given in values.items() if len(given) > 1][:2]
+    if len(chosen) != 2 or chosen[0] == chosen[1] or not set(chosen) <= values.keys():
+        given = f"{', '.join(chosen) or 'none'}{'' if axes else ' with several values'}"
+        raise SimError(f"--axes: {given}; a heat map has two different ones of the varied fields: {', '.join(values)}")
     return chosen[0], chosen[1]
 
 
@@ -168,8 +169,9 @@ def heat_map(sweep: Sweep, path: str | Path, *, column: str = "us", axes: Sequen
     """Write a PNG: `column` over two varied fields, the least of it over all others; refused points are grey."""
     from matplotlib.figure import Figure
 
-    across, down = axes_of(sweep, axes)
-    xs, ys = _values(sweep, across), _values(sweep, down)
+    values = {name: _values(sweep, name) for name in sweep.fields}
+    across, down = axes_of(values, axes)
+    xs, ys = values[across], values[down]
     grid = np.full((len(ys), len(xs)), np.nan)
     for row in sweep.numeric(column):
         place = _values_text(ys).index(value_text(row[down])), _values_text(xs).index(value_text(row[across]))
@@ -180,8 +182,12 @@ def heat_map(sweep: Sweep, path: str | Path, *, column: str = "us", axes: Sequen
     image = axis.imshow(grid, aspect="auto", origin="lower", cmap="viridis_r")
     axis.set_xticks(range(len(xs)), _values_text(xs), rotation=30 if max(map(len, _values_text(xs))) > 6 else 0)
     axis.set_yticks(range(len(ys)), _values_text(ys))
-    least = "" if {across, down} == {name for name in sweep.fields if len(_values(sweep, name)) > 1} else ", the best of"
-    axis.set(xlabel=across, ylabel=down, title=f"{sweep.case}: {_label(column)}{least and f'{least} the others'}")
+    others = [name for name, given in values.items() if len(given) > 1 and name not in (across, down)]
+    axis.set(
+        xlabel=across,
+        ylabel=down,
+        title=f"{sweep.case}: {_label(column)}{', least over ' * bool(others)}{', '.join(others)}",
+    )
     figure.colorbar(image, label=_label(column))
     if grid.size <= _MOST_CELLS:
         middle = (np.nanmin(grid) + np.nanmax(grid)) / 2

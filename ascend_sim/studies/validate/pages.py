@@ -355,16 +355,16 @@ def csv_text(compared: Sequence[Comparison]) -> str:
     return text.getvalue()
 
 
-def check_plot(path: str | Path) -> None:
+def check_plot(path: str | Path, option: str = "--plot") -> None:
     """Raise SimError when no PNG can be written at `path`: before a long run, not after it."""
     if Path(path).suffix.lower() != ".png":
-        raise SimError(f"--plot {path}: give a file that ends in .png")
+        raise SimError(f"{option} {path}: give a file that ends in .png")
     if not Path(path).parent.is_dir():
-        raise SimError(f"--plot {path}: there is no folder {Path(path).parent}")
+        raise SimError(f"{option} {path}: there is no folder {Path(path).parent}")
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
-        raise SimError("--plot needs matplotlib, which is not installed: pip install 'ascend-sim[plot]'") from None
+        raise SimError(f"{option} needs matplotlib, which is not installed: pip install 'ascend-sim[plot]'") from None
 
 
 def plot(compared: Sequence[Comparison], path: str | Path) -> None:
