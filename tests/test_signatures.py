@@ -28,7 +28,7 @@ MAY_HAVE_MORE = {
     "ascend_sim/acl/operators.py": {"aclnnConvolutionBackwardGetWorkspaceSize": "as in the document"},
     "ascend_sim/acl/tensors.py": {"aclCreateTensor": "as in the document"},
     "ascend_sim/cli/run.py": {"run": OPTIONS},
-    "ascend_sim/cli/sweep.py": ("sweep",),
+    "ascend_sim/cli/sweep.py": {"sweep": OPTIONS},
     "ascend_sim/cli/tile.py": {"tile": OPTIONS},
     "ascend_sim/cli/kernel.py": {"kernel": OPTIONS},
     "ascend_sim/cli/explain.py": {"explain_command": OPTIONS},

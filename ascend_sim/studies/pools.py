@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import chain
 from typing import Any
 from urllib.parse import urlsplit
@@ -121,10 +122,8 @@ class Cluster(Pool):
     room: str
 
     def __post_init__(self) -> None:
-        try:
-            import distributed  # noqa: F401
-        except ImportError:
-            raise SimError("--scheduler needs Dask, which is not installed: pip install 'ascend-sim[dask]'") from None
+        if find_spec("distributed") is None:
+            raise SimError("--scheduler needs Dask, which is not installed: pip install 'ascend-sim[dask]'")
         parts = urlsplit(self.address)
         try:
             port = parts.port
