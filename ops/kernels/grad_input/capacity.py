@@ -243,15 +243,21 @@ def check_split(mode: int, inp: TilingInput) -> None:
     split_parts(problem, mode)  # says why dilated kernels are not split
 
 
+ANOTHER_WAY = "gathers gradOutput from GM to L0A (canndev 2022, tiling of Conv2DBackpropInput: stated)"
+
+
 def check_grad_input_problem(inp: TilingInput) -> None:
     """Raise TilingError where no grad_input tiling can help, because load3d cannot express the problem."""
     (up, left), (down, right) = pad_before(inp.problem), pad_after(inp.problem)
-    check_load3d(
-        inp,
-        {
-            "backprop pad up (kh-1)*dh-pad": up,
-            "backprop pad left (kw-1)*dw-pad": left,
-            "backprop pad down": down,
-            "backprop pad right": right,
-        },
-    )
+    pads = {
+        "backprop pad up (kh-1)*dh-pad": up,
+        "backprop pad left (kw-1)*dw-pad": left,
+        "backprop pad down": down,
+        "backprop pad right": right,
+    }
+    try:
+        check_load3d(inp, pads)
+    except TilingError as error:
+        if not inp.family.coupled:
+            raise
+        raise TilingError(f"{error}; the library then {ANOTHER_WAY}, which is not written here") from None

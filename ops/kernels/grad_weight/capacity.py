@@ -34,9 +34,15 @@ def b1_rows(inp: TilingInput, pixels: int) -> int:
 
 
 def bl1_bound(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = False) -> int:
-    """Elements of one L1 buffer of B; `clipped` counts no more rows than the image has (the vendor's bound does)."""
+    """Elements of one L1 buffer of B; `clipped`: no more rows and channel blocks than there are (the vendor's has)."""
     held = b1_pixels(inp, tiling.base_k * tiling.step_kb, clipped=clipped)
-    return held * b1_slices(inp, tiling.step_n * tiling.base_n) * inp.c0
+    return held * _held_slices(tiling, inp, clipped) * inp.c0
+
+
+def _held_slices(tiling: GradWeightTiling, inp: TilingInput, clipped: bool) -> int:
+    """Channel blocks of one L1 buffer of B; the 950's host code counts one that does not exist (unit test)."""
+    slices = b1_slices(inp, tiling.step_n * tiling.base_n)
+    return min(slices, inp.cin1) if clipped and not inp.layout.plain else slices
 
 
 def b1_pixels(inp: TilingInput, pixels: int, *, clipped: bool = False) -> int:
@@ -91,7 +97,7 @@ def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
         f"A1 stepKa*baseK {tiling.step_ka * tiling.base_k} * stepM*baseM {tiling.step_m * tiling.base_m} * "
         f"{inp.itemsize} * al1Pbuffer {tiling.al1_buffers}",
         f"B1 {b1_pixels(inp, tiling.step_kb * tiling.base_k, clipped=True)} pixels (rows of Wi {problem.w_in}) * "
-        f"{b1_slices(inp, tiling.step_n * tiling.base_n)} slices * C0 {inp.c0} * {inp.itemsize} "
+        f"{_held_slices(tiling, inp, True)} slices * C0 {inp.c0} * {inp.itemsize} "
         f"* bl1Pbuffer {tiling.bl1_buffers}",
     )
     check_grad_weight_problem(inp)

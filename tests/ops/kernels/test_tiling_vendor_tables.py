@@ -121,7 +121,14 @@ TABLE_3510 = json.loads((DATA / "ut_tilings_arch35.json").read_text())
 def test_grad_weight_of_dav_3510(row: dict[str, Any]) -> None:
     problem = ConvProblem(**row["problem"])
     inp = TilingInput(
-        problem, row["itemsize"], row["cores"], TABLE_3510["buffers"], TABLE_3510["l2_bytes"], True, load3d=LOAD3D_950
+        problem,
+        row["itemsize"],
+        row["cores"],
+        TABLE_3510["buffers"],
+        TABLE_3510["l2_bytes"],
+        True,
+        PLANAR,
+        load3d=LOAD3D_950,
     )
     if not row["covered"]:
         with pytest.raises(TilingError, match=r"open procedure for dav-3510|load3d|L1:"):

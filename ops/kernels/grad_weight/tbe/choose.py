@@ -11,10 +11,11 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cycles import cy
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import CacheTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import fits
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.search import cache_tiling
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.search import cache_tiling, tiling_by_loads
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 VOLUMETRIC = "Conv3DBackpropFilter"
+BY_LOADS = "fewest_loads"
 
 
 def filter_problem(inp: TilingInput, op_type: str, dtype: str, cores: int | None = None) -> FilterProblem:
@@ -35,10 +36,11 @@ def filter_problem(inp: TilingInput, op_type: str, dtype: str, cores: int | None
 
 def choose_tbe(p: FilterProblem, op_type: str, chip: ChipSpec) -> CacheTiling | None:
     """The tiling of an older kernel; None where the architecture has no such procedure, or it finds nothing that fits."""
-    if procedure_for(chip, op_type) != "cache_tiling":
+    procedure = procedure_for(chip, op_type)
+    if procedure is None:
         return None
     try:
-        tiling = cache_tiling(p, cycle_costs(chip.identity.arch))
+        tiling = tiling_by_loads(p) if procedure == BY_LOADS else cache_tiling(p, cycle_costs(chip.identity.arch))
     except TilingError:
         return None
     if not fits(p, tiling.tile):

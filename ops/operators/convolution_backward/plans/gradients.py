@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.conv_forward.program import conv_forward_task
 from ascend_sim.ops.kernels.conv_forward.tiling import choose_conv_forward
 from ascend_sim.ops.kernels.cube.call import CubeCall
@@ -14,8 +15,9 @@ from ascend_sim.ops.kernels.grad_input.program import grad_input_task
 from ascend_sim.ops.kernels.grad_input.program import workspace_bytes as grad_input_workspace
 from ascend_sim.ops.kernels.grad_input.turn import slots_bytes
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import ONE_WAY
 from ascend_sim.ops.kernels.grad_weight.program import grad_weight_task, workspace_bytes
-from ascend_sim.ops.kernels.grad_weight.tbe.choose import choose_tbe, filter_problem
+from ascend_sim.ops.kernels.grad_weight.tbe.choose import VOLUMETRIC, choose_tbe, filter_problem
 from ascend_sim.ops.kernels.grad_weight.tbe.program import tbe_grad_weight_task
 from ascend_sim.ops.kernels.matmul.program import matmul_task
 from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
@@ -200,16 +202,25 @@ class Gradients(Steps, ABC):
         call, op_type, names = self.filter_call(), self.filter_op_type(), [gradient, features, result]
         deterministic = self.call.deterministic
         check_limits(self.call, op_type)
-        if self.older_filter_kernel(op_type, names, size):
+        coupled = self.inp.family.coupled
+        if not coupled and self.older_filter_kernel(op_type, names, size):
             return
         open_kernel = op_type == "Conv3DBackpropFilterV2" or (deterministic and op_type == "Conv3DBackpropFilter")
-        tiling = choose_grad_weight(
-            self.cut_for(call.inp, "grad_weight"),
-            self.call.tiling.get("grad_weight"),
-            stand_in=not open_kernel,
-            chip=self.chip,
-            dtype=call.dtype,
-        )
+        try:
+            tiling = choose_grad_weight(
+                self.cut_for(call.inp, "grad_weight"),
+                self.call.tiling.get("grad_weight"),
+                stand_in=not open_kernel,
+                chip=self.chip,
+                dtype=call.dtype,
+            )
+        except TilingError as error:
+            # Rows that L1 cannot hold, and what load3d cannot read: the older kernel takes pieces of rows, or gathers.
+            if coupled and self.older_filter_kernel(op_type, names, size):
+                return
+            if op_type == VOLUMETRIC:
+                raise TilingError(f"{error}; {ONE_WAY}") from None
+            raise
         blocks = self.call.block_dim.get("grad_weight")
         scratch = []
         if slots := workspace_bytes(tiling, call.inp):

@@ -47,9 +47,9 @@ def older(result: ascend_sim.Result) -> dict[str, Any]:
     return kernel
 
 
-def check(problem: Problem, dtype: str, cube_math_type: int = 0) -> dict[str, Any]:
+def check(problem: Problem, dtype: str, cube_math_type: int = 0, chip: str = CHIP) -> dict[str, Any]:
     own = whole(problem, dtype)
-    result = problem.run(own, ONLY, chip=CHIP, cube_math_type=cube_math_type)
+    result = problem.run(own, ONLY, chip=chip, cube_math_type=cube_math_type)
     assert result.report.to_dict()["findings"] == []
     want = expected(problem, own).astype(result.grad_weight.dtype)
     np.testing.assert_array_equal(result.grad_weight.astype(np.float64), want.astype(np.float64))
@@ -105,6 +105,18 @@ def test_values_and_the_way_to_the_input(way: str, dtype: str, cube_math_type: i
     assert p.skips_rows == (way == "rows stepped over")
     guessed = p.conv1d or load in (Load.SPLIT_W, Load.DMA)
     assert kernel["tiling_source"] == ("stand-in" if guessed else "vendor procedure")
+
+
+@pytest.mark.parametrize(
+    ("problem", "chip"),
+    [
+        (Problem(1, 3, 16, (96, 384), (32, 32), (32, 32), (0, 0, 0, 0)), "ascend910a"),
+        (Problem(2, 20, 16, (131, 66), (3, 2), (65, 64), (1, 1, 1, 1)), "ascend310p3"),
+    ],
+    ids=["pieces of rows", "a gather"],
+)
+def test_what_only_the_older_kernel_reads_on_chips_without_a_fixpipe(problem: Problem, chip: str) -> None:
+    assert check(problem, "float16", chip=chip)["tiling_source"] == "stand-in"
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])

@@ -1,4 +1,5 @@
-"""The tiling of signals (one row of input): chosen by how much is loaded, without a model of cycles.
+"""The tiling chosen by how much is loaded, without a model of cycles: of signals (one row of input), and of everything on
+chips whose results leave L0C through UB (dav-1001, dav-2002).
 
 Three choices, each by the fewest loads: the cut over cores (from GM), the tile of L0 (from L1), what L1 holds. Loads are
 counted in units of a tile, so figures of one choice compare with each other only. Source: host tiling of Conv2DBackpropFilter
@@ -35,7 +36,8 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import (
     rows_out,
     window,
 )
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.tiles import nothing_stays
 from ascend_sim.ops.problem.sizes import ceil_div
 
 MANY_LOOPS = 70  # tiles of L0C in a core from which on fewer of them are worth ...
@@ -44,11 +46,33 @@ LEAST_UNITS = 4  # of K for a core
 
 
 def fewest_loads(p: FilterProblem) -> tuple[Cuts, Share, Tile]:
-    """Cut, share and tile. TilingError where no cut leaves a core enough pixels, or no tile fits."""
-    cuts, batch, k = _cut(p)
+    """Cut, share and tile. TilingError where no cut leaves L1 room, or no tile fits."""
+    found = _cut(p, 1 if p.load is Load.SPLIT_W else LEAST_UNITS) or _cut(
+        p, 1
+    )  # the second: ours, for what has few units
+    if found is None:
+        raise TilingError(f"cache tiling: no cut over {p.cores} cores leaves L1 of {p.l1_bytes} bytes room for a line")
+    cuts, batch, k = found
     n = share_of(p.cin1, cuts.n, p.cores) * p.taps
     share = Share(batch, share_of(p.m, cuts.m, p.cores), n, k, p.groups // cuts.group, n, n)
-    return cuts, share, _tile_of_l1(p, share, _tile_of_l0(p, share))
+    tile = _tile_of_pieces(p, share) if _in_pieces(p) else _tile_of_l1(p, share, _tile_of_l0(p, share))
+    return cuts, share, tile
+
+
+def _in_pieces(p: FilterProblem) -> bool:
+    """Whether B comes in pieces of rows or pixel by pixel, so that nothing stays in L1 (stated)."""
+    return p.load in (Load.SPLIT_W, Load.DMA)
+
+
+def _tile_of_pieces(p: FilterProblem, share: Share) -> Tile:
+    """The 910B's tile with nothing held in L1, with second buffers where they fit (inferred: all else asks for rows)."""
+    tile = nothing_stays(p, share, found_before=False)
+    if tile is None:
+        raise TilingError(
+            f"cache tiling: L1 of {p.l1_bytes} bytes holds no piece of a row and no pixels of this problem"
+        )
+    double = 2 * tile.m_l0 * tile.n_l0 <= p.l0c_fractals
+    return _double_a(p, _double_b(p, tile._replace(db_l0c=1 + double)))
 
 
 # ---- what a part of the problem needs of L1, in elements ------------------------------------------------------------
@@ -56,7 +80,7 @@ def fewest_loads(p: FilterProblem) -> tuple[Cuts, Share, Tile]:
 
 @dataclass(frozen=True)
 class _Parts:
-    """M, N and K of a part, and elements of L1: a line of A or B with all of K, the least of either."""
+    """M, N and K of a part, and elements of L1: a line of A or B with all of K, the least of either; may lines be `held`?"""
 
     m: int
     n: int
@@ -66,30 +90,34 @@ class _Parts:
     least_a: int
     least_b: int
     room: int
+    held: bool
 
     def whole(self, lines_b: int) -> bool:
         """Whether all of one operand fits beside the least of the other."""
-        return self.m * self.line_a + self.least_b <= self.room or lines_b * self.line_b + self.least_a <= self.room
+        a, b = self.m * self.line_a + self.least_b, lines_b * self.line_b + self.least_a
+        return self.held and min(a, b) <= self.room
 
     def sides(self) -> Iterator[tuple[int, int, int, int]]:
         """(the axis of an operand, the other axis, its line, the least of the other), for each of which a line fits."""
         for side in ((self.m, self.n, self.line_a, self.least_b), (self.n, self.m, self.line_b, self.least_a)):
-            if side[2] + side[3] <= self.room:
+            if self.held and side[2] + side[3] <= self.room:
                 yield side
 
 
 def _parts(p: FilterProblem, m: int, n: int, k: int, least_a: int, least_b: int) -> _Parts:
     line_b = rows_in(p, rows_out(p, k * p.k0)) * p.problem.w_in * FRACTAL
-    return _Parts(m, n, k, k * p.k0 * FRACTAL, line_b, least_a, least_b, p.l1_bytes // p.itemsize)
+    room = p.l1_bytes // p.itemsize
+    return _Parts(m, n, k, k * p.k0 * FRACTAL, line_b, least_a, least_b, room, held=not _in_pieces(p))
 
 
 # ---- the cut over cores ---------------------------------------------------------------------------------------------
 
 
-def _cut(p: FilterProblem) -> tuple[Cuts, int, int]:
-    """The cut that loads least from GM, with a core's images and units of K."""
+def _cut(p: FilterProblem, shortest: int) -> tuple[Cuts, int, int] | None:
+    """The cut that loads least from GM, with a core's images and units of K, at least `shortest`; None where none is."""
     rows, columns = window(p, p.least_k, p.least_k)
-    least_a, least_b = p.least_k * p.k0 * FRACTAL, rows * columns * FRACTAL
+    least_a = p.least_k * p.k0 * FRACTAL
+    least_b = p.k0 * FRACTAL if p.load is Load.DMA else rows * columns * FRACTAL
     best: tuple[Cuts, int, int] | None = None
     best_load = best_loops = 0
     axes = (divisors(p.groups, p.cores), *(cut_counts(size, p.cores) for size in (p.problem.n, p.cin1, p.m)))
@@ -103,7 +131,7 @@ def _cut(p: FilterProblem) -> tuple[Cuts, int, int]:
         k, images, groups = ceil_div(p.k, parts_k), ceil_div(p.problem.n, batch), p.groups // group
         parts = _parts(p, p.m // m, columns_n, k, least_a, least_b)
         too_long = k * min(parts.m, parts.n) > p.l0_fractals
-        if k < min(LEAST_UNITS, p.k) or (best and too_long and is_prime(k)):
+        if k < min(shortest, p.k) or (best and too_long and is_prime(k)):
             continue
         load = _load_from_gm(p, parts, images, groups)
         loops = _loops(groups * images, ceil_div(p.m, m), columns_n, p.l0c_fractals // 2)
@@ -116,8 +144,6 @@ def _cut(p: FilterProblem) -> tuple[Cuts, int, int]:
             if not shorter and now <= before:
                 continue
         best, best_load, best_loops = (cuts, images, k), load, loops
-    if best is None:
-        raise TilingError(f"cache tiling: no cut over {p.cores} cores leaves each {LEAST_UNITS} units of {p.k0} pixels")
     return best
 
 

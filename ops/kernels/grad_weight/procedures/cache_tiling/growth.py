@@ -1,4 +1,4 @@
-"""L1 filled up around a tile, one buffer of each operand: more K of B and of A, with all of K more tiles along N or M.
+"""L1 filled up around a tile: more K of B and of A, in one buffer each; with all of K more tiles along N or M.
 
 Source: host tiling of Conv2DBackpropFilter (NPUKernelBench 6b84216, cube_util.cc l.283-384: stated; for a gather and for
 pieces of rows: derived).
@@ -68,7 +68,8 @@ def with_more_n(p: FilterProblem, share: Share, tile: Tile) -> Tile:
         return tile
     tile = tile._replace(n_bl1=1)
     most = ceil_div(share.n_held, tile.n_l0)
-    times = largest_divisor(most, min((p.l1_bytes - a1_bytes(p, tile)) // b1_bytes(p, tile), most))
+    room = p.l1_bytes - tile.db_al1 * a1_bytes(p, tile)
+    times = largest_divisor(most, min(room // (tile.db_bl1 * b1_bytes(p, tile)), most))
     while p.load is Load.LOAD3D and times * tile.n_l0 * FRACTAL > p.load3d.k_extent:
         times = largest_divisor(most, times - 1)
     return tile._replace(n_bl1=times)
@@ -80,8 +81,8 @@ def with_more_m(p: FilterProblem, share: Share, tile: Tile) -> Tile:
         return tile
     tile = tile._replace(m_al1=1)
     most = ceil_div(share.m, tile.m_l0)
-    room = p.l1_bytes - b1_bytes(p, tile)
-    return tile._replace(m_al1=largest_divisor(most, min(room // a1_bytes(p, tile), most)))
+    room = p.l1_bytes - tile.db_bl1 * b1_bytes(p, tile)
+    return tile._replace(m_al1=largest_divisor(most, min(room // (tile.db_al1 * a1_bytes(p, tile)), most)))
 
 
 def one_divides_other(p: FilterProblem, share: Share, tile: Tile) -> Tile:

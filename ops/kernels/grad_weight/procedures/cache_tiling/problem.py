@@ -19,6 +19,9 @@ from ascend_sim.errors import TilingError
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
+ONE_WAY = (
+    "the 3-D operator refuses to cut rows or to gather by DMA (NPUKernelBench 6b84216, cube_tiling_param.cc: stated)"
+)
 EMBEDDING = (3, 224, 32)  # channels, rows and columns of the map, of the kernel: the linear embedding (stated)
 
 
@@ -207,7 +210,7 @@ class FilterProblem:
                     if whole_rows
                     else f"in L1 of {self.l1_bytes} bytes, row by row"
                 )
-                + "; the 3-D operator refuses to cut rows or to gather by DMA (cube_tiling_param.cc: stated)"
+                + f"; {ONE_WAY}"
             )
         if self._load3d_holds and not whole_rows:
             piece = self._least_l1(self.kh_dilated, self.columns(self.least_k * self.k0))

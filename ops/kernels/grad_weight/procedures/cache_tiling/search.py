@@ -33,7 +33,7 @@ BUSY_CORES = Fraction(4, 5)  # of the cores that a cut must occupy, where there 
 def cache_tiling(p: FilterProblem, costs: CycleCosts) -> CacheTiling:
     """The vendor's tiling. TilingError where it finds none, or refuses the problem."""
     if p.conv1d:
-        return _decided(p, *fewest_loads(p), None)
+        return tiling_by_loads(p)
     model, found = CycleModel(p, costs), None
     if p.problem.n * p.problem.d_out >= p.cores:
         found = _best(model, math.ceil(BUSY_CORES * p.cores))
@@ -41,6 +41,11 @@ def cache_tiling(p: FilterProblem, costs: CycleCosts) -> CacheTiling:
     if found is None:
         raise TilingError(f"cache tiling: L1 of {p.l1_bytes} bytes holds no tile of this problem, whatever the cut")
     return _decided(p, *found)
+
+
+def tiling_by_loads(p: FilterProblem) -> CacheTiling:
+    """The vendor's tiling where no cycles are counted: of signals, and on chips whose results leave L0C through UB."""
+    return _decided(p, *fewest_loads(p), None)
 
 
 def _best(model: CycleModel, least_blocks: int) -> tuple[Cuts, Share, Tile, int] | None:
@@ -117,6 +122,6 @@ def _decided(p: FilterProblem, cuts: Cuts, share: Share, tile: Tile, cycles: int
         tile = tile._replace(db_al1=1 if once_a else tile.db_al1, db_bl1=1 if once_b else tile.db_bl1)
     bound = b1_bytes(p, tile) // p.itemsize
     rows = tile.k_bl1 // tile.k_l0 if p.load is Load.SPLIT_W else rows_out(p, tile.k_bl1 * p.k0)
-    # Signals are decided by rules that nothing checks; how pieces of rows and gathers fill L1 is derived.
-    guessed = p.conv1d or p.load in (Load.SPLIT_W, Load.DMA)
+    # Counting loads follows rules that nothing checks; how pieces of rows and gathers fill L1 is derived.
+    guessed = cycles is None or p.load in (Load.SPLIT_W, Load.DMA)
     return CacheTiling(cuts, share, tile, a, b, rows, bound, cycles, "stand-in" if guessed else "vendor procedure")
