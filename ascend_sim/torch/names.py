@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import torch
 
@@ -39,6 +39,9 @@ class Names:
     _made: dict[tuple[int, int], Any] = field(default_factory=dict)
     _layers: WeakKeyDictionary[torch.nn.Module, str] = field(default_factory=WeakKeyDictionary)
     _roots: WeakKeyDictionary[torch.nn.Module, None] = field(default_factory=WeakKeyDictionary)
+    _places: WeakKeyDictionary[torch.nn.Module, tuple[ref[torch.nn.Module], str]] = field(
+        default_factory=WeakKeyDictionary
+    )
     _prefixes: WeakKeyDictionary[torch.nn.Module, str] = field(default_factory=WeakKeyDictionary)
     _hooks: list[Any] = field(default_factory=list)
 
@@ -89,12 +92,18 @@ class Names:
 
     def _name(self, module: torch.nn.Module) -> str:
         """Within `model`, or else within the first outermost module that has it: checkpointing calls inner ones alone."""
-        for root in (self.model, *self._roots):
-            for name, one in root.named_modules() if root is not None else ():
-                if one is module:
-                    plain = name.replace("_orig_mod.", "").removesuffix("_orig_mod")  # of torch.compile
-                    return ".".join(filter(None, (self._prefix(root), plain))) or type(root).__name__
-        return type(module).__name__
+        if (
+            module not in self._places
+        ):  # all modules in one walk: a walk for each of them costs a model of many layers dear
+            for root in (*([] if self.model is None else [self.model]), *self._roots):
+                for name, one in root.named_modules():
+                    self._places.setdefault(one, (ref(root), name))
+        root_of, name = self._places.get(module, (lambda: None, ""))
+        root = root_of()
+        if root is None:
+            return type(module).__name__
+        plain = name.replace("_orig_mod.", "").removesuffix("_orig_mod")  # of torch.compile
+        return ".".join(filter(None, (self._prefix(root), plain))) or type(root).__name__
 
     def _prefix(self, root: torch.nn.Module) -> str:
         """Nothing for the first root that has a layer; the class, numbered if need be, of each further one."""

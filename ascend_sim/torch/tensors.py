@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import ml_dtypes
@@ -32,7 +33,10 @@ def written_out(tensor: torch.Tensor) -> torch.Tensor:
 def spec_of(tensor: torch.Tensor) -> TensorSpec:
     """Shape, dtype and strides; the strides of a tensor that `written_out` would write out are those of the new one."""
     whole = tensor.is_contiguous() or 0 in tensor.stride()
-    return TensorSpec(tuple(tensor.shape), dtype_of(tensor), None if whole else tuple(tensor.stride()))
+    return _spec(tuple(tensor.shape), dtype_of(tensor), None if whole else tuple(tensor.stride()))
+
+
+_spec = lru_cache(maxsize=4096)(TensorSpec)  # a model has few, and its training meets them in every step
 
 
 def dtype_of(tensor: torch.Tensor) -> str:
