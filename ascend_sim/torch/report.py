@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from io import StringIO
+from shutil import get_terminal_size
 from typing import Any
 
 from numpy.typing import NDArray
@@ -20,7 +22,9 @@ Array = NDArray[Any]
 HEADS = {"output": "y", "grad_input": "dX", "grad_weight": "dW", "grad_bias": "db", AROUND: AROUND, "total": "total"}
 """The columns of times: part -> head."""
 _WIDTH = 10_000
-"""Columns of the text that `print` shows: no cell is cut or wrapped."""
+"""Columns of the text that `print` shows where no terminal limits it: no cell is cut or wrapped."""
+_NARROW = ("tiling", "dtype", "kernels", "calls", "bottleneck", "from torch", "input * weight")
+"""Columns that a table too wide for its console does without, in this order."""
 
 
 @dataclass
@@ -149,7 +153,8 @@ class ModelReport:
 
     def __str__(self) -> str:
         text = StringIO()
-        console = Console(file=text, width=_WIDTH, force_terminal=False, color_system=None)
+        width = get_terminal_size().columns if sys.stdout.isatty() else _WIDTH
+        console = Console(file=text, width=width, force_terminal=False, color_system=None)
         self.render(console)
         return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
@@ -162,14 +167,24 @@ class ModelReport:
         return f"{text}: {len(self.outcomes)} distinct calls{times}"
 
     def render(self, console: Console) -> None:
-        """Print a line for each layer, the totals, and what did not run."""
+        """Print a line for each layer, the totals, and what did not run; in a narrow console without some columns."""
+        lines, names = self.lines(), [name for name, _ in self.columns()]
+        widths = {column[0]: max(map(len, column)) + 2 for column in zip(names, *lines, strict=True)}
+        left_out: list[str] = []
+        for name in _NARROW:
+            if name in widths and sum(widths.values()) - 2 > console.width:
+                left_out.append(name)
+                del widths[name]
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="")
         for name, justify in self.columns():
-            table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-        for cells in self.lines():
-            table.add_row(*map(Text, cells))
+            if name in widths:
+                table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        for cells in lines:
+            table.add_row(*(Text(cell) for name, cell in zip(names, cells, strict=True) if name in widths))
         console.print(Text(self.head(), style="bold"))
         console.print(table)
+        if left_out:
+            console.print(Text(f"not shown in {console.width} columns: {', '.join(left_out)}"), highlight=False)
         for note in self.notes():
             console.print(Text(note), highlight=False)
 
