@@ -38,6 +38,8 @@ class LayerPrecision:
         return {name: table.to_dict() for name, table in self.tables.items()}
 
     def __str__(self) -> str:
+        if not self.tables:
+            return "no gradient of a convolution was seen"
         text = StringIO()
         console = Console(file=text, width=_WIDTH, force_terminal=False, color_system=None)
         for name, table in self.tables.items():

@@ -160,7 +160,7 @@ class ModelReport:
 
     def head(self) -> str:
         """What was simulated, in a line."""
-        text = f"{len(self.rows)} layers on {self.chip}, mode {self.mode}"
+        text = f"{len(self.rows)} layer{'' if len(self.rows) == 1 else 's'} on {self.chip}, mode {self.mode}"
         if self.values == "chip":
             text += ", PyTorch goes on with the chip's values"
         times = "" if self.mode == "functional" else f", {self.totals['total']:,.1f} us"
@@ -229,6 +229,8 @@ class ModelReport:
 
     def notes(self) -> list[str]:
         """What did not run and why, each reason once; findings; and what the times leave out."""
+        if not self.rows:
+            return ["no convolution, gradient of one or matrix product ran within the context and its thread"]
         found: dict[str, list[str]] = {}
         for row in self.rows:
             for _, outcome in self.refusals(row):

@@ -78,6 +78,10 @@ class Simulation:
     """What `simulate` returns: the context, and afterwards what was seen. `print` shows the table of layers."""
 
     def __init__(self, model: torch.nn.Module | None, **options: Any) -> None:
+        if model is not None and not isinstance(model, torch.nn.Module):
+            raise SimError(
+                f"model is {model!r}; allowed is a torch.nn.Module, whose layers are named (a chip is chip=...)"
+            )
         check_settings(options)
         mode, values = options["mode"], options["values"]
         if mode not in MODES:

@@ -350,7 +350,7 @@ def test_products_of_linear_layers_are_the_matmul_kernel() -> None:
     assert str(sim).count("MatMul kernel alone") == 2
     with simulate(matmul=False) as sim:
         model(torch.randn(8, 32)).sum().backward()
-    assert sim.report.rows == ()
+    assert sim.report.rows == () and str(sim).endswith("ran within the context and its thread")
 
 
 def test_only_backward_if_wanted(tiny: Any) -> None:
@@ -379,6 +379,7 @@ def test_a_compiled_model_is_seen(tiny: Any) -> None:
         ({"l2": "hot"}, "l2 'hot'"),
         ({"overflow": "wrap"}, "overflow"),
         ({"cube_math_type": "x"}, "cube_math_type"),
+        ({"model": "ascend910a"}, "model is 'ascend910a'; allowed is a torch.nn.Module"),
     ],
 )
 def test_wrong_options_are_refused_before_anything_runs(options: dict[str, Any], message: str) -> None:
