@@ -46,13 +46,16 @@ class SharedRows:
 
     def share(self, program: Program) -> Program:
         """The program with the rows of an earlier one that differs from it in nothing else; or as it is."""
+        pattern = program.pattern
+        if pattern is not None and pattern.rows is not program.rows:
+            moved = pattern.moved(program.rows, self._tensors)
+            return program if moved is None else _moved_program(program, pattern.rows, moved)
         for table, rows in self._known:
             base = rows()
             if base is not None and table is program.table:
                 moved = self._moved(program, base)
                 if moved is not None:
-                    own = {field.name: getattr(program, field.name) for field in fields(Program)}
-                    return MovedProgram(**own | {"rows": base}, moved=moved)
+                    return _moved_program(program, base, moved)
         self._known = [one for one in self._known if one[1]() is not None][-_KEPT + 1 :]
         self._known.append((program.table, ref(program.rows)))
         return program
@@ -86,6 +89,11 @@ class SharedRows:
                 if not np.array_equal(far, moved[slot]):
                     return None
         return moved
+
+
+def _moved_program(program: Program, rows: NDArray[np.int64], moved: NDArray[np.int64]) -> MovedProgram:
+    own = {field.name: getattr(program, field.name) for field in fields(Program)}
+    return MovedProgram(**own | {"rows": rows}, moved=moved)
 
 
 def moved_bases(program: Program, bases: Sequence[int]) -> list[int]:

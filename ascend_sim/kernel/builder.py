@@ -16,8 +16,9 @@ from ascend_sim.isa.sync import Scalar
 from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPastL2, Fill
 from ascend_sim.isa.vector import Duplicate, Interleave, ReduceRows, TransposeBlocks, VectorBinary, VectorCast
 from ascend_sim.kernel.check import check_addresses, check_buffer, check_pipe, wrong_instructions
-from ascend_sim.kernel.inspection import Allocated, Notes, calling_line, current_inspection
+from ascend_sim.kernel.inspection import Allocated, Inspection, Notes, calling_line, current_inspection
 from ascend_sim.kernel.operands import ChannelMatrices, MapWindow, Span, TilePiece, TurnLayout
+from ascend_sim.kernel.pattern import Pattern
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.sync import SyncMethods
 from ascend_sim.kernel.vector import VectorMethods
@@ -305,16 +306,50 @@ class KernelBuilder(SyncMethods, VectorMethods):
         """The checked Program; SimError when a flag is left raised or an address is outside its space or unaligned."""
         if self._moves is not None:
             raise SimError(f"{self._where}: a stamped loop was left before the end of its body")
-        rows, new = self._without_dropped(*self._sheet.rows())
-        flags = {f.name: (f.source, f.destination, f.identity) for f in self._flags.values()}
-        program = Program(self.block, self.core_kind, self.sub_block, self.table, rows, self._tiles, flags, self.notes)
-        for error in wrong_instructions(program, new):
-            if self._inspection is None or self.notes is None:
-                raise error
-            self._inspection.add(self._where, str(error), self.notes.line(error.row))
         if self._inspection is not None:
-            return program  # flags and addresses are looked at by those who inspect it
+            return self._inspected(self._inspection)
+        if not self.stamping:
+            return self._first()
+        settled, place = self._sheet.settle(self.table.in_gm())
+        flags, dropped = tuple(self._flags.values()), frozenset(self._dropped)
+        own = (self.core_kind, self.sub_block, self._sizes, self._disarm, flags, dropped, self._tiles)
+        patterns = self.table.stamps.patterns
+        pattern = patterns.get((settled, own))
+        if pattern is None:
+            program = self._first(place)
+            assert program.pattern is not None
+            patterns[settled, own] = program.pattern
+            return program
+        self._check_all_taken()
+        program = self._program(pattern.at(place), pattern)
+        if not pattern.is_right(program.rows):
+            check_addresses(program, self._sizes, np.ones(len(program), np.bool_))
+        return program
+
+    def _program(self, rows: NDArray[np.int64], pattern: Pattern | None = None) -> Program:
+        flags = {f.name: (f.source, f.destination, f.identity) for f in self._flags.values()}
+        return Program(
+            self.block, self.core_kind, self.sub_block, self.table, rows, self._tiles, flags, self.notes, pattern
+        )
+
+    def _first(self, place: NDArray[np.int64] | None = None) -> Program:
+        """The program, every row of it checked; with a `place` it is the first of a pattern."""
+        rows, new, moves = self._without_dropped(*self._sheet.rows())
+        program = self._program(rows)
+        for error in wrong_instructions(program, new):
+            raise error
         self._check_all_taken()
         check_addresses(program, self._sizes, new)
         self._sheet.found_right()
+        if place is not None:
+            program.pattern = Pattern(rows, place, moves, self.table.limits(), self._sizes)
+        return program
+
+    def _inspected(self, inspection: Inspection) -> Program:
+        """The program as it is; flags and addresses are looked at by those who inspect it."""
+        rows, new, _ = self._without_dropped(*self._sheet.rows())
+        program = self._program(rows)
+        for error in wrong_instructions(program, new):
+            assert self.notes is not None
+            inspection.add(self._where, str(error), self.notes.line(error.row))
         return program

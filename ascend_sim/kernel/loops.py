@@ -9,7 +9,7 @@ import numpy as np
 
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.program import InstructionTable
-from ascend_sim.kernel.stamp import Moving, Place, Sheet, Stamp, absolute, relative
+from ascend_sim.kernel.stamp import Moving, Place, Sheet, absolute, relative
 
 What = TypeVar("What", bound=Hashable)
 """What of a stamped loop's piece decides its rows."""
@@ -83,7 +83,7 @@ class StampedLoops:
                 yield what, axes if isinstance(where, tuple) else axes[0]
                 moves = np.array(self._moves, np.int64).reshape(-1, 3)
                 rows = self._sheet.rows()[0]
-                stamp = Stamp(rows, moves, self._tile, self._tiles, stamps.number(self._phase(place)))
+                stamp = stamps.new(rows, moves, self._tile, self._tiles, stamps.number(self._phase(place)))
                 found[what, phase] = stamp
                 self._sheet, self._tile, self._tiles, self._moves = sheet, tile, tiles, None
             self._sheet.put(stamp, place, self._tile)

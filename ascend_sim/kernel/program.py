@@ -19,6 +19,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPE_INDEX, Cost, GmAccess, Instruction
 from ascend_sim.isa.sync import CrossCoreWaitFlag, cross_name
 from ascend_sim.kernel.inspection import Notes
+from ascend_sim.kernel.pattern import Pattern
 from ascend_sim.kernel.stamp import Stamps
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import Region
@@ -140,6 +141,11 @@ class InstructionTable:
             )
         return self._limits
 
+    def in_gm(self) -> NDArray[np.bool_]:
+        """[instruction][operand]: whether there is such an operand, and it is in GM."""
+        extent, capacity, _ = self.limits()
+        return ((extent > 0) & (capacity < 0)).T
+
     def _limits_of(self, instruction: Instruction) -> NDArray[np.int64]:
         found = np.zeros((3, len(OPERAND_COLUMN)), np.int64)
         found[2] = 1
@@ -209,6 +215,8 @@ class Program:
     flags: Mapping[str, tuple[str, str, int]] = field(default_factory=dict)
     notes: Notes | None = None
     """Where its rows came from, if it was inspected when it was built."""
+    pattern: Pattern | None = field(default=None, repr=False, compare=False)
+    """What it has in common with others of its task; None if it was built by itself."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -233,6 +241,11 @@ class Program:
         row, place = np.repeat(np.arange(len(self)), counts), ranges(touches.first[instruction], counts)
         kept = np.isin(touches.columns["space"][place], [SPACES.index(space) for space in spaces])
         return row[kept], place[kept]
+
+    def counts(self) -> NDArray[np.int64]:
+        """How often each instruction of its table stands in it."""
+        counts = np.bincount(self.rows[:, 0]) if self.pattern is None else self.pattern.counts
+        return np.concatenate((counts, np.zeros(len(self.table.instructions) - len(counts), np.int64)))
 
     def flag_names(self) -> set[str]:
         """Everything whose waits can be disarmed in its task."""

@@ -19,16 +19,17 @@ from __future__ import annotations
 from array import array
 from collections.abc import Hashable
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, NoReturn
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.errors import SimError
+from ascend_sim.kernel.pattern import ROW, Moves, Pattern
 from ascend_sim.memory.gm import OFFSET_MASK
 
-ROW = 5
-"""Numbers of a row."""
 TILE = 4
 """The number of a row that counts tiles."""
 
@@ -194,12 +195,13 @@ def _like(value: tuple[Any, ...], items: list[Any]) -> tuple[Any, ...]:
 class Stamp:
     """Rows whose tiles count from the stamp's first one; `moves` are (number of them all, axis, step by which it moves).
 
-    It takes the kernel on by `tiles` tiles, of which it counts `counted`, and to the phase `after`. `checked`: a program with
+    `number` is its own among the stamps of a task. It takes the kernel on by `tiles` tiles, of which it counts `counted`, and to the phase `after`. `checked`: a program with
     it has been found right.
     """
 
     rows: NDArray[np.int64]
     moves: NDArray[np.int64]
+    number: int
     tiles: int = 0
     counted: int = 0
     after: int = 0
@@ -207,13 +209,23 @@ class Stamp:
 
 
 class Stamps:
-    """The stamps of a task's programs, which the builders of its blocks share; phases are numbered."""
+    """The stamps of a task's programs, which the builders of its blocks share; phases are numbered.
+
+    `patterns` are those of its programs that are still there, by what says that a program is one of them.
+    """
 
     def __init__(self) -> None:
         self.of_loops: dict[Hashable, dict[tuple[Hashable, int], Stamp]] = {}
+        self.patterns: WeakValueDictionary[Hashable, Pattern] = WeakValueDictionary()
         self.phases: list[Any] = []
         self._numbers: dict[Hashable, int] = {}
         self._moved: dict[tuple[int, Place], int] = {}
+        self._count = 0
+
+    def new(self, rows: NDArray[np.int64], moves: NDArray[np.int64], *after: int) -> Stamp:
+        """A stamp with a number of its own; `after` as in `Stamp`."""
+        self._count += 1
+        return Stamp(rows, moves, self._count, *after)
 
     def number(self, phase: Any) -> int:
         """Of a phase."""
@@ -229,13 +241,29 @@ class Stamps:
         return self._moved[number, by]
 
 
+def _settled(rows: NDArray[np.int64], in_gm: NDArray[np.bool_]) -> tuple[Stamp, NDArray[np.int64]]:
+    """Rows that were written one by one, as a stamp that moves at each of its addresses in GM, and its place.
+
+    `in_gm` says of every instruction which of its three operands are such. The stamp's number is the same for the same rows.
+    """
+    rows = rows.copy()
+    moving = np.flatnonzero(in_gm[rows[:, 0]])
+    cells = moving + moving // 3 * 2 + 1  # operands are numbers 1 to 3 of the 5 of a row
+    place = rows.reshape(-1)[cells] & OFFSET_MASK
+    rows.reshape(-1)[cells] -= place
+    number = int.from_bytes(blake2b(rows, digest_size=8).digest(), signed=True)
+    moves = np.stack((cells, np.arange(len(cells)), np.ones_like(cells)), axis=1)
+    return Stamp(rows, moves, number), place
+
+
 class Sheet:
     """The rows of one program: stamps at their places, and what is written row by row (a stamp that comes up once)."""
 
     def __init__(self) -> None:
         self.written = array("q")
         self._stamps: list[Stamp] = []
-        self._tile, self._axes, self._where = array("q"), array("q"), array("q")
+        self._numbers, self._tile, self._axes, self._where = array("q"), array("q"), array("q"), array("q")
+        self._loose: list[int] = []
         self._count = 0
 
     def __len__(self) -> int:
@@ -245,23 +273,45 @@ class Sheet:
     def put(self, stamp: Stamp, where: Place, tile: int) -> None:
         """Repeat a stamp, whose first tile is number `tile`."""
         if self.written:
-            self._append(Stamp(_table(self.written), _NO_MOVES), (), 0)
-            self.written = array("q")
-        self._append(stamp, where, tile)
+            self._append_written()
+        self._append(stamp, tile)
+        self._where.extend(where)
 
-    def _append(self, stamp: Stamp, where: Place, tile: int) -> None:
+    def _append(self, stamp: Stamp, tile: int) -> None:
         self._stamps.append(stamp)
+        self._numbers.append(stamp.number)
         self._tile.append(tile)
         self._axes.append(len(self._where))
-        self._where.extend(where)
         self._count += len(stamp.rows)
 
-    def rows(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """All rows, and for each whether it is new: no stamp that was found right has it at this address."""
-        if not self._stamps:
-            return _table(self.written), np.ones(len(self), np.bool_)
+    def _append_written(self) -> None:
+        self._loose.append(len(self._stamps))
+        self._append(Stamp(_table(self.written), _NO_MOVES, 0), 0)
+        self.written = array("q")
+
+    def settle(self, in_gm: NDArray[np.bool_]) -> tuple[bytes, NDArray[np.int64]]:
+        """No more rows: a key that is the same for programs of the same stamps, and the place of this one.
+
+        `in_gm` as for `_settled`.
+        """
         if self.written:
-            self.put(Stamp(np.empty((0, ROW), np.int64), _NO_MOVES), (), 0)
+            self._append_written()
+        for index in self._loose:
+            stamp, place = _settled(self._stamps[index].rows, in_gm)
+            self._stamps[index], self._numbers[index] = stamp, stamp.number
+            self._axes[index] = len(self._where)
+            self._where.frombytes(place.tobytes())
+        self._loose.clear()
+        key = blake2b(self._numbers, digest_size=16)
+        key.update(self._tile)
+        return key.digest(), np.asarray(self._where)
+
+    def rows(self) -> tuple[NDArray[np.int64], NDArray[np.bool_], Moves]:
+        """All rows, for each whether it is new (no stamp that was found right has it at this address), and what moves."""
+        if self.written and self._stamps:
+            self._append_written()
+        if not self._stamps:
+            return _table(self.written), np.ones(len(self), np.bool_), Moves(*_NO_MOVES.T)
         stamps = self._stamps
         rows = np.concatenate([stamp.rows for stamp in stamps])
         lengths = np.array([len(stamp.rows) for stamp in stamps])
@@ -269,16 +319,15 @@ class Sheet:
         rows[:, TILE] += np.repeat(np.asarray(self._tile), lengths)
         moving = np.array([len(stamp.moves) for stamp in stamps])
         cells, axes, steps = np.concatenate([stamp.moves for stamp in stamps]).T
-        cells = cells + np.repeat(first * ROW, moving)
+        moves = Moves(cells + np.repeat(first * ROW, moving), steps, axes + np.repeat(np.asarray(self._axes), moving))
         new = np.zeros(len(rows), np.bool_)
         if len(cells):
-            where = np.asarray(self._where)[axes + np.repeat(np.asarray(self._axes), moving)]
-            np.add.at(rows.reshape(-1), cells, steps * where)
-            new[cells // ROW] = True
+            np.add.at(rows.reshape(-1), moves.cells, steps * np.asarray(self._where)[moves.axes])
+            new[moves.cells // ROW] = True
         for stamp, start in zip(stamps, first.tolist(), strict=True):
             if not stamp.checked:
                 new[start : start + len(stamp.rows)] = True
-        return rows, new
+        return rows, new, moves
 
     def found_right(self) -> None:
         """The rows have been checked."""

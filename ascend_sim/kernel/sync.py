@@ -23,6 +23,7 @@ from ascend_sim.isa.sync import (
 )
 from ascend_sim.kernel.inspection import Inspection, Notes
 from ascend_sim.kernel.loops import StampedLoops
+from ascend_sim.kernel.pattern import Moves
 
 CROSS_MODES = {0: "all cores of a kind", 1: "the vector cores of a block", 2: "a cube core and its vector cores"}
 """Who a cross-core flag joins."""
@@ -196,21 +197,19 @@ class SyncMethods(StampedLoops):
                 )
 
     def _without_dropped(
-        self, rows: NDArray[np.int64], new: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Rows, and which of them are new, without the sets that were taken back."""
+        self, rows: NDArray[np.int64], new: NDArray[np.bool_], moves: Moves
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_], Moves]:
+        """Rows, which of them are new, and what moves in them, without the sets that were taken back."""
         dropped = self._dropped_rows(rows)
         if not dropped:
-            return rows, new
-        first, kept = min(dropped), len(rows) - len(dropped)
-        stays = np.ones(
-            len(rows) - first, np.bool_
-        )  # they stand near the end: what follows the first of them closes up
-        stays[np.array(dropped) - first] = False
-        rows[first:kept], new[first:kept] = rows[first:][stays], new[first:][stays]
+            return rows, new, moves
+        stays = np.ones(len(rows), np.bool_)
+        stays[dropped] = False
+        first, kept = min(dropped), len(rows) - len(dropped)  # they stand near the end: what follows closes up
+        rows[first:kept], new[first:kept] = rows[first:][stays[first:]], new[first:][stays[first:]]
         if self.notes is not None:
             self.notes.without(dropped)
-        return rows[:kept], new[:kept]
+        return rows[:kept], new[:kept], moves.only(stays)
 
     def _dropped_rows(self, rows: NDArray[np.int64]) -> list[int]:
         """Where the sets stand that were taken back: the last one of each flag."""

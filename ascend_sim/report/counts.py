@@ -30,7 +30,7 @@ class Counts:
 
     def add(self, program: Program) -> NDArray[np.int64]:
         """One more program; returns how often each instruction of its table stands in it."""
-        table, counts = program.table, np.bincount(program.rows[:, 0], minlength=len(program.table.instructions))
+        table, counts = program.table, program.counts()
         if self._task.core_kind != "MIX" or program.core_kind == "AIC":
             self._tiles += program.tiles
         known = self._by_table.get(id(table))
