@@ -347,7 +347,7 @@ class _Prefix:
     def __init__(self, subject: Subject, place: int, most: int) -> None:
         program = subject.programs[place]
         self._task = subject.task
-        self._synced = [SyncRows(replace(program, rows=program.rows[:most]))]
+        self._synced = [SyncRows(program.with_rows(program.rows[:most]))]
         accesses = [gather(space, self._synced, (0,), subject.shapes, subject.task.tensors) for space in SPACES]
         self._questions = [Questions(a, *sharing_pairs(a, subject.shapes)) for a in accesses]
         self._base = self._unordered(frozenset())

@@ -1,14 +1,24 @@
-"""Which L2 lines a strided region touches, worked out once per instruction and alignment."""
+"""Which L2 lines a strided region touches, worked out once per instruction and alignment, and which a program does."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ascend_sim.engine.compiled import library
 from ascend_sim.engine.l2 import Lines
+from ascend_sim.isa.base import TRANSFER
+from ascend_sim.kernel.program import OPERAND_COLUMN, Program
+from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import Region, row_starts
+
+Marks = NDArray[np.bool_]
+"""One entry per L2 line of GM, from address 0 on."""
+_AT_ONCE = 1 << 20
+"""Lines that are marked at a time, so that memory stays small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +62,42 @@ def footprint(region: Region, phase: int, line: int) -> Footprint:
     begin, end = int(lines[0]), int(lines[-1]) + 1
     whole = (begin, end) if end - begin == len(lines) else None
     return Footprint(touched, lines, tails.astype(np.int64), partial.astype(np.int64), whole)
+
+
+def mark_lines(program: Program, bases: Sequence[int], line: int, read: Marks, written: Marks) -> None:
+    """Mark the lines of `line` bytes that a program reads (atomics too) and those that it writes.
+
+    `bases` are the addresses of its task's tensors. C does it where it was built, else numpy.
+    """
+    (mark_by_numpy if library.load() is None else mark_by_c)(program, bases, line, read, written)
+
+
+def mark_by_c(program: Program, bases: Sequence[int], line: int, read: Marks, written: Marks) -> None:
+    """By compiled/lines.c."""
+    touches, own, rows = program.table.touches, np.asarray(bases, np.int64), np.ascontiguousarray(program.rows)
+    whole = library.Program(rows=rows.ctypes.data, count=len(program), bases=own.ctypes.data, tensors=len(own))
+    first, columns = touches.first.ctypes.data, touches.columns.ctypes.data
+    library.checked(
+        library.load().mark_lines(
+            library.byref(whole), first, columns, line, read.ctypes.data, written.ctypes.data, len(read)
+        )
+    )
+
+
+def mark_by_numpy(program: Program, bases: Sequence[int], line: int, read: Marks, written: Marks) -> None:
+    """Without a compiler."""
+    table, own = program.table, np.asarray(bases or [0], np.int64)
+    transfers = np.flatnonzero(table.column("kind") == TRANSFER)
+    rows = program.rows[np.isin(program.rows[:, 0], transfers)]
+    for argument in np.unique(rows[:, 0]).tolist():
+        access = table.accesses[argument]
+        assert access is not None
+        operand = rows[rows[:, 0] == argument, OPERAND_COLUMN[access.region.operand]]
+        address = own[operand >> SLOT_SHIFT] + (operand & OFFSET_MASK)
+        first, phase = address // line, address % line
+        marks = written if access.direction == "write" else read
+        for offset in np.flatnonzero(np.bincount(phase)).tolist():
+            lines = footprint(access.region, offset, line).lines
+            begin = np.unique(first[phase == offset])
+            for piece in np.array_split(begin, 1 + len(begin) * len(lines) // _AT_ONCE):
+                marks[piece[:, None] + lines] = True

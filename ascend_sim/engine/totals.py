@@ -5,36 +5,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ascend_sim.engine.hazards import Hazards
 from ascend_sim.engine.timeline import CAUSES
 from ascend_sim.engine.values import Finding
-from ascend_sim.kernel.program import Program
+from ascend_sim.isa.base import PIPE_INDEX, PIPES
+from ascend_sim.kernel.program import SPACES, Program
 
 _SHARE_BITS = 32
 """Of a mean over time while means are summed: whole numbers, so that no order of blocks matters."""
+_AT_ONCE = 1024
+"""Programs that are summed up together."""
+
+PIPE_TOTALS = np.dtype(
+    [(name, np.int64) for name in ("rows", "busy", "end")]
+    + [("stalls", np.int64, len(CAUSES)), ("l2_wait", np.int64), ("hbm_wait", np.int64)]
+)
+TOTALS = np.dtype(
+    [("pipes", PIPE_TOTALS, len(PIPES))]
+    + [(name, np.int64) for name in ("hbm_bytes", "l2_hits", "l2_misses", "hazards")]
+    + [(name, np.int64, len(SPACES)) for name in ("peak", "area")]
+)
+"""What one program comes to, as C has it too (`Totals` of compiled/machine.h): cycles by pipe, and cycles that it stood still
+by pipe and cause, as in `ProgramRun`. `rows` instructions of each pipe; `l2_wait` and `hbm_wait` cycles in which others held
+its transfers back; of a buffer the most bytes held at once (`peak`), and the bytes held summed over the cycles (`area`).
+"""
 
 
 @dataclass(frozen=True)
 class ProgramTotals:
-    """One program: cycles by pipe, and cycles that it stood still by pipe and cause, as in `ProgramRun`.
+    """One program: `numbers` (one TOTALS) and the hazards in its buffers."""
 
-    `rows` instructions of each pipe; `l2_wait` and `hbm_wait` cycles in which others held its transfers back; `buffers` the
-    most bytes held at once, and the bytes held summed over the cycles.
-    """
-
-    rows: Mapping[str, int]
-    busy: Mapping[str, int]
-    stalls: Mapping[str, Mapping[str, int]]
-    l2_wait: Mapping[str, int]
-    hbm_wait: Mapping[str, int]
-    hbm_bytes: int
-    l2_hits: int
-    l2_misses: int
-    buffers: Mapping[str, tuple[int, int]]
+    numbers: NDArray[np.void]
     hazards: Hazards
 
 
@@ -67,7 +74,10 @@ class BufferTotals:
 
 @dataclass
 class TaskTotals:
-    """The programs of a task. `core_cycles` from dispatch to end of their blocks, by (kind, core)."""
+    """The programs of a task. `core_cycles` from dispatch to end of their blocks, by (kind, core).
+
+    What is added counts when it was `settle`d, many programs at a time.
+    """
 
     programs: int = 0
     instructions: int = 0
@@ -77,32 +87,53 @@ class TaskTotals:
     hbm_bytes: int = 0
     l2_hits: int = 0
     l2_misses: int = 0
+    _waiting: dict[str, list[tuple[Program, int, tuple[int, int, int], NDArray[np.void]]]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
-    def add(self, program: Program, core: int, launch: int, begin: int, finish: int, totals: ProgramTotals) -> None:
-        """One more program, which ran on `core`; its block was dispatched at cycle `launch`."""
-        kind, parts = program.core_kind, program.table.chip.cores.kinds[program.core_kind]  # type: ignore[index]
-        self.programs += 1
-        self.instructions += len(program)
-        self.core_cycles[kind, core] = self.core_cycles.get((kind, core), 0) + finish - launch
+    def add(self, program: Program, core: int, span: tuple[int, int, int], totals: ProgramTotals) -> None:
+        """One more program, which ran on `core`: dispatched, begun and over at the cycles of `span`."""
+        waiting = self._waiting.setdefault(program.core_kind, [])
+        waiting.append((program, core, span, totals.numbers))
+        if len(waiting) == _AT_ONCE:
+            self.settle()
+
+    def settle(self) -> None:
+        """Sum up what was added."""
+        for kind, waiting in self._waiting.items():
+            self._sum_up(kind, waiting)
+        self._waiting.clear()
+
+    def _sum_up(self, kind: str, waiting: list[tuple[Program, int, tuple[int, int, int], NDArray[np.void]]]) -> None:
+        """Programs on cores of one kind."""
+        programs, on, spans, numbers = zip(*waiting, strict=True)
+        found, parts, cores = np.concatenate(numbers), programs[0].table.chip.cores.kinds[kind], set(on)
+        self.programs += len(programs)
+        self.instructions += sum(map(len, programs))
+        for core, (launch, _, finish) in zip(on, spans, strict=True):
+            self.core_cycles[kind, core] = self.core_cycles.get((kind, core), 0) + finish - launch
+        lengths = [finish - begin for _, begin, finish in spans]
         for name in parts.pipes:
-            pipe = self.pipes.setdefault((kind, name), PipeTotals())
-            pipe.cores.add(core)
-            pipe.rows += totals.rows[name]
-            pipe.span += finish - begin
-            pipe.busy += totals.busy[name]
-            pipe.l2_wait += totals.l2_wait[name]
-            pipe.hbm_wait += totals.hbm_wait[name]
-            for cause, cycles in totals.stalls[name].items():
+            pipe, own = self.pipes.setdefault((kind, name), PipeTotals()), found["pipes"][:, PIPE_INDEX[name]]
+            pipe.cores |= cores
+            pipe.rows += int(own["rows"].sum())
+            pipe.span += sum(lengths)
+            pipe.busy += int(own["busy"].sum())
+            pipe.l2_wait += int(own["l2_wait"].sum())
+            pipe.hbm_wait += int(own["hbm_wait"].sum())
+            for cause, cycles in zip(CAUSES, own["stalls"].sum(axis=0).tolist(), strict=True):
                 pipe.stalls[cause] += cycles
         for space in parts.buffers:
-            buffer = self.buffers.setdefault(space, BufferTotals())
-            peak, held = totals.buffers[space]
-            buffer.peak = max(buffer.peak, peak)
-            buffer.programs += 1
-            buffer.shares += (held << _SHARE_BITS) // max(finish - begin, 1)
-        self.hbm_bytes += totals.hbm_bytes
-        self.l2_hits += totals.l2_hits
-        self.l2_misses += totals.l2_misses
+            buffer, place = self.buffers.setdefault(space, BufferTotals()), SPACES.index(space)
+            buffer.peak = max(buffer.peak, int(found["peak"][:, place].max()))
+            buffer.programs += len(programs)
+            area = found["area"][:, place].tolist()
+            buffer.shares += sum(
+                (held << _SHARE_BITS) // max(length, 1) for held, length in zip(area, lengths, strict=True)
+            )
+        self.hbm_bytes += int(found["hbm_bytes"].sum())
+        self.l2_hits += int(found["l2_hits"].sum())
+        self.l2_misses += int(found["l2_misses"].sum())
 
 
 @dataclass

@@ -13,16 +13,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ascend_sim.engine.compiled import library
 from ascend_sim.engine.compiled.watch import CompiledColumnWatch
 from ascend_sim.engine.hazards import LIMIT, Accesses, HazardList, Hazards
 from ascend_sim.engine.occupancy import by_numpy
 from ascend_sim.engine.task import Task, order_of, task_of
-from ascend_sim.engine.timeline import ProgramRun, Timeline
-from ascend_sim.engine.totals import ProgramTotals, TaskTotals, Watched
+from ascend_sim.engine.timeline import CAUSES, ProgramRun, Timeline
+from ascend_sim.engine.totals import TOTALS, ProgramTotals, TaskTotals, Watched
 from ascend_sim.engine.values import Finding
-from ascend_sim.isa.base import PIPE_INDEX, PIPES
+from ascend_sim.isa.base import PIPES
 from ascend_sim.kernel.program import SPACES, InstructionTable, Program
 
 __all__ = ["Collected", "ColumnWatch", "column_watch", "find_hazards", "from_columns", "watched"]
@@ -70,11 +71,13 @@ class Collected:
 
     def add(self, task: int, program: Program, core: int, span: tuple[int, int, int], totals: ProgramTotals) -> None:
         """A program that ran on `core`: dispatched, begun and over at the cycles of `span`."""
-        self._of_task[task].add(program, core, *span, totals)
+        self._of_task[task].add(program, core, span, totals)
         self._hazards.add(order_of(task, program), totals.hazards)
 
     def watched(self, in_gm: Mapping[int, Hazards], tables: Sequence[InstructionTable]) -> Watched:
         """All of it, with the hazards in GM by task; `tables` by the numbers that hazards have."""
+        for totals in self._of_task:
+            totals.settle()
         return Watched(self._of_task, self._hazards.findings(self._tasks, in_gm, tables))
 
 
@@ -93,30 +96,9 @@ class ColumnWatch:
         number = self._numbers.setdefault(id(program.table), len(self.tables))
         if number == len(self.tables):
             self.tables.append(program.table)
-        pipe = program.per_row("pipe")
-
-        def sums(column: str) -> dict[str, int]:
-            values = getattr(run, column)
-            return {name: int(values[pipe == place].sum()) for place, name in enumerate(PIPES)}
-
-        buffers: dict[str, tuple[int, int]] = {}
-        for name in program.table.chip.cores.kinds[program.core_kind].buffers:  # type: ignore[index]
-            time, held = by_numpy(run, name)
-            buffers[name] = int(held.max(initial=0)), int((held[:-1] * (time[1:] - time[:-1])).sum())
         local = Accesses.of(run, number, bases, *SPACES[1:]).hazards()
         self._gm.append(Accesses.of(run, number, bases, "GM"))
-        return ProgramTotals(
-            {name: int((pipe == place).sum()) for name, place in PIPE_INDEX.items()},
-            run.busy(),
-            {name: run.stalls(name) for name in PIPES},
-            sums("l2_wait"),
-            sums("hbm_wait"),
-            int(run.hbm_bytes.sum()),
-            int(run.l2_hits.sum()),
-            int(run.l2_misses.sum()),
-            buffers,
-            Hazards(local[:LIMIT], len(local)),
-        )
+        return ProgramTotals(_numbers(run), Hazards(local[:LIMIT], len(local)))
 
     def in_gm(self) -> dict[int, Hazards]:
         """Hazards between all programs, by the task of the later access."""
@@ -129,3 +111,21 @@ class ColumnWatch:
 
     def close(self) -> None:
         """Nothing is held that Python does not free."""
+
+
+def _numbers(run: ProgramRun) -> NDArray[np.void]:
+    """The TOTALS of a program."""
+    numbers, pipe, busy = np.zeros(1, TOTALS), run.program.per_row("pipe"), run.busy()
+    for place, name in enumerate(PIPES):
+        own, found = pipe == place, numbers["pipes"][0, place]
+        found["rows"], found["busy"], found["end"] = own.sum(), busy[name], run.end[own].max(initial=run.begin)
+        for cause, cycles in run.stalls(name).items():
+            found["stalls"][CAUSES.index(cause)] = cycles
+        found["l2_wait"], found["hbm_wait"] = run.l2_wait[own].sum(), run.hbm_wait[own].sum()
+    for column in ("hbm_bytes", "l2_hits", "l2_misses"):
+        numbers[column] = getattr(run, column).sum()
+    for name in run.program.table.chip.cores.kinds[run.program.core_kind].buffers:  # type: ignore[index]
+        time, held = by_numpy(run, name)
+        numbers["peak"][0, SPACES.index(name)] = held.max(initial=0)
+        numbers["area"][0, SPACES.index(name)] = (held[:-1] * (time[1:] - time[:-1])).sum()
+    return numbers

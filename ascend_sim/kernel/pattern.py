@@ -22,7 +22,10 @@ ROW = 5
 
 @dataclass(frozen=True, eq=False)
 class Moves:
-    """What moves in rows: number `cells` of them all by `steps` times number `axes` of the place. A cell may move on several."""
+    """What moves in rows: number `cells` of them all by `steps` times number `axes` of the place.
+
+    A cell may stand there several times.
+    """
 
     cells: Numbers
     steps: Numbers

@@ -7,7 +7,7 @@ once per distinct instruction in the `InstructionTable` of the task, so a row co
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -241,6 +241,10 @@ class Program:
         row, place = np.repeat(np.arange(len(self)), counts), ranges(touches.first[instruction], counts)
         kept = np.isin(touches.columns["space"][place], [SPACES.index(space) for space in spaces])
         return row[kept], place[kept]
+
+    def with_rows(self, rows: NDArray[np.int64]) -> Program:
+        """The same program with other rows; it has no pattern any more."""
+        return replace(self, rows=rows, pattern=None)
 
     def counts(self) -> NDArray[np.int64]:
         """How often each instruction of its table stands in it."""

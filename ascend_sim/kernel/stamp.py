@@ -195,8 +195,8 @@ def _like(value: tuple[Any, ...], items: list[Any]) -> tuple[Any, ...]:
 class Stamp:
     """Rows whose tiles count from the stamp's first one; `moves` are (number of them all, axis, step by which it moves).
 
-    `number` is its own among the stamps of a task. It takes the kernel on by `tiles` tiles, of which it counts `counted`, and to the phase `after`. `checked`: a program with
-    it has been found right.
+    `number` is its own among the stamps of a task. It takes the kernel on by `tiles` tiles, of which it counts `counted`, and
+    to the phase `after`. `checked`: a program with it has been found right.
     """
 
     rows: NDArray[np.int64]

@@ -12,23 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.engine.lines import footprint
+from ascend_sim.engine.lines import Marks, mark_lines
 from ascend_sim.engine.task import Task
-from ascend_sim.isa.base import PIPES, TRANSFER
+from ascend_sim.isa.base import PIPES
 from ascend_sim.isa.sync import Scalar
-from ascend_sim.kernel.program import OPERAND_COLUMN, InstructionTable, Program
-from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
+from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.report.counts import Counts
 
 PIPE_KEYS = {
     "S": "scalar", "M": "cube", "V": "vec", "MTE1": "mte1", "MTE2": "mte2", "MTE3": "mte3", "FIX": "fixpipe",
 }  # fmt: skip
 """Pipes under the names of the vendor's profiler columns."""
-
-_AT_ONCE = 1 << 20
-"""Lines that are marked at a time, so that memory stays small."""
-Lines = NDArray[np.bool_]
-"""One entry per L2 line of GM, from address 0 on."""
 
 
 class KernelWork:
@@ -40,7 +34,6 @@ class KernelWork:
         self._most = dict.fromkeys(PIPES, 0.0)
         self._total: dict[tuple[str, str], float] = {}
         self._least: dict[int, NDArray[np.float64]] = {}
-        self._shapes: dict[tuple[int, int, int], NDArray[np.int64]] = {}
         count = -(-max((tensor.base + tensor.size for tensor in task.tensors), default=0) // chip.memory.l2_line_bytes)
         self.read, self.written = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
         """The L2 lines that it reads (atomics too) and those that it writes, up to the end of its last tensor."""
@@ -65,27 +58,8 @@ class KernelWork:
             self._most[name] = max(self._most[name], value)
             key = (program.core_kind, name)
             self._total[key] = self._total.get(key, 0.0) + value
-        self._add_lines(program, counts)
-
-    def _add_lines(self, program: Program, counts: NDArray[np.int64]) -> None:
-        table, line = program.table, self._chip.memory.l2_line_bytes
-        bases = np.asarray([tensor.base for tensor in self._task.tensors] or [0], np.int64)
-        transfers = np.flatnonzero(table.column("kind") == TRANSFER)
-        rows = program.rows[np.isin(program.rows[:, 0], transfers)]
-        for argument in transfers[counts[transfers] > 0].tolist():
-            access = table.accesses[argument]
-            assert access is not None
-            operand = rows[rows[:, 0] == argument, OPERAND_COLUMN[access.region.operand]]
-            address = bases[operand >> SLOT_SHIFT] + (operand & OFFSET_MASK)
-            first, phase = address // line, address % line
-            lines = self.written if access.direction == "write" else self.read
-            for offset in np.flatnonzero(np.bincount(phase)).tolist():
-                key = (id(table), argument, offset)
-                if key not in self._shapes:
-                    self._shapes[key] = footprint(access.region, offset, line).lines
-                begin = np.unique(first[phase == offset])
-                for piece in np.array_split(begin, 1 + len(begin) * len(self._shapes[key]) // _AT_ONCE):
-                    lines[piece[:, None] + self._shapes[key]] = True
+        bases = [tensor.base for tensor in self._task.tensors]
+        mark_lines(program, bases, self._chip.memory.l2_line_bytes, self.read, self.written)
 
     def pipe_bounds(self) -> dict[str, int]:
         """The busiest program of each pipe, or an even share of all work per core where that is more (waves of blocks)."""
@@ -116,7 +90,7 @@ class Rooflines:
 
     def __init__(self, chip: ChipSpec, *, cold: bool) -> None:
         self._chip = chip
-        self._used: Lines | None = np.zeros(0, np.bool_) if cold else None
+        self._used: Marks | None = np.zeros(0, np.bool_) if cold else None
 
     def of(self, work: KernelWork) -> dict[str, int]:
         """Least cycles between the first instruction of a kernel and its end, by what bounds it; only those above zero.

@@ -96,7 +96,7 @@ def _renamed(table: Any, numbers: dict[int, int]) -> Callable[[Program], Program
         rows = program.rows.copy()
         for old, new in numbers.items():
             rows[program.rows[:, 0] == old, 0] = new
-        return replace(program, rows=rows)
+        return program.with_rows(rows)
 
     return change
 
@@ -110,6 +110,6 @@ def _moved(table: Any, instruction: int, column: int, step: int) -> Callable[[Pr
             return program
         rows = program.rows.copy()
         rows[found[0], column] += step
-        return replace(program, rows=rows)
+        return program.with_rows(rows)
 
     return change

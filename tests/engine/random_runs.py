@@ -192,7 +192,7 @@ class Run:
             order[a], order[b] = order[b], order[a]
             if random.random() < 0.5:
                 del order[a]
-            made.rows = np.ascontiguousarray(made.rows[order])
+            made = made.with_rows(np.ascontiguousarray(made.rows[order]))
         return made
 
     def _meet(self, k: KernelBuilder, kind: str, pipes: list[str], flag: int, mode: int) -> None:

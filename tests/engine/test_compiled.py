@@ -72,7 +72,7 @@ def copies(count: int) -> Program:
 def test_rows_that_point_nowhere_are_refused(column: int, value: int) -> None:
     """A builder makes no such rows; C must not follow them."""
     made = copies(3)
-    made.rows = made.rows.copy()
+    made = made.with_rows(made.rows.copy())
     made.rows[1, column] = value
     with pytest.raises(SimError, match="a row that points outside"):
         compiled(made)
@@ -81,7 +81,7 @@ def test_rows_that_point_nowhere_are_refused(column: int, value: int) -> None:
 def test_rows_of_any_layout_are_taken() -> None:
     made = copies(50)
     expected = compiled(made).programs[0].end.tolist()
-    made.rows = np.asfortranarray(made.rows)
+    made = made.with_rows(np.asfortranarray(made.rows))
     assert compiled(made).programs[0].end.tolist() == expected
 
 

@@ -26,7 +26,7 @@ def run(programs: list[list[Program]], kind: str = "") -> Any:
 
 def reordered(made: Program, order: list[int]) -> Program:
     """The program with its rows in an order that the builder refuses."""
-    made.rows = np.ascontiguousarray(made.rows[order])
+    made = made.with_rows(np.ascontiguousarray(made.rows[order]))
     return made
 
 

@@ -14,10 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ascend_sim.engine.timeline import CAUSES
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
-from ascend_sim.kernel.program import SPACES
 
 __all__ = [
     "FINISHED",
@@ -25,7 +23,6 @@ __all__ = [
     "NO_MEMORY",
     "PASSES_BY",
     "RAISES",
-    "TOTALS",
     "WAITS",
     "CoreNumbers",
     "Event",
@@ -34,6 +31,7 @@ __all__ = [
     "Program",
     "ShapeNumbers",
     "byref",
+    "checked",
     "load",
 ]  # fmt: skip
 
@@ -46,17 +44,6 @@ INSTRUCTION = np.dtype(
     [("kind", np.int32), ("pipe", np.int32)]
     + [(name, np.int64) for name in ("first", "stream", "latency", "other", "waiter", "operand", "extent")]
 )
-
-PIPE_TOTALS = np.dtype(
-    [(name, np.int64) for name in ("rows", "busy", "end")]
-    + [("stalls", np.int64, len(CAUSES)), ("l2_wait", np.int64), ("hbm_wait", np.int64)]
-)
-TOTALS = np.dtype(
-    [("pipes", PIPE_TOTALS, len(PIPES))]
-    + [(name, np.int64) for name in ("hbm_bytes", "l2_hits", "l2_misses", "hazards")]
-    + [(name, np.int64, len(SPACES)) for name in ("peak", "area")]
-)
-"""`Totals` of machine.h."""
 
 
 def _numbers(*names: str) -> list[tuple[str, Any]]:
@@ -129,8 +116,9 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "gm_end": (c_int64, [c_void_p]),
     "gm_read": (c_int64, [c_void_p, c_int64, c_void_p, POINTER(c_int64)]),
     "watch_columns": (c_void_p, [POINTER(Program), c_void_p, c_void_p, c_int64, c_void_p, c_int64]),
-    "watch_read": (c_int64, [c_void_p, c_void_p, c_void_p]),
+    "watch_read": (c_int64, [c_void_p, c_int64, c_int64, c_void_p, c_void_p]),
     "watch_drop": (None, [c_void_p]),
+    "mark_lines": (c_int64, [POINTER(Program), c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_int64]),
     "occupancy": (
         c_int64, [POINTER(Program), c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p],
     ),
@@ -157,6 +145,17 @@ def load() -> Any:
     return None
 
 
+def checked(result: int) -> int:
+    """The result of a call that may have failed."""
+    if result >= 0:
+        return result
+    if result == NO_MEMORY:
+        raise MemoryError("the compiled engine found no memory")
+    if result == CLOCK_OVERFLOW:
+        raise SimError("the run is longer than 2**61 cycles, which is all that the clock counts")
+    raise SimError("a program has a row that points outside its instruction table, its tensors or its regions")
+
+
 class Handle:
     """A machine in C: `lib` has the functions, `pointer` is their first argument."""
 
@@ -171,12 +170,4 @@ class Handle:
         self.lib.machine_free(self.pointer)
         self.pointer = None
 
-    def checked(self, result: int) -> int:
-        """The result of a call that may have failed."""
-        if result >= 0:
-            return result
-        if result == NO_MEMORY:
-            raise MemoryError("the compiled engine found no memory")
-        if result == CLOCK_OVERFLOW:
-            raise SimError("the run is longer than 2**61 cycles, which is all that the clock counts")
-        raise SimError("a program has a row that points outside its instruction table, its tensors or its regions")
+    checked = staticmethod(checked)

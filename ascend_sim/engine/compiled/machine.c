@@ -316,7 +316,9 @@ EXPORT i64 core_flag_overflow(const Core *core) {
 }
 
 /* What was seen of a watched core that is over: the totals, and up to `limit` hazards. Returns how many those are. */
-EXPORT i64 core_watched(const Core *core, Totals *totals, Hazard *hazards) { return watch_read(core->watch, totals, hazards); }
+EXPORT i64 core_watched(const Core *core, Totals *totals, Hazard *hazards) {
+    return watch_read(core->watch, core->finish, core->queue_full, totals, hazards);
+}
 
 EXPORT i64 core_queue_full(const Core *core) { return core->queue_full; }
 

@@ -12,6 +12,7 @@
  *   watch.c    totals.py    what is known of a program without its columns: totals, hazards, how full its buffers were
  *   hazards.c  hazards.py   accesses to the same bytes at the same time
  *   occupancy.c  occupancy.py  how full a buffer is over time
+ *   lines.c    lines.py     the lines that a program reads and writes
  *
  * Times are cycles, rates 2**-16 bytes per cycle, amounts 2**-16 bytes, all int64; headroom.py says why nothing wraps.
  */
@@ -33,7 +34,7 @@ enum { SLOT_SHIFT = 44 };    /* of a GM operand (memory/gm.py) */
 enum { FRACTION = 16, SHARED_STEPS = 8 }; /* traffic.py */
 enum direction { READ, WRITE, ATOMIC };
 enum limit { PORT, L2_SHARE, HBM_SHARE };
-enum cause { NO_CAUSE = 0, FLAG = 2, PIPE_BUSY = 3, CROSS_CORE = 7, OUTSTANDING = 8, NOTHING_TO_DO = 9 }; /* timeline.py */
+enum cause { NO_CAUSE = 0, QUEUE_FULL = 1, FLAG = 2, PIPE_BUSY = 3, CROSS_CORE = 7, OUTSTANDING = 8, NOTHING_TO_DO = 9 }; /* timeline.py */
 enum failure { NO_MEMORY = -1, CLOCK_OVERFLOW = -2, BAD_ROW = -3, BAD_SHAPE = -4 };
 
 #define NEVER ((i64)1 << 62)
@@ -96,7 +97,7 @@ typedef struct {
     i64 space, low, high, start, retire;
 } Hazard;
 
-/* What a program comes to (../totals.py). `stalls` by cause; of the scalar unit only what it waited at barriers. */
+/* What a program comes to (../totals.py). `stalls` by cause; `end` is that of the last row. */
 enum { CAUSES = 10 };
 typedef struct {
     i64 rows, busy, end, stalls[CAUSES], l2_wait, hbm_wait;
@@ -285,7 +286,7 @@ int watch_row(Watch *watch, const Instruction *instruction, i64 row, const i64 *
 int watch_is_full(const Watch *watch);
 int watch_work_off(Watch *watch, i64 horizon);
 int watch_end(Watch *watch);
-i64 watch_read(const Watch *watch, Totals *totals, Hazard *hazards);
+i64 watch_read(const Watch *watch, i64 finish, i64 queue_full, Totals *totals, Hazard *hazards);
 void watch_know(Watch *watch, const Touched *touched);
 
 typedef struct {

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.compiled import library as c
 from ascend_sim.engine.compiled.shapes import Table
-from ascend_sim.engine.compiled.watch import program_totals, read_gm, read_watched
+from ascend_sim.engine.compiled.watch import Reader, read_gm
 from ascend_sim.engine.core import Process, raised_too_often
 from ascend_sim.engine.cross import CrossFlags
 from ascend_sim.engine.hazards import LIMIT, Hazards
@@ -61,6 +61,7 @@ class CompiledMachine:
         self._tables: dict[int, Table] = {}
         self._cores: dict[int, CompiledCore] = {}
         self._begun = 0
+        self.reader = Reader()
         self._event = c.Event()
         self._timer = -1
         self._armed: set[int] = set()
@@ -305,8 +306,7 @@ class CompiledCore:
         if flag >= 0:
             self._overflow = raised_too_often(self.table.flags[flag], program.table.chip.sync.flag_max)
         if not self._machine.keep:
-            seen = read_watched(lib.core_watched, self.handle)
-            self.totals = program_totals(*seen, program, self.begin, finish, self.queue_full)
+            self.totals = self._machine.reader.read(lib.core_watched, self.handle)
         self._machine.forget(self)
 
     def flag_overflow(self) -> str | None:

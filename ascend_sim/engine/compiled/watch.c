@@ -190,9 +190,15 @@ int watch_end(Watch *watch) {
     return 1;
 }
 
-/* What was found: the totals, and up to `limit` hazards. Returns how many those are. */
-EXPORT i64 watch_read(const Watch *watch, Totals *totals, Hazard *hazards) {
+/* What was found of a program that ended at cycle `finish`: the totals, and up to `limit` hazards. Returns how many those are. */
+EXPORT i64 watch_read(const Watch *watch, i64 finish, i64 queue_full, Totals *totals, Hazard *hazards) {
     *totals = watch->totals;
+    const Program *program = watch->program;
+    PipeTotals *scalar = &totals->pipes[S];
+    scalar->busy += program->issue * (program->count - scalar->rows);
+    scalar->stalls[QUEUE_FULL] = queue_full;
+    scalar->stalls[NOTHING_TO_DO] = finish - program->begin - scalar->busy - queue_full - scalar->stalls[PIPE_BUSY];
+    for (int p = S + 1; p < PIPES; p++) totals->pipes[p].stalls[NOTHING_TO_DO] += finish - totals->pipes[p].end;
     if (watch->found.count) memcpy(hazards, watch->found.items, (size_t)watch->found.count * sizeof(Hazard));
     return watch->found.count;
 }

@@ -9,63 +9,31 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ascend_sim.engine.compiled import library as c
-from ascend_sim.engine.hazards import HAZARD, LIMIT, Hazards
+from ascend_sim.engine.hazards import HAZARD, LIMIT, NO_HAZARDS, Hazards
 from ascend_sim.engine.task import Task, order_of
-from ascend_sim.engine.timeline import CAUSES, ProgramRun
-from ascend_sim.engine.totals import ProgramTotals
-from ascend_sim.isa.base import PIPES
-from ascend_sim.kernel.program import SPACES, InstructionTable, Program
+from ascend_sim.engine.timeline import ProgramRun
+from ascend_sim.engine.totals import TOTALS, ProgramTotals
+from ascend_sim.kernel.program import InstructionTable
 
 TOUCHED = np.dtype([("touches", np.int64), ("count", np.int64)])
 """`Touched` of machine.h: where the touches of an instruction lie in memory, and how many they are."""
 
 
-def program_totals(
-    found: NDArray[np.void], hazards: Hazards, program: Program, begin: int, finish: int, queue_full: int
-) -> ProgramTotals:
-    """From a TOTALS of C; busy and stalls with what is known only when the program is over."""
-    (one,) = found
-    pipes = one["pipes"]
-    numbers = {
-        name: dict(zip(PIPES, pipes[name].tolist(), strict=True)) for name in ("rows", "busy", "l2_wait", "hbm_wait")
-    }
-    busy, rows = numbers["busy"], numbers["rows"]
-    busy["S"] += program.issue_cycles * (len(program) - rows["S"])
-    stalls = {}
-    for name, counted, end in zip(PIPES, pipes["stalls"].tolist(), pipes["end"].tolist(), strict=True):
-        causes = dict(zip(CAUSES, counted, strict=True))
-        if name == "S":
-            rest = finish - begin - busy["S"] - queue_full - causes["pipe busy"]
-            causes |= {"queue full": queue_full, "nothing to do": rest}
-        else:
-            causes["nothing to do"] += finish - end
-        stalls[name] = {cause: cycles for cause, cycles in causes.items() if cycles}
-    buffers: dict[str, tuple[int, int]] = {}
-    for name in program.table.chip.cores.kinds[program.core_kind].buffers:  # type: ignore[index]
-        place = SPACES.index(name)
-        buffers[name] = int(one["peak"][place]), int(one["area"][place])
-    return ProgramTotals(
-        rows,
-        busy,
-        stalls,
-        numbers["l2_wait"],
-        numbers["hbm_wait"],
-        int(one["hbm_bytes"]),
-        int(one["l2_hits"]),
-        int(one["l2_misses"]),
-        buffers,
-        hazards,
-    )
+class Reader:
+    """Copies what C has seen of programs."""
 
+    def __init__(self) -> None:
+        self._hazards = np.zeros(LIMIT, HAZARD)
 
-def read_watched(read: Any, handle: Any) -> tuple[NDArray[np.void], Hazards]:
-    """What C has seen of one program: `read` is one of its functions that copy it, `handle` what that reads."""
-    found, records = np.zeros(1, c.TOTALS), np.zeros(LIMIT, HAZARD)
-    count = read(handle, found.ctypes.data, records.ctypes.data)
-    return found, Hazards(records[:count].copy(), int(found["hazards"][0]))
+    def read(self, function: Any, *arguments: Any) -> ProgramTotals:
+        """What C has seen of one program: `function` is one of its own that copy it."""
+        numbers = np.empty(1, TOTALS)
+        count = function(*arguments, numbers.ctypes.data, self._hazards.ctypes.data)
+        if not count:
+            return ProgramTotals(numbers, NO_HAZARDS)
+        return ProgramTotals(numbers, Hazards(self._hazards[:count].copy(), int(numbers["hazards"][0])))
 
 
 def read_gm(gm: Any, tasks: int) -> dict[int, Hazards]:
@@ -94,6 +62,7 @@ class CompiledColumnWatch:
         self._lib = c.load()
         self._gm = self._lib.gm_new(LIMIT)
         self._held: list[Any] = []
+        self._reader = Reader()
         if not self._gm:
             raise MemoryError
 
@@ -141,10 +110,9 @@ class CompiledColumnWatch:
         if not watch:
             raise MemoryError("no memory for the totals of a program")
         try:
-            found, hazards = read_watched(self._lib.watch_read, watch)
+            return self._reader.read(self._lib.watch_read, watch, run.finish, run.queue_full)
         finally:
             self._lib.watch_drop(watch)
-        return program_totals(found, hazards, program, run.begin, run.finish, run.queue_full)
 
     def in_gm(self) -> dict[int, Hazards]:
         """Hazards between all programs, by the task of the later access."""

@@ -1,0 +1,118 @@
+"""Programs of one pattern: built from the first of them they are the same as built row by row, and checked as well."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ascend_sim.chip import load_chip
+from ascend_sim.engine.sharing import MovedProgram, SharedRows
+from ascend_sim.errors import SimError
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.kernel.queue import BufferQueue
+from ascend_sim.memory.gm import gm_operand
+
+pytestmark = pytest.mark.fast
+
+CHIP = load_chip("ascend910b3")
+KIB = 1024
+SIZES = (1 << 16, 1 << 15)
+
+Where = tuple[int, int]
+Block = tuple[list[Where], Where]
+"""Places of stamped pieces and of copies written one by one: KiB of the first tensor, and of the second."""
+places = st.tuples(st.integers(0, 63), st.integers(0, 31))
+blocks = st.lists(st.tuples(st.lists(places, max_size=4), places), min_size=1, max_size=6)
+
+
+def built(block: Block, table: InstructionTable, stamping: bool = True, tail: int = 7) -> Program:
+    """A queue that is used in a stamped loop and outside of it."""
+    pieces, alone = block
+    k = KernelBuilder(table, 0, "AIV", SIZES)
+    k.stamping = stamping
+    queue = BufferQueue(k, "x", "MTE2", "MTE3", [k.allocate("UB", KIB, f"x[{i}]") for i in range(2)])
+
+    def copy(source: int, target: int) -> None:
+        k.next_tile()
+        k.data_copy("GM", "UB", queue.acquire(), gm_operand(0, source * KIB), 64)
+        queue.publish()
+        k.data_copy("UB", "GM", gm_operand(1, target * KIB), queue.take(), 64)
+        queue.release()
+
+    for _, (source, target) in k.stamped(("piece", where) for where in pieces):
+        copy(source, target)
+    k.scalar(tail)
+    copy(*alone)
+    queue.close()
+    return k.finish()
+
+
+@given(blocks)
+def test_rows_are_those_of_a_program_that_is_built_alone(given_blocks: list[Block]) -> None:
+    table, of_plain = InstructionTable(CHIP), InstructionTable(CHIP)
+    programs = [built(block, table) for block in given_blocks]
+    for block, program in zip(given_blocks, programs, strict=True):
+        plain = built(block, of_plain, stamping=False)
+        assert np.array_equal(plain.rows, program.rows) and plain.tiles == program.tiles
+        assert np.array_equal(program.counts(), np.bincount(program.rows[:, 0], minlength=len(table.instructions)))
+        assert plain.pattern is None and program.pattern is not None
+    assert len({id(program.pattern) for program in programs}) == len({len(pieces) for pieces, _ in given_blocks})
+
+
+@given(blocks)
+def test_rows_are_shared_where_a_tensor_moves_as_a_whole(given_blocks: list[Block]) -> None:
+    table, shared = InstructionTable(CHIP), SharedRows(len(SIZES))
+    held = []
+    for block in given_blocks:
+        program = built(block, table)
+        found = shared.share(program)
+        assert [str(row) for row in found] == [str(row) for row in program]
+        held.append((block, found))
+    (first_pieces, first_alone), first = held[0]
+    for (pieces, alone), found in held[1:]:
+        steps = [
+            np.subtract(mine, its) for mine, its in zip([*pieces, alone], [*first_pieces, first_alone], strict=False)
+        ]
+        alike = len(pieces) == len(first_pieces) and len({tuple(step) for step in steps}) == 1
+        if alike:
+            assert isinstance(found, MovedProgram) and found.rows is first.rows
+            assert found.moved is not None and found.moved.tolist() == (steps[0] * KIB).tolist()
+        elif len(pieces) == len(first_pieces):
+            assert not isinstance(found, MovedProgram)
+
+
+@pytest.mark.parametrize("wrong", [((0, 0), (64, 3)), ((1, 32), (5, 3))])
+def test_a_wrong_address_is_told_of_a_later_program_as_of_the_first(wrong: tuple[Where, Where]) -> None:
+    table, told = InstructionTable(CHIP), []
+    built(([(0, 0)], (1, 1)), table)
+    for one in (table, InstructionTable(CHIP)):
+        with pytest.raises(SimError) as error:
+            built(([wrong[0]], wrong[1]), one)
+        told.append(str(error.value))
+    assert told[0] == told[1] and "covers bytes" in told[0]
+
+
+def test_other_rows_are_another_pattern() -> None:
+    table = InstructionTable(CHIP)
+    same, other, whole = (built(([(0, 0)], (1, 1)), table, tail=tail) for tail in (7, 8, 7))
+    assert same.pattern is whole.pattern and same.pattern is not other.pattern
+    assert same.with_rows(same.rows[::-1]).pattern is None
+
+
+def test_a_flag_that_stays_raised_is_told_of_every_program() -> None:
+    table = InstructionTable(CHIP)
+
+    def write(waits: bool) -> Program:
+        k = KernelBuilder(table, 0, "AIV", SIZES)
+        flag = k.flag("MTE2", "V", "there")
+        k.set_flag(flag)
+        if waits:
+            k.wait_flag(flag)
+        return k.finish()
+
+    write(True)
+    with pytest.raises(SimError, match="still raised 1 times"):
+        write(False)
