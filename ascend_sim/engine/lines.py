@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,7 @@ class Footprint:
         return self.lines + first if self.whole is None else slice(first + self.whole[0], first + self.whole[1])
 
 
+@lru_cache(maxsize=1024)
 def footprint(region: Region, phase: int, line: int) -> Footprint:
     """The footprint of `region` at an address `phase` bytes behind the start of a line of `line` bytes."""
     merged = region.simplified()
@@ -74,13 +76,12 @@ def mark_lines(program: Program, bases: Sequence[int], line: int, read: Marks, w
 
 def mark_by_c(program: Program, bases: Sequence[int], line: int, read: Marks, written: Marks) -> None:
     """By compiled/lines.c."""
+    place = library.address
     touches, own, rows = program.table.touches, np.asarray(bases, np.int64), np.ascontiguousarray(program.rows)
-    whole = library.Program(rows=rows.ctypes.data, count=len(program), bases=own.ctypes.data, tensors=len(own))
-    first, columns = touches.first.ctypes.data, touches.columns.ctypes.data
+    whole = library.Program(rows=place(rows), count=len(program), bases=place(own), tensors=len(own))
+    first, columns = place(touches.first), place(touches.columns)
     library.checked(
-        library.load().mark_lines(
-            library.byref(whole), first, columns, line, read.ctypes.data, written.ctypes.data, len(read)
-        )
+        library.load().mark_lines(library.byref(whole), first, columns, line, place(read), place(written), len(read))
     )
 
 

@@ -311,8 +311,8 @@ class KernelBuilder(SyncMethods, VectorMethods):
         if not self.stamping:
             return self._first()
         settled, place = self._sheet.settle(self.table.in_gm())
-        flags, dropped = tuple(self._flags.values()), frozenset(self._dropped)
-        own = (self.core_kind, self.sub_block, self._sizes, self._disarm, flags, dropped, self._tiles)
+        flags = tuple([(f.name, f.source, f.destination, f.identity, f in self._dropped) for f in self._flags.values()])
+        own = (self.core_kind, self.sub_block, self._sizes, self._disarm, flags, self._tiles)
         patterns = self.table.stamps.patterns
         pattern = patterns.get((settled, own))
         if pattern is None:

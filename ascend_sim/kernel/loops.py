@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
+from operator import sub
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -65,28 +66,31 @@ class StampedLoops:
             tuple(self._flags),
             *self._used.items(),
         )
-        found = stamps.of_loops.setdefault(loop, {})
-        phase = -1
+        found, steps = stamps.of_loops.setdefault(loop, ({}, {}))
+        sheet, phase = self._sheet, -1
         last: Place = ()
         for what, where in items:
             place: Place = where if isinstance(where, tuple) else (where,)
-            if phase < 0:
-                phase = stamps.number(self._phase(place))
-            elif place != last:
-                phase = stamps.moved(phase, tuple([a - b for a, b in zip(place, last, strict=True)]))
-            stamp = found.get((what, phase))
+            by = tuple(map(sub, place, last))
+            step = (what, phase, by)
+            stamp = steps.get(step) if phase >= 0 else None
             if stamp is None:
-                self._resume(absolute(stamps.phases[phase], None))
-                sheet, tile, tiles = self._sheet, self._tile, self._tiles
-                self._sheet, self._tile, self._tiles, self._moves = Sheet(), 0, 0, []
-                axes: Any = tuple([Moving.along(axis, len(place)) for axis in range(len(place))])
-                yield what, axes if isinstance(where, tuple) else axes[0]
-                moves = np.array(self._moves, np.int64).reshape(-1, 3)
-                rows = self._sheet.rows()[0]
-                stamp = stamps.new(rows, moves, self._tile, self._tiles, stamps.number(self._phase(place)))
-                found[what, phase] = stamp
-                self._sheet, self._tile, self._tiles, self._moves = sheet, tile, tiles, None
-            self._sheet.put(stamp, place, self._tile)
+                phase = stamps.number(self._phase(place)) if phase < 0 else stamps.moved(phase, by)
+                stamp = found.get((what, phase))
+                if stamp is None:
+                    self._resume(absolute(stamps.phases[phase], None))
+                    tile, tiles = self._tile, self._tiles
+                    self._sheet, self._tile, self._tiles, self._moves = Sheet(), 0, 0, []
+                    axes: Any = tuple([Moving.along(axis, len(place)) for axis in range(len(place))])
+                    yield what, axes if isinstance(where, tuple) else axes[0]
+                    moves = np.array(self._moves, np.int64).reshape(-1, 3)
+                    rows = self._sheet.rows()[0]
+                    stamp = stamps.new(rows, moves, self._tile, self._tiles, stamps.number(self._phase(place)))
+                    found[what, phase] = stamp
+                    self._sheet, self._tile, self._tiles, self._moves = sheet, tile, tiles, None
+                if step[1] >= 0:
+                    steps[step] = stamp
+            sheet.put(stamp, place, self._tile)
             self._tile += stamp.tiles
             self._tiles += stamp.counted
             phase, last = stamp.after, place

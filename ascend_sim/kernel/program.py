@@ -66,6 +66,17 @@ class Touches:
             first.append(len(rows))
         return cls(np.array(first, np.int64), regions, np.array(rows, TOUCH))
 
+    def and_of(self, instructions: Sequence[Instruction], chip: ChipSpec) -> Touches:
+        """These, and those of the instructions that follow."""
+        more = Touches.of(instructions, chip)
+        first = np.concatenate((self.first, self.first[-1] + more.first[1:]))
+        return Touches(first, self.regions + more.regions, np.concatenate((self.columns, more.columns)))
+
+    def behind(self, known: int) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+        """`first` and `columns` of the instructions from number `known` on alone."""
+        first = self.first[known:]
+        return first - first[0], self.columns[first[0] :]
+
 
 class InstructionTable:
     """The distinct instructions of a task on one chip; `index[key]` is the row value of instruction `key`.
@@ -86,7 +97,7 @@ class InstructionTable:
         self._columns: dict[str, NDArray[np.int64]] = {}
         self._limits = np.zeros((3, len(OPERAND_COLUMN), 0), np.int64)
         self.checked: set[tuple[str, int]] = set()
-        self._touches: Touches | None = None
+        self._touches = Touches.of((), self.chip)
 
     def add(self, key: tuple[Any, ...]) -> int:
         """Make the instruction `key` = (class, *parameters); raises SimError when the chip lacks its path, or for one that
@@ -108,7 +119,6 @@ class InstructionTable:
         self.costs.append(cost)
         self.accesses.append(access)
         self._columns.clear()
-        self._touches = None
         self.index[key] = len(self.instructions) - 1
         return len(self.instructions) - 1
 
@@ -163,8 +173,9 @@ class InstructionTable:
     @property
     def touches(self) -> Touches:
         """What the distinct instructions read and write."""
-        if self._touches is None:
-            self._touches = Touches.of(self.instructions, self.chip)
+        known = len(self._touches.first) - 1
+        if known < len(self.instructions):
+            self._touches = self._touches.and_of(self.instructions[known:], self.chip)
         return self._touches
 
 

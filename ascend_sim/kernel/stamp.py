@@ -208,6 +208,10 @@ class Stamp:
     checked: bool = False
 
 
+Steps = dict[tuple[Hashable, int, Place], Stamp]
+"""From a phase to the next stamp, which is a `what` further on by a place."""
+
+
 class Stamps:
     """The stamps of a task's programs, which the builders of its blocks share; phases are numbered.
 
@@ -215,7 +219,7 @@ class Stamps:
     """
 
     def __init__(self) -> None:
-        self.of_loops: dict[Hashable, dict[tuple[Hashable, int], Stamp]] = {}
+        self.of_loops: dict[Hashable, tuple[dict[tuple[Hashable, int], Stamp], Steps]] = {}
         self.patterns: WeakValueDictionary[Hashable, Pattern] = WeakValueDictionary()
         self.phases: list[Any] = []
         self._numbers: dict[Hashable, int] = {}

@@ -32,9 +32,9 @@ _CHUNK = 4096
 """Rows that are looked through at a time."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Flag:
-    """A flag from one pipe to another; `identity` is its id within the pair."""
+    """A flag of one program from one pipe to another; `identity` is its id within the pair."""
 
     name: str
     source: str

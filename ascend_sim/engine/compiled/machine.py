@@ -107,7 +107,7 @@ class CompiledMachine:
         stamp, dirty = self._l2.arrays(reach)
         self._c.checked(
             self.lib.machine_lend_l2(
-                self._c.pointer, stamp.ctypes.data, len(stamp), dirty.ctypes.data, self._l2.capacity, self._l2.clock
+                self._c.pointer, c.address(stamp), len(stamp), c.address(dirty), self._l2.capacity, self._l2.clock
             )
         )
         self._lent = stamp, dirty
@@ -131,7 +131,7 @@ class CompiledMachine:
                     self._c.pointer,
                     table.handle,
                     core.c_program,
-                    asked.ctypes.data,
+                    c.address(asked),
                     _ASKED,
                     c.byref(reach),
                 )
@@ -237,15 +237,16 @@ class CompiledCore:
         self._rows = np.ascontiguousarray(program.rows, np.int64)
         self._bases = np.asarray(gm_bases, np.int64)
         self._columns: dict[str, NDArray[np.int64]] = {}
+        places: dict[str, int] = {}
         if machine.keep:
-            self._columns = {name: np.empty(count, np.int64) for name in c.COLUMNS[:5]}
-            self._columns |= {name: np.zeros(count, np.int64) for name in c.COLUMNS[5:]}
+            columns = np.zeros((len(c.COLUMNS), count), np.int64)
+            self._columns = dict(zip(c.COLUMNS, columns, strict=True))
+            first = c.address(columns)
+            places = {name: first + i * columns.strides[0] for i, name in enumerate(c.COLUMNS)}
         self.c_program = c.Program(
-            rows=self._rows.ctypes.data,
-            bases=self._bases.ctypes.data,
-            moved=program.moved.ctypes.data
-            if isinstance(program, MovedProgram) and program.moved is not None
-            else None,
+            rows=c.address(self._rows),
+            bases=c.address(self._bases),
+            moved=c.address(program.moved) if isinstance(program, MovedProgram) and program.moved is not None else None,
             count=count,
             tensors=len(self._bases),
             begin=begin,
@@ -253,7 +254,7 @@ class CompiledCore:
             order=order,
             number=self.number,
             watched=not machine.keep,
-            **{name: column.ctypes.data for name, column in self._columns.items()},
+            **places,
         )
 
     def run(self) -> Process:

@@ -14,7 +14,7 @@ from ascend_sim.engine.traffic import FRACTION, scaled
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import BARRIER_ALL, PIPE_INDEX, PIPES, TRANSFER
 from ascend_sim.isa.sync import CrossCoreWaitFlag, ScalarWait, SetFlag, WaitFlag
-from ascend_sim.kernel.program import OPERAND_COLUMN, InstructionTable, Touches
+from ascend_sim.kernel.program import OPERAND_COLUMN, InstructionTable
 
 _DIRECTIONS = {"read": 0, "write": 1, "atomic": 2}
 _NO_LINES = np.zeros(1, np.int64)
@@ -82,14 +82,14 @@ class Table:
                 rows["operand"][i] = OPERAND_COLUMN[access.region.operand]
                 rows["extent"][i] = access.region.extent
         self._known += count
-        machine, more = self._machine, Touches.of(table.instructions[known:], table.chip)
+        machine, (first, touches) = self._machine, table.touches.behind(known)
         machine.checked(
             machine.lib.table_extend(
                 machine.pointer,
                 self.handle,
-                rows.ctypes.data,
-                more.first.ctypes.data,
-                more.columns.ctypes.data,
+                c.address(rows),
+                c.address(first),
+                c.address(touches),
                 count,
                 len(self.flags),
             )
@@ -143,7 +143,7 @@ class Table:
                 instruction,
                 phase,
                 c.byref(numbers),
-                lines.ctypes.data,
-                special.ctypes.data,
+                c.address(lines),
+                c.address(special),
             )
         )

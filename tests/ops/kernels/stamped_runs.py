@@ -30,7 +30,7 @@ def built(task: Task) -> list[Program]:
 def repeated(programs: Sequence[Program]) -> int:
     """Rows that were not written but came from a stamp that an earlier tile has written."""
     tables = {id(program.table): program.table for program in programs}.values()
-    written = sum(len(stamp.rows) for t in tables for loop in t.stamps.of_loops.values() for stamp in loop.values())
+    written = sum(len(stamp.rows) for t in tables for loop, _ in t.stamps.of_loops.values() for stamp in loop.values())
     return sum(map(len, programs)) - written
 
 
