@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ascend_sim.errors import SimError
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, FixpipeUnitFlag, Mmad

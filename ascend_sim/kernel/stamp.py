@@ -226,10 +226,10 @@ class Stamps:
         self._moved: dict[tuple[int, Place], int] = {}
         self._count = 0
 
-    def new(self, rows: NDArray[np.int64], moves: NDArray[np.int64], *after: int) -> Stamp:
-        """A stamp with a number of its own; `after` as in `Stamp`."""
+    def new(self, rows: NDArray[np.int64], moves: NDArray[np.int64], tiles: int, counted: int, after: int) -> Stamp:
+        """A stamp with a number of its own; the rest as in `Stamp`."""
         self._count += 1
-        return Stamp(rows, moves, self._count, *after)
+        return Stamp(rows, moves, self._count, tiles, counted, after)
 
     def number(self, phase: Any) -> int:
         """Of a phase."""
@@ -255,7 +255,7 @@ def _settled(rows: NDArray[np.int64], in_gm: NDArray[np.bool_]) -> tuple[Stamp, 
     cells = moving + moving // 3 * 2 + 1  # operands are numbers 1 to 3 of the 5 of a row
     place = rows.reshape(-1)[cells] & OFFSET_MASK
     rows.reshape(-1)[cells] -= place
-    number = int.from_bytes(blake2b(rows, digest_size=8).digest(), signed=True)
+    number = int.from_bytes(blake2b(rows.tobytes(), digest_size=8).digest(), signed=True)
     moves = np.stack((cells, np.arange(len(cells)), np.ones_like(cells)), axis=1)
     return Stamp(rows, moves, number), place
 
