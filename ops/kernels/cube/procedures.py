@@ -23,10 +23,10 @@ BLOCK = ("base_m", "base_k", "base_n")
 
 
 class Procedure(NamedTuple, Generic[T]):
-    """Whether a procedure decides a problem, and what it decides (TilingError where the vendor refuses)."""
+    """Whether a procedure decides a problem, and what it decides on a chip (TilingError where the vendor refuses)."""
 
     covers: Callable[[TilingInput], bool]
-    decide: Callable[[TilingInput], T]
+    decide: Callable[[TilingInput, ChipSpec | None], T]
 
 
 @cache

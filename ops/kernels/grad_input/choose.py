@@ -129,7 +129,7 @@ def _grad_input_of_rows(
     procedure, own_blocks = procedure_named(name), variant_of(inp).keeps_operands
     if procedure is not None and procedure.covers(inp) and (free or not own_blocks):
         try:
-            tiling = procedure.decide(inp) if mode is None else vendor_grad_input_3510(inp, mode)
+            tiling = procedure.decide(inp, chip) if mode is None else vendor_grad_input_3510(inp, mode)
             if not own_blocks or blocks in (None, tiling.block_dim):
                 return tiling
         except TilingError:

@@ -50,7 +50,7 @@ def choose_grad_weight(
     together = chip is None or chip.sync.cross_flag_ids > 0
     tiling = _walked_grad_weight(inp, procedure_for(chip, "grad_weight"), chip, given, dtype)
     whole, inp = inp, walked_input(inp, tiling)
-    if not together:
+    if not together and tiling.stream_k_type != STREAM_NONE:
         tiling = _alone(tiling, inp)
     if stand_in:
         tiling = tiling.but(source="stand-in")
@@ -172,7 +172,7 @@ def _automatic_grad_weight(
     vendor = procedure_named(procedure)
     if vendor is not None and vendor.covers(inp):
         try:
-            return vendor.decide(inp)
+            return vendor.decide(inp, chip)
         except TilingError:
             pass
     return sound_grad_weight(inp, chip, dtype)

@@ -36,7 +36,7 @@ def test_a_new_one_is_a_file_and_a_line(kernel: str, choose: Any, monkeypatch: p
     before = choose(inp, chip=chip)
     own = before.but(base_m=before.base_m - 16, source="vendor procedure")
     file = ModuleType("thrown_away")
-    file.PROCEDURE = Procedure(lambda inp: True, lambda inp: own)  # type: ignore[attr-defined]
+    file.PROCEDURE = Procedure(lambda inp: True, lambda inp, chip: own)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, f"ascend_sim.ops.kernels.{kernel}.procedures.thrown_away", file)
     lines = {"dav-2201": {kernel: {"procedure": "thrown_away", "source": "this test"}}}
     monkeypatch.setattr(procedures, "open_procedures", lambda: lines)

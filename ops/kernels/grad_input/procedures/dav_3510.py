@@ -356,4 +356,4 @@ def _completed(tiling: GradInputTiling, inp: TilingInput) -> GradInputTiling:
     return tiling
 
 
-PROCEDURE = Procedure(reads_its_layout, vendor_grad_input_3510)
+PROCEDURE = Procedure(reads_its_layout, lambda inp, _: vendor_grad_input_3510(inp))

@@ -125,4 +125,4 @@ def _steps(tiling: GradWeightTiling, iterations: int) -> Iterator[GradWeightTili
             yield tiling.but(step_ka=steps, step_kb=steps, al1_buffers=buffers, bl1_buffers=buffers)
 
 
-PROCEDURE = Procedure(covers_grad_weight_3510, vendor_grad_weight_3510)
+PROCEDURE = Procedure(covers_grad_weight_3510, lambda inp, _: vendor_grad_weight_3510(inp))

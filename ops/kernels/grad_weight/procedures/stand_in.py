@@ -58,11 +58,13 @@ class _Grid(NamedTuple):
     share: _Share
 
 
-def sound_grad_weight(inp: TilingInput, chip: ChipSpec | None = None, dtype: str = "") -> GradWeightTiling:
+def sound_grad_weight(
+    inp: TilingInput, chip: ChipSpec | None = None, dtype: str = "", *, image_each: bool = False
+) -> GradWeightTiling:
     """A tiling that fits, for any type and groups ("stand-in"). TilingError only where none of the family fits.
 
     With `chip` the grid is weighed by what L0 loads, and on a coupled chip loads and additions, cost there; else by the
-    cube's work alone.
+    cube's work alone. `image_each`: on a coupled chip a task is an image with all of dW.
     """
     check_grad_weight_problem(inp)
     if inp.deterministic:
@@ -70,7 +72,9 @@ def sound_grad_weight(inp: TilingInput, chip: ChipSpec | None = None, dtype: str
         tiling = with_core_shape(with_largest_steps(block, inp), inp)
         tiling = stream_k(tiling, task_count(tiling, inp), inp)
     else:
-        tiling = weighed_grid(inp, chip) if chip is not None and inp.family.coupled else grid(inp, chip, dtype)
+        tiling = (
+            weighed_grid(inp, chip, image_each) if chip is not None and inp.family.coupled else grid(inp, chip, dtype)
+        )
     tiling = tiling.but(bl1_bound=bl1_bound(tiling, inp, clipped=True), source="stand-in")
     check_grad_weight(tiling, inp)
     return tiling
@@ -107,9 +111,10 @@ def grid(inp: TilingInput, chip: ChipSpec | None = None, dtype: str = "") -> Gra
     return tiling.but(block_dim=min(task_count(tiling, inp), inp.cores))
 
 
-def weighed_grid(inp: TilingInput, chip: ChipSpec) -> GradWeightTiling:
+def weighed_grid(inp: TilingInput, chip: ChipSpec, image_each: bool = False) -> GradWeightTiling:
     """The grid and tile order whose busiest core has the least of cube, load and addition time, one after the other.
 
+    With `image_each` the grid is that of one image a task.
     Cores of a coupled chip with one L0C tile under way and one L1 load ahead overlap little of the three.
     """
     columns = gemm(inp, True)[2]
@@ -119,6 +124,8 @@ def weighed_grid(inp: TilingInput, chip: ChipSpec) -> GradWeightTiling:
     best: tuple[float, GradWeightTiling] | None = None
     for grid in _grids(inp):
         share = grid.share
+        if image_each and (share.images > 1 or grid.tasks != inp.images):
+            continue
         block = of_width(min(share.n, columns)).but(
             single_core_m=share.m,
             single_core_n=share.n,
