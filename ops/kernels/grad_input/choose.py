@@ -119,14 +119,15 @@ def _grad_input_of_rows(
 ) -> GradInputTiling:
     """The vendor's tiling where its procedure decides the problem, else a sound one.
 
-    On coupled chips a call that asks for another number of blocks than the procedure takes has not got its tiling from
-    there (published rows of the 910: 32 blocks on 30 cores), nor (not `free`) one with fields of the user's. `mode` is a
-    kernel split to take instead of the library's.
+    On coupled chips a call that asks for a number of blocks is cut for as many cores; one that the procedure cannot cut into
+    so many has not got its tiling from there (published rows of the 910: 32 blocks on 30 cores), nor (not `free`) one with
+    fields of the user's. `mode` is a kernel split to take instead of the library's.
     """
     if mode:
         return vendor_grad_input_3510(inp, mode)
     name = procedure_for(chip, "grad_input")
     procedure, own_blocks = procedure_named(name), variant_of(inp).keeps_operands
+    inp = replace(inp, cores=blocks) if blocks and own_blocks else inp
     if procedure is not None and procedure.covers(inp) and (free or not own_blocks):
         try:
             tiling = procedure.decide(inp, chip) if mode is None else vendor_grad_input_3510(inp, mode)
@@ -136,7 +137,7 @@ def _grad_input_of_rows(
             pass  # the vendor refuses; a smaller block may still do
     if name == "dav_2201":
         return sound_grad_input(inp)
-    return _roomy_grad_input(replace(inp, cores=blocks) if blocks and own_blocks else inp)
+    return _roomy_grad_input(inp)
 
 
 def _roomy_grad_input(inp: TilingInput) -> GradInputTiling:

@@ -158,13 +158,20 @@ def test_other_problems_are_not_claimed(problem: ConvProblem, why: str) -> None:
 
 
 def test_who_decides() -> None:
-    """The procedure, unless the call asks for blocks that it would not take, or for fields of its own."""
+    """Images first where they fill the cores; else the procedure, for blocks that it can cut, but for fields of the user's."""
     chip = load_chip("ascend910b")
-    inp = on_910a(conv2d(32, 512, 256, 28, 1), chip.cores.aic)
-    own = choose_grad_input(inp, chip=chip)
-    assert (own.source, own.block_dim) == ("vendor procedure", 28)
-    assert choose_grad_input(inp, chip=chip, blocks=28) == own
-    assert choose_grad_input(inp, chip=chip, blocks=30).source == "stand-in"
+
+    def chosen(images: int, blocks: int | None = None) -> tuple[str, int]:
+        inp = on_910a(conv2d(images, 512, 256, 28, 1), chip.cores.aic)
+        tiling = choose_grad_input(inp, chip=chip, blocks=blocks)
+        return tiling.source, tiling.block_dim
+
+    assert chosen(32) == chosen(64) == chosen(32, 30) == ("stand-in", 30)
+    assert chosen(16) == chosen(16, 16) == ("stand-in", 16)
+    assert chosen(32, 28) == ("vendor procedure", 28)
+    assert chosen(4)[0] == "vendor procedure"
+    assert chosen(64, 31)[0] == "stand-in"  # a prime number of blocks, of which the procedure has no use
+    inp = on_910a(conv2d(4, 512, 256, 28, 1), chip.cores.aic)
     assert choose_grad_input(inp, {"baseM": 64}, chip=chip).source == "manual"
 
 

@@ -1,0 +1,27 @@
+"""dX of the first 910 where images fill more than half of its cores: images first (guessed), not the vendor's open procedure.
+
+Of 69 published ResNet-50 rows of a 910 with 30 cores (dX alone or fused with what follows) 47 have as many blocks as images, or
+30 where there are more images; 18 have the number of the procedure that canndev published in 2022, which cuts channels and
+pixels rather than leave cores idle. 14 of these 18 are of one run with other software. So the procedure decides where images
+are too few to fill the cores, of which no row is known, and what a call with another number of blocks does with them.
+"""
+
+from __future__ import annotations
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import TilingError
+from ascend_sim.ops.kernels.cube.procedures import Procedure
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_input.procedures.dav_1001 import covers_grad_input_1001, vendor_grad_input_1001
+from ascend_sim.ops.problem.tiling_input import TilingInput
+
+
+def few_images(inp: TilingInput, chip: ChipSpec | None) -> GradInputTiling:
+    """The vendor's open procedure for the cores of `inp`; TilingError where images come first, which is left to a stand-in."""
+    cores = inp.cores if chip is None else chip.cores.aic
+    if 2 * inp.images > cores and inp.cores in (cores, min(inp.images, cores)):
+        raise TilingError(f"grad_input: {inp.images} images are dealt out to {cores} cores before anything is cut")
+    return vendor_grad_input_1001(inp)
+
+
+PROCEDURE = Procedure(covers_grad_input_1001, few_images)
