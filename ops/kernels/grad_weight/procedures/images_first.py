@@ -1,0 +1,54 @@
+"""How many blocks the measured dW kernels of the first 910 have, and what each takes: images first (guessed).
+
+No source has the tiler of these kernels, which were compiled in 2021 for each shape: what is published later (canndev 2022,
+NPUKernelBench) gives other numbers of blocks. The rule here was read off the published ResNet-50 rows of a 910 with 30 cores:
+
+    batch 16   16 blocks in 18 of 23 rows. Where dW is large (512 x 512 of 3x3) the time is that of 16 blocks that each add all
+               of dW, 2.5 times that of 16 shares of dW: a block has an image. 22 of 23 kernels of dX have a block an image too
+    batch 64   32 blocks in 18 of 23 rows, though the chip has 30 cores: two rounds, as if tiled for the 910A's 32. The other
+               five, 1x1 layers with much to load and little to multiply, have 28
+
+Images that fill more than half of the cores are dealt out one a block. More images than cores: a grid for 32 cores, by the
+least time of loads, products and additions (`stand_in`). Fewer images: a grid for the cores that there are. A call that asks
+for another number of blocks than that has a grid cut for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.ops.kernels.cube.procedures import Procedure
+from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.procedures.stand_in import sound_grad_weight
+from ascend_sim.ops.problem.tiling_input import TilingInput
+
+__all__ = ["blocks_of", "covers_images_first", "images_first"]
+
+TILED_FOR = 32  # cores; those of the 910A, the largest of its architecture
+ITEMSIZE = 2
+
+
+def covers_images_first(inp: TilingInput) -> bool:
+    """Whether the rule decides this problem: 2-D, fp16, one group, sums in any order."""
+    p = inp.problem
+    return inp.itemsize == ITEMSIZE and p.groups == 1 and p.k_d == p.d_in == p.d_out == 1 and not inp.deterministic
+
+
+def blocks_of(images: int, cores: int) -> int:
+    """The number of blocks that is sought; a problem that has not as many parts gets fewer."""
+    if images > cores:
+        return TILED_FOR
+    return images if 2 * images > cores else cores
+
+
+def images_first(inp: TilingInput, chip: ChipSpec | None) -> GradWeightTiling:
+    """The tiling ("stand-in"). TilingError where no grid fits."""
+    cores = inp.cores if chip is None else chip.cores.aic
+    own = blocks_of(inp.images, cores)
+    if inp.cores not in (cores, own):
+        return sound_grad_weight(inp, chip)
+    return sound_grad_weight(replace(inp, cores=own), chip, image_each=own == inp.images <= cores)
+
+
+PROCEDURE = Procedure(covers_images_first, images_first)

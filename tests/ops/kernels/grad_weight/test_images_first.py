@@ -1,0 +1,70 @@
+"""How many blocks the 910's dW has: an image each, those of a larger chip, or those that were asked for; and measured rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from places import ROOT
+from tiling_problems import conv2d
+
+from ascend_sim.chip import load_chip
+from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.kernels.grad_weight.procedures.images_first import TILED_FOR, blocks_of
+from ascend_sim.ops.problem.family import family_of
+from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.runtime import Device
+from ascend_sim.studies.validate.launches import LAUNCHES
+from ascend_sim.studies.validate.rows import read_rows
+
+pytestmark = pytest.mark.fast
+CHIP = load_chip("ascend910b")
+
+
+def problem(images: int, blocks: int | None = None, **changes: Any) -> TilingInput:
+    """A 3x3 layer of 256 channels on 14 x 14 pixels, as a call sees it that asks for `blocks`."""
+    buffers = {str(name): size for name, size in CHIP.buffers.items()}
+    cores = blocks or CHIP.cores.aic
+    family = family_of(CHIP)
+    inp = TilingInput(
+        conv2d(images, 256, 256, 14, 3), 2, cores, buffers, CHIP.memory.l2_bytes, False, family.layout,
+        load3d=CHIP.load3d.limits, family=family,
+    )  # fmt: skip
+    return replace(inp, **changes)
+
+
+@pytest.mark.parametrize(
+    ("images", "asked", "blocks"),
+    [(16, None, 16), (30, None, 30), (64, None, TILED_FOR), (31, None, TILED_FOR), (64, 28, 28), (16, 32, 32)],
+)
+def test_blocks(images: int, asked: int | None, blocks: int) -> None:
+    tiling = choose_grad_weight(problem(images, asked), chip=CHIP)
+    assert (tiling.block_dim, tiling.source) == (blocks, "stand-in")
+
+
+@pytest.mark.parametrize("asked", [None, 20])
+def test_an_image_each_has_all_of_dw(asked: int | None) -> None:
+    """Told nothing, or told as many blocks as images."""
+    inp = problem(20, asked)
+    tiling = choose_grad_weight(inp, chip=CHIP)
+    assert (tiling.single_core_batch, tiling.single_core_m, tiling.single_core_n) == (1, 256, 9 * 256)
+    assert tiling.single_core_k == inp.problem.h_out * inp.problem.w_out
+
+
+def test_few_images_and_sums_in_order_use_what_cores_there_are() -> None:
+    assert blocks_of(15, 30) == 30 and blocks_of(16, 30) == 16
+    ordered = choose_grad_weight(problem(16, deterministic=True), chip=CHIP)
+    assert ordered.single_core_batch == 16  # nothing is added by several blocks
+
+
+def test_blocks_of_measured_rows() -> None:
+    """ResNet-50 of batch 16 and 64: 37 of 46 kernels of dW and all but one of dX have their number of blocks, told nothing."""
+    rows = read_rows(ROOT / "configs" / "measurements" / "910_conv_backward.csv")
+    right: dict[str, list[bool]] = {}
+    for row in rows:
+        if not (row.unlike or row.series):
+            task, _ = LAUNCHES[row.kernel.op_type].task(row.kernel, CHIP, Device(CHIP, with_values=False))
+            right.setdefault(row.kernel.op_type, []).append(task.block_dim == int(row.cells["block_dim"]))
+    counts = {op_type: (sum(found), len(found)) for op_type, found in right.items()}
+    assert counts == {"Conv2DBackpropFilter": (37, 46), "Conv2DBackpropInput": (9, 10)}
