@@ -102,7 +102,6 @@ def main(page: str, long: bool) -> None:
         "## Convolutions, told nothing and told\n\n" + headline(compared, told),
         "## Task time by chip and operator\n\n" + three_columns(groups, group_by(told)),
         "## Core and pipe times, told nothing\n\n" + markdown([group for group in groups if group.core is not None]),
-        REMOVED + "\n" + "\n".join(BLOCKS_OF_16),
         "Not simulated:\n\n" + "\n".join(f"- {line}" for line in skipped_lines(groups)),
         BATCH_32,
         "## Against the aims\n\nTold nothing; in brackets told.\n\n" + aims(compared, told),
@@ -303,35 +302,6 @@ FITTED = """## Fitted costs and the rows that fitted them
 
 From the chip files, as `ascend-sim chips NAME` prints them. Sources that name AlexNet, ResNet-50, the MatMul rows or the GEMM
 sample are rows of the tables above; msKPP, the copy sample, pto-isa and the add sample are small programs."""
-
-REMOVED = """## A rule that only measured rows met
-
-The stand-in of the first 910's dW gave each block an image where a call asked for as many blocks as it has images. Nobody but
-a measured row asks so, and the rule is gone. It costs, told the blocks: dW and unfused dX of batch 16 and 64 a mean of 19.2
-instead of 14.0 %, a bias of -9.9 instead of -2.8 %, rank 0.902 instead of 0.954. Told nothing all stays as it was. Two rows of
-batch 32 had met it too, at +178 and +29 % with it, -1 and -6 % without. The others are dW with 16 blocks at batch 16 (error %,
-told the blocks):
-
-| Ci | Hi | Co | k | stride | with the rule | without |
-|---|---|---|---|---|---|---|"""
-
-
-BLOCKS_OF_16 = (
-    "| 64 | 56 | 256 | 1 | 1 | -43.1 | -40.8 |",
-    "| 256 | 14 | 1024 | 1 | 1 | -2.1 | -12.2 |",
-    "| 256 | 28 | 256 | 3 | 2 | +8.2 | -19.4 |",
-    "| 256 | 56 | 64 | 1 | 1 | -49.3 | -45.5 |",
-    "| 256 | 56 | 128 | 1 | 1 | -51.7 | -45.0 |",
-    "| 256 | 56 | 512 | 1 | 2 | +19.8 | -26.2 |",
-    "| 512 | 7 | 512 | 3 | 1 | +5.5 | -61.2 |",
-    "| 512 | 7 | 2048 | 1 | 1 | -9.1 | -62.3 |",
-    "| 512 | 14 | 512 | 3 | 2 | -13.4 | -68.1 |",
-    "| 1024 | 14 | 256 | 1 | 1 | +10.2 | -13.1 |",
-    "| 1024 | 14 | 512 | 1 | 1 | -0.5 | -18.3 |",
-    "| 1024 | 14 | 2048 | 1 | 2 | -1.1 | -51.0 |",
-    "| 2048 | 7 | 512 | 1 | 1 | +10.6 | -54.1 |",
-)
-"""Rows whose prediction the rule changed; the rule is gone, so no run can write them."""
 
 
 def _shape_of(one: Comparison) -> str:
