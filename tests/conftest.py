@@ -15,7 +15,16 @@ settings.register_profile("no-deadline", deadline=None)
 settings.load_profile("no-deadline")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Before tests are collected: what has a sample of its examples in the suite has all of them under `-m slow`."""
+    import sampling
+
+    sampling.WHOLE = config.getoption("markexpr") == "slow"
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """`-m fast` replaces the usual `-m "not slow"`: a test that is both would run in the tier that it is too slow for."""
-    if {"fast", "slow"} <= {mark.name for mark in item.iter_markers()}:
+    import sampling
+
+    if {"fast", "slow"} <= {mark.name for mark in item.iter_markers()} and not sampling.WHOLE:
         raise pytest.UsageError(f"{item.nodeid}: marked fast and slow")

@@ -6,6 +6,8 @@ import ast
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,12 +16,34 @@ from places import ROOT, TESTS
 WITHOUT_TORCH = "import sys; sys.modules['torch'] = None; import pytest; sys.exit(pytest.main(sys.argv[1:]))"
 
 
-@pytest.fixture(scope="module")
-def collected() -> subprocess.CompletedProcess[str]:
-    """The names of the fast tests, one a line, from a process in which torch cannot be imported."""
-    arguments = ["-m", "fast", "--collect-only", "-p", "no:cacheprovider"]
+@cache
+def trees() -> dict[Path, ast.Module]:
+    """All files of the suite."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(TESTS.rglob("*.py"))}
+
+
+def imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and name of every module that a file imports, wherever it does."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            yield node.lineno, node.module or ""
+
+
+def near_torch() -> list[Path]:
+    """Test files that speak of torch, or import a helper that does: the others cannot need it."""
+    says = {path for path in trees() if "torch" in path.read_text(encoding="utf-8")}
+    helpers = {path.stem for path in says if not path.name.startswith("test_")}
+    uses = {path for path, tree in trees().items() if helpers & {name for _, name in imported(tree)}}
+    return sorted(path for path in says | uses if path.name.startswith("test_"))
+
+
+def test_the_suite_is_collected_without_torch() -> None:
+    """In a process in which torch cannot be imported; what ascend_sim itself imports is asked in tests/torch."""
+    arguments = ["--collect-only", "-p", "no:cacheprovider", *(str(path) for path in near_torch())]
     alone = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    return subprocess.run(
+    collected = subprocess.run(
         [sys.executable, "-c", WITHOUT_TORCH, *arguments],
         cwd=ROOT,
         capture_output=True,
@@ -27,28 +51,34 @@ def collected() -> subprocess.CompletedProcess[str]:
         check=False,
         env=alone,
     )
-
-
-def test_the_suite_is_collected_without_torch(collected: subprocess.CompletedProcess[str]) -> None:
     assert collected.returncode == 0, collected.stdout[-2000:] + collected.stderr[-2000:]
 
 
 def test_torch_is_asked_for_where_it_is_needed() -> None:
     """An import would end a test, or the collection of its file, where `pytest.importorskip` skips."""
-    wrong = []
-    for path in sorted(TESTS.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            if any(name.split(".")[0] == "torch" for name in names):
-                wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path, tree in trees().items()
+        for line, name in imported(tree)
+        if name.split(".")[0] == "torch"
+    ]
     assert wrong == []
 
 
-def test_every_folder_has_fast_tests(collected: subprocess.CompletedProcess[str]) -> None:
+def is_fast(tree: ast.Module) -> bool:
+    """Whether a file has tests of the fast tier: the mark is on the file or on one of its tests."""
+    marks: list[ast.expr] = []
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and any(ast.unparse(target) == "pytestmark" for target in node.targets):
+            marks += node.value.elts if isinstance(node.value, ast.List) else [node.value]
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            marks += node.decorator_list
+    return any(ast.unparse(mark) == "pytest.mark.fast" for mark in marks)
+
+
+@pytest.mark.fast
+def test_every_folder_has_fast_tests() -> None:
     """`tests/test_house.py` walks through every room; what a room does is tested in the folder of its name."""
-    files = {line.partition("::")[0] for line in collected.stdout.splitlines() if "::" in line}
-    fast = {Path(name).parent for name in files}
-    assert fast, collected.stdout[-2000:]
-    folders = {path.parent.relative_to(ROOT) for path in TESTS.rglob("test_*.py")}
-    assert sorted(map(str, folders - fast)) == []
+    tests = {path: tree for path, tree in trees().items() if path.name.startswith("test_")}
+    fast = {path.parent for path, tree in tests.items() if is_fast(tree)}
+    assert sorted(str(path.relative_to(ROOT)) for path in {path.parent for path in tests} - fast) == []
