@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
 Test = TypeVar("Test", bound=Callable[..., Any])
 
@@ -16,9 +16,7 @@ WHOLE = False
 
 def sampled(part: int, whole: int, **options: Any) -> Callable[[Test], Test]:
     """`part` examples of a property in the suite; `-m slow` selects it too, with `whole`."""
-    chosen = settings(
-        max_examples=whole if WHOLE else part, deadline=None, suppress_health_check=list(HealthCheck), **options
-    )
+    chosen = settings(max_examples=sample(part, whole), **options)
     return lambda test: as_part(chosen(test))
 
 

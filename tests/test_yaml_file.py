@@ -11,6 +11,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from sampling import sampled
 
 from ascend_sim.errors import ConfigError
 from ascend_sim.yaml_file import MOST_BYTES, MOST_DEPTH, MOST_VALUES, parse_yaml, read_yaml
@@ -39,6 +40,7 @@ def refusal(text: str) -> str:
     return message
 
 
+@sampled(30, 100)
 @given(st.dictionaries(st.text(max_size=6), VALUES, max_size=5))
 def test_what_is_let_in_reads_as_ever(value: dict[str, Any]) -> None:
     assert parse_yaml(yaml.safe_dump(value), "f.yaml", "") == value

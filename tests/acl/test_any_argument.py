@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from acl_calls import Convolution, int_array, ok, open_device
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from sampling import sampled
 
 from ascend_sim import acl, use
 from ascend_sim.acl.enums import CODE_NAMES
@@ -74,7 +75,7 @@ ANYTHING = st.one_of(
 )
 
 
-@settings(max_examples=800, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@sampled(200, 800, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_every_call_ends_in_a_code(data):

@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from machine import CHIP, FIVE, changed, program, quiet, scalar_task, task_of
 from random_programs import SIZES, Step, Variant, steps, variants, writer
+from sampling import sampled
 
 import ascend_sim
 from ascend_sim import TensorSpec
@@ -70,7 +71,7 @@ KEPT_BY_A_UNIT_FLAG = Variant((2, 1, 1, 1, 1, 2), (4, 1, 1, 1, 1, 1), 0, 0, 0, 0
 STEPS = ["work"] * 6 + ["tile", "work", "work", "tile"]
 
 
-@settings(max_examples=80)
+@sampled(20, 80)
 @given(variants(), st.sampled_from(["AIC", "AIV"]), BLOCKS, st.integers(1, 2), st.booleans())
 @example(KEPT_BY_A_UNIT_FLAG, "AIC", [[(verb, 0, int(i == 6), 0) for i, verb in enumerate(STEPS)]], 1, False)
 def test_it_fills_the_run(variant: Variant, kind: str, blocks: list[list[Step]], tasks: int, shared: bool) -> None:

@@ -7,10 +7,11 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from machine import CHIP, KIB, program, task_of
 from random_programs import Variant, variants
+from sampling import sampled
 
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
@@ -132,7 +133,7 @@ def vector_writer(todo: list[Action]) -> Any:
     return write
 
 
-@settings(max_examples=150, deadline=None)
+@sampled(40, 150)
 @given(variants(), st.lists(actions, min_size=1, max_size=2))
 def test_vector_programs_against_sets_of_bytes(variant: Variant, blocks: list[list[Action]]) -> None:
     device = Device(variant.chip, with_values=False)
@@ -184,7 +185,7 @@ def cube_writer(todo: list[Action]) -> Any:
     return write
 
 
-@settings(max_examples=150, deadline=None)
+@sampled(40, 150)
 @given(variants(), cube_actions)
 def test_cube_programs_against_sets_of_bytes(variant: Variant, todo: list[Action]) -> None:
     device = Device(variant.chip, with_values=False)

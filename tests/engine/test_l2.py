@@ -6,10 +6,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from machine import CHIP, changed
 from naive_memory import Cache, Move, begin, bytes_of
+from sampling import sampled
 
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.l2 import L2Cache
@@ -116,7 +117,7 @@ regions = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@sampled(75, 300)
 @given(regions, st.integers(0, 511))
 def test_footprint_against_sets_of_bytes(region: Region, phase: int) -> None:
     found = footprint(region, phase, 512)
@@ -133,7 +134,7 @@ def test_footprint_against_sets_of_bytes(region: Region, phase: int) -> None:
     assert {wanted[i] for i in found.tails} == tails
 
 
-@settings(max_examples=200, deadline=None)
+@sampled(50, 200)
 @given(
     st.integers(1, 30), st.booleans(),
     st.lists(st.tuples(st.sampled_from(["read", "write", "atomic"]), regions, st.integers(0, 12_000)), max_size=15),

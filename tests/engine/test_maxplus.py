@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from machine import CHIP, FIVE, changed, ideal_memory, program, quiet, task_of
 from maxplus import lines_touched, schedule
 from random_programs import SIZES, Step, Variant, steps, variants, writer
+from sampling import sampled
 
 import ascend_sim
 from ascend_sim import TensorSpec
@@ -48,7 +49,7 @@ def run_programs(
     return timeline, [tensor.base for tensor in tensors]
 
 
-@settings(max_examples=150, deadline=None)
+@sampled(40, 150)
 @given(variants(), st.sampled_from(["AIC", "AIV"]), steps(), st.lists(st.integers(0, 11), max_size=3))
 def test_random_programs(variant: Variant, kind: str, actions: list[Step], disarmed: list[int]) -> None:
     names = {
@@ -59,7 +60,7 @@ def test_random_programs(variant: Variant, kind: str, actions: list[Step], disar
     assert_same(timeline, [made], bases)
 
 
-@settings(max_examples=120, deadline=None)
+@sampled(30, 120)
 @given(variants(), st.sampled_from(["AIC", "AIV"]), st.lists(steps(40), min_size=1, max_size=3))
 def test_random_programs_with_memory_faster_than_ports(variant: Variant, kind: str, blocks: list[list[Step]]) -> None:
     """The transfers of several cores meet in the memory system, where nothing is scarce."""
@@ -102,7 +103,7 @@ def test_cross_core_flags(mode: int, variant: Variant, parts: list[list[Step]], 
     assert_same(timeline, [core for cores in programs for core in cores], bases)
 
 
-@settings(max_examples=300, deadline=None)
+@sampled(75, 300)
 @given(
     st.integers(1, 1500), st.integers(0, 2000), st.integers(1, 4), st.integers(0, 5000), st.integers(1, 3),
     st.integers(0, 511), st.integers(0, 600), st.booleans(),

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from machine import CHIP, changed, program, quiet, run_one, task_of
 from random_programs import Variant, variants
+from sampling import sampled
 from test_hazards import SIZES, Action, accesses, actions, vector_writer
 
 import ascend_sim
@@ -52,7 +53,7 @@ def brute_force(run: ProgramRun, buffer: str, moments: np.ndarray[Any, Any]) -> 
     return held.tolist()
 
 
-@settings(max_examples=100, deadline=None)
+@sampled(25, 100)
 @given(variants(), actions)
 def test_against_every_piece_of_the_buffer(variant: Variant, todo: list[Action]) -> None:
     device = Device(variant.chip, with_values=False)
@@ -96,7 +97,7 @@ def assert_both_equal(run: ProgramRun, buffer: str) -> int:
 
 
 @needs_c
-@settings(max_examples=150, deadline=None)
+@sampled(40, 150)
 @given(st.integers(0, 2**32), st.integers(1, 120))
 def test_c_and_numpy_find_the_same_for_any_times(seed: int, rows: int) -> None:
     """Times that no engine makes: ties, rows of a pipe out of order, reads that outlast the next writes."""

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from machine import CHIP, FIVE, changed, columns, program, quiet, random_bytes, run_one, task_of
 from random_programs import SIZES, Step, Variant, steps, variants, writer
+from sampling import sampled
 
 import ascend_sim
 from ascend_sim import TensorSpec
@@ -33,7 +34,7 @@ def assert_adds_up(run: ProgramRun) -> None:
 
 
 @pytest.mark.parametrize("shared", [False, True])
-@settings(max_examples=80, deadline=None)
+@sampled(20, 80)
 @given(variant=variants(), kind=st.sampled_from(["AIC", "AIV"]), actions=steps())
 def test_busy_and_stalls_are_the_span(shared: bool, variant: Variant, kind: str, actions: list[Step]) -> None:
     run = run_one(variant.chip, kind, writer(kind, actions), SIZES, shared_gm=shared)

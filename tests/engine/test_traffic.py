@@ -13,6 +13,7 @@ from machine import CHIP, changed, ideal_memory, program, quiet, run_one, task_o
 from maxplus import schedule
 from naive_memory import Cache, Move, simulate, whole
 from random_programs import SIZES, Step, Variant, steps, variants, writer
+from sampling import sampled
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.device import Device
@@ -101,7 +102,7 @@ moves_strategy = st.lists(
 )
 
 
-@settings(max_examples=250, deadline=None)
+@sampled(60, 250)
 @given(
     moves_strategy, st.integers(40, 600), st.integers(40, 600), st.integers(20, 600), st.integers(40, 200),
     st.integers(0, 300), st.booleans(), st.sampled_from([1.0, 1.5, 2.25]),

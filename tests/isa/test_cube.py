@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import sampled
 from workbench import CHIP, Workbench
 
 from ascend_sim.chip import chip_names, load_chip
@@ -75,7 +76,7 @@ def rounded(value: float, bits: int) -> float:
     return float(round(exact / unit) * unit)
 
 
-@settings(max_examples=80, deadline=None)
+@sampled(20, 80)
 @given(
     st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.sampled_from(sorted(DTYPES)), st.booleans(),
     st.integers(0, 1000),
@@ -120,7 +121,7 @@ def test_work_on_paper() -> None:
         assert Mmad(17, 64, 48, dtype, False).cost(CHIP).work == cycles
 
 
-@settings(max_examples=80, deadline=None)
+@sampled(20, 80)
 @given(
     st.integers(1, 30), st.integers(1, 50), st.integers(0, 2), st.sampled_from(["float16", "bfloat16", "float32"]),
     st.booleans(), st.booleans(), st.integers(0, 100),

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sampling import sampled
 from workbench import CHIP, Workbench
 
 from ascend_sim.errors import SimError
@@ -97,7 +98,7 @@ def loads(draw: Any) -> LoadData3D:
     )
 
 
-@settings(max_examples=250, deadline=None)
+@sampled(60, 250)
 @given(loads(), st.integers(0, 5))
 def test_load_data_3d(load: LoadData3D, seed: int) -> None:
     bench = Workbench(seed)
@@ -108,7 +109,7 @@ def test_load_data_3d(load: LoadData3D, seed: int) -> None:
     np.testing.assert_array_equal(bench.get(load.destination, TARGET, wanted.dtype, len(wanted)), wanted)
 
 
-@settings(max_examples=150, deadline=None)
+@sampled(40, 150)
 @given(loads())
 def test_everything_a_load_takes_lies_in_its_region(load: LoadData3D) -> None:
     """And the region lies in the map."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sampling import sampled
 from workbench import CHIP, Workbench
 
 from ascend_sim.errors import SimError
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.fast
 ENDS = [("GM", "UB"), ("GM", "L1"), ("UB", "GM"), ("L1", "GM")]
 
 
-@settings(max_examples=80, deadline=None)
+@sampled(20, 80)
 @given(
     st.sampled_from(ENDS), st.integers(1, 100), st.integers(1, 6), st.integers(0, 300), st.integers(0, 300),
     st.integers(0, 200), st.integers(0, 60),
@@ -54,7 +55,7 @@ def test_atomic_copy_adds_elements(dtype: str) -> None:
         np.testing.assert_array_equal(got, (there + new)[row * items :][:items])
 
 
-@settings(max_examples=80, deadline=None)
+@sampled(20, 80)
 @given(
     st.integers(1, 20), st.integers(1, 60), st.sampled_from([1, 2, 4]), st.integers(0, 50), st.integers(0, 5),
     st.integers(0, 100),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import sampled
 from workbench import CHIP, Workbench
 
 from ascend_sim.errors import SimError
@@ -92,7 +93,7 @@ def test_reduce_rows_rounds_like_a_tree() -> None:
     assert got > 1.0
 
 
-@settings(max_examples=120, deadline=None)
+@sampled(30, 120)
 @given(
     st.booleans(), st.sampled_from([2, 4]), st.integers(1, 16), st.integers(1, 9), st.integers(0, 7), st.integers(0, 3),
     st.integers(0, 15), st.integers(1, 3), st.integers(0, 40), st.integers(0, 64),

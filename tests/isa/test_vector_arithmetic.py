@@ -11,8 +11,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sampling import sampled
 from workbench import CHIP, Workbench
 
 from ascend_sim.chip import load_chip
@@ -200,7 +201,7 @@ def test_what_saturates_stays_finite() -> None:
 # -- rows, strides, masks ----------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None)
+@sampled(40, 150)
 @given(data=st.data())
 def test_rows_strides_and_masks(data: st.DataObject) -> None:
     """Element by element: what the mask selects is the sum of the elements in its place, all else stays as it was."""

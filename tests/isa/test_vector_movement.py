@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import sampled
 from workbench import CHIP, Workbench
 
 from ascend_sim.chip import load_chip
@@ -27,7 +28,7 @@ def words(bench: Workbench, dtype: str) -> np.ndarray[Any, Any]:
     return view
 
 
-@settings(max_examples=100, deadline=None)
+@sampled(25, 100)
 @given(
     st.sampled_from(sorted(SIZES)), st.integers(1, 150), st.integers(1, 5), st.integers(0, 4), st.integers(0, 4),
     st.booleans(), st.integers(0, 9), st.none() | st.integers(1, (1 << 64) - 1),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import sampled
 from workbench import CHIP, Workbench
 
 from ascend_sim.chip import load_chip
@@ -19,7 +20,7 @@ from ascend_sim.numerics import reference
 TYPES = {"float16": np.float16, "float32": np.float32, "int32": np.int32}
 
 
-@settings(max_examples=80, deadline=None)
+@sampled(20, 80)
 @given(
     st.sampled_from(["sum", "max", "min"]), st.sampled_from(sorted(TYPES)), st.integers(1, 7), st.integers(1, 140),
     st.integers(0, 9), st.integers(0, 99),

@@ -8,8 +8,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sampling import sampled
 from workbench import CHIP, Workbench
 
 from ascend_sim.chip import load_chip
@@ -25,7 +26,7 @@ TYPES: dict[str, Any] = {
 MODES = {name: getattr(operator, name) for name in ("lt", "gt", "ge", "eq", "ne", "le")}
 
 
-@settings(max_examples=80, deadline=None)
+@sampled(20, 80)
 @given(
     st.sampled_from(sorted(MODES)), st.sampled_from(sorted(TYPES)), st.integers(1, 4), st.none() | st.integers(-2, 2),
     st.integers(0, 99),
@@ -50,7 +51,7 @@ def test_compare(mode: str, dtype: str, repeats: int, scalar: int | None, seed: 
     assert [bool(got[i // 8] >> (i % 8) & 1) for i in range(count)] == wanted
 
 
-@settings(max_examples=80, deadline=None)
+@sampled(20, 80)
 @given(
     st.sampled_from(sorted(TYPES)),
     st.integers(1, 200),

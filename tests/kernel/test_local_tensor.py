@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from sampling import sampled
 
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.local_tensor import LocalTensor
@@ -27,7 +28,7 @@ def slices(size: int, steps: bool) -> st.SearchStrategy[slice]:
     return st.builds(slice, edge, edge, st.none() | st.integers(1, 3) if steps else st.none())
 
 
-@settings(max_examples=200)
+@sampled(50, 200)
 @given(data=st.data())
 def test_an_index_is_numpys(data: st.DataObject) -> None:
     rows, columns = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 30))

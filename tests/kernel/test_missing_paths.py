@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sampling import sampled
 
 from ascend_sim.chip import chip_names, load_chip
 from ascend_sim.errors import SimError
@@ -35,7 +36,7 @@ def test_there_are_five_products() -> None:
     assert all(CHIPS.values())
 
 
-@settings(max_examples=300, deadline=None)
+@sampled(75, 300)
 @given(st.sampled_from(PRODUCTS), st.sampled_from(SPACES), st.sampled_from(SPACES), st.data())
 def test_a_copy_is_built_where_there_is_a_path_and_a_core_for_it(
     product: str, source: str, destination: str, data: st.DataObject

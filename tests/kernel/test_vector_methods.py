@@ -8,8 +8,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sampling import sampled
 
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError
@@ -165,7 +166,7 @@ def test_movement_selection_and_casts() -> None:
     np.testing.assert_array_equal(v.view(turned), values.reshape(8, 16).T)
 
 
-@settings(max_examples=80, deadline=None)
+@sampled(20, 80)
 @given(data=st.data())
 def test_pieces_are_numpys_pieces(data: st.DataObject) -> None:
     """Element-wise work on pieces of larger tensors, a row for all rows, and a mask: the same as numpy's views."""

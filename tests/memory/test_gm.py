@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sampling import sampled
 
 from ascend_sim.errors import SimError
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT, Allocation, GlobalMemory, gm_operand
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.fast
 UNIT = 512
 
 
-@settings(max_examples=200, deadline=None)
+@sampled(50, 200)
 @given(
     st.integers(1, 40),
     st.lists(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sampling import sampled
 
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.engine.values import BlockShadow
@@ -33,7 +34,7 @@ def test_poison_forgets_everything() -> None:
     assert not memory.written["UB"].any()
 
 
-@settings(max_examples=200, deadline=None)
+@sampled(50, 200)
 @given(
     st.builds(
         Region, st.just("dst"), st.just("UB"), st.integers(1, 100), st.integers(100, 200), st.integers(1, 4),

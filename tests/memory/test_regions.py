@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from sampling import sampled
 
 from ascend_sim.memory.regions import Region, overlap, row_starts
 
@@ -38,19 +39,19 @@ tight_region = st.builds(  # rows or planes that adjoin, so that merging happens
 regions = st.one_of(any_region, tight_region)
 
 
-@settings(max_examples=1500, deadline=None)
+@sampled(300, 1500)
 @given(regions, regions, st.integers(-150, 150))
 def test_overlap(first: Region, second: Region, distance: int) -> None:
     assert overlap(first, second, distance) == bool(touched(first) & touched(second, distance))
 
 
-@settings(max_examples=300, deadline=None)
+@sampled(75, 300)
 @given(regions, regions, st.integers(-150, 150))
 def test_overlap_is_mutual(first: Region, second: Region, distance: int) -> None:
     assert overlap(first, second, distance) == overlap(second, first, -distance)
 
 
-@settings(max_examples=500, deadline=None)
+@sampled(125, 500)
 @given(regions)
 def test_merged_rows_are_the_same_bytes(region: Region) -> None:
     merged = region.simplified()
@@ -59,7 +60,7 @@ def test_merged_rows_are_the_same_bytes(region: Region) -> None:
     assert (merged.operand, merged.space) == (region.operand, region.space)
 
 
-@settings(max_examples=300, deadline=None)
+@sampled(75, 300)
 @given(regions)
 def test_extent_total_and_starts(region: Region) -> None:
     assert region.extent == max(touched(region)) + 1

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sampling import sampled
 
 from ascend_sim.numerics import FORMATS, decode, encode, reference, round_to
 
@@ -84,7 +85,7 @@ def test_every_bfloat16(name, mode):
     assert_agree(patterns.view(np.float32), name, mode)
 
 
-@settings(max_examples=300, deadline=None)
+@sampled(75, 300)
 @given(
     st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=8), st.sampled_from(MODES), st.booleans(), st.booleans()
 )
@@ -95,7 +96,7 @@ def test_random_float32_patterns(patterns, pair, saturate, near_one):
     assert_agree(bits.view(np.float32), *pair, saturate)
 
 
-@settings(max_examples=200, deadline=None)
+@sampled(50, 200)
 @given(
     st.floats(allow_nan=True, allow_infinity=True),
     st.sampled_from([pair for pair in MODES if pair[1] != "hybrid"]),
@@ -104,7 +105,7 @@ def test_any_float64_rounds_once(x, pair):
     assert_agree(np.array([x]), *pair)
 
 
-@settings(max_examples=300, deadline=None)
+@sampled(75, 300)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(FORMATS["hf32"].roundings), st.sampled_from([11, 10]))
 def test_hf32_random_patterns(pattern, mode, mantissa_bits):
     x = np.array([pattern], dtype=np.uint32).view(np.float32)

@@ -7,8 +7,9 @@ import time
 
 import pytest
 from check_calls import LABEL, check
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sampling import sampled
 
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
@@ -95,7 +96,7 @@ def assert_sound(result):
     assert result.failure is None or (result.failure.status == result.status and len(result.failure.message) < 700)
 
 
-@settings(max_examples=400, deadline=None)
+@sampled(100, 400)
 @given(
     st.one_of(wild_conv, near_valid(), wild_tbc),
     st.sampled_from(PRODUCTS),
@@ -106,7 +107,7 @@ def test_every_call_ends_in_a_status(call, product, conformance, deterministic):
     assert_sound(check(call, product, conformance, deterministic=deterministic))
 
 
-@settings(max_examples=400, deadline=None)
+@sampled(100, 400)
 @given(near_valid(), st.sampled_from(PRODUCTS), st.sampled_from(CONFORMANCES))
 def test_an_accepted_call_without_empty_tensors_is_one_convolution(call, product, conformance):
     result = check(call, product, conformance)

@@ -8,6 +8,7 @@ import pytest
 from check_calls import conv_call, tbc_call
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import sampled
 
 from ascend_sim.errors import AclnnError
 from ascend_sim.ops.operators.conv_tbc_backward.normalise import normalise_tbc
@@ -72,7 +73,7 @@ def convolve(p, x, weight):
     return F.conv3d(padded, weight, stride=stride, dilation=dilation, groups=p.groups)
 
 
-@settings(max_examples=150, deadline=None)
+@sampled(40, 150)
 @given(convolutions())
 def test_the_problem_of_a_convolution_gives_torchs_gradients(call):
     torch.manual_seed(0)

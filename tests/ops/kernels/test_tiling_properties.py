@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import sampled
 from tiling_problems import RESNET, conv2d, inputs, on_910b
 
 from ascend_sim.chip import load_chip
@@ -66,7 +67,7 @@ def covers_grad_weight_once(tiling: GradWeightTiling, inp: TilingInput) -> None:
 
 
 @given(inputs())
-@settings(max_examples=150, deadline=None)
+@sampled(40, 150)
 def test_grad_input(inp: TilingInput) -> None:
     for tiling in (choose_grad_input(inp), sound_grad_input(inp)):
         check_grad_input(tiling, inp)
@@ -74,7 +75,7 @@ def test_grad_input(inp: TilingInput) -> None:
 
 
 @given(inputs())
-@settings(max_examples=150, deadline=None)
+@sampled(40, 150)
 def test_grad_weight(inp: TilingInput) -> None:
     for tiling in (choose_grad_weight(inp), sound_grad_weight(inp)):
         check_grad_weight(tiling, inp)
@@ -119,7 +120,7 @@ def fits_somehow_grad_weight(inp: TilingInput) -> bool:
 @given(
     st.integers(1500, 9000), st.integers(1, 7), st.integers(1, 3), st.sampled_from((1, 2, 5)), st.sampled_from((2, 4))
 )
-@settings(max_examples=80, deadline=None)
+@sampled(20, 80)
 def test_wide_images_are_refused_only_where_nothing_fits(
     width: int, kernel: int, stride: int, height: int, itemsize: int
 ) -> None:
@@ -209,7 +210,7 @@ def fields_of(kind: type[GradInputTiling] | type[GradWeightTiling]) -> st.Search
 
 
 @given(inputs(largest=20), fields_of(GradInputTiling))
-@settings(max_examples=200, deadline=None)
+@sampled(50, 200)
 def test_manual_grad_input_runs_or_is_refused(inp: TilingInput, fields: dict[str, int]) -> None:
     try:
         tiling = choose_grad_input(inp, fields)
@@ -222,7 +223,7 @@ def test_manual_grad_input_runs_or_is_refused(inp: TilingInput, fields: dict[str
 
 
 @given(inputs(largest=20), fields_of(GradWeightTiling))
-@settings(max_examples=300, deadline=None)
+@sampled(75, 300)
 def test_manual_grad_weight_runs_or_is_refused(inp: TilingInput, fields: dict[str, int]) -> None:
     try:
         tiling = choose_grad_weight(inp, fields)

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sampling import sampled
 from tiling_problems import on_910b, problems
 from workbench import Workbench
 
@@ -64,7 +65,7 @@ def stored(layout: Layout, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return padded.reshape(n, -1, C0, *volume).transpose(0, 3, 1, 4, 5, 2)
 
 
-@settings(max_examples=400)
+@sampled(100, 400)
 @given(LAYOUTS, st.tuples(st.integers(1, 2), st.integers(1, 40), SIDE, SIDE, SIDE), st.booleans(), st.data())
 def test_a_box_of_a_map_lands_where_the_pitches_say(
     layout: Layout, shape: tuple[int, int, int, int, int], packed: bool, data: st.DataObject

@@ -18,10 +18,11 @@ import numpy as np
 import pytest
 import yaml
 from conv_problems import BACKWARD, arguments
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from places import DATA
+from sampling import sampled
 
 import ascend_sim
 from ascend_sim.chip import load_chip
@@ -158,7 +159,7 @@ def calls(draw: st.DrawFn) -> Call:
     )
 
 
-@settings(max_examples=20, deadline=None)
+@sampled(8, 20)
 @given(calls(), st.integers(0, 3))
 def test_exact_sums_are_rounded_once(call: Call, seed: int) -> None:
     codes = call.codes(seed)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from sampling import sampled
 
 from ascend_sim import AclnnError, conv_tbc_backward, convolution_backward
 from ascend_sim.numerics import decode, half_ulp, numpy_dtype
@@ -16,7 +17,7 @@ from ascend_sim.numerics import decode, half_ulp, numpy_dtype
 torch = pytest.importorskip("torch")
 
 GRADIENTS = ("grad_input", "grad_weight", "grad_bias")
-EXAMPLES = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+EXAMPLES = sampled(16, 60, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from conv_problems import BACKWARD, arguments
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from sampling import sampled
 
 from ascend_sim import Result, SimError, TensorSpec, conv_tbc_backward, convolution_backward
 from ascend_sim.chip import load_chip
@@ -240,7 +241,7 @@ def assert_right(
 MIXED = ("float16", "bfloat16", "float32")
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@sampled(10, 25, suppress_health_check=[HealthCheck.too_slow])
 @given(
     products(), st.tuples(*[st.sampled_from(MIXED)] * 3), st.integers(0, 3), st.sampled_from([A2, A5]),
     st.sampled_from(["documented", "library"]), st.booleans(),

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from sampling import sampled
 
 from ascend_sim import Result, conv_tbc_backward
 from ascend_sim.ops.operators.conv_tbc_backward.case import ConvTbcBackwardCase
@@ -58,7 +59,7 @@ def problems(draw: st.DrawFn) -> Sizes:
     return steps, draw(st.integers(1, 7)), draw(channels), draw(channels), taps, pad
 
 
-@settings(max_examples=25, deadline=None)
+@sampled(8, 25)
 @given(problems(), st.sampled_from(["float16", "float32"]), st.booleans())
 def test_values(sizes: Sizes, dtype: str, deterministic: bool) -> None:
     tensors = operands(sizes, dtype)

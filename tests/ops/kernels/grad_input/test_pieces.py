@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ranked_calls import QUICK, Call, calls, checked, fields_of
+from sampling import sampled
 
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.grad_input.pieces import NO_HK, NO_HK_WK, UNCUT, kernel_pieces
@@ -23,7 +24,7 @@ CHIP = "ascend950pr_9589"
     st.tuples(st.integers(0, 6), st.integers(0, 8)), st.tuples(st.integers(1, 6), st.integers(1, 30)),
     st.tuples(st.integers(1, 3), st.integers(1, 3)), st.sampled_from([0, 16]),
 )  # fmt: skip
-@settings(max_examples=200, deadline=None)
+@sampled(50, 200)
 def test_pieces_find_the_products_of_the_definition(
     cut: int,
     size: tuple[int, int],

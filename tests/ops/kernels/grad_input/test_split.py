@@ -11,6 +11,7 @@ import pytest
 from conv_problems import Array, Problem, operands, same_bits, worst_error_over_bound
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
+from sampling import sampled
 
 from ascend_sim import Result
 from ascend_sim.chip import ChipSpec, load_chip
@@ -63,7 +64,7 @@ def check(problem: Problem, tiling: dict[str, int] | None = None, dtype: str = "
     st.tuples(st.integers(1, 5), st.integers(1, 5)), st.tuples(st.integers(1, 4), st.integers(1, 4)),
     st.tuples(st.integers(0, 5), st.integers(0, 5)), st.tuples(st.integers(1, 5), st.integers(1, 5)),
 )  # fmt: skip
-@settings(max_examples=300, deadline=None)
+@sampled(75, 300)
 def test_parts_find_the_products_of_the_definition(
     mode: int,
     size: tuple[int, int],

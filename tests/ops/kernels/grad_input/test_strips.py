@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ranked_calls import QUICK, Call, calls, checked, fields_of, with_l1
+from sampling import sampled
 
 from ascend_sim import AclnnError, conv_tbc_backward
 from ascend_sim.errors import TilingError
@@ -27,7 +28,7 @@ CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")
     st.tuples(st.integers(0, 5), st.integers(0, 8)), st.tuples(st.integers(1, 3), st.integers(1, 40)),
     st.integers(1, 3), st.sampled_from([16, 32]),
 )  # fmt: skip
-@settings(max_examples=200, deadline=None)
+@sampled(50, 200)
 def test_strips_find_the_products_of_the_definition(
     mode: int,
     size: tuple[int, int],

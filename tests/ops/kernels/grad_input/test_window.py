@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from sampling import sampled
 from tiling_problems import conv2d, problems
 
 from ascend_sim.ops.kernels.grad_input.window import RowWindow, dilated_height, needed_rows
@@ -23,7 +24,7 @@ def rows_by_definition(problem: ConvProblem, m_start: int, m_count: int) -> list
 
 
 @given(problems(largest=12), st.data())
-@settings(max_examples=300, deadline=None)
+@sampled(75, 300)
 def test_window_holds_exactly_the_span_of_the_rows(problem: ConvProblem, data: st.DataObject) -> None:
     pixels = problem.h_in * problem.w_in
     start = data.draw(st.integers(0, pixels - 1))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from sampling import sampled
 from tiling_problems import BUFFERS, L2_BYTES, LOAD3D, conv2d, inputs, on_910b, problems
 
 from ascend_sim.errors import TilingError
@@ -35,7 +36,7 @@ def products(p: ConvProblem, column: int = 0, first: int = 0) -> list[tuple[int,
 
 
 @given(problems(), st.data())
-@settings(max_examples=100, deadline=None)
+@sampled(25, 100)
 def test_strips_have_every_product_once(p: ConvProblem, data: st.DataObject) -> None:
     width = data.draw(st.integers(0, p.w_out))
     cut = strips(p, width)
@@ -47,7 +48,7 @@ def test_strips_have_every_product_once(p: ConvProblem, data: st.DataObject) -> 
 
 
 @given(problems())
-@settings(max_examples=100, deadline=None)
+@sampled(25, 100)
 def test_taps_have_every_product_once(p: ConvProblem) -> None:
     tiling = GradWeightTiling(16, 16, 16, split_kernel=1)
     found = set()
@@ -67,7 +68,7 @@ def test_taps_have_every_product_once(p: ConvProblem) -> None:
 
 
 @given(problems(), st.data())
-@settings(max_examples=100, deadline=None)
+@sampled(25, 100)
 def test_l1_holds_the_rows_of_every_load(p: ConvProblem, data: st.DataObject) -> None:
     width, span = data.draw(st.integers(1, p.w_out)), 16 * data.draw(st.integers(1, 6))
     held = b1_pixels(stacked(on_910b(p), width), span, clipped=True)
@@ -79,7 +80,7 @@ def test_l1_holds_the_rows_of_every_load(p: ConvProblem, data: st.DataObject) ->
 
 
 @given(inputs(), st.data())
-@settings(max_examples=100, deadline=None)
+@sampled(25, 100)
 def test_tasks_have_every_pixel_once(inp: TilingInput, data: st.DataObject) -> None:
     p = inp.problem
     width = data.draw(st.integers(1, p.w_out))

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from conv_problems import Problem, operands, problems
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
+from sampling import sampled
 from tiling_problems import conv2d, on_910b
 
 import ascend_sim
@@ -119,7 +120,7 @@ def test_what_only_the_older_kernel_reads_on_chips_without_a_fixpipe(problem: Pr
     assert check(problem, "float16", chip=chip)["tiling_source"] == "stand-in"
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@sampled(10, 25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(problems(), st.sampled_from(("float16", "float32")))
 def test_values_of_random_problems(problem: Problem, dtype: str) -> None:
     assume(not problem.is_product and problem.n * problem.c_in * problem.c_out < 4000)

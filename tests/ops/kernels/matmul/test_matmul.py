@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matmul_runs import run
+from sampling import sampled
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import DeadlockError, SimError, TilingError
@@ -56,7 +57,7 @@ def test_the_product_is_exact_and_nothing_is_found(
     assert outcome.findings == []
 
 
-@settings(max_examples=200, deadline=None)
+@sampled(50, 200)
 @given(matmuls(), tilings())
 def test_tiles_cover_the_product_once(problem: MatMulProblem, fields: dict[str, int]) -> None:
     chip = load_chip("ascend910b3")
