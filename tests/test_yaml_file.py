@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,16 @@ from hypothesis import strategies as st
 from sampling import sampled
 
 from ascend_sim.errors import ConfigError
-from ascend_sim.yaml_file import MOST_BYTES, MOST_DEPTH, MOST_VALUES, parse_yaml, read_yaml
+from ascend_sim.yaml_file import (
+    MOST_BYTES,
+    MOST_DEPTH,
+    MOST_VALUES,
+    SECTIONS,
+    load_shipped,
+    parse_shipped,
+    parse_yaml,
+    read_yaml,
+)
 
 pytestmark = pytest.mark.fast
 
@@ -119,3 +129,20 @@ def test_a_pipe_and_an_endless_device_are_no_files(tmp_path: Path) -> None:
     for name in ("pipe.yaml", "zero.yaml"):
         with pytest.raises(ConfigError, match="not a file"):
             read_yaml(tmp_path / name, "")
+
+
+def test_files_that_ship_are_the_same_by_the_scanner_in_c() -> None:
+    """And what is wrong with one is said in the same words."""
+    shipped = sorted(Path(str(files("ascend_sim.configs"))).rglob("*.yaml"))
+    assert len(shipped) > 30
+    for path in shipped:
+        text = path.read_text(encoding="utf-8")
+        known = parse_shipped(text, path.name)
+        assert repr(known) == repr(parse_yaml(text, path.name, "")) and repr(load_shipped(text)) == repr(known)
+    for broken in ("a: 1\na: 2", "a: [1", "- 1", f"a: {1 << 70}", "a: &x [*x]"):
+        told = []
+        for parse in (lambda text: parse_shipped(text, "f.yaml"), lambda text: parse_yaml(text, "f.yaml", SECTIONS)):
+            with pytest.raises(ConfigError) as caught:
+                parse(broken)
+            told.append(str(caught.value))
+        assert told[0] == told[1]

@@ -15,7 +15,7 @@ from typing import Any
 
 from ascend_sim.chip.leaf import MARKS, Leaf, Source
 from ascend_sim.errors import ConfigError
-from ascend_sim.yaml_file import parse_yaml, read_yaml
+from ascend_sim.yaml_file import SECTIONS, parse_shipped, read_yaml
 
 Tree = dict[Any, Any]
 _LEAF_KEYS = ("value", "unit", "source")
@@ -107,11 +107,10 @@ _ABSENT = object()
 
 
 def _read(name: str | Path, file: str) -> Tree:
-    what = "must be a mapping of sections"
     if is_path(name):
-        return read_yaml(Path(file), what)
+        return read_yaml(Path(file), SECTIONS)
     shipped = resources.files("ascend_sim.configs").joinpath("chips", f"{name}.yaml")
-    return parse_yaml(shipped.read_text(encoding="utf-8"), file, what)
+    return parse_shipped(shipped.read_text(encoding="utf-8"), file)
 
 
 def _lift(node: Any, file: str, at: tuple[object, ...]) -> Any:

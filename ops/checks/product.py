@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ascend_sim.errors import AclnnError, ConfigError
 from ascend_sim.numerics.cube_math import CUBE_MATH_TYPES, ComputeChoice
 from ascend_sim.ops.status import Status
+from ascend_sim.yaml_file import load_shipped
 
 __all__ = ["CONFORMANCES", "Conformance", "ProductProfile", "ProductSpec", "Range", "load_product", "products"]
 
@@ -172,7 +173,7 @@ def products(operator: str) -> dict[str, ProductSpec]:
 def parse_products(text: str, name: str) -> dict[str, ProductSpec]:
     """The products in the text of one operator file; `name` is for error messages."""
     try:
-        document: Any = yaml.safe_load(text)
+        document: Any = load_shipped(text)
         specs = [
             ProductSpec.model_validate(
                 {"operator": document["operator"], "unsupported": document["unsupported"], "product": product, **fields}

@@ -8,14 +8,13 @@ from importlib import resources
 from itertools import product
 from typing import Generic, NamedTuple, TypeVar
 
-import yaml
-
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES
 from ascend_sim.ops.kernels.cube.capacity import fits_l0, l0_base_k
 from ascend_sim.ops.kernels.cube.fields import ConvTiling
 from ascend_sim.ops.problem.sizes import floor_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.yaml_file import load_shipped
 
 T = TypeVar("T", bound=ConvTiling)
 
@@ -33,7 +32,7 @@ class Procedure(NamedTuple, Generic[T]):
 def open_procedures() -> Mapping[str, Mapping[str, Mapping[str, str]]]:
     """Architecture -> kernel -> name and source of the vendor's open procedure."""
     text = resources.files("ascend_sim.configs").joinpath("tilings.yaml").read_text()
-    found: Mapping[str, Mapping[str, Mapping[str, str]]] = yaml.safe_load(text)
+    found: Mapping[str, Mapping[str, Mapping[str, str]]] = load_shipped(text)
     return found
 
 

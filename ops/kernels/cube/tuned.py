@@ -12,13 +12,12 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-import yaml
-
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.layout import PLANAR
 from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.yaml_file import load_shipped
 
 Row = Mapping[str, Any]
 
@@ -27,7 +26,7 @@ Row = Mapping[str, Any]
 def tuned_rows() -> tuple[Row, ...]:
     """Every row of the file, with "soc" and "cores"."""
     text = resources.files("ascend_sim.configs").joinpath("tuned_tilings_950.yaml").read_text(encoding="utf-8")
-    file = yaml.safe_load(text)
+    file = load_shipped(text)
     return tuple({"soc": file["soc"], "cores": file["cores"], **row} for row in file["rows"])
 
 

@@ -16,14 +16,13 @@ from functools import cache
 from importlib import resources
 from typing import Any, ClassVar
 
-import yaml
-
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, BLOCK_BYTES, FRACTAL
 from ascend_sim.errors import SimError, TilingError
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.cube.fields import BlockTiling
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, floor_to
+from ascend_sim.yaml_file import load_shipped
 
 DOUBLE = 2
 MOST_STEPS = 8  # L1 steps that are tried; more brings no fewer bytes and a later start (ours)
@@ -138,7 +137,7 @@ def matmul_tiles(tiling: MatMulTiling, problem: MatMulProblem, block: int) -> It
 def architectures() -> Mapping[str, Mapping[str, Any]]:
     """Architecture -> what `configs/matmul.yaml` says of it."""
     text = resources.files("ascend_sim.configs").joinpath("matmul.yaml").read_text(encoding="utf-8")
-    found: Mapping[str, Mapping[str, Any]] = yaml.safe_load(text)
+    found: Mapping[str, Mapping[str, Any]] = load_shipped(text)
     return found
 
 

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-import yaml
-
 from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Attach, Cuts, Share, Tile
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import a1_bytes, b1_bytes, rows_in, rows_out
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
 from ascend_sim.ops.problem.sizes import ceil_div
+from ascend_sim.yaml_file import load_shipped
 
 LONGEST_PACKET = (
     16  # blocks of 32 bytes; what is left of a line goes in packets of 8, of 4, and one for the rest (stated)
@@ -50,7 +49,7 @@ class CycleCosts:
 def cycle_costs(arch: str) -> CycleCosts:
     """The numbers for an architecture; KeyError for one that has none."""
     text = resources.files("ascend_sim.configs").joinpath("cache_tiling.yaml").read_text()
-    return CycleCosts(**yaml.safe_load(text)[arch])
+    return CycleCosts(**load_shipped(text)[arch])
 
 
 class CycleModel:
