@@ -1,6 +1,6 @@
 """dX of the first 910 where images fill more than half of its cores: images first (guessed), not the vendor's open procedure.
 
-Of 69 published ResNet-50 rows of a 910 with 30 cores (dX alone or fused with what follows) 47 have as many blocks as images, or
+Of 69 published ResNet-50 rows of a 910 with 30 cores (dX alone or fused with what follows) 46 have as many blocks as images, or
 30 where there are more images; 18 have the number of the procedure that canndev published in 2022, which cuts channels and
 pixels rather than leave cores idle. 14 of these 18 are of one run with other software. So the procedure decides where images
 are too few to fill the cores, of which no row is known, and what a call with another number of blocks does with them.
