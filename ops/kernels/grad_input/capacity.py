@@ -41,12 +41,15 @@ def a1_rows(inp: TilingInput, pixels: int, whole_rows: bool = True) -> int:
     `whole_rows` says that tasks begin with a row; else a tile may begin anywhere.
     """
     problem = inp.problem
-    width = problem.w_in
-    if whole_rows and (pixels % width == 0 or width % pixels == 0):
-        rows = ceil_div(pixels, width)
-    else:
-        rows = pixels // width + 2 if pixels > width else 2
+    rows = spanned_rows(pixels, problem.w_in, whole_rows)
     return min(rows + (problem.k_h - 1) * problem.dilation_h, dilated_height(problem))
+
+
+def spanned_rows(pixels: int, width: int, whole_rows: bool = True) -> int:
+    """Rows of `width` dx pixels that a tile of `pixels` may touch; `whole_rows` as for `a1_rows`."""
+    if whole_rows and (pixels % width == 0 or width % pixels == 0):
+        return ceil_div(pixels, width)
+    return pixels // width + 2 if pixels > width else 2
 
 
 def a1_row_bytes(inp: TilingInput) -> int:
@@ -178,8 +181,8 @@ def _check_kernel_parts(tiling: GradInputTiling, inp: TilingInput) -> None:
         raise TilingError(
             f"kSegment = {tiling.k_segment}: only 32-bit results of a kernel that is not split are added up in GM here"
         )
-    if tiling.k_segment % FRACTAL:
-        raise TilingError(f"kSegment = {tiling.k_segment} is not a multiple of {FRACTAL} output channels")
+    if tiling.k_segment % inp.c0:
+        raise TilingError(f"kSegment = {tiling.k_segment} is not a multiple of {inp.c0} output channels, one block")
 
 
 def _check_cut(tiling: GradInputTiling, inp: TilingInput) -> None:

@@ -93,12 +93,14 @@ def _automatic_grad_input(
             # On coupled chips the procedure deals a map out to cores, of which a strip is only a part.
             unsplit = variant.kernel_parts and (cut != UNCUT or split_mode(inp) == SPLIT_HW)
             own = SPLIT_NONE if mode is None and unsplit else mode
-            return _grad_input_of_rows(part, chip, blocks, free and not variant.keeps_operands, own)
+            return _grad_input_of_rows(part, chip, blocks, free and not variant.keeps_operands, own, UNCUT)
 
         if strip:
             return in_strips(inp, strip, of_a_part, cut)
         try:
-            return in_strips(inp, 0, of_a_part, cut) if cut else _grad_input_of_rows(inp, chip, blocks, free, mode)
+            if cut:
+                return in_strips(inp, 0, of_a_part, cut)
+            return _grad_input_of_rows(inp, chip, blocks, free, mode, given.get("load_b1"))
         except TilingError:
             if strip == 0 or mode == SPLIT_HW or inp.problem.w_in <= FRACTAL:
                 raise
@@ -115,22 +117,24 @@ def _automatic_grad_input(
 
 
 def _grad_input_of_rows(
-    inp: TilingInput, chip: ChipSpec | None, blocks: int | None, free: bool, mode: int | None = None
+    inp: TilingInput, chip: ChipSpec | None, blocks: int | None, free: bool, mode: int | None, cut: int | None
 ) -> GradInputTiling:
     """The vendor's tiling where its procedure decides the problem, else a sound one.
 
     On coupled chips a call that asks for a number of blocks is cut for as many cores; one that the procedure cannot cut into
     so many has not got its tiling from there (published rows of the 910: 32 blocks on 30 cores), nor (not `free`) one with
-    fields of the user's. `mode` is a kernel split to take instead of the library's.
+    fields of the user's. `mode` is a kernel split to take instead of the library's, `cut` says how the kernel is taken instead
+    of as there.
     """
     if mode:
-        return vendor_grad_input_3510(inp, mode)
+        return vendor_grad_input_3510(inp, mode, UNCUT)
     name = procedure_for(chip, "grad_input")
     procedure, own_blocks = procedure_named(name), variant_of(inp).keeps_operands
     inp = replace(inp, cores=blocks) if blocks and own_blocks else inp
     if procedure is not None and procedure.covers(inp) and (free or not own_blocks):
         try:
-            tiling = procedure.decide(inp, chip) if mode is None else vendor_grad_input_3510(inp, mode)
+            own = variant_of(inp).kernel_parts
+            tiling = vendor_grad_input_3510(inp, mode, cut) if own else procedure.decide(inp, chip)
             if not own_blocks or blocks in (None, tiling.block_dim):
                 return tiling
         except TilingError:

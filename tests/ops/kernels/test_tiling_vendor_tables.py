@@ -15,14 +15,18 @@ from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.tuned import problem_of, tuned_fields, tuned_rows
 from ascend_sim.ops.kernels.grad_input.capacity import grad_input_l1
 from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_input.procedures.arch35.problem import DataProblem
+from ascend_sim.ops.kernels.grad_input.procedures.arch35.templates import decided
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import covers_grad_input, task_count, vendor_grad_input
-from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import covers_grad_input_3510, vendor_grad_input_3510
+from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import vendor_grad_input_3510
+from ascend_sim.ops.kernels.grad_input.split import SPLIT_NONE
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import covers_grad_weight, vendor_grad_weight
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_3510 import vendor_grad_weight_3510
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.family import PLAIN_SPLIT
-from ascend_sim.ops.problem.layout import PLANAR
+from ascend_sim.ops.problem.layout import CHANNELS_LAST, PLANAR
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 pytestmark = pytest.mark.fast
@@ -141,24 +145,35 @@ def test_grad_weight_of_dav_3510(row: dict[str, Any]) -> None:
 ARCH35 = json.loads((DATA / "ut_tilings_arch35_grad_input.json").read_text())
 
 
+@pytest.mark.parametrize(
+    "row", [r for r in ARCH35["rows"] if not r["fields"]["kernelSplitMode"]], ids=lambda row: row["name"]
+)
+def test_the_procedure_for_grad_input_of_dav_3510(row: dict[str, Any]) -> None:
+    """Every row without a split of the kernel, whatever our kernel makes of it."""
+    got = fields_of(decided(DataProblem.of(on_950(row))))
+    expected = {name: value for name, value in row["fields"].items() if name != "coreNum"}
+    assert {name: got[name] for name in expected} == expected
+
+
 @pytest.mark.parametrize("row", [r for r in ARCH35["rows"] if not r["reason"]], ids=lambda row: row["name"])
 def test_grad_input_of_dav_3510(row: dict[str, Any]) -> None:
     tiling = vendor_grad_input_3510(on_950(row))
-    got = tiling.to_vendor() | {tiling.VENDOR[name]: getattr(tiling, name) for name in tiling.DIRECT_ONLY}
+    got = fields_of(tiling)
     assert {name: got[name] for name in row["fields"]} == row["fields"]
-    assert tiling.source == ("stand-in" if row["fields"]["kernelSplitMode"] else "vendor procedure")
+    segments = row["itemsize"] == 2 and row["name"].startswith("conv3d_dx_split_k")  # our kernel sums them in L0C
+    split = row["fields"]["kernelSplitMode"]
+    assert tiling.source == ("stand-in" if split or segments else "vendor procedure")
 
 
 def test_grad_input_rows_that_are_left_open() -> None:
-    """Those with NCDHW tensors: what is written here does not claim to be the vendor's."""
+    """What our kernel does otherwise does not claim to be the vendor's."""
     reasons = [row["reason"] for row in ARCH35["rows"] if row["reason"]]
     assert (len(ARCH35["rows"]), len(reasons)) == (36, 12)
     for row in ARCH35["rows"]:
         if row["reason"].startswith(("C04", "fully loaded kernel split")):
-            assert not covers_grad_input_3510(on_950(row))
             assert vendor_grad_input_3510(on_950(row)).source == "stand-in"
         elif row["reason"].startswith("the kernel is cut"):
-            with pytest.raises(TilingError, match="load3d: kernel h = 768 > 255"):
+            with pytest.raises(TilingError, match="baseM = 256 covers 256 rows > 255"):
                 vendor_grad_input_3510(on_950(row))
             cut = choose_grad_input(on_950(row), chip=load_chip("ascend950pr_9589"))
             assert (cut.load_b1, cut.source) == (
@@ -167,8 +182,32 @@ def test_grad_input_rows_that_are_left_open() -> None:
             )  # as the vendor's tiling key says; its block is not ours
 
 
+SEPARATE = json.loads((DATA / "dx_tilings_arch35.json").read_text())
+
+
+@pytest.mark.parametrize("row", SEPARATE["rows"], ids=range(len(SEPARATE["rows"])))
+def test_a_separate_program_decides_the_same(row: dict[str, Any]) -> None:
+    p = DataProblem.of(on_950(row))
+    got = fields_of(decided(p)) | {"loadB1Condition": p.cut}
+    assert {name: got[name] for name in row["fields"]} == row["fields"]
+
+
+def test_what_is_not_the_vendors_own_says_so() -> None:
+    """Groups that the library merges and our kernel does not; a split kernel that is taken whole."""
+    depthwise = next(row for row in ARCH35["rows"] if "depthwise_group_bf16" in row["name"])
+    assert vendor_grad_input_3510(on_950(depthwise)).source == "vendor procedure"
+    assert vendor_grad_input_3510(replace(on_950(depthwise), merged=False)).source == "stand-in"
+    split = next(row for row in ARCH35["rows"] if row["fields"]["kernelSplitMode"] == 2)
+    assert vendor_grad_input_3510(on_950(split), SPLIT_NONE).source == "stand-in"
+
+
+def fields_of(tiling: GradInputTiling) -> dict[str, Any]:
+    """Every field under the vendor's name."""
+    return tiling.to_vendor() | {tiling.VENDOR[name]: getattr(tiling, name) for name in tiling.DIRECT_ONLY}
+
+
 def on_950(row: dict[str, Any]) -> TilingInput:
-    """The problem on the kernel that reads NCDHW; the vendor's merges groups."""
+    """The problem on the kernel that reads NCDHW, or NDHWC where a row's name says so; the vendor's merges groups."""
     problem = ConvProblem(**row["problem"])
     return TilingInput(
         problem,
@@ -176,7 +215,7 @@ def on_950(row: dict[str, Any]) -> TilingInput:
         row["cores"],
         ARCH35["buffers"],
         ARCH35["l2_bytes"],
-        layout=PLANAR,
+        layout=CHANNELS_LAST if "NDHWC" in row.get("name", "") else PLANAR,
         family=PLAIN_SPLIT,
         load3d=LOAD3D_950,
     )

@@ -1,0 +1,160 @@
+"""A problem as the arch35 procedure of grad_input sees it: its product, and whether its kernel is taken whole or in pieces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from ascend_sim.chip.fractal import FRACTAL
+from ascend_sim.ops.kernels.grad_input.capacity import spanned_rows
+from ascend_sim.ops.kernels.grad_input.pieces import NO_HK, NO_HK_WK, UNCUT
+from ascend_sim.ops.kernels.grad_input.window import dilated_height, pad_after, pad_before
+from ascend_sim.ops.problem.layout import PLANAR
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.tiling_input import TilingInput
+
+# Numbers of the vendor's procedure (ops-nn conv3d_backprop_input_v2, arch35: stated)
+MOST_PIXELS = 1024  # of a base block: a kernel is cut where L1 does not hold what so many need
+PACKED_CHANNELS = 4  # output channels at most that are packed (C04)
+UB_SET_ASIDE = 256 + 32 + 32  # bytes of UB that packing does not use
+
+
+@dataclass(frozen=True)
+class DataProblem:
+    """`inp` in the procedure's quantities: dx[m, n] = sum over K. Lengths in elements, of one image, depth and real group.
+
+    `cut` says how the kernel is taken: UNCUT, NO_HK (row by row) or NO_HK_WK (tap by tap). `side` is what N is rounded to,
+    `packs` whether a few output channels may be packed.
+    """
+
+    inp: TilingInput
+    cut: int
+    side: int = FRACTAL
+    packs: bool = True
+
+    @classmethod
+    def of(cls, inp: TilingInput, cut: int | None = None) -> DataProblem:
+        """As the vendor's sees it, with its own cut or the one given."""
+        if cut is not None:
+            return cls(inp, cut)
+        return next(p for p in (cls(inp, cut) for cut in (UNCUT, NO_HK, NO_HK_WK)) if p.may_be_so)
+
+    @property
+    def may_be_so(self) -> bool:
+        """Whether L1 holds what the longest block needs beside one fractal's width of weights, and load3d its pads."""
+        if self.cut == NO_HK_WK:
+            return True
+        p, limits = self.inp.problem, self.inp.load3d
+        (up, left), (down, right) = pad_before(p), pad_after(p)
+        lines = (up, down) if self.cut == UNCUT else ()
+        steps = (p.dilation_h, p.dilation_w) if self.cut == UNCUT else (p.dilation_w,)
+        weights = self.itemsize * self.inp.taps * self.c0 * FRACTAL // (1 if self.cut == UNCUT else p.k_h)
+        fits = self.row_bytes * self.gradient_rows(MOST_PIXELS) * self.c0 + weights <= self.inp.buffers["L1"]
+        return fits and max(left, right, *lines) <= limits.pad and max(steps) <= limits.dilation
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.inp.itemsize
+
+    @property
+    def c0(self) -> int:
+        """Channels of a block of 32 bytes."""
+        return self.inp.c0
+
+    @cached_property
+    def width(self) -> int:
+        """Columns of dx."""
+        return self.inp.problem.w_in
+
+    @cached_property
+    def pixels(self) -> int:
+        """Pixels of a plane of dx."""
+        return self.inp.problem.h_in * self.width
+
+    @cached_property
+    def m(self) -> int:
+        """The same in whole fractals."""
+        return ceil_to(self.pixels, FRACTAL)
+
+    @cached_property
+    def n(self) -> int:
+        """Input channels in whole fractals."""
+        return ceil_to(self.inp.cin_g, self.side)
+
+    @cached_property
+    def blocks(self) -> int:
+        """C0 blocks of output channels."""
+        return ceil_div(self.inp.cout_g, self.c0)
+
+    @cached_property
+    def all_taps(self) -> int:
+        """Taps of all kernel planes."""
+        return self.inp.problem.k_d * self.inp.taps
+
+    @cached_property
+    def taps(self) -> int:
+        """Taps of a piece of the kernel."""
+        return {UNCUT: self.inp.taps, NO_HK: self.inp.problem.k_w, NO_HK_WK: 1}[self.cut]
+
+    @cached_property
+    def slice(self) -> int:
+        """K of one block of output channels."""
+        return ceil_to(PACKED_CHANNELS * self.taps, self.c0) if self.packed else self.taps * self.c0
+
+    @cached_property
+    def k(self) -> int:
+        """K of a piece of the kernel; packed channels are all in one slice."""
+        return self.slice if self.packed else self.blocks * self.slice
+
+    @cached_property
+    def lanes(self) -> int:
+        """What each tile is needed for: images, depths and real groups."""
+        return self.inp.problem.n * self.inp.problem.d_in * self.inp.real_groups
+
+    @cached_property
+    def row_bytes(self) -> int:
+        """Bytes of a row of one channel of the zero-inserted map."""
+        return self.inp.problem.w_out * self.inp.problem.stride_w * self.itemsize
+
+    @cached_property
+    def is_planar(self) -> bool:
+        """Whether maps are NCDHW."""
+        return self.inp.layout is PLANAR
+
+    @cached_property
+    def packed(self) -> bool:
+        """Whether at most four output channels share a block (C04)."""
+        if not self.packs:
+            return False
+        p, half = self.inp.problem, (self.inp.buffers["UB"] - UB_SET_ASIDE) // 2
+        ones = (p.stride_h, p.stride_w, p.dilation_h, p.dilation_w) == (1, 1, 1, 1)
+        (_, left), (_, right) = pad_before(p), pad_after(p)
+        return (
+            self.itemsize == 2
+            and self.is_planar
+            and self.cut == UNCUT
+            and self.inp.cout_g <= PACKED_CHANNELS
+            and self.inp.taps > 1
+            and ones
+            and (p.h_out, p.w_out) != (1, 1)
+            and self.inp.group_extension == 1
+            and PACKED_CHANNELS * FRACTAL * self.all_taps * self.itemsize <= half
+            and ceil_to(PACKED_CHANNELS * self.inp.taps, self.c0) * FRACTAL * self.itemsize <= half
+            and left >= 0
+            and right >= 0
+        )
+
+    def gradient_rows(self, pixels: int) -> int:
+        """Rows of the zero-inserted gradOutput that `pixels` of dx need of a piece of the kernel."""
+        p = self.inp.problem
+        reach = (p.k_h - 1) * p.dilation_h if self.cut == UNCUT else 0
+        return min(spanned_rows(pixels, self.width) + reach, dilated_height(p))
+
+    def rows_of(self, pixels: int) -> int:
+        """The pixels of the whole rows of dx that `pixels` hold, at least one row."""
+        return max(pixels // self.width, 1) * self.width
+
+    def tasks(self, pixels: int, channels: int) -> int:
+        """Tasks of so many pixels and channels."""
+        return self.lanes * ceil_div(self.pixels, pixels) * ceil_div(self.n, channels)

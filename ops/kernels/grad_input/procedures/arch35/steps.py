@@ -1,0 +1,153 @@
+"""L1 steps of the arch35 procedure of grad_input, and the smaller blocks that it walks to where none fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ascend_sim.chip.fractal import FRACTAL
+from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_input.pieces import NO_HK, NO_HK_WK
+from ascend_sim.ops.kernels.grad_input.procedures.arch35.block import CUT_PIXELS, longest_k
+from ascend_sim.ops.kernels.grad_input.procedures.arch35.problem import DataProblem
+from ascend_sim.ops.problem.sizes import ceil_div, divisors_down, floor_to
+
+EQUAL_CHANNELS = 16  # that equal shares of L1 count gradOutput in (ops-nn arch35: stated)
+FEWER_BUFFERS = ((2, 1), (1, 2), (1, 1))  # of A and B in L1, in the order that the procedure gives them up
+Attempt = tuple[GradInputTiling, bool]
+"""The last tiling tried, and whether it fits."""
+
+
+def fits(tiling: GradInputTiling, p: DataProblem) -> bool:
+    """Whether the steps are whole slices, or all of K, and L1 holds both operands with a byte to spare."""
+    spans = (tiling.step_ka * tiling.base_k, tiling.step_kb * tiling.base_k)
+    if any(span < p.k and span % p.slice for span in spans):
+        return False
+    channels = max(spans[0] // p.taps, 1)
+    whole = spans[1] % p.slice == 0 or p.slice % spans[1] == 0
+    lines = ceil_div(spans[1], p.slice) if whole else spans[1] // p.slice + 2 if spans[1] > p.slice else 2
+    a1 = tiling.al1_buffers * channels * _channel_bytes(tiling, p)
+    b1 = tiling.bl1_buffers * p.itemsize * tiling.base_n * lines * p.slice
+    return a1 + b1 < p.inp.buffers["L1"]
+
+
+def _channel_bytes(tiling: GradInputTiling, p: DataProblem) -> int:
+    """Bytes in L1 of one channel of what a tile needs of gradOutput."""
+    if p.cut == NO_HK_WK:
+        return CUT_PIXELS * p.itemsize
+    return p.gradient_rows(tiling.base_m) * p.row_bytes
+
+
+def equal(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
+    """Half of L1 for each operand, in whole channel blocks, the larger number a multiple of the smaller."""
+    half = p.inp.buffers["L1"] // 2
+    single = p.cut == NO_HK_WK or (p.cut == NO_HK and p.width == 1)  # as the vendor counts these: no channels
+    unit = CUT_PIXELS * p.itemsize if single else _channel_bytes(block, p) * EQUAL_CHANNELS
+    a = _share(half // block.al1_buffers // unit, block.al1_buffers, p)
+    b = _share(half // block.bl1_buffers // (p.slice * block.base_n * p.itemsize), block.bl1_buffers, p)
+    a, b = (divisors_down(b, a)[0], b) if b > a else (a, divisors_down(a, b)[0])
+    step_a = min(ceil_div(a * p.slice, block.base_k), p.inp.load3d.k_extent // block.base_k)
+    step_b = ceil_div(b * p.slice, block.base_k)
+    if step_a > step_b:
+        return block.but(step_ka=floor_to(step_a, step_b), step_kb=step_b)
+    return block.but(step_ka=step_a, step_kb=floor_to(step_b, step_a))
+
+
+def _share(blocks: int, buffers: int, p: DataProblem) -> int:
+    """Channel blocks of one buffer: no more than all buffers need to hold what there is."""
+    return min(max(blocks, 1), ceil_div(p.blocks, buffers))
+
+
+def ladder(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
+    """The same steps for both, down from what the buffers could hold to the first that fit; 1 is taken as it is."""
+    room = ceil_div(p.inp.buffers["L1"] // p.itemsize, block.base_n * block.al1_buffers)
+    most = ceil_div(min(ceil_div(p.blocks, block.al1_buffers) * p.slice, room), block.base_k)
+    for step in range(most, 1, -1):
+        if fits(tiling := block.but(step_ka=step, step_kb=step), p):
+            return tiling
+    return block.but(step_ka=1, step_kb=1)
+
+
+def with_steps(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
+    """Two buffers each, and the more steps of both ways; the result need not fit."""
+    block = block.but(al1_buffers=2, bl1_buffers=2)
+    halves, same = equal(block, p), ladder(block, p)
+    more = halves.step_ka + halves.step_kb > same.step_ka + same.step_kb
+    return halves if more and fits(halves, p) else same
+
+
+def with_all_weights(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
+    """One buffer with all of K of the weights; of gradOutput the largest divisor of its steps that fits, or 1 as it is."""
+    steps = ceil_div(p.k, block.base_k)
+    block = block.but(step_kb=steps, al1_buffers=2, bl1_buffers=1, full_load=1)
+    found = (block.but(step_ka=step) for step in divisors_down(steps, steps))
+    return next((tiling for tiling in found if fits(tiling, p)), block.but(step_ka=1))
+
+
+def shrunk(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
+    """A smaller block, and where none fits fewer buffers. The result need not fit.
+
+    Once the vendor's procedure gives up buffers it goes on to single ones, even past counts that fit, each time from what the
+    time before left.
+    """
+    tiling = _stage(tiling, p)
+    if fits(tiling, p):
+        return tiling
+    given = (tiling.al1_buffers, tiling.bl1_buffers)
+    fewer = FEWER_BUFFERS[FEWER_BUFFERS.index(given) + 1 :] if given in FEWER_BUFFERS else FEWER_BUFFERS
+    for a, b in fewer:
+        tiling = _stage(tiling.but(al1_buffers=a, bl1_buffers=b), p)
+    return tiling
+
+
+def _stage(tiling: GradInputTiling, p: DataProblem) -> GradInputTiling:
+    """A smaller K; else smaller sides with the smallest K, and then the longest K below what L0 holds.
+
+    Where neither fits the block is as before, with the steps that were tried last.
+    """
+    if fits(tiling, p):
+        return tiling
+    last, found = _smaller_k(tiling, p, tiling.base_k)
+    if found:
+        return last
+    sides, found = _first_that_fits(last, ((m, p.c0, n) for m, n in _smaller_sides(tiling, p)), p)
+    last = sides
+    if found:
+        most = longest_k(sides, p)
+        if most == sides.base_k:
+            return sides
+        last, found = _smaller_k(sides, p, most)
+        if found:
+            return last
+    return last.but(base_m=tiling.base_m, base_n=tiling.base_n, base_k=tiling.base_k)
+
+
+def _smaller_k(tiling: GradInputTiling, p: DataProblem, start: int) -> Attempt:
+    return _first_that_fits(tiling, ((tiling.base_m, k, tiling.base_n) for k in _down(start, p.c0)), p)
+
+
+def _down(start: int, unit: int) -> Iterable[int]:
+    """`start` less one unit, two, ... and at last one unit."""
+    while start > unit:
+        start = max(start - unit, unit)
+        yield start
+
+
+def _smaller_sides(tiling: GradInputTiling, p: DataProblem) -> Iterable[tuple[int, int]]:
+    """The larger side smaller, and smaller, M not below a row."""
+    m, n, least = tiling.base_m, tiling.base_n, max(p.width, FRACTAL)
+    while m > least or n > p.side:
+        if m > n and m > least:
+            m = max(m - FRACTAL, FRACTAL)
+        else:
+            n = max(n - p.side, p.side)
+        yield m, n
+
+
+def _first_that_fits(tiling: GradInputTiling, blocks: Iterable[tuple[int, int, int]], p: DataProblem) -> Attempt:
+    ways: tuple[Callable[[GradInputTiling, DataProblem], GradInputTiling], ...] = (ladder, equal)
+    for m, k, n in blocks:
+        for way in ways:
+            tiling = way(tiling.but(base_m=m, base_k=k, base_n=n), p)
+            if fits(tiling, p):
+                return tiling, True
+    return tiling, False
