@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
+from itertools import chain
 
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
@@ -61,10 +63,10 @@ def ladder(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
     """The same steps for both, down from what the buffers could hold to the first that fit; 1 is taken as it is."""
     room = ceil_div(p.inp.buffers["L1"] // p.itemsize, block.base_n * block.al1_buffers)
     most = ceil_div(min(ceil_div(p.blocks, block.al1_buffers) * p.slice, room), block.base_k)
-    for step in range(most, 1, -1):
-        if fits(tiling := block.but(step_ka=step, step_kb=step), p):
-            return tiling
-    return block.but(step_ka=1, step_kb=1)
+    all_k, whole = ceil_div(p.k, block.base_k), p.slice // math.gcd(p.slice, block.base_k)
+    counts = chain(range(most, all_k - 1, -1), range(min(most, all_k - 1) // whole * whole, 0, -whole))
+    found = (block.but(step_ka=step, step_kb=step) for step in counts if step > 1)  # others fit nowhere
+    return next((tiling for tiling in found if fits(tiling, p)), block.but(step_ka=1, step_kb=1))
 
 
 def with_steps(block: GradInputTiling, p: DataProblem) -> GradInputTiling:
@@ -136,7 +138,7 @@ def _smaller_sides(tiling: GradInputTiling, p: DataProblem) -> Iterable[tuple[in
     """The larger side smaller, and smaller, M not below a row."""
     m, n, least = tiling.base_m, tiling.base_n, max(p.width, FRACTAL)
     while m > least or n > p.side:
-        if m > n and m > least:
+        if m > least and (m > n or n == p.side):
             m = max(m - FRACTAL, FRACTAL)
         else:
             n = max(n - p.side, p.side)
