@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.isa.direct import FixpipeDn
@@ -22,6 +23,13 @@ from ascend_sim.ops.kernels.grad_input.window import needed_rows, pad_before
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.studies.tiles.prices import Moved, Prices, TilingWork, Work, cuts
 
+_OF_NO_WORK: dict[str, Any] = {
+    "al0_buffers": 1, "bl0_buffers": 1, "cl0_buffers": 1, "al1_buffers": 1, "bl1_buffers": 1, "iterate_order": 0,
+    "step_m": 1, "step_n": 1, "source": "",
+}  # fmt: skip
+"""Fields on which the work of a block does not depend, but for whether weights are resident; many tilings differ only there."""
+_OF_NO_BYTES = {"base_k": FRACTAL, "step_ka": 1, "step_kb": 1, "block_dim": 1}
+"""Fields on which the bytes do not depend either."""
 _Cut = tuple[int, int, int]
 """How a tiling cuts dx and the kernel: kernelSplitMode, columns of a strip, loadB1Condition."""
 
@@ -29,14 +37,19 @@ _Cut = tuple[int, int, int]
 class GradInputWork(Prices):
     """What a tiling of `call` gives its blocks to do."""
 
-    cached = (*Prices.cached, "_right", "_window", "_pixels", "_depth_planes", "_parts", "_pieces", "_kinds")
+    cached = (
+        *Prices.cached, "_right", "_window", "_pixels", "_depth_planes", "_parts", "_pieces", "_kinds", "_work", "_bytes",
+        "_misses",
+    )  # fmt: skip
 
     def of(self, tiling: GradInputTiling) -> TilingWork:
         """Its tasks, cycles of a block by pipe, and bytes of all blocks."""
-        moved = self._bytes(tiling)
+        resident = is_resident(tiling, tiling_input(tiling, self.inp))
+        work = tiling.but(**_OF_NO_WORK)
+        moved = self._bytes(work.but(**_OF_NO_BYTES), resident)
         tasks = task_count(tiling, self.inp)
         missed = 0 if tiling.load_b1 else self._misses(tiling.split_wi)  # pieces may skip rows and columns
-        return TilingWork(tasks, lambda block: self._work(tiling, block), moved, missed)
+        return TilingWork(tasks, lambda block: self._work(work, resident, block), moved, missed)
 
     def _right(self, k: int, n: int) -> float:
         """The loads of weights of grad_input: one for each C0 of K."""
@@ -53,11 +66,11 @@ class GradInputWork(Prices):
         """What a part is summed of: itself, or pieces of a cut kernel."""
         return kernel_pieces(self.problem, self._parts(cut)[part], cut[2])
 
-    def _work(self, tiling: GradInputTiling, block: int) -> Work:
+    def _work(self, tiling: GradInputTiling, resident: bool, block: int) -> Work:
+        """Of a block with a tiling without the fields `_OF_NO_WORK`; `resident`: L1 keeps the weights of a task."""
         inp, work, coupled = self.inp, Work(), self.inp.family.coupled
         cut = _cut(tiling)
         parts = self._parts(cut)
-        resident = is_resident(tiling, tiling_input(tiling, inp))
         shape = GradInputTiling(
             FRACTAL,
             FRACTAL,
@@ -220,9 +233,10 @@ class GradInputWork(Prices):
 
         return window.rows, size, cache(load)
 
-    def _bytes(self, tiling: GradInputTiling) -> Moved:
+    def _bytes(self, tiling: GradInputTiling, resident: bool) -> Moved:
+        """Of a tiling without the fields `_OF_NO_BYTES` too."""
         inp, p, moved, coupled = self.inp, self.problem, Moved(), self.inp.family.coupled
-        resident, cut = is_resident(tiling, tiling_input(tiling, inp)), _cut(tiling)
+        cut = _cut(tiling)
         images = p.n * sum(self._depth_planes(depth) for depth in range(p.d_in))
         parts = self._parts(cut)
         pieces = [(index, *piece) for index in range(len(parts)) for piece in enumerate(self._pieces(cut, index))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, SPLIT_STREAM_K, GradWeightTiling
@@ -15,11 +16,17 @@ from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.studies.tiles.prices import Moved, Prices, TilingWork, Work, cuts
 
+_OF_NO_WORK: dict[str, Any] = {
+    "al0_buffers": 1, "bl0_buffers": 1, "cl0_buffers": 1, "al1_buffers": 1, "bl1_buffers": 1, "iterate_order": 0,
+    "step_m": 1, "step_n": 1, "bl1_bound": 0, "source": "",
+}  # fmt: skip
+"""Fields on which neither the work of a block nor the bytes depend; many tilings differ in them alone."""
+
 
 class GradWeightWork(Prices):
     """What a tiling of `call` gives its blocks to do."""
 
-    cached = (*Prices.cached, "_image", "_pixel_spans", "_images", "_kinds")
+    cached = (*Prices.cached, "_image", "_pixel_spans", "_images", "_kinds", "_block_work", "_bytes")
 
     def of(self, tiling: GradWeightTiling) -> TilingWork:
         """Its tasks, cycles of a block by pipe, and bytes of all blocks."""
@@ -30,27 +37,16 @@ class GradWeightWork(Prices):
         tasks = lanes * ceil_div(m, tiling.single_core_m) * ceil_div(n, tiling.single_core_n)
         tasks *= ceil_div(inp.problem.h_out, rows) * ceil_div(inp.images, images)
 
-        def of_block(block: int) -> Work:
-            work = Work()
-            shape = tiling.but(
-                base_m=FRACTAL,
-                base_k=FRACTAL,
-                base_n=FRACTAL,
-                step_m=1,
-                step_n=1,
-                step_ka=1,
-                step_kb=1,
-                al1_buffers=1,
-                bl1_buffers=1,
-                cl0_buffers=1,
-                iterate_order=0,
-                bl1_bound=0,
-            )
-            for task, times in self._kinds(shape, block).items():
-                self._work(work, tiling, task, times)
-            return work
+        work = tiling.but(**_OF_NO_WORK)
+        return TilingWork(tasks, lambda block: self._block_work(work, block), self._bytes(work, rows, images), 0)
 
-        return TilingWork(tasks, of_block, self._bytes(tiling, rows, images), 0)
+    def _block_work(self, tiling: GradWeightTiling, block: int) -> Work:
+        """Of a block with a tiling without the fields `_OF_NO_WORK`."""
+        work = Work()
+        shape = tiling.but(base_m=FRACTAL, base_k=FRACTAL, base_n=FRACTAL, step_ka=1, step_kb=1)
+        for task, times in self._kinds(shape, block).items():
+            self._work(work, tiling, task, times)
+        return work
 
     def _image(self, k: int, n: int, stride_w: int) -> float:
         """img2col of the input to L0B in grad_weight."""

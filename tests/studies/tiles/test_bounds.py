@@ -173,3 +173,16 @@ def test_the_chain_of_a_block_is_close_to_its_time_without_sharing(
             assert least <= real
             if task.core_kind != "MIX":
                 assert least >= 0.8 * real - 200
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("name", ["grad_input", "grad_weight"])
+@pytest.mark.parametrize("chip", ["ascend910b3", "ascend910a", "ascend950pr_9589"])
+def test_bounds_that_remember_other_tilings_are_those_of_each_alone(name: str, chip: str) -> None:
+    """What a tiling shares with others is worked out once."""
+    found = kernel(name, chip, n=2, c_in=40, c_out=48, size=9, k=3, stride=1)
+    tilings, bounds = [tiling for _, tiling in found.tilings()], found.bounds()
+    remembered = [bounds.with_block(tiling) for tiling in tilings]
+    every = max(len(tilings) // 40, 1)
+    assert [found.bounds().with_block(tiling) for tiling in tilings[::every]] == remembered[::every]
+    assert len({str(one) for one in remembered}) > 10
