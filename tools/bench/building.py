@@ -2,24 +2,18 @@
 
 Usage: python tools/bench/building.py [chip] [batch] [layers]
 
-Programs of both ways are compared on the way. `layers` takes so many of its distinct layers, from the first on. Last comes the
-3x3 layer of the second stage, a call in `timing` mode with its report: the SimPy engine on programs that are built row by row
-against the default.
+Programs of both ways are compared on the way. `layers` takes so many of its distinct layers, from the first on. Whole calls
+are in `ratios.py`.
 """
 
 from __future__ import annotations
 
-import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-import ascend_sim
-from ascend_sim import TensorSpec
 from ascend_sim.calls.cases import accept_case
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.kernel.builder import KernelBuilder
@@ -71,42 +65,11 @@ def network(chip: ChipSpec, batch: int, count: int | None) -> None:
         print(f"{name:24s} {count_of:9d} rows {seconds:8.2f} {other:8.2f}  x{seconds / other:.1f}")
 
 
-def whole_call(chip: str, batch: int) -> None:
-    """Print seconds of one call, and their ratio."""
-    shapes = ((batch, 64, 56, 56), (batch, 64, 56, 56), (64, 64, 3, 3))
-    specs = [TensorSpec(shape, "float16") for shape in shapes]
-    attributes: tuple[Any, ...] = ([64], (1, 1), (1, 1), (1, 1), False, (0, 0), 1, (True, True, True))
-
-    def run(engine: str, stamping: bool) -> float:
-        KernelBuilder.stamping = stamping
-        begin = time.process_time()
-        ascend_sim.convolution_backward(*specs, *attributes, chip=chip, mode="timing", engine=engine).report.to_dict()
-        seconds = time.process_time() - begin
-        KernelBuilder.stamping = True
-        return seconds
-
-    ways: dict[str, Callable[[], float]] = {
-        "simpy, row by row": lambda: run("simpy", stamping=False),
-        "auto, row by row": lambda: run("auto", stamping=False),
-        "auto, stamps": lambda: run("auto", stamping=True),
-    }
-    ways["auto, stamps"]()  # what is loaded and cached once
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(REPEATS):
-        for name, way in ways.items():
-            times[name].append(way())
-    first = statistics.median(times["simpy, row by row"])
-    print(f"3x3 64 -> 64, 56x56, batch {batch}, timing with report, median of {REPEATS}")
-    for name, found in times.items():
-        print(f"{name:24s} {statistics.median(found):8.2f} s  x{first / statistics.median(found):.1f}")
-
-
 def main(arguments: list[str]) -> None:
-    """Both measurements."""
+    """The network's programs, or those of its first layers."""
     chip = arguments[0] if arguments else "ascend910b3"
     batch = int(arguments[1]) if len(arguments) > 1 else 64
     network(load_chip(chip), batch, int(arguments[2]) if len(arguments) > 2 else None)
-    whole_call(chip, batch)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,178 @@
+"""What the compiled engine and stamped programs are worth: CPU seconds beside the SimPy engine and plain building, one run.
+
+Usage: python tools/bench/ratios.py [--repeats N] [--long] [PART ...]
+
+Parts: engines (same programs on both engines), calls (`timing` with report, ResNet-50 layers at batch 64, equal reports), start
+(processes), search (bounds and candidates per second). Ways take turns, medians are printed; --long adds the first layer of
+ResNet-50 and its whole backward pass, minutes on SimPy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from engine import CASES, ENGINES, seconds
+
+from ascend_sim import TensorSpec
+from ascend_sim.calls.cases import accept_case, call_case
+from ascend_sim.chip import load_chip
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.studies.network.file import load_network
+from ascend_sim.studies.network.run import run_network
+from ascend_sim.studies.tiles.kernel import CubeKernel
+from ascend_sim.studies.tiles.search import search
+
+CHIP, BATCH, NETWORK = "ascend910b3", 64, "resnet50"
+LAYERS = {"3x3 64 -> 64, 56x56": "conv2_1_3x3", "1x1 64 -> 256, 56x56": "conv2_1_1x1_out"}
+LONG = {"first layer, 7x7 3 -> 64, 224x224": "conv1"}
+CANDIDATES = 8
+COMMANDS = {
+    "ascend-sim --version": ["--version"],
+    "ascend-sim run document_example_2d --mode timing": ["run", "document_example_2d", "--mode", "timing"],
+}
+
+
+@contextmanager
+def _plain() -> Any:
+    """Programs are built row by row."""
+    KernelBuilder.stamping = False
+    try:
+        yield
+    finally:
+        KernelBuilder.stamping = True
+
+
+def cpu(work: Callable[[], Any]) -> tuple[float, Any]:
+    """CPU seconds of some work, and what it gives."""
+    begin = time.process_time()
+    found = work()
+    return time.process_time() - begin, found
+
+
+def _line(what: str, base: Sequence[float], fast: Sequence[float]) -> None:
+    one, other = statistics.median(base), statistics.median(fast)
+    print(f"| {what} | {one:.3f} | {other:.3f} | x{one / other:.1f} |", flush=True)
+
+
+def _head(title: str, base: str, fast: str) -> None:
+    print(f"\n| {title} | {base}, s | {fast}, s | ratio |\n|---|---|---|---|", flush=True)
+
+
+def engines(repeats: int, _: bool) -> None:
+    """The same programs on both engines, what a run prepares included."""
+    _head("the same programs", *ENGINES)
+    for name, (make, shared) in CASES.items():
+        case = make()
+        times = {engine: [seconds(case, engine, shared) for _ in range(repeats)] for engine in ENGINES}
+        _line(name, *(times[engine] for engine in ENGINES))
+
+
+def _layer(name: str) -> Any:
+    return next(layer for layer in load_network(NETWORK).at(BATCH).layers if layer.name == name)
+
+
+def _both(what: str, work: Callable[[str], Any], repeats: int) -> None:
+    """Work on an engine, plain on SimPy against the default; it must give the same."""
+    base, fast = [], []
+    for _ in range(repeats):
+        with _plain():
+            taken, expected = cpu(lambda: work("simpy"))
+        base.append(taken)
+        taken, found = cpu(lambda: work("auto"))
+        fast.append(taken)
+        if found != expected:
+            raise SystemExit(f"{what}: the results differ")
+    _line(what, base, fast)
+
+
+def calls(repeats: int, long: bool) -> None:
+    """Whole calls with their reports."""
+    _head("`timing` with report", "SimPy, row by row", "default")
+    for what, name in (LAYERS | (LONG if long else {})).items():
+        layer = _layer(name)
+
+        def run(engine: str, layer: Any = layer) -> dict[str, Any]:
+            case = OPERATORS["convolution_backward"].of_layer(layer)
+            values = {name: TensorSpec(*tensor) for name, tensor in case.tensors.items()}
+            return call_case(case, values, chip=CHIP, mode="timing", engine=engine).report.to_dict()
+
+        run("auto")  # what is loaded and cached once
+        _both(what, run, 1 if name in LONG.values() else repeats)
+    if long:
+        loaded = load_network(NETWORK)
+
+        def network(engine: str) -> Any:
+            with _engine(engine):
+                return run_network(loaded, chip=CHIP, batch=BATCH).to_dict()
+
+        _both("the whole backward pass, `run-network`", network, 1)
+
+
+@contextmanager
+def _engine(name: str) -> Any:
+    os.environ["ASCEND_SIM_ENGINE"] = name
+    try:
+        yield
+    finally:
+        del os.environ["ASCEND_SIM_ENGINE"]
+
+
+def start(repeats: int, _: bool) -> None:
+    """Processes from begin to end, beside Python with numpy alone."""
+    print("\n| a process | CPU s |\n|---|---|")
+    rows = {"python -c 'import numpy'": [sys.executable, "-c", "import numpy"]}
+    rows |= {name: [sys.executable, "-m", "ascend_sim", *arguments] for name, arguments in COMMANDS.items()}
+    for name, command in rows.items():
+        times = []
+        for _ in range(repeats + 1):  # the first one may write what Python compiles
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        print(f"| {name} | {statistics.median(times[1:]):.2f} |", flush=True)
+
+
+def tilings(_: int, __: bool) -> None:
+    """Bounds per second, and candidates per second of a search that is ended early (listing and bounds not counted)."""
+    print("\n| search, 3x3 64 -> 64 | tilings | bounds /s | candidates /s |\n|---|---|---|---|")
+    chip = load_chip(CHIP)
+    call = accept_case(OPERATORS["convolution_backward"].of_layer(_layer("conv2_1_3x3")), chip)
+    for name in ("grad_input", "grad_weight"):
+        kernel = CubeKernel.of(call, chip, name)
+        listed = [tiling for _, tiling in kernel.tilings()]
+        bounds = kernel.bounds()
+        taken, _ = cpu(lambda bounds=bounds, listed=listed: [bounds.of(tiling) for tiling in listed])  # type: ignore[misc]
+        fields = [result["fields"] for result in search(kernel, limit=CANDIDATES).results]
+        each, _ = cpu(lambda kernel=kernel, fields=fields: [kernel.simulate(one) for one in fields])  # type: ignore[misc]
+        print(f"| {name} | {len(listed)} | {len(listed) / taken:,.0f} | {len(fields) / each:.1f} |", flush=True)
+
+
+PARTS = {"engines": engines, "calls": calls, "start": start, "search": tilings}
+
+
+def main() -> None:
+    """The parts that are asked for, all by default."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--long", action="store_true")
+    asked = parser.parse_args()
+    unknown = [name for name in asked.parts if name not in PARTS]
+    if unknown:
+        parser.error(f"no part {unknown[0]!r}; there are {', '.join(PARTS)}")
+    for name in asked.parts or PARTS:
+        PARTS[name](asked.repeats, asked.long)
+
+
+if __name__ == "__main__":
+    main()
