@@ -35,9 +35,7 @@ def network_of(rows: Sequence[Row], name: str, path: str | Path | None = None) -
     batch = (layers[0].input.shape or ())[layers[0].batch_axis]
     if path is not None:
         products = len(rows) - len(convolutions)
-        text = (
-            f"# {products} matrix products of the model are not in it: they are no convolutions.\n" if products else ""
-        )
+        text = f"# Matrix products are no convolutions: {products} of the model are not in it.\n" if products else ""
         text += yaml.safe_dump({"name": name, "batch": batch}, sort_keys=False)
         text += f"defaults: {{dtype: {dtype}}}\nlayers:\n"
         for entry in entries:

@@ -225,7 +225,8 @@ class ModelReport:
         return "; ".join(f"{text} ({', '.join(dict.fromkeys(passes))})" for text, passes in found.items())
 
     def _tiling(self, row: Row) -> str:
-        return ("MatMul kernel alone, " if row.layer.kind == MATMUL else "") + ", ".join(self.tiling_sources(row))
+        alone = ["MatMul kernel alone"] if row.layer.kind == MATMUL else []
+        return ", ".join((*alone, *self.tiling_sources(row)))
 
     def notes(self) -> list[str]:
         """What did not run and why, each reason once; findings; and what the times leave out."""

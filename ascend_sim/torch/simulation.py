@@ -100,6 +100,7 @@ class Simulation:
         self.values, self.forward, self.matmul, self.strict = (
             values, options["forward"], options["matmul"], options["strict"],
         )  # fmt: skip
+        self.matmul = self.matmul and mode != "functional"  # the kernel has times alone
         self.jobs = options["jobs"]
         shared = ("deterministic", "conformance", "l2", "accumulate", "overflow", "engine")
         self.settings = Settings(spec, mode, options["cube_math_type"], {name: options[name] for name in shared})
@@ -134,11 +135,10 @@ class Simulation:
     def report(self) -> ModelReport:
         """Everything seen so far, simulated; in mode "timing" what was not yet simulated runs now."""
         with self._lock:
-            open_calls = [call for call in self._seen() if call not in self._outcomes]
-            if self.settings.mode == "timing":
-                run = partial(_timed, settings=self.settings)
-                found = spread(run, open_calls, jobs=self.jobs, name="calls")
-                self._outcomes |= dict(zip(open_calls, found, strict=True))
+            open_calls = [call for call in self._seen() if call not in self._outcomes and self._later(call)]
+            run = partial(_timed, settings=self.settings)
+            found = spread(run, open_calls, jobs=self.jobs, name="calls")
+            self._outcomes |= dict(zip(open_calls, found, strict=True))
             return ModelReport(
                 self.settings.chip.name,
                 self.settings.mode,
@@ -170,6 +170,10 @@ class Simulation:
         seen = sum(sum(row.calls.values()) for row in self._rows.values())
         return f"<simulation on {self.settings.chip.name}, mode {self.settings.mode}: {seen} calls of {len(self._rows)} layers>"
 
+    def _later(self, call: Call) -> bool:
+        """Whether it is simulated when somebody asks, not when PyTorch makes it: what has a time and needs no values."""
+        return self.settings.mode == "timing" or call.operator == MATMUL
+
     def _seen(self) -> dict[Call, None]:
         return {call: None for row in self._rows.values() for call in row.calls}
 
@@ -194,12 +198,10 @@ class Simulation:
         with self._lock:
             row = self.row(layer)
             row.calls[call] = row.calls.get(call, 0) + 1
-            if self.settings.mode == "timing":
+            if self._later(call):
                 if self.strict and call not in self._outcomes:
                     self._outcomes[call] = simulate_call(call, self.settings, strict=True)[0]
                 return
-        if call.operator == MATMUL:
-            return
         outcome, outputs, arrays = self._run(call, tensors)
         with self._lock:
             self._outcomes.setdefault(call, outcome)

@@ -84,13 +84,15 @@ def test_torchs_own_values_stay_unless_the_chips_are_wanted() -> None:
 
 def test_full_mode_has_values_and_the_times_of_timing_mode() -> None:
     torch.manual_seed(0)
-    model, data = nn.Conv2d(4, 4, 3), torch.randn(1, 4, 5, 5)
+    model, data = nn.Sequential(nn.Conv2d(4, 4, 3), nn.Flatten(), nn.Linear(36, 2)), torch.randn(1, 4, 5, 5)
     sims = {}
-    for mode in ("full", "timing"):
+    for mode in ("full", "timing", "functional"):
         with simulate(mode=mode) as sims[mode]:
             model(data).sum().backward()
-    full, timing = (sim.report for sim in sims.values())
-    assert full.us(full.rows[0]) == timing.us(timing.rows[0]) and full.rows[0].differences["grad_weight"] < 1e-5
+    full, timing, functional = (sim.report for sim in sims.values())
+    assert [full.us(row) for row in full.rows] == [timing.us(row) for row in timing.rows] and len(full.rows) == 2
+    assert full.rows[0].differences["grad_weight"] < 1e-5
+    assert [row.layer.name for row in functional.rows] == ["0"]  # a matrix product is a kernel with times alone
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
