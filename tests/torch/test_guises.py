@@ -190,7 +190,7 @@ def training(forward: Callable[[Any, Any], Any]) -> Callable[[], Iterator[Any]]:
 
     def steps() -> Iterator[Any]:
         model = small_cnn()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
         data, labels = torch.randn(4, 3, 6, 6), torch.arange(4)
         while True:
             optimizer.zero_grad()
@@ -216,14 +216,15 @@ def last(model: Any, data: Any) -> Any:
 def test_fifty_steps_follow_torch_in_a_guise(forward: Callable[[Any, Any], Any]) -> None:
     compared = compare_training(training(forward), precisions=["fp32"], steps=50)
     print(compared)
-    assert len(compared.losses["fp32"]) == 50 and max(compared.deviations("fp32")) < 1e-5
+    losses = compared.losses["fp32"]
+    assert len(losses) == 50 and losses[-1] < 0.6 * losses[0] and max(compared.deviations("fp32")) < 1e-5
 
 
 def parallel(sim: Simulation | None, steps: int) -> list[float]:
     """Losses of a training whose two halves of a batch run in a thread each, on a copy of the model each."""
     torch.manual_seed(0)
     model = small_cnn()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     data, labels = torch.randn(4, 3, 6, 6), torch.arange(4)
     losses = []
     for _ in range(steps):
@@ -256,4 +257,4 @@ def test_fifty_steps_in_two_threads_follow_torch_and_are_repeated_bit_for_bit() 
     )
     furthest = max(abs(loss / exact - 1) for loss, exact in zip(first, own, strict=True))
     print(f"two threads: losses {first[0]:.4f} to {first[-1]:.4f}, at most {furthest:.1e} from torch's")
-    assert first == again and furthest < 1e-5 and first[-1] < 0.9 * first[0]
+    assert first == again and furthest < 1e-5 and first[-1] < 0.6 * first[0]

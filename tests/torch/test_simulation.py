@@ -105,6 +105,11 @@ def assert_times_by_hand(sim: Simulation, **options: Any) -> None:
     for row in rows:
         expected: Counter[str] = Counter()
         for call, count in row.calls.items():
+            if report.outcomes[call].status != 0:
+                with pytest.raises(AclnnError) as refused:
+                    by_hand(call, **options)
+                assert refused.value.status == report.outcomes[call].status
+                continue
             result = by_hand(call, **options)
             expected["total"] += count * result.report.total_us
             for kernel in result.report.kernels:
@@ -131,7 +136,9 @@ def test_times_of_a_published_network_are_those_of_its_calls(name: str) -> None:
     with torch.device("meta"):
         model, data = make(), torch.empty(tuple(2 if axis == batch else size for axis, size in enumerate(shape)))
     sim, _, _ = step(model, data)
-    assert not any(sim.report.refusals(row) for row in sim.report.rows)
+    refused = [(row.layer.name, call.operator) for row in sim.report.rows for call, _ in sim.report.refusals(row)]
+    # The forward kernel has no tiling for the patches of a ViT in float32: the rows that 16 pixels need exceed L1.
+    assert refused == ([("patches", "convolution")] if name == "vit_b_16" else [])
     assert_times_by_hand(sim, chip="ascend910b3")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from ascend_sim import AclnnError, SimError, convolution_backward  # noqa: E402
 from ascend_sim.cli import app  # noqa: E402
 from ascend_sim.torch import compare_training, simulate  # noqa: E402
 
-nn = torch.nn
+nn, aten = torch.nn, torch.ops.aten
 SCRIPT = """\
 import torch
 
@@ -161,13 +162,14 @@ def test_precision_of_a_layer_is_that_of_its_gradients_in_training() -> None:
 # -- trainings ---------------------------------------------------------------------------------------------------------
 
 
-def trainer(width: int = 8, size: int = 8) -> Callable[[], Iterator[Any]]:
-    """A small CNN that learns which of four patterns an image has."""
+def trainer(width: int = 8, size: int = 6) -> Callable[[], Iterator[Any]]:
+    """A small CNN that learns which of four patterns an image has, under noise."""
 
     def training() -> Iterator[Any]:
         model = small_cnn()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-        data, labels = torch.randn(width, 3, size, size), torch.arange(width) % 4
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        labels = torch.arange(width) % 4
+        data = torch.randn(4, 3, size, size)[labels] + 0.5 * torch.randn(width, 3, size, size)
         while True:
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(model(data), labels)
@@ -176,6 +178,35 @@ def trainer(width: int = 8, size: int = 8) -> Callable[[], Iterator[Any]]:
             yield loss
 
     return training
+
+
+class Blurred(torch.utils._python_dispatch.TorchDispatchMode):
+    """PyTorch whose convolutions lose what a table of precisions says: noise e with sum |e| = 2^-bits sum |value|.
+
+    `bits` by layer, in the order of a step's forward calls; an output of the forward pass, which the table does not have,
+    loses as much as the layer's worst gradient.
+    """
+
+    def __init__(self, bits: list[dict[str, float]], seed: int) -> None:
+        super().__init__()
+        self.bits, self.noise = bits, torch.Generator().manual_seed(seed)
+        self.calls = 0
+
+    def blur(self, tensor: Any, bits: float) -> Any:
+        error = torch.randn(tensor.shape, generator=self.noise)
+        return tensor + error * (2.0**-bits * tensor.abs().sum() / error.abs().sum())
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        results = func(*args, **(kwargs or {}))
+        if func not in (aten.convolution.default, aten.convolution_backward.default):
+            return results
+        at, layers = self.calls % (2 * len(self.bits)), len(self.bits)
+        self.calls += 1
+        if func is aten.convolution.default:
+            return self.blur(results, min(self.bits[at].values()))
+        lost = self.bits[2 * layers - 1 - at]
+        named = zip(("grad_input", "grad_weight", "grad_bias"), results, strict=True)
+        return tuple(None if one is None else self.blur(one, lost[name]) for name, one in named)
 
 
 def test_a_training_on_the_chip_follows_torch_and_is_repeated_bit_for_bit() -> None:
@@ -187,31 +218,49 @@ def test_a_training_on_the_chip_follows_torch_and_is_repeated_bit_for_bit() -> N
 
 @pytest.mark.slow
 def test_fifty_steps_in_every_precision(tmp_path: Path) -> None:
-    """fp32 follows PyTorch; the others differ in the order, and by the size, of what the precision table gives them."""
-    steps = 50
-    training = trainer()
+    """fp32 follows PyTorch; the others go as far from it as PyTorch does when it loses what the precision table predicts."""
+    steps, training = 50, trainer()
     compared = compare_training(training, steps=steps)
     print(compared)
-    assert compared.losses["fp32"][-1] < 0.9 * compared.losses["fp32"][0]  # it learns
+    own = compared.losses["torch"]
+    assert own[-1] < 0.6 * own[0]  # it learns
     assert max(compared.deviations("fp32")) < 1e-5
     torch.manual_seed(0)
     with simulate(mode="functional") as sim:
-        next(training())
-    lost = {}  # the share of a gradient that a precision loses: 2^-bits, of the worst layer
-    rows = [row for table in sim.precision(dtypes=["float32", "bfloat16"]).tables.values() for row in table.rows]
-    for name, dtype, number in (("hf32", "float32", 3), ("fp16", "float32", 2), ("bf16", "bfloat16", 0)):
-        found = [row.outputs for row in rows if (row.dtype, row.cube_math_type) == (dtype, number)]
-        least = min(figures["effective_bits"] for gradients in found for figures in gradients.values())
-        lost[name] = 2.0**-least
-        typical = float(np.mean(compared.deviations(name)))
-        print(f"{name}: the table's worst gradient loses {lost[name]:.1e}, losses differ by {typical:.1e} on average")
-        assert lost[name] / 100 < typical < lost[name] * 10
-    gaps = {name: float(np.mean(compared.deviations(name))) for name in lost}
-    assert gaps["hf32"] < gaps["bf16"] and gaps["fp16"] < gaps["bf16"]
-    deterministic = [compare_training(training, precisions=["hf32"], steps=5) for _ in range(2)]
-    assert deterministic[0] == deterministic[1]
+        next(iter(training()))
+    tables = sim.precision(dtypes=["float32", "bfloat16"]).tables.values()
+    for name, dtype, number in (("hf32", "float32", 1), ("fp16", "float32", 2), ("bf16", "bfloat16", 0)):
+        rows = [row for table in tables for row in table.rows if (row.dtype, row.cube_math_type) == (dtype, number)]
+        bits = [{output: figures["effective_bits"] for output, figures in row.outputs.items()} for row in rows]
+        predicted = []
+        for seed in range(5):
+            torch.manual_seed(0)
+            with Blurred(bits, seed):
+                losses = [float(loss.detach()) for loss in islice(training(), steps)]
+            predicted.append(float(np.mean([abs(loss / exact - 1) for loss, exact in zip(losses, own, strict=True)])))
+        came, least = float(np.mean(compared.deviations(name))), min(min(layer.values()) for layer in bits)
+        print(
+            f"{name}: the table has {least:.1f} bits and more; predicted",
+            *(f"{one:.1e}" for one in predicted),
+            f"came {came:.1e}",
+        )
+        assert min(predicted) / 10 < came < 10 * max(predicted)
     compared.plot(tmp_path / "losses.png")
     assert (tmp_path / "losses.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_deterministic_runs_are_equal_bit_for_bit(number: int) -> None:
+    """In mode "full", where sums arrive in the order of simulated time, and in "functional", in that of the blocks."""
+    found = []
+    for mode in ("full", "full", "functional"):
+        torch.manual_seed(0)
+        conv, data = nn.Conv2d(16, 16, 3), torch.randn(4, 16, 9, 9, requires_grad=True)
+        with simulate(mode=mode, values="chip", deterministic=True, cube_math_type=number, strict=True):
+            conv(data).pow(2).sum().backward()
+        found.append([data.grad, *gradients(conv)])
+    for other in found[1:]:
+        assert all(map(torch.equal, found[0], other))
 
 
 def test_wrong_trainings_are_refused() -> None:
