@@ -76,12 +76,13 @@ def mark_lines(program: Program, bases: Sequence[int], line: int, read: Marks, w
 
 def mark_by_c(program: Program, bases: Sequence[int], line: int, read: Marks, written: Marks) -> None:
     """By compiled/lines.c."""
-    place = library.address
     touches, own, rows = program.table.touches, np.asarray(bases, np.int64), np.ascontiguousarray(program.rows)
-    whole = library.Program(rows=place(rows), count=len(program), bases=place(own), tensors=len(own))
-    first, columns = place(touches.first), place(touches.columns)
+    whole = library.Program(rows=rows.ctypes.data, count=len(program), bases=own.ctypes.data, tensors=len(own))
+    first, columns = touches.first.ctypes.data, touches.columns.ctypes.data
     library.checked(
-        library.load().mark_lines(library.byref(whole), first, columns, line, place(read), place(written), len(read))
+        library.load().mark_lines(
+            library.byref(whole), first, columns, line, read.ctypes.data, written.ctypes.data, len(read)
+        )
     )
 
 

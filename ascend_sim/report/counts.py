@@ -39,10 +39,11 @@ class Counts:
             summed = counts.copy()
             summed[: len(before)] += before
         self._by_table[id(table)] = table, counts if known is None else summed
-        multiplies = np.array([isinstance(one, Mmad) for one in table.instructions], np.bool_)
-        if program.core_kind == "AIC" or (program.core_kind == "AI_CORE" and multiplies.any()):
-            work = int((table.column("work") * multiplies * counts).sum())
-            self._cube[program.block] = self._cube.get(program.block, 0) + work
+        if program.core_kind != "AIV":
+            multiplies = np.array([isinstance(one, Mmad) for one in table.instructions], np.bool_)
+            if program.core_kind == "AIC" or multiplies.any():
+                work = int((table.column("work") * multiplies * counts).sum())
+                self._cube[program.block] = self._cube.get(program.block, 0) + work
         self._flags.update(program.flags)
         return counts
 

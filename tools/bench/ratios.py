@@ -15,6 +15,7 @@ import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
@@ -132,14 +133,17 @@ def start(repeats: int, _: bool) -> None:
     print("\n| a process | CPU s |\n|---|---|")
     rows = {"python -c 'import numpy'": [sys.executable, "-c", "import numpy"]}
     rows |= {name: [sys.executable, "-m", "ascend_sim", *arguments] for name, arguments in COMMANDS.items()}
-    for name, command in rows.items():
-        times = []
-        for _ in range(repeats + 1):  # the first one may write what Python compiles
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-        print(f"| {name} | {statistics.median(times[1:]):.2f} |", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        environment["PYTHONPYCACHEPREFIX"] = folder
+        for name, command in rows.items():
+            times = []
+            for _ in range(repeats + 1):  # the first one writes what Python compiles
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+            print(f"| {name} | {statistics.median(times[1:]):.2f} |", flush=True)
 
 
 def tilings(_: int, __: bool) -> None:

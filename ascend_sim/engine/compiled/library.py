@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
@@ -31,7 +30,6 @@ __all__ = [
     "Handle",
     "Program",
     "ShapeNumbers",
-    "address",
     "byref",
     "checked",
     "load",
@@ -145,12 +143,6 @@ def load() -> Any:
                 function.restype, function.argtypes = result, arguments
             return library
     return None
-
-
-def address(array: NDArray[Any]) -> int:
-    """Where an array lies in memory; what `array.ctypes.data` says in a fraction of its time."""
-    place: int = array.__array_interface__["data"][0]
-    return place
 
 
 def checked(result: int) -> int:

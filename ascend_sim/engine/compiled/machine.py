@@ -107,7 +107,7 @@ class CompiledMachine:
         stamp, dirty = self._l2.arrays(reach)
         self._c.checked(
             self.lib.machine_lend_l2(
-                self._c.pointer, c.address(stamp), len(stamp), c.address(dirty), self._l2.capacity, self._l2.clock
+                self._c.pointer, stamp.ctypes.data, len(stamp), dirty.ctypes.data, self._l2.capacity, self._l2.clock
             )
         )
         self._lent = stamp, dirty
@@ -131,7 +131,7 @@ class CompiledMachine:
                     self._c.pointer,
                     table.handle,
                     core.c_program,
-                    c.address(asked),
+                    asked.ctypes.data,
                     _ASKED,
                     c.byref(reach),
                 )
@@ -241,12 +241,14 @@ class CompiledCore:
         if machine.keep:
             columns = np.zeros((len(c.COLUMNS), count), np.int64)
             self._columns = dict(zip(c.COLUMNS, columns, strict=True))
-            first = c.address(columns)
+            first = columns.ctypes.data
             places = {name: first + i * columns.strides[0] for i, name in enumerate(c.COLUMNS)}
         self.c_program = c.Program(
-            rows=c.address(self._rows),
-            bases=c.address(self._bases),
-            moved=c.address(program.moved) if isinstance(program, MovedProgram) and program.moved is not None else None,
+            rows=self._rows.ctypes.data,
+            bases=self._bases.ctypes.data,
+            moved=program.moved.ctypes.data
+            if isinstance(program, MovedProgram) and program.moved is not None
+            else None,
             count=count,
             tensors=len(self._bases),
             begin=begin,

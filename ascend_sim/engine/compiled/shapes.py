@@ -87,9 +87,9 @@ class Table:
             machine.lib.table_extend(
                 machine.pointer,
                 self.handle,
-                c.address(rows),
-                c.address(first),
-                c.address(touches),
+                rows.ctypes.data,
+                first.ctypes.data,
+                touches.ctypes.data,
                 count,
                 len(self.flags),
             )
@@ -143,7 +143,7 @@ class Table:
                 instruction,
                 phase,
                 c.byref(numbers),
-                c.address(lines),
-                c.address(special),
+                lines.ctypes.data,
+                special.ctypes.data,
             )
         )

@@ -95,14 +95,14 @@ class CompiledColumnWatch:
         columns = {name: np.ascontiguousarray(getattr(run, name), np.int64) for name in c.COLUMNS}
         rows = np.ascontiguousarray(program.rows, np.int64)
         whole = c.Program(
-            rows=c.address(rows),
-            bases=c.address(bases),
+            rows=rows.ctypes.data,
+            bases=bases.ctypes.data,
             count=len(program),
             tensors=len(bases),
             begin=run.begin,
             issue=program.issue_cycles,
             order=order_of(run.task, program),
-            **{name: c.address(column) for name, column in columns.items()},
+            **{name: column.ctypes.data for name, column in columns.items()},
         )
         watch = self._lib.watch_columns(
             c.byref(whole), instructions.ctypes.data, touched.ctypes.data, number, self._gm, LIMIT
