@@ -21,7 +21,7 @@ from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
 
 CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")
-FLAT = {"ascend910a": "910", "ascend310p3": "310P"}
+FLAT = {"ascend910a": "910", "ascend910b": "910", "ascend310p3": "310P"}
 """Products that the documents give 1-D and 2-D convolutions alone (000, constraints)."""
 BACKWARD = OPERATORS.of_pass("backward")
 
