@@ -14,7 +14,7 @@ from ascend_sim.studies.network.file import Layer, layer_text
 from ascend_sim.studies.network.run import AROUND, NetworkRun
 
 
-def _heads(run: NetworkRun) -> dict[str, str]:
+def heads(run: NetworkRun) -> dict[str, str]:
     """The head of each part's column."""
     made = {part: head for part, (_, head) in OPERATORS.of_pass(run.direction).layer_parts.items()}
     return made | {AROUND: f"{AROUND} us", "total": "total us"}
@@ -25,15 +25,15 @@ def render(run: NetworkRun, console: Console) -> None:
     table = Table(title=f"{run.network.name}, batch {run.batch}, on {run.chip}: {run.direction}", title_justify="left")
     table.add_column("layer")
     table.add_column("input * weight")
-    heads = _heads(run)
-    for head in heads.values():
+    columns = heads(run)
+    for head in columns.values():
         table.add_column(head, justify="right")
     table.add_column("same as")
     for layer, times, same in zip(run.network.layers, run.layers, run.same_as, strict=True):
-        figures = [f"{times.times[part]:.1f}" for part in heads]
+        figures = [f"{times.times[part]:.1f}" for part in columns]
         table.add_row(layer.name, text_of(layer), *figures, same or "")
     table.add_section()
-    totals = [f"{run.totals[part]:.1f}" for part in heads]
+    totals = [f"{run.totals[part]:.1f}" for part in columns]
     table.add_row(f"{len(run.layers)} layers", f"{run.distinct} distinct", *totals, "")
     console.print(table)
     if not run.complete:
