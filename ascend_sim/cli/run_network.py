@@ -14,6 +14,7 @@ from rich.console import Console
 
 from ascend_sim.cli.app import app, errors, make_folder
 from ascend_sim.cli.options import Jobs
+from ascend_sim.cli.page import check_html
 from ascend_sim.cli.progress import Progress
 
 
@@ -26,6 +27,7 @@ def run_network(
     l2: Annotated[str, typer.Option(help="cold: each layer starts with an empty L2; warm: with its inputs.")] = "cold",
     forward: Annotated[bool, typer.Option("--forward", help="The forward pass; default: backward.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for network.json and layers.csv.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page with figures to this file.")] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     jobs: Jobs = None,
 ) -> None:
@@ -35,10 +37,13 @@ def run_network(
     from ascend_sim.studies.network import pages
     from ascend_sim.studies.network import run as networks
     from ascend_sim.studies.network.file import load_network
+    from ascend_sim.studies.network.page import write_page
 
     begin = time.monotonic()
     with errors(json_output):
         loaded = load_network(network)
+        if html is not None:
+            check_html(html, out)
         if out is not None:
             make_folder(out)
         jobs = jobs or usable_cores()
@@ -61,6 +66,8 @@ def run_network(
             write_json(out / "network.json", run.to_dict())
             with atomic_write(out / "layers.csv") as file:
                 file.write(pages.csv_text(run).encode())
+        if html is not None:
+            write_page(html, run)
         print(pages.cost_line(run, time.monotonic() - begin, jobs), file=sys.stderr)
         if not run.complete:
             raise KeyboardInterrupt

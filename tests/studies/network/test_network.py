@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -239,6 +240,32 @@ def test_command_line(small: Path, tmp_path: Path) -> None:
     lines = (out / "layers.csv").read_text().splitlines()
     assert lines[0].startswith("layer,kind,input,weight,grad_input_us")
     assert len(lines) == 4
+
+
+def test_a_page_shows_what_the_table_says(small: Path, tmp_path: Path) -> None:
+    """A bar for each part of each layer, as long as its time; every launch among the kernels; nothing from outside."""
+    pytest.importorskip("plotly")
+    page = tmp_path / "network.html"
+    done = CliRunner().invoke(
+        app, ["run-network", str(small), "--batch", "1", "--jobs", "1", "--json", "--html", str(page)]
+    )
+    assert done.exit_code == 0, done.output
+    data, text = json.loads(done.stdout), page.read_text(encoding="utf-8")
+    (figure,) = json.loads(
+        re.findall(r'<script type="application/json" id="figures">(.*?)</script>', text, re.DOTALL)[0]
+    )
+    drawn = {bar["name"]: bar["x"] for bar in figure["data"]}
+    parts = [part for part in data["layers"][0]["us"] if part != "total"]
+    assert list(drawn.values()) == [[layer["us"][part] for layer in data["layers"]] for part in parts]
+    body = text[text.index("<main>") : text.index("</main>")]
+    assert "small, batch 1, on ascend910b3: backward" in body and f"{data['totals_us']['total']:,.1f}" in body
+    names = {layer["name"]: layer for layer in data["layers"]}
+    launched = [k["op_type"] for layer in data["layers"] for k in names[layer["same_as"] or layer["name"]]["kernels"]]
+    for op_type in set(launched):
+        assert f'<td>{op_type}</td><td class="n">{launched.count(op_type)}</td>' in body
+    assert not re.search(r'(src|href)="', body)
+    refused = CliRunner().invoke(app, ["run-network", str(small), "--html", str(tmp_path / "no" / "page.html")])
+    assert refused.exit_code == 2 and "there is no folder" in refused.stderr
 
 
 def test_command_line_table_and_errors(small: Path) -> None:

@@ -1,0 +1,96 @@
+"""A network's convolutions as one self-contained page: the time of every layer by parts, and of every kind of kernel."""
+
+from __future__ import annotations
+
+from collections import Counter
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from ascend_sim.report.files import atomic_write
+from ascend_sim.report.html import table
+from ascend_sim.report.skeleton import Figures, check_plotly, framed
+from ascend_sim.studies.network.pages import heads, text_of
+from ascend_sim.studies.network.run import NetworkRun
+
+__all__ = ["write_page"]
+
+
+def write_page(path: str | Path, run: NetworkRun) -> None:
+    """Write the page. Raises SimError without Plotly, and where the file cannot be written."""
+    check_plotly()
+    figures = Figures()
+    title = f"{run.network.name}, batch {run.batch}, on {run.chip}: {run.direction}"
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        _facts(run),
+        "<h2>Layers</h2>",
+        '<p class="faint">us of each part, in forward order; equal layers are simulated once.</p>',
+        figures.add(_layers_figure(run), "layers"),
+        _layers(run),
+        "<h2>Kernels</h2>",
+        '<p class="faint">us of all launches of one kind, and their share of the time that kernels take.</p>',
+        _kernels(run),
+    ]
+    text = framed(title, parts, figures)
+    with atomic_write(path) as file:
+        file.write(text.encode())
+
+
+def _facts(run: NetworkRun) -> str:
+    shown = {"us in all": f"{run.totals['total']:,.1f}", "layers": f"{len(run.layers)}", "distinct": f"{run.distinct}"}
+    facts = "".join(f'<div class="fact"><b>{value}</b>{name}</div>' for name, value in shown.items())
+    said = [] if run.complete else ["<p>Interrupted: only the layers that were finished stand here.</p>"]
+    said += [f"<p>{escape(finding)}</p>" for finding in run.findings]
+    return "\n".join([f'<div class="facts">{facts}</div>', *said])
+
+
+def _layers_figure(run: NetworkRun) -> Any:
+    from ascend_sim.report.figures import EDGE, LEGEND, new_figure
+
+    figure = new_figure(90 + 22 * len(run.layers), barmode="stack", legend=LEGEND, xaxis_title="us")
+    names = [f"{number} {layer.name}" for number, layer in enumerate(run.network.layers, 1)]
+    columns = heads(run)
+    for part in run.parts:
+        figure.add_bar(
+            y=names,
+            x=[layer.times[part] for layer in run.layers],
+            name=columns[part].removesuffix(" us"),
+            orientation="h",
+            marker_line_color=EDGE,
+        )
+    figure.update_yaxes(autorange="reversed")
+    return figure
+
+
+def _layers(run: NetworkRun) -> str:
+    whole, columns, rows = run.totals["total"], heads(run), []
+    for layer, times, same in zip(run.network.layers, run.layers, run.same_as, strict=True):
+        figures = [f"{times.times[part]:,.1f}" for part in columns]
+        share = _share(times.times["total"], whole)
+        rows.append([escape(layer.name), escape(text_of(layer)), *figures, share, escape(same or "")])
+    head = ("layer", "input * weight", *(f">{one}" for one in columns.values()), ">share", "same as")
+    marks = [_bar(layer.times["total"], whole) for layer in run.layers]
+    return table(head, rows, marks=marks, bar=len(columns) + 2)
+
+
+def _kernels(run: NetworkRun) -> str:
+    launches: Counter[str] = Counter()
+    times: Counter[str] = Counter()
+    for layer in run.layers:
+        for kernel in layer.kernels:
+            launches[kernel["op_type"]] += 1
+            times[kernel["op_type"]] += kernel["task_us"]
+    whole = sum(times.values())
+    rows = [[escape(name), f"{launches[name]}", f"{us:,.1f}", _share(us, whole)] for name, us in times.most_common()]
+    marks = [_bar(us, whole) for _, us in times.most_common()]
+    return table(("op_type", ">launches", ">us", ">share"), rows, marks=marks, bar=3)
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "-"
+
+
+def _bar(part: float, whole: float) -> str:
+    """The length of a row's bar, as `table` takes it."""
+    return f'style="--part: {100 * part / whole if whole else 0:.1f}%"'
