@@ -36,7 +36,9 @@ class TensorSpec:
             return
         object.__setattr__(self, "strides", tuple(int(stride) for stride in self.strides))
         if len(self.strides) != len(self.shape) or min(self.strides, default=0) < 0:
-            raise SimError(f"strides {list(self.strides)}: shape {list(self.shape)} needs one from 0 for each axis")
+            raise SimError(
+                f"strides {list(self.strides)}: shape {list(self.shape)} needs one stride, 0 or more, for each axis"
+            )
 
     @property
     def storage_size(self) -> int:

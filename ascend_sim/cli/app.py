@@ -40,7 +40,7 @@ class OneLine(TyperGroup):
             for option, value in pairwise([*given, "--"]):
                 if option.startswith("--") and (value == "" or option.endswith("=")):
                     raise typer.BadParameter(
-                        f"{option.rstrip('=')}: nothing given; leave the option out for its default"
+                        f"{option.rstrip('=')}: nothing given; leave the option out to get its default"
                     )
             code = super().main(given, *arguments[1:], **{**settings, "standalone_mode": False})
         except _CLICK_ERROR as error:

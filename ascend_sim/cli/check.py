@@ -103,7 +103,7 @@ def _program(tools: list[str] | None, chip: str | None) -> CheckReport:
     from ascend_sim.check.run import CheckReport, chosen_tools
 
     if chip is not None:
-        raise SimError("--chip: a program says itself which chip it sees (ascend_sim.use, ASCEND_SIM_CHIP)")
+        raise SimError("--chip: a program chooses its own chip (ascend_sim.use, ASCEND_SIM_CHIP)")
     wanted = chosen_tools(tools)
     findings = leaks() if "memcheck" in wanted else []
     remark = "a program of the C interface: looked at are its device memory, and its kernels as in any run"

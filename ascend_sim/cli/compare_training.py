@@ -50,7 +50,7 @@ def compare_training(
     """Train with the gradients that a chip computes in each precision, beside PyTorch's own, and compare the losses."""
     with errors(json_output):
         if json_output and csv_output:
-            raise SimError("--json and --csv: give one of them")
+            raise SimError("--json and --csv: give only one of them")
         try:
             from ascend_sim.torch import training as trainings
         except ImportError as error:

@@ -44,7 +44,7 @@ def explain_command(
 
     with errors(json_output):
         if html is not None and (html.is_dir() or not html.parent.is_dir()):
-            raise SimError(f"--html {html}: give the name of a file in a folder that there is")
+            raise SimError(f"--html {html}: give the name of a file in a folder that exists")
         with closing(Progress()) as progress:
             explanation = explain(
                 case,

@@ -47,7 +47,7 @@ def precision(
 
     with errors(json_output):
         if json_output and csv_output:
-            raise SimError("--json and --csv: give one of them")
+            raise SimError("--json and --csv: give only one of them")
         with closing(Progress("rows")) as progress:
             table = run.precision(
                 case,

@@ -159,7 +159,7 @@ def _check_options(
         raise SimError(f"--mode {mode}: allowed are {', '.join(MODES)}")
     for option, text in texts.items():
         if text is not None and not text.strip():
-            raise SimError(f"--{option}: nothing given; leave the option out for its default")
+            raise SimError(f"--{option}: nothing given; leave the option out to get its default")
     if msprof and (out is None or mode == "functional"):
         raise SimError("--msprof: needs a folder (--out DIR) and a mode with time (full or timing)")
     if html is not None:

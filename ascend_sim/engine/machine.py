@@ -110,7 +110,7 @@ def chosen_engine(engine: str | None = None) -> str:
     built = library.load() is not None
     if asked == "compiled" and not built:
         raise SimError(
-            f"{said_by} 'compiled': it was not built when ascend-sim was installed (that takes a C compiler); simpy is there"
+            f"{said_by} 'compiled': it was not built when ascend-sim was installed (that takes a C compiler); use simpy"
         )
     if asked == "auto" and not built:
         _say_that_it_is_slow()

@@ -162,7 +162,7 @@ class KernelBuilder(SyncMethods, VectorMethods):
         """An atomic copy adds whole elements of a number format to GM."""
         what = f"block {self.block} {self.core_kind}: data_copy {source} to {destination} with atomic_add={dtype!r}"
         if destination != "GM":
-            raise SimError(f"{what}: only GM is added to (the L2 does it); a copy to {destination} replaces")
+            raise SimError(f"{what}: only GM can be added to (the L2 does it); a copy to {destination} overwrites")
         try:
             size = int(np.dtype(dtype).itemsize)
             np.zeros(1, dtype) + np.zeros(1, dtype)

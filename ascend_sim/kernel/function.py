@@ -72,7 +72,9 @@ class KernelFunction:
             raise SimError(f"kernel {self.name}: its first parameter is the builder, def {self.name}(k, ...)")
         taken = _OWN & set(list(self.signature.parameters)[1:])
         if taken:
-            raise SimError(f"kernel {self.name}: {min(taken)!r} is a keyword of launch; call the parameter otherwise")
+            raise SimError(
+                f"kernel {self.name}: {min(taken)!r} is a keyword of launch; give the parameter another name"
+            )
 
     def __call__(self, k: Kernel, *arguments: Any, **fields: Any) -> Any:
         return self.function(k, *arguments, **fields)
@@ -98,7 +100,7 @@ class KernelFunction:
         try:
             bound = self.signature.bind(None, *tensors, **fields)
         except TypeError as error:
-            raise SimError(f"kernel {self.name}{self.signature}: {error}; k comes from launch") from None
+            raise SimError(f"kernel {self.name}{self.signature}: {error}; launch itself passes k") from None
         names: list[str] = []
         for parameter in list(self.signature.parameters.values())[1:]:
             if parameter.kind is inspect.Parameter.VAR_POSITIONAL:

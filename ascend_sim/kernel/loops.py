@@ -99,7 +99,9 @@ class StampedLoops:
 
     def _outside_stamps(self, what: str) -> None:
         if self._moves is not None:
-            raise SimError(f"block {self.block} {self.core_kind}: {what} in a stamped loop; it comes before the loop")
+            raise SimError(
+                f"block {self.block} {self.core_kind}: {what} in a stamped loop; it must come before the loop"
+            )
 
     def _phase(self, where: Place) -> Any:
         """What the rows that follow depend on, but for their own `what`."""
@@ -117,7 +119,9 @@ class StampedLoops:
         written, first = self._sheet.written, len(self._sheet.written)
         written.fromlist([cell.start if type(cell) is Moving else cell for cell in row])
         if self._moves is None:
-            raise SimError(f"block {self.block} {self.core_kind}: {row}: a place of a stamped loop is used behind it")
+            raise SimError(
+                f"block {self.block} {self.core_kind}: {row}: a place of a stamped loop is used after the loop"
+            )
         for number, cell in enumerate(row, first):
             if type(cell) is Moving:
                 self._moves += [(number, axis, step) for axis, step in enumerate(cell.steps) if step]

@@ -145,7 +145,7 @@ class Tensor:
         try:
             first, end, step = part.indices(size)
         except (TypeError, ValueError):
-            raise SimError(f"{self}: {part} of dimension {axis}: slices are of whole numbers") from None
+            raise SimError(f"{self}: {part} of dimension {axis}: slices take whole numbers") from None
         if step < 0:
             raise SimError(f"{self}: a slice of dimension {axis} steps by {step}; steps are 1 or more")
         return first, max(-((first - end) // step), 0), step
@@ -170,7 +170,9 @@ class Tensor:
             known = -prod(shape)
             shape = tuple(self.size // max(known, 1) if size == -1 else size for size in shape)
         if not self.contiguous or prod(shape) != self.size:
-            raise SimError(f"{self}: cannot be {list(shape)}; that takes contiguous elements, and as many")
+            raise SimError(
+                f"{self}: cannot be {list(shape)}; that needs contiguous elements, and the same number of them"
+            )
         slot, offset = self.address >> SLOT_SHIFT, self.address & OFFSET_MASK
         whole = Tensor.at(slot, self.name, shape, self.dtype)
         return Tensor(self.name, whole.shape, self.dtype, whole.address + offset, whole.strides)

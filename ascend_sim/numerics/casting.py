@@ -109,7 +109,7 @@ def as_values(x: npt.ArrayLike, source: object = None) -> Array:
     if values.dtype.kind in "iub":
         return values.astype(np.float64)
     if values.dtype.kind == "c" or values.dtype.kind in "OSUM":
-        raise SimError(f"cast of {values.dtype} values: real numbers are wanted")
+        raise SimError(f"cast of {values.dtype} values: real numbers are needed")
     canonical(values.dtype)  # refuses what is not a format of these machines
     return quiet_cast(values, np.float32)
 

@@ -100,7 +100,7 @@ def check_msprof(out: str | Path) -> None:
     """SimError when `out`/msprof is there and not from here: before a long run, not after it."""
     folder = Path(out) / FOLDER
     if (folder.exists() or folder.is_symlink()) and not _is_ours(folder):
-        raise SimError(f"--msprof: {folder} is there already and not from ascend-sim; give another --out, or move it")
+        raise SimError(f"--msprof: {folder} exists and was not written by ascend-sim; give another --out, or move it")
 
 
 def remove_msprof(out: str | Path) -> None:

@@ -71,7 +71,7 @@ def _stored_report(path: Path, digest: str) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise SimError(f"{path}: not a report: {one_line(error)}") from None
     if not isinstance(report, dict) or "version" not in report:
-        raise SimError(f"{path}: not a report, or one of a version before it had numbers; run the case again")
+        raise SimError(f"{path}: not a report, or one written before reports had version numbers; run the case again")
     if report["version"] != VERSION:
         given = str(report["version"])[:20]
         raise SimError(
@@ -95,9 +95,7 @@ def _page(
     kernels = report["kernels"]
     names = [task.name for task in recording.tasks]
     if report["total_us"] is None or [kernel["name"] for kernel in kernels] != names:
-        raise SimError(
-            "the report is not of the run that the timeline shows: its kernels are others, or it has no times"
-        )
+        raise SimError("the report does not belong to the run in the timeline: its kernels differ, or it has no times")
     figures = Figures()
     parts = [
         _head(report),

@@ -87,7 +87,7 @@ class Store:
             )
             row = self._database.execute("select id from studies where identity = ?", (self._identity,)).fetchone()
         except sqlite3.Error as error:
-            raise SimError(f"{path}: cannot be used as a store of results: {error}") from None
+            raise SimError(f"{path}: cannot be used to store results: {error}") from None
         self._study = int(row[0])
 
     def _open(self) -> None:
@@ -102,7 +102,7 @@ class Store:
                 for statement in _SCHEMA:
                     self._database.execute(statement)
             elif application != _APPLICATION and tables != _TABLES:
-                raise SimError(f"{self._path}: a database of something else; give another folder")
+                raise SimError(f"{self._path}: a database that ascend-sim did not write; give another folder")
             elif version != VERSION:
                 raise SimError(
                     f"{self._path}: results of version {version}; this ascend-sim writes version {VERSION}: "

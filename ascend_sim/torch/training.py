@@ -157,7 +157,7 @@ def compare_training(
             torch.manual_seed(seed)
             losses[name] = [_number(loss) for loss in islice(training(), steps)]
         if not losses[name]:
-            raise SimError("the training yields no loss; it yields one for each step")
+            raise SimError("the training yields no loss; it must yield one for each step")
         if len(losses[name]) != len(losses[TORCH]):
             raise SimError(
                 f"the training yields {len(losses[TORCH])} losses with torch, {len(losses[name])} with {name}"

@@ -358,7 +358,7 @@ def test_a_barrier_of_a_pipe_that_there_is_not(pipe: str) -> None:
 
 
 def test_an_atomic_read() -> None:
-    refused(lambda k: k.data_copy("GM", "L1", 0, 0, 64, atomic_add="float32"), "only GM is added to", "GM to L1")
+    refused(lambda k: k.data_copy("GM", "L1", 0, 0, 64, atomic_add="float32"), "only GM can be added to", "GM to L1")
 
 
 @pytest.mark.parametrize(("size", "dtype"), [(30, "float32"), (31, "float16")])

@@ -74,7 +74,7 @@ def test_what_is_the_same_everywhere_can_be_asked(start: int, step: int, where: 
     ],
 )  # fmt: skip
 def test_what_is_not_the_same_everywhere_is_refused(ask: Callable[[Moving], object]) -> None:
-    with pytest.raises(SimError, match="belongs into `what`"):
+    with pytest.raises(SimError, match="belongs in `what`"):
         ask(Moving.along(0, 1))
 
 
@@ -167,5 +167,5 @@ def test_a_place_is_not_used_behind_its_loop() -> None:
     for _, block in k.stamped([(0, 1), (0, 2)]):
         places.append(block)
         k.scalar(1)
-    with pytest.raises(SimError, match="used behind it"):
+    with pytest.raises(SimError, match="used after the loop"):
         k.data_copy("GM", "UB", 0, gm_operand(0, places[0] * KIB), 32)

@@ -152,7 +152,7 @@ def checked(result: int) -> int:
     if result == NO_MEMORY:
         raise MemoryError("the compiled engine found no memory")
     if result == CLOCK_OVERFLOW:
-        raise SimError("the run is longer than 2**61 cycles, which is all that the clock counts")
+        raise SimError("the run is longer than 2**61 cycles, the most that the clock can count")
     raise SimError("a program has a row that points outside its instruction table, its tensors or its regions")
 
 

@@ -57,11 +57,11 @@ def open_sources(
     if case is None:
         for one, kind in zip(given, kinds, strict=True):
             if kind in ("tiling", "chip"):
-                raise SimError(f"{one}: a {kind}, which runs nothing by itself; --case says which case it is for")
+                raise SimError(f"{one}: a {kind}, which cannot run by itself; --case says which case it is for")
     elif not {"tiling", "chip"} & set(kinds):
-        raise SimError(f"--case {case}: none of the runs takes it; a tiling or a chip would")
+        raise SimError(f"--case {case}: none of the runs uses it; a tiling or a chip would")
     if chip is not None and not {"case", "tiling"} & set(kinds):
-        raise SimError(f"--chip {chip}: none of the runs takes it; a case or a tiling would")
+        raise SimError(f"--chip {chip}: none of the runs uses it; a case or a tiling would")
     return [_open(one, kind, case, chip, progress) for one, kind in zip(given, kinds, strict=True)]
 
 

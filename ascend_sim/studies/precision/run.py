@@ -136,7 +136,7 @@ def precision(
         if dtype not in (*DTYPES, *EIGHT_BIT):
             raise SimError(f"dtype {dtype!r}: allowed are {', '.join((*DTYPES, *EIGHT_BIT))}")
     if tensors is not None and inputs is not None:
-        raise SimError("inputs and tensors: give one of them")
+        raise SimError("inputs and tensors: give only one of them")
     base = base_tensors(named) if tensors is None else _own(named, tensors)
     bench = _Bench(named, base, conformance or named.conformance, probe, progress, _steps(len(dtypes), models))
     rows: list[PrecisionRow] = []

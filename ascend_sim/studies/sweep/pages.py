@@ -161,7 +161,7 @@ def axes_of(values: Mapping[str, Sequence[Any]], axes: Sequence[str] = ()) -> tu
     chosen = list(axes) or [name for name, given in values.items() if len(given) > 1][:2]
     if len(chosen) != 2 or chosen[0] == chosen[1] or not set(chosen) <= values.keys():
         given = f"{', '.join(chosen) or 'none'}{'' if axes else ' with several values'}"
-        raise SimError(f"--axes: {given}; a heat map has two different ones of the varied fields: {', '.join(values)}")
+        raise SimError(f"--axes: {given}; a heat map has two different varied fields: {', '.join(values)}")
     return chosen[0], chosen[1]
 
 

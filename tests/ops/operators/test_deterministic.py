@@ -9,17 +9,18 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from pydantic import BaseModel
+from sampling import sampled
 
 import ascend_sim
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.ops.kernels.grad_weight.fields import STREAM_IMAGES, STREAM_ROWS
 
-FEW = settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
-FEWER = settings(FEW, max_examples=3)
-MANY = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = sampled(3, 6, suppress_health_check=list(HealthCheck))
+FEWER = sampled(2, 3, suppress_health_check=list(HealthCheck))
+MANY = sampled(10, 20, suppress_health_check=list(HealthCheck))
 WIDE, FP16 = ("ascend910b3", "ascend950pr_9589"), ("ascend910a", "ascend310p3")
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import conv_problems
 import numpy as np
 import pytest
-from hypothesis import Phase, given, seed, settings
+from hypothesis import Phase, given, seed
 from hypothesis import strategies as st
+from sampling import sampled
 
 import ascend_sim
 from ascend_sim.errors import SimError
@@ -114,7 +115,7 @@ def check_formula(explanation: Explanation) -> None:
 
 
 @seed(0)
-@settings(max_examples=13, phases=[Phase.generate])
+@sampled(6, 13, phases=[Phase.generate])
 @given(
     problem=conv_problems.problems(),
     precision=st.sampled_from([("float16", 0), ("bfloat16", 0), ("float32", 0), ("float32", 1), ("float32", 2)]),

@@ -64,7 +64,7 @@ def test_exit_code_1_when_a_gradient_is_wrong(monkeypatch, table):
         (("--accumulate", "kahan"), "accumulate 'kahan': allowed are blas, chunk, exact_group"),
         (("--chips", "ascend910b3,abacus"), "'abacus' is not a known chip"),
         (("--chips", "ascend910a", "--overflow", "inf_nan"), "overflow 'inf_nan': ascend910a (dav-1001) has saturate"),
-        (("--json", "--csv"), "--json and --csv: give one of them"),
+        (("--json", "--csv"), "--json and --csv: give only one of them"),
     ],
 )
 def test_bad_options_are_one_line_and_exit_2(case, arguments, line):

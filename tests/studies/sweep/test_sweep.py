@@ -234,7 +234,7 @@ def test_pictures_are_drawn(tmp_path: Path) -> None:
     values = {"a": [1], "b": [3, 4], "c": [0, 1]}
     assert axes_of(values) == ("b", "c") and axes_of(values, ("c", "a")) == ("c", "a")
     for bad in (("a", "a"), ("a", "z")):
-        with pytest.raises(SimError, match="two different ones of the varied fields: a, b, c"):
+        with pytest.raises(SimError, match="two different varied fields: a, b, c"):
             axes_of(values, bad)
     heat_map(found, tmp_path / "heat.png")
     pareto_plot(found, tmp_path / "front.png", "us", "l1")

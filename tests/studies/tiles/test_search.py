@@ -161,7 +161,7 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
     path.write_text(
         "this is a text and not a database, of more than a hundred bytes so that nobody mistakes it for an empty one"
     )
-    with pytest.raises(SimError, match=r"results\.sqlite: cannot be used as a store of results: file is not"):
+    with pytest.raises(SimError, match=r"results\.sqlite: cannot be used to store results: file is not"):
         store_of(kernel("grad_input", **SMALL), path)
     assert path.read_text().startswith("this is a text")
 

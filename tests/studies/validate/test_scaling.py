@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sampling import sampled
 
 from ascend_sim import TensorSpec, convolution_backward
 from ascend_sim.chip import load_chip
@@ -39,6 +40,7 @@ def overlay(folder: Path, soc: str, what: str) -> str:
     return str(path)
 
 
+@cache
 def kernel_us(
     chip: str, shape: tuple[int, int, int, int, int], mask: tuple[bool, bool, bool] = (True, True, True)
 ) -> dict[str, float]:
@@ -70,7 +72,7 @@ shapes = st.tuples(
 
 @pytest.mark.parametrize("soc", CHIPS)
 @pytest.mark.parametrize("what", ["hbm", "clock"])
-@settings(max_examples=2, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@sampled(1, 2, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(shape=shapes)
 def test_twice_the_rate_helps_and_at_most_halves(
     tmp_path: Path, soc: str, what: str, shape: tuple[int, int, int, int, int]
@@ -90,7 +92,7 @@ products = st.tuples(
 
 @pytest.mark.parametrize("soc", WITH_MATMUL)
 @pytest.mark.parametrize("what", ["hbm", "clock", "cores"])
-@settings(max_examples=2, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@sampled(1, 2, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(shape=products)
 def test_a_matrix_product_too(tmp_path: Path, soc: str, what: str, shape: tuple[int, int, int, str]) -> None:
     before, after = matmul_us(soc, shape), matmul_us(overlay(tmp_path, soc, what), shape)
