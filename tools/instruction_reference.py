@@ -369,7 +369,7 @@ def page() -> str:
         "A line shows one call: the pipe that takes the instruction, the bytes that it reads and writes (`rows x bytes every",
         "stride`), and what it costs on a chip of each architecture: head + work + latency, in cycles of the cube's clock.",
         "It holds its pipe for head and work and is through when the latency is over. Two heads are those of the first of a",
-        "stream and of the ones behind it. What crosses GM takes its bytes over the rate of the core's port, or longer where",
+        "stream and of those that follow. What crosses GM takes its bytes over the rate of the core's port, or longer where",
         "cores share the L2 and HBM. The marks say how sure the numbers in a cost are: stated by the vendor, derived from what",
         "it states, fitted to measurements, assumed. `-`: the architecture has it not, or not so.",
     ]
