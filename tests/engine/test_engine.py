@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -11,12 +12,17 @@ from hypothesis import strategies as st
 from machine import CHIP, changed, program, quiet, run_one, scalar_task, task_of
 from random_programs import SIZES
 
+from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.errors import DeadlockError, SimError
+from ascend_sim.isa.base import Cost
+from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.kernel import Kernel
+from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import gm_operand
 
 pytestmark = pytest.mark.usefixtures("each_engine")
@@ -102,6 +108,11 @@ def test_hidden_overhead_only_behind_the_task_before() -> None:
     timeline = run([scalar_task(chip, "AIV", [100], name) for name in "abc"], chip)
     launches = [task.begin - task.launch for task in timeline.tasks]
     assert launches == [3600, 900, 900]
+    late = scalar_task(chip, "AIV", [100], "late", wait_events=("x",))
+    other = scalar_task(chip, "AIV", [9000], "other", stream=1, record_events=("x",))
+    timeline = run([scalar_task(chip, "AIV", [100], "first"), late, other], chip)
+    assert timeline.tasks[1].launch > timeline.tasks[0].finish
+    assert timeline.tasks[1].begin - timeline.tasks[1].launch == 3600
 
 
 def test_waves() -> None:
@@ -285,3 +296,56 @@ def test_progress_counts_blocks() -> None:
     seen: list[tuple[str, int, int]] = []
     run([scalar_task(CHIP, "AIV", [30, 20, 10], "p")], progress=lambda *now: seen.append(now))
     assert seen == [("p", 1, 3), ("p", 2, 3), ("p", 3, 3)]
+
+
+@dataclass(frozen=True)
+class _Copy(DataCopy):
+    """A copy whose head is shorter behind another one."""
+
+    name = "copy_with_two_heads"
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        return Cost(90, 10, 0, 0)
+
+
+def test_work_without_a_gap_pays_the_head_of_a_stream() -> None:
+    """Products that follow each other at once, then one behind a pause; transfers alike."""
+
+    def products(k: KernelBuilder) -> None:
+        for pause in (0, 0, 1000):
+            k.scalar(pause)
+            k.mmad(0, 0, 0, 160, 16, 160, "float16", False)  # 100 cycles of work
+
+    first, stream = QUIET.cube.head_first, QUIET.cube.head_stream
+    assert first != stream
+    one = run_one(QUIET, "AIC", products, SIZES)
+    assert (one.end - one.start)[one.program.per_row("pipe") > 0].tolist() == [100 + first, 100 + stream, 100 + first]
+
+    def copies(k: Kernel) -> None:
+        for pause in (0, 0, 1000):
+            k.scalar(pause)
+            k.emit(_Copy("GM", "UB", 12800), 0, gm_operand(0, 0))
+
+    k = Kernel(InstructionTable(QUIET), 0, "AIV", SIZES, blocks=1)
+    copies(k)
+    device = Device(QUIET, with_values=False)
+    task = task_of([[k.finish()]], [device.allocate(size, f"t{i}") for i, size in enumerate(SIZES)])
+    (one,) = Engine(device, shared_gm=False).run([task]).programs
+    moved = (one.end - one.start)[one.program.per_row("pipe") > 0].tolist()
+    assert [cycles - moved[1] for cycles in moved] == [80, 0, 80]
+
+
+def test_a_flag_counts_to_its_most_and_no_farther() -> None:
+    chip = changed(QUIET, sync={"flag_max": 3})
+
+    def write(k: KernelBuilder, sets: int) -> None:
+        flag = k.flag("MTE2", "V", "f")
+        k.vector_duplicate(0, "float32", 8192)  # the waits stand behind it
+        for _ in range(sets):
+            k.set_flag(flag)
+        for _ in range(sets):
+            k.wait_flag(flag)
+
+    assert run_one(chip, "AIV", lambda k: write(k, 3), SIZES).finish > 0
+    with pytest.raises(SimError, match="is raised more than 3 times without a wait"):
+        run_one(chip, "AIV", lambda k: write(k, 4), SIZES)

@@ -85,6 +85,8 @@ def test_one_buffer_on_paper() -> None:
     assert curve.time.tolist() == [run.start[0], run.retire[2]]
     assert curve.held.tolist() == [256, 0]
     assert curve.mean(int(run.start[0]), int(run.retire[2])) == 256
+    length = int(run.retire[2] - run.start[0])
+    assert curve.mean(int(run.start[0]) - length, int(run.retire[2])) == 128
     assert len(occupancy(run, "L1").time) == 0
 
 

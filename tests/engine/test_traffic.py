@@ -254,6 +254,41 @@ def test_shared_memory_that_is_not_scarce_changes_nothing() -> None:
     assert shared.retire.tolist() == alone.retire.tolist()
 
 
+def bytes_of_hbm(chip: ChipSpec, write: Any) -> int:
+    """What one AIV moves through an L2 of eight lines."""
+    device = Device(changed(chip, memory={"l2_bytes": 8 * LINE}), with_values=False)
+    engine = Engine(device)
+    made = [[program(device.chip, "AIV", write, [1 << 16] * 2)]]
+    engine.run([task_of(made, [device.allocate(1 << 16, name) for name in ("in", "out")])])
+    return engine.hbm_bytes // LINE
+
+
+@pytest.mark.usefixtures("each_engine")
+@pytest.mark.parametrize(("atomic", "fetched"), [("float32", 4), ("", 0)])
+def test_atomic_adds_are_written_back(atomic: str, fetched: int) -> None:
+    """Four lines that are added to come in and, driven out by eight others, leave as four that were stored do."""
+
+    def write(k: Any) -> None:
+        k.data_copy("UB", "GM", gm_operand(1, 0), 0, 4 * LINE, atomic_add=atomic)
+        k.pipe_barrier("ALL")
+        k.data_copy("GM", "UB", 0, gm_operand(0, 0), 8 * LINE)
+
+    assert bytes_of_hbm(memory(200, 200, 100), write) == fetched + 8 + 4
+
+
+@pytest.mark.usefixtures("each_engine")
+@pytest.mark.parametrize(("refetch", "lines"), [(True, 3), (False, 2)])
+def test_partial_tails_are_fetched_again(refetch: bool, lines: int) -> None:
+    """700 bytes twice: the second line is only begun, and a chip with this rule does not keep it."""
+
+    def write(k: Any) -> None:
+        for _ in range(2):
+            k.data_copy("GM", "UB", 0, gm_operand(0, 0), 700)
+            k.pipe_barrier("ALL")
+
+    assert bytes_of_hbm(memory(200, 200, 100, refetch=refetch), write) == lines
+
+
 def test_cycles_held_back_are_counted() -> None:
     chip = memory(100, 100, 50)
     run = run_one(chip, "AIV", lambda k: k.data_copy("GM", "UB", 0, gm_operand(0, 0), 5120), SIZES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from machine import CHIP, program, quiet, task_of
 from random_runs import Run
 from sampling import as_part, sample
 
@@ -10,7 +11,10 @@ from ascend_sim.engine.compiled import library, machine
 from ascend_sim.engine.compiled.watch import CompiledColumnWatch
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
-from ascend_sim.engine.watch import ColumnWatch, from_columns
+from ascend_sim.engine.occupancy import occupancy
+from ascend_sim.engine.watch import ColumnWatch, from_columns, watched
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.memory.gm import gm_operand
 
 needs_c = pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
 
@@ -64,3 +68,23 @@ def test_c_and_numpy_find_the_same_in_columns() -> None:
         assert in_c == from_columns(run.tasks, timeline.programs, ColumnWatch(run.tasks)), f"Run({seed})"
         found += len(in_c.findings)
     assert found > sample(150, 500)
+
+
+def test_the_mean_of_a_buffer_is_over_programs_and_their_time() -> None:
+    """Two blocks that hold as much for another part of their time; the curve of each is known by itself."""
+    chip = quiet(CHIP)
+
+    def write(k: KernelBuilder) -> None:
+        k.data_copy("GM", "UB", 0, gm_operand(0, 0), 65536)
+        k.pipe_barrier("ALL")
+        k.data_copy("UB", "GM", gm_operand(1, k.block * 65536), 0, 65536)
+        k.scalar(1 + 20_000 * k.block)
+
+    device = Device(chip, with_values=False)
+    sizes = [1 << 20, 1 << 20]
+    tensors = [device.allocate(size, f"t{i}") for i, size in enumerate(sizes)]
+    made = [[program(chip, "AIV", write, sizes, block=block)] for block in range(2)]
+    timeline = Engine(device).run([task_of(made, tensors)])
+    means = [occupancy(run, "UB").mean(run.begin, run.finish) for run in timeline.programs]
+    assert means[0] > 2 * means[1] > 0
+    assert watched(timeline).of_task[0].buffers["UB"].mean == pytest.approx(sum(means) / 2, abs=1)

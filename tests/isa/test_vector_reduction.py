@@ -97,6 +97,14 @@ def test_a_sum_of_float32_against_float64() -> None:
     assert (np.abs(bench.get("UB", 7168, np.float32, 4) - exact) <= bound).all()
 
 
+def test_rows_of_float32_are_summed_in_float32() -> None:
+    """What a float32 cannot hold beside its neighbour is lost, though it would come back in a wider sum."""
+    bench = Workbench()
+    bench.put("UB", 0, np.float32([2.0**30, 1.0, -(2.0**30)]))
+    bench.do(ReduceRows(1, 3, 12), 1024, 0)
+    assert bench.get("UB", 1024, np.float32, 1)[0] == 0.0
+
+
 @pytest.mark.parametrize("make", [lambda o: ReduceRows(1, 8, 32, o), lambda o: ReduceBlocks(o, "float32", 8)])
 def test_a_reduction_that_there_is_not(make: Any) -> None:
     with pytest.raises(SimError, match="no reduction 'product' here; there are sum, max, min"):

@@ -145,3 +145,12 @@ def test_hf32_in_place():
         y = x.copy()
         assert round_hf32(y, rounding=mode, out=y) is y
         np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.parametrize("bits", [11, 10])
+def test_hf32_rounds_ties_to_even_unless_told_otherwise(bits):
+    step = 2.0**-bits
+    ties = np.float32([1 + step / 2, 1 + 1.5 * step, -1 - step / 2, -1 - 1.5 * step])
+    even = [1, 1 + 2 * step, -1, -1 - 2 * step]
+    assert cast(ties, "hf32", mantissa_bits=bits).tolist() == even
+    assert round_hf32(ties, bits).tolist() == even

@@ -23,8 +23,9 @@ from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.errors import SimError
-from ascend_sim.isa.base import PIPES
+from ascend_sim.isa.base import BARRIER, PIPES, WAIT
 from ascend_sim.report.msprof import write_msprof
+from ascend_sim.report.msprof_figures import Work, figures
 from ascend_sim.report.report import Report
 
 HEADS = json.loads((DATA / "msprof_headers.json").read_text(encoding="utf-8"))
@@ -239,6 +240,35 @@ def test_the_traces_hold_every_instruction_and_pair_the_flags(
         ends = [[event["id"] for event in events if event["ph"] == side] for side in "st"]
         assert sorted(ends[0]) == sorted(ends[1]) and len(set(ends[0])) == len(ends[0])
         assert len(ends[0]) == sum(event["name"] == "WAIT_FLAG" for event in boxes)
+
+
+def test_a_trace_begins_with_the_launch_of_its_kernel(three: tuple[Path, Timeline, list[dict[str, Any]]]) -> None:
+    folder, timeline, _ = three
+    span, runs = timeline.tasks[1], timeline.of(1)
+    path = next(folder.glob("OPPROF_1_*")) / "simulator" / "trace.json"
+    boxes = [event for event in json.loads(path.read_text(encoding="utf-8"))["traceEvents"] if event["ph"] == "X"]
+    first = min(int(run.start.min()) for run in runs)
+    assert span.launch > 0
+    assert min(event["ts"] for event in boxes) == pytest.approx(CHIP.us(first - span.launch), abs=1e-6)
+
+
+def test_figures_of_a_core_by_hand(three: tuple[Path, Timeline, list[dict[str, Any]]]) -> None:
+    """Two blocks together: time is a mean over them, shares are of all their cycles, a GB is 1024^3 bytes."""
+    runs = three[1].of(1)[:2]
+    told = figures(Work.of(runs[0]) + Work.of(runs[1]), CHIP, "aic")
+    cycles, waited, read = 0, 0, 0
+    for run in runs:
+        cycles += run.finish - run.launch
+        for row, view in enumerate(run.program):
+            if view.pipe == "MTE1" and view.instruction.kind in (WAIT, BARRIER):
+                waited += int(run.end[row] - run.start[row])
+            if view.instruction.path() == "GM->L1":
+                read += view.instruction.reads()[0].total
+    assert told["aic_total_cycles"] == round(cycles / 2)
+    assert told["aic_time(us)"] == pytest.approx(CHIP.us(cycles / 2), abs=1e-4)
+    assert 0 < waited < cycles and told["aic_mte1_wait_ratio"] == pytest.approx(waited / cycles, abs=1e-6)
+    seconds = CHIP.us(cycles) * 1e-6
+    assert told["aic_main_mem_read_bw(GB/s)"] == pytest.approx(read / 1024**3 / seconds, rel=1e-5)
 
 
 def test_a_limit_leaves_cores_out_of_traces_only(tmp_path: Path) -> None:

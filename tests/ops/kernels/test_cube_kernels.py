@@ -15,7 +15,7 @@ from conv_problems import Array, Mask, Problem, operands, problems, same_bits, t
 from hypothesis import HealthCheck, Phase, assume, event, given, settings
 from hypothesis import strategies as st
 
-from ascend_sim import Result
+from ascend_sim import Result, convolution_backward
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError, TilingError
 from ascend_sim.ops.layouts.blocked import FractalZ
@@ -227,3 +227,16 @@ def test_fractal_z_places_are_distinct_and_dense(
         for o in range(layout.cout1)
     ]
     assert offsets == list(range(0, layout.total_bytes(inp.real_groups), 16 * layout.c0 * itemsize))
+
+
+@pytest.mark.parametrize("chip", ["ascend910b3", "ascend950pr_9589"])
+def test_a_dilated_depth(chip: str) -> None:
+    """Both gradients of a kernel whose planes lie two apart, against the reference in whole numbers."""
+    rng = np.random.default_rng(0)
+    shapes = ((1, 16, 5, 4, 4), (1, 16, 7, 4, 4), (16, 16, 3, 3, 3))
+    tensors = [rng.integers(-3, 4, shape).astype(np.float16) for shape in shapes]
+    result = convolution_backward(
+        *tensors, None, (1, 1, 1), (1, 1, 1), (2, 1, 1), False, (0, 0, 0), 1, (True, True, False),
+        chip=chip, mode="functional", deterministic=True,
+    )  # fmt: skip
+    assert result.report.passed

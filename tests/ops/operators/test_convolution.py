@@ -132,6 +132,11 @@ def test_coupled_chips_give_what_torch_gives(one: Forward, dtype: str, chip: str
     one.check(dtype, chip, cube_math_type=1 if dtype == "float32" else 0)
 
 
+def test_a_dilated_depth() -> None:
+    """Planes of the kernel that lie two apart, with padding before the first."""
+    Forward(1, 16, 16, (7, 4, 4), (3, 3, 3), (1, 1, 1), (1, 1, 1), (2, 1, 1)).check("float16", "ascend910b3")
+
+
 @pytest.mark.parametrize("chip", ["ascend910a", "ascend310p3", "ascend950pr_9589"])
 @pytest.mark.parametrize("c_out", [5, 16])
 def test_a_large_map_of_few_channels_fits_l0a(chip: str, c_out: int) -> None:

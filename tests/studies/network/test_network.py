@@ -106,6 +106,15 @@ def test_what_asks_for_no_gradient_costs_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.fast
+def test_layers_that_differ_in_their_bias_are_two(tmp_path: Path) -> None:
+    path = tmp_path / "bias.yaml"
+    path.write_text(f"layers:\n- {{name: with, {ONE}}}\n- {{name: without, {ONE}, bias: false}}\n")
+    run = run_network(load_network(path))
+    assert run.same_as == [None, None]
+    assert run.layers[0].times["grad_bias"] > 0 == run.layers[1].times["grad_bias"]
+
+
+@pytest.mark.fast
 def test_another_batch_is_another_shape(tmp_path: Path) -> None:
     path = tmp_path / "patches.yaml"
     path.write_text(

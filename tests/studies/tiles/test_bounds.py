@@ -186,3 +186,60 @@ def test_bounds_that_remember_other_tilings_are_those_of_each_alone(name: str, c
     every = max(len(tilings) // 40, 1)
     assert [found.bounds().with_block(tiling) for tiling in tilings[::every]] == remembered[::every]
     assert len({str(one) for one in remembered}) > 10
+
+
+def rows_on(program: Program, pipe: str) -> list[int]:
+    """The instructions with values that a program issues to a pipe."""
+    table = program.table
+    return [
+        index
+        for index in program.rows[:, 0].tolist()
+        if table.pipes[index] == PIPE_INDEX[pipe] and table.instructions[index].has_values
+    ]
+
+
+PIPES_OF_BOUNDS = {"cube": "M", "mte1": "MTE1", "mte2": "MTE2", "out": "FIX"}
+
+
+@pytest.mark.fast
+def test_bounds_of_one_tiling_by_hand() -> None:
+    """A tiling of dX that waits for no buffer: pipe by pipe what a block's rows take; from HBM all of gradOutput, once."""
+    found = kernel("grad_input", l2="cold", n=2, c_out=32)
+    bounds = found.bounds()
+    fields, tiling = next((f, t) for f, t in found.tilings() if t.cl0_buffers == t.al0_buffers == 2)
+    told, block = bounds.with_block(tiling)
+    program = found.launch(fields)[1].build(block)[0]
+    for name, pipe in PIPES_OF_BOUNDS.items():
+        assert told[name] - bounds.start(block) == pytest.approx(work_of(program, pipe), abs=1), name
+    grad_output = 2 * 32 * 6 * 6 * 2
+    assert told["HBM"] - bounds.start(0) == int(grad_output / found.chip.hbm_bytes_per_cycle())
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(("field", "pipe"), [("cl0Pbuffer", "FIX"), ("al0Pbuffer", "M")])
+def test_serial_flags_are_those_between_tiles_and_between_steps(field: str, pipe: str) -> None:
+    """One tile in L0C is drained before the next begins, a flag there and one back between two; so the steps in L0."""
+    found = kernel("grad_input", n=3, c_out=32)
+    fixed = {"cl0Pbuffer": 2, "al0Pbuffer": 2, "bl0Pbuffer": 2, "baseM": 16, "baseN": 16, "coreNum": 1, field: 1}
+    fields, tiling = next(iter(found.tilings(fixed)))
+    told, block = found.bounds().with_block(tiling)
+    program = found.launch(fields)[1].build(block)[0]
+    turns = len(rows_on(program, pipe))
+    assert turns > 2
+    behind = work_of(program, "FIX" if pipe == "FIX" else "MTE1")
+    flags = 2 * found.chip.sync.flag_latency * (turns - 1)
+    start = found.bounds().start(block)
+    assert told["cube"] - start == pytest.approx(work_of(program, "M") + behind + flags, abs=1)
+
+
+@pytest.mark.fast
+def test_bytes_of_dw_are_those_that_its_programs_write() -> None:
+    """Four bytes a weight, once for each part of the images that a task adds up."""
+    found = kernel("grad_weight", n=3, c_in=32)
+    fields, tiling = next(iter(found.tilings()))
+    _, task = found.launch(fields)
+    written = 0
+    for block in range(task.block_dim):
+        program = task.build(block)[0]
+        written += sum(program.table.accesses[index].region.total for index in rows_on(program, "FIX"))
+    assert found.bounds().work(tiling).moved.written == written > 0

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,13 @@ def test_limits_say_how_much_better_the_rest_might_be() -> None:
     assert near.sentence.endswith("the rest cannot be better by more than 50 %")
 
 
+def test_within_looks_only_at_what_gains_more() -> None:
+    found = kernel("grad_input", **SMALL)
+    every, near = search(found, FEW), search(found, FEW, within=0.1)
+    assert every.best["cycles"] >= near.best["cycles"] * 0.9
+    assert len(near.results) < len(every.results)
+
+
 def test_an_interrupt_keeps_what_was_found(tmp_path: Path) -> None:
     found = kernel("grad_input", **SMALL)
     store = store_of(found, tmp_path / "results.sqlite")
@@ -153,6 +161,28 @@ def test_a_store_keeps_searches_apart(tmp_path: Path) -> None:
         store.add("x", {"cycles": 2})
         store.close()
         assert store_of(other, path).results() == {"x": {"cycles": 1}}
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"deterministic": True},
+        {"conformance": "library"},
+        {"compute_dtype": "bfloat16"},
+        {"rank": 5},
+        {"routes": frozenset({"dilation_kernel"})},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_search_is_another_one_by_every_part_of_its_identity(tmp_path: Path, change: dict[str, Any]) -> None:
+    path, found = tmp_path / "results.sqlite", kernel("grad_weight", **SMALL)
+    first = Store(found, path)
+    first.add("x", {"cycles": 1})
+    first.close()
+    other = replace(found, call=replace(found.call, **change))
+    assert Store(other, path).results() == {}
+    assert Store(found, path).results() == {"x": {"cycles": 1}}
 
 
 @pytest.mark.fast

@@ -17,14 +17,15 @@ from ascend_sim import TensorSpec, convolution_backward
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.cli import app
 from ascend_sim.errors import ConfigError, SimError
+from ascend_sim.isa.load import LoadData3D
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.report.counts import Counts
 from ascend_sim.runtime import Device, Task
 from ascend_sim.studies.validate.kernel import PIPES, Kernel, Row
 from ascend_sim.studies.validate.launches import LAUNCHES, MATMULS, MICROBENCHMARKS
-from ascend_sim.studies.validate.pages import Errors, csv_text, group_by, plot, spearman
+from ascend_sim.studies.validate.pages import Errors, blind, csv_text, group_by, plot, spearman
 from ascend_sim.studies.validate.rows import TOLD, of_chips, read_rows, shipped_rows
-from ascend_sim.studies.validate.run import Prediction, compare, simulate
+from ascend_sim.studies.validate.run import Comparison, Prediction, compare, simulate
 
 CONV = "chip,op_type,N,Ci,Hi,Wi,Co,Ho,Wo,kh,kw,stride_h,stride_w,pad_h_total,pad_w_total,dtype,block_dim,duration_us"
 TWO_ROWS = f"""# made up
@@ -86,6 +87,16 @@ def test_a_cube_row_runs_the_operators_kernel_alone(rows_file: Path, gradient: s
     for pipe in ("mac", "mte1"):
         assert predicted.pipes[pipe] == kernel["pipes_us"][PIPES[pipe]] > 0
     assert 0 < predicted.core_us < predicted.task_us
+
+
+@pytest.mark.fast
+def test_odd_padding_lies_below_and_to_the_right(rows_file: Path) -> None:
+    """One row and one column of padding in all: the window of every load begins inside the map."""
+    chip = load_chip("ascend910b2")
+    task, _ = launched(read_rows(rows_file)[1].kernel, chip)
+    program = task.build(0)[0]
+    loads = [one for one in program.table.instructions if isinstance(one, LoadData3D) and one.destination == "L0B"]
+    assert loads and {(one.pad_top, one.pad_left) for one in loads} == {(0, 0)}
 
 
 def test_blocks_of_a_row_are_launched(tmp_path: Path) -> None:
@@ -309,6 +320,28 @@ def test_spearman_by_hand() -> None:
     # ranks 1, 2.5, 2.5, 4 and 1, 2, 3, 4: 1 - sum of products
     assert spearman([1, 2, 2, 3], [1, 2, 3, 4]) == pytest.approx(4.5 / (4.5 * 5) ** 0.5)
     assert spearman([1, 1], [1, 2]) is None
+
+
+@pytest.mark.fast
+def test_only_programs_that_set_no_cost_are_blind() -> None:
+    """Rows of a series set a cost, and kernels of operators are no small programs."""
+
+    def compared(op_type: str, series: str, predicted: float, skipped: str = "") -> Comparison:
+        row = Row(Kernel("ascend910b3", op_type, "fp16", ()), 10.0, None, {}, series, "", {})
+        return Comparison(row, Prediction(predicted, skipped=skipped))
+
+    errors = blind(
+        [
+            compared("DataCopy", "", 11.0),
+            compared("VectorAdd", "", 8.0),
+            compared("DataCopy", "fitted", 50.0),
+            compared("ReduceSum", "", 90.0),
+            compared("DataCopy", "", 70.0, "not here"),
+        ]
+    )
+    assert errors is not None
+    assert (errors.rows, errors.bias, errors.worst) == (2, pytest.approx(-5.0), pytest.approx(-20.0))
+    assert blind([compared("DataCopy", "fitted", 50.0)]) is None
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=20, unique=True))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from sampling import sampled
 from tiling_problems import conv2d, problems
 
+from ascend_sim.ops.kernels.grad_input.tiles import contributing_planes
 from ascend_sim.ops.kernels.grad_input.window import RowWindow, dilated_height, needed_rows
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 
@@ -38,6 +39,20 @@ def test_window_holds_exactly_the_span_of_the_rows(problem: ConvProblem, data: s
     assert window.pad_bottom == sum(r >= dilated_height(problem) for r in span)
     if inside:
         assert window.first_row == inside[0]
+
+
+@given(problems(largest=6), st.data())
+@settings(max_examples=150, deadline=None)
+def test_planes_that_reach_a_depth_are_those_of_the_convolution(problem: ConvProblem, data: st.DataObject) -> None:
+    """Tap t of output plane o meets input plane o*s - pad + t*d."""
+    depth = data.draw(st.integers(0, problem.d_in - 1))
+    meeting = {
+        (tap, out)
+        for tap in range(problem.k_d)
+        for out in range(problem.d_out)
+        if out * problem.stride_d - problem.pad_front + tap * problem.dilation_d == depth
+    }
+    assert set(contributing_planes(problem, depth)) == meeting
 
 
 def test_resnet_first_and_inner_tile() -> None:

@@ -1,0 +1,151 @@
+"""`tools/mutants`: plants one mistake at a time in a copy of the tree and tells which test finds it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import generic
+import listed
+import trial
+from listed import Mutant, StaleError
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "out" / "mutants.jsonl"
+SURVIVED = "survived"
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tools/mutants", description=__doc__)
+    parser.add_argument(
+        "text", nargs="*", help="only entries with one of these in rule, file or name of the list's file"
+    )
+    parser.add_argument("--check", action="store_true", help="only see that every entry still fits the tree")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="JSON lines; what stands there is not run again")
+    parser.add_argument("--again", action="store_true", help="run those again that survived")
+    parser.add_argument("--seconds", type=int, default=60, help="CPU time of one run of tests (%(default)s)")
+    parser.add_argument(
+        "--named", action="store_true", help="only the tests that an entry names, not those of their folder"
+    )
+    parser.add_argument(
+        "--generic", nargs="+", metavar="FILE", help="changes of operators and bounds in these files instead"
+    )
+    parser.add_argument("--sample", type=int, default=20, help="how many of the generic changes (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="which of the generic changes (%(default)s)")
+    parser.add_argument(
+        "--tests", nargs="+", default=(), help="tests for the generic changes; otherwise those of the room"
+    )
+    return parser.parse_args()
+
+
+def folders(tests: tuple[str, ...]) -> tuple[str, ...]:
+    """The rooms of the named tests; not the whole suite for a test that stands at its top."""
+    rooms = {str(Path(test.partition("::")[0]).parent) for test in tests if test.partition("::")[0].endswith(".py")}
+    return tuple(sorted(rooms - {"tests"}))
+
+
+class Runs:
+    """Runs mutants and keeps what came out, a line of JSON each: rule, file, tests, the test that found it or "survived"."""
+
+    def __init__(self, copy: trial.Copy, results: Path, seconds: int, named: bool) -> None:
+        self.copy, self.results, self.seconds, self.named = copy, results, seconds, named
+        self._green: dict[tuple[str, ...], bool] = {}
+
+    def green(self, tests: tuple[str, ...]) -> bool:
+        """Whether the tests pass where nothing is changed, within ten times the limit: otherwise they show nothing."""
+        if tests not in self._green:
+            outcome = self.copy.run(tests, 10 * self.seconds, keep_compiled=True)
+            if outcome.killed:
+                print(f"without any mistake: {outcome.by} fails")
+            self._green[tests] = not outcome.killed
+        return self._green[tests]
+
+    def one(self, mutant: Mutant) -> dict[str, Any]:
+        """Named tests first, then their folder, where it passes without the mistake."""
+        found = SURVIVED
+        seconds = 0.0
+        text = mutant.changed(self.copy.text(mutant.file))
+        rounds = (mutant.tests,) if self.named else (mutant.tests, folders(mutant.tests))
+        for tests in filter(None, rounds):
+            if not self.green(tests):
+                continue
+            with self.copy.with_text(mutant.file, text):
+                outcome = self.copy.run(tests, self.seconds)
+            seconds += outcome.seconds
+            if outcome.killed:
+                found = outcome.by
+                break
+        line = {
+            "identity": mutant.identity, "floor": mutant.floor, "rule": mutant.rule, "file": mutant.file,
+            "found_by": found, "named": found.partition("[")[0].startswith(mutant.tests), "seconds": seconds,
+        }  # fmt: skip
+        self.results.parent.mkdir(parents=True, exist_ok=True)
+        with self.results.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        return line
+
+
+def known(results: Path) -> dict[str, dict[str, Any]]:
+    """The last line of each mutant; the end of a line that was being written when a run was stopped is left out."""
+    lines: dict[str, dict[str, Any]] = {}
+    if results.exists():
+        for text in results.read_text(encoding="utf-8").splitlines():
+            try:
+                line = json.loads(text)
+            except ValueError:
+                continue
+            lines[line["identity"]] = line
+    return lines
+
+
+def summary(mutants: list[Mutant], lines: dict[str, dict[str, Any]], tell: Callable[[str], object] = print) -> None:
+    """How many of each floor were found, and every survivor."""
+    for floor in sorted({mutant.floor for mutant in mutants}):
+        own = [lines[mutant.identity] for mutant in mutants if mutant.floor == floor and mutant.identity in lines]
+        if own:
+            killed = sum(line["found_by"] != SURVIVED for line in own)
+            named = sum(line["named"] for line in own)
+            tell(f"{floor:24} {killed:4} of {len(own):4} found, {named:4} by the tests that are named")
+    done = [lines[mutant.identity] for mutant in mutants if mutant.identity in lines]
+    survivors = [line for line in done if line["found_by"] == SURVIVED]
+    for line in survivors:
+        tell(f"survived: {line['floor']}: {line['rule']} ({line['file']})")
+    share = 100 * (len(done) - len(survivors)) / max(len(done), 1)
+    tell(f"{len(done)} of {len(mutants)} run, {len(done) - len(survivors)} found, {share:.1f} %")
+
+
+def main() -> int:
+    options = arguments()
+    try:
+        if options.generic:
+            mutants = generic.sample(ROOT, options.generic, options.sample, options.seed, tuple(options.tests))
+        else:
+            mutants = listed.read_list()
+    except (StaleError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    stale = listed.check(ROOT, mutants)
+    if stale or options.check:
+        print("\n".join(stale) or f"{len(mutants)} entries fit the tree")
+        return 2 if stale else 0
+    chosen = [m for m in mutants if any(part in f"{m.rule} {m.file} {m.floor}" for part in options.text or [""])]
+    lines = known(options.results)
+    left = [
+        m for m in chosen if m.identity not in lines or (options.again and lines[m.identity]["found_by"] == SURVIVED)
+    ]
+    trial.import_what_is_not_ours()
+    with trial.copy_of(ROOT) as copy:
+        runs = Runs(copy, options.results, options.seconds, options.named)
+        for number, mutant in enumerate(left, 1):
+            line = lines[mutant.identity] = runs.one(mutant)
+            print(f"{number:4} of {len(left)}  {line['seconds']:6.1f} s  {mutant.rule}: {line['found_by']}", flush=True)
+    summary(chosen, lines)
+    return int(any(lines[mutant.identity]["found_by"] == SURVIVED for mutant in chosen))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
