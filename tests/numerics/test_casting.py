@@ -154,3 +154,15 @@ def test_hf32_rounds_ties_to_even_unless_told_otherwise(bits):
     even = [1, 1 + 2 * step, -1, -1 - 2 * step]
     assert cast(ties, "hf32", mantissa_bits=bits).tolist() == even
     assert round_hf32(ties, bits).tolist() == even
+
+
+def test_a_float64_is_rounded_once():
+    """A tie of bfloat16 and a little more: by way of float32 the little would be lost before it decides."""
+    little = 2.0**-40
+    values = np.float64([1 + 2.0**-8 + little, 1 + 2.0**-8, 1 + 3 * 2.0**-8 - little, -1 - 2.0**-8 - little])
+    assert cast(values, "bfloat16").astype(np.float64).tolist() == [1 + 2.0**-7, 1, 1 + 2.0**-7, -1 - 2.0**-7]
+
+
+def test_the_largest_value_does_not_overflow_by_either_reading():
+    for reading in ("rounded", "given"):
+        assert cast([448.0, -448.0], "float8_e4m3fn", e4m3_overflow=reading).astype(np.float32).tolist() == [448, -448]

@@ -1,0 +1,47 @@
+"""Sums of a group of products, where their order or one lost digit decides how they are rounded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ascend_sim.numerics.accumulate import add_chunks, add_exact_groups
+from ascend_sim.numerics.widen import to_float32
+
+pytestmark = pytest.mark.fast
+
+ZERO = np.zeros((1, 1), np.float32)
+
+
+def row(*values: float) -> np.ndarray:
+    return np.float32([values])
+
+
+def test_chunks_add_products_in_order_of_k() -> None:
+    ones = row(1, 1, 1, 1)
+    assert add_chunks(ZERO, ones, row(2.0**30, 1, -(2.0**30), 1), 4) == 1
+    assert add_chunks(ZERO, ones, row(1, 2.0**30, -(2.0**30), 1), 4) == 1
+    assert add_chunks(ZERO, ones, row(1, 2.0**30, 1, -(2.0**30)), 4) == 0
+
+
+def test_what_a_float64_loses_beside_the_sum_so_far_decides_a_tie() -> None:
+    """Half a step of float32 at 2^30, and 2^-24 more or less: below the last digit of a float64 there."""
+    total, left = np.float32([[2.0**30]]), row(8, 2.0**-12)
+    assert add_exact_groups(total, left, row(8, 2.0**-12), 2, 11) == 2.0**30 + 2.0**7
+    assert add_exact_groups(total, left, row(8, -(2.0**-12)), 2, 11) == 2.0**30
+
+
+def test_products_that_no_float64_holds_together_are_added_one_by_one() -> None:
+    """2^16, half a step of float32 there, and two small ones that leave 2^-40: 57 digits; a plain row beside them."""
+    small = 2.0**-10
+    left = np.float32([[256, 2.0**-4, (1 + small) * small, -small], [1, 1, 1, 1]])
+    right = row(256, 2.0**-4, (1 + small) * small, (1 + 2 * small) * small)
+    sums = add_exact_groups(np.zeros((2, 1), np.float32), left, right, 4, 11)
+    assert sums[0, 0] == 2.0**16 + 2.0**-7
+    assert sums[1, 0] == np.float32(right.astype(np.float64).sum())
+
+
+def test_infinities_of_float16_stay_what_they_are() -> None:
+    values = np.float16([np.inf, -np.inf, np.nan, 65504, -(2.0**-24)])
+    np.testing.assert_array_equal(to_float32(values), values.astype(np.float32))
+    np.testing.assert_array_equal(to_float32(values[3:]), values[3:].astype(np.float32))
