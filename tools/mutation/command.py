@@ -141,10 +141,14 @@ def main() -> int:
     with trial.copy_of(ROOT) as copy:
         runs = Runs(copy, options.results, options.seconds, options.named)
         for number, mutant in enumerate(left, 1):
-            line = lines[mutant.identity] = runs.one(mutant)
+            try:
+                line = lines[mutant.identity] = runs.one(mutant)
+            except (StaleError, RuntimeError) as error:  # no program, or no C
+                print(f"{number:4} of {len(left)}  {mutant.rule}: not run: {error}", flush=True)
+                continue
             print(f"{number:4} of {len(left)}  {line['seconds']:6.1f} s  {mutant.rule}: {line['found_by']}", flush=True)
     summary(chosen, lines)
-    return int(any(lines[mutant.identity]["found_by"] == SURVIVED for mutant in chosen))
+    return int(any(lines.get(mutant.identity, {"found_by": SURVIVED})["found_by"] == SURVIVED for mutant in chosen))
 
 
 if __name__ == "__main__":

@@ -17,11 +17,13 @@ import ast
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 LIST = Path(__file__).resolve().parent / "list"
 
 
@@ -51,23 +53,30 @@ class Mutant:
         parts = (self.file, self.before, self.after, str(self.start), *self.tests)
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
+    def place(self, text: str) -> int:
+        """Where in the source file's text the change begins; StaleError where the entry does not fit it."""
+        if self.start is not None:
+            return self.start
+        found = text.count(self.before)
+        if found != 1:
+            raise self._stale(f"the text stands there {found} times, not once: {self.before!r}")
+        if "".join(self.before.split()) == "".join(self.after.split()):
+            raise self._stale(f"the change changes nothing: {self.after!r}")
+        return text.index(self.before)
+
     def changed(self, text: str) -> str:
-        """The source file's text with the mistake; StaleError where the entry does not fit it."""
-        where = f"{self.floor}: {self.rule!r}: {self.file}"
-        if self.start is None:
-            found = text.count(self.before)
-            if found != 1:
-                raise StaleError(f"{where}: the text stands there {found} times, not once: {self.before!r}")
-        start = text.index(self.before) if self.start is None else self.start
+        """The source file's text with the mistake; StaleError where that is no program."""
+        start = self.place(text)
         result = text[:start] + self.after + text[start + len(self.before) :]
         if self.file.endswith(".py"):
             try:
-                same = ast.dump(ast.parse(result)) == ast.dump(ast.parse(text))
+                ast.parse(result)
             except SyntaxError as error:
-                raise StaleError(f"{where}: the change is no Python: {error}") from None
-            if same:
-                raise StaleError(f"{where}: the change changes nothing: {self.after!r}")
+                raise self._stale(f"the change is no Python: {error}") from None
         return result
+
+    def _stale(self, what: str) -> StaleError:
+        return StaleError(f"{self.floor}: {self.rule!r}: {self.file}: {what}")
 
 
 def read_list() -> list[Mutant]:
@@ -82,7 +91,7 @@ def read_list() -> list[Mutant]:
 
 
 def _of_file(path: Path) -> Iterator[Mutant]:
-    entries: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    entries: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), _LOADER)
     for file, part in entries.items():
         for entry in part["mutants"]:
             lacking = {"rule", "before", "after"} - set(entry)
@@ -96,19 +105,21 @@ def _of_file(path: Path) -> Iterator[Mutant]:
 
 def check(root: Path, mutants: list[Mutant]) -> list[str]:
     """What is stale, a line each: a text that stands there no more, or a test that is not there."""
+    read = cache(lambda file: (root / file).read_text(encoding="utf-8") if (root / file).is_file() else None)
     wrong = []
     for mutant in mutants:
-        try:
-            mutant.changed((root / mutant.file).read_text(encoding="utf-8"))
-        except OSError:
-            wrong.append(f"{mutant.floor}: {mutant.rule!r}: there is no {mutant.file}")
-        except StaleError as error:
-            wrong.append(str(error))
+        text = read(mutant.file)
+        missing = [] if text is not None else [mutant.file]
+        if text is not None:
+            try:
+                mutant.place(text)
+            except StaleError as error:
+                wrong.append(str(error))
         for test in mutant.tests:
             file, _, name = test.partition("::")
-            path = root / file
-            if not path.exists():
-                wrong.append(f"{mutant.floor}: {mutant.rule!r}: there is no {file}")
-            elif name and f"def {name.partition('[')[0].rpartition('::')[2]}(" not in path.read_text(encoding="utf-8"):
+            if not (root / file).exists():
+                missing.append(file)
+            elif name and f"def {name.partition('[')[0].rpartition('::')[2]}(" not in read(file):
                 wrong.append(f"{mutant.floor}: {mutant.rule!r}: {file} has no test {name}")
+        wrong += [f"{mutant.floor}: {mutant.rule!r}: there is no {file}" for file in missing]
     return wrong

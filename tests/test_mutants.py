@@ -1,0 +1,104 @@
+"""tools/mutants: every listed mistake fits the tree, what does not is told, and a planted one is found."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from places import ROOT, TOOLS
+
+FOLDER = TOOLS / "mutation"
+
+
+@pytest.fixture(scope="module")
+def listed() -> ModuleType:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(FOLDER)
+        return importlib.import_module("listed")
+
+
+@pytest.fixture(scope="module")
+def generic() -> ModuleType:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(FOLDER)
+        return importlib.import_module("generic")
+
+
+@pytest.mark.fast
+def test_every_entry_fits_the_tree(listed: ModuleType) -> None:
+    """Its text stands in the source once, the change is another program, and its tests are there."""
+    mutants = listed.read_list()
+    assert len(mutants) >= 250
+    assert listed.check(ROOT, mutants) == []
+
+
+@pytest.mark.slow
+def test_every_changed_source_is_a_program(listed: ModuleType) -> None:
+    for mutant in listed.read_list():
+        text = (ROOT / mutant.file).read_text(encoding="utf-8")
+        assert mutant.changed(text) != text
+    broken = replace(mutant, file="x.py", before="1", after="(")
+    with pytest.raises(listed.StaleError, match="the change is no Python"):
+        broken.changed("x = 1")
+
+
+@pytest.mark.fast
+def test_what_was_missed_once_names_the_test_that_finds_it(listed: ModuleType) -> None:
+    once = [mutant for mutant in listed.read_list() if mutant.floor == "once_survived"]
+    assert len(once) >= 28
+    assert [mutant.rule for mutant in once if any("::" not in test for test in mutant.tests)] == []
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"before": "no such line"}, "the text stands there 0 times"),
+        ({"before": "import"}, "times, not once"),
+        ({"before": "HF32_MANTISSA_BITS = (11, 10)", "after": "HF32_MANTISSA_BITS = (11,10)"}, "changes nothing"),
+        ({"file": "ascend_sim/numerics/gone.py"}, "there is no ascend_sim/numerics/gone.py"),
+        ({"tests": ("tests/test_gone.py",)}, "there is no tests/test_gone.py"),
+        ({"tests": ("tests/numerics/test_casting.py::test_gone",)}, "has no test test_gone"),
+    ],
+)
+def test_a_stale_entry_is_told_in_one_line(listed: ModuleType, change: dict[str, Any], words: str) -> None:
+    sound = next(one for one in listed.read_list() if one.before == "HF32_MANTISSA_BITS = (11, 10)")
+    (line,) = listed.check(ROOT, [replace(sound, **change)])
+    assert words in line and "\n" not in line
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("file", ["ascend_sim/memory/regions.py", "ops/kernels/cube/capacity.py"])
+def test_generic_changes_are_programs_that_differ_in_one_place(generic: ModuleType, file: str) -> None:
+    text = (ROOT / file).read_text(encoding="utf-8")
+    found = list(generic.changes(text))
+    assert len(found) > 20
+    plain = ast.dump(ast.parse(text))
+    for start, before, after in found:
+        assert text[start:].startswith(before)
+        assert ast.dump(ast.parse(text[:start] + after + text[start + len(before) :])) != plain
+    first, again = (generic.sample(ROOT, [file], 5, seed) for seed in (1, 1))
+    assert first == again != generic.sample(ROOT, [file], 5, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", ["a range is freed once", "C: write-backs are charged"])
+def test_a_planted_mistake_is_found_and_the_tree_is_left_alone(tmp_path: Path, rule: str) -> None:
+    results = tmp_path / "results.jsonl"
+    command = [sys.executable, str(FOLDER / "command.py"), "--named", "--results", str(results), rule]
+    for _ in range(2):  # the second time there is nothing to do
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "1 of 1 run, 1 found, 100.0 %" in done.stdout
+    (line,) = results.read_text(encoding="utf-8").splitlines()
+    found = json.loads(line)
+    assert found["named"] and found["found_by"].startswith("tests/")
+    assert subprocess.run(["git", "diff", "--quiet", found["file"]], cwd=ROOT, check=False).returncode == 0
