@@ -335,15 +335,22 @@ def test_work_without_a_gap_pays_the_head_of_a_stream() -> None:
     assert [cycles - moved[1] for cycles in moved] == [80, 0, 80]
 
 
-def test_a_flag_counts_to_its_most_and_no_farther() -> None:
+@pytest.mark.parametrize("between", [0, 100])
+def test_a_flag_counts_to_its_most_and_no_farther(between: int) -> None:
+    """With work between the first set and the others, an engine that goes ahead has taken the wait before it sees them."""
     chip = changed(QUIET, sync={"flag_max": 3})
 
     def write(k: KernelBuilder, sets: int) -> None:
         flag = k.flag("MTE2", "V", "f")
-        k.vector_duplicate(0, "float32", 8192)  # the waits stand behind it
-        for _ in range(sets):
+        for _ in range(20):  # the waits stand behind it
+            k.vector_duplicate(0, "float32", 32768)
+        for number in range(sets):
             k.set_flag(flag)
-        for _ in range(sets):
+            if number == 0:
+                k.wait_flag(flag)
+                for _ in range(between):
+                    k.pipe_barrier("MTE2")
+        for _ in range(sets - 1):
             k.wait_flag(flag)
 
     assert run_one(chip, "AIV", lambda k: write(k, 3), SIZES).finish > 0

@@ -27,7 +27,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--check", action="store_true", help="only see that every entry still fits the tree")
     parser.add_argument("--results", type=Path, default=RESULTS, help="JSON lines; what stands there is not run again")
     parser.add_argument("--again", action="store_true", help="run those again that survived")
-    parser.add_argument("--seconds", type=int, default=60, help="CPU time of one run of tests (%(default)s)")
+    parser.add_argument(
+        "--seconds", type=int, default=60, help="least CPU time that one run of tests may take (%(default)s)"
+    )
     parser.add_argument(
         "--named", action="store_true", help="only the tests that an entry names, not those of their folder"
     )
@@ -53,16 +55,19 @@ class Runs:
 
     def __init__(self, copy: trial.Copy, results: Path, seconds: int, named: bool) -> None:
         self.copy, self.results, self.seconds, self.named = copy, results, seconds, named
-        self._green: dict[tuple[str, ...], bool] = {}
+        self._limits: dict[tuple[str, ...], int] = {}
 
-    def green(self, tests: tuple[str, ...]) -> bool:
-        """Whether the tests pass where nothing is changed, within ten times the limit: otherwise they show nothing."""
-        if tests not in self._green:
+    def limit(self, tests: tuple[str, ...]) -> int:
+        """CPU seconds for these tests, at least three times what they take where nothing is changed.
+
+        0 where they do not pass there within ten times the limit: they show nothing then.
+        """
+        if tests not in self._limits:
             outcome = self.copy.run(tests, 10 * self.seconds, keep_compiled=True)
             if outcome.killed:
-                print(f"without any mistake: {outcome.by} fails")
-            self._green[tests] = not outcome.killed
-        return self._green[tests]
+                print(f"without any mistake: {outcome.by} fails", flush=True)
+            self._limits[tests] = 0 if outcome.killed else max(self.seconds, 3 * int(outcome.seconds))
+        return self._limits[tests]
 
     def one(self, mutant: Mutant) -> dict[str, Any]:
         """Named tests first, then their folder, where it passes without the mistake."""
@@ -71,10 +76,11 @@ class Runs:
         text = mutant.changed(self.copy.text(mutant.file))
         rounds = (mutant.tests,) if self.named else (mutant.tests, folders(mutant.tests))
         for tests in filter(None, rounds):
-            if not self.green(tests):
+            limit = self.limit(tests)
+            if not limit:
                 continue
             with self.copy.with_text(mutant.file, text):
-                outcome = self.copy.run(tests, self.seconds)
+                outcome = self.copy.run(tests, limit)
             seconds += outcome.seconds
             if outcome.killed:
                 found = outcome.by
@@ -132,7 +138,8 @@ def main() -> int:
     if stale or options.check:
         print("\n".join(stale) or f"{len(mutants)} entries fit the tree")
         return 2 if stale else 0
-    chosen = [m for m in mutants if any(part in f"{m.rule} {m.file} {m.floor}" for part in options.text or [""])]
+    chosen = [m for m in mutants if any(part in m.rule or part in m.file for part in options.text or [""])]
+    chosen = [m for m in chosen if not options.floor or m.floor in options.floor]
     lines = known(options.results)
     left = [
         m for m in chosen if m.identity not in lines or (options.again and lines[m.identity]["found_by"] == SURVIVED)
