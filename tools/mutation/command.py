@@ -21,9 +21,8 @@ SURVIVED = "survived"
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tools/mutants", description=__doc__)
-    parser.add_argument(
-        "text", nargs="*", help="only entries with one of these in rule, file or name of the list's file"
-    )
+    parser.add_argument("text", nargs="*", help="only entries with one of these in their rule or file")
+    parser.add_argument("--floor", nargs="+", default=(), help="only entries of these files of the list")
     parser.add_argument("--check", action="store_true", help="only see that every entry still fits the tree")
     parser.add_argument("--results", type=Path, default=RESULTS, help="JSON lines; what stands there is not run again")
     parser.add_argument("--again", action="store_true", help="run those again that survived")
