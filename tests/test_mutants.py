@@ -85,8 +85,8 @@ def test_generic_changes_are_programs_that_differ_in_one_place(generic: ModuleTy
     for start, before, after in found:
         assert text[start:].startswith(before)
         assert ast.dump(ast.parse(text[:start] + after + text[start + len(before) :])) != plain
-    first, again = (generic.sample(ROOT, [file], 5, seed) for seed in (1, 1))
-    assert first == again != generic.sample(ROOT, [file], 5, 2)
+    first, again = (generic.sample(ROOT, [file], 5, seed, {}) for seed in (1, 1))
+    assert first == again != generic.sample(ROOT, [file], 5, 2, {})
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sample", type=int, default=20, help="how many of the generic changes (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="which of the generic changes (%(default)s)")
     parser.add_argument(
-        "--tests", nargs="+", default=(), help="tests for the generic changes; otherwise those of the room"
+        "--tests", nargs="+", default=(), help="tests for the generic changes; otherwise those that the list names"
     )
     return parser.parse_args()
 
@@ -47,6 +48,14 @@ def folders(tests: tuple[str, ...]) -> tuple[str, ...]:
     """The rooms of the named tests; not the whole suite for a test that stands at its top."""
     rooms = {str(Path(test.partition("::")[0]).parent) for test in tests if test.partition("::")[0].endswith(".py")}
     return tuple(sorted(rooms - {"tests"}))
+
+
+def of_files(mutants: list[Mutant]) -> dict[str, tuple[str, ...]]:
+    """The files of tests that the list names for a source file, those of most entries first."""
+    found: dict[str, Counter[str]] = {}
+    for mutant in mutants:
+        found.setdefault(mutant.file, Counter()).update(test.partition("::")[0] for test in mutant.tests)
+    return {file: tuple(name for name, _ in counts.most_common()) for file, counts in found.items()}
 
 
 class Runs:
@@ -127,7 +136,9 @@ def main() -> int:
     options = arguments()
     try:
         if options.generic:
-            mutants = generic.sample(ROOT, options.generic, options.sample, options.seed, tuple(options.tests))
+            told = dict.fromkeys(options.generic, tuple(options.tests))
+            tests = told if options.tests else of_files(listed.read_list())
+            mutants = generic.sample(ROOT, options.generic, options.sample, options.seed, tests)
         else:
             mutants = listed.read_list()
     except (StaleError, OSError) as error:

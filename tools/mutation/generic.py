@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from listed import Mutant
@@ -110,15 +110,15 @@ def _not_run(tree: ast.Module) -> set[ast.AST]:
     return found
 
 
-def sample(root: Path, files: list[str], count: int, seed: int, tests: tuple[str, ...] = ()) -> list[Mutant]:
-    """`count` changes of the files, every change as likely as another; `tests` as told, or those of the files' rooms."""
+def sample(root: Path, files: list[str], count: int, seed: int, tests: Mapping[str, tuple[str, ...]]) -> list[Mutant]:
+    """`count` changes of the files, every change as likely as another; `tests` by file, or else those of the file's room."""
     every = []
     for file in files:
         text = (root / file).read_text(encoding="utf-8")
         for start, before, after in changes(text):
             line = text.count("\n", 0, start) + 1
             rule = f"{file}:{line}: {before.strip()} becomes {after.strip() or 'nothing'} in {_line(text, line)!r}"
-            every.append(Mutant(rule, file, before, after, tests or room_tests(root, file), "generic", start))
+            every.append(Mutant(rule, file, before, after, tests.get(file) or room_tests(root, file), "generic", start))
     chosen = random.Random(seed).sample(every, min(count, len(every)))
     return sorted(chosen, key=lambda mutant: (mutant.file, mutant.start))
 
