@@ -178,12 +178,12 @@ def test_a_store_keeps_searches_apart(tmp_path: Path) -> None:
 )
 def test_a_search_is_another_one_by_every_part_of_its_identity(tmp_path: Path, change: dict[str, Any]) -> None:
     path, found = tmp_path / "results.sqlite", kernel("grad_weight", **SMALL)
-    first = Store(found, path)
+    first = store_of(found, path)
     first.add("x", {"cycles": 1})
     first.close()
     other = replace(found, call=replace(found.call, **change))
-    assert Store(other, path).results() == {}
-    assert Store(found, path).results() == {"x": {"cycles": 1}}
+    assert store_of(other, path).results() == {}
+    assert store_of(found, path).results() == {"x": {"cycles": 1}}
 
 
 @pytest.mark.fast
