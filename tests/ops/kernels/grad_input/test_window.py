@@ -42,7 +42,7 @@ def test_window_holds_exactly_the_span_of_the_rows(problem: ConvProblem, data: s
 
 
 @given(problems(largest=6), st.data())
-@settings(max_examples=150, deadline=None)
+@sampled(75, 300)
 def test_planes_that_reach_a_depth_are_those_of_the_convolution(problem: ConvProblem, data: st.DataObject) -> None:
     """Tap t of output plane o meets input plane o*s - pad + t*d."""
     depth = data.draw(st.integers(0, problem.d_in - 1))
