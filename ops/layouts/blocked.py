@@ -157,11 +157,13 @@ class FractalZ(Filters):
         target = self.offset(tile.group, tile.plane, 0, 0, 0) + column + tile.row * self.row_bytes
         self._drain(finished, gm_operand(slot, target), tile, self.line_bytes, atomic_add)
 
-    def drain_to_slot(self, finished: FinishedTile, slot: int, offset: int, task: FilterTask, tile: FilterTile) -> None:
+    def drain_to_slot(
+        self, finished: FinishedTile, slot: int, offset: int, task: FilterTask, tile: FilterTile, atomic_add: bool
+    ) -> None:
         """Whole blocks of 16 filters."""
         block = (tile.column - task.n_start) // self.c0 * self._slot_block(task)
         target = offset + block + (tile.row - task.m_start) * self.row_bytes
-        self._drain(finished, gm_operand(slot, target), tile, self._slot_block(task), False)
+        self._drain(finished, gm_operand(slot, target), tile, self._slot_block(task), atomic_add)
 
     def _drain(self, finished: FinishedTile, target: int, tile: FilterTile, pitch: int, atomic_add: bool) -> None:
         rows = ceil_to(tile.rows, FRACTAL)

@@ -133,7 +133,9 @@ class ChannelsLastFilters(PlainFilters):
         ]
         finished.drain_elements(pieces, tile.rows, SUM_BYTES, self.channel_stride, atomic_add)
 
-    def drain_to_slot(self, finished: FinishedTile, slot: int, offset: int, task: FilterTask, tile: FilterTile) -> None:
+    def drain_to_slot(
+        self, finished: FinishedTile, slot: int, offset: int, task: FilterTask, tile: FilterTile, atomic_add: bool
+    ) -> None:
         """A C0 of columns at a time."""
         pitch, held, first = self._line(task.m_count), task.n_count // self.inp.taps, task.n_start // self.inp.taps
         start = offset + (tile.row - task.m_start) * SUM_BYTES
@@ -141,7 +143,7 @@ class ChannelsLastFilters(PlainFilters):
         for column, channels, tap in self.channel_pieces(tile):
             target = gm_operand(slot, start + (tap * held + channels.start - first) * pitch)
             pieces.append(DrainPiece(target, 0, tile.rows, column, len(channels)))
-        finished.drain_elements(pieces, tile.rows, SUM_BYTES, pitch)
+        finished.drain_elements(pieces, tile.rows, SUM_BYTES, pitch, atomic_add)
 
     def _line(self, rows: int) -> int:
         """Bytes of a line of a slot."""

@@ -246,7 +246,9 @@ class Filters(ABC):
         """A finished tile of dW to its place."""
 
     @abstractmethod
-    def drain_to_slot(self, finished: FinishedTile, slot: int, offset: int, task: FilterTask, tile: FilterTile) -> None:
+    def drain_to_slot(
+        self, finished: FinishedTile, slot: int, offset: int, task: FilterTask, tile: FilterTile, atomic_add: bool
+    ) -> None:
         """A finished tile of a task to the task's slot, `offset` bytes into the tensor `slot`."""
 
     @abstractmethod

@@ -261,7 +261,9 @@ class PlanarFilters(PlainFilters):
         """Bytes of a slot's row of `columns` columns (channels and taps)."""
         return ceil_to(columns // self.inp.taps * self.channel_pitch, BLOCK_BYTES)
 
-    def drain_to_slot(self, finished: FinishedTile, slot: int, offset: int, task: FilterTask, tile: FilterTile) -> None:
+    def drain_to_slot(
+        self, finished: FinishedTile, slot: int, offset: int, task: FilterTask, tile: FilterTile, atomic_add: bool
+    ) -> None:
         """A C0 of columns at a time."""
         pitch, start = self.row_pitch(task.n_count), offset - task.n_start // self.inp.taps * self.channel_pitch
         start += (tile.row - task.m_start) * pitch
@@ -269,7 +271,7 @@ class PlanarFilters(PlainFilters):
         for column, channels, tap in self.channel_pieces(tile):
             target = gm_operand(slot, start + channels.start * self.channel_pitch + tap * SUM_BYTES)
             pieces.append(DrainPiece(target, 0, tile.rows, column, len(channels)))
-        finished.drain_elements(pieces, tile.rows, pitch, self.channel_pitch)
+        finished.drain_elements(pieces, tile.rows, pitch, self.channel_pitch, atomic_add)
 
     def slot_bytes(self, rows: int, columns: int) -> int:
         """Rows in whole fractals."""

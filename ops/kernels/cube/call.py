@@ -22,7 +22,8 @@ class CubeCall:
     """One cube kernel: the problem as its tiling sees it and the compute dtype ("float16", "bfloat16", "float32", "hf32").
 
     `disarm` names flags whose waits do not hold (an experiment, see `WaitFlag`). `macs` are the useful multiplications
-    where the problem of the kernel has more (a gradOutput with zeros in it).
+    where the problem of the kernel has more (a gradOutput with zeros in it). `library` is the version of the vendor's kernels
+    ("" for the newest, `cube.libraries`).
     """
 
     chip: ChipSpec
@@ -30,6 +31,7 @@ class CubeCall:
     dtype: str
     disarm: Collection[str] = field(default=(), hash=False)
     macs: int | None = None
+    library: str = ""
 
     @property
     def core_kind(self) -> str:

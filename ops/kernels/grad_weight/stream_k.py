@@ -34,6 +34,18 @@ def slot_bytes(tiling: GradWeightTiling, inp: TilingInput) -> int:
     return weight_gradient(walked_input(inp, tiling)).slot_bytes(tiling.single_core_m, tiling.single_core_n)
 
 
+def parts_of(
+    tiling: GradWeightTiling, inp: TilingInput, block: int, task: GradWeightTask
+) -> list[tuple[int, GradWeightTask]]:
+    """(block, task) of every core that holds a slot of the same task as `block`, in slot order."""
+    assert task.slot is not None
+    first = block - task.slot
+    found = []
+    for other in range(first, min(first + tiling.core_stream_k, tiling.block_dim)):
+        found += [(other, t) for t in grad_weight_tasks(tiling, inp, other) if t.slot is not None]
+    return found
+
+
 class StreamKBuilder:
     """Writes the program of one vector core: it adds its share of a StreamK task's slots, in slot order."""
 
@@ -51,18 +63,9 @@ class StreamKBuilder:
             self.add(shared[0])
         return k.finish()
 
-    def parts(self, task: GradWeightTask) -> list[tuple[int, GradWeightTask]]:
-        """(block, task) of every core that holds a slot of the same task, in slot order."""
-        assert task.slot is not None
-        first = self.k.block - task.slot
-        found = []
-        for block in range(first, min(first + self.tiling.core_stream_k, self.tiling.block_dim)):
-            found += [(block, t) for t in grad_weight_tasks(self.tiling, self.inp, block) if t.slot is not None]
-        return found
-
     def add(self, task: GradWeightTask) -> None:
         """This core's share of the task: of each portion, load slot 0, add slots 1, 2, ... and store the sum to dW."""
-        k, parts = self.k, self.parts(task)
+        k, parts = self.k, parts_of(self.tiling, self.inp, self.k.block, task)
         cores = self.call.chip.cores.aiv_per_aic
         lanes, lane = len(parts) * cores, [block for block, _ in parts].index(k.block) * cores + k.sub_block
         total = self.dw.shares(task)

@@ -16,7 +16,8 @@ from ascend_sim.ops.kernels.grad_input.program import workspace_bytes as grad_in
 from ascend_sim.ops.kernels.grad_input.turn import slots_bytes
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import ONE_WAY
-from ascend_sim.ops.kernels.grad_weight.program import grad_weight_task, workspace_bytes
+from ascend_sim.ops.kernels.grad_weight.program import clears_itself, grad_weight_task
+from ascend_sim.ops.kernels.grad_weight.stream_k import workspace_bytes
 from ascend_sim.ops.kernels.grad_weight.tbe.choose import VOLUMETRIC, choose_tbe, filter_problem
 from ascend_sim.ops.kernels.grad_weight.tbe.program import tbe_grad_weight_task
 from ascend_sim.ops.kernels.matmul.program import matmul_task
@@ -225,7 +226,7 @@ class Gradients(Steps, ABC):
         scratch = []
         if slots := workspace_bytes(tiling, call.inp):
             scratch = [self.result.tensor("grad_weight.slots", "float32", "ND", slots)]
-        if not deterministic:
+        if not deterministic and not clears_itself(tiling, call.inp):
             self.cleared(result, size)
         self.result.add(
             op_type,

@@ -1,0 +1,34 @@
+"""Versions of the vendor's library that differ in a kernel that is written here (`configs/libraries.yaml`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import yaml
+
+from ascend_sim.errors import SimError
+
+
+@cache
+def libraries() -> Mapping[str, Mapping[str, Any]]:
+    """Version -> its source, and what it says of each operator's kernel; newest last."""
+    text = resources.files("ascend_sim.configs").joinpath("libraries.yaml").read_text(encoding="utf-8")
+    found: Mapping[str, Mapping[str, Any]] = yaml.safe_load(text)
+    return found
+
+
+def newest_library() -> str:
+    """The version that a call gets which names none."""
+    return list(libraries())[-1]
+
+
+def kernel_of(library: str, op_type: str) -> Mapping[str, Any]:
+    """What a version ("" for the newest) says of an operator's kernel. Raises SimError for a version that is not known."""
+    name = library or newest_library()
+    if name not in libraries():
+        raise SimError(f"library {name!r}; allowed: {', '.join(libraries())} (configs/libraries.yaml)")
+    found: Mapping[str, Any] = libraries()[name][op_type]
+    return found

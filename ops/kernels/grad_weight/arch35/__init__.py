@@ -1,0 +1,1 @@
+"""grad_weight as Conv3DBackpropFilterV2 of arch35 (Ascend 950) is built: `cube`, `vector`, `clearing`."""

@@ -1,0 +1,210 @@
+"""The cube's side of the 950's kernel: atomic adds of every tile, buffers of L1 that begin anew at each plane.
+
+(ops-nn, Conv3DBackpropFilterV2 of arch35: stated.) A plane is one (image, output depth) that a tile of L0C sums over; a chunk
+is what one buffer of L1 holds of it. Chunks take the buffers of an operand in turn, and the first one of each plane takes the
+first buffer: after an odd number of chunks it waits until the last one was read. Newer versions of the library load a
+chunk while the one before is multiplied; no version does so from plane to plane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from ascend_sim.chip.fractal import BLOCK_BYTES
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import Span
+from ascend_sim.kernel.program import Program
+from ascend_sim.kernel.queue import BufferQueue
+from ascend_sim.ops.kernels.cube.call import CubeCall
+from ascend_sim.ops.kernels.grad_weight.arch35.flags import CLEARED, SLOTS_CLEARED
+from ascend_sim.ops.kernels.grad_weight.cube import CubeBuilder, Tile
+from ascend_sim.ops.kernels.grad_weight.fields import STREAM_NONE, GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.stream_k import GRAD_OUTPUT, GRAD_WEIGHT
+from ascend_sim.ops.kernels.grad_weight.strips import InputRows, Strip, input_rows
+from ascend_sim.ops.kernels.grad_weight.taps import walked_input
+from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask
+from ascend_sim.ops.layouts.layout import FilterTile, Lattice
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+
+LONGEST_SUM = 65536
+"""Pixels that are summed in L0C before dW is written (ops-nn, arch35: stated)."""
+
+
+class PlaneOperand:
+    """One operand's L1 buffers, which chunks of a plane take in turn, from the first one again at each `restart`.
+
+    `begin` gives the place to load a chunk to (None where L1 holds it), `loaded` hands it to MTE1, `use` makes it the one
+    that is read; the one read before is then free.
+    """
+
+    def __init__(self, k: KernelBuilder, name: str, buffers: int, size: int) -> None:
+        size = ceil_to(size, BLOCK_BYTES)
+        self._queues = [
+            BufferQueue(k, f"{name}[{i}]", "MTE2", "MTE1", [k.allocate("L1", size, f"{name}[{i}]")])
+            for i in range(buffers)
+        ]
+        self._held: Hashable = None
+        self._ahead: Hashable = None
+        self._reading = self._loading = -1
+        self._next = 0
+        k.carry(self, "_held", "_ahead", "_reading", "_loading", "_next")
+
+    def restart(self) -> None:
+        """A plane begins: its first chunk goes to the first buffer."""
+        self._next = 0
+
+    def begin(self, key: Hashable) -> int | None:
+        """Where to load a chunk to; None where L1 holds it."""
+        if key == self._ahead:
+            return None
+        if key == self._held:
+            if self._ahead is None:
+                self._next = (self._reading + 1) % len(self._queues)
+            return None
+        index = self._next
+        self._next = (index + 1) % len(self._queues)
+        if index == self._reading:
+            self._drop()
+        self._loading, self._ahead = index, key
+        return self._queues[index].acquire()
+
+    def loaded(self) -> None:
+        """The load that `begin` asked for is issued."""
+        self._queues[self._loading].publish()
+
+    def use(self, key: Hashable) -> None:
+        """The chunk that the next loads to L0 read: the one held, or the one loaded last."""
+        if key == self._held:
+            return
+        if self._reading >= 0:
+            self._drop()
+        self._reading, self._held, self._ahead = self._loading, key, None
+        self._queues[self._reading].take()
+
+    def _drop(self) -> None:
+        self._queues[self._reading].release()
+        self._reading, self._held = -1, None
+
+    @property
+    def address(self) -> int:
+        """Where the chunk in use lies."""
+        return self._queues[self._reading].reading
+
+    @property
+    def buffers(self) -> int:
+        """How many there are."""
+        return len(self._queues)
+
+    def close(self) -> None:
+        """End of the program."""
+        if self._reading >= 0:
+            self._drop()
+        for queue in self._queues:
+            queue.close()
+
+
+class Step(NamedTuple):
+    """A base block of K: its pixels, those of the chunks of both operands that it belongs to, the input rows of the latter."""
+
+    pixels: Span
+    in_a1: Span
+    in_b1: Span
+    held: InputRows
+
+
+class DirectCubeBuilder(CubeBuilder):
+    """Writes the cube program of one block; `kernel` is what the library's version says of it."""
+
+    a1: PlaneOperand  # type: ignore[assignment]
+    b1: PlaneOperand  # type: ignore[assignment]
+
+    def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder, kernel: Mapping[str, Any]) -> None:
+        super().__init__(call, tiling, k)
+        self.kernel = kernel
+        self.walked = walked_input(call.inp, tiling).problem
+
+    def held(self, name: str, buffers: int, size: int) -> PlaneOperand:  # type: ignore[override]
+        return PlaneOperand(self.k, name, buffers, size)
+
+    def program(self) -> Program:
+        self.k.cross_core_wait(CLEARED, 2, "FIX")
+        if not self.kernel["early_head"]:
+            self.k.scalar_wait("FIX")
+        if self.tiling.stream_k_type != STREAM_NONE:
+            self.k.cross_core_wait(SLOTS_CLEARED, 2, "FIX" if self.kernel["early_head"] else "M")
+        return super().program()
+
+    def parts(self, task: GradWeightTask) -> Iterator[tuple[GradWeightTask, range]]:
+        """What is summed in L0C before it is added: some planes, or rows of one."""
+        most = ceil_div(LONGEST_SUM, self.walked.w_out)
+        rows = min(most, self.walked.h_out)
+        planes = ceil_div(most, rows)
+        end = task.image_start + task.images
+        for image in range(task.image_start, end, planes):
+            for row in range(task.row_start, task.row_start + task.rows, rows):
+                count = min(rows, task.row_start + task.rows - row)
+                yield replace(task, row_start=row, rows=count), range(image, min(image + planes, end))
+
+    # -- a plane -------------------------------------------------------------------------------------------------------
+
+    def pixels(self, tile: Tile, strip: Strip, image: int, depth: int, first: int, pixels: int) -> None:
+        """A plane's products, chunk by chunk."""
+        steps = list(self.steps(strip, first, pixels))
+        self.a1.restart()
+        self.b1.restart()
+        spans = list(dict.fromkeys(step.in_a1 for step in steps))
+        windows = list(dict.fromkeys((step.in_b1, step.held) for step in steps))
+        batch = image // self.p.d_out
+        for step in steps:
+            at = spans.index(step.in_a1)
+            self.bring(self.a1, spans[at : at + 2], lambda span: self.load_a1(tile, strip, image, span))
+            at = windows.index((step.in_b1, step.held))
+            self.bring(self.b1, windows[at : at + 2], lambda what: self.load_b1(tile, strip, batch, depth, *what))
+            self.step(tile, strip, step.pixels, step.in_a1, step.in_b1, step.held)
+
+    def bring(self, operand: PlaneOperand, chunks: Sequence[Any], load: Callable[[Any], Hashable]) -> None:
+        """The first of two chunks to be read next, and where the library loads ahead the second one on its way."""
+        key = load(chunks[0])
+        if self.kernel["prefetch"] and operand.buffers > 1:
+            operand.use(key)
+            for chunk in chunks[1:]:
+                load(chunk)
+        operand.use(key)
+
+    def steps(self, strip: Strip, first: int, pixels: int) -> Iterator[Step]:
+        """Base blocks of a plane that see more than padding."""
+        tiling, end = self.tiling, first + pixels
+        span_a, span_b = tiling.step_ka * tiling.base_k, tiling.step_kb * tiling.base_k
+        if not strip.problem.w_in:
+            return
+        for pixel in range(first, end, tiling.base_k):
+            count = min(tiling.base_k, end - pixel)
+            start_a, start_b = (pixel - (pixel - first) % span for span in (span_a, span_b))
+            in_b1 = Span(start_b, min(span_b, end - start_b))
+            held = input_rows(strip.problem, start_b, start_b + in_b1.length)
+            if held.rows > 0 and input_rows(strip.problem, pixel, pixel + count).rows > 0:
+                yield Step(Span(pixel, count), Span(start_a, min(span_a, end - start_a)), in_b1, held)
+
+    def load_a1(self, tile: Tile, strip: Strip, image: int, span: Span) -> Hashable:  # type: ignore[override]
+        """A chunk of gradOutput; whole rows adjoin, so that it is one transfer."""
+        if strip.columns < self.p.w_out:
+            return super().load_a1(tile, strip, image, span)
+        key, place, channels = self.a1_chunk(tile, strip, image, span)
+        address = self.a1.begin(key)
+        if address is not None:
+            pixels = Lattice(span.start, 1, span.length, span.length, 1)
+            self.grad_output.gather(self.k, GRAD_OUTPUT, place, channels, pixels, address, span.length, "A")
+            self.a1.loaded()
+        return key
+
+    # -- L0C -> GM -----------------------------------------------------------------------------------------------------
+
+    def write(self, task: GradWeightTask, plane: int, m: int, m_count: int, column: int, n_count: int) -> None:
+        """The tile is added to dW, or to this core's slot."""
+        tile = FilterTile(task.group, plane, m, min(m_count, self.channels(task) - m), column, n_count)
+        if task.slot is None:
+            self.dw.drain(self.pipeline, GRAD_WEIGHT, tile, True)
+        else:
+            self.to_slot(task, tile, atomic_add=True)
