@@ -44,6 +44,7 @@ def convolution_backward(
     engine: str | None = None,
     observer: Observer | None = None,
     disarm: Mapping[str, Sequence[str]] | None = None,
+    library: str | None = None,
     dtypes: str | Mapping[str, str] | None = None,
     check: bool = False,
     timeline: bool = True,
@@ -58,7 +59,8 @@ def convolution_backward(
     [C_out]. `tiling` and `block_dim` say which kernel they mean ({"grad_input": {"baseM": 336}}); a bare number of
     blocks means both. `accumulate` names a model of the cube's additions ("blas", "chunk", "exact_group"), `overflow` is
     "inf_nan" or "saturate" (None: the chip's default). `disarm` names flags whose waits hold nothing, per kernel (an
-    experiment), `observer` looks at memory while `full` mode computes values. `engine` is "auto" (None), "simpy" or "compiled":
+    experiment), `library` a version of the vendor's kernels (None: the newest of configs/libraries.yaml). `observer` looks at
+    memory while `full` mode computes values. `engine` is "auto" (None), "simpy" or "compiled":
     the same results at another speed. `check` adds what `ascend-sim check` finds to the findings. Without `timeline` a
     `timing` run keeps no instruction once it is over: memory does not grow with the instructions, and there is no waterfall, no
     critical path, no what-if and no page; every other figure is the same.
@@ -94,6 +96,7 @@ def conv_tbc_backward(
     engine: str | None = None,
     observer: Observer | None = None,
     disarm: Mapping[str, Sequence[str]] | None = None,
+    library: str | None = None,
     dtypes: str | Mapping[str, str] | None = None,
     check: bool = False,
     timeline: bool = True,
@@ -134,6 +137,7 @@ def convolution(
     engine: str | None = None,
     observer: Observer | None = None,
     disarm: Mapping[str, Sequence[str]] | None = None,
+    library: str | None = None,
     dtypes: str | Mapping[str, str] | None = None,
     check: bool = False,
     timeline: bool = True,

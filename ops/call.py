@@ -16,7 +16,7 @@ class AcceptedCall:
     `inputs` and `outputs` (wanted ones only) are the caller's tensors by their names in the plan; `returned` is how the
     caller sees the outputs where that differs. `compute_dtype` is what the cube multiplies in; `tiling` the user's fields
     per cube kernel in the vendor's spelling; `block_dim` a launch size per cube kernel; `disarm` flags whose waits hold
-    nothing, per kernel (an experiment).
+    nothing, per kernel (an experiment); `library` the version of the vendor's kernels ("" for the newest).
     """
 
     operator: str
@@ -31,6 +31,7 @@ class AcceptedCall:
     block_dim: Mapping[str, int] = field(default_factory=dict)
     disarm: Mapping[str, Collection[str]] = field(default_factory=dict)
     returned: Mapping[str, TensorArg] = field(default_factory=dict)
+    library: str = ""
 
     @property
     def storage_dtype(self) -> str:

@@ -30,6 +30,7 @@ from ascend_sim.ops.checks.product import ProductSpec
 from ascend_sim.ops.checks.rules import CheckResult, Rule, show
 from ascend_sim.ops.convolution.formula import Formula
 from ascend_sim.ops.kernels.cube.call import CubeCall
+from ascend_sim.ops.kernels.cube.libraries import known_library
 from ascend_sim.ops.kinds import Kind
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.plan import Plan
@@ -132,6 +133,7 @@ class Operator(ABC, Generic[Arguments, Call]):
         tiling: Mapping[str, Mapping[str, Any]] | None = None,
         block_dim: int | Mapping[str, int] | None = None,
         disarm: Mapping[str, Sequence[str]] | None = None,
+        library: str | None = None,
     ) -> Call:
         """Phase one's checks; raises AclnnError with the status of the first rule that fails."""
         product = self.product(chip)
@@ -147,6 +149,7 @@ class Operator(ABC, Generic[Arguments, Call]):
             self.per_kernel("tiling", tiling or {}),
             self.launch_sizes(block_dim, chip),
             disarm or {},
+            known_library(library),
         )
         return self.accepted(arguments, chip, tuple(result.warnings), settings)
 
@@ -338,7 +341,9 @@ def chain(values: Array, formats: Sequence[str], saturate: bool) -> Array:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a call is accepted with beside its arguments; `tiling`, `block_dim` and `disarm` are the user's, by kernel."""
+    """What a call is accepted with beside its arguments; `tiling`, `block_dim` and `disarm` are the user's, by kernel;
+    `library` is the version of the vendor's kernels, "" for the newest.
+    """
 
     product: ProductSpec
     conformance: str
@@ -346,6 +351,7 @@ class Settings:
     tiling: Mapping[str, Mapping[str, Any]]
     block_dim: Mapping[str, int]
     disarm: Mapping[str, Sequence[str]]
+    library: str = ""
 
     def compute_dtype(self, promoted: str | None, cube_math_type: int) -> str:
         """What the cube multiplies inputs of the `promoted` dtype in; AclnnError where the product has nothing."""
@@ -363,6 +369,7 @@ class Settings:
             "tiling": self.tiling,
             "block_dim": self.block_dim,
             "disarm": self.disarm,
+            "library": self.library,
         }
 
 

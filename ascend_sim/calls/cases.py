@@ -66,6 +66,7 @@ def accept_case(
     tiling: Mapping[str, Mapping[str, Any]] | None = None,
     block_dim: int | Mapping[str, int] | None = None,
     disarm: Mapping[str, Sequence[str]] | None = None,
+    library: str | None = None,
 ) -> AcceptedCall:
     """A case as an accepted call on `spec`, without values; what is None is the case's. Raises AclnnError as the call does."""
     number = case.cube_math_type if cube_math_type is None else cube_math_type
@@ -78,6 +79,7 @@ def accept_case(
         tiling=tiling,
         block_dim=block_dim,
         disarm=disarm,
+        library=library,
     )
     return accepted
 

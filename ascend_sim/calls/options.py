@@ -31,6 +31,7 @@ class CallOptions:
     engine: str | None = None
     observer: Observer | None = None
     disarm: Mapping[str, Sequence[str]] | None = None
+    library: str | None = None
     dtypes: str | Mapping[str, str] | None = None
     check: bool = False
     timeline: bool = True

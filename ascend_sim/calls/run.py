@@ -53,6 +53,7 @@ def run_call(
         tiling=options.tiling,
         block_dim=options.block_dim,
         disarm=options.disarm,
+        library=options.library,
     )
     model = ValueModel.of(spec, options.accumulate, options.overflow)
     problem = _problem(operator, arguments, accepted, l2) | {"accumulate": model.accumulate, "overflow": model.overflow}
@@ -163,7 +164,7 @@ def _problem(operator: Operator[Any, Any], arguments: Any, call: AcceptedCall, l
         "conformance": call.conformance,
         "l2": l2,
         "macs": operator.macs(call),
-    }
+    } | ({"library": call.library} if call.library else {})
 
 
 def _check_disarmed(call: AcceptedCall, run: Execution, facts: RunFacts) -> None:

@@ -20,15 +20,16 @@ def libraries() -> Mapping[str, Mapping[str, Any]]:
     return found
 
 
-def newest_library() -> str:
-    """The version that a call gets which names none."""
-    return list(libraries())[-1]
+def known_library(name: str | None) -> str:
+    """A version as calls hold it, "" for the newest. Raises SimError for one that is not in the file."""
+    if name is not None and name not in libraries():
+        raise SimError(
+            f"library = {name!r}; allowed: {', '.join(libraries())} (configs/libraries.yaml), or None for the last"
+        )
+    return name or ""
 
 
 def kernel_of(library: str, op_type: str) -> Mapping[str, Any]:
-    """What a version ("" for the newest) says of an operator's kernel. Raises SimError for a version that is not known."""
-    name = library or newest_library()
-    if name not in libraries():
-        raise SimError(f"library {name!r}; allowed: {', '.join(libraries())} (configs/libraries.yaml)")
-    found: Mapping[str, Any] = libraries()[name][op_type]
+    """What a version ("" for the newest) says of an operator's kernel."""
+    found: Mapping[str, Any] = libraries()[library or list(libraries())[-1]][op_type]
     return found

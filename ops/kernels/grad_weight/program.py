@@ -64,21 +64,22 @@ def grad_weight_task(
     sizes = [tensor.size for tensor in tensors]
     helped = direct or tiling.stream_k_type != STREAM_NONE
 
+    library = kernel_of(call.library, op_type) if direct else {}
+
     def build(block: int) -> list[Program]:
-        k = KernelBuilder(table, block, call.core_kind, sizes, disarm=call.disarm)
-        cube = (
-            DirectCubeBuilder(call, tiling, k, kernel_of(call.library, op_type))
-            if direct
-            else CubeBuilder(call, tiling, k)
-        )
-        programs = [cube.program()]
-        for sub_block in range(call.chip.cores.aiv_per_aic if helped else 0):
-            k = KernelBuilder(table, block, "AIV", sizes, sub_block=sub_block, disarm=call.disarm)
-            vector = (
-                DirectVectorBuilder(call, tiling, k, sizes[GRAD_WEIGHT]) if direct else StreamKBuilder(call, tiling, k)
-            )
-            programs.append(vector.program())
-        return programs
+        cube = KernelBuilder(table, block, call.core_kind, sizes, disarm=call.disarm)
+        vectors = [
+            KernelBuilder(table, block, "AIV", sizes, sub_block=sub_block, disarm=call.disarm)
+            for sub_block in range(call.chip.cores.aiv_per_aic if helped else 0)
+        ]
+        if direct:
+            own = DirectCubeBuilder(call, tiling, cube, library).program()
+            return [
+                own,
+                *(DirectVectorBuilder(call, tiling, k, sizes[GRAD_WEIGHT], library).program() for k in vectors),
+            ]
+        own = CubeBuilder(call, tiling, cube).program()
+        return [own, *(StreamKBuilder(call, tiling, k).program() for k in vectors)]
 
     kind = "MIX" if helped else call.core_kind
     storage = "float32" if call.inp.itemsize == 4 else call.dtype

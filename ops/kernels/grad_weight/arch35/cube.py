@@ -129,6 +129,7 @@ class DirectCubeBuilder(CubeBuilder):
         return PlaneOperand(self.k, name, buffers, size)
 
     def program(self) -> Program:
+        self.k.scalar(self.call.chip.cycles(self.kernel["head_us"]["value"]))
         self.k.cross_core_wait(CLEARED, 2, "FIX")
         if not self.kernel["early_head"]:
             self.k.scalar_wait("FIX")

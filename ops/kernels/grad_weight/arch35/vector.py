@@ -9,6 +9,9 @@ level scatters.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import gm_operand
@@ -28,10 +31,13 @@ _BUFFERS = 8
 
 
 class DirectVectorBuilder:
-    """Writes the program of one vector core; `size` is the bytes of dW."""
+    """Writes the program of one vector core; `size` is the bytes of dW, `kernel` what the library's version says."""
 
-    def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder, size: int) -> None:
+    def __init__(
+        self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder, size: int, kernel: Mapping[str, Any]
+    ) -> None:
         self.call, self.tiling, self.k, self.size = call, tiling, k, size
+        self.scatter_cycles: float = kernel["scatter_cycles"]["value"]
         self.inp = walked_input(call.inp, tiling)
         self.dw = weight_gradient(self.inp)
         self.cores = call.chip.cores.aiv_per_aic
@@ -104,6 +110,9 @@ class DirectVectorBuilder:
         first, count = share(total, len(pair) * self.cores, side * self.cores + k.sub_block)
         if not count:
             return
+        if last and self.inp.taps > 1:  # a surrogate for what turns the sum to dW's order
+            k.scalar_wait("MTE2")
+            k.scalar(round(self.scatter_cycles * task.m_count * task.n_count))
         for portion in self.dw.portions(task, range(first, first + count), k.chip.buffers["UB"] // _BUFFERS):
             held = []
             for block in pair:
