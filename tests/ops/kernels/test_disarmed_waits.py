@@ -30,32 +30,34 @@ SLOW = 20_000
 
 
 @cache
-def slow(part: str) -> ChipSpec:
+def slow(part: str, name: str = "ascend910b3") -> ChipSpec:
     """A small chip with one slow part: a pipe, "latency" (what GM and fills write comes late), or nothing."""
-    chip = load_chip("ascend910b3")
+    chip = load_chip(name)
+    direct = "950" in name
+    cores, late = (4, 5 * SLOW) if direct else (2, SLOW)  # a tree over slots has two levels; its cube begins late
     changes: dict[str, Any] = {
-        "cores": chip.cores.model_copy(update={"aic": 2, "aiv": 4}),
+        "cores": chip.cores.model_copy(update={"aic": cores, "aiv": 2 * cores}),
         "buffers": chip.buffers | {"UB": 32768},  # so that the vector cores need several rounds
-        "paths": _slow_paths(chip, part),
+        "paths": _slow_paths(chip, part, late),
     }
     if part == "M":
-        changes["cube"] = chip.cube.model_copy(update={"head_first": SLOW, "head_stream": SLOW})
+        changes["cube"] = chip.cube.model_copy(update={"head_first": late, "head_stream": late})
     if part == "V":
-        changes["vector"] = chip.vector.model_copy(update={"head": float(SLOW)})
+        changes["vector"] = chip.vector.model_copy(update={"head": float(late)})
     if part == "FIX" and chip.fixpipe is not None:
         changes["fixpipe"] = chip.fixpipe.model_copy(update={"head": SLOW})
     if part == "MTE1" and chip.load3d is not None:
-        changes["load3d"] = chip.load3d.model_copy(update={"head": SLOW})
+        changes["load3d"] = chip.load3d.model_copy(update={"head": late})
     return chip.model_copy(update=changes)
 
 
-def _slow_paths(chip: ChipSpec, part: str) -> dict[str, Any]:
+def _slow_paths(chip: ChipSpec, part: str, late: int) -> dict[str, Any]:
     paths = dict(chip.paths)
     for key, path in chip.paths.items():
         if part == "latency" and key.startswith(("GM->", "FILL->")):
-            paths[key] = path.model_copy(update={"latency": SLOW})
+            paths[key] = path.model_copy(update={"latency": late})
         elif path.pipe == part:
-            paths[key] = path.model_copy(update={"head": SLOW})
+            paths[key] = path.model_copy(update={"head": late})
     return paths
 
 
@@ -76,6 +78,9 @@ class Case:
         self.dtype, self.deterministic = dtype, deterministic
         self.parts = (*CUBE, "V", "MTE3") if deterministic else CUBE
 
+    chip = "ascend910b3"
+    library: str | None = None
+
     def of(self, kernel: str) -> Case:
         self.kernel = kernel
         return self
@@ -87,7 +92,7 @@ class Case:
 
     @cached_property
     def known(self) -> Array:
-        gradient, findings, _ = self.run(slow("nothing"), mode="functional")
+        gradient, findings, _ = self.run(slow("nothing", self.chip), mode="functional")
         assert findings == []
         return gradient
 
@@ -102,13 +107,14 @@ class Case:
             block_dim={self.kernel: self.block_dim} if self.block_dim else None,
             deterministic=self.deterministic,
             disarm={self.kernel: disarm},
+            library=self.library,
         )
         return result.outputs[self.kernel], result.report.to_dict()["findings"], result
 
     @cached_property
     def waits(self) -> dict[str, str]:
         """The flags that the kernel's programs wait for: name -> the pipe that sets it."""
-        _, _, result = self.run(slow("nothing"))
+        _, _, result = self.run(slow("nothing", self.chip))
         assert result.timeline is not None
         found: dict[str, str] = {}
         for run in result.timeline.programs:
@@ -122,7 +128,7 @@ class Case:
         """Whether a run on any of the chips shows it in one of the three ways."""
         for part in parts or self.parts:
             try:
-                gradient, findings, _ = self.run(slow(part), disarm)
+                gradient, findings, _ = self.run(slow(part, self.chip), disarm)
             except DeadlockError:
                 return True
             if findings or not same_bits(gradient, self.known):
@@ -155,6 +161,19 @@ class OlderCase(Case):
             return super().run(chip, disarm, mode)
 
 
+class DirectCase(Case):
+    """grad_weight of the 950, by a version of its library."""
+
+    chip = "ascend950pr_9589"
+
+    def __init__(self, problem: Problem, tiling: dict[str, int], library: str | None = None) -> None:
+        super().__init__(problem, tiling, None, deterministic=True)
+        self.library = library
+
+    def of(self, kernel: str) -> Case:
+        return super().of("grad_weight")
+
+
 CUBE = ("nothing", "M", "latency", "MTE1", "MTE2", "FIX")
 DOUBLE = {"al1Pbuffer": 2, "bl1Pbuffer": 2, "al0Pbuffer": 2, "bl0Pbuffer": 2, "cl0Pbuffer": 2}
 SINGLE = dict.fromkeys(DOUBLE, 1)
@@ -183,6 +202,14 @@ CASES = {
         "strips": Case(Problem(1, 16, 32, (3, 24)), PIXELS | DOUBLE | {"splitWo": 16, "stepKa": 1, "stepKb": 1}),
         "StreamK by rows": Case(Problem(1, 32, 128, (9, 16)), {"singleCoreN": 288}, None, deterministic=True),
         "StreamK by images": Case(Problem(3, 48, 16, (8, 8)), {"baseN": 144}, None, deterministic=True),
+    },
+    "grad_weight, 950": {
+        "A more often": DirectCase(LAYER, PIXELS | DOUBLE | {"stepKa": 1, "stepKb": 2}),
+        "B more often": DirectCase(LAYER, PIXELS | DOUBLE | {"stepKa": 2, "stepKb": 1}),
+        "single buffers": DirectCase(LAYER, PIXELS | SINGLE | {"stepKa": 1, "stepKb": 2}),
+        "single buffers, B more often": DirectCase(LAYER, PIXELS | SINGLE | {"stepKa": 2, "stepKb": 1}),
+        "nothing ahead": DirectCase(replace(LAYER, n=2), PIXELS | DOUBLE | {"stepKa": 1, "stepKb": 1}, "9.0.0"),
+        "shared by images": DirectCase(Problem(7, 16, 16, (8, 8)), {"baseN": 144}),
     },
     "grad_weight, older kernel": {
         "A more often": OlderCase(LAYER, {"k_l0": 1, "k_al1": 1, "k_bl1": 2, "n_l0": 1} | TWICE),
@@ -223,6 +250,27 @@ def test_every_cross_core_wait_matters(name: str, flag: int, waiting: str) -> No
     case = CASES["grad_weight"][name].of("grad_weight")
     assert case.known.size
     assert case.goes_wrong([f"cross-core {flag}"]), waiting
+
+
+@pytest.mark.parametrize("library", ["9.0.0", "2026-08"])
+@pytest.mark.parametrize(
+    "flag", ["all vectors", "dW cleared", "slots cleared", "a level", "all cubes", "cube to vector"]
+)
+def test_every_wait_between_the_950s_cores_matters(flag: str, library: str) -> None:
+    """A task shared by four cores has a tree of two levels; the last core has half as many images."""
+    shared = DirectCase(Problem(7, 16, 16, (8, 8)), {"baseN": 144}, library)
+    # Four tasks of their own; the vector cores of the last block have less of dW to clear than the others.
+    whole = DirectCase(Problem(1, 62, 15, (8, 8)), {"baseN": 144}, library)
+    number, case = {
+        "all cubes": (0, shared),
+        "cube to vector": (1, shared),
+        "all vectors": (2, whole),
+        "dW cleared": (3, whole),
+        "slots cleared": (4, shared),
+        "a level": (5, shared),
+    }[flag]
+    assert not case.of("grad_weight").goes_wrong()
+    assert case.goes_wrong([f"cross-core {number}"])
 
 
 def test_the_barrier_behind_the_zeros_matters(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import gm_operand
@@ -87,8 +88,8 @@ class DirectVectorBuilder:
         levels = max(self.tiling.core_stream_k - 1, 1).bit_length()
         parts = parts_of(self.tiling, self.inp, k.block, self.shared[0]) if self.shared else []
         place = [block for block, _ in parts].index(k.block) if parts else 0
-        room = k.chip.buffers["UB"] // _BUFFERS
-        self.slots = buffer_queue(k, "slot", "MTE2", "V", room, 4)
+        room = k.chip.buffers["UB"] // _BUFFERS // BLOCK_BYTES * BLOCK_BYTES
+        self.pairs = buffer_queue(k, "pair", "MTE2", "V", 2 * room, 2)
         self.sums = buffer_queue(k, "sum", "V", "MTE3", room, 2)
         for level in range(levels):
             if level:
@@ -101,34 +102,32 @@ class DirectVectorBuilder:
             pair = [parts[at][0] for at in (left, left + step) if at < len(parts)]
             if len(pair) > 1 or last:
                 self.add(self.shared[0], pair, (place - left) // step, last)
-        self.slots.close()
+        self.pairs.close()
         self.sums.close()
 
     def add(self, task: GradWeightTask, pair: list[int], side: int, last: bool) -> None:
         """This core's share of a pair of blocks' slots, to the first one's or to dW; a single slot is only brought there."""
-        k, slot, total = self.k, slot_bytes(self.tiling, self.inp), self.dw.shares(task)
-        first, count = share(total, len(pair) * self.cores, side * self.cores + k.sub_block)
+        k, slot = self.k, slot_bytes(self.tiling, self.inp)
+        room = k.chip.buffers["UB"] // _BUFFERS // BLOCK_BYTES * BLOCK_BYTES
+        first, count = share(self.dw.shares(task), len(pair) * self.cores, side * self.cores + k.sub_block)
         if not count:
             return
         if last and self.inp.taps > 1:  # a surrogate for what turns the sum to dW's order
             k.scalar_wait("MTE2")
             k.scalar(round(self.scatter_cycles * task.m_count * task.n_count))
-        for portion in self.dw.portions(task, range(first, first + count), k.chip.buffers["UB"] // _BUFFERS):
-            held = []
-            for block in pair:
-                held.append(self.slots.acquire())
+        for portion in self.dw.portions(task, range(first, first + count), room):
+            held = self.pairs.acquire()
+            for side_of, block in enumerate(pair):
                 source = gm_operand(WORKSPACE, block * slot + portion.offset)
-                k.data_copy("GM", "UB", held[-1], source, portion.size)
-                self.slots.publish()
-            total_sum, addends = self.sums.acquire(), [self.slots.take() for _ in pair]
+                k.data_copy("GM", "UB", held + side_of * room, source, portion.size)
+            self.pairs.publish()
+            held, total = self.pairs.take(), self.sums.acquire()
             if len(pair) == 1:
-                k.vector_duplicate(total_sum, "float32", portion.size // 4)
+                k.vector_duplicate(held + room, "float32", portion.size // 4)
                 if k.chip.vector.latency:  # else a result is there when the next instruction starts
                     k.pipe_barrier("V")
-                addends.append(total_sum)
-            k.vector_binary("add", total_sum, *addends, "float32", portion.size // 4)
-            for _ in pair:
-                self.slots.release()
+            k.vector_binary("add", total, held, held + room, "float32", portion.size // 4)
+            self.pairs.release()
             self.sums.publish()
             self.store(portion, None if last else pair[0] * slot, self.sums.take())
             self.sums.release()
