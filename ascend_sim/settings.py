@@ -68,6 +68,7 @@ OPTIONS: dict[str, Kind] = {
     "timeline": Kind("True or False", is_flag),
     "max_cycles": Kind("a whole number from 1, or None", or_none(lambda value: is_whole_number(value) and value >= 1)),
     "disarm": Kind('flags per kernel, like {"grad_input": ["L0"]}, or None', or_none(_is_names_by_kernel)),
+    "library": Kind("a text or None", or_none(_is_text)),
 }  # fmt: skip
 
 

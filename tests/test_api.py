@@ -358,6 +358,7 @@ WRONG_KINDS = {
     "overflow": [5],
     "progress": [5],
     "max_cycles": [0, "x", 2.5],
+    "library": [5, "8.5.0"],
     "disarm": [5, {"grad_input": "L0"}, {"grad_input": [5]}],
 }
 
