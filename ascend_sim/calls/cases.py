@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -63,12 +63,12 @@ def accept_case(
     cube_math_type: int | None = None,
     deterministic: bool | None = None,
     conformance: str | None = None,
-    tiling: Mapping[str, Mapping[str, Any]] | None = None,
-    block_dim: int | Mapping[str, int] | None = None,
-    disarm: Mapping[str, Sequence[str]] | None = None,
-    library: str | None = None,
+    **settings: Any,
 ) -> AcceptedCall:
-    """A case as an accepted call on `spec`, without values; what is None is the case's. Raises AclnnError as the call does."""
+    """A case as an accepted call on `spec`, without values; what is None is the case's. Raises AclnnError as the call does.
+
+    `settings` are `tiling`, `block_dim`, `disarm` and `library` of `Operator.accept`.
+    """
     number = case.cube_math_type if cube_math_type is None else cube_math_type
     profile, fixed = conformance or case.conformance, case.deterministic if deterministic is None else deterministic
     accepted: AcceptedCall = OPERATORS[case.operator].accept(
@@ -76,10 +76,7 @@ def accept_case(
         spec,
         conformance=profile,
         deterministic=fixed,
-        tiling=tiling,
-        block_dim=block_dim,
-        disarm=disarm,
-        library=library,
+        **settings,
     )
     return accepted
 

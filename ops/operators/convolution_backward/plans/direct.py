@@ -50,7 +50,8 @@ class DirectPlan(Gradients):
     def filter_call(self) -> CubeCall:
         """The whole problem, or the 1x1 one on windows that stand in the channels; its kernel is always deterministic."""
         call = super().filter_call()
-        call = replace(call, inp=replace(call.inp, deterministic=True), library=self.call.library)
+        cores = call.inp.cores if self.call.deterministic else self.call.block_dim.get("grad_weight", call.inp.cores)
+        call = replace(call, inp=replace(call.inp, deterministic=True, cores=cores), library=self.call.library)
         if not filter_as_1x1(self.call):
             return call
         return replace(call, inp=replace(call.inp, problem=on_windows(self.p)))
