@@ -241,7 +241,7 @@ def test_by_way_of_a_slot_is_the_straight_way(
     tile = FilterTile(group, plane, m, rows, task.n_start, columns)
     straight, slot = Places(), Places()
     dw.drain(straight, 2, tile, False)
-    dw.drain_to_slot(slot, 3, 0, task, tile)
+    dw.drain_to_slot(slot, 3, 0, task, tile, False)
     total, found = dw.shares(task), {}
     for lane in range(lanes):
         mine = range(lane * total // lanes, (lane + 1) * total // lanes)

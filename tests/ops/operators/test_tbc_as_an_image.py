@@ -75,14 +75,14 @@ def test_full_equals_functional(dtype: str, deterministic: bool) -> None:
     functional = run(tensors, SHARED[-1], deterministic=deterministic)
     assert all(full.outputs[name].tobytes() == array.tobytes() for name, array in functional.outputs.items())
     (kernel,) = [row for row in full.report.to_dict()["kernels"] if row["name"] == "grad_weight"]
-    assert (kernel["tiling"]["streamKType"] > 0) == deterministic
+    assert kernel["tiling"]["streamKType"] > 0  # the 950's kernel always is
     assert kernel["formats"] == {"grad_output": "NDHWC", "input": "NDHWC", "grad_weight": "DHWCN"}
 
 
 def test_nothing_is_turned() -> None:
     tensors = operands((6, 3, 20, 36, 3, 1), "float16")
     kinds = [row["op_type"] for row in run(tensors, 1).report.plan]
-    assert kinds == ["ReduceSum", "Conv3DBackpropInputV2", "MemSet", "Conv3DBackpropFilterV2", "Cast"]
+    assert kinds == ["ReduceSum", "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2", "Cast"]
 
 
 def test_strided_tensors_are_copied_first() -> None:
