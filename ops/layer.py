@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from ascend_sim.ops.case_entries import CountedFromZero, Dtype, Entry
 from ascend_sim.ops.convolution.case import ConvolutionFields
@@ -29,6 +29,11 @@ class Layer(ConvolutionFields, Entry):
     cube_math_type: Annotated[int, Field(strict=True)] = Field(
         default=0, description="What the cube computes in: 0 keep, 1 allow down, 2 fp16, 3 hf32."
     )
+    output_mask: Annotated[tuple[StrictBool, ...], Field(min_length=3, max_length=3)] | None = Field(
+        default=None,
+        description="Which gradients the backward pass computes, of input, weight and bias. Left out: those with "
+        "`requires_grad`.",
+    )
 
     @property
     def said(self) -> dict[str, Any]:
@@ -41,6 +46,8 @@ class Layer(ConvolutionFields, Entry):
     @property
     def trains(self) -> bool:
         """Whether some gradient is computed in the backward pass."""
+        if self.output_mask is not None and not any(self.output_mask):
+            return False
         return any(entry is not None and entry.requires_grad for entry in (self.input, self.weight, self.bias))
 
     @property

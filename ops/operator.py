@@ -329,7 +329,10 @@ class Operator(ABC, Generic[Arguments, Call]):
 
     def of_layer(self, layer: Layer) -> Case:
         """The call that computes `layer_direction` of a network's layer; pydantic's ValidationError where it is none."""
-        return self.case.model_validate({"operator": self.name, **layer.said})
+        said = layer.said
+        if self.layer_direction == "forward":
+            said.pop("output_mask", None)
+        return self.case.model_validate({"operator": self.name, **said})
 
 
 def chain(values: Array, formats: Sequence[str], saturate: bool) -> Array:

@@ -1,4 +1,4 @@
-"""`ascend-sim run-network NETWORK`: one pass of every convolution of a network."""
+"""`ascend-sim run-network NETWORK`: one pass, or both, of every convolution of a network."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,10 +15,16 @@ from rich.console import Console
 from ascend_sim.cli.app import app, errors, make_folder
 from ascend_sim.cli.options import Jobs
 from ascend_sim.cli.page import check_html
-from ascend_sim.cli.progress import Progress
+from ascend_sim.cli.progress import Progress, Status
+from ascend_sim.errors import SimError
 
 
-@app.command("run-network", epilog="Example:  ascend-sim run-network resnet50 --batch 64 --chip ascend910b3 --out out/")
+@app.command(
+    "run-network",
+    epilog="Examples:  ascend-sim run-network resnet50 --batch 64 --chip ascend910b3 --out out/   |   "
+    "ascend-sim run-network resnet18 --tile --out tuned/ --html tuned.html   |   "
+    "ascend-sim run-network resnet18 --tiling tuned/   |   ascend-sim run-network unet --training",
+)
 def run_network(
     network: Annotated[str, typer.Argument(help="A network file (.yaml) or the name of one that ships: resnet50.")],
     batch: Annotated[int | None, typer.Option(min=1, help="Images in a batch; default: the file's.")] = None,
@@ -26,49 +32,100 @@ def run_network(
     conformance: Annotated[str, typer.Option(help="documented or library.")] = "documented",
     l2: Annotated[str, typer.Option(help="cold: each layer starts with an empty L2; warm: with its inputs.")] = "cold",
     forward: Annotated[bool, typer.Option("--forward", help="The forward pass; default: backward.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Folder for network.json and layers.csv.")] = None,
-    html: Annotated[Path | None, typer.Option("--html", help="Write a page with figures to this file.")] = None,
+    training: Annotated[bool, typer.Option("--training", help="A training step: forward, then backward.")] = False,
+    tiling: Annotated[Path | None, typer.Option(help="Folder with the tilings.yaml of an earlier --tile.")] = None,
+    tile: Annotated[
+        bool, typer.Option("--tile", help="Search the tilings of all layers (needs --out) and tell what they gain.")
+    ] = False,
+    time_limit: Annotated[float, typer.Option(min=0, help="With --tile: seconds for each kernel, at most.")] = 10.0,
+    within: Annotated[
+        float,
+        typer.Option(min=0, max=100, help="With --tile: leave out what can be better by less than this per cent."),
+    ] = 0.0,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for network.json and layers.csv, and the store: finished layers are kept."),
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write one page to this file: the layers ranked by time.")] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     jobs: Jobs = None,
 ) -> None:
-    """Time the backward (or forward) pass of every convolution of a network: one line a layer and the totals."""
+    """Time a pass of every convolution of a network: one line a layer and the totals.
+
+    A layer that the chip refuses is a line with its reason. With --out finished layers are kept at once, and the same command
+    goes on from there.
+    """
     from ascend_sim.report.files import atomic_write, write_json
     from ascend_sim.runtime.workers import usable_cores
     from ascend_sim.studies.network import pages
     from ascend_sim.studies.network import run as networks
     from ascend_sim.studies.network.file import load_network
-    from ascend_sim.studies.network.page import write_page
+    from ascend_sim.studies.network.ranking import write_ranking
+    from ascend_sim.studies.network.tuning import read_tilings, tune, write_tilings
 
     begin = time.monotonic()
     with errors(json_output):
-        loaded = load_network(network)
+        if forward + training + (tile or tiling is not None) > 1:
+            raise SimError(
+                "--forward, --training and tilings (--tile, --tiling) go alone: tilings are the backward pass's"
+            )
+        if tile and out is None:
+            raise SimError("--tile: needs a folder for what it finds (--out DIR)")
+        if tile and tiling is not None:
+            raise SimError("--tile searches tilings, --tiling takes those of a folder: give one of them")
         if html is not None:
             check_html(html, out)
+        loaded = load_network(network)
+        found = None if tiling is None else read_tilings(tiling)
         if out is not None:
             make_folder(out)
         jobs = jobs or usable_cores()
-        with closing(Progress("layers")) as progress:
-            run = networks.run_network(
-                loaded,
-                chip=chip,
-                batch=batch,
-                conformance=conformance,
-                l2=l2,
-                jobs=jobs,
-                progress=progress,
-                direction="forward" if forward else "backward",
-            )
+        runs, tuned = [], None
+        with closing(Progress("layers")) as progress, closing(Status()) as status:
+            settings: dict[str, Any] = {
+                "chip": chip, "batch": batch, "conformance": conformance, "out": out, "jobs": jobs, "progress": progress,
+            }  # fmt: skip
+            if tile:
+                tuned = tune(
+                    loaded,
+                    seconds=time_limit,
+                    within=within / 100,
+                    searching=lambda name: status(f"searching tilings of {name}"),
+                    **settings,
+                )
+                runs.append(tuned.after)
+            for direction in (
+                () if tile else ("forward", "backward") if training else ("forward",) * forward or ("backward",)
+            ):
+                runs.append(networks.run_network(loaded, direction=direction, l2=l2, tilings=found, **settings))
+        written = _data(runs) if tuned is None else runs[0].to_dict() | {"before_us": tuned.before.totals["total"]}
         if json_output:
-            print(json.dumps(run.to_dict(), indent=1))
+            print(json.dumps(written, indent=1))
         else:
-            pages.render(run, Console(width=None if sys.stdout.isatty() else 140))
+            console = Console(width=None if sys.stdout.isatty() else 140)
+            for run in runs:
+                pages.render(run, console)
+            if training:
+                console.print(f"a training step: {sum(run.totals['total'] for run in runs):,.1f} us in convolutions")
+            if tuned is not None:
+                pages.render_tuned(tuned, console)
         if out is not None:
-            write_json(out / "network.json", run.to_dict())
-            with atomic_write(out / "layers.csv") as file:
-                file.write(pages.csv_text(run).encode())
+            write_json(out / "network.json", written)
+            for run in runs:
+                name = f"layers-{run.direction}.csv" if training else "layers.csv"
+                with atomic_write(out / name) as file:
+                    file.write(pages.csv_text(run).encode())
+            if tuned is not None:
+                write_tilings(tuned.tilings, out)
         if html is not None:
-            write_page(html, run)
-        print(pages.cost_line(run, time.monotonic() - begin, jobs), file=sys.stderr)
-        if not run.complete:
+            write_ranking(html, runs[-1], tuned)
+        for run in runs:
+            print(pages.cost_line(run, time.monotonic() - begin, jobs), file=sys.stderr)
+        if not all(run.complete for run in runs) or (tuned is not None and not tuned.complete):
             raise KeyboardInterrupt
-    raise typer.Exit(1 if run.findings else 0)
+    raise typer.Exit(1 if any(run.findings for run in runs) else 0)
+
+
+def _data(runs: list[Any]) -> dict[str, Any]:
+    """One pass as it is, two by their names."""
+    return runs[0].to_dict() if len(runs) == 1 else {run.direction: run.to_dict() for run in runs}

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ascend_sim.cli.app import app, errors
+from ascend_sim.cli.app import app, errors, make_folder
 from ascend_sim.cli.options import Jobs
 from ascend_sim.cli.progress import Progress
 from ascend_sim.errors import SimError
@@ -51,6 +51,9 @@ def validate(
             "stale: what other kernels wrote."
         ),
     ] = "warm",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of a store: finished kernels are kept, and the same command goes on.")
+    ] = None,
     long: Annotated[
         bool, typer.Option("--long", help="Run the rows that take minutes too (MatMul of 8192 and more).")
     ] = False,
@@ -75,8 +78,10 @@ def validate(
         measured = read_rows(rows, l2, chip, knows) if rows is not None else shipped_rows(l2, knows)
         if chip is not None:
             measured = of_chips(measured, chip.split(","))
+        if out is not None:
+            make_folder(out)
         with closing(Progress("kernels")) as progress:
-            compared = compare(measured, jobs=jobs or usable_cores(), progress=progress, long=long)
+            compared = compare(measured, jobs=jobs or usable_cores(), progress=progress, long=long, out=out)
         if csv_output is not None:
             with atomic_write(csv_output) as file:
                 file.write(pages.csv_text(compared).encode())

@@ -216,10 +216,18 @@ def _kernel(chip: ChipSpec, task: Task, counts: Counts) -> dict[str, Any]:
         "dtypes": info.get("dtypes", {}),
         "formats": info.get("formats", {}),
     }
-    if info.get("macs") and info.get("compute_dtype"):
-        per_cycle = chip.cube.macs_per_cycle(info["compute_dtype"]) * chip.cores.aic
-        row["macs"], row["ideal_cycles"] = info["macs"], math.ceil(info["macs"] / per_cycle)
+    ideal = ideal_cycles(chip, task)
+    if ideal is not None:
+        row["macs"], row["ideal_cycles"] = info["macs"], ideal
     return row
+
+
+def ideal_cycles(chip: ChipSpec, task: Task) -> int | None:
+    """Cycles in which all cube cores at their peak do the products of a task; None for one that is none of a cube's."""
+    macs, dtype = task.info.get("macs"), task.info.get("compute_dtype")
+    if not macs or not dtype:
+        return None
+    return math.ceil(macs / (chip.cube.macs_per_cycle(dtype) * chip.cores.aic))
 
 
 def timed_kernel(chip: ChipSpec, timeline: Timeline, task: Task, counts: Counts) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import logging
 import socket
 import warnings
 from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import CancelledError
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -139,7 +140,8 @@ class Cluster(Pool):
     def run(self, function: Function, items: Items) -> Generator[tuple[str, Any]]:
         from distributed import Client, wait
 
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it is we who tell what happens
+        for logger in ("distributed", "distributed.client"):  # it is we who tell what happens
+            logging.getLogger(logger).setLevel(logging.CRITICAL)
         try:
             client = Client(self.address, timeout=10, set_as_default=False)
         except (OSError, TimeoutError) as error:
@@ -157,10 +159,10 @@ class Cluster(Pool):
                     give(*following)
                 if not under_way:
                     return
-                with suppress(TimeoutError):
+                with suppress(TimeoutError), client.as_current():
                     wait(list(under_way), timeout=_LOOK_SECONDS, return_when="FIRST_COMPLETED")
                 if client.status != "running" or client.scheduler is None:
-                    raise SimError(f"the scheduler {self.address} is gone")
+                    raise OSError("no connection")
                 for future in [one for one in under_way if one.status != "pending"]:
                     name, item = under_way.pop(future)
                     if future.status == "finished":
@@ -169,8 +171,8 @@ class Cluster(Pool):
                         yield name, self._failed(future.exception())
                     else:  # lost: nobody has it any more
                         give(name, item)
-        except (OSError, TimeoutError) as error:
-            raise SimError(f"the scheduler {self.address} is gone: {error}") from None
+        except (OSError, TimeoutError, CancelledError):  # of what is under way, when the connection is lost
+            raise SimError(f"the scheduler {self.address} is gone; what was finished is kept") from None
         finally:
             with suppress(Exception):
                 client.cancel(list(under_way), force=True)

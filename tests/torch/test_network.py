@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from models import resnet50, small_cnn, tbc_model  # noqa: E402
+from models import MODELS, small_cnn, tbc_model  # noqa: E402
 
 from ascend_sim import ConfigError, SimError  # noqa: E402
 from ascend_sim.ops.convolution.case import attributes_of  # noqa: E402
@@ -18,18 +18,21 @@ from ascend_sim.studies.network.run import run_network  # noqa: E402
 from ascend_sim.torch import export_network, simulate  # noqa: E402
 
 
-def test_resnet50_is_the_network_that_ships(tmp_path: Path) -> None:
-    """But for what a model says more: no bias beside BatchNorm, and no gradient of the images."""
+@pytest.mark.parametrize("name", ["resnet50", "vit_b_16", "unet", "wav2vec2", "r3d_18"])
+def test_a_model_is_the_network_that_ships(name: str, tmp_path: Path) -> None:
+    """Shapes, biases, and which tensors want a gradient, of models written out from the same papers."""
+    shipped = load_network(name)
     with torch.device("meta"):
-        model, data = resnet50(), torch.empty(64, 3, 224, 224)
+        make, shape = MODELS[name][:2]
+        model, data = make(), torch.empty(shipped.batch, *shape[1:])
     export_network(model, data, path=tmp_path / "net.yaml")
-    ours, shipped = load_network(tmp_path / "net.yaml"), load_network("resnet50")
-    assert ours.batch == shipped.batch == 64
+    ours = load_network(tmp_path / "net.yaml")
+    assert ours.batch == shipped.batch
     for own, other in zip(ours.layers, shipped.layers, strict=True):
         assert (own.input.shape, own.weight.shape) == (other.input.shape, other.weight.shape)
         assert attributes_of(own) == attributes_of(other)
-        assert own.bias is None
-    assert [layer.input.requires_grad for layer in ours.layers] == [False] + [True] * 52
+        assert (own.bias is None) == (other.bias is None)
+        assert own.input.requires_grad == other.input.requires_grad == (own is not ours.layers[0])
 
 
 def test_nothing_runs_and_nothing_changes() -> None:

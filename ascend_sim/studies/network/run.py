@@ -4,46 +4,74 @@
     run.layers[0].times["grad_weight"]     # us
     run.totals["total"]
 
-Every distinct layer runs alone, with an empty L2, as one call of the operator that computes that pass.
+Every distinct layer runs alone, with an empty L2, as one call of the operator that computes that pass. A layer that the
+operator refuses has its status and the reason in place of times.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ascend_sim.calls.cases import accept_case
-from ascend_sim.chip import load_chip
+from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.engine import Progress
 from ascend_sim.engine.watch import watched
 from ascend_sim.errors import AclnnError, SimError
 from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.execute import execute
 from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.report.report import ideal_cycles
 from ascend_sim.runtime import RunOptions
-from ascend_sim.runtime.workers import spread_as_done
 from ascend_sim.studies.network.file import Layer, Network
+from ascend_sim.studies.points import finish
+from ascend_sim.studies.pools import Died, Processes
+from ascend_sim.studies.store import RESULTS, Store
 
-__all__ = ["AROUND", "LayerTimes", "NetworkRun", "run_network"]
+__all__ = ["AROUND", "LayerTimes", "NetworkRun", "Tilings", "run_network"]
 
 MOST_IMAGES = (1 << 31) - 1
 """Of a batch; far beyond what the memory of a chip holds."""
 AROUND = "around"
 """The part of a layer's time that the kernels take which make no output: they bring tensors into other layouts and dtypes."""
+Tilings = Mapping[str, Mapping[str, Mapping[str, int]]]
+"""Tiling fields by layer and cube kernel."""
 
 
 @dataclass(frozen=True)
 class LayerTimes:
-    """What one layer's call took: `times` us of each part and "total" (launch gaps included); kernels are report rows."""
+    """What one layer's call took: `times` us of each part and "total" (launch gaps included); kernels are report rows.
+
+    A layer that was refused has `refused`, which says why, with the call's `status` if it has one, and no times.
+    """
 
     times: Mapping[str, float]
-    instructions: int
-    kernels: Sequence[Mapping[str, Any]]
-    findings: Sequence[Mapping[str, str]]
+    instructions: int = 0
+    kernels: Sequence[Mapping[str, Any]] = ()
+    findings: Sequence[Mapping[str, str]] = ()
+    refused: str = ""
+    status: int | None = 0
+
+    @property
+    def ideal(self) -> float:
+        """Us in which all cube cores at their peak do the layer's products."""
+        return sum(kernel["ideal_us"] for kernel in self.kernels)
+
+    @property
+    def around(self) -> dict[str, float]:
+        """Us of each kernel beside those that make the outputs, by its operator."""
+        found: Counter[str] = Counter()
+        for kernel in self.kernels:
+            if kernel["part"] == AROUND:
+                found[kernel["op_type"]] += kernel["task_us"]
+        return dict(found)
 
 
 @dataclass(frozen=True)
@@ -68,8 +96,26 @@ class NetworkRun:
 
     @property
     def totals(self) -> dict[str, float]:
-        """Sums over the layers, us."""
-        return {part: sum(layer.times[part] for layer in self.layers) for part in (*self.parts, "total")}
+        """Sums over the layers that were not refused, us."""
+        ran = [layer for layer in self.layers if not layer.refused]
+        return {part: sum(layer.times[part] for layer in ran) for part in (*self.parts, "total")}
+
+    @property
+    def around(self) -> dict[str, float]:
+        """What `AROUND` is made of: us by operator over all layers, longest first."""
+        found: Counter[str] = Counter()
+        for layer in self.layers:
+            found.update(layer.around)
+        return dict(found.most_common())
+
+    @property
+    def refused(self) -> list[str]:
+        """Every layer that was refused and why, one line each, equal ones once."""
+        return [
+            f"{layer.name}: {'' if times.status is None else f'status {times.status}: '}{times.refused}"
+            for layer, times, same in zip(self.network.layers, self.layers, self.same_as, strict=True)
+            if times.refused and same is None
+        ]
 
     @property
     def distinct(self) -> int:
@@ -91,6 +137,8 @@ class NetworkRun:
         layers = []
         for layer, times, same in zip(self.network.layers, self.layers, self.same_as, strict=True):
             row = layer.model_dump(mode="json", exclude_unset=True) | {"same_as": same, "us": dict(times.times)}
+            if times.refused:
+                row |= {"status": times.status, "refused": times.refused}
             layers.append(
                 row | ({"instructions": times.instructions, "kernels": times.kernels} if same is None else {})
             )
@@ -102,6 +150,7 @@ class NetworkRun:
             "complete": self.complete,
             "distinct_layers": self.distinct,
             "totals_us": totals,
+            "around_us": {name: round(us, 4) for name, us in self.around.items()},
             "layers": layers,
             "findings": self.findings,
         }
@@ -115,96 +164,141 @@ def run_network(
     conformance: str = "documented",
     l2: str = "cold",
     direction: str = "backward",
+    tilings: Tilings | None = None,
+    out: str | Path | None = None,
     jobs: int = 1,
     progress: Progress | None = None,
 ) -> NetworkRun:
     """One pass ("backward" or "forward") of every layer; `batch` None is the network's own.
 
     `chip` is a name or a file; `jobs` processes share the distinct layers. A layer without gradients takes no backward pass.
-    An interrupt (Ctrl-C) ends it with the layers that were finished, if there are any.
+    `tilings` are fields of the cube kernels by layer, for the backward pass. `out` is a folder with a store: what it has is not
+    simulated again. An interrupt (Ctrl-C) ends it with the layers that were finished, if there are any.
 
-    Raises SimError for a batch below 1, and what the operator raises for a layer that it refuses, with the layer's name.
+    Raises SimError for a batch below 1, for tilings of layers that there are not, and where every layer is refused.
     """
     if batch is not None and not 1 <= batch <= MOST_IMAGES:
         raise SimError(f"batch is {batch}; allowed is a whole number from 1 to {MOST_IMAGES}")
     OPERATORS.of_pass(direction)
     network = network if batch is None else network.at(batch)
-    name = load_chip(chip).name
-    problems = [_problem(layer, direction) for layer in network.layers]
+    spec = load_chip(chip)
+    given = dict(tilings or {})
+    unknown = [name for name in given if name not in {layer.name for layer in network.layers}]
+    if unknown:
+        raise SimError(f"tilings: {network.name} has no layer {unknown[0]!r}")
+    problems = [_problem(layer, direction, given.get(layer.name)) for layer in network.layers]
     first: dict[Any, str] = {}
     same_as = []
     for layer, problem in zip(network.layers, problems, strict=True):
         owner = first.setdefault(problem, layer.name)
         same_as.append(None if owner == layer.name else owner)
-    owners = [layer for layer, same in zip(network.layers, same_as, strict=True) if same is None]
-    distinct = [problem for problem, same in zip(problems, same_as, strict=True) if same is None]
-    simulate = partial(_run_layer, chip=str(chip), conformance=conformance, l2=l2, direction=direction)
-    results: dict[Any, LayerTimes] = {}
+    items = {
+        problem: (layer, given.get(layer.name))
+        for layer, problem, same in zip(network.layers, problems, same_as, strict=True)
+        if same is None
+    }
+    simulate = partial(_run_layer, chip=spec, conformance=conformance, l2=l2, direction=direction)
+    what = {
+        "study": "network",
+        "chip": spec.name,
+        "numbers": hashlib.sha256(spec.model_dump_json().encode()).hexdigest(),
+        "conformance": conformance,
+        "l2": l2,
+        "direction": direction,
+    }
+    store = Store(what, None if out is None else Path(out) / RESULTS, room="studies.network")
+    results: dict[str, LayerTimes] = {}
     complete = True
     try:
-        with closing(spread_as_done(simulate, owners, jobs=min(jobs, len(owners)))) as done:
-            for number, times in done:
-                results[distinct[number]] = times
+        with closing(finish(store, items, simulate, Processes(min(jobs, len(items)) if jobs > 0 else jobs))) as done:
+            for problem, data in done:
+                results[problem] = (
+                    LayerTimes({}, refused=data.why, status=None) if isinstance(data, Died) else LayerTimes(**data)
+                )
                 if progress is not None:
-                    progress(network.name, len(results), len(distinct))
+                    progress(network.name, len(results), len(items))
     except KeyboardInterrupt:
         if not results:
             raise
         complete = False
+    finally:
+        store.close()
     finished = [
         (layer, problem, same)
         for layer, problem, same in zip(network.layers, problems, same_as, strict=True)
         if problem in results
     ]
-    return NetworkRun(
+    run = NetworkRun(
         replace(network, layers=tuple(layer for layer, _, _ in finished)),
-        name,
+        spec.name,
         network.batch,
         [results[problem] for _, problem, _ in finished],
         [same for _, _, same in finished],
         direction,
         complete,
     )
+    if all(layer.refused for layer in run.layers):
+        refusal = run.layers[0]
+        text = f"layer {run.network.layers[0].name}: {refusal.refused}"
+        raise AclnnError(refusal.status, text) if refusal.status else SimError(text)
+    return run
 
 
-def _problem(layer: Layer, direction: str) -> Any:
-    """What decides a layer's time: equal problems take equal time."""
+def _problem(layer: Layer, direction: str, tiling: Mapping[str, Mapping[str, int]] | None) -> str:
+    """What decides a layer's time, as a text: equal problems take equal time."""
     operator = OPERATORS.of_pass(direction, layer.kind)
     case: Case = operator.of_layer(layer)
-    attributes = tuple(case.attributes.items())
-    return operator.name, layer.trains, layer.cube_math_type, tuple(case.tensors.items()), attributes
+    trains = layer.trains or direction != "backward"
+    said = [operator.name, trains, layer.cube_math_type, case.tensors, case.attributes, tiling]
+    return json.dumps(said, sort_keys=True)
 
 
-def _run_layer(layer: Layer, *, chip: str, conformance: str, l2: str, direction: str) -> LayerTimes:
-    """One call of the operator, without the figures of a full report, which would take almost as long as the run."""
-    spec, operator = load_chip(chip), OPERATORS.of_pass(direction, layer.kind)
+def _run_layer(
+    item: tuple[Layer, Mapping[str, Mapping[str, int]] | None],
+    *,
+    chip: ChipSpec,
+    conformance: str,
+    l2: str,
+    direction: str,
+) -> dict[str, Any]:
+    """One call of the operator as plain data, without the figures of a full report, which would take almost as long."""
+    layer, tiling = item
+    operator = OPERATORS.of_pass(direction, layer.kind)
     if direction == "backward" and not layer.trains:
-        return LayerTimes(dict.fromkeys((*operator.layer_parts, AROUND, "total"), 0.0), 0, (), ())
+        return asdict(LayerTimes(dict.fromkeys((*operator.layer_parts, AROUND, "total"), 0.0)))
     try:
-        call = accept_case(operator.of_layer(layer), spec, conformance=conformance)
-        plan = operator.plan(call, spec)
+        call = accept_case(operator.of_layer(layer), chip, conformance=conformance, tiling=tiling)
+        plan = operator.plan(call, chip)
+        run = execute(plan, chip, dict.fromkeys(call.inputs), RunOptions(mode="timing", keep=False), l2=l2)
     except AclnnError as error:
-        raise AclnnError(error.status, f"layer {layer.name}: {error.message}") from error
-    run = execute(plan, spec, dict.fromkeys(call.inputs), RunOptions(mode="timing", keep=False), l2=l2)
+        return asdict(LayerTimes({}, refused=error.message, status=int(error.status)))
+    except SimError as error:
+        return asdict(LayerTimes({}, refused=str(error), status=None))
     timeline = run.outcome.timeline
     assert timeline is not None
     maker = {launch: part for part, (launch, _) in operator.layer_parts.items()}
     times = dict.fromkeys((*operator.layer_parts, AROUND), 0.0)
     kernels = []
     for task, span in zip(run.tasks, timeline.tasks, strict=True):
-        task_us = round(spec.us(span.finish - span.launch), 4)
-        times[maker.get(task.name, AROUND)] += task_us
-        source = task.info.get("tiling_source")
+        task_us, part = round(chip.us(span.finish - span.launch), 4), maker.get(task.name, AROUND)
+        times[part] += task_us
         kernels.append(
             {
                 "op_type": task.op_type,
                 "name": task.name,
+                "part": part,
                 "block_dim": task.block_dim,
                 "task_us": task_us,
-                "tiling_source": source,
+                "ideal_us": round(chip.us(ideal_cycles(chip, task) or 0), 4),
+                "tiling_source": task.info.get("tiling_source"),
             }
         )
-    total = spec.us(timeline.finish - min(span.launch for span in timeline.tasks))
-    times = {part: round(value, 4) for part, value in (times | {"total": total}).items()}
-    findings = [{"kind": one.kind, "task": one.task, "text": one.text} for one in run.outcome.findings]
-    return LayerTimes(times, sum(totals.instructions for totals in watched(timeline).of_task), kernels, findings)
+    total = chip.us(timeline.finish - min(span.launch for span in timeline.tasks))
+    return asdict(
+        LayerTimes(
+            {part: round(value, 4) for part, value in (times | {"total": total}).items()},
+            sum(totals.instructions for totals in watched(timeline).of_task),
+            kernels,
+            [{"kind": one.kind, "task": one.task, "text": one.text} for one in run.outcome.findings],
+        )
+    )

@@ -6,17 +6,22 @@ compared[0].prediction.task_us, compared[0].row.duration_us
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.engine import Engine, Progress
 from ascend_sim.errors import SimError
 from ascend_sim.report.report import Report, RunFacts
 from ascend_sim.runtime import Device
-from ascend_sim.runtime.workers import spread_as_done
+from ascend_sim.studies.points import finish
+from ascend_sim.studies.pools import Died, Processes
+from ascend_sim.studies.store import RESULTS, Store
 from ascend_sim.studies.validate.kernel import PIPES, Kernel, Row
 from ascend_sim.studies.validate.launches import LAUNCHES, Timed
 
@@ -49,12 +54,17 @@ class Comparison:
 
 
 def compare(
-    rows: Iterable[Row], *, jobs: int = 1, progress: Progress | None = None, long: bool = True
+    rows: Iterable[Row],
+    *,
+    jobs: int = 1,
+    progress: Progress | None = None,
+    long: bool = True,
+    out: str | Path | None = None,
 ) -> list[Comparison]:
     """Every row with its prediction, in order; equal kernels run once, `jobs` processes share the distinct ones.
 
-    Without `long` rows that take minutes are skipped. An interrupt (Ctrl-C) ends it with the rows that were finished, if there
-    are any; the others are skipped as `INTERRUPTED`.
+    Without `long` rows that take minutes are skipped. `out` is a folder with a store: what it has is not run again. An
+    interrupt (Ctrl-C) ends it with the rows that were finished, if there are any; the others are skipped as `INTERRUPTED`.
     """
     rows = [
         row
@@ -65,16 +75,20 @@ def compare(
     kernels = list(dict.fromkeys(as_timed(row.kernel) for row in rows if not row.unlike))
     # Long ones first, so that none is left over at the end.
     ordered = sorted(kernels, key=lambda kernel: -math.prod(size for _, size in kernel.sizes))
+    named = {_name(kernel): kernel for kernel in ordered}
     found: dict[Kernel, Prediction] = {}
+    store = Store({"study": "validate"}, None if out is None else Path(out) / RESULTS, room="studies.validate")
     try:
-        with closing(spread_as_done(simulate, ordered, jobs=min(jobs, max(len(ordered), 1)))) as done:
-            for number, prediction in done:
-                found[ordered[number]] = prediction
+        with closing(finish(store, named, _simulated, Processes(min(jobs, max(len(ordered), 1))))) as done:
+            for name, data in done:
+                found[named[name]] = Prediction(skipped=data.why) if isinstance(data, Died) else Prediction(**data)
                 if progress is not None:
                     progress("rows", len(found), len(ordered))
     except KeyboardInterrupt:
         if not found:
             raise
+    finally:
+        store.close()
     rest = Prediction(skipped=INTERRUPTED)
     return [
         Comparison(row, Prediction(skipped=row.unlike) if row.unlike else found.get(as_timed(row.kernel), rest))
@@ -85,6 +99,20 @@ def compare(
 def as_timed(kernel: Kernel) -> Kernel:
     """A kernel that takes the same time, one for all that do."""
     return LAUNCHES[kernel.op_type].as_timed(kernel)
+
+
+def _name(kernel: Kernel) -> str:
+    """All that a prediction depends on: the kernel, and the numbers of its chip."""
+    try:
+        chip = load_chip(kernel.chip).model_dump_json()
+    except SimError:  # `simulate` tells
+        chip = kernel.chip
+    return hashlib.sha256(f"{kernel!r} {chip}".encode()).hexdigest()
+
+
+def _simulated(kernel: Kernel) -> dict[str, Any]:
+    """`simulate` as plain data."""
+    return asdict(simulate(kernel))
 
 
 def simulate(kernel: Kernel) -> Prediction:

@@ -15,8 +15,12 @@ from ascend_sim.cli import app
 from ascend_sim.errors import AclnnError, ConfigError, SimError
 from ascend_sim.ops.case_entries import InputEntry
 from ascend_sim.runtime.workers import spread
+from ascend_sim.studies.network import run as networks
 from ascend_sim.studies.network.file import Layer, Network, cases_of, load_network
+from ascend_sim.studies.network.pages import around_line, csv_text
+from ascend_sim.studies.network.ranking import ranked, write_ranking
 from ascend_sim.studies.network.run import run_network
+from ascend_sim.studies.network.tuning import _faster, read_tilings, tune, write_tilings
 
 THREE_LAYERS = """
 name: small
@@ -166,13 +170,134 @@ def test_processes_change_nothing(small: Path) -> None:
     assert run_network(network, batch=1, jobs=2).to_dict() == run_network(network, batch=1).to_dict()
 
 
-def test_a_refused_layer_is_named_from_another_process(tmp_path: Path) -> None:
+@pytest.mark.fast
+def test_a_refused_layer_is_a_row_with_its_status(tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text(f"layers: [{{name: a, {ONE}}}, {{name: b, {ONE}, cube_math_type: 9}}]")
-    for jobs in (1, 2):
-        with pytest.raises(AclnnError, match="layer b") as caught:
-            run_network(load_network(path), batch=1, jobs=jobs)
-        assert caught.value.status
+    run = run_network(load_network(path))
+    ran, refused = run.layers
+    assert (refused.status, dict(refused.times)) == (161002, {}) and "cubeMathType = 9" in refused.refused
+    assert run.totals["total"] == ran.times["total"] and run.refused[0].startswith("b: status 161002: cubeMathType")
+    assert run.to_dict()["layers"][1]["status"] == 161002
+    result = CliRunner().invoke(app, ["run-network", str(path), "--jobs", "1"])
+    assert result.exit_code == 0 and "the totals are those of the other layers" in " ".join(result.stdout.split())
+    assert csv_text(run).splitlines()[2].startswith("b,conv,1x16x4x4,16x16x1x1,,,,,,,")
+
+
+@pytest.mark.fast
+def test_a_network_without_a_layer_that_runs_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(f"layers: [{{name: b, {ONE}, cube_math_type: 9}}]")
+    with pytest.raises(AclnnError, match="layer b: cubeMathType = 9") as caught:
+        run_network(load_network(path))
+    assert caught.value.status == 161002
+
+
+@pytest.mark.fast
+def test_around_is_told_by_kernel(small: Path) -> None:
+    run = run_network(load_network(small))
+    assert sum(run.around.values()) == pytest.approx(run.totals["around"])
+    own = [kernel for layer in run.layers for kernel in layer.kernels if kernel["op_type"] == "TransData"]
+    assert run.around["TransData"] == pytest.approx(sum(kernel["task_us"] for kernel in own)) and len(own) > 3
+    assert list(run.around.values()) == sorted(run.around.values(), reverse=True)
+    assert "TransData" in around_line(run) and not {"Conv2DBackpropInput", "Conv2DBackpropFilter"} & set(run.around)
+
+
+@pytest.mark.fast
+def test_an_output_mask_leaves_gradients_out(tmp_path: Path) -> None:
+    path = tmp_path / "masked.yaml"
+    path.write_text(
+        f"layers:\n- {{name: weight, {ONE}, output_mask: [false, true, false]}}\n"
+        f"- {{name: none, {ONE}, output_mask: [false, false, false]}}\n"
+    )
+    weight, none = run_network(load_network(path)).layers
+    assert weight.times["grad_weight"] > 0 == weight.times["grad_input"] == weight.times["grad_bias"]
+    assert set(none.times.values()) == {0.0}
+    assert run_network(load_network(path), direction="forward").same_as == [None, "weight"]
+    path.write_text(f"layers: [{{name: a, {ONE}, bias: false, output_mask: [true, true, true]}}]")
+    with pytest.raises(ConfigError, match=r"layer a: output_mask: .* requires_grad and bias leave"):
+        load_network(path)
+
+
+@pytest.mark.fast
+def test_a_store_has_what_was_finished(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    network = load_network(small)
+    first = run_network(network, out=tmp_path)
+
+    def never(*arguments: object, **settings: object) -> None:
+        raise AssertionError("it was simulated again")
+
+    monkeypatch.setattr(networks, "_run_layer", never)
+    assert run_network(network, out=tmp_path).to_dict() == first.to_dict()
+    with pytest.raises(AssertionError, match="simulated again"):
+        run_network(network, out=tmp_path, chip="ascend910b4")
+
+
+@pytest.mark.fast
+def test_tilings_are_those_of_the_layers_call(small: Path) -> None:
+    network, fields = load_network(small), {"grad_input": {"baseM": 16}}
+    run = run_network(network, tilings={"again": fields})
+    assert run.same_as == [None, None, None], "another tiling is another problem"
+    result = convolution_backward(
+        TensorSpec((2, 16, 8, 8), "float16"), TensorSpec((2, 16, 8, 8), "float16"), TensorSpec((16, 16, 3, 3), "float16"),
+        None, (1, 1), (1, 1), (1, 1), False, (0, 0), 1, (True, True, True), mode="timing", tiling=fields,
+    )  # fmt: skip
+    assert run.layers[2].times["total"] == result.report.total_us != run.layers[0].times["total"]
+    with pytest.raises(SimError, match="tilings: small has no layer 'other'"):
+        run_network(network, tilings={"other": fields})
+
+
+def test_tuning_keeps_what_is_faster(small: Path, tmp_path: Path) -> None:
+    """Of a real search that was cut short: no kernel gets slower, and the network is run with what was found."""
+    network = load_network(small)
+    tuned = tune(network, out=tmp_path, seconds=0.5)
+    for old, new in zip(tuned.before.layers, tuned.after.layers, strict=True):
+        assert all(new.times[kernel] <= old.times[kernel] for kernel in ("grad_input", "grad_weight"))
+    path = write_tilings(tuned.tilings, tmp_path)
+    assert read_tilings(tmp_path) == tuned.tilings
+    again = run_network(network, tilings=read_tilings(tmp_path))
+    assert again.totals == tuned.after.totals
+    assert f"takes {again.totals['total']:,.1f} us in place of {tuned.before.totals['total']:,.1f}" in tuned.sentence
+    saved = [before - after for _, before, after in tuned.ranked]
+    assert saved == sorted(saved, reverse=True)
+    path.write_text("first: {grad_bias: {baseM: 16}}")
+    with pytest.raises(ConfigError, match="first: allowed are the kernels grad_input and grad_weight"):
+        read_tilings(tmp_path)
+    with pytest.raises(ConfigError, match=r"no tilings\.yaml in it; run-network --tile writes one"):
+        read_tilings(small.parent / "nowhere")
+
+
+@pytest.mark.fast
+def test_a_slower_tiling_is_not_kept(small: Path) -> None:
+    """A search sees a kernel alone; what counts is the call."""
+    network = load_network(small)
+    before = run_network(network)
+    found = {name: {"grad_input": {"baseM": 16, "baseN": 16, "baseK": 16}} for name in ("first", "again")}
+    after = run_network(network, tilings=found)
+    assert after.layers[0].times["grad_input"] > before.layers[0].times["grad_input"]
+    assert _faster(before, after, found) == {}
+    assert _faster(after, before, found) == found
+
+
+@pytest.mark.fast
+def test_layers_are_ranked_by_the_time_of_all_their_copies(small: Path) -> None:
+    run = run_network(load_network(small))
+    rows = ranked(run)
+    assert sum(row["all"] for row in rows) == pytest.approx(run.totals["total"])
+    assert [row["all"] for row in rows] == sorted((row["all"] for row in rows), reverse=True)
+    first = next(row for row in rows if row["layer"] == "first")
+    assert first["copies"] == 2 and first["all"] == 2 * run.layers[0].times["total"]
+    # 2 x 16 x 16 x 64 x 9 products for each gradient; 20 cores of 4,096 each cycle at 1,800 MHz; rounded up to cycles
+    assert first["ideal"] == pytest.approx(2 * math.ceil(2 * 16 * 16 * 64 * 9 / (20 * 4096)) / 1800, abs=1e-4)
+    assert first["beyond"] == pytest.approx(2 * (first["us"] - first["ideal"]))
+
+
+def test_the_page_has_every_layer(small: Path, tmp_path: Path) -> None:
+    pytest.importorskip("plotly")
+    run = run_network(load_network(small))
+    write_ranking(tmp_path / "page.html", run)
+    text = (tmp_path / "page.html").read_text()
+    assert all(text.count(f">{name}<") == 1 for name in ("first", "wide")) and "TransData" in text
 
 
 @pytest.mark.fast

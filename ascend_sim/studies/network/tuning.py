@@ -1,0 +1,170 @@
+"""The tilings of a network's cube kernels: searched layer by layer, and what the network gains by them.
+
+tuned = tune(load_network("resnet50"), out="tuned", seconds=10.0)
+tuned.sentence, tuned.tilings["conv3_1_3x3"]["grad_weight"]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ascend_sim.engine.engine import Progress
+from ascend_sim.errors import ConfigError, SimError
+from ascend_sim.ops.kernels.tilings import TILINGS
+from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.report.files import atomic_write
+from ascend_sim.studies.network.file import Layer, Network
+from ascend_sim.studies.network.run import NetworkRun, Tilings, run_network
+from ascend_sim.studies.tiles.command import kernels_of, run_searches
+from ascend_sim.studies.tiles.search import Outcome
+from ascend_sim.yaml_file import read_yaml
+
+__all__ = ["TILINGS_FILE", "Tuned", "read_tilings", "tune", "write_tilings"]
+
+TILINGS_FILE = "tilings.yaml"
+"""Of a folder: what `tune` found, by layer and kernel, for `run_network`."""
+_Found = dict[str, dict[str, dict[str, int]]]
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The backward pass `before` and `after` other tilings, and those tilings: of a kernel only where it got faster.
+
+    `open` counts the searches that ended before the rest was ruled out; one that was interrupted is not `complete`.
+    """
+
+    before: NetworkRun
+    after: NetworkRun
+    tilings: Tilings
+    searches: int
+    open: int
+    complete: bool = True
+
+    @property
+    def ranked(self) -> list[tuple[str, float, float]]:
+        """(layer, us before, us after), what saves most first; layers that were refused are left out."""
+        pairs = zip(self.before.network.layers, self.before.layers, self.after.layers, strict=True)
+        found = [(layer.name, old.times["total"], new.times["total"]) for layer, old, new in pairs if not old.refused]
+        return sorted(found, key=lambda row: (row[2] - row[1], -row[1]))
+
+    @property
+    def sentence(self) -> str:
+        """What the network gains."""
+        before, after = self.before.totals["total"], self.after.totals["total"]
+        rest = (
+            f"; {self.open} of {self.searches} searches were stopped before the rest was ruled out" if self.open else ""
+        )
+        return (
+            f"the network takes {after:,.1f} us in place of {before:,.1f}: {100 * (1 - after / before):.1f} % less, with other "
+            f"tilings in {len(self.tilings)} layers{rest}"
+        )
+
+
+def tune(
+    network: Network,
+    *,
+    out: str | Path,
+    chip: str | Path = "ascend910b3",
+    batch: int | None = None,
+    conformance: str = "documented",
+    seconds: float | None = 10.0,
+    within: float = 0.0,
+    jobs: int = 1,
+    progress: Progress | None = None,
+    searching: Callable[[str], None] | None = None,
+) -> Tuned:
+    """Search the cube kernels of every distinct layer, `seconds` each at most, and run the network with what was found.
+
+    Results are kept in the store of `out` as they come, so that a tuning that was killed goes on. An interrupt ends the
+    searches, with what they found so far. `searching` hears which layer's turn it is. Errors as `run_network`.
+    """
+    settings: dict[str, Any] = {
+        "chip": chip, "batch": batch, "conformance": conformance, "out": out, "jobs": jobs, "progress": progress,
+    }  # fmt: skip
+    before = run_network(network, **settings)
+    found: _Found = {}
+    searches = unfinished = 0
+    complete = before.complete
+    for layer, times, same in zip(before.network.layers, before.layers, before.same_as, strict=True):
+        if same is not None:
+            if same in found:
+                found[layer.name] = found[same]
+            continue
+        if times.refused or not complete:
+            continue
+        if searching is not None:
+            searching(layer.name)
+        outcomes = _search(layer, str(chip), Path(out), conformance, jobs, seconds, within)
+        searches += len(outcomes)
+        unfinished += sum(outcome.open > 0 or not outcome.listed for outcome in outcomes)
+        complete = all(outcome.reason != "interrupted" for outcome in outcomes)
+        better = {
+            outcome.kernel.name: dict(outcome.best["fields"])
+            for outcome in outcomes
+            if outcome.best["fields"] and outcome.best["cycles"] < outcome.own["cycles"]
+        }
+        if better:
+            found[layer.name] = better
+    after = run_network(before.network, **settings, tilings=found)
+    kept = _faster(before, after, found)
+    if kept != found:
+        after = run_network(before.network, **settings, tilings=kept)
+    return Tuned(before, after, kept, searches, unfinished, complete)
+
+
+def _search(
+    layer: Layer, chip: str, out: Path, conformance: str, jobs: int, seconds: float | None, within: float
+) -> list[Outcome]:
+    """The searches of a layer's cube kernels; none where it has no fields to set."""
+    if not layer.trains:
+        return []
+    case = OPERATORS.of_pass("backward", layer.kind).of_layer(layer)
+    try:
+        kernels = kernels_of(case, [chip], None, cube_math_type=layer.cube_math_type, conformance=conformance)
+        return run_searches(kernels, [], out, jobs=jobs, limit=None, seconds=seconds, within=within)
+    except SimError:  # a kernel without fields, or none that fits the grid
+        return []
+
+
+def _faster(before: NetworkRun, after: NetworkRun, found: _Found) -> _Found:
+    """The tilings of the kernels that got faster: alone a kernel has a warm L2, and the call may have launched another one."""
+    kept: _Found = {}
+    for layer, old, new in zip(before.network.layers, before.layers, after.layers, strict=True):
+        better = {
+            kernel: fields
+            for kernel, fields in found.get(layer.name, {}).items()
+            if not new.refused and new.times[kernel] < old.times[kernel]
+        }
+        if better:
+            kept[layer.name] = better
+    return kept
+
+
+def write_tilings(tilings: Tilings, out: str | Path) -> Path:
+    """`tilings.yaml` in a folder."""
+    path = Path(out) / TILINGS_FILE
+    plain = {name: {kernel: dict(fields) for kernel, fields in kernels.items()} for name, kernels in tilings.items()}
+    with atomic_write(path) as file:
+        file.write(b"# Tiling fields by layer and cube kernel, as `run-network --tile` found them.\n")
+        file.write(yaml.safe_dump(plain, sort_keys=False, default_flow_style=None, width=120).encode())
+    return path
+
+
+def read_tilings(folder: str | Path) -> Tilings:
+    """The tilings of a folder; ConfigError for one without, and for what are no tilings."""
+    path = Path(folder) / TILINGS_FILE
+    if not path.is_file():
+        raise ConfigError(f"--tiling {folder}: no {TILINGS_FILE} in it; run-network --tile writes one")
+    entries = read_yaml(path, "tilings are a mapping of layers")
+    for layer, kernels in entries.items():
+        if not isinstance(kernels, dict) or not set(kernels) <= set(TILINGS):
+            raise ConfigError(f"{path}: {layer}: allowed are the kernels {' and '.join(TILINGS)} with their fields")
+        for kernel, fields in kernels.items():
+            if not isinstance(fields, dict) or not all(type(value) is int for value in fields.values()):
+                raise ConfigError(f"{path}: {layer}.{kernel}: allowed are fields with whole numbers")
+    return entries
