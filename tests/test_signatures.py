@@ -30,6 +30,8 @@ MAY_HAVE_MORE = {
     "ascend_sim/acl/tensors.py": {"aclCreateTensor": "as in the document"},
     "ascend_sim/cli/run.py": {"run": OPTIONS},
     "ascend_sim/cli/sweep.py": {"sweep": OPTIONS},
+    "ascend_sim/studies/network/run.py": {"run_network": OPTIONS},
+    "ascend_sim/studies/network/tuning.py": {"tune": OPTIONS},
     "ascend_sim/cli/tile.py": {"tile": OPTIONS},
     "ascend_sim/cli/kernel.py": {"kernel": OPTIONS},
     "ascend_sim/cli/explain.py": {"explain_command": OPTIONS},
