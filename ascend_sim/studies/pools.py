@@ -64,6 +64,15 @@ class Processes(Pool):
             for name, item in items:
                 yield name, function(item)
             return
+        try:
+            yield from self._through_deaths(function, items)
+        finally:  # joblib would keep its processes for the next call
+            from joblib.externals.loky import get_reusable_executor
+
+            get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
+
+    def _through_deaths(self, function: Function, items: Items) -> Generator[tuple[str, Any]]:
+        """What was under way when a process died is begun again, and alone when that happens to it twice."""
         deaths: dict[str, int] = {}
         again: dict[str, Any] = {}
         while True:

@@ -179,9 +179,11 @@ def run_network(
     """
     if batch is not None and not 1 <= batch <= MOST_IMAGES:
         raise SimError(f"batch is {batch}; allowed is a whole number from 1 to {MOST_IMAGES}")
-    OPERATORS.of_pass(direction)
-    network = network if batch is None else network.at(batch)
+    if l2 not in ("cold", "warm"):
+        raise SimError(f"l2 {l2!r}: allowed are cold and warm")
     spec = load_chip(chip)
+    OPERATORS.of_pass(direction).product(spec).profile(conformance)  # refuses what no layer can be run with
+    network = network if batch is None else network.at(batch)
     given = dict(tilings or {})
     unknown = [name for name in given if name not in {layer.name for layer in network.layers}]
     if unknown:
