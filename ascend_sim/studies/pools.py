@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import sys
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import CancelledError
@@ -32,6 +33,8 @@ _DEATHS = 2
 _AHEAD = 2
 """Items under way for each process, so that none waits for the next."""
 _LOOK_SECONDS = 0.5
+_QUIET = "ignore:resource_tracker:UserWarning"
+"""Of joblib's helper process, which tells of folders when a command was killed, and removes them."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,9 @@ class Processes(Pool):
     def _run(self, function: Function, items: Items, under_way: dict[str, Any]) -> Generator[tuple[str, Any]]:
         """Until the first death of a process, which BrokenProcessPool tells; `under_way` are then the items without outcome."""
         from joblib import Parallel, delayed
+
+        if _QUIET not in sys.warnoptions:
+            sys.warnoptions.append(_QUIET)
 
         def taken() -> Iterator[Any]:
             for name, item in items:
