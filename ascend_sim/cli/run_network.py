@@ -46,7 +46,9 @@ def run_network(
         Path | None,
         typer.Option(help="Folder for network.json and layers.csv, and the store: finished layers are kept."),
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write one page to this file: the layers ranked by time.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write one page to this file: figures, and the layers ranked by time.")
+    ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     jobs: Jobs = None,
 ) -> None:
@@ -60,7 +62,7 @@ def run_network(
     from ascend_sim.studies.network import pages
     from ascend_sim.studies.network import run as networks
     from ascend_sim.studies.network.file import load_network
-    from ascend_sim.studies.network.ranking import write_ranking
+    from ascend_sim.studies.network.page import write_page
     from ascend_sim.studies.network.tuning import read_tilings, tune, write_tilings
 
     begin = time.monotonic()
@@ -118,7 +120,7 @@ def run_network(
             if tuned is not None:
                 write_tilings(tuned.tilings, out)
         if html is not None:
-            write_ranking(html, runs[-1], tuned)
+            write_page(html, runs[-1], tuned)
         for run in runs:
             print(pages.cost_line(run, time.monotonic() - begin, jobs), file=sys.stderr)
         if not all(run.complete for run in runs) or (tuned is not None and not tuned.complete):

@@ -10,13 +10,15 @@ from typing import Any
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.html import table
 from ascend_sim.report.skeleton import Figures, check_plotly, framed
-from ascend_sim.studies.network.pages import heads, text_of
+from ascend_sim.studies.network.pages import around_line, heads, text_of
+from ascend_sim.studies.network.ranking import ranking
 from ascend_sim.studies.network.run import NetworkRun
+from ascend_sim.studies.network.tuning import Tuned
 
 __all__ = ["write_page"]
 
 
-def write_page(path: str | Path, run: NetworkRun) -> None:
+def write_page(path: str | Path, run: NetworkRun, tuned: Tuned | None = None) -> None:
     """Write the page. Raises SimError without Plotly, and where the file cannot be written."""
     check_plotly()
     figures = Figures()
@@ -28,6 +30,7 @@ def write_page(path: str | Path, run: NetworkRun) -> None:
         '<p class="faint">us of each part, in forward order; equal layers are simulated once.</p>',
         figures.add(_layers_figure(run), "layers"),
         _layers(run),
+        ranking(run, tuned),
         "<h2>Kernels</h2>",
         '<p class="faint">us of all launches of one kind, and their share of the time that kernels take.</p>',
         _kernels(run),
@@ -41,6 +44,8 @@ def _facts(run: NetworkRun) -> str:
     shown = {"us in all": f"{run.totals['total']:,.1f}", "layers": f"{len(run.layers)}", "distinct": f"{run.distinct}"}
     facts = "".join(f'<div class="fact"><b>{value}</b>{name}</div>' for name, value in shown.items())
     said = [] if run.complete else ["<p>Interrupted: only the layers that were finished stand here.</p>"]
+    said += [f"<p>{escape(around_line(run))}.</p>"] if run.around else []
+    said += [f"<p>refused: {escape(refusal)}</p>" for refusal in run.refused]
     said += [f"<p>{escape(finding)}</p>" for finding in run.findings]
     return "\n".join([f'<div class="facts">{facts}</div>', *said])
 
@@ -54,7 +59,7 @@ def _layers_figure(run: NetworkRun) -> Any:
     for part in run.parts:
         figure.add_bar(
             y=names,
-            x=[layer.times[part] for layer in run.layers],
+            x=[layer.times.get(part, 0.0) for layer in run.layers],
             name=columns[part].removesuffix(" us"),
             orientation="h",
             marker_line_color=EDGE,
@@ -66,11 +71,11 @@ def _layers_figure(run: NetworkRun) -> Any:
 def _layers(run: NetworkRun) -> str:
     whole, columns, rows = run.totals["total"], heads(run), []
     for layer, times, same in zip(run.network.layers, run.layers, run.same_as, strict=True):
-        figures = [f"{times.times[part]:,.1f}" for part in columns]
-        share = _share(times.times["total"], whole)
+        figures = ["refused" if times.refused else f"{times.times[part]:,.1f}" for part in columns]
+        share = _share(times.times.get("total", 0.0), whole)
         rows.append([escape(layer.name), escape(text_of(layer)), *figures, share, escape(same or "")])
     head = ("layer", "input * weight", *(f">{one}" for one in columns.values()), ">share", "same as")
-    marks = [_bar(layer.times["total"], whole) for layer in run.layers]
+    marks = [_bar(layer.times.get("total", 0.0), whole) for layer in run.layers]
     return table(head, rows, marks=marks, bar=len(columns) + 2)
 
 
