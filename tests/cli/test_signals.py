@@ -100,7 +100,7 @@ def test_what_was_finished_is_kept(
     (os.killpg if whole_group else os.kill)(process.pid, number)
     out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 128 + number
-    assert session(process.pid) == []
+    until(lambda: session(process.pid) == [])  # joblib's helper process ends itself a moment later
     assert err.splitlines()[-1] == said and len(err.splitlines()) == 2 and err.startswith("took ")
     found = json.loads((tmp_path / "out" / "network.json").read_text())
     assert [layer["name"] for layer in found["layers"]] == ["small"] and not found["complete"]
