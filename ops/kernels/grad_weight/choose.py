@@ -20,6 +20,7 @@ from ascend_sim.ops.kernels.grad_weight.capacity import (
 )
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.procedures import procedure_named
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.base_template import vendor_base_template
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import (
     task_count,
     with_core_shape,
@@ -173,6 +174,11 @@ def _automatic_grad_weight(
     if vendor is not None and vendor.covers(inp):
         try:
             return vendor.decide(inp, chip)
+        except TilingError:
+            pass
+    elif procedure == "basic_block" and chip is not None:
+        try:
+            return vendor_base_template(inp, chip, dtype)
         except TilingError:
             pass
     return sound_grad_weight(inp, chip, dtype)

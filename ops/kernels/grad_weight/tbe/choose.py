@@ -12,26 +12,9 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Ca
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import fits
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.search import cache_tiling, tiling_by_loads
-from ascend_sim.ops.problem.tiling_input import TilingInput
 
 VOLUMETRIC = "Conv3DBackpropFilter"
 BY_LOADS = "fewest_loads"
-
-
-def filter_problem(inp: TilingInput, op_type: str, dtype: str, cores: int | None = None) -> FilterProblem:
-    """The problem as the older operators' tiling sees it; `cores` where a call asks for another number of blocks."""
-    buffers = inp.buffers
-    return FilterProblem(
-        inp.problem,
-        inp.itemsize,
-        cores or inp.cores,
-        buffers["L1"],
-        buffers["L0A"],
-        buffers["L0C"],
-        inp.load3d,
-        hf32=dtype == "hf32",
-        volumetric=op_type == VOLUMETRIC,
-    )
 
 
 def choose_tbe(p: FilterProblem, op_type: str, chip: ChipSpec) -> CacheTiling | None:

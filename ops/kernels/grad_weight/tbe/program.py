@@ -8,6 +8,13 @@ step, the operand with the longer step outside. Nothing is loaded ahead but by t
 schedule of CANN 8.1 (conv2d_backprop_filter_schedule.py: stated), but for one thing: 16-bit A goes to L0A by load3d here. The
 Fixpipe takes a tile fractal by fractal (unit flag), but not where rows are cut.
 
+The 3-D kernel sums over planes (an image, a depth of gradOutput). A plane whose kernel plane lies in the padding is not left
+out: gradOutput comes to L1, both halves of L0 are filled, and only the Mmad stands behind the condition; there is no unit flag
+(conv3d_backprop_filter_schedule.py and _compute.py of CANN 8.1: stated). L0B then gets what L1 held last; here zeros, which
+takes as long. Its tiling asks for two buffers of an operand in L1, but whole calls of the 910B2 last as long as load and
+products one after the other (inferred: ten measured tilings, whose chunks take 14 cycles a KB and two latencies longer than
+with loads ahead), so it has one buffer of each here: see ONE_AFTER_THE_OTHER.
+
 B comes by load3d from rows of the input; where rows are too long for L1 from pieces of them, a step in L0 being a piece of one
 row of gradOutput; of a signal from the columns that a run of pixels sees; or gathered from GM for each tap, pixel by pixel.
 """
@@ -42,6 +49,9 @@ TURNED_AT_ONCE = 32
 """Channels of gradOutput that one load brings to L0A where it turns 32-bit items (inferred: it explains MTE1 of the two
 AlexNet rows within 5 %, and scalar time and the Fixpipe's waits come nearer; a slower rate explains MTE1 alone, and MatMulV3,
 which turns 32-bit items at full rate, speaks against one)."""
+ONE_AFTER_THE_OTHER = 1
+"""Buffers of an operand in L1 of the 3-D kernel, whatever its tiling asks for (inferred from whole calls; a load that stands
+behind a condition, as those of the input do there, is one that the compiler's waits cannot move ahead)."""
 
 
 def tbe_grad_weight_task(
@@ -81,12 +91,12 @@ class _Run:
 
 @dataclass(frozen=True)
 class _Plane:
-    """One image that a tile sums over, and the input plane that its kernel plane meets."""
+    """One image that a tile sums over, and the input plane that its kernel plane meets, None in the padding."""
 
     image: int
     depth: int
     batch: int
-    depth_in: int
+    depth_in: int | None
 
 
 class _TbeBuilder:
@@ -100,14 +110,15 @@ class _TbeBuilder:
         self.read = replace(self.problem, h_in=p.h_in, stride_h=p.stride_h)
         self.dw, self.grad_output, self.features = weight_gradient(call.inp), y_map(call.inp), x_map(call.inp)
         tile = tiling.tile
-        self.a1 = HeldOperand(k, "A1", tile.db_al1, a1_bytes(p, tile))
-        self.b1 = HeldOperand(k, "B1", tile.db_bl1, b1_bytes(p, tile))
+        buffers = (ONE_AFTER_THE_OTHER,) * 2 if p.volumetric else (tile.db_al1, tile.db_bl1)
+        self.a1 = HeldOperand(k, "A1", buffers[0], a1_bytes(p, tile))
+        self.b1 = HeldOperand(k, "B1", buffers[1], b1_bytes(p, tile))
         self.pipeline = CubePipeline(
             k,
             2,
             tile.db_l0c,
             tile.m_l0 * tile.n_l0 * ACCUMULATOR_FRACTAL_BYTES,
-            unit_flag=k.chip.has_unit_flag and p.load is not Load.SPLIT_W,
+            unit_flag=k.chip.has_unit_flag and not p.volumetric and p.load is not Load.SPLIT_W,
         )
 
     def program(self) -> Program:
@@ -137,14 +148,13 @@ class _TbeBuilder:
         done = FilterTile(out.group, out.plane, out.m.start, len(out.m), out.n.start, len(out.n))
         self.dw.drain(self.pipeline, GRAD_WEIGHT, done, True)
 
-    def planes(self, block: Block, kernel_plane: int) -> Iterator[tuple[tuple[int, int], int]]:
-        """((depth, input depth), image of the batch) of the block where the kernel plane meets the input."""
+    def planes(self, block: Block, kernel_plane: int) -> Iterator[tuple[tuple[int, int | None], int]]:
+        """((depth, input depth or None in the padding), image of the batch) of the block."""
         p = self.problem
         for batch in block.images:
             for depth in block.depths:
                 depth_in = depth * p.stride_d - p.pad_front + kernel_plane * p.dilation_d
-                if 0 <= depth_in < p.d_in:
-                    yield (depth, depth_in), batch
+                yield (depth, depth_in if 0 <= depth_in < p.d_in else None), batch
 
     def runs(self, block: Block) -> Iterator[_Run]:
         """The block's pixels of an image."""
@@ -176,7 +186,11 @@ class _TbeBuilder:
             else:
                 self.load_a1(out, plane, run.strip, a)
                 self.load_b1(out, plane, strip, b, shift)
-            self.step(out, strip, pixels, a, b, shift)
+            self.fill_left(out, pixels, a)
+            if plane.depth_in is None:
+                self.leave_out(out, pixels)
+            else:
+                self.step(out, strip, pixels, b, shift)
 
     def seen(self, strip: Strip, b: range) -> tuple[Strip, int]:
         """The problem that B's pixels are a part of, and the number of its first pixel: of a signal, the columns they see."""
@@ -200,6 +214,8 @@ class _TbeBuilder:
 
     def load_b1(self, out: OutTile, plane: _Plane, strip: Strip, span: range, shift: int) -> None:
         """What the pixels see of the input, for the columns of dW that L1 holds: rows or columns of channel blocks, or taps."""
+        if plane.depth_in is None:
+            return
         around = out if self.tiling.attach_b is Attach.PART else None
         address = self.b1.begin((plane.batch, plane.depth_in, out.group, out.n_held, strip.column, span, around))
         if address is None:
@@ -208,15 +224,15 @@ class _TbeBuilder:
             place = Place(plane.batch, out.group * self.inp.cin_g, plane.depth_in)
             gather_taps(self.k, self.inp, INPUT, address, place, out.n_held, span)
         else:
-            self.load_rows(out, plane, strip, range(span.start - shift, span.stop - shift), address)
+            place = Place(plane.batch, out.group * self.inp.cin_g + self.blocks(out).start * self.c0, plane.depth_in)
+            self.load_rows(out, place, strip, range(span.start - shift, span.stop - shift), address)
         self.b1.loaded()
 
-    def load_rows(self, out: OutTile, plane: _Plane, strip: Strip, span: range, address: int) -> None:
-        """Input rows of channel blocks: [c1][rows][columns][C0]."""
+    def load_rows(self, out: OutTile, place: Place, strip: Strip, span: range, address: int) -> None:
+        """Input rows of channel blocks from `place` on: [c1][rows][columns][C0]."""
         blocks = self.blocks(out)
         present = self.call.group_channels(out.group, self.problem.c_in, self.inp.cin_g)
         channels = min(len(blocks) * self.c0, present - blocks.start * self.c0)
-        place = Place(plane.batch, out.group * self.inp.cin_g + blocks.start * self.c0, plane.depth_in)
         held = input_rows(strip.problem, span.start, span.stop)
         columns = Span(strip.source, strip.problem.w_in)
         pitch = held.rows * columns.length
@@ -234,10 +250,9 @@ class _TbeBuilder:
 
     # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
 
-    def step(self, out: OutTile, strip: Strip, pixels: range, a: range, b: range, shift: int) -> None:
-        """One tile of L0: fill half of L0A and L0B, multiply."""
-        k, half = self.k, self.pipeline.operands.acquire()
-        left, right = self.pipeline.left[half], self.pipeline.right[half]
+    def fill_left(self, out: OutTile, pixels: range, a: range) -> None:
+        """The next half of L0: gradOutput to L0A."""
+        k, left = self.k, self.pipeline.left[self.pipeline.operands.acquire()]
         count, channels = len(pixels), ceil_to(len(out.m), self.c0)
         rows, first = Span(pixels.start - a.start, count), out.m.start - out.m_held.start
         each = TURNED_AT_ONCE if self.itemsize == 4 else channels
@@ -248,6 +263,16 @@ class _TbeBuilder:
             k.load_data_3d(
                 "L0A", target, self.a1.address, self.itemsize, matrix_window(len(a)), rows, columns, transpose=True
             )
+
+    def leave_out(self, out: OutTile, pixels: range) -> None:
+        """Fill L0B too, and multiply nothing."""
+        right = self.pipeline.right[self.pipeline.operands.filling]
+        self.k.fill("L0B", right, ceil_div(len(pixels), self.c0) * ceil_div(len(out.n), FRACTAL) * FRACTAL_BYTES)
+        self.pipeline.leave_out()
+
+    def step(self, out: OutTile, strip: Strip, pixels: range, b: range, shift: int) -> None:
+        """The input to L0B beside gradOutput in L0A, and the product of both."""
+        k, half, count = self.k, self.pipeline.operands.filling, len(pixels)
         if self.p.load is Load.DMA:
             window, rows, first_column = matrix_window(len(b)), Span(pixels.start - b.start, count), out.n_held.start
         else:
@@ -256,7 +281,7 @@ class _TbeBuilder:
             rows = Span(pixels.start - shift - first_row * strip.problem.w_out, count)
             first_column = self.blocks(out).start * self.p.taps * self.c0
         columns = Span(out.n.start - first_column, len(out.n))
-        k.load_data_3d("L0B", right, self.b1.address, self.itemsize, window, rows, columns)
+        k.load_data_3d("L0B", self.pipeline.right[half], self.b1.address, self.itemsize, window, rows, columns)
         self.pipeline.multiply(half, len(out.m), count, len(out.n), self.call.dtype, self.call.hf32_bits)
 
 

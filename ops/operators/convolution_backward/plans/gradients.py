@@ -15,10 +15,10 @@ from ascend_sim.ops.kernels.grad_input.program import grad_input_task
 from ascend_sim.ops.kernels.grad_input.program import workspace_bytes as grad_input_workspace
 from ascend_sim.ops.kernels.grad_input.turn import slots_bytes
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import ONE_WAY
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import ONE_WAY, filter_problem
 from ascend_sim.ops.kernels.grad_weight.program import clears_itself, grad_weight_task
 from ascend_sim.ops.kernels.grad_weight.stream_k import workspace_bytes
-from ascend_sim.ops.kernels.grad_weight.tbe.choose import VOLUMETRIC, choose_tbe, filter_problem
+from ascend_sim.ops.kernels.grad_weight.tbe.choose import VOLUMETRIC, choose_tbe
 from ascend_sim.ops.kernels.grad_weight.tbe.program import tbe_grad_weight_task
 from ascend_sim.ops.kernels.matmul.program import matmul_task
 from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
@@ -247,7 +247,7 @@ class Gradients(Steps, ABC):
         call, blocks = self.filter_call(), self.call.block_dim.get("grad_weight")
         if self.call.deterministic or "grad_weight" in self.call.tiling:
             return False
-        problem = filter_problem(call.inp, op_type, call.dtype, blocks)
+        problem = filter_problem(call.inp, call.dtype, blocks, volumetric=op_type == VOLUMETRIC)
         tiling = choose_tbe(problem, op_type, self.chip)
         if tiling is None:
             return False

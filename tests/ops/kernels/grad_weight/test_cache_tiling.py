@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -10,15 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from places import DATA
 from tiling_problems import BUFFERS, LOAD3D, RESNET, conv2d, problems
+from tiling_problems import on_910b as tiling_input
 
+from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.base_template import base_template
+from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.base_template import (
+    DIMS,
+    base_template,
+)
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cuts import cut_counts, share_of
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cycles import CycleModel, cycle_costs
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Attach, CacheTiling, Tile
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import fits
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.search import cache_tiling
+from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import task_count
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div
 
@@ -109,7 +117,6 @@ BASE_ROWS = {
     "conv3d_dilation_kernel2_test": {"nDim": 24, "dkDim": 1, "baseM": 16, "baseK": 112, "baseN": 144, "stepKa": 1,
         "stepKb": 1, "al1Pbuffer": 1, "bl1Pbuffer": 1, "cl0Pbuffer": 2, "singleCoreHo": 27, "singleCoreCin": 224},
 }  # fmt: skip
-DIMS = ("batchDim", "groupDim", "dkDim", "mDim", "kDim", "nDim")
 
 
 @pytest.mark.parametrize("name", BASE_ROWS)
@@ -119,6 +126,24 @@ def test_the_base_template_of_the_v2_kernel(name: str) -> None:
     expected = dict.fromkeys(DIMS, 1) | BASE_ROWS[name]
     got = base_template(p, decided(p))
     assert {field: got[field] for field in expected} == expected
+
+
+@pytest.mark.parametrize("name", BASE_ROWS)
+def test_the_v2_kernel_runs_what_the_base_template_says(name: str) -> None:
+    row = VENDOR[name]
+    dtype = {4: "float32", 2: "float16"}[row["itemsize"]]
+    chip = load_chip({24: "ascend910b2", 20: "ascend910b3"}[row["cores"]])
+    inp = tiling_input(ConvProblem(**row["problem"]), row["itemsize"], row["cores"])
+    tiling = choose_grad_weight(inp, chip=chip, dtype=dtype)
+    known = {field: value for field, value in BASE_ROWS[name].items() if field in tiling.to_vendor()}
+    assert len(known) >= 6
+    assert {field: tiling.to_vendor()[field] for field in known} == known
+    assert tiling.single_core_m == BASE_ROWS[name].get("singleCoreCout", tiling.single_core_m)
+    assert tiling.single_core_k == min(
+        BASE_ROWS[name]["singleCoreHo"] * inp.problem.w_out, inp.problem.h_out * inp.problem.w_out
+    )
+    own_cuts = math.prod(BASE_ROWS[name].get(dim, 1) for dim in DIMS) == task_count(tiling, inp)
+    assert tiling.source == ("vendor procedure" if own_cuts else "stand-in")
 
 
 # ---- how the input is read -------------------------------------------------------------------------------------------

@@ -15,10 +15,10 @@ from tiling_problems import conv2d, on_910b
 
 import ascend_sim
 from ascend_sim.chip import load_chip
+from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Cuts, Tile
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load, filter_problem
 from ascend_sim.ops.kernels.grad_weight.tbe.blocks import Block, block_part, out_tiles
-from ascend_sim.ops.kernels.grad_weight.tbe.choose import filter_problem
 
 torch = pytest.importorskip("torch")
 
@@ -100,7 +100,7 @@ def test_values_and_the_way_to_the_input(way: str, dtype: str, cube_math_type: i
         pad_right=right,
         groups=problem.groups,
     )
-    p = filter_problem(replace(inp, problem=own), "Conv2DBackpropFilter", dtype)
+    p = filter_problem(replace(inp, problem=own), dtype)
     assert p.load is load
     assert p.conv1d == (way == "a signal")
     assert p.skips_rows == (way == "rows stepped over")
@@ -135,29 +135,47 @@ def test_patch_embeddings_are_planned(size: int, dtype: str, channels: int) -> N
     assert kernel["block_dim"] > 1
 
 
-def test_the_3d_operator() -> None:
+def volumetric(
+    shapes: tuple[tuple[int, ...], tuple[int, ...]], dtype: str, pad: tuple[int, int, int], mode: str = "full"
+) -> tuple[ascend_sim.Result, Any]:
+    """dW of a 3x3x3 kernel, and torch's: x and gradOutput of `shapes` in whole numbers."""
     rng = np.random.default_rng(0)
-    x, g = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((2, 12, 6, 9, 10), (2, 20, 4, 9, 10)))
-    w = np.zeros((20, 12, 3, 3, 3), np.float32)
+    x, g = (rng.integers(-3, 4, shape).astype(numpy_dtype(dtype)) for shape in shapes)
+    w = np.zeros((g.shape[1], x.shape[1], 3, 3, 3), x.dtype)
+    plain = [1] * 3, list(pad), [1] * 3, False, [0] * 3, 1, ONLY
     result = ascend_sim.convolution_backward(
-        g,
-        x,
-        w,
-        None,
-        [1] * 3,
-        [0, 1, 1],
-        [1] * 3,
-        False,
-        [0] * 3,
-        1,
-        ONLY,
-        chip=CHIP,
-        conformance="library",
-        cube_math_type=0,
+        g, x, w, None, *plain, chip=CHIP, conformance="library", cube_math_type=0, mode=mode
     )
-    known = torch.nn.grad.conv3d_weight(torch.tensor(x), w.shape, torch.tensor(g), 1, (0, 1, 1)).numpy()
+    x64, g64 = (torch.tensor(array.astype(np.float64)) for array in (x, g))
+    return result, torch.nn.grad.conv3d_weight(x64, w.shape, g64, 1, pad).numpy()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(("depth_in", "pad"), [(6, (0, 1, 1)), (4, (1, 1, 1)), (1, (2, 0, 0))])
+def test_the_3d_operator(depth_in: int, pad: tuple[int, int, int], dtype: str) -> None:
+    """Planes in the padding are loaded for, and not multiplied."""
+    depth = depth_in + 2 * pad[0] - 2
+    size = (9 + 2 * pad[1] - 2, 10 + 2 * pad[2] - 2)
+    result, known = volumetric(((2, 12, depth_in, 9, 10), (2, 20, depth, *size)), dtype, pad)
     assert not result.report.to_dict()["findings"]
-    np.testing.assert_array_equal(result.grad_weight, known)
+    np.testing.assert_array_equal(result.grad_weight, known.astype(result.grad_weight.dtype))
+    done = older(result)["counts"]["instructions"]
+    met = sum(0 <= d + plane - pad[0] < depth_in for d in range(depth) for plane in range(3))
+    steps, rest = divmod(
+        done["load_data_3d"], 2 * (3 * depth + met)
+    )  # gradOutput of every plane, the input where they meet
+    assert rest == 0
+    empty = done["mmad"] - 2 * steps * met  # tiles of blocks that meet no plane are zeros times zeros
+    assert empty >= 0
+    assert done.get("fill", 0) == steps * 2 * (3 * depth - met) + 2 * empty
+
+
+def test_the_3d_operator_loads_nothing_ahead() -> None:
+    """Half the images of a call of the 910B2 that was measured; beside each other they would take two thirds."""
+    result, _ = volumetric(((2, 33, 17, 33, 33), (2, 65, 17, 33, 33)), "float16", (1, 1, 1), "timing")
+    kernel = older(result)
+    assert kernel["tiling"]["db_al1"] == 2  # what the library's tiling asks for
+    assert kernel["pipes_us"]["cube"] + kernel["pipes_us"]["mte2"] < kernel["core_us"]
 
 
 # ---- what is run is what was decided -----------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from ascend_sim.chip.sections import Load3dLimits
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.tiling_input import TilingInput
 
 ONE_WAY = (
     "the 3-D operator refuses to cut rows or to gather by DMA (NPUKernelBench 6b84216, cube_tiling_param.cc: stated)"
@@ -256,3 +257,21 @@ class FilterProblem:
             pixels = ceil_to(pixels, FRACTAL)
         unit = self.k0 * self.itemsize * self.least_k
         return FRACTAL * unit + pixels * unit
+
+
+def filter_problem(
+    inp: TilingInput, dtype: str, cores: int | None = None, *, volumetric: bool = False
+) -> FilterProblem:
+    """The problem as the procedure sees it; `cores` where a call asks for another number of blocks."""
+    buffers = inp.buffers
+    return FilterProblem(
+        inp.problem,
+        inp.itemsize,
+        cores or inp.cores,
+        buffers["L1"],
+        buffers["L0A"],
+        buffers["L0C"],
+        inp.load3d,
+        hf32=dtype == "hf32",
+        volumetric=volumetric,
+    )
