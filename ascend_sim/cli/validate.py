@@ -40,15 +40,15 @@ def validate(
     told: Annotated[
         str,
         typer.Option(
-            help="What of the measured row the prediction may know, with commas: block_dim (its blocks), tiling (of a MatMul), "
-            "l2 (what the L2 held, where the row says so). Default: nothing."
+            help="What of the measured row the prediction may know, with commas: block_dim (its blocks), tiling (of a MatMul). "
+            "Default: nothing."
         ),
     ] = "",
     l2: Annotated[
         str,
         typer.Option(
-            help="What the L2 holds. warm: a kernel finds its inputs in the L2, as far as they fit; cold: nothing; "
-            "stale: what other kernels wrote."
+            help="What the L2 holds, where a row does not say it. warm: a kernel finds its inputs in the L2, as far as they "
+            "fit; cold: nothing."
         ),
     ] = "warm",
     out: Annotated[

@@ -107,10 +107,6 @@ class L2Cache:
         self._dirty[self._stamp[lines][present] % self.capacity] = True
         return fetched, victims
 
-    def soil(self) -> None:
-        """Fill the cache with lines of no interest that were written: whatever takes their place has them written back."""
-        self._dirty[:] = True
-
     def warm(self, first: int, end: int) -> None:
         """Make lines first .. end - 1 resident and clean, as far as they fit."""
         lines = np.arange(first, end, dtype=np.int64)

@@ -43,7 +43,7 @@ class Run:
         self.random = random = Random(seed)
         self.family = random.choice(["910b"] * 5 + ["910a", "310p"])
         self.chip = self._chip()
-        self.l2_before = random.choice(["cold", "cold", "soiled", "warm"])
+        self.l2_before = random.choice(["cold", "cold", "cold", "warm"])
         self.options: dict[str, Any] = {
             "shared_gm": random.random() < 0.85,
             "max_cycles": random.choice([None] * 9 + [random.randrange(100, 5000)]),
@@ -249,9 +249,7 @@ class Run:
         """
         device = Device(self.chip, with_values=False)
         tensors = [device.allocate(SIZE, name) for name in ("in", "out")]
-        if self.l2_before == "soiled":
-            device.l2.soil()
-        elif self.l2_before == "warm":
+        if self.l2_before == "warm":
             device.warm(tensors[0])
         for task in self.tasks:
             task.tensors = tensors

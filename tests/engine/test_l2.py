@@ -157,19 +157,6 @@ def test_against_a_plain_list(capacity: int, refetch: bool, requests: list[tuple
         assert [bool(x) for x in l2.resident(np.arange(80))] == [line in cache.lines for line in range(80)]
 
 
-@given(st.integers(1, 40), st.integers(1, 60), st.integers(0, 60))
-def test_a_soiled_cache_writes_back_what_leaves(capacity: int, count: int, warmed: int) -> None:
-    """Every line that comes drives out a written one, until all of those are gone; warmed lines came before."""
-    l2 = L2Cache(capacity)
-    l2.soil()
-    l2.warm(1000, 1000 + warmed)
-    fetched, victims, _ = l2.read(slice(0, count), NONE)
-    assert fetched == count
-    assert victims == min(count, max(capacity - warmed, 0))
-    kept = min(warmed, capacity)
-    assert l2.resident(slice(1000, 1000 + warmed)).sum() == max(kept - max(count - (capacity - kept), 0), 0)
-
-
 @pytest.mark.parametrize("dirty", [False, True])
 def test_lines_survive_kernels_and_new_readers(dirty: bool) -> None:
     """The cache belongs to the device: what one run leaves, the next one finds."""

@@ -16,11 +16,11 @@ PIPES = {
 }
 """Pipes by the profiler's names and by the report's."""
 
-L2_STATES = ("cold", "stale", "warm")
-"""What the L2 holds before a kernel: nothing (cold); its inputs, as far as they fit (warm); or what a long training step
-leaves when the inputs were written or read long before (stale): lines that other kernels wrote, none of them yet written
-back, and the buffers that the kernel writes, which were in use a moment ago.
-"""
+CUBE_DTYPES = {"hf32": ("float32", 3), "fp32": ("float32", 0), "fp16": ("float16", 0), "bf16": ("bfloat16", 0)}
+"""Dtypes of cube kernels in a row: the operands' dtype, and the cubeMathType that computes so."""
+
+L2_STATES = ("cold", "warm")
+"""What the L2 holds before a kernel: nothing, or its inputs, as far as they fit."""
 
 
 @dataclass(frozen=True)

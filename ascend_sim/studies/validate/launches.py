@@ -31,53 +31,15 @@ from ascend_sim.ops.kernels.vector.trans_data_filter import (
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.runtime import Device, Task
-from ascend_sim.studies.validate.kernel import Kernel
+from ascend_sim.studies.validate.calls import ConvCall, FilterCall, ForwardCall, TransposedCall
+from ascend_sim.studies.validate.kernel import CUBE_DTYPES, Kernel
+from ascend_sim.studies.validate.launch import Launch
 from ascend_sim.studies.validate.microbench import STREAMS, Stream, VectorAdd, measure, transfer_cycles
 
 LONG = 2**38
 """Multiply-accumulates above which a row takes minutes: such rows run only when asked for."""
 
-_CUBE_DTYPES = {"hf32": ("float32", 3), "fp32": ("float32", 0), "fp16": ("float16", 0), "bf16": ("bfloat16", 0)}
-"""Dtypes of cube kernels in a row: the operands' dtype, and the cubeMathType that computes so."""
-
 Launched = tuple[Task, list[Allocation]]
-"""A task and those of its tensors that are inputs."""
-
-
-class Launch:
-    """One operator of measured rows; `columns` give its size, `optional` ones may be left out."""
-
-    columns: ClassVar[tuple[str, ...]] = ()
-    optional: ClassVar[tuple[str, ...]] = ()
-    helps: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Columns that a prediction gets only when it is told: what the measured library decided, not what was asked of it."""
-
-    def unlike(self, labels: Mapping[str, str]) -> str:
-        """Why a row with these text columns is not simulated, "" where it is."""
-        return ""
-
-    def check(self, kernel: Kernel) -> None:
-        """ValueError names the column that is missing, or that does not go with the others."""
-        self._require(kernel, self.columns)
-
-    def is_long(self, kernel: Kernel) -> bool:
-        """Whether the run takes minutes."""
-        return False
-
-    def as_timed(self, kernel: Kernel) -> Kernel:
-        """A kernel that takes the same time, one for all that do."""
-        return kernel
-
-    def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
-        """The task and its inputs, allocated on `device`; SimError for what the simulator refuses."""
-        raise NotImplementedError
-
-    @staticmethod
-    def _require(kernel: Kernel, columns: tuple[str, ...]) -> None:
-        given = dict(kernel.sizes)
-        missing = [name for name in columns if name not in given]
-        if missing:
-            raise ValueError(f"{', '.join(missing)} missing; {kernel.op_type} needs {', '.join(columns)}")
 
 
 class ConvGradient(Launch):
@@ -367,6 +329,9 @@ LAUNCHES: Mapping[str, Launch] = {
     "Cast": Cast(),
     "MemSet": MemSet(),
     **dict.fromkeys(("MatMul", "MatMulV2", "MatMulV3", "BatchMatMul"), MatMul()),
+    "npu_conv3d_backward": FilterCall(),
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), ForwardCall()),
+    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), TransposedCall()),
     "DataCopyStream": CopyStream(),
     "DataCopy": Copy(),
     "VectorAdd": Add(),
@@ -374,6 +339,7 @@ LAUNCHES: Mapping[str, Launch] = {
 """Operators that can be compared, by their names in a profiler's table."""
 
 MATMULS = tuple(name for name, launch in LAUNCHES.items() if isinstance(launch, MatMul))
+CALLS = tuple(name for name, launch in LAUNCHES.items() if isinstance(launch, ConvCall))
 MICROBENCHMARKS = tuple(name for name, launch in LAUNCHES.items() if isinstance(launch, MicroBenchmark))
 COLUMNS = tuple(dict.fromkeys(name for launch in LAUNCHES.values() for name in (*launch.columns, *launch.optional)))
 """Every column that holds a number of some kernel."""
@@ -392,9 +358,9 @@ def stream_of(kernel: Kernel) -> Stream:
 
 
 def _cube_dtype(kernel: Kernel) -> tuple[str, int]:
-    if kernel.dtype not in _CUBE_DTYPES:
-        raise SimError(f"dtype {kernel.dtype!r}: allowed for {kernel.op_type}: {', '.join(_CUBE_DTYPES)}")
-    return _CUBE_DTYPES[kernel.dtype]
+    if kernel.dtype not in CUBE_DTYPES:
+        raise SimError(f"dtype {kernel.dtype!r}: allowed for {kernel.op_type}: {', '.join(CUBE_DTYPES)}")
+    return CUBE_DTYPES[kernel.dtype]
 
 
 def _dtypes(kernel: Kernel) -> tuple[str, str]:

@@ -104,7 +104,9 @@ def group_by(compared: Sequence[Comparison], label: Callable[[Comparison], str] 
 def _group(chip: str, op_type: str, series: str, rows: Sequence[Comparison]) -> Group:
     shown = [one for one in rows if not one.prediction.skipped]
     pairs = [(one.prediction.task_us, one.row.duration_us) for one in shown]
-    cores = [(one.prediction.core_us, one.row.core_us) for one in shown if one.row.core_us]
+    cores = [
+        (one.prediction.core_us, one.row.core_us) for one in shown if one.row.core_us and not one.prediction.kernels
+    ]
     pipes = {}
     for pipe in PIPES:
         errors = Errors.of(
@@ -337,7 +339,8 @@ def csv_text(compared: Sequence[Comparison]) -> str:
     """Every row with all its own columns, then what was predicted; `skipped` says why nothing was."""
     heads = list(dict.fromkeys(name for one in compared for name in one.row.cells))
     pipes = [f"predicted_{pipe}_us" for pipe in PIPES]
-    added = ["predicted_us", "error_pct", "predicted_core_us", *pipes, "predicted_block_dim", "skipped"]
+    of_calls = ["predicted_kernels", "kernel_error_pct"]
+    added = ["predicted_us", "error_pct", "predicted_core_us", *pipes, "predicted_block_dim", *of_calls, "skipped"]
     text = io.StringIO()
     writer = csv.DictWriter(text, [*heads, *added], lineterminator="\n", restval="", extrasaction="ignore")
     writer.writeheader()
@@ -350,6 +353,8 @@ def csv_text(compared: Sequence[Comparison]) -> str:
                 "predicted_core_us": one.prediction.core_us,
                 **{f"predicted_{pipe}_us": value for pipe, value in one.prediction.pipes.items()},
                 "predicted_block_dim": one.prediction.blocks or "",
+                "predicted_kernels": " ".join(f"{name}={us:.2f}" for name, us in one.prediction.kernels),
+                "kernel_error_pct": " ".join(f"{name}={100 * error:+.2f}" for name, error in one.kernel_errors),
             }
         writer.writerow(line)
     return text.getvalue()

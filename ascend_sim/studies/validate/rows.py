@@ -2,8 +2,9 @@
 
 A row is one launch. Columns of a file of one's own: chip, op_type, dtype, duration_us, what the kernel's size needs
 (`launches`), `block_dim` for the cube kernels, and where counters exist aicore_time_us and mac_ratio, mte1_ratio, ... (parts
-of it). Lines that begin with # are comments, other columns are carried along. Nothing of a row but its sizes reaches the
-simulator unless it is `told`: the row's blocks, of a MatMul its tiling as far as it is known, the row's state of the L2.
+of it). Lines that begin with # are comments, other columns are carried along. Nothing of a row but its sizes, and
+what is known of the L2 before it (column l2, where a source cleared it), reaches the simulator unless it is `told`: the row's
+blocks, of a MatMul its tiling as far as it is known.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from ascend_sim.studies.validate.launches import COLUMNS, LAUNCHES
 CHIPS = {"ascend910b_gen1": "ascend910b"}
 """Other names of chips in published tables: the first 910 with 30 cores."""
 
-TOLD = ("block_dim", "tiling", "l2")
-"""What a prediction can be told of a measured row beside what was asked of the kernel: its blocks, the base block and share
-of a core of a MatMul, and what the L2 held (column l2, inferred from the place of the row in its training step)."""
+TOLD = ("block_dim", "tiling")
+"""What a prediction can be told of a measured row beside what was asked of the kernel: its blocks, and the base block and share
+of a core of a MatMul."""
 
-_LABELS = ("dtype_out", "format_in", "format_out", "path", "quantity")
+_LABELS = ("dtype_out", "format_in", "format_out", "path", "quantity", "kernels")
 _FLAGS = ("trans_a", "trans_b", "bypass")
-_FROM_ZERO = ("pad_h_total", "pad_w_total", *_FLAGS)
+_FROM_ZERO = ("pad_d_total", "pad_h_total", "pad_w_total", *_FLAGS)
 
 
 def shipped_rows(l2: str = "warm", told: Collection[str] = ()) -> list[Row]:
@@ -43,8 +44,8 @@ def shipped_rows(l2: str = "warm", told: Collection[str] = ()) -> list[Row]:
 def read_rows(path: str | Path, l2: str = "warm", chip: str | None = None, told: Collection[str] = ()) -> list[Row]:
     """The rows of a CSV file, or of a profiler's table or folder, whose `chip` must then be given.
 
-    `l2` is one of L2_STATES; `told` names what of TOLD the predictions may know of the rows. Raises ConfigError with file,
-    line and column for a value that cannot be.
+    `l2` is one of L2_STATES, for rows that say none of their own; `told` names what of TOLD the predictions may know of the
+    rows. Raises ConfigError with file, line and column for a value that cannot be.
     """
     path = Path(path)
     if l2 not in L2_STATES:
@@ -138,12 +139,11 @@ def _row(where: str, cells: Mapping[str, str], l2: str, told: Collection[str]) -
     known = text.get("l2") or l2
     if known not in L2_STATES:
         raise ConfigError(f"{where}: l2: {known!r} given; allowed: {', '.join(L2_STATES)}")
-    residency = known if "l2" in told else l2
     helps = LAUNCHES[op_type].helps if op_type in LAUNCHES else {}
     withheld = {column for name, columns in helps.items() if name not in told for column in columns}
     sizes = {name: size for name, size in sizes.items() if name not in withheld}
     kernel = Kernel(
-        chip, op_type, text.get("dtype", "").lower(), tuple(sorted(sizes.items())), tuple(labels.items()), residency
+        chip, op_type, text.get("dtype", "").lower(), tuple(sorted(sizes.items())), tuple(labels.items()), known
     )
     unlike = _unlike(op_type, text.get("fused", "")) or LAUNCHES[op_type].unlike(labels)
     if not unlike:
@@ -166,12 +166,8 @@ def _chip_name(name: str) -> str:
 
 
 def _unlike(op_type: str, fused: str) -> str:
-    parts = set(op_type.split("_"))
-    if (
-        op_type.startswith("FusionOp")
-        or (len(parts) > 1 and parts & set(LAUNCHES))
-        or fused.lower() in ("true", "1", "yes")
-    ):
+    several = op_type.startswith("FusionOp") or bool(set(op_type.split("_")) & set(LAUNCHES))
+    if fused.lower() in ("true", "1", "yes") or (several and op_type not in LAUNCHES):
         return "fused with other operators"
     return "" if op_type in LAUNCHES else unknown_operator(op_type)
 

@@ -22,6 +22,7 @@ from ascend_sim.runtime import Device
 from ascend_sim.studies.points import finish
 from ascend_sim.studies.pools import Died, Processes
 from ascend_sim.studies.store import RESULTS, Store
+from ascend_sim.studies.validate.calls import ConvCall, named_kernels
 from ascend_sim.studies.validate.kernel import PIPES, Kernel, Row
 from ascend_sim.studies.validate.launches import LAUNCHES, Timed
 
@@ -31,13 +32,17 @@ _TOO_LONG = "takes minutes; --long runs it"
 
 @dataclass(frozen=True)
 class Prediction:
-    """Times of the simulated kernel in us and its blocks, or why there are none."""
+    """Times of the simulated kernel in us and its blocks, or why there are none.
+
+    Of a call `task_us` is the sum over its `kernels` (operator and time, in their order), which have no pipes here.
+    """
 
     task_us: float = math.nan
     core_us: float = math.nan
     pipes: Mapping[str, float] = field(default_factory=dict)
     skipped: str = ""
     blocks: int = 0
+    kernels: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,13 @@ class Comparison:
     def error(self) -> float:
         """(predicted - measured) / measured of the task time."""
         return self.prediction.task_us / self.row.duration_us - 1
+
+    @property
+    def kernel_errors(self) -> list[tuple[str, float]]:
+        """(operator, error) of those kernels of a call that were measured by themselves."""
+        named = named_kernels(self.row.kernel)
+        pairs = zip(named, self.prediction.kernels, strict=False)
+        return [(name, us / measured - 1) for (name, measured), (_, us) in pairs if measured]
 
 
 def compare(
@@ -126,16 +138,17 @@ def simulate(kernel: Kernel) -> Prediction:
         if isinstance(launch, Timed):
             return Prediction(launch.us(kernel, chip))
         device = Device(chip, with_values=False)
-        task, inputs = launch.task(kernel, chip, device)
-        if kernel.l2 == "stale":
-            device.l2.soil()
-        for tensor in task.tensors:
-            if kernel.l2 != "cold" and (tensor in inputs) == (kernel.l2 == "warm"):
-                device.warm(tensor)
+        tasks, inputs = launch.tasks(kernel, chip, device)
+        for tensor in inputs if kernel.l2 == "warm" else ():
+            device.warm(tensor)
         facts = RunFacts(chip)
-        timeline = Engine(device).run([task], keep=False, on_program=facts.add)
-        figures = Report.build(chip, timeline, [task], facts, mode="timing", l2=kernel.l2).kernels[0]
+        timeline = Engine(device).run(tasks, keep=False, on_program=facts.add)
+        figures = Report.build(chip, timeline, tasks, facts, mode="timing", l2=kernel.l2).kernels
     except SimError as error:
         return Prediction(skipped=str(error))
-    pipes = {pipe: figures["pipes_us"][ours] for pipe, ours in PIPES.items()}
-    return Prediction(figures["task_us"], figures["core_us"], pipes, blocks=task.block_dim)
+    if isinstance(launch, ConvCall):
+        kernels = tuple((one["op_type"], one["task_us"]) for one in figures)
+        return Prediction(math.fsum(us for _, us in kernels), kernels=kernels)
+    (one,), (task,) = figures, tasks
+    pipes = {pipe: one["pipes_us"][ours] for pipe, ours in PIPES.items()}
+    return Prediction(one["task_us"], one["core_us"], pipes, blocks=task.block_dim)

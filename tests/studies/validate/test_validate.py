@@ -22,7 +22,7 @@ from ascend_sim.memory.gm import Allocation
 from ascend_sim.report.counts import Counts
 from ascend_sim.runtime import Device, Task
 from ascend_sim.studies.validate.kernel import PIPES, Kernel, Row
-from ascend_sim.studies.validate.launches import LAUNCHES, MATMULS, MICROBENCHMARKS
+from ascend_sim.studies.validate.launches import CALLS, LAUNCHES, MATMULS, MICROBENCHMARKS
 from ascend_sim.studies.validate.pages import Errors, blind, csv_text, group_by, plot, spearman
 from ascend_sim.studies.validate.rows import TOLD, of_chips, read_rows, shipped_rows
 from ascend_sim.studies.validate.run import Comparison, Prediction, compare, simulate
@@ -109,7 +109,7 @@ def test_blocks_of_a_row_are_launched(tmp_path: Path) -> None:
 
 
 def test_a_prediction_is_told_nothing_unless_asked(tmp_path: Path) -> None:
-    """Blocks, tiling and the state of the L2 change nothing that the simulator gets to know."""
+    """Blocks and tiling change nothing that the simulator gets to know."""
     path = tmp_path / "rows.csv"
     line = TWO_ROWS.splitlines()[2]
     path.write_text("\n".join([CONV + ",a,b,c", line, line.replace("fp16,4,", "fp16,1,")]))
@@ -118,9 +118,9 @@ def test_a_prediction_is_told_nothing_unless_asked(tmp_path: Path) -> None:
     path.write_text(PRODUCTS)
     told, untold = ({name for row in read_rows(path, told=what) for name, _ in row.kernel.sizes} for what in (TOLD, ()))
     assert {"block_dim", "baseM", "baseN"} <= told and not untold & {"block_dim", "baseM", "baseN"}
-    path.write_text("chip,op_type,N,Ci,Hi,Wi,dtype,duration_us,l2\nascend910b2,ReduceSum,32,256,169,1,fp32,19,stale\n")
-    assert [read_rows(path, told=what)[0].kernel.l2 for what in ((), ("l2",))] == ["warm", "stale"]
-    with pytest.raises(SimError, match="told 'blocks': allowed are block_dim, tiling, l2"):
+    path.write_text("chip,op_type,N,Ci,Hi,Wi,dtype,duration_us,l2\nascend910b2,ReduceSum,32,256,169,1,fp32,19,cold\n")
+    assert [read_rows(path, l2)[0].kernel.l2 for l2 in ("warm", "cold")] == ["cold", "cold"]  # a row's own goes first
+    with pytest.raises(SimError, match="told 'blocks': allowed are block_dim, tiling"):
         read_rows(path, told=("blocks",))
 
 
@@ -197,8 +197,11 @@ def test_shipped_rows_are_complete() -> None:
     assert all(row.cells["sets"] for row in programs if row.series == "sets a cost")
     rows = [row for row in rows if row not in programs]
     products = [row for row in rows if row.kernel.op_type in MATMULS]
-    assert len(products) == 89 and all(row.series for row in products)
-    apart = [row for row in rows if row.series and row not in products]
+    assert len(products) == 94 and all(row.series for row in products)
+    calls = [row for row in rows if row.kernel.op_type in CALLS]
+    assert len(calls) == 66 and {int(row.cells["case"]) % 2 for row in calls} == {1}
+    assert {row.kernel.chip for row in calls} == {"ascend910b2", "ascend910b4", "ascend950pr_9579"}
+    apart = [row for row in rows if row.series and row not in (*products, *calls)]
     assert {row.kernel["N"] for row in apart} == {32}
     assert len(apart) == 37
     assert {row.kernel.op_type for row in rows if not row.unlike} == set(LAUNCHES) - set(MICROBENCHMARKS)
@@ -385,8 +388,8 @@ def test_equal_kernels_run_once(rows_file: Path, monkeypatch: pytest.MonkeyPatch
 def test_cold_l2_is_slower(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("chip,op_type,N,Ci,Hi,Wi,dtype,duration_us\nascend910b2,ReduceSum,32,256,169,1,fp32,19\n")
-    warm, cold, stale = (simulate(read_rows(path, l2)[0].kernel) for l2 in ("warm", "cold", "stale"))
-    assert stale.pipes["mte2"] > cold.pipes["mte2"] > warm.pipes["mte2"]
+    warm, cold = (simulate(read_rows(path, l2)[0].kernel) for l2 in ("warm", "cold"))
+    assert cold.pipes["mte2"] > warm.pipes["mte2"]
 
 
 def test_command_line(rows_file: Path, tmp_path: Path) -> None:

@@ -1,0 +1,55 @@
+"""What an entry of `launches` is: the columns of its rows, and the tasks that they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.memory.gm import Allocation
+from ascend_sim.runtime import Device, Task
+from ascend_sim.studies.validate.kernel import Kernel
+
+Launched = tuple[list[Task], list[Allocation]]
+"""Tasks in their order, and those of their tensors that are inputs."""
+
+
+class Launch:
+    """One operator of measured rows; `columns` give its size, `optional` ones may be left out."""
+
+    columns: ClassVar[tuple[str, ...]] = ()
+    optional: ClassVar[tuple[str, ...]] = ()
+    helps: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Columns that a prediction gets only when it is told: what the measured library decided, not what was asked of it."""
+
+    def unlike(self, labels: Mapping[str, str]) -> str:
+        """Why a row with these text columns is not simulated, "" where it is."""
+        return ""
+
+    def check(self, kernel: Kernel) -> None:
+        """ValueError names the column that is missing, or that does not go with the others."""
+        self._require(kernel, self.columns)
+
+    def is_long(self, kernel: Kernel) -> bool:
+        """Whether the run takes minutes."""
+        return False
+
+    def as_timed(self, kernel: Kernel) -> Kernel:
+        """A kernel that takes the same time, one for all that do."""
+        return kernel
+
+    def tasks(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
+        """What is launched and the inputs, allocated on `device`; SimError for what the simulator refuses."""
+        task, inputs = self.task(kernel, chip, device)
+        return [task], inputs
+
+    def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> tuple[Task, list[Allocation]]:
+        """The one task, of an operator that launches no more."""
+        raise NotImplementedError
+
+    @staticmethod
+    def _require(kernel: Kernel, columns: tuple[str, ...]) -> None:
+        given = dict(kernel.sizes)
+        missing = [name for name in columns if name not in given]
+        if missing:
+            raise ValueError(f"{', '.join(missing)} missing; {kernel.op_type} needs {', '.join(columns)}")

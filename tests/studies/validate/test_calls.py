@@ -1,0 +1,112 @@
+"""Measured calls: the kernels that a row names, each as that kernel, in that order."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from ascend_sim.errors import ConfigError
+from ascend_sim.studies.validate.pages import csv_text
+from ascend_sim.studies.validate.rows import read_rows, shipped_rows
+from ascend_sim.studies.validate.run import compare, simulate
+
+HEAD = (
+    "chip,op_type,dtype,N,Ci,Di,Hi,Wi,Co,Do,Ho,Wo,kd,kh,kw,stride_d,stride_h,stride_w,pad_d_total,pad_h_total,"
+    "pad_w_total,dilation_d,dilation_h,dilation_w,groups,kernels,l2,duration_us\n"
+)
+FILTER = "npu_conv3d_backward,fp16,2,20,4,8,9,24,4,8,9,3,3,3,1,1,1,2,2,2,1,1,1,1"
+TURNED = "TransData TransData MemSet Conv3DBackpropFilter TransData"
+TRANSPOSED = "ascend910b2,conv_transpose2d,hf32,2,16,,9,8,24,,18,15,,3,3,,2,2,,2,2,,1,1,1,,,50\n"
+
+
+def read(path: Path, line: str) -> list:
+    path.write_text(HEAD + line)
+    return read_rows(path)
+
+
+def test_a_weight_gradient_is_the_kernels_that_its_row_names(tmp_path: Path) -> None:
+    one, other = (
+        simulate(read(tmp_path / "a.csv", f"ascend910b2,{FILTER},{kernels},,50\n")[0].kernel)
+        for kernels in (TURNED, TURNED.replace("Filter", "FilterV2"))
+    )
+    for found, filter_kernel in ((one, "Conv3DBackpropFilter"), (other, "Conv3DBackpropFilterV2")):
+        assert [name for name, _ in found.kernels] == ["TransData", "TransData", "MemSet", filter_kernel, "TransData"]
+        assert found.task_us == pytest.approx(sum(us for _, us in found.kernels))
+    assert one.kernels[:3] == other.kernels[:3] and one.kernels[3] != other.kernels[3]
+
+
+def test_dw_stays_in_fp32(tmp_path: Path) -> None:
+    """No Cast, and the kernel that turns dW moves four bytes an element whatever the operands are."""
+    whole = FILTER.replace(",20,", ",32,")  # blocks of channels of both dtypes are full
+    plain = read(tmp_path / "a.csv", f"ascend910b2,{whole},{TURNED},,50\n")
+    wide = read(tmp_path / "a.csv", f"ascend910b2,{whole.replace('fp16', 'fp32')},{TURNED},,50\n")
+    assert simulate(plain[0].kernel).kernels[-1][1] == pytest.approx(simulate(wide[0].kernel).kernels[-1][1], rel=0.1)
+
+
+def test_the_950_runs_one_kernel_and_nothing_else_is_taken_for_it(tmp_path: Path) -> None:
+    line = f"ascend950pr_9579,{FILTER},{{}},cold,50\n"
+    found = simulate(read(tmp_path / "a.csv", line.format("Conv3DBackpropFilterV2"))[0].kernel)
+    assert [name for name, _ in found.kernels] == ["Conv3DBackpropFilterV2"]
+    older = simulate(read(tmp_path / "a.csv", line.format("Conv3DBackpropFilter"))[0].kernel)
+    assert "allowed Conv3DBackpropFilterV2" in older.skipped
+
+
+@pytest.mark.parametrize(
+    ("kernels", "reason"),
+    [
+        (f"TransData {TURNED}", "the call ran TransData, TransData, TransData, MemSet"),
+        ("TransData MemSet", "0 that make dW"),
+    ],
+)
+def test_a_call_whose_kernels_are_not_known_is_not_simulated(tmp_path: Path, kernels: str, reason: str) -> None:
+    assert reason in simulate(read(tmp_path / "a.csv", f"ascend910b2,{FILTER},{kernels},,50\n")[0].kernel).skipped
+
+
+def test_a_transposed_convolution_runs_the_kernel_of_dx(tmp_path: Path) -> None:
+    found = simulate(read(tmp_path / "a.csv", TRANSPOSED)[0].kernel)
+    assert "Conv2DBackpropInput" in [name for name, _ in found.kernels]
+
+
+def test_kernels_that_were_measured_have_errors_of_their_own(tmp_path: Path) -> None:
+    line = f"ascend910b2,{FILTER},{TURNED.replace('MemSet', 'MemSet=10').replace('Filter', 'Filter=20.5')},,50\n"
+    (one,) = compare(read(tmp_path / "a.csv", line))
+    times = dict(one.prediction.kernels)
+    assert one.kernel_errors == [
+        ("MemSet", times["MemSet"] / 10 - 1),
+        ("Conv3DBackpropFilter", times["Conv3DBackpropFilter"] / 20.5 - 1),
+    ]
+    (row,) = csv.DictReader(io.StringIO(csv_text([one])))
+    assert row["kernel_error_pct"].startswith("MemSet=") and row["predicted_kernels"].count("=") == 5
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (f"ascend910b2,{FILTER},MemSet=long,,50\n", "line 2: kernels: 'MemSet=long' given"),
+        (f"ascend910b2,{FILTER.replace(',4,8,9,24,4,', ',4,8,9,24,5,')},,,50\n", "line 2: Do: 5 given; Di, kernel"),
+        (f"ascend910b2,{FILTER.replace('24,4,8,9,3', '24,,8,9,3')},,,50\n", "line 2: Do missing"),
+        (TRANSPOSED.replace(",18,15,", ",18,18,"), "line 2: Wi: 8 given; Wo, kernel"),
+    ],
+)
+def test_rows_that_contradict_themselves(tmp_path: Path, line: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read(tmp_path / "a.csv", line)
+
+
+def test_the_shipped_weight_gradients_of_the_910b2() -> None:
+    """Told nothing; one of the smaller calls in the suite, all of them below."""
+    (row,) = (row for row in shipped_rows() if row.kernel.op_type == "npu_conv3d_backward" and row.duration_us == 122.5)
+    (one,) = compare([row])
+    assert abs(one.error) < 0.15
+
+
+@pytest.mark.slow
+def test_all_shipped_weight_gradients_of_the_910b2() -> None:
+    chip = "ascend910b2"
+    rows = [row for row in shipped_rows() if (row.kernel.chip, row.kernel.op_type) == (chip, "npu_conv3d_backward")]
+    errors = [one.error for one in compare(rows) if not one.prediction.skipped]
+    assert len(errors) == 9  # the grouped one launches kernels that are not known
+    assert sum(map(abs, errors)) / len(errors) < 0.12
