@@ -32,6 +32,8 @@ from ascend_sim.ops.kernels.grad_weight.taps import by_tap, walked_input
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
+BASE_TEMPLATE = "Conv3DBackpropFilterV2"
+"""The operator whose base template decides where the procedure of its open templates does not."""
 UNLIMITED = 2**62  # bytes
 
 
@@ -176,7 +178,7 @@ def _automatic_grad_weight(
             return vendor.decide(inp, chip)
         except TilingError:
             pass
-    elif procedure == "basic_block" and chip is not None:
+    elif chip is not None and procedure_for(chip, BASE_TEMPLATE) == "cache_tiling":
         try:
             return vendor_base_template(inp, chip, dtype)
         except TilingError:
