@@ -1,0 +1,54 @@
+"""Small programs and single instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ascend_sim.studies.validate.launches import MICROBENCHMARKS
+from ascend_sim.studies.validate.pages import Errors, blind, blind_line, group_by, programs_markdown
+from ascend_sim.studies.validate.run import Comparison
+
+DISAGREE = "sources disagree"
+"""The series of programs whose sources contradict each other."""
+
+PROGRAMS = """## Small programs
+
+Streams out of GM by all cores (row size, alignment, L2 hits), single transfers and a vector add, each built and simulated:
+`configs/measurements/microbench.csv` has the rows, their sources and what was left out because it is doubted,
+[measured-bandwidth.md](measured-bandwidth.md) the figures behind some of them. A row that "sets a cost" was used to fit one, so
+it stands apart; so do the loads into L0A and L0B, for which the sources disagree (msKPP has 2 cycles a transfer beside its
+data, the GEMM sample 22 a LoadData, which the convolution rows support and the chip files follow).
+
+{table}
+
+{blind}. With the {all_programs} for which sources disagree, which set none either: {with_all}.
+What misses most: the step of GM->L1 at 4 KB (18 %); 64 rows of 128 bytes into UB on A2 (16 % too slow); the vector add without
+bypass on A2 (10-14 % too fast: reads and writes share HBM here without a loss at each turn). L0C->GM takes the larger
+of 80 cycles and its data, where a sum stands here: up to twice as long around 10 KB. On the 950, whose file has no dispatch
+interval, streams of one 128-byte row an instruction keep the cores in step, which costs 8 of 39 cycles."""
+
+
+POINTS = """## Single instructions and transfers
+
+Published cycles of vector tile operations (`configs/measurements/points/`, hw-native-sys/pto-isa; of level tile_op or
+line_fit, not flagged by those who collected them), precision 1 - abs(error). The aim is a median of 0.92 for each architecture.
+Far off on dav-2201: fp16 Exp and Sqrt (the vendor's page says 4 cycles a repeat, these points 2-3), Divs (twice Div),
+Sel, and int16 Add and Mul (two cycles a repeat more). On dav-3510: conversions of ten short rows. Costs of both were fitted on
+points of the same source. Streams and single transfers: [measured-bandwidth.md](measured-bandwidth.md)."""
+
+
+def programs(compared: Sequence[Comparison]) -> str:
+    """The section of small programs."""
+    of = [one for one in compared if one.row.kernel.op_type in MICROBENCHMARKS]
+    errors = blind(of)
+    assert errors is not None
+    doubted = [one for one in of if one.row.series == DISAGREE and not one.prediction.skipped]
+    none_set = [one for one in of if one.row.series in ("", DISAGREE) and not one.prediction.skipped]
+    every = Errors.of([(one.prediction.task_us, one.row.duration_us) for one in none_set])
+    assert every is not None
+    return PROGRAMS.format(
+        table=programs_markdown(group_by(of)),
+        blind=blind_line(errors),
+        all_programs=len(doubted),
+        with_all=f"{every.rows} rows, median error {every.median:.1f} %, worst {every.worst:+.0f} %",
+    )

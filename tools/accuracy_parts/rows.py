@@ -1,0 +1,40 @@
+"""Which of the compared rows a part of the page is about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ascend_sim.studies.validate.pages import Errors, Group, spearman
+from ascend_sim.studies.validate.run import Comparison
+
+DX, DW = "Conv2DBackpropInput", "Conv2DBackpropFilter"
+
+
+B2, FIRST = "ascend910b2", "ascend910b"
+
+
+SIMULATED = (DX, DW, "TransData", "ReduceSum", "Cast", "MemSet")
+"""Operators of a training step but for its matrix products."""
+
+
+def simulated_of(compared: Sequence[Comparison], chip: str, ops: Sequence[str]) -> list[Comparison]:
+    """The simulated rows of a chip's operators."""
+    return [
+        one
+        for one in compared
+        if one.row.kernel.chip == chip and one.row.kernel.op_type in ops and not one.prediction.skipped
+    ]
+
+
+def pooled(rows: Sequence[Comparison]) -> Group:
+    """One group over several operators of a chip."""
+    pairs = [(one.prediction.task_us, one.row.duration_us) for one in rows]
+    rank = spearman([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+    return Group(
+        rows[0].row.kernel.chip, "", "", len({one.row.kernel for one in rows}), Errors.of(pairs), rank, None, {}, {}
+    )
+
+
+def errors_of(group: Group, quantity: str) -> Errors | None:
+    """Errors of "task", "core" or a pipe."""
+    return {"task": group.task, "core": group.core, **group.pipes}.get(quantity)

@@ -1,0 +1,105 @@
+"""What the page says where no table stands."""
+
+from __future__ import annotations
+
+HEAD = """# Accuracy: measured kernels and what the simulator says of them
+
+`tools/accuracy` writes this page; `ascend-sim validate --csv rows.csv` prints the first table and every single row.
+The numbers are as they come.
+
+**Rows.** `configs/measurements/` holds the rows with their sources: AlexNet training steps on a 910B2 (HF32, with counters
+of the pipes; Ascend/msinsight test data), ResNet-50 training steps on the first 910 with 30 cores (fp16, no counters; Wu et
+al., HPCC 2022), matrix products (`matmul.csv`) from samples, microbenchmarks and training steps on A2, A3 and 950PR, and
+whole calls (`calls.csv`). A row is one kernel, which runs alone, or a call, whose kernels run one after the other; inputs are
+in the L2 as far as they fit (`--l2 cold` for the contrary), unless the source of a row cleared it before.
+
+**What the prediction was told.** "told nothing" is what a user gets: sizes and dtype of the row go into the simulator, blocks
+and tiling are its own. "told" (`ascend-sim validate --told block_dim,tiling`) also takes from the row what the measured library
+had decided: the blocks of convolutions and products, and base block and share of a core where a product's source gives them
+(8192^3 samples and others). Every table says which of both it shows. "fitted" says whether costs of the chip were fitted on
+rows of the same network or sample: then the figure is in-sample, whatever it was told. The costs and their rows are listed
+[below](#fitted-costs-and-the-rows-that-fitted-them).
+
+**Figures.** Error of a row: (predicted - measured) / measured. mean and median are of the sizes of errors, bias is the mean
+of errors, rank is Spearman's correlation over rows (three kernels or more). "kernels" counts distinct ones: {rows_910b2} rows
+of the 910B2 are only {kernels_910b2} kernels, its convolutions two shapes. Core and pipe times are means over the launched
+cores.
+
+There is no second network with counters, so no leave-one-network-out error can be given for the 910B2; what leaving out a
+layer, a batch or a chip says stands below. Kernels and tilings were written with these rows in view, too: figures of new
+layers are worse. The calls are the odd rows of their sources; the even ones are kept back.
+"""
+
+
+REMOVED = """## Helps that are gone
+
+**The state of the L2.** Rows of training steps whose inputs were written or read long before used to say so (`stale`, inferred
+from the place of the row in its step): the L2 was taken to be full of what other kernels wrote. The simulator has no rule for
+it, and no user could have told it. Without it TransData of the 910B2 has a mean error of 16 instead of 13 %, its AlexNet
+products with weights of up to 151 MB come out faster still.
+
+**An image for each block.** The stand-in of the first 910's dW gave each block an image where a call asked for as many blocks
+as it has images. Nobody but
+a measured row asks so, and the rule is gone. It costs, told the blocks: dW and unfused dX of batch 16 and 64 a mean of 19.2
+instead of 14.0 %, a bias of -9.9 instead of -2.8 %, rank 0.902 instead of 0.954. Told nothing all stays as it was. Two rows of
+batch 32 had met it too, at +178 and +29 % with it, -1 and -6 % without. The others are dW with 16 blocks at batch 16 (error %,
+told the blocks):
+
+| Ci | Hi | Co | k | stride | with the rule | without |
+|---|---|---|---|---|---|---|"""
+
+
+BLOCKS_OF_16 = (
+    "| 64 | 56 | 256 | 1 | 1 | -43.1 | -40.8 |",
+    "| 256 | 14 | 1024 | 1 | 1 | -2.1 | -12.2 |",
+    "| 256 | 28 | 256 | 3 | 2 | +8.2 | -19.4 |",
+    "| 256 | 56 | 64 | 1 | 1 | -49.3 | -45.5 |",
+    "| 256 | 56 | 128 | 1 | 1 | -51.7 | -45.0 |",
+    "| 256 | 56 | 512 | 1 | 2 | +19.8 | -26.2 |",
+    "| 512 | 7 | 512 | 3 | 1 | +5.5 | -61.2 |",
+    "| 512 | 7 | 2048 | 1 | 1 | -9.1 | -62.3 |",
+    "| 512 | 14 | 512 | 3 | 2 | -13.4 | -68.1 |",
+    "| 1024 | 14 | 256 | 1 | 1 | +10.2 | -13.1 |",
+    "| 1024 | 14 | 512 | 1 | 1 | -0.5 | -18.3 |",
+    "| 1024 | 14 | 2048 | 1 | 2 | -1.1 | -51.0 |",
+    "| 2048 | 7 | 512 | 1 | 1 | +10.6 | -54.1 |",
+)
+"""Rows whose prediction the rule changed; the rule is gone, so no run can write them."""
+
+
+BATCH_32 = """The batch 32 rows of the first 910 come from other software (other splits, other fusion): never average them with
+the rest."""
+
+
+NOT_MODELLED = """Not modelled anywhere: misses of the instruction cache, dual issue.
+Measured L2 misses of tensors left by an earlier phase of a step run at 0.45-0.65 TB/s; write-backs of what other kernels
+left explain two thirds of the distance to the 1.45 of long streams, the rest is not known.
+
+On the 950 no measured kernel says what small layers cost. Where a kernel is split by rows and columns, the vector cores
+here take a transfer, with its head of 38 cycles (assumed), for each channel and part of a tile, and dW in NCDHW leaves L0C in
+single elements, a 128-byte line each; small 1x1 layers of stride 2 and small dW are nothing but that. The library may move
+several channels at once; no instruction that does so is described in the sources here."""
+
+
+CALLS_TEXT = """## Whole calls
+
+Told nothing. A row is the sum of a call's kernels. "named" rows say which kernels ran, and each is simulated as that kernel, in
+that order, so that their error is that of kernels alone; of "ours" the source names none, and the error is that of our own
+plan too. npu_conv3d_backward is the weight gradient of a 3-D convolution as an operator of the graph: both maps turned, MemSet,
+the V1 kernel with an fp32 dW, dW turned (910B2); the V2 kernel alone from a cleared L2 (950).
+
+{table}
+
+**What the transposed convolutions say.** KernelBench's rows name their machine "Atlas A2", and their file the 910B2. On a
+910B2 all of them would be predicted too fast, the 3-D ones (conv_transpose3d, fp32) by 44 %, the products of 1 GB by 52 %. But
+these products leave at 0.745 TB/s, which is 93 % of the 0.8 TB/s of a 910B4 and 43 % of a 910B2's 1.75; and the fp32 product of
+2048^3 takes 274 us, where the 910B2 of another source takes 223 (20 cores at 1.65 GHz have 0.76 times the peak of 24 at 1.8).
+As an Ascend910B4 the same rows are predicted with a median error of 10 % and a bias of +7 %, nothing fitted, the 3-D transposed
+ones within 8 %: they are bound by memory, which the result passes three times (out of the cube, into and out of TransData).
+What stays: the batched product (128 of 128 x 512 x 256) is 45 % too fast, and kernels of some 26 us are a third to 80 % too
+slow, because TransData and its launch were fitted on a step of dynamic shapes.
+
+**Rows that are not simulated.** 16-bit forward convolutions of the 910B2 launch a MemSet and, with bf16, a Cast, and grouped
+calls a further TransData and MemSet, of tensors that the source does not name; they stand in the list below.
+
+{rows}"""
