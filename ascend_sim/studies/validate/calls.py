@@ -7,7 +7,6 @@ kernels' times is compared; where the source gives the time of a kernel, `Name=1
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -22,7 +21,7 @@ from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.operators.convolution_backward.plans.graph import plan_filter_operator
 from ascend_sim.ops.plan import Plan
 from ascend_sim.runtime import Device
-from ascend_sim.studies.validate.kernel import CUBE_DTYPES, Kernel
+from ascend_sim.studies.validate.kernel import Kernel, cube_dtype
 from ascend_sim.studies.validate.launch import Launch, Launched
 
 AXES = ("d", "h", "w")
@@ -58,18 +57,16 @@ class ConvCall(Launch):
         if "Di" in dict(kernel.sizes):
             self._require(kernel, self.deep)
         named_kernels(kernel)
+        ends = ("o", "i") if self.transposed else ("i", "o")
         for axis in self._axes(kernel):
-            small, large = ("i", "o") if self.transposed else ("o", "i")
-            large, small = f"{axis.upper()}{large}", f"{axis.upper()}{small}"
-            reach = (kernel[f"k{axis}"] - 1) * kernel.get(f"dilation_{axis}", 1) + 1
-            room = kernel[large] + kernel[f"pad_{axis}_total"] - reach
+            large, small = (f"{axis.upper()}{end}" for end in ends)
+            room = kernel[large] + kernel[f"pad_{axis}_total"] - _reach(kernel, axis)
             follows = room // kernel[f"stride_{axis}"] + 1
             if kernel[small] != follows:
                 raise ValueError(f"{small}: {kernel[small]} given; {large}, kernel, stride and padding give {follows}")
 
     def tasks(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
         plan, inputs = self.plan(kernel, chip)
-        plan.place()
         named = [name for name, _ in named_kernels(kernel)]
         planned = [step.op_type for step in plan.steps]
         if named and named != planned:
@@ -78,9 +75,9 @@ class ConvCall(Launch):
         tasks = bind(plan, chip, allocations, device.allocate(plan.workspace_bytes, "workspace"))
         return tasks, [allocations[name] for name in inputs]
 
-    @abstractmethod
     def plan(self, kernel: Kernel, chip: ChipSpec) -> tuple[Plan, Sequence[str]]:
         """The kernels of the call on tensors of the row's sizes, and which tensors the caller gives."""
+        raise NotImplementedError
 
     def accepted(self, kernel: Kernel, chip: ChipSpec, gradient: str = "") -> Any:
         """The call, as the operator of this direction accepts it; deterministic where the library is."""
@@ -97,7 +94,7 @@ class ConvCall(Launch):
         return AXES if "Di" in dict(kernel.sizes) else AXES[1:]
 
     def _layer(self, kernel: Kernel, gradient: str) -> Layer:
-        dtype, cube_math_type = CUBE_DTYPES[kernel.dtype]
+        dtype, cube_math_type = cube_dtype(kernel)
         axes = self._axes(kernel)
         groups, window = kernel.get("groups", 1), [kernel[f"k{axis}"] for axis in axes]
         ends = (kernel["Ci"], kernel["Co"] // groups) if self.transposed else (kernel["Co"], kernel["Ci"] // groups)
@@ -126,9 +123,14 @@ class ConvCall(Launch):
 
     @staticmethod
     def _open(kernel: Kernel, axis: str) -> int:
-        reach = (kernel[f"k{axis}"] - 1) * kernel.get(f"dilation_{axis}", 1) + 1
-        least = (kernel[f"{axis.upper()}i"] - 1) * kernel[f"stride_{axis}"] + reach - kernel[f"pad_{axis}_total"]
+        steps = (kernel[f"{axis.upper()}i"] - 1) * kernel[f"stride_{axis}"]
+        least = steps + _reach(kernel, axis) - kernel[f"pad_{axis}_total"]
         return kernel[f"{axis.upper()}o"] - least
+
+
+def _reach(kernel: Kernel, axis: str) -> int:
+    """Elements from the first to the last tap."""
+    return (kernel[f"k{axis}"] - 1) * kernel.get(f"dilation_{axis}", 1) + 1
 
 
 class FilterCall(ConvCall):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ascend_sim.errors import SimError
+
 PIPES = {
     "mac": "cube",
     "mte1": "mte1",
@@ -16,7 +18,7 @@ PIPES = {
 }
 """Pipes by the profiler's names and by the report's."""
 
-CUBE_DTYPES = {"hf32": ("float32", 3), "fp32": ("float32", 0), "fp16": ("float16", 0), "bf16": ("bfloat16", 0)}
+_CUBE_DTYPES = {"hf32": ("float32", 3), "fp32": ("float32", 0), "fp16": ("float16", 0), "bf16": ("bfloat16", 0)}
 """Dtypes of cube kernels in a row: the operands' dtype, and the cubeMathType that computes so."""
 
 L2_STATES = ("cold", "warm")
@@ -44,6 +46,13 @@ class Kernel:
     def label(self, column: str) -> str:
         """A text column, "" where it is empty."""
         return dict(self.labels).get(column, "")
+
+
+def cube_dtype(kernel: Kernel) -> tuple[str, int]:
+    """The dtype of a cube kernel's operands and the cubeMathType; SimError for one that has none."""
+    if kernel.dtype not in _CUBE_DTYPES:
+        raise SimError(f"dtype {kernel.dtype!r}: allowed for {kernel.op_type}: {', '.join(_CUBE_DTYPES)}")
+    return _CUBE_DTYPES[kernel.dtype]
 
 
 @dataclass(frozen=True)

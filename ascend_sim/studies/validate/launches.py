@@ -32,7 +32,7 @@ from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.runtime import Device, Task
 from ascend_sim.studies.validate.calls import ConvCall, FilterCall, ForwardCall, TransposedCall
-from ascend_sim.studies.validate.kernel import CUBE_DTYPES, Kernel
+from ascend_sim.studies.validate.kernel import Kernel, cube_dtype
 from ascend_sim.studies.validate.launch import Launch
 from ascend_sim.studies.validate.microbench import STREAMS, Stream, VectorAdd, measure, transfer_cycles
 
@@ -79,7 +79,7 @@ class ConvGradient(Launch):
         return step.make(chip, allocations), [allocations[name] for name in step.inputs]
 
     def _layer(self, kernel: Kernel) -> Layer:
-        dtype, cube_math_type = _cube_dtype(kernel)
+        dtype, cube_math_type = cube_dtype(kernel)
         size = dict(kernel.sizes)
         totals = (size["pad_h_total"], size["pad_w_total"])
         even = not any(total % 2 for total in totals)
@@ -127,7 +127,7 @@ class MatMul(Launch):
         return replace(kernel, dtype="fp16", labels=labels, op_type="MatMul")
 
     def task(self, kernel: Kernel, chip: ChipSpec, device: Device) -> Launched:
-        operands = _cube_dtype(kernel)[0]
+        operands = cube_dtype(kernel)[0]
         batch, given = kernel.get("batch", 1), dict(kernel.sizes)
         problem = MatMulProblem(
             kernel["M"],
@@ -355,12 +355,6 @@ def stream_of(kernel: Kernel) -> Stream:
         splits=kernel.get("splits", 1),
         repeats=kernel.get("repeats", 1),
     )
-
-
-def _cube_dtype(kernel: Kernel) -> tuple[str, int]:
-    if kernel.dtype not in CUBE_DTYPES:
-        raise SimError(f"dtype {kernel.dtype!r}: allowed for {kernel.op_type}: {', '.join(CUBE_DTYPES)}")
-    return CUBE_DTYPES[kernel.dtype]
 
 
 def _dtypes(kernel: Kernel) -> tuple[str, str]:

@@ -110,3 +110,8 @@ def test_all_shipped_weight_gradients_of_the_910b2() -> None:
     errors = [one.error for one in compare(rows) if not one.prediction.skipped]
     assert len(errors) == 9  # the grouped one launches kernels that are not known
     assert sum(map(abs, errors)) / len(errors) < 0.12
+
+
+def test_a_dtype_that_the_cube_does_not_take_is_named(tmp_path: Path) -> None:
+    line = TRANSPOSED.replace("hf32", "int8")
+    assert "dtype 'int8': allowed" in simulate(read(tmp_path / "a.csv", line)[0].kernel).skipped
