@@ -66,7 +66,7 @@ def sweep(
     from ascend_sim.studies.sweep import pages
     from ascend_sim.studies.sweep.run import sweep as run_sweep
     from ascend_sim.studies.sweep.values import parse_vary
-    from ascend_sim.studies.validate.pages import check_plot
+    from ascend_sim.studies.validate.scatter import check_plot
 
     begin = time.monotonic()
     with errors(json_output):

@@ -57,7 +57,7 @@ def tile(
     from ascend_sim.ops.case import load_case
     from ascend_sim.runtime.workers import usable_cores
     from ascend_sim.studies.tiles import command, pages
-    from ascend_sim.studies.validate.pages import check_plot
+    from ascend_sim.studies.validate.scatter import check_plot
 
     with errors(json_output):
         if plot is not None:

@@ -63,7 +63,7 @@ def validate(
     """Compare simulated with measured kernels: errors of task, core and pipe times by chip and operator."""
     from ascend_sim.report.files import atomic_write
     from ascend_sim.runtime.workers import usable_cores
-    from ascend_sim.studies.validate import pages
+    from ascend_sim.studies.validate import pages, scatter
     from ascend_sim.studies.validate.instruction_points import compare_points, shipped_points
     from ascend_sim.studies.validate.rows import of_chips, read_rows, shipped_rows
     from ascend_sim.studies.validate.run import INTERRUPTED, compare
@@ -71,7 +71,7 @@ def validate(
     begin = time.monotonic()
     with errors(json_output):
         if plot is not None:
-            pages.check_plot(plot)
+            scatter.check_plot(plot)
         if csv_output is not None and not csv_output.parent.is_dir():
             raise SimError(f"--csv {csv_output}: there is no folder {csv_output.parent}")
         knows = [name.strip() for name in told.split(",") if name.strip()]
@@ -86,7 +86,7 @@ def validate(
             with atomic_write(csv_output) as file:
                 file.write(pages.csv_text(compared).encode())
         if plot is not None:
-            pages.plot(compared, plot)
+            scatter.plot(compared, plot)
         # Published points are of architectures: they belong to the whole table.
         shipped = rows is None and chip is None
         points = pages.group_points(compare_points(shipped_points())) if shipped else []

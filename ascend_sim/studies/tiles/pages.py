@@ -16,7 +16,7 @@ from rich.text import Text
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.report.files import atomic_write
 from ascend_sim.studies.tiles.search import Outcome, Result, State
-from ascend_sim.studies.validate.pages import check_plot
+from ascend_sim.studies.validate.scatter import check_plot
 from ascend_sim.yaml_file import read_yaml
 
 _PIPES = ("cube", "mte1", "mte2", "fixpipe", "vec", "scalar")

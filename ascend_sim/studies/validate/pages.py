@@ -1,14 +1,12 @@
-"""How far predictions are from measurements: the table, all rows as CSV, a scatter plot."""
+"""How far predictions are from measurements: the table, and all rows as CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
@@ -16,8 +14,6 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ascend_sim.errors import SimError
-from ascend_sim.report.files import atomic_write
 from ascend_sim.studies.validate.instruction_points import ComparedPoint
 from ascend_sim.studies.validate.kernel import PIPES
 from ascend_sim.studies.validate.launches import MICROBENCHMARKS
@@ -358,94 +354,3 @@ def csv_text(compared: Sequence[Comparison]) -> str:
             }
         writer.writerow(line)
     return text.getvalue()
-
-
-def check_plot(path: str | Path, option: str = "--plot") -> None:
-    """Raise SimError when no PNG can be written at `path`: before a long run, not after it."""
-    if Path(path).suffix.lower() != ".png":
-        raise SimError(f"{option} {path}: give a file that ends in .png")
-    if not Path(path).parent.is_dir():
-        raise SimError(f"{option} {path}: there is no folder {Path(path).parent}")
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError:
-        raise SimError(f"{option} needs matplotlib, which is not installed: pip install 'ascend-sim[plot]'") from None
-
-
-def plot(compared: Sequence[Comparison], path: str | Path) -> None:
-    """Write a PNG of predicted against measured task times: a colour for every operator, a shape for every chip.
-
-    Single transfers stand on it only where there is nothing else. Errors as `check_plot`.
-    """
-    check_plot(path)
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 6.5), layout="constrained")
-    axis = figure.subplots()
-    found = [one for one in compared if not one.prediction.skipped]
-    # Single transfers take fractions of a microsecond: beside kernels they would squeeze these into a corner.
-    shown = [one for one in found if one.row.kernel.op_type != "DataCopy"] or found
-    operators = list(dict.fromkeys(sorted(one.row.kernel.op_type for one in shown)))
-    chips = list(dict.fromkeys(sorted(_chip(one) for one in shown)))
-    for operator in operators:
-        for chip in chips:
-            rows = [one for one in shown if (one.row.kernel.op_type, _chip(one)) == (operator, chip)]
-            axis.scatter(
-                [one.row.duration_us for one in rows],
-                [one.prediction.task_us for one in rows],
-                s=16,
-                linewidths=0.8,
-                color=f"C{operators.index(operator) % 10}",
-                marker=_SHAPES[chips.index(chip) % len(_SHAPES)],
-                facecolors="none" if operators.index(operator) >= 10 else None,
-            )
-    if shown:
-        times = [time for one in shown for time in (one.row.duration_us, one.prediction.task_us)]
-        ends = (min(times) / math.sqrt(2), max(times) * math.sqrt(2))
-        axis.plot(ends, ends, color="black", linewidth=0.8)
-        for factor in (0.8, 1.25):
-            axis.plot(ends, [end * factor for end in ends], color="grey", linewidth=0.6, linestyle="--")
-        figure.legend(handles=_legend(operators, chips), loc="outside right upper", fontsize="small")
-    axis.set(
-        xscale="log",
-        yscale="log",
-        xlabel="measured us",
-        ylabel="predicted us",
-        title=f"Task time of {len(shown)} rows (dashed: +25 %, -20 %)",
-    )
-    axis.grid(alpha=0.3)
-    with atomic_write(path) as file:
-        figure.savefig(file, format="png", dpi=120)
-
-
-_SHAPES = "os^DvP*X"
-"""Markers of chips."""
-
-
-def _chip(one: Comparison) -> str:
-    """A chip by its name; a chip file of the user's without its folders."""
-    return Path(one.row.kernel.chip).name
-
-
-def _legend(operators: Sequence[str], chips: Sequence[str]) -> list[Any]:
-    """Colours of operators (hollow from the eleventh on), then shapes of chips."""
-    from matplotlib.lines import Line2D
-
-    colours = [
-        Line2D(
-            [],
-            [],
-            linestyle="",
-            marker="o",
-            color=f"C{number % 10}",
-            label=name,
-            markersize=5,
-            markerfacecolor="none" if number >= 10 else None,
-        )
-        for number, name in enumerate(operators)
-    ]
-    shapes = [
-        Line2D([], [], linestyle="", marker=_SHAPES[number % len(_SHAPES)], color="black", label=name, markersize=5)
-        for number, name in enumerate(chips)
-    ]
-    return [*colours, *shapes]

@@ -23,9 +23,10 @@ from ascend_sim.report.counts import Counts
 from ascend_sim.runtime import Device, Task
 from ascend_sim.studies.validate.kernel import PIPES, Kernel, Row
 from ascend_sim.studies.validate.launches import CALLS, LAUNCHES, MATMULS, MICROBENCHMARKS
-from ascend_sim.studies.validate.pages import Errors, blind, csv_text, group_by, plot, spearman
+from ascend_sim.studies.validate.pages import Errors, blind, csv_text, group_by, spearman
 from ascend_sim.studies.validate.rows import TOLD, of_chips, read_rows, shipped_rows
 from ascend_sim.studies.validate.run import Comparison, Prediction, compare, simulate
+from ascend_sim.studies.validate.scatter import plot
 
 CONV = "chip,op_type,N,Ci,Hi,Wi,Co,Ho,Wo,kh,kw,stride_h,stride_w,pad_h_total,pad_w_total,dtype,block_dim,duration_us"
 TWO_ROWS = f"""# made up
