@@ -14,7 +14,7 @@ sample are rows of the tables above; msKPP, the copy sample, pto-isa and the add
 
 def fitted_sources(chip: str) -> list[str]:
     """The sources of a chip's fitted costs."""
-    return [source.text for source in load_chip(chip).sources().values() if source.mark == "fitted"]
+    return [source.text for source in load_chip(chip).sources.values() if source.mark == "fitted"]
 
 
 def group_is_named(group: Group, source: str) -> bool:
@@ -40,7 +40,7 @@ def fitted_costs() -> str:
     seen: dict[tuple[str, str], list[str]] = {}
     for name in chip_names():
         chip = load_chip(name)
-        for place, source in chip.sources().items():
+        for place, source in chip.sources.items():
             if source.mark == "fitted":
                 text = source.text.removeprefix("fitted: ").replace("|", "/")
                 seen.setdefault((place, text), []).append(chip.identity.arch)
