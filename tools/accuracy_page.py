@@ -46,10 +46,11 @@ def main(page: str, long: bool, keep: Path | None) -> None:
     parts = [
         head,
         "## Convolutions, told nothing and told\n\n" + headline(compared, told),
+        words.GUESSED,
         "## Task time by chip and operator\n\n" + three_columns(groups, group_by(told)),
         words.CALLS_TEXT.format(table=table, rows=rows),
         "## Core and pipe times, told nothing\n\n" + markdown([group for group in groups if group.core is not None]),
-        words.REMOVED + "\n" + "\n".join(words.BLOCKS_OF_16),
+        words.REMOVED,
         "Not simulated:\n\n" + "\n".join(f"- {line}" for line in skipped_lines(groups)),
         words.BATCH_32,
         "## Against the aims\n\nTold nothing; in brackets told.\n\n" + aims(compared, told),
