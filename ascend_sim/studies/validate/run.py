@@ -93,7 +93,7 @@ def compare(
     try:
         with closing(finish(store, named, _simulated, Processes(min(jobs, max(len(ordered), 1))))) as done:
             for name, data in done:
-                found[named[name]] = Prediction(skipped=data.why) if isinstance(data, Died) else Prediction(**data)
+                found[named[name]] = Prediction(skipped=data.why) if isinstance(data, Died) else _prediction(data)
                 if progress is not None:
                     progress("rows", len(found), len(ordered))
     except KeyboardInterrupt:
@@ -120,6 +120,11 @@ def _name(kernel: Kernel) -> str:
     except SimError:  # `simulate` tells
         chip = kernel.chip
     return hashlib.sha256(f"{kernel!r} {chip}".encode()).hexdigest()
+
+
+def _prediction(data: Mapping[str, Any]) -> Prediction:
+    """The inverse of `_simulated`, out of a store too."""
+    return Prediction(**{**data, "kernels": tuple((name, us) for name, us in data["kernels"])})
 
 
 def _simulated(kernel: Kernel) -> dict[str, Any]:
