@@ -87,7 +87,8 @@ def test_rows_are_shared_where_a_tensor_moves_as_a_whole(given_blocks: list[Bloc
 @pytest.mark.parametrize("wrong", [((0, 0), (64, 3)), ((1, 32), (5, 3))])
 def test_a_wrong_address_is_told_of_a_later_program_as_of_the_first(wrong: tuple[Where, Where]) -> None:
     table, told = InstructionTable(CHIP), []
-    built(([(0, 0)], (1, 1)), table)
+    first = built(([(0, 0)], (1, 1)), table)
+    assert first.pattern in table.stamps.patterns.values()  # as long as it is held
     for one in (table, InstructionTable(CHIP)):
         with pytest.raises(SimError) as error:
             built(([wrong[0]], wrong[1]), one)
@@ -113,6 +114,7 @@ def test_a_flag_that_stays_raised_is_told_of_every_program() -> None:
             k.wait_flag(flag)
         return k.finish()
 
-    write(True)
+    first = write(True)
+    assert first.pattern in table.stamps.patterns.values()
     with pytest.raises(SimError, match="still raised 1 times"):
         write(False)
