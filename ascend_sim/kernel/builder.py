@@ -321,8 +321,7 @@ class KernelBuilder(SyncMethods, VectorMethods):
             assert program.pattern is not None
             patterns[settled, own] = program.pattern
             return program
-        self._check_all_taken()
-        program = self._program(pattern.at(place), pattern)
+        program = self._program(pattern.at(place), pattern)  # whose flags are taken as those of the first were
         if not pattern.is_right(program.rows):
             check_addresses(program, self._sizes, np.ones(len(program), np.bool_))
         return program
