@@ -293,7 +293,7 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "msprof").mkdir()
     (tmp_path / "msprof" / "mine.csv").write_text("1")
     tasks, timeline = run_cube()
-    with pytest.raises(SimError, match="not from ascend-sim"):
+    with pytest.raises(SimError, match="was not written by ascend-sim"):
         write_msprof(tmp_path, timeline, tasks, CHIP)
     assert (tmp_path / "msprof" / "mine.csv").read_text() == "1"
 

@@ -230,7 +230,7 @@ def test_a_database_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     with sqlite3.connect(path) as database:
         database.execute("create table mine (id integer)")
     before = path.read_bytes()
-    with pytest.raises(SimError, match="a database of something else"):
+    with pytest.raises(SimError, match="a database that ascend-sim did not write"):
         store_of(kernel("grad_input", **SMALL), path)
     assert path.read_bytes() == before
 
