@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -154,6 +155,7 @@ def main() -> int:
     left = [
         m for m in chosen if m.identity not in lines or (options.again and lines[m.identity]["found_by"] == SURVIVED)
     ]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the copy and the tests in it go, too
     trial.import_what_is_not_ours()
     with trial.copy_of(ROOT) as copy:
         runs = Runs(copy, options.results, options.seconds, options.named)

@@ -132,16 +132,18 @@ class Copy:
             _child(self.root, tests, seconds, writer, keep_compiled)
         os.close(writer)
         status = None
-        while status is None and time.monotonic() - began < 5 * seconds:
-            done, found = os.waitpid(pid, os.WNOHANG)
-            if done:
-                status = found
-            else:
-                time.sleep(0.02)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL)  # workers of the tests, too
-        if status is None:
-            os.waitpid(pid, 0)
+        try:
+            while status is None and time.monotonic() - began < 5 * seconds:
+                done, found = os.waitpid(pid, os.WNOHANG)
+                if done:
+                    status = found
+                else:
+                    time.sleep(0.02)
+        finally:  # also where this process is told to end
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)  # workers of the tests, too
+            if status is None:
+                os.waitpid(pid, 0)
         with os.fdopen(reader, encoding="utf-8") as pipe:
             failed = pipe.readline().strip()
         return Outcome(failed or _ended(status), round(time.monotonic() - began, 2))
