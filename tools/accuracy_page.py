@@ -30,6 +30,8 @@ from ascend_sim.studies.validate.run import compare
 
 def main(page: str, long: bool, keep: Path | None) -> None:
     """Run all rows once, those of the 910B2 also with a cold L2, and write the page."""
+    if keep is not None:
+        keep.mkdir(exist_ok=True)
     plain, helped = shipped_rows(), shipped_rows(told=TOLD)
     chilled = of_chips([row for row in shipped_rows("cold") if row.kernel.op_type in SIMULATED], [B2])
     # equal kernels run once
