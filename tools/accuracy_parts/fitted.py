@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from accuracy_parts.rows import B2, FIRST
 from ascend_sim.chip import chip_names, load_chip
+from ascend_sim.studies.validate.launches import CALLS
 from ascend_sim.studies.validate.pages import Group
 
 FITTED = """## Fitted costs and the rows that fitted them
@@ -18,7 +19,9 @@ def fitted_sources(chip: str) -> list[str]:
 
 
 def group_is_named(group: Group, source: str) -> bool:
-    """Whether a source names the network or sample of a group's rows."""
+    """Whether a source names the network or sample of a group's rows; of calls it names those of 3-D dW."""
+    if group.op_type in CALLS:
+        return group.op_type == "npu_conv3d_backward" and "3-D dW" in source
     network = {B2: "AlexNet", FIRST: "ResNet-50"}.get(group.chip, "")
     if group.series and group.series != network:
         network = ""

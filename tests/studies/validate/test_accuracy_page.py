@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from ascend_sim.studies.validate.launches import CALLS
 from ascend_sim.studies.validate.pages import Errors
 from ascend_sim.studies.validate.rows import of_chips, shipped_rows
-from ascend_sim.studies.validate.run import compare
+from ascend_sim.studies.validate.run import Comparison, compare
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "accuracy.md"
 OPERATORS = ("Conv2DBackpropFilter", "Conv2DBackpropInput")
@@ -28,3 +29,38 @@ def test_the_headline_is_what_a_prediction_told_nothing_gives(chip: str, op_type
     assert errors is not None
     right = sum(one.row.cells["block_dim"] == str(one.prediction.blocks) for one in found)
     assert (f"{errors.rows}", f"{errors.mean:.1f}", f"{errors.bias:+.1f}", f"{right}") == written.groups()
+
+
+def task_errors(found: list[Comparison]) -> Errors:
+    errors = Errors.of([(one.prediction.task_us, one.row.duration_us) for one in found])
+    assert errors is not None
+    return errors
+
+
+def calls_of(chip: str) -> list[Comparison]:
+    rows = [row for row in shipped_rows() if row.kernel.op_type in CALLS and row.kernel.chip == chip]
+    return [one for one in compare(rows) if not one.prediction.skipped]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chip", ["ascend910b2", "ascend910b4", "ascend950pr_9579"])
+def test_calls_by_kind_are_what_a_prediction_told_nothing_gives(chip: str) -> None:
+    written = re.findall(
+        rf"\| (\w+) \| ([\w-]+) \| {chip} \| \w+ \| (\d+) \| ([\d.]+) \| [\d.]+ \| ([-+\d.]+) \|",
+        PAGE.read_text(encoding="utf-8"),
+    )
+    found = calls_of(chip)
+    kinds = {(one.row.kernel.op_type, one.row.series or "-") for one in found}
+    assert {line[:2] for line in written} == kinds
+    for op_type, series, *figures in written:
+        errors = task_errors(
+            [one for one in found if (one.row.kernel.op_type, one.row.series or "-") == (op_type, series)]
+        )
+        assert [f"{errors.rows}", f"{errors.mean:.1f}", f"{errors.bias:+.1f}"] == figures
+
+
+def test_a_call_of_the_page_as_it_stands_there() -> None:
+    (row,) = (row for row in shipped_rows() if row.kernel.op_type == "npu_conv3d_backward" and row.duration_us == 52.16)
+    (one,) = compare([row])
+    line = f"| 52.2 | {one.prediction.task_us:.1f} | {100 * one.error:+.1f} |"
+    assert line in PAGE.read_text(encoding="utf-8")
