@@ -153,6 +153,13 @@ class Operator(ABC, Generic[Arguments, Call]):
         )
         return self.accepted(arguments, chip, tuple(result.warnings), settings)
 
+    def graph_plan(self, call: Call, chip: ChipSpec, op_type: str) -> Plan:
+        """The kernels of a call that a graph makes of its operator `op_type`, without aclnn's ways around it.
+
+        Raises SimError where nothing is known of such calls.
+        """
+        raise SimError(f"{self.name}: nothing is known of calls of {op_type} by a graph")
+
     def plan(self, call: Call, chip: ChipSpec) -> Plan:
         """The kernels of an accepted call on this chip.
 

@@ -88,9 +88,9 @@ def test_a_tiling_that_does_not_fit_shows_the_formula_and_the_numbers() -> None:
     fields = "grad_input.baseM=1024,grad_input.baseN=64,grad_input.baseK=16,grad_input.cl0Pbuffer=1"
     line = refused("run", "resnet50_conv2_3x3", "--mode", "timing", "--tiling", fields)
     assert "L0C: baseM*baseN*4*cl0Pbuffer = 1024*64*4*1 = 262144 > 131072 bytes" in line
-    fields = "grad_weight.stepKa=60,grad_weight.stepKb=60"
+    fields = "grad_weight.stepKa=200,grad_weight.stepKb=200"
     line = refused("run", "resnet50_conv2_3x3", "--mode", "timing", "--tiling", fields)
-    assert "stepKa*baseK 6720 * stepM*baseM 64 * 2 * al1Pbuffer 2" in line and "> 524288 bytes" in line
+    assert "stepKa*baseK 6400 * stepM*baseM 64 * 2 * al1Pbuffer 2" in line and "> 524288 bytes" in line
 
 
 def test_bad_tiling_files(case: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.cube import Fixpipe, FixpipeUnitFlag, Mmad
 from ascend_sim.isa.sync import WaitUnitFlag
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.program import Program
+from ascend_sim.kernel.program import Program, Touches
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
 
@@ -149,8 +149,11 @@ def test_a_forgotten_unit_flag_is_a_hazard(flag: str) -> None:
 def test_a_fixpipe_without_the_unit_flag_may_not_overlap() -> None:
     """The same times with plain instructions are a hazard: only the unit flag orders pieces."""
     timeline, tasks = run(tiles_of())
-    found = timeline.programs[0].program.table.instructions
-    found[:] = [Fixpipe(**vars(one)) if isinstance(one, FixpipeUnitFlag) else one for one in found]
+    table = timeline.programs[0].program.table
+    table.instructions[:] = [
+        Fixpipe(**vars(one)) if isinstance(one, FixpipeUnitFlag) else one for one in table.instructions
+    ]
+    table._touches = Touches.of((), table.chip)  # what the run had read of them
     assert find_hazards(tasks, timeline.programs)
 
 

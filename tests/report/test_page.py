@@ -120,7 +120,7 @@ def test_hbm_bytes_are_at_least_the_tensors(result: Any) -> None:
 
 def test_reports_of_other_runs_are_refused(result: Any, tmp_path: Path) -> None:
     report = result.report.to_dict()
-    with pytest.raises(SimError, match="not of the run"):
+    with pytest.raises(SimError, match="does not belong to the run"):
         write_page(tmp_path / "a.html", result.recording, {**report, "kernels": report["kernels"][1:]})
     with pytest.raises(SimError, match="no such folder"):
         open_run(tmp_path / "missing")
@@ -143,7 +143,7 @@ def test_reports_of_other_runs_are_refused(result: Any, tmp_path: Path) -> None:
             lambda text: text.replace('"version": 1', '"version": 99'),
             "a report of version 99; this ascend-sim reads version 1",
         ),
-        (lambda text: text.replace('"version": 1,', ""), "of a version before it had numbers"),
+        (lambda text: text.replace('"version": 1,', ""), "written before reports had version numbers"),
         (lambda text: text.replace('"block_dim"', '"block_dims"', 1), "changed, or of another run"),
         (lambda text: text.replace('"task_us": ', '"task_us": 1', 1), "changed, or of another run"),
     ],

@@ -18,7 +18,6 @@ from ascend_sim.numerics import canonical
 from ascend_sim.ops.execute import bind
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
-from ascend_sim.ops.operators.convolution_backward.plans.graph import plan_filter_operator
 from ascend_sim.ops.plan import Plan
 from ascend_sim.runtime import Device
 from ascend_sim.studies.validate.kernel import Kernel, cube_dtype
@@ -144,7 +143,7 @@ class FilterCall(ConvCall):
         filters = [name for name, _ in named_kernels(kernel) if name.startswith("Conv")]
         if len(filters) != 1:
             raise SimError(f"kernels: {len(filters)} that make dW; one is needed")
-        return plan_filter_operator(call, chip, filters[0]), ("input", "grad_output")
+        return OPERATORS.of_pass(self.direction).graph_plan(call, chip, filters[0]), ("input", "grad_output")
 
 
 class ForwardCall(ConvCall):
