@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ascend_sim.calls.tensors import TensorSpec
 from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
 from ascend_sim.numerics import canonical
 from ascend_sim.ops.kernels.matmul.program import matmul_task
 from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
@@ -17,6 +18,8 @@ def matmul_problem(a: TensorSpec, b: TensorSpec, cube_math_type: int, chip: Chip
 
     cubeMathType 2 (float16) would need Casts around the kernel; the product then stays in its own dtype.
     """
+    if 0 in a.shape or 0 in b.shape:
+        raise SimError("an empty matrix product: no kernel runs")
     dtype = canonical(a.dtype)
     hf32 = dtype == "float32" and cube_math_type in (1, 3) and "hf32" in chip.cube.rates
     batch = a.shape[0] if len(a.shape) == 3 else 1

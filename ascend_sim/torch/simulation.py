@@ -34,7 +34,7 @@ from ascend_sim.torch.outcome import Outcome, Settings, simulate_call
 from ascend_sim.torch.page import write_page
 from ascend_sim.torch.precision import LayerPrecision, layer_precision
 from ascend_sim.torch.report import ModelReport, Row
-from ascend_sim.torch.tensors import array_of, distance, has_values, put
+from ascend_sim.torch.tensors import array_of, distance, has_values, is_plain, put
 
 Array = NDArray[Any]
 aten = torch.ops.aten
@@ -240,6 +240,13 @@ class _Operators(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         seen = _SEEN.get(func)
         if seen is None:
+            if torch.is_inference_mode_enabled():  # without autograd, composite operators arrive in one piece
+                with self:
+                    parts = func.decompose(*args, **(kwargs or {}))
+                if parts is not NotImplemented:
+                    return parts
+            return func(*args, **(kwargs or {}))
+        if not all(is_plain(one) for one in args if isinstance(one, torch.Tensor)):
             return func(*args, **(kwargs or {}))
         return seen(self.simulation, func, args, kwargs or {})
 
@@ -252,10 +259,17 @@ class _Functions(TorchFunctionMode):
         self.simulation = simulation
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func in _CONV_TBC:
+        # torch.func's transforms want another kind of Function: autograd's own backward then, which has no row
+        if func in _CONV_TBC and not torch._C._are_functorch_transforms_active():
             given = calls.bound(aten.conv_tbc.default, args, kwargs or {})
             names = ("self", "input"), ("weight",), ("bias",)
             data, weight, bias = (next(given[one] for one in either if one in given) for either in names)
+            if torch.is_autocast_enabled(data.device.type):
+                dtype = torch.get_autocast_dtype(data.device.type)
+                data, weight, bias = (
+                    one.to(dtype) if one.is_floating_point() and one.dtype is not torch.float64 else one
+                    for one in (data, weight, bias)
+                )
             return _ConvTbc.apply(self.simulation, data, weight, bias, given.get("pad", 0))
         return func(*args, **(kwargs or {}))
 
@@ -332,6 +346,7 @@ def _named(operator: str, results: Any) -> dict[str, Any]:
 
 _SEEN: dict[Any, Callable[..., Any]] = {
     aten.convolution.default: _forward,
+    aten._convolution.default: _forward,  # what torch.jit.trace makes of it
     aten.convolution_backward.default: _backward,
     aten.mm.default: partial(_product, first=0),
     aten.bmm.default: partial(_product, first=0),

@@ -21,6 +21,15 @@ def has_values(tensor: torch.Tensor) -> bool:
     return tensor.device.type != "meta" and type(tensor).__name__ != "FakeTensor"
 
 
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether it has strides and a shape of whole numbers: no sparse or nested tensor, no axis that stays open."""
+    return (
+        tensor.layout is torch.strided
+        and not tensor.is_nested
+        and not any(isinstance(size, torch.SymInt) for size in tensor.shape)
+    )
+
+
 def written_out(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor with memory of its own where an axis repeats one element, as the gradient of `sum()` does.
 
