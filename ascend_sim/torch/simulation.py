@@ -264,8 +264,9 @@ class _Functions(TorchFunctionMode):
             given = calls.bound(aten.conv_tbc.default, args, kwargs or {})
             names = ("self", "input"), ("weight",), ("bias",)
             data, weight, bias = (next(given[one] for one in either if one in given) for either in names)
-            if torch.is_autocast_enabled(data.device.type):
-                dtype = torch.get_autocast_dtype(data.device.type)
+            kind = data.device.type
+            if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+                dtype = torch.get_autocast_dtype(kind)
                 data, weight, bias = (
                     one.to(dtype) if one.is_floating_point() and one.dtype is not torch.float64 else one
                     for one in (data, weight, bias)
