@@ -14,7 +14,7 @@ from contextlib import closing
 from itertools import chain
 from typing import Any
 
-from ascend_sim.studies.pools import Died, Items, Pool
+from ascend_sim.studies.pools import Failed, Items, Pool
 from ascend_sim.studies.store import Store
 
 __all__ = ["finish"]
@@ -23,11 +23,12 @@ _LOOK_SECONDS = 0.2
 
 
 def finish(
-    store: Store, items: Mapping[str, Any], work: Callable[[Any], dict[str, Any]], pool: Pool
-) -> Generator[tuple[str, dict[str, Any] | Died]]:
-    """(name, data) of every item, first what the store has; data is `work` of the item, or Died, which is not kept.
+    store: Store, items: Mapping[str, Any], work: Callable[[Any], dict[str, Any] | Failed], pool: Pool
+) -> Generator[tuple[str, dict[str, Any] | Failed]]:
+    """(name, data) of every item, first what the store has; data is `work` of the item.
 
-    Items that another process is at are waited for, and made here should it die. Raises what `work` and the store raise.
+    Failed is not kept: another time the same work may succeed. Items that another process is at are waited for, and made here
+    should it die. Raises what `work` and the store raise.
     """
     known = store.results()
     for name in items:
@@ -41,7 +42,7 @@ def finish(
         if first is not None:
             with closing(pool.run(work, chain((first,), claimed))) as outcomes:
                 for name, outcome in outcomes:
-                    if not isinstance(outcome, Died):
+                    if not isinstance(outcome, Failed):
                         store.add(name, outcome)
                     yield name, outcome
         waiting = []

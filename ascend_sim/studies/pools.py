@@ -1,7 +1,7 @@
 """Where many independent results are made: processes of this machine (joblib), or a Dask cluster.
 
 A pool takes named items one by one, as it has room for them, and gives back each outcome as it is ready. A process that
-dies takes no result with it: what it was at is begun again, and an item over which processes keep dying comes back as `Died`.
+dies takes no result with it: what it was at is begun again, and an item over which processes keep dying comes back as `Failed`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.runtime.workers import begin_worker
 from ascend_sim.studies.store import code_digest
 
-__all__ = ["Cluster", "Died", "Function", "Items", "Pool", "Processes"]
+__all__ = ["Cluster", "Failed", "Function", "Items", "Pool", "Processes"]
 
 Function = Callable[[Any], Any]
 Items = Iterator[tuple[str, Any]]
@@ -38,8 +38,8 @@ _QUIET = "ignore:resource_tracker:UserWarning"
 
 
 @dataclass(frozen=True)
-class Died:
-    """In place of an outcome: every process that tried to make it died."""
+class Failed:
+    """In place of an outcome that is not to be kept: the processes that tried it died, or what runs it could not."""
 
     why: str
 
@@ -48,7 +48,7 @@ class Pool:
     """Makes outcomes; `run` may be called again when it has come to its end."""
 
     def run(self, function: Function, items: Items) -> Generator[tuple[str, Any]]:
-        """(name, `function` of the item, or Died) of every item, as each is ready; an error of one ends all."""
+        """(name, `function` of the item, or Failed) of every item, as each is ready; an error of one ends all."""
         raise NotImplementedError
 
 
@@ -119,7 +119,7 @@ class Processes(Pool):
         try:
             yield from Processes(2)._run(function, iter([(name, item)]), {})
         except BrokenProcessPool:
-            yield name, Died(f"its process died {_DEATHS + 1} times, perhaps for lack of memory; try fewer jobs")
+            yield name, Failed(f"its process died {_DEATHS + 1} times, perhaps for lack of memory; try fewer jobs")
 
 
 def _named(function: Function, name: str, item: Any) -> tuple[str, Any]:
@@ -194,12 +194,12 @@ class Cluster(Pool):
             with suppress(Exception):
                 client.close(timeout=1)
 
-    def _failed(self, error: BaseException) -> Died:
+    def _failed(self, error: BaseException) -> Failed:
         """A task over which workers kept dying; any other error is raised."""
         from distributed import KilledWorker
 
         if isinstance(error, KilledWorker):
-            return Died("the Dask workers that tried it died, perhaps for lack of memory")
+            return Failed("the Dask workers that tried it died, perhaps for lack of memory")
         raise error
 
 

@@ -15,7 +15,7 @@ from cloudpickle import register_pickle_by_value
 
 from ascend_sim.errors import SimError
 from ascend_sim.studies.points import finish
-from ascend_sim.studies.pools import Cluster, Died, Processes
+from ascend_sim.studies.pools import Cluster, Failed, Processes
 from ascend_sim.studies.store import Store
 
 register_pickle_by_value(sys.modules[__name__])  # the pool's processes cannot import tests
@@ -70,6 +70,18 @@ def test_what_another_process_is_at_is_waited_for_or_taken_over(tmp_path: Path) 
     assert work.asked == [1, 3]
 
 
+@pytest.mark.fast
+def test_a_failure_is_told_and_not_kept(tmp_path: Path) -> None:
+    path, outcomes = tmp_path / "results.sqlite", [Failed("no engine"), {"square": 1}]
+
+    def work(item: int) -> Any:
+        return outcomes.pop(0)
+
+    assert dict(finish(store_at(path), {"a": 1}, work, Processes(1))) == {"a": Failed("no engine")}
+    assert dict(finish(store_at(path), {"a": 1}, work, Processes(1))) == {"a": {"square": 1}}
+    assert dict(finish(store_at(path), {"a": 1}, work, Processes(1))) == {"a": {"square": 1}} and not outcomes
+
+
 def fragile(item: tuple[str, str]) -> dict[str, Any]:
     """Dies over "poison" always, over "once" the first time."""
     kind, folder = item
@@ -91,7 +103,7 @@ def test_a_dead_process_costs_its_own_item_at_most(tmp_path: Path) -> None:
     store = store_at(tmp_path / "results.sqlite")
     found = dict(finish(store, items, fragile, Processes(2)))
     why = found.pop("poison")
-    assert isinstance(why, Died) and "died 3 times" in why.why
+    assert isinstance(why, Failed) and "died 3 times" in why.why
     assert found == {name: {"kind": name} for name in names if name != "poison"} == store.results()
 
 

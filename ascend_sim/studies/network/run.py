@@ -24,7 +24,7 @@ from ascend_sim.calls.cases import accept_case
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.engine import Progress
 from ascend_sim.engine.watch import watched
-from ascend_sim.errors import AclnnError, SimError
+from ascend_sim.errors import AclnnError, SimError, TilingError
 from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.execute import execute
 from ascend_sim.ops.operators import OPERATORS
@@ -32,7 +32,7 @@ from ascend_sim.report.report import ideal_cycles
 from ascend_sim.runtime import RunOptions
 from ascend_sim.studies.network.file import Layer, Network
 from ascend_sim.studies.points import finish
-from ascend_sim.studies.pools import Died, Processes
+from ascend_sim.studies.pools import Failed, Processes
 from ascend_sim.studies.store import RESULTS, Store
 
 __all__ = ["AROUND", "LayerTimes", "NetworkRun", "Tilings", "run_network"]
@@ -215,7 +215,7 @@ def run_network(
         with closing(finish(store, items, simulate, Processes(min(jobs, len(items)) if jobs > 0 else jobs))) as done:
             for problem, data in done:
                 results[problem] = (
-                    LayerTimes({}, refused=data.why, status=None) if isinstance(data, Died) else LayerTimes(**data)
+                    LayerTimes({}, refused=data.why, status=None) if isinstance(data, Failed) else LayerTimes(**data)
                 )
                 if progress is not None:
                     progress(network.name, len(results), len(items))
@@ -262,7 +262,7 @@ def _run_layer(
     conformance: str,
     l2: str,
     direction: str,
-) -> dict[str, Any]:
+) -> dict[str, Any] | Failed:
     """One call of the operator as plain data, without the figures of a full report, which would take almost as long."""
     layer, tiling = item
     operator = OPERATORS.of_pass(direction, layer.kind)
@@ -274,8 +274,10 @@ def _run_layer(
         run = execute(plan, chip, dict.fromkeys(call.inputs), RunOptions(mode="timing", keep=False), l2=l2)
     except AclnnError as error:
         return asdict(LayerTimes({}, refused=error.message, status=int(error.status)))
-    except SimError as error:
+    except TilingError as error:
         return asdict(LayerTimes({}, refused=str(error), status=None))
+    except SimError as error:
+        return Failed(str(error))
     timeline = run.outcome.timeline
     assert timeline is not None
     maker = {launch: part for part, (launch, _) in operator.layer_parts.items()}

@@ -17,11 +17,12 @@ from ascend_sim.calls.result import Result
 from ascend_sim.calls.run import check_fits
 from ascend_sim.calls.tensors import TensorSpec
 from ascend_sim.chip import ChipSpec
-from ascend_sim.errors import AclnnError, SimError
+from ascend_sim.errors import AclnnError, SimError, TilingError
 from ascend_sim.ops.case import Case, make_tensors
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.verdicts.sums import sums_of
 from ascend_sim.ops.verdicts.values import numbers, typed
+from ascend_sim.studies.pools import Failed
 
 __all__ = ["LARGER_IS_BETTER", "Point", "measure"]
 
@@ -52,8 +53,10 @@ class Point:
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
-def measure(point: Point) -> dict[str, Any]:
+def measure(point: Point) -> dict[str, Any] | Failed:
     """What the call comes to, as plain data; a call that is refused has a "status" (None without a code) and a "reason".
+
+    What is no property of the call (an engine that cannot be used, a limit of memory) is Failed.
 
     "us" and "cycles" of the whole call, "X_us" of each output's kernel and "around_us" of those beside; of each cube kernel X
     "X_l1" and "X_l0c" (most bytes that a core held), "X_blocks", "X_efficiency" (of the cube's peak), "X_bottleneck";
@@ -83,8 +86,10 @@ def measure(point: Point) -> dict[str, Any]:
         return {"status": 0, "reason": ""} | _times(point, result) | _errors(point, result, values)
     except AclnnError as error:
         return {"status": int(error.status), "reason": error.message}
-    except SimError as error:
+    except TilingError as error:
         return {"status": None, "reason": str(error)}
+    except SimError as error:
+        return Failed(str(error))
 
 
 def _times(point: Point, result: Result) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.ops.case import Case, load_case
 from ascend_sim.runtime import Progress
 from ascend_sim.studies.points import finish
-from ascend_sim.studies.pools import Cluster, Died, Pool, Processes
+from ascend_sim.studies.pools import Cluster, Failed, Pool, Processes
 from ascend_sim.studies.store import RESULTS, Store
 from ascend_sim.studies.sweep.fields import Draft, Field, field_of
 from ascend_sim.studies.sweep.point import LARGER_IS_BETTER, Point, measure
@@ -166,7 +166,7 @@ def _results(
     try:
         with closing(finish(store, points, measure, pool)) as done:
             for name, data in done:
-                found[name] = {"status": None, "reason": data.why} if isinstance(data, Died) else data
+                found[name] = {"status": None, "reason": data.why} if isinstance(data, Failed) else data
                 if progress is not None and len(found) > before:
                     progress("sweep", len(found), len(points))
     except KeyboardInterrupt:

@@ -20,7 +20,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.report.report import Report, RunFacts
 from ascend_sim.runtime import Device
 from ascend_sim.studies.points import finish
-from ascend_sim.studies.pools import Died, Processes
+from ascend_sim.studies.pools import Failed, Processes
 from ascend_sim.studies.store import RESULTS, Store
 from ascend_sim.studies.validate.calls import ConvCall, named_kernels
 from ascend_sim.studies.validate.kernel import PIPES, Kernel, Row
@@ -93,7 +93,7 @@ def compare(
     try:
         with closing(finish(store, named, _simulated, Processes(min(jobs, max(len(ordered), 1))))) as done:
             for name, data in done:
-                found[named[name]] = Prediction(skipped=data.why) if isinstance(data, Died) else _prediction(data)
+                found[named[name]] = Prediction(skipped=data.why) if isinstance(data, Failed) else _prediction(data)
                 if progress is not None:
                     progress("rows", len(found), len(ordered))
     except KeyboardInterrupt:
@@ -127,9 +127,10 @@ def _prediction(data: Mapping[str, Any]) -> Prediction:
     return Prediction(**{**data, "kernels": tuple((name, us) for name, us in data["kernels"])})
 
 
-def _simulated(kernel: Kernel) -> dict[str, Any]:
+def _simulated(kernel: Kernel) -> dict[str, Any] | Failed:
     """`simulate` as plain data."""
-    return asdict(simulate(kernel))
+    prediction = simulate(kernel)
+    return Failed(prediction.skipped) if prediction.skipped else asdict(prediction)
 
 
 def simulate(kernel: Kernel) -> Prediction:
