@@ -120,7 +120,7 @@ class KernelRun:
         write_page(path, self.recording, self.report.to_dict(), outcomes)
 
     def write(self, folder: str | Path, *, msprof: bool = False) -> list[Path]:
-        """Write report.json, outputs.npz and, with times, trace.json and timeline.npz to a folder; returns their paths.
+        """Write report.json, outputs.npz and, with times, trace.json.gz and timeline.npz to a folder; returns their paths.
 
         `ascend-sim report FOLDER` draws the page of such a folder. `msprof` adds the vendor's simulator's folders.
         """

@@ -101,7 +101,7 @@ def test_out_html_and_msprof_are_what_run_writes(file: Path, tmp_path: Path) -> 
     code, text, _ = command(file, "--out", out, "--html", page, "--msprof", "--blocks", 2)
     assert code == 0 and f"wrote {out / 'report.json'}" in text
     names = {path.name for path in out.iterdir()}
-    assert names == {"report.json", "trace.json", "timeline.npz", "outputs.npz", "msprof"}
+    assert names == {"report.json", "trace.json.gz", "timeline.npz", "outputs.npz", "msprof"}
     html = page.read_text(encoding="utf-8")
     assert "<h1>move on ascend910b3</h1>" in html and "Outputs against float64" in html and "critical-path" in html
     done = CliRunner().invoke(app, ["report", str(out), "--no-what-if"])

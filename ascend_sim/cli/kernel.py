@@ -47,7 +47,7 @@ def kernel(
         typer.Option(help="A flag whose waits hold nothing (an experiment); more than once for several."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for report.json, trace.json, timeline.npz, outputs.npz.")
+        Path | None, typer.Option(help="Folder for report.json, trace.json.gz, timeline.npz, outputs.npz.")
     ] = None,
     html: Annotated[
         Path | None, typer.Option(help="Write one page to this file: timeline, critical path, other rates, pictures.")

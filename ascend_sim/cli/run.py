@@ -34,7 +34,7 @@ def run(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for report.json, trace.json, timeline.npz, gradients.npz or outputs.npz."),
+        typer.Option(help="Folder for report.json, trace.json.gz, timeline.npz, gradients.npz or outputs.npz."),
     ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     plan: Annotated[
@@ -55,7 +55,7 @@ def run(
         str | None, typer.Option(help="documented (the operator documents) or library (the released library).")
     ] = None,
     trace_limit: Annotated[
-        int, typer.Option(min=1, help="Events in trace.json at most; beyond, cores are left out.")
+        int, typer.Option(min=1, help="Events in trace.json.gz at most; beyond, cores are left out.")
     ] = 500_000,
     max_cycles: Annotated[int | None, typer.Option(min=1, help="Stop a run that gets longer than this.")] = None,
     msprof: Annotated[

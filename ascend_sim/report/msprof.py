@@ -29,6 +29,7 @@ import numpy as np
 import yaml
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.engine.flags import flag_pairs
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun, Timeline
 from ascend_sim.errors import SimError
@@ -36,7 +37,7 @@ from ascend_sim.isa.base import CROSS_SET, DISARMED, PIPES, SET, WAIT
 from ascend_sim.report.counts import bytes_of
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.msprof_figures import Value, Work, figures
-from ascend_sim.report.trace import THREADS, flag_arrows
+from ascend_sim.report.trace import THREADS
 
 FOLDER = "msprof"
 _TRIES = 100
@@ -290,7 +291,7 @@ def _events(
     whole: bool,
 ) -> Iterator[dict[str, Any]]:
     program, table = run.program, run.program.table
-    arrows = flag_arrows(run, numbers)
+    arrows = _flag_arrows(run, numbers)
     shared: dict[int, dict[str, Any]] = {}
     flag_cycles = 1  # the vendor draws a set one cycle long, at its end
     for row, (argument, start, end) in enumerate(
@@ -307,6 +308,14 @@ def _events(
             place = {key: shared[argument][key] for key in ("pid", "tid")}
             side = {"ph": "s", "ts": ts} if kind == SET else {"ph": "t", "ts": _us(chip, end)}
             yield {"name": "flag", "cat": "flag", "id": number, **side, **place}
+
+
+def _flag_arrows(run: ProgramRun, numbers: Iterator[int]) -> dict[int, list[int]]:
+    """Numbers of arrows by the rows that they join: the k-th set of a flag and its k-th wait; a disarmed wait has none."""
+    arrows: dict[int, list[int]] = {}
+    for wait_row, set_row in flag_pairs(run).items():
+        arrows[set_row] = arrows[wait_row] = [next(numbers)]
+    return arrows
 
 
 def _shared(table: Any, argument: int, core: str, colours: Mapping[str, str], whole: bool) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from ascend_sim.report.trace import write_trace
 from ascend_sim.runtime import Recording
 
 TRACE_LIMIT = 500_000
-"""Events in trace.json at most, unless told otherwise; beyond, cores are left out."""
+"""Events in trace.json.gz at most, unless told otherwise; beyond, cores are left out."""
 RESULTS = ("gradients", "outputs")
 """What the results of a run are called: the name of their file."""
 
@@ -47,14 +47,14 @@ def write_run(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SimError(f"{out}: cannot make that folder: {error.strerror or error}") from None
-    for name in ("trace.json", "timeline.npz", "report.html", *(f"{results}.npz" for results in RESULTS)):
+    for name in ("trace.json.gz", "timeline.npz", "report.html", *(f"{results}.npz" for results in RESULTS)):
         (out / name).unlink(missing_ok=True)
     remove_msprof(out)
     written = [out / "report.json"]
     told = report.to_dict()
     write_json(written[0], told)
     if recording is not None:
-        written += [out / "trace.json", out / "timeline.npz"]
+        written += [out / "trace.json.gz", out / "timeline.npz"]
         write_trace(written[1], recording.timeline, list(recording.tasks), recording.chip, trace_limit)
         write_timeline(written[2], recording, told)
     if arrays:

@@ -1,4 +1,4 @@
-"""trace.json: every instruction of every core as Chrome trace events, for Perfetto and chrome://tracing.
+"""trace.json.gz: every instruction of every core as Chrome trace events, for Perfetto and chrome://tracing.
 
 One process per core, one thread per pipe under the names of the vendor's simulator; threads bear the pipe numbers of
 its per-core files (msopprof simulator: SCALAR 10, VECTOR 30, CUBE 40, MTE1 50, MTE2 60, MTE3 70, FIXP 80).
@@ -6,12 +6,13 @@ its per-core files (msopprof simulator: SCALAR 10, VECTOR 30, CUBE 40, MTE1 50, 
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,8 @@ _CATEGORY = {
     CROSS_WAIT: "wait",
 }  # fmt: skip
 _OPERANDS = ("dst", "src0", "src1")
+_LEVEL = 5
+"""Of gzip: higher ones take longer than they save."""
 _CHUNK = 50_000
 """Rows whose events are in memory at a time."""
 
@@ -61,7 +64,7 @@ class _Core:
 def write_trace(
     path: str | Path, timeline: Timeline, tasks: Sequence[Task], chip: ChipSpec, limit: int = 500_000
 ) -> tuple[int, int]:
-    """Write the trace; returns how many cores it shows, and of how many.
+    """Write the trace, compressed by gzip; returns how many cores it shows, and of how many.
 
     Beyond `limit` events (metadata apart) whole cores are left out, the highest first; the lowest is always shown.
     """
@@ -83,7 +86,7 @@ def write_trace(
             + (f"; the others are left out, the limit is {limit} events" if len(shown) < len(cores) else ""),
         },
     }
-    with atomic_write(path) as file:
+    with atomic_write(path) as whole, gzip.GzipFile("", "wb", _LEVEL, whole, mtime=0) as file:
         file.write(json.dumps(header)[:-1].encode() + b', "traceEvents": [\n')
         _Writer(file, chip, tasks, shown).write()
         file.write(b"\n]}\n")
@@ -113,19 +116,20 @@ def _cores(timeline: Timeline, chip: ChipSpec) -> dict[int, _Core]:
 class _Writer:
     """Streams the events of the shown cores, block by block and pipe by pipe."""
 
-    def __init__(self, file: BinaryIO, chip: ChipSpec, tasks: Sequence[Task], cores: dict[int, _Core]) -> None:
+    def __init__(self, file: gzip.GzipFile, chip: ChipSpec, tasks: Sequence[Task], cores: dict[int, _Core]) -> None:
         self._file = file
         self._chip = chip
         self._tasks = tasks
         self._cores = cores
         self._first = True
         self._numbers = itertools.count()
+        self._begins: dict[int, float] = {}
         self._heads: dict[tuple[int, int], str] = {}
         self._tables: list[InstructionTable] = []  # an id is only unique while its object lives
 
     def write(self) -> None:
         shown = [run for core in self._cores.values() for run in core.runs]
-        self._cross = _cross_arrows(shown, self._numbers)
+        self._cross = self._arrows_between(shown)
         for process, core in self._cores.items():
             self._emit(json.dumps(event) for event in _metadata(process, core))
             for run in core.runs:
@@ -155,13 +159,47 @@ class _Writer:
 
     def _program(self, process: int, run: ProgramRun) -> None:
         self._tables.append(run.program.table)
-        arrows = flag_arrows(run, self._numbers) | self._cross.get(id(run), {})
+        arrows = self._arrows_inside(run)
+        for row, more in self._cross.get(id(run), {}).items():
+            arrows.setdefault(row, []).extend(more)
         pipes = run.program.per_row("pipe")
         for number in np.unique(pipes).tolist():
             place = f'"pid":{process},"tid":{THREADS[PIPES[number]][1]}'
             rows = np.flatnonzero(pipes == number)
             for part in np.split(rows, range(_CHUNK, len(rows), _CHUNK)):
                 self._emit(self._rows(run, part, place, arrows))
+
+    def _arrows_inside(self, run: ProgramRun) -> _Arrows:
+        """The arrows of the flags inside a core by the rows in whose boxes they begin and end.
+
+        A wait for a unit flag can end before its set: the Mmad that raises the flag lets it go early. Its arrow begins there.
+        """
+        arrows: _Arrows = {}
+        pipe = run.program.per_row("pipe")
+        of_pipe = [np.flatnonzero(pipe == number) for number in range(len(PIPES))]
+        for wait_row, set_row in flag_pairs(run).items():
+            begin = set_row
+            if run.start[set_row] >= run.end[wait_row]:
+                rows = of_pipe[pipe[set_row]]
+                begun = int(np.searchsorted(run.start[rows], run.end[wait_row]))
+                if not begun:
+                    continue
+                begin = int(rows[begun - 1])
+            number = next(self._numbers)
+            arrows.setdefault(begin, []).append(number)
+            arrows.setdefault(wait_row, []).append(number)
+            self._begins[number] = self._us(run.start[begin])
+        return arrows
+
+    def _arrows_between(self, runs: Sequence[ProgramRun]) -> dict[int, _Arrows]:
+        """Arrows of cross-core flags by run and row: to each wait from the part that was raised last."""
+        arrows: dict[int, _Arrows] = {}
+        for wait, raised in cross_pairs(runs).items():
+            number = next(self._numbers)
+            for index, row in (raised, wait):
+                arrows.setdefault(id(runs[index]), {}).setdefault(row, []).append(number)
+            self._begins[number] = self._us(runs[raised[0]].start[raised[1]])
+        return arrows
 
     def _rows(self, run: ProgramRun, rows: NDArray[np.int64], place: str, arrows: _Arrows) -> Iterator[str]:
         """The boxes of some rows of one pipe, each with the arrows that begin or end in it."""
@@ -184,8 +222,10 @@ class _Writer:
                 f'"block":{program.block},"tile":{tile},"row":{row}}}}}'
             )
             for number in arrows.get(row, ()):
-                end = f'"ph":"f","bp":"e","ts":{round(ts + duration, _DECIMALS)}'
-                side = f'"ph":"s","ts":{ts}' if kind in (SET, CROSS_SET) else end
+                if kind in (WAIT, CROSS_WAIT):
+                    side = f'"ph":"f","bp":"e","ts":{_inside(ts, duration, self._begins[number])}'
+                else:
+                    side = f'"ph":"s","ts":{ts}'
                 yield f'{{{side},"id":{number},"name":"flag","cat":"flag",{place}}}'
 
     def _template(self, table: InstructionTable, argument: int) -> tuple[str, list[tuple[str, int, str]]]:
@@ -220,19 +260,11 @@ def _address(operand: tuple[str, int, str], addresses: list[int], names: list[st
     return f',"{name}":"{space}+{value:#x}"'
 
 
-def flag_arrows(run: ProgramRun, numbers: Iterator[int]) -> _Arrows:
-    """Arrows inside a core: from the k-th set of a flag to its k-th wait; a disarmed wait has none."""
-    arrows: _Arrows = {}
-    for wait_row, set_row in flag_pairs(run).items():
-        arrows[set_row] = arrows[wait_row] = [next(numbers)]
-    return arrows
+def _inside(ts: float, duration: float, raised: float) -> float:
+    """Where in a wait's box its arrow ends: behind the set, and before the end of the box, which belongs to the next.
 
-
-def _cross_arrows(runs: Sequence[ProgramRun], numbers: Iterator[int]) -> dict[int, _Arrows]:
-    """Arrows of cross-core flags by run and row: to each wait from the part that was raised last."""
-    arrows: dict[int, _Arrows] = {}
-    for wait, raised in cross_pairs(runs).items():
-        number = next(numbers)
-        for index, row in (raised, wait):
-            arrows.setdefault(id(runs[index]), {}).setdefault(row, []).append(number)
-    return arrows
+    Viewers cut times off to whole nanoseconds and take the box that is open at one; what has no length is open at its begin.
+    """
+    first = int(ts * 1000)
+    last = max(first + int(duration * 1000) - 1, first)
+    return max(ts, (min(max(int(raised * 1000) + 1, first), last) + 0.5) / 1000) if last > first else ts

@@ -39,7 +39,7 @@ def test_every_kernel_of_the_process_is_in_its_files(tmp_path, monkeypatch):
         spans += [(one.task.name, one.launch, one.finish) for one in timeline.tasks if one.task.core_kind != "HOST"]
     assert written(tmp_path / "out") == []
     state.PROCESS.end()
-    assert written(tmp_path / "out") == ["report.json", "timeline.npz", "trace.json"]
+    assert written(tmp_path / "out") == ["report.json", "timeline.npz", "trace.json.gz"]
     chip = load_chip("ascend910b3")
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     told = [(kernel["name"], kernel["start_us"], kernel["task_us"]) for kernel in report["kernels"]]

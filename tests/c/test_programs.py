@@ -69,7 +69,7 @@ def test_a_whole_call_with_its_time_and_its_files(conv, tmp_path):
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert (code, report["chip"]) == ("0", "ascend910a")
     assert float(milliseconds) * 1e3 == pytest.approx(report["total_us"], abs=1e-3)
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"report.json", "trace.json", "timeline.npz"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"report.json", "trace.json.gz", "timeline.npz"}
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import subprocess
@@ -27,7 +28,7 @@ def test_a_shipped_case_to_a_folder(tmp_path: Path) -> None:
     out = tmp_path / "deep" / "out"
     ran = run("run", "document_example_2d", "--chip", "ascend910b3", "--cube-math-type", 0, "--out", out)
     assert ran.code == 0 and ran.err == ""
-    assert names(out) == ["gradients.npz", "report.json", "timeline.npz", "trace.json"]
+    assert names(out) == ["gradients.npz", "report.json", "timeline.npz", "trace.json.gz"]
     report = json.loads((out / "report.json").read_text(encoding="utf-8"))
     assert report["problem"]["compute_dtype"] == "float32" and report["total_us"] > 0
     for row in report["kernels"]:
@@ -37,7 +38,7 @@ def test_a_shipped_case_to_a_folder(tmp_path: Path) -> None:
     with np.load(out / "gradients.npz") as gradients:
         assert (gradients["grad_input"] == 2).all()  # all ones: two channels, and 2 x 7 x 7 pixels
         assert (gradients["grad_weight"] == 98).all() and (gradients["grad_bias"] == 98).all()
-    events = json.loads((out / "trace.json").read_text(encoding="utf-8"))["traceEvents"]
+    events = json.loads(gzip.decompress((out / "trace.json.gz").read_bytes()))["traceEvents"]
     assert any(event["ph"] == "X" for event in events)
 
 
@@ -87,7 +88,7 @@ def test_timing_with_a_tiling(case: Path, tmp_path: Path) -> None:
         assert rows["grad_input"]["tiling"]["baseM"] == 32 and rows["grad_input"]["tiling"]["baseN"] == 16
         assert rows["grad_weight"]["tiling"]["baseK"] == 16
         assert {rows[name]["tiling_source"] for name in ("grad_input", "grad_weight")} == {"manual"}
-        assert names(tmp_path / "out") == ["report.json", "timeline.npz", "trace.json"]
+        assert names(tmp_path / "out") == ["report.json", "timeline.npz", "trace.json.gz"]
 
 
 def test_functional_mode_has_no_timeline(case: Path, tmp_path: Path) -> None:
@@ -101,7 +102,7 @@ def test_a_folder_never_mixes_two_runs(case: Path, tmp_path: Path) -> None:
     assert run("run", case, "--out", out).code == 0
     (out / "notes.txt").write_text("mine")
     assert run("run", case, "--mode", "timing", "--out", out).code == 0
-    assert names(out) == ["notes.txt", "report.json", "timeline.npz", "trace.json"]
+    assert names(out) == ["notes.txt", "report.json", "timeline.npz", "trace.json.gz"]
     assert run("run", case, "--mode", "functional", "--out", out).code == 0
     assert names(out) == ["gradients.npz", "notes.txt", "report.json"]
 
@@ -158,7 +159,7 @@ def test_what_the_case_says_holds_until_an_option_says_otherwise(tmp_path: Path)
 def test_the_trace_limit_leaves_cores_out(case: Path, tmp_path: Path) -> None:
     def events(*options: object) -> list[Any]:
         assert run("run", case, "--mode", "timing", "--out", tmp_path / "out", *options).code == 0
-        return list(json.loads((tmp_path / "out" / "trace.json").read_text(encoding="utf-8"))["traceEvents"])
+        return list(json.loads(gzip.decompress((tmp_path / "out" / "trace.json.gz").read_bytes()))["traceEvents"])
 
     everything = [event for event in events() if event["ph"] == "X"]
     some = [event for event in events("--trace-limit", 100) if event["ph"] == "X"]
