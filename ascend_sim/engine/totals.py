@@ -31,7 +31,7 @@ TOTALS = np.dtype(
     + [(name, np.int64) for name in ("hbm_bytes", "l2_hits", "l2_misses", "hazards")]
     + [(name, np.int64, len(SPACES)) for name in ("peak", "area")]
 )
-"""What one program comes to, as C has it too (`Totals` of compiled/machine.h): cycles by pipe, and cycles that it stood still
+"""What one program comes to, as C has it too (`Totals` of compiled/watch.h): cycles by pipe, and cycles that it stood still
 by pipe and cause, as in `ProgramRun`. `rows` instructions of each pipe; `l2_wait` and `hbm_wait` cycles in which others held
 its transfers back; of a buffer the most bytes held at once (`peak`), and the bytes held summed over the cycles (`area`).
 """

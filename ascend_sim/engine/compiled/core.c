@@ -1,6 +1,8 @@
 /* One program on one core (../core.py, CoreRun): the scalar unit issues, the pipes work, each as far ahead as it knows its
  * inputs. The columns `stall` and `cause` are written here too (../timeline.py, stall_columns). */
-#include "machine.h"
+#include "core.h"
+
+#include "hazards.h"
 
 #include <stdlib.h>
 
@@ -10,20 +12,18 @@ static inline const Instruction *instruction_at(const Core *core, i64 row) {
     return core->table->instructions + *row_at(core, row);
 }
 
-/* Put a core on the list of those whom `advance_listed` calls. */
-void list_core(Machine *machine, Core *core) {
-    if (core->in_list) return;
-    core->in_list = 1;
-    core->listed = machine->to_advance;
-    machine->to_advance = core;
+/* Something that Python has to hear of. */
+static void tell(Cores *cores, enum happening what, const Core *core, i64 pipe, i64 row, i64 time) {
+    cores->events = grow(cores->way_out, cores->events, &cores->event_room, cores->event_end + 1, sizeof(Event));
+    cores->events[cores->event_end++] = (Event){what, core->program.number, pipe, row, time};
 }
 
-static const Shape *shape_of(const Machine *machine, const Core *core, i64 row, i64 *first) {
-    const i64 *columns = row_at(core, row), line = core->table->numbers.line;
-    const i64 operand = columns[instruction_at(core, row)->operand];
-    const i64 address = core->program.bases[operand >> SLOT_SHIFT] + (operand & (((i64)1 << SLOT_SHIFT) - 1));
+static const Shape *shape_of(const Core *core, i64 row, i64 *first) {
+    const Table *table = core->table;
+    const i64 *columns = row_at(core, row), line = table->numbers.line;
+    const i64 address = address_of(&core->program, columns[table->instructions[columns[0]].operand]);
     *first = address / line;
-    return machine->shapes[core->table->shape_of[columns[0]][address % line]];
+    return table->shapes[table->shape_of[columns[0]][address % line]];
 }
 
 /* -- flags ------------------------------------------------------------------------------------------------------------ */
@@ -31,10 +31,10 @@ static const Shape *shape_of(const Machine *machine, const Core *core, i64 row, 
 static inline i64 nth(const Ring *ring, i64 n) { return ring->items[n & (ring->room - 1)]; }
 
 /* The n-th number; those from `needed` on are kept. */
-static void put(Machine *machine, Ring *ring, i64 n, i64 needed, i64 number) {
+static void put(Cores *cores, Ring *ring, i64 n, i64 needed, i64 number) {
     if (n - needed >= ring->room) {
         Ring more = {NULL, 0};
-        more.items = grow(machine, NULL, &more.room, ring->room ? 2 * ring->room : 8, sizeof(i64));
+        more.items = grow(cores->way_out, NULL, &more.room, ring->room ? 2 * ring->room : 8, sizeof(i64));
         for (i64 i = needed; i < n; i++) more.items[i & (more.room - 1)] = nth(ring, i);
         free(ring->items);
         *ring = more;
@@ -43,23 +43,23 @@ static void put(Machine *machine, Ring *ring, i64 n, i64 needed, i64 number) {
 }
 
 /* A set that arrives at this cycle; too early if the wait before it by as many as the flag counts was not over when it retired. */
-static void raise(Machine *machine, const CoreNumbers *numbers, Flag *flag, i64 arrives) {
+static void raise(Cores *cores, const CoreNumbers *numbers, Flag *flag, i64 arrives) {
     const i64 n = flag->raised++, full = n - numbers->flag_max;
-    put(machine, &flag->sets, n, flag->lowered < n ? flag->lowered : n, arrives);
+    put(cores, &flag->sets, n, flag->lowered < n ? flag->lowered : n, arrives);
     if (full >= 0 && full < flag->lowered && nth(&flag->taken, full) > arrives - numbers->flag_latency) flag->overflowed = 1;
 }
 
 /* A wait that is over at this cycle. */
-static void lower(Machine *machine, const CoreNumbers *numbers, Flag *flag, i64 over) {
+static void lower(Cores *cores, const CoreNumbers *numbers, Flag *flag, i64 over) {
     const i64 n = flag->lowered++, behind = n + numbers->flag_max, needed = flag->raised - numbers->flag_max;
-    put(machine, &flag->taken, n, needed < 0 ? 0 : needed < n ? needed : n, over);
+    put(cores, &flag->taken, n, needed < 0 ? 0 : needed < n ? needed : n, over);
     if (behind < flag->raised && over > nth(&flag->sets, behind) - numbers->flag_latency) flag->overflowed = 1;
 }
 
 /* -- pipes ------------------------------------------------------------------------------------------------------------ */
 
 /* Work off the queue of pipe `p` in order (CoreRun._pipe); returns a mask of the units of this core to call. */
-static i64 run_pipe(Machine *machine, Core *core, int p) {
+static i64 run_pipe(Cores *cores, Core *core, int p) {
     Pipe *pipe = &core->pipes[p];
     const Table *table = core->table;
     const i64 flag_latency = table->numbers.flag_latency, barrier_latency = table->numbers.barrier_latency;
@@ -100,9 +100,12 @@ static i64 run_pipe(Machine *machine, Core *core, int p) {
                 free = t + (t > busy_until ? instruction->first : instruction->stream);
                 if (instruction->kind == TRANSFER) {
                     i64 first;
-                    const Shape *shape = shape_of(machine, core, row, &first);
-                    if (machine->gm.shared) {
-                        request(machine, core, p, free, core->program.order * PIPES + p, shape, first);
+                    const Shape *shape = shape_of(core, row, &first);
+                    if (cores->traffic->gm.shared) {
+                        Transfer *transfer = request(cores->traffic, free, core->program.order * PIPES + p, shape, first);
+                        transfer->core = core;
+                        transfer->pipe = p;
+                        pipe->transfer = transfer;
                         state = MOVING;
                         goto asleep;
                     }
@@ -118,7 +121,7 @@ static i64 run_pipe(Machine *machine, Core *core, int p) {
                 core->program.l2_misses[at] = transfer->allocated;
                 core->program.hbm_bytes[at] = transfer->hbm_bytes;
                 if (transfer->ready > free) latency += transfer->ready - free;
-                release(machine, transfer);
+                release(cores->traffic, transfer);
                 pipe->transfer = 0;
             }
             busy_until = free;
@@ -136,7 +139,7 @@ static i64 run_pipe(Machine *machine, Core *core, int p) {
             cause_of[at] = cause;
             i64 raised = retire_of[at] = last_retire > t ? last_retire : t;
             Flag *flag = &core->flags[instruction->other];
-            raise(machine, &table->numbers, flag, raised + flag_latency);
+            raise(cores, &table->numbers, flag, raised + flag_latency);
             if (core->pipes[instruction->waiter].state == ON_FLAG) wake |= (i64)1 << instruction->waiter;
             break;
         }
@@ -165,7 +168,7 @@ static i64 run_pipe(Machine *machine, Core *core, int p) {
                 }
                 t = arrived;
             }
-            lower(machine, &table->numbers, flag, t);
+            lower(cores, &table->numbers, flag, t);
             left_at[left++ & mask] = t > known ? t : known;
             stall_of[at] = gap;
             cause_of[at] = cause;
@@ -186,7 +189,7 @@ static i64 run_pipe(Machine *machine, Core *core, int p) {
         }
         case DISARMED: {
             Flag *flag = &core->flags[instruction->other];
-            lower(machine, &table->numbers, flag, t);
+            lower(cores, &table->numbers, flag, t);
             left_at[left++ & mask] = t > known ? t : known;
             stall_of[at] = gap;
             cause_of[at] = cause;
@@ -199,14 +202,14 @@ static i64 run_pipe(Machine *machine, Core *core, int p) {
             cause_of[at] = cause;
             free = start_of[at] = end_of[at] = t;
             retire_of[at] = last_retire > t ? last_retire : t;
-            tell(machine, RAISES, core, p, row, retire_of[at]);
+            tell(cores, RAISES, core, p, row, retire_of[at]);
             break;
         case CROSS_WAIT: {
             if (state == IDLE) {
                 start_of[at] = t;
                 stall_of[at] = gap;
                 pipe->over = t;
-                tell(machine, instruction->other ? WAITS : PASSES_BY, core, p, row, t);
+                tell(cores, instruction->other ? WAITS : PASSES_BY, core, p, row, t);
                 if (instruction->other) {
                     state = ON_CROSS;
                     goto asleep;
@@ -225,9 +228,9 @@ static i64 run_pipe(Machine *machine, Core *core, int p) {
             break;
         }
         default: /* scalar work is not issued to a pipe */
-            fail(machine, BAD_ROW);
+            fail(cores->way_out, BAD_ROW);
         }
-        if (core->watch && !watch_row(core->watch, instruction, row, core->at[p])) fail(machine, NO_MEMORY);
+        if (core->watch && !watch_row(core->watch, instruction, row, core->at[p])) fail(cores->way_out, NO_MEMORY);
     }
 asleep:
     pipe->free = free, pipe->busy_until = busy_until, pipe->last_retire = last_retire, pipe->known = known;
@@ -251,7 +254,7 @@ static i64 drained(const Core *core, i64 mask) {
 }
 
 /* Issue in order; each instruction costs its issue time and a free place in the queue of its pipe (CoreRun._scalar). */
-static i64 run_scalar(Machine *machine, Core *core) {
+static i64 run_scalar(Cores *cores, Core *core) {
     const i64 count = core->program.count, issue = core->program.issue;
     i64 row = core->row, t = core->t, state = core->state == DRAINS ? DRAINS : RUNNING, queue_full = 0, wake = 0;
     for (; row < count; row++) {
@@ -299,7 +302,7 @@ static i64 run_scalar(Machine *machine, Core *core) {
         core->program.end[at] = core->program.retire[at] = t;
         core->program.stall[at] = held;
         core->program.cause[at] = held ? PIPE_BUSY : NO_CAUSE;
-        if (core->watch && !watch_row(core->watch, instruction, row, core->at[S])) fail(machine, NO_MEMORY);
+        if (core->watch && !watch_row(core->watch, instruction, row, core->at[S])) fail(cores->way_out, NO_MEMORY);
     }
     core->row = row, core->t = t, core->queue_full += queue_full;
     core->state = row == count ? ISSUED : state;
@@ -309,7 +312,7 @@ static i64 run_scalar(Machine *machine, Core *core) {
 }
 
 /* The cycle before which no row of this core starts that is not over yet. */
-i64 horizon(const Core *core) {
+static i64 horizon(const Core *core) {
     i64 least = NEVER;
     for (int p = 1; p < PIPES; p++) {
         const Pipe *pipe = &core->pipes[p];
@@ -323,7 +326,7 @@ i64 horizon(const Core *core) {
 }
 
 /* Let a core compute ahead for as long as it knows its inputs (CoreRun.run). */
-static void advance(Machine *machine, Core *core) {
+static void advance(Cores *cores, Core *core) {
     core->in_list = 0;
     i64 wake = core->wake;
     core->wake = 0;
@@ -331,39 +334,57 @@ static void advance(Machine *machine, Core *core) {
         if (wake >> 1) { /* pipes first: the scalar unit then issues many instructions at one go */
             int p = __builtin_ctzll((uint64_t)wake & ~(uint64_t)1);
             wake &= ~((i64)1 << p);
-            wake |= run_pipe(machine, core, p);
+            wake |= run_pipe(cores, core, p);
         } else {
-            wake = core->state == ISSUED ? 0 : run_scalar(machine, core);
+            wake = core->state == ISSUED ? 0 : run_scalar(cores, core);
         }
     }
-    if (core->watch && watch_is_full(core->watch) && !watch_work_off(core->watch, horizon(core))) fail(machine, NO_MEMORY);
+    if (core->watch && watch_is_full(core->watch) && !watch_work_off(core->watch, horizon(core))) fail(cores->way_out, NO_MEMORY);
     if (core->state != ISSUED) return;
     i64 over = drained(core, ((i64)1 << PIPES) - 2);
     if (over < 0) return;
     core->state = OVER;
     core->finish = over > core->t ? over : core->t;
-    if (core->watch && !watch_end(core->watch)) fail(machine, NO_MEMORY);
-    tell(machine, FINISHED, core, S, core->row, core->finish);
+    if (core->watch && !watch_end(core->watch)) fail(cores->way_out, NO_MEMORY);
+    tell(cores, FINISHED, core, S, core->row, core->finish);
 }
 
 /* Look at what all cores did in the GM, as far as nothing can come before it; blocks still to come begin now or later. */
-static void watch_gm(Machine *machine) {
-    i64 until = machine->now;
-    for (Core *core = machine->cores; core; core = core->next) {
+static void watch_gm(Cores *cores) {
+    i64 until = cores->traffic->now;
+    for (Core *core = cores->first; core; core = core->next) {
         if (!core->watch || core->state == OVER) continue;
         const i64 own = horizon(core);
-        if (!watch_work_off(core->watch, own)) fail(machine, NO_MEMORY);
+        if (!watch_work_off(core->watch, own)) fail(cores->way_out, NO_MEMORY);
         if (own < until) until = own;
     }
-    if (!gm_watch_work_off(machine->gm_watch, until)) fail(machine, NO_MEMORY);
+    if (!gm_watch_work_off(cores->gm_watch, until)) fail(cores->way_out, NO_MEMORY);
+}
+
+/* Units of a core have something to do: put it on the list of those whom `advance_listed` calls. */
+static void list(Cores *cores, Core *core, i64 units) {
+    core->wake |= units;
+    if (core->in_list) return;
+    core->in_list = 1;
+    core->listed = cores->to_advance;
+    cores->to_advance = core;
+}
+
+/* The scalar unit of a new core begins. */
+void begin(Cores *cores, Core *core) { list(cores, core, (i64)1 << S); }
+
+/* What a pipe waited for was over at this cycle. */
+void go_on(Cores *cores, Core *core, i64 pipe, i64 over) {
+    core->pipes[pipe].over = over;
+    list(cores, core, (i64)1 << pipe);
 }
 
 /* Advance every core on the list. */
-void advance_listed(Machine *machine) {
-    while (machine->to_advance) {
-        Core *core = machine->to_advance;
-        machine->to_advance = core->listed;
-        advance(machine, core);
+void advance_listed(Cores *cores) {
+    while (cores->to_advance) {
+        Core *core = cores->to_advance;
+        cores->to_advance = core->listed;
+        advance(cores, core);
     }
-    if (machine->gm_watch && gm_watch_is_full(machine->gm_watch)) watch_gm(machine);
+    if (cores->gm_watch && gm_watch_is_full(cores->gm_watch)) watch_gm(cores);
 }

@@ -1,5 +1,5 @@
 /* Hazards (../hazards.py, which says the rule): every access is compared with those that are in flight when it starts. */
-#include "machine.h"
+#include "hazards.h"
 
 #include <stdlib.h>
 #include <string.h>

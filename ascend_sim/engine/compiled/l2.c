@@ -1,5 +1,5 @@
 /* The L2 cache (../l2.py): a line is resident exactly while fewer than `capacity` lines were allocated after it. */
-#include "machine.h"
+#include "l2.h"
 
 /* Give one absent line a place; 1 if a dirty one had to leave it. Many at a time, as numpy does it, come to the same. */
 static inline i64 allocate(L2 *l2, i64 line, uint8_t dirty, i64 *place) {

@@ -1,4 +1,4 @@
-"""The shared library that the C files of this folder become, and its functions (machine.h says what they do).
+"""The shared library that the C files of this folder become, and its functions, which the C files explain.
 
 It has no Python in it: plain functions called with ctypes, which lets other threads run meanwhile.
 """
@@ -51,7 +51,7 @@ def _numbers(*names: str) -> list[tuple[str, Any]]:
 
 
 class CoreNumbers(ctypes.Structure):
-    """`CoreNumbers` of machine.h."""
+    """`CoreNumbers` of core.h."""
 
     _fields_ = [
         *_numbers("line", "flag_latency", "barrier_latency", "flag_max"),
@@ -60,19 +60,19 @@ class CoreNumbers(ctypes.Structure):
 
 
 class GmNumbers(ctypes.Structure):
-    """`GmNumbers` of machine.h."""
+    """`GmNumbers` of traffic.h."""
 
     _fields_ = _numbers("shared", "line", "l2_read", "l2_write", "hbm", "miss_latency", "same_line")
 
 
 class ShapeNumbers(ctypes.Structure):
-    """`ShapeNumbers` of machine.h."""
+    """`ShapeNumbers` of traffic.h."""
 
     _fields_ = _numbers("direction", "port", "touched", "count", "low", "whole", "specials", "port_cycles")
 
 
 class Program(ctypes.Structure):
-    """`Program` of machine.h."""
+    """`Program` of program.h."""
 
     _fields_ = [
         *((name, c_void_p) for name in ("rows", "bases", "moved")),
@@ -82,7 +82,7 @@ class Program(ctypes.Structure):
 
 
 class Event(ctypes.Structure):
-    """`Event` of machine.h."""
+    """`Event` of core.h."""
 
     _fields_ = _numbers("what", "core", "pipe", "row", "time")
 

@@ -1,5 +1,6 @@
 /* The L2 lines that a program reads and writes (../lines.py, mark_lines). */
-#include "machine.h"
+#include "memory.h"
+#include "program.h"
 
 /* Mark the lines of `bytes` bytes from an address on; 0 where GM has no such lines. */
 static int mark(uint8_t *lines, i64 count, i64 line, i64 address, i64 bytes) {
@@ -21,10 +22,10 @@ EXPORT i64 mark_lines(
         for (const Touch *touch = touches + first[row[0]]; touch < touches + first[row[0] + 1]; touch++) {
             if (touch->space != GM)
                 continue;
-            const i64 operand = row[touch->column], slot = operand >> SLOT_SHIFT;
+            const i64 operand = row[touch->column], slot = slot_of(operand);
             if (slot < 0 || slot >= program->tensors)
                 return BAD_ROW;
-            const i64 address = program->bases[slot] + (operand & (((i64)1 << SLOT_SHIFT) - 1)) + touch->offset;
+            const i64 address = address_of(program, operand) + touch->offset;
             uint8_t *lines = touch->writes && !touch->atomic ? written : read;
             for (i64 plane = 0; plane < touch->planes; plane++)
                 for (i64 n = 0; n < touch->rows; n++) {

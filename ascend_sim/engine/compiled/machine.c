@@ -1,47 +1,52 @@
-/* What Python calls (machine.py), and memory. Every call that can fail returns a negative `enum failure`; after that only
- * `machine_free` may follow. */
-#include "machine.h"
+/* The compiled machine: cores and the GM that they share, equal to the SimPy engine to the cycle. Here is what Python calls.
+ *
+ * The SimPy engine (../core.py, ../traffic.py, ../l2.py) is the reference; a rule stands in both under the same name, and
+ * docs/design.md says why it is so ("Time runs ahead of the clock", "GM transfers in classes", "The L2 as stamps"). What
+ * differs is how one waits: a SimPy process sleeps on an event, here a pipe keeps a state and its core a mask of the units to
+ * call next. Each file calls those below it and none above (tests/engine/test_c_files.py):
+ *
+ *   machine.c                  what Python calls: a run and its memory
+ *   core.c       core.py       one program on one core
+ *   traffic.c    traffic.py    transfers, their classes and rates, the instants at which they begin and end
+ *   l2.c         l2.py         resident and dirty lines
+ *   watch.c      totals.py     what is known of a program without its columns: totals, hazards, how full its buffers were
+ *   hazards.c    hazards.py    accesses to the same bytes at the same time
+ *   occupancy.c  occupancy.py  how full a buffer is over time
+ *   lines.c      lines.py      the lines that a program reads and writes
+ *   memory.c                   memory, and the way out of a call for which there is none
+ *
+ * Every call that can fail returns a negative `enum failure`; after that only `machine_free` may follow. */
+#include "core.h"
+#include "hazards.h"
+#include "memory.h"
+#include "program.h"
+#include "traffic.h"
+#include "watch.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define MAY_FAIL(machine)                          \
-    do {                                           \
-        int why = setjmp((machine)->failed);       \
-        if (why) return why;                       \
+#define MAY_FAIL(machine)                            \
+    do {                                             \
+        int why = setjmp((machine)->way_out.failed); \
+        if (why) return why;                         \
     } while (0)
 
 enum { TURNS = 1 << 16 }; /* instants between two looks at signals */
 
-_Noreturn void fail(Machine *machine, enum failure why) { longjmp(machine->failed, why); }
-
-/* `old` with room for at least `least` items of `size` bytes. */
-void *grow(Machine *machine, void *old, i64 *room, i64 least, i64 size) {
-    if (least <= *room) return old;
-    i64 more = 2 * *room > least ? 2 * *room : least;
-    if (more > INT64_MAX / 2 / size) fail(machine, NO_MEMORY);
-    void *found = realloc(old, (size_t)(more * size));
-    if (!found) fail(machine, NO_MEMORY);
-    *room = more;
-    return found;
-}
-
-static void *zeros(Machine *machine, i64 count, i64 size) {
-    void *found = calloc((size_t)(count ? count : 1), (size_t)size);
-    if (!found) fail(machine, NO_MEMORY);
-    return found;
-}
-
-/* Something that Python has to hear of. */
-void tell(Machine *machine, enum happening what, Core *core, i64 pipe, i64 row, i64 time) {
-    machine->events = grow(machine, machine->events, &machine->event_room, machine->event_end + 1, sizeof(Event));
-    machine->events[machine->event_end++] = (Event){what, core->program.number, pipe, row, time};
-}
+typedef struct {
+    WayOut way_out;
+    Traffic traffic;
+    Cores cores;
+    Table *tables;
+    i64 table_count, hazard_limit, watch_batch;
+} Machine;
 
 /* The oldest thing not yet heard of; 0 when there is none. */
 EXPORT i64 machine_hear(Machine *machine, Event *event) {
-    if (machine->event_head == machine->event_end) return machine->event_head = machine->event_end = 0;
-    *event = machine->events[machine->event_head++];
+    Cores *cores = &machine->cores;
+    if (cores->event_head == cores->event_end) return cores->event_head = cores->event_end = 0;
+    *event = cores->events[cores->event_head++];
     return 1;
 }
 
@@ -50,9 +55,8 @@ EXPORT i64 machine_hear(Machine *machine, Event *event) {
 EXPORT Machine *machine_new(const GmNumbers *gm, i64 now) {
     Machine *machine = calloc(1, sizeof *machine);
     if (!machine) return NULL;
-    machine->gm = *gm;
-    machine->now = now;
-    machine->next = NEVER;
+    machine->traffic = (Traffic){.way_out = &machine->way_out, .gm = *gm, .now = now, .next = NEVER};
+    machine->cores = (Cores){.way_out = &machine->way_out, .traffic = &machine->traffic};
     return machine;
 }
 
@@ -62,13 +66,13 @@ EXPORT i64 machine_watch(Machine *machine, i64 limit, i64 batch) {
     MAY_FAIL(machine);
     machine->hazard_limit = limit;
     machine->watch_batch = batch;
-    machine->gm_watch = gm_watch_new(limit, batch);
-    if (!machine->gm_watch) fail(machine, NO_MEMORY);
+    machine->cores.gm_watch = gm_watch_new(limit, batch);
+    if (!machine->cores.gm_watch) fail(&machine->way_out, NO_MEMORY);
     return 0;
 }
 
 /* The run is over. The hazards in the GM; the machine keeps them. */
-EXPORT GmWatch *machine_gm(Machine *machine) { return machine->gm_watch; }
+EXPORT GmWatch *machine_gm(Machine *machine) { return machine->cores.gm_watch; }
 
 static void free_core(Core *core) {
     for (i64 f = 0; core->flags && f < core->flag_count; f++) {
@@ -82,9 +86,9 @@ static void free_core(Core *core) {
 
 EXPORT void machine_free(Machine *machine) {
     if (!machine) return;
-    while (machine->cores) {
-        Core *core = machine->cores;
-        machine->cores = core->next;
+    while (machine->cores.first) {
+        Core *core = machine->cores.first;
+        machine->cores.first = core->next;
         free_core(core);
     }
     while (machine->tables) {
@@ -92,55 +96,34 @@ EXPORT void machine_free(Machine *machine) {
         machine->tables = table->next;
         for (i64 i = 0; i < table->count; i++) free(table->shape_of[i]);
         for (i64 i = 0; i < table->block_count; i++) free(table->blocks[i]);
+        for (i64 i = 0; i < table->shape_count; i++) {
+            free(table->shapes[i]->offsets);
+            free(table->shapes[i]->special);
+            free(table->shapes[i]);
+        }
+        free(table->shapes);
         free(table->blocks);
         free(table->touched);
         free(table->shape_of);
         free(table->instructions);
         free(table);
     }
-    while (machine->transfers) {
-        Transfer *transfer = machine->transfers;
-        machine->transfers = transfer->all;
-        free(transfer);
-    }
-    for (i64 i = 0; i < machine->shape_count; i++) {
-        free(machine->shapes[i]->offsets);
-        free(machine->shapes[i]->special);
-        free(machine->shapes[i]);
-    }
-    for (i64 i = 0; i < machine->follower_block_count; i++) free(machine->follower_blocks[i]);
-    free(machine->follower_blocks);
-    free(machine->shapes);
-    free(machine->pending);
-    free(machine->classes);
-    free(machine->fills);
-    free(machine->read_until);
-    free(machine->found);
-    free(machine->events);
-    gm_watch_free(machine->gm_watch);
+    free_traffic(&machine->traffic);
+    free(machine->cores.events);
+    gm_watch_free(machine->cores.gm_watch);
     free(machine);
 }
 
 /* Lend the machine the memory of an L2Cache; `clock` counts only the first time. */
 EXPORT i64 machine_lend_l2(Machine *machine, i64 *stamp, i64 reach, uint8_t *dirty, i64 capacity, i64 clock) {
     MAY_FAIL(machine);
-    if (!machine->l2.stamp) machine->l2.clock = clock;
-    machine->l2 = (L2){stamp, dirty, reach, capacity, machine->l2.clock};
-    if (machine->gm.same_line && reach > machine->read_reach) {
-        i64 before = machine->read_reach;
-        machine->read_until = grow(machine, machine->read_until, &machine->read_reach, reach, sizeof(i64));
-        memset(machine->read_until + before, 0, (size_t)(machine->read_reach - before) * sizeof(i64));
-    }
+    lend_l2(&machine->traffic, stamp, reach, dirty, capacity, clock);
     return 0;
 }
 
-EXPORT i64 machine_l2_clock(const Machine *machine) { return machine->l2.clock; }
-EXPORT i64 machine_hbm_bytes(const Machine *machine) { return machine->hbm_bytes; }
-EXPORT i64 machine_now(const Machine *machine) { return machine->now; }
-EXPORT i64 machine_next(const Machine *machine) { return machine->next; }
-EXPORT i64 machine_start_due(const Machine *machine) {
-    return machine->pending_count && machine->pending[0]->start <= machine->now;
-}
+EXPORT i64 machine_l2_clock(const Machine *machine) { return machine->traffic.l2.clock; }
+EXPORT i64 machine_hbm_bytes(const Machine *machine) { return machine->traffic.hbm_bytes; }
+EXPORT i64 machine_next(const Machine *machine) { return machine->traffic.next; }
 
 /* -- instructions and their shapes ------------------------------------------------------------------------------------ */
 
@@ -161,20 +144,20 @@ EXPORT i64 table_extend(
 ) {
     MAY_FAIL(machine);
     i64 room = table->count, same = table->count, too = table->count, blocks = table->block_count;
-    table->blocks = grow(machine, table->blocks, &blocks, table->block_count + 1, sizeof(void *));
-    Touch *copy = zeros(machine, first[count], sizeof(Touch));
+    table->blocks = grow(&machine->way_out, table->blocks, &blocks, table->block_count + 1, sizeof(void *));
+    Touch *copy = zeros(&machine->way_out, first[count], sizeof(Touch));
     memcpy(copy, touches, (size_t)first[count] * sizeof(Touch));
     table->blocks[table->block_count++] = copy;
-    table->touched = grow(machine, table->touched, &too, table->count + count, sizeof(Touched));
-    for (Core *core = machine->cores; core; core = core->next)
+    table->touched = grow(&machine->way_out, table->touched, &too, table->count + count, sizeof(Touched));
+    for (Core *core = machine->cores.first; core; core = core->next)
         if (core->watch && core->table == table) watch_know(core->watch, table->touched);
-    table->instructions = grow(machine, table->instructions, &room, table->count + count, sizeof(Instruction));
-    table->shape_of = grow(machine, table->shape_of, &same, table->count + count, sizeof(int32_t *));
+    table->instructions = grow(&machine->way_out, table->instructions, &room, table->count + count, sizeof(Instruction));
+    table->shape_of = grow(&machine->way_out, table->shape_of, &same, table->count + count, sizeof(int32_t *));
     for (i64 i = 0; i < count; i++) {
         const Instruction *one = &more[i];
         int on_a_pipe = one->kind >= LOCAL && one->kind < SCALAR && one->pipe > S && one->pipe < PIPES;
         int scalar = one->pipe == S && one->kind >= SCALAR && one->kind <= BARRIER_ALL;
-        if (!on_a_pipe && !scalar) fail(machine, BAD_ROW);
+        if (!on_a_pipe && !scalar) fail(&machine->way_out, BAD_ROW);
         table->instructions[table->count] = *one;
         table->touched[table->count] = (Touched){copy + first[i], first[i + 1] - first[i]};
         table->shape_of[table->count++] = NULL;
@@ -191,18 +174,18 @@ EXPORT i64 table_add_shape(
     MAY_FAIL(machine);
     const i64 last = numbers->whole ? numbers->low + numbers->count - 1 : offsets[numbers->count - 1];
     const i64 first = numbers->whole ? numbers->low : offsets[0], line = table->numbers.line;
-    if (first < 0 || last > (phase + table->instructions[instruction].extent - 1) / line) fail(machine, BAD_SHAPE);
-    machine->shapes = grow(machine, machine->shapes, &machine->shape_room, machine->shape_count + 1, sizeof(Shape *));
-    Shape *shape = zeros(machine, 1, sizeof *shape);
-    machine->shapes[machine->shape_count++] = shape;
+    if (first < 0 || last > (phase + table->instructions[instruction].extent - 1) / line) fail(&machine->way_out, BAD_SHAPE);
+    table->shapes = grow(&machine->way_out, table->shapes, &table->shape_room, table->shape_count + 1, sizeof(Shape *));
+    Shape *shape = zeros(&machine->way_out, 1, sizeof *shape);
+    table->shapes[table->shape_count++] = shape;
     shape->n = *numbers;
     if (!numbers->whole) {
-        shape->offsets = zeros(machine, numbers->count, sizeof(i64));
+        shape->offsets = zeros(&machine->way_out, numbers->count, sizeof(i64));
         memcpy(shape->offsets, offsets, (size_t)numbers->count * sizeof(i64));
     }
-    shape->special = zeros(machine, numbers->specials, sizeof(i64));
+    shape->special = zeros(&machine->way_out, numbers->specials, sizeof(i64));
     memcpy(shape->special, special, (size_t)numbers->specials * sizeof(i64));
-    table->shape_of[instruction][phase] = (int32_t)(machine->shape_count - 1);
+    table->shape_of[instruction][phase] = (int32_t)(table->shape_count - 1);
     return 0;
 }
 
@@ -214,17 +197,17 @@ EXPORT i64 program_survey(Machine *machine, Table *table, const Program *program
     i64 found = 0;
     for (i64 row = 0; row < program->count; row++) {
         const i64 *columns = program->rows + row * COLUMNS;
-        if (columns[0] < 0 || columns[0] >= table->count) fail(machine, BAD_ROW);
+        if (columns[0] < 0 || columns[0] >= table->count) fail(&machine->way_out, BAD_ROW);
         const Instruction *one = &table->instructions[columns[0]];
         if (one->kind != TRANSFER) continue;
-        const i64 operand = columns[one->operand], slot = operand >> SLOT_SHIFT;
-        if (slot < 0 || slot >= program->tensors) fail(machine, BAD_ROW);
-        const i64 address = program->bases[slot] + (operand & (((i64)1 << SLOT_SHIFT) - 1)), phase = address % line;
+        const i64 operand = columns[one->operand], slot = slot_of(operand);
+        if (slot < 0 || slot >= program->tensors) fail(&machine->way_out, BAD_ROW);
+        const i64 address = address_of(program, operand), phase = address % line;
         const i64 behind = (address + one->extent - 1) / line + 1;
         if (behind > *reach) *reach = behind;
         int32_t **shapes = &table->shape_of[columns[0]];
         if (!*shapes) {
-            *shapes = zeros(machine, line, sizeof(int32_t));
+            *shapes = zeros(&machine->way_out, line, sizeof(int32_t));
             for (i64 i = 0; i < line; i++) (*shapes)[i] = NO_SHAPE;
         }
         if ((*shapes)[phase] != NO_SHAPE) continue;
@@ -248,10 +231,10 @@ static i64 power_of_two(i64 least) {
 /* Begin a surveyed program on a core of its own and let it compute ahead. `found` is the core. */
 EXPORT i64 core_begin(Machine *machine, const Table *table, const Program *program, Core **found) {
     MAY_FAIL(machine);
-    Core *core = zeros(machine, 1, sizeof *core);
-    core->next = machine->cores;
+    Core *core = zeros(&machine->way_out, 1, sizeof *core);
+    core->next = machine->cores.first;
     if (core->next) core->next->previous = core;
-    machine->cores = core;
+    machine->cores.first = core;
     *found = core;
     core->program = *program;
     core->table = table;
@@ -261,7 +244,7 @@ EXPORT i64 core_begin(Machine *machine, const Table *table, const Program *progr
     for (int p = 1; p < PIPES; p++)
         size += power_of_two(table->numbers.depth[p]) * (i64)(sizeof(Issued) + sizeof(i64)) +
                 table->numbers.outstanding[p] * (i64)sizeof(i64);
-    char *at = core->memory = zeros(machine, size, 1);
+    char *at = core->memory = zeros(&machine->way_out, size, 1);
     core->flags = (Flag *)at;
     at += table->flags * (i64)sizeof(Flag);
     for (int p = 1; p < PIPES; p++) {
@@ -281,28 +264,25 @@ EXPORT i64 core_begin(Machine *machine, const Table *table, const Program *progr
     }
     if (program->watched) {
         core->watch = watch_new(
-            &core->program, table->touched, table->number, machine->gm_watch, machine->hazard_limit, machine->watch_batch);
-        if (!core->watch) fail(machine, NO_MEMORY);
+            &core->program, table->touched, table->number, machine->cores.gm_watch, machine->hazard_limit, machine->watch_batch);
+        if (!core->watch) fail(&machine->way_out, NO_MEMORY);
         Program *own = &core->program;
         i64 **const columns[TIMES] = {&own->start, &own->end, &own->retire, &own->stall, &own->cause, &own->l2_wait, &own->hbm_wait,
                                       &own->l2_hits, &own->l2_misses, &own->hbm_bytes};
         for (int i = 0; i < TIMES; i++) *columns[i] = &core->at[0][i];
     }
-    core->wake = 1 << S;
-    list_core(machine, core);
-    advance_listed(machine);
-    if (machine->pending_count && machine->pending[0]->start < machine->next) machine->next = machine->pending[0]->start;
+    begin(&machine->cores, core);
+    advance_listed(&machine->cores);
+    hurry(&machine->traffic);
     return 0;
 }
 
 /* The cross-core flag for which a pipe waits is there: the wait is over at cycle `over`. */
 EXPORT i64 core_pass(Machine *machine, Core *core, i64 pipe, i64 over) {
     MAY_FAIL(machine);
-    core->pipes[pipe].over = over;
-    core->wake |= (i64)1 << pipe;
-    list_core(machine, core);
-    advance_listed(machine);
-    if (machine->pending_count && machine->pending[0]->start < machine->next) machine->next = machine->pending[0]->start;
+    go_on(&machine->cores, core, pipe, over);
+    advance_listed(&machine->cores);
+    hurry(&machine->traffic);
     return 0;
 }
 
@@ -335,15 +315,25 @@ EXPORT i64 core_scalar_wants(const Core *core, i64 *row) {
 }
 
 EXPORT void core_free(Machine *machine, Core *core) {
-    *(core->previous ? &core->previous->next : &machine->cores) = core->next;
+    *(core->previous ? &core->previous->next : &machine->cores.first) = core->next;
     if (core->next) core->next->previous = core->previous;
     free_core(core);
 }
 
-/* What happens at cycle `now`; `machine_run` or `machine_settle` has to follow at the same one. */
+/* Complete what ends now; the cores that waited for it go on. */
+static void advance_to(Machine *machine, i64 now) {
+    for (Transfer *over = instant(&machine->traffic, now), *next; over; over = next) {
+        next = over->next;
+        go_on(&machine->cores, over->core, over->pipe, now);
+    }
+    advance_listed(&machine->cores);
+    hurry(&machine->traffic);
+}
+
+/* What happens at cycle `now`; `machine_run` has to follow at the same one. */
 EXPORT i64 machine_instant(Machine *machine, i64 now) {
     MAY_FAIL(machine);
-    instant(machine, now);
+    advance_to(machine, now);
     return 0;
 }
 
@@ -352,10 +342,10 @@ EXPORT i64 machine_instant(Machine *machine, i64 now) {
 EXPORT i64 machine_run(Machine *machine, i64 until) {
     MAY_FAIL(machine);
     for (int turn = 0; turn < TURNS; turn++) {
-        settle(machine);
-        if (machine->next >= until) return 0;
-        instant(machine, machine->next);
-        if (machine->event_end) return 1;
+        settle(&machine->traffic);
+        if (machine->traffic.next >= until) return 0;
+        advance_to(machine, machine->traffic.next);
+        if (machine->cores.event_end) return 1;
     }
     return 2;
 }

@@ -8,7 +8,10 @@
  * most that was held in each, one for every cycle at which such a piece may turn out to have ended: whatever is taken off
  * later is taken off whole stretches. They are as many as there are pieces, however long the program.
  */
-#include "machine.h"
+#include "occupancy.h"
+
+#include "memory.h"
+#include "program.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,8 @@
 /* GM bandwidth (../traffic.py): all active transfers of all cores share port, L2 and HBM, max-min fair, in integers. */
-#include <stdlib.h>
+#include "traffic.h"
 
-#include "machine.h"
+#include <stdlib.h>
+#include <string.h>
 
 #define LATEST ((i64)1 << 61) /* the last cycle of a run (headroom.py) */
 #define REBASE ((i64)1 << 60) /* what a class has served at most; the difference to its members' targets is all that counts */
@@ -14,11 +15,11 @@ static inline int before(const Transfer *a, const Transfer *b) {
     return a->start < b->start || (a->start == b->start && a->order < b->order);
 }
 
-static void push(Machine *machine, Transfer *transfer) {
-    i64 i = machine->pending_count;
-    machine->pending = grow(machine, machine->pending, &machine->pending_room, i + 1, sizeof(Transfer *));
-    machine->pending_count++;
-    Transfer **heap = machine->pending;
+static void push(Traffic *traffic, Transfer *transfer) {
+    i64 i = traffic->pending_count;
+    traffic->pending = grow(traffic->way_out, traffic->pending, &traffic->pending_room, i + 1, sizeof(Transfer *));
+    traffic->pending_count++;
+    Transfer **heap = traffic->pending;
     while (i > 0 && before(transfer, heap[(i - 1) / 2])) {
         heap[i] = heap[(i - 1) / 2];
         i = (i - 1) / 2;
@@ -26,11 +27,11 @@ static void push(Machine *machine, Transfer *transfer) {
     heap[i] = transfer;
 }
 
-static Transfer *pop(Machine *machine) {
-    Transfer **heap = machine->pending, *found = heap[0], *last = heap[--machine->pending_count];
+static Transfer *pop(Traffic *traffic) {
+    Transfer **heap = traffic->pending, *found = heap[0], *last = heap[--traffic->pending_count];
     i64 i = 0;
-    for (i64 child = 1; child < machine->pending_count; child = 2 * i + 1) {
-        if (child + 1 < machine->pending_count && before(heap[child + 1], heap[child])) child++;
+    for (i64 child = 1; child < traffic->pending_count; child = 2 * i + 1) {
+        if (child + 1 < traffic->pending_count && before(heap[child + 1], heap[child])) child++;
         if (!before(heap[child], last)) break;
         heap[i] = heap[child];
         i = child;
@@ -39,15 +40,15 @@ static Transfer *pop(Machine *machine) {
     return found;
 }
 
-static Transfer *new_transfer(Machine *machine) {
-    Transfer *transfer = machine->unused;
+static Transfer *new_transfer(Traffic *traffic) {
+    Transfer *transfer = traffic->unused;
     if (transfer) {
-        machine->unused = transfer->next;
+        traffic->unused = transfer->next;
     } else {
         transfer = malloc(sizeof *transfer);
-        if (!transfer) fail(machine, NO_MEMORY);
-        transfer->all = machine->transfers;
-        machine->transfers = transfer;
+        if (!transfer) fail(traffic->way_out, NO_MEMORY);
+        transfer->all = traffic->transfers;
+        traffic->transfers = transfer;
     }
     Transfer *all = transfer->all;
     *transfer = (Transfer){.all = all, .open = 1, .uses = 1};
@@ -55,23 +56,26 @@ static Transfer *new_transfer(Machine *machine) {
 }
 
 /* One of those who need it does so no longer. */
-void release(Machine *machine, Transfer *transfer) {
+void release(Traffic *traffic, Transfer *transfer) {
     if (--transfer->uses) return;
-    transfer->next = machine->unused;
-    machine->unused = transfer;
+    transfer->next = traffic->unused;
+    traffic->unused = transfer;
 }
 
 /* A transfer that begins at cycle `start` (now or later); `order` breaks ties at one instant (Traffic.request). */
-void request(Machine *machine, Core *core, int pipe, i64 start, i64 order, const Shape *shape, i64 first) {
-    Transfer *transfer = new_transfer(machine);
-    transfer->core = core;
-    transfer->pipe = pipe;
+Transfer *request(Traffic *traffic, i64 start, i64 order, const Shape *shape, i64 first) {
+    Transfer *transfer = new_transfer(traffic);
     transfer->start = start;
     transfer->order = order;
     transfer->shape = shape;
     transfer->first = first;
-    core->pipes[pipe].transfer = transfer;
-    push(machine, transfer);
+    push(traffic, transfer);
+    return transfer;
+}
+
+/* Be there when the first of them begins. */
+void hurry(Traffic *traffic) {
+    if (traffic->pending_count && traffic->pending[0]->start < traffic->next) traffic->next = traffic->pending[0]->start;
 }
 
 /* -- fills ------------------------------------------------------------------------------------------------------------ */
@@ -79,74 +83,74 @@ void request(Machine *machine, Core *core, int pipe, i64 start, i64 order, const
 static int has_arrived(const Transfer *transfer, i64 now) { return !transfer->open && transfer->ready <= now; }
 
 /* Drop the fills at the front whose lines have all arrived (Traffic._forget_fills). */
-static void forget_fills(Machine *machine, i64 now) {
-    while (machine->fill_head < machine->fill_end && has_arrived(machine->fills[machine->fill_head].transfer, now))
-        release(machine, machine->fills[machine->fill_head++].transfer);
+static void forget_fills(Traffic *traffic, i64 now) {
+    while (traffic->fill_head < traffic->fill_end && has_arrived(traffic->fills[traffic->fill_head].transfer, now))
+        release(traffic, traffic->fills[traffic->fill_head++].transfer);
 }
 
 /* Room for one more fill; none is lost that anybody may still have to wait for. */
-static void make_room_for_fill(Machine *machine, i64 now) {
-    if (machine->fill_end < machine->fill_room) return;
+static void make_room_for_fill(Traffic *traffic, i64 now) {
+    if (traffic->fill_end < traffic->fill_room) return;
     i64 kept = 0;
-    for (i64 i = machine->fill_head; i < machine->fill_end; i++) {
-        if (has_arrived(machine->fills[i].transfer, now)) release(machine, machine->fills[i].transfer);
-        else machine->fills[kept++] = machine->fills[i];
+    for (i64 i = traffic->fill_head; i < traffic->fill_end; i++) {
+        if (has_arrived(traffic->fills[i].transfer, now)) release(traffic, traffic->fills[i].transfer);
+        else traffic->fills[kept++] = traffic->fills[i];
     }
-    machine->fill_head = 0;
-    machine->fill_end = kept;
-    machine->fills = grow(machine, machine->fills, &machine->fill_room, 2 * kept + 64, sizeof(Fill));
+    traffic->fill_head = 0;
+    traffic->fill_end = kept;
+    traffic->fills = grow(traffic->way_out, traffic->fills, &traffic->fill_room, 2 * kept + 64, sizeof(Fill));
 }
 
 /* The fill that took in the line with this stamp, NULL if it has long arrived. */
-static Fill *owner_of(Machine *machine, i64 stamp) {
-    i64 low = machine->fill_head, high = machine->fill_end;
-    if (low == high || stamp < machine->fills[low].begin) return NULL;
+static Fill *owner_of(Traffic *traffic, i64 stamp) {
+    i64 low = traffic->fill_head, high = traffic->fill_end;
+    if (low == high || stamp < traffic->fills[low].begin) return NULL;
     while (high - low > 1) {
         i64 middle = (low + high) / 2;
-        if (machine->fills[middle].begin <= stamp) low = middle;
+        if (traffic->fills[middle].begin <= stamp) low = middle;
         else high = middle;
     }
-    return stamp < machine->fills[low].end ? &machine->fills[low] : NULL;
+    return stamp < traffic->fills[low].end ? &traffic->fills[low] : NULL;
 }
 
-static Follower *new_follower(Machine *machine) {
+static Follower *new_follower(Traffic *traffic) {
     enum { BLOCK = 256 };
-    if (!machine->spare) {
-        i64 room = machine->follower_block_count;
-        machine->follower_blocks = grow(machine, machine->follower_blocks, &room, room + 1, sizeof(Follower *));
+    if (!traffic->spare) {
+        i64 room = traffic->follower_block_count;
+        traffic->follower_blocks = grow(traffic->way_out, traffic->follower_blocks, &room, room + 1, sizeof(Follower *));
         Follower *block = malloc(BLOCK * sizeof *block);
-        if (!block) fail(machine, NO_MEMORY);
-        machine->follower_blocks[machine->follower_block_count++] = block;
+        if (!block) fail(traffic->way_out, NO_MEMORY);
+        traffic->follower_blocks[traffic->follower_block_count++] = block;
         for (int i = 0; i < BLOCK; i++) {
-            block[i].next = machine->spare;
-            machine->spare = &block[i];
+            block[i].next = traffic->spare;
+            traffic->spare = &block[i];
         }
     }
-    Follower *found = machine->spare;
-    machine->spare = found->next;
+    Follower *found = traffic->spare;
+    traffic->spare = found->next;
     return found;
 }
 
 /* A reader that hits lines which are still on their way (`stamps` tell whose) cannot be done before they are there
  * (Traffic._await_fills). */
-static void await_fills(Machine *machine, Transfer *transfer, const i64 *stamps, i64 count, i64 now) {
-    forget_fills(machine, now);
-    machine->asking++;
+static void await_fills(Traffic *traffic, Transfer *transfer, const i64 *stamps, i64 count, i64 now) {
+    forget_fills(traffic, now);
+    traffic->asking++;
     i64 begin = 0, end = 0; /* of the owner of the line before: neighbours mostly have the same */
     for (i64 i = 0; i < count; i++) {
         if (begin <= stamps[i] && stamps[i] < end) continue;
-        Fill *fill = owner_of(machine, stamps[i]);
+        Fill *fill = owner_of(traffic, stamps[i]);
         if (!fill) continue;
         begin = fill->begin;
         end = fill->end;
-        if (fill->asked == machine->asking) continue;
-        fill->asked = machine->asking;
+        if (fill->asked == traffic->asking) continue;
+        fill->asked = traffic->asking;
         Transfer *owner = fill->transfer;
         if (!owner->open) {
             if (owner->ready > transfer->ready) transfer->ready = owner->ready;
             continue;
         }
-        Follower *follower = new_follower(machine);
+        Follower *follower = new_follower(traffic);
         *follower = (Follower){owner->followers, transfer};
         owner->followers = follower;
         transfer->open++;
@@ -156,20 +160,20 @@ static void await_fills(Machine *machine, Transfer *transfer, const i64 *stamps,
 /* -- classes ---------------------------------------------------------------------------------------------------------- */
 
 /* Make a transfer, of which HBM moves `m` bytes a byte, a member of the class of its like. */
-static void join(Machine *machine, Transfer *transfer, i64 m, i64 weight) {
+static void join(Traffic *traffic, Transfer *transfer, i64 m, i64 weight) {
     const ShapeNumbers *shape = &transfer->shape->n;
     i64 c = 0;
-    for (; c < machine->class_count; c++) {
-        Class *one = &machine->classes[c];
+    for (; c < traffic->class_count; c++) {
+        Class *one = &traffic->classes[c];
         if (one->m == m && one->weight == weight && one->port == shape->port && one->direction == shape->direction) break;
     }
-    if (c == machine->class_count) {
-        machine->classes = grow(machine, machine->classes, &machine->class_room, c + 1, sizeof(Class));
-        machine->class_count++;
-        machine->classes[c] = (Class){.port = shape->port, .direction = shape->direction, .m = m, .weight = weight};
+    if (c == traffic->class_count) {
+        traffic->classes = grow(traffic->way_out, traffic->classes, &traffic->class_room, c + 1, sizeof(Class));
+        traffic->class_count++;
+        traffic->classes[c] = (Class){.port = shape->port, .direction = shape->direction, .m = m, .weight = weight};
     }
-    Class *kind = &machine->classes[c];
-    transfer->target = kind->served + (shape->touched * machine->gm.line << FRACTION);
+    Class *kind = &traffic->classes[c];
+    transfer->target = kind->served + (shape->touched * traffic->gm.line << FRACTION);
     transfer->l2 = kind->l2;
     transfer->hbm = kind->hbm;
     Transfer *earlier = kind->tail; /* equal targets stay in the order in which they began */
@@ -188,10 +192,10 @@ static inline i64 writes(const Class *kind) { return kind->direction != READ; }
 static inline i64 rest(i64 left, i64 taken) { return left > taken ? left - taken : 0; }
 
 /* Progressive filling: raise all rates together, freeze whoever meets a limit, go on with the rest (Traffic._fill). */
-static void share(Machine *machine) {
-    i64 left_read = machine->gm.l2_read << FRACTION, left_write = machine->gm.l2_write, left_hbm = machine->gm.hbm << FRACTION;
-    i64 unfrozen = machine->class_count;
-    Class *classes = machine->classes, *behind = classes + machine->class_count;
+static void share(Traffic *traffic) {
+    i64 left_read = traffic->gm.l2_read << FRACTION, left_write = traffic->gm.l2_write, left_hbm = traffic->gm.hbm << FRACTION;
+    i64 unfrozen = traffic->class_count;
+    Class *classes = traffic->classes, *behind = classes + traffic->class_count;
     for (Class *kind = classes; kind < behind; kind++) kind->frozen = 0;
     while (unfrozen) {
         i64 lowest = NEVER, readers = 0, writers = 0, misses = 0;
@@ -228,10 +232,10 @@ static void share(Machine *machine) {
 /* -- the model -------------------------------------------------------------------------------------------------------- */
 
 /* How many of `lines`, read from now until that cycle, others are reading now, in eighths rounded down (Traffic._shared). */
-static i64 shared_eighths(Machine *machine, Lines lines, i64 now, i64 until) {
+static i64 shared_eighths(Traffic *traffic, Lines lines, i64 now, i64 until) {
     i64 met = 0;
     for (i64 i = 0; i < lines.count; i++) {
-        i64 *seen = &machine->read_until[line_of(lines, i)];
+        i64 *seen = &traffic->read_until[line_of(lines, i)];
         met += *seen > now;
         *seen = until;
     }
@@ -239,31 +243,31 @@ static i64 shared_eighths(Machine *machine, Lines lines, i64 now, i64 until) {
 }
 
 /* Begin a transfer: what its lines meet in the L2, and with it the class whose rate it gets (Traffic._start). */
-static void start(Machine *machine, Transfer *transfer, i64 now) {
+static void start(Traffic *traffic, Transfer *transfer, i64 now) {
     const Shape *shape = transfer->shape;
-    L2 *l2 = &machine->l2;
-    const i64 count = shape->n.count, line = machine->gm.line;
+    L2 *l2 = &traffic->l2;
+    const i64 count = shape->n.count, line = traffic->gm.line;
     const Lines lines = shape->n.whole ? (Lines){transfer->first + shape->n.low, NULL, count}
                                        : (Lines){transfer->first, shape->offsets, count};
     i64 weight = (i64)1 << FRACTION, fetched, victims = 0, hits = 0;
-    make_room_for_fill(machine, now); /* before the L2 changes: from here on nothing fails */
-    machine->found = grow(machine, machine->found, &machine->found_room, count, sizeof(i64));
+    make_room_for_fill(traffic, now); /* before the L2 changes: from here on nothing fails */
+    traffic->found = grow(traffic->way_out, traffic->found, &traffic->found_room, count, sizeof(i64));
     transfer->stamp = l2->clock;
     if (shape->n.direction == READ) {
-        if (machine->gm.same_line) {
+        if (traffic->gm.same_line) {
             i64 until = now + (shape->n.touched * line << FRACTION) / shape->n.port;
-            weight += floor_div(machine->gm.same_line * shared_eighths(machine, lines, now, until), SHARED_STEPS);
+            weight += floor_div(traffic->gm.same_line * shared_eighths(traffic, lines, now, until), SHARED_STEPS);
         }
-        fetched = l2_read(l2, lines, shape->special, shape->n.specials, &victims, machine->found, &hits);
-        if (hits) await_fills(machine, transfer, machine->found, hits, now);
+        fetched = l2_read(l2, lines, shape->special, shape->n.specials, &victims, traffic->found, &hits);
+        if (hits) await_fills(traffic, transfer, traffic->found, hits, now);
     } else if (shape->n.direction == WRITE) {
         fetched = l2_write(l2, lines, shape->special, shape->n.specials, &victims);
     } else {
-        fetched = l2_read(l2, lines, NULL, 0, &victims, machine->found, &hits);
+        fetched = l2_read(l2, lines, NULL, 0, &victims, traffic->found, &hits);
         l2_write(l2, lines, NULL, 0, &victims);
     }
     if (l2->clock > transfer->stamp) {
-        machine->fills[machine->fill_end++] = (Fill){transfer->stamp, l2->clock, 0, transfer};
+        traffic->fills[traffic->fill_end++] = (Fill){transfer->stamp, l2->clock, 0, transfer};
         transfer->uses++;
     }
     transfer->misses = fetched;
@@ -271,38 +275,37 @@ static void start(Machine *machine, Transfer *transfer, i64 now) {
     transfer->hits = count - (shape->n.direction == READ ? fetched : transfer->allocated);
     i64 moved = fetched + victims;
     transfer->hbm_bytes = moved * line;
-    machine->hbm_bytes += transfer->hbm_bytes;
-    join(machine, transfer, (moved << FRACTION) / shape->n.touched, weight);
+    traffic->hbm_bytes += transfer->hbm_bytes;
+    join(traffic, transfer, (moved << FRACTION) / shape->n.touched, weight);
 }
 
 /* Its own bytes, or those of a fill that it waits for, are through (Traffic._complete). */
-static void complete(Machine *machine, Transfer *transfer, i64 now) {
+static void complete(Traffic *traffic, Transfer *transfer, i64 now) {
     if (--transfer->open) return;
-    if (transfer->misses && now + machine->gm.miss_latency > transfer->ready) transfer->ready = now + machine->gm.miss_latency;
-    Core *core = transfer->core;
-    core->pipes[transfer->pipe].over = now;
-    core->wake |= (i64)1 << transfer->pipe;
-    list_core(machine, core);
+    if (transfer->misses && now + traffic->gm.miss_latency > transfer->ready) transfer->ready = now + traffic->gm.miss_latency;
+    transfer->next = traffic->over;
+    traffic->over = transfer;
     Follower *follower = transfer->followers;
     transfer->followers = NULL;
     while (follower) {
         Follower *next = follower->next;
         Transfer *waiting = follower->transfer;
-        follower->next = machine->spare;
-        machine->spare = follower;
+        follower->next = traffic->spare;
+        traffic->spare = follower;
         if (transfer->ready > waiting->ready) waiting->ready = transfer->ready;
-        complete(machine, waiting, now);
+        complete(traffic, waiting, now);
         follower = next;
     }
 }
 
-/* Complete every transfer that ends now; the cores that waited for them go on (Traffic._instant). */
-void instant(Machine *machine, i64 now) {
-    if (now > LATEST) fail(machine, CLOCK_OVERFLOW);
-    const i64 elapsed = now - machine->now;
-    machine->now = now;
-    for (i64 c = 0; c < machine->class_count; c++) {
-        Class *kind = &machine->classes[c];
+/* Complete every transfer that ends at cycle `now` (Traffic._instant). They come linked by `next`; whoever waited for them goes on
+ * before `settle`, which finds the next instant. */
+Transfer *instant(Traffic *traffic, i64 now) {
+    if (now > LATEST) fail(traffic->way_out, CLOCK_OVERFLOW);
+    const i64 elapsed = now - traffic->now;
+    traffic->now = now;
+    for (i64 c = 0; c < traffic->class_count; c++) {
+        Class *kind = &traffic->classes[c];
         kind->served += kind->rate * elapsed;
         if (kind->limit == HBM_SHARE) kind->hbm += elapsed;
         else if (kind->limit == L2_SHARE) kind->l2 += elapsed;
@@ -313,29 +316,59 @@ void instant(Machine *machine, i64 now) {
             kind->members--;
             transfer->wait_l2 = kind->l2 - transfer->l2;
             transfer->wait_hbm = kind->hbm - transfer->hbm;
-            complete(machine, transfer, now);
+            complete(traffic, transfer, now);
         }
         if (kind->served > REBASE) {
             for (Transfer *member = kind->head; member; member = member->next) member->target -= kind->served;
             kind->served = 0;
         }
     }
-    advance_listed(machine);
-    machine->next = machine->pending_count ? machine->pending[0]->start : NEVER;
+    traffic->next = NEVER;
+    Transfer *over = traffic->over;
+    traffic->over = NULL;
+    return over;
 }
 
 /* Start what is due, share the bandwidth anew; `next` is then the next start or completion (Traffic._settle). */
-void settle(Machine *machine) {
-    const i64 now = machine->now;
-    while (machine->pending_count && machine->pending[0]->start <= now) start(machine, pop(machine), now);
-    for (i64 c = machine->class_count; c-- > 0;)
-        if (!machine->classes[c].members) machine->classes[c] = machine->classes[--machine->class_count];
-    share(machine);
-    i64 upcoming = machine->pending_count ? machine->pending[0]->start : NEVER;
-    for (i64 c = 0; c < machine->class_count; c++) {
-        Class *kind = &machine->classes[c];
+void settle(Traffic *traffic) {
+    const i64 now = traffic->now;
+    while (traffic->pending_count && traffic->pending[0]->start <= now) start(traffic, pop(traffic), now);
+    for (i64 c = traffic->class_count; c-- > 0;)
+        if (!traffic->classes[c].members) traffic->classes[c] = traffic->classes[--traffic->class_count];
+    share(traffic);
+    traffic->next = NEVER;
+    hurry(traffic);
+    for (i64 c = 0; c < traffic->class_count; c++) {
+        Class *kind = &traffic->classes[c];
         i64 over = now + (kind->head->target - kind->served + kind->rate - 1) / kind->rate;
-        if (over < upcoming) upcoming = over;
+        if (over < traffic->next) traffic->next = over;
     }
-    machine->next = upcoming;
+}
+
+/* -- its memory ------------------------------------------------------------------------------------------------------- */
+
+/* Work on the memory of an L2Cache; `clock` counts only the first time. */
+void lend_l2(Traffic *traffic, i64 *stamp, i64 reach, uint8_t *dirty, i64 capacity, i64 clock) {
+    if (!traffic->l2.stamp) traffic->l2.clock = clock;
+    traffic->l2 = (L2){stamp, dirty, reach, capacity, traffic->l2.clock};
+    if (traffic->gm.same_line && reach > traffic->read_reach) {
+        i64 before = traffic->read_reach;
+        traffic->read_until = grow(traffic->way_out, traffic->read_until, &traffic->read_reach, reach, sizeof(i64));
+        memset(traffic->read_until + before, 0, (size_t)(traffic->read_reach - before) * sizeof(i64));
+    }
+}
+
+void free_traffic(Traffic *traffic) {
+    while (traffic->transfers) {
+        Transfer *transfer = traffic->transfers;
+        traffic->transfers = transfer->all;
+        free(transfer);
+    }
+    for (i64 i = 0; i < traffic->follower_block_count; i++) free(traffic->follower_blocks[i]);
+    free(traffic->follower_blocks);
+    free(traffic->pending);
+    free(traffic->classes);
+    free(traffic->fills);
+    free(traffic->read_until);
+    free(traffic->found);
 }

@@ -1,7 +1,10 @@
 /* What is known of a program without its columns (../totals.py): totals of its pipes, hazards, how full its buffers were.
  *
  * While it runs (core.c), or afterwards from its columns (`watch_columns`). */
-#include "machine.h"
+#include "watch.h"
+
+#include "memory.h"
+#include "occupancy.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -122,7 +125,7 @@ static int join(Watch *watch, int pipe, const Done *done) {
     }
     for (const Touch *touch = touched->touches; touch < touched->touches + touched->count; touch++) {
         i64 address = values[touch->column];
-        if (touch->space == GM) address = program->bases[address >> SLOT_SHIFT] + (address & (((i64)1 << SLOT_SHIFT) - 1));
+        if (touch->space == GM) address = address_of(program, address);
         Access *access = &group->items[group->count++];
         *access = (Access){
             done->start, done->end, done->retire, program->order, watch->table, done->row, pipe, address, address + touch->offset,
@@ -130,7 +133,7 @@ static int join(Watch *watch, int pipe, const Done *done) {
         memcpy(access->values, values, sizeof access->values);
         if (program->moved)
             for (const Touch *one = touched->touches; one < touched->touches + touched->count; one++)
-                if (one->space == GM) access->values[one->column] = values[one->column] + program->moved[values[one->column] >> SLOT_SHIFT];
+                if (one->space == GM) access->values[one->column] = values[one->column] + program->moved[slot_of(values[one->column])];
     }
     return 1;
 }

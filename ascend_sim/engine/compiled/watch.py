@@ -18,7 +18,7 @@ from ascend_sim.engine.totals import TOTALS, ProgramTotals
 from ascend_sim.kernel.program import InstructionTable
 
 TOUCHED = np.dtype([("touches", np.int64), ("count", np.int64)])
-"""`Touched` of machine.h: where the touches of an instruction lie in memory, and how many they are."""
+"""`Touched` of program.h: where the touches of an instruction lie in memory, and how many they are."""
 
 
 class Reader:

@@ -1,0 +1,94 @@
+/* One program on one core (core.c). */
+#ifndef ASCEND_SIM_CORE_H
+#define ASCEND_SIM_CORE_H
+
+#include "base.h"
+#include "memory.h"
+#include "program.h"
+#include "traffic.h"
+#include "watch.h"
+
+/* What a core needs to know of its chip. */
+typedef struct {
+    i64 line, flag_latency, barrier_latency, flag_max, depth[PIPES], outstanding[PIPES];
+} CoreNumbers;
+
+/* What a core tells Python: that it is over, or that it is at a cross-core flag (../cross.py). */
+enum happening { FINISHED, RAISES, PASSES_BY, WAITS };
+typedef struct {
+    i64 what, core, pipe, row, time;
+} Event;
+
+/* The distinct instructions of a task; shape_of[i][phase] is the number of a shape, or NO_SHAPE. */
+enum { NO_SHAPE = -1, ASKED = -2 };
+typedef struct Table {
+    struct Table *next;
+    CoreNumbers numbers;
+    Instruction *instructions;
+    int32_t **shape_of;
+    Touched *touched;
+    void **blocks; /* what `touched` points into */
+    Shape **shapes;
+    i64 count, flags, number, block_count, shape_count, shape_room;
+} Table;
+
+typedef struct {
+    i64 time, row;
+} Issued;
+
+/* Numbers that are asked for for some time: the n-th stands at place `n & (room - 1)` until it is overwritten. */
+typedef struct {
+    i64 *items, room;
+} Ring;
+
+/* core.py: when the sets of a flag arrive and when its waits took them. A set is kept until its wait took it, a wait until the
+ * set has come that is `flag_max` behind it: the later of the two sees whether the flag was raised too often. */
+typedef struct {
+    Ring sets, taken;
+    i64 raised, lowered, overflowed;
+} Flag;
+
+enum pipe_state { IDLE, ON_FLAG, MOVING, ON_CROSS };
+typedef struct {
+    i64 free, busy_until, last_retire, known; /* as in CoreRun._pipe */
+    i64 issued, left;                  /* how many were put into the queue, and how many have left it */
+    i64 state, t, row;                 /* what it sleeps on, at which row, since when */
+    i64 over;                          /* when that was over: the end of a transfer, the instant of a cross-core flag */
+    i64 depth, mask, limit, oldest;
+    Issued *queue;                     /* the last ones issued, place `n & mask` */
+    i64 *left_at;                      /* when they left it */
+    i64 *retired;                      /* the last `limit` retirements, a ring whose oldest one is at `oldest` */
+    Transfer *transfer;
+} Pipe;
+
+enum core_state { RUNNING, WANTS, DRAINS, ISSUED, OVER };
+struct Core {
+    Core *next, *previous, *listed;
+    Program program;
+    const Table *table;
+    i64 row, t, state, want, queue_full, finish;
+    i64 wake;    /* mask of the units to call */
+    i64 in_list; /* of the cores to advance */
+    i64 flag_count; /* of its program: another one that began meanwhile may have brought the table more */
+    Pipe pipes[PIPES];
+    Flag *flags;
+    void *memory;
+    Watch *watch; /* NULL: the columns are kept */
+    i64 at[PIPES][TIMES]; /* in place of the columns: the row at which each pipe is */
+};
+
+/* All cores, and what they have to say. */
+typedef struct {
+    WayOut *way_out;
+    Traffic *traffic;
+    GmWatch *gm_watch; /* NULL: the columns are kept */
+    Core *first, *to_advance;
+    Event *events;
+    i64 event_head, event_end, event_room;
+} Cores;
+
+void begin(Cores *cores, Core *core);
+void go_on(Cores *cores, Core *core, i64 pipe, i64 over);
+void advance_listed(Cores *cores);
+
+#endif

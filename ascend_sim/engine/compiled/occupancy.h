@@ -1,0 +1,27 @@
+/* How full a buffer is over time (occupancy.c). */
+#ifndef ASCEND_SIM_OCCUPANCY_H
+#define ASCEND_SIM_OCCUPANCY_H
+
+#include "base.h"
+
+typedef struct {
+    i64 key, value;
+} Item;
+
+typedef struct Piece Piece;
+typedef struct {
+    Item *items;
+    i64 count, room;
+} Items;
+typedef struct {
+    Piece *pieces;
+    i64 piece_count, piece_room, area;
+    Items rises, falls; /* cycle, and how many bytes more, or fewer, are held from it on */
+    Items past;         /* from a cycle to the next one: the most bytes held */
+} Buffer;
+int buffer_touch(Buffer *buffer, i64 low, i64 high, i64 start, i64 retire, i64 writes);
+int buffer_forget(Buffer *buffer, i64 horizon);
+int buffer_end(Buffer *buffer);
+void buffer_free(Buffer *buffer);
+
+#endif

@@ -1,0 +1,53 @@
+/* Programs as Python hands them over: rows, instructions, and what those touch. */
+#ifndef ASCEND_SIM_PROGRAM_H
+#define ASCEND_SIM_PROGRAM_H
+
+#include "base.h"
+
+enum kind { LOCAL, SET, WAIT, DISARMED, TRANSFER, BARRIER, CROSS_SET, CROSS_WAIT, SCALAR, BARRIER_ALL }; /* isa/base.py */
+enum { S, CUBE = 4, PIPES = 7 }; /* isa/base.py: the scalar unit is pipe 0 */
+enum { TIMES = 10 };         /* columns of a program's timeline (../timeline.py) */
+enum { COLUMNS = 5 };        /* of a program's rows: instruction, dst, src0, src1, tile (kernel/program.py) */
+enum { SLOT_SHIFT = 44 };    /* of a GM operand (memory/gm.py) */
+enum cause { NO_CAUSE = 0, QUEUE_FULL = 1, FLAG = 2, PIPE_BUSY = 3, CROSS_CORE = 7, OUTSTANDING = 8, NOTHING_TO_DO = 9 }; /* timeline.py */
+
+/* One distinct instruction of a table. */
+typedef struct {
+    int32_t kind, pipe;
+    i64 first, stream, latency; /* cycles behind a pause, back to back, and from the end of occupancy to retirement;
+                                   WAIT: its lead, and whether it is at work */
+    i64 other;   /* SET, WAIT: its flag; SCALAR: cycles; BARRIER_ALL: mask of pipes; CROSS_WAIT: whether armed */
+    i64 waiter;  /* SET: the pipe that waits for it */
+    i64 operand; /* TRANSFER: the column of its GM address */
+    i64 extent;  /* TRANSFER: bytes from that address to the end of the last one touched */
+} Instruction;
+
+/* A program and the columns of its timeline, a number for each row; for each pipe, the row that it is at, where the program is
+ * `watched` instead of kept. `moved` is how far its GM operands lie behind what the rows say, by tensor; `bases` have it too. */
+typedef struct {
+    const i64 *rows, *bases, *moved;
+    i64 count, tensors, begin, issue, order, number, watched;
+    i64 *start, *end, *retire, *stall, *cause, *l2_wait, *hbm_wait, *l2_hits, *l2_misses, *hbm_bytes;
+} Program;
+
+/* Where an operand in GM lies. */
+static inline i64 slot_of(i64 operand) { return operand >> SLOT_SHIFT; }
+static inline i64 address_of(const Program *program, i64 operand) {
+    return program->bases[slot_of(operand)] + (operand & (((i64)1 << SLOT_SHIFT) - 1));
+}
+
+/* The bytes that an instruction reads or writes in one space, relative to an operand (../../memory/regions.py, Region, merged
+ * as far as it goes; `extent` and `column` as in kernel/program.py, Touches). */
+enum { GM, L0C_SPACE = 4, SPACES = 8 }; /* kernel/program.py, SPACES */
+typedef struct {
+    i64 space, column, offset, extent, writes, atomic, row_bytes, row_stride, rows, plane_stride, planes;
+    i64 paced, tile_rows, tile_columns, work, head; /* isa/base.py, Pace */
+} Touch;
+
+/* What one instruction touches: reads before writes. */
+typedef struct {
+    const Touch *touches;
+    i64 count;
+} Touched;
+
+#endif

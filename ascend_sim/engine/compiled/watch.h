@@ -1,0 +1,32 @@
+/* What is known of a program without its columns: totals, hazards, how full its buffers were (watch.c).
+ *
+ * Rows come pipe by pipe as they are over. What they touch is looked at in order of start, as far as a horizon before which
+ * nothing begins any more; nothing behind it is kept. Functions return 0 where there is no memory. */
+#ifndef ASCEND_SIM_WATCH_H
+#define ASCEND_SIM_WATCH_H
+
+#include "base.h"
+#include "hazards.h"
+#include "program.h"
+
+/* What a program comes to (../totals.py). `stalls` by cause; `end` is that of the last row. */
+enum { CAUSES = 10 };
+typedef struct {
+    i64 rows, busy, end, stalls[CAUSES], l2_wait, hbm_wait;
+} PipeTotals;
+typedef struct {
+    PipeTotals pipes[PIPES];
+    i64 hbm_bytes, l2_hits, l2_misses, hazards, peak[SPACES], area[SPACES];
+} Totals;
+
+typedef struct Watch Watch;
+Watch *watch_new(const Program *program, const Touched *touched, i64 table, GmWatch *gm, i64 limit, i64 batch);
+void watch_free(Watch *watch);
+int watch_row(Watch *watch, const Instruction *instruction, i64 row, const i64 *times);
+int watch_is_full(const Watch *watch);
+int watch_work_off(Watch *watch, i64 horizon);
+int watch_end(Watch *watch);
+i64 watch_read(const Watch *watch, i64 finish, i64 queue_full, Totals *totals, Hazard *hazards);
+void watch_know(Watch *watch, const Touched *touched);
+
+#endif

@@ -1,0 +1,74 @@
+"""The files of the compiled engine have floors as well: none leads back to itself, by what it includes or by what it calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from places import ROOT
+
+pytestmark = pytest.mark.fast
+
+FOLDER = ROOT / "ascend_sim" / "engine" / "compiled"
+COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+FUNCTION = re.compile(r"^(?P<head>[A-Za-z_][\w *]*?)\b(?P<name>\w+)\([^;{]*\) \{", re.MULTILINE)
+"""A definition: it begins its line, as nothing inside a function does."""
+
+TEXTS = {path.name: COMMENT.sub("", path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.[ch]"))}
+
+
+def functions(name: str, static: bool) -> set[str]:
+    """What a file defines, for itself or for others."""
+    return {one["name"] for one in FUNCTION.finditer(TEXTS[name]) if ("static" in one["head"].split()) is static}
+
+
+HOME = {function: name for name in TEXTS if name.endswith(".c") for function in functions(name, static=False)}
+
+
+def includes(name: str) -> set[str]:
+    """The headers of this folder that a file includes."""
+    return set(re.findall(r'^#include "(.+)"', TEXTS[name], re.MULTILINE))
+
+
+def calls(name: str) -> set[str]:
+    """The other files of this folder whose functions a file calls."""
+    called = set(re.findall(r"\b(\w+)\(", TEXTS[name])) - functions(name, static=True)
+    return {HOME[function] for function in called if function in HOME} - {name}
+
+
+def circle(of: str, arrows: Callable[[str], set[str]]) -> bool:
+    """Whether the arrows from a file lead back to it."""
+    found: set[str] = set()
+    open_ends = [of]
+    while open_ends:
+        new = arrows(open_ends.pop()) - found
+        found |= new
+        open_ends += new
+    return of in found
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_includes_form_no_circle(name: str) -> None:
+    assert not circle(name, includes)
+
+
+@pytest.mark.parametrize("name", [name for name in TEXTS if name.endswith(".c")])
+def test_calls_form_no_circle(name: str) -> None:
+    assert not circle(name, calls)
+
+
+def test_what_is_looked_at_is_there() -> None:
+    """That the two above see the code: who stands on whom today."""
+    assert {"core.c", "traffic.c"} <= calls("machine.c")
+    assert {"traffic.c", "watch.c", "memory.c"} <= calls("core.c")
+    assert calls("traffic.c") == {"l2.c", "memory.c"}
+    assert {"traffic.h", "watch.h"} <= includes("core.h")
+
+
+@pytest.mark.parametrize("name", [name for name in TEXTS if name.endswith(".c")])
+def test_a_file_includes_what_it_calls(name: str) -> None:
+    """It or its own header; what comes along with others may stop doing so."""
+    own = name.replace(".c", ".h")
+    included = includes(name) | (includes(own) if own in TEXTS else set())
+    assert {other.replace(".c", ".h") for other in calls(name)} <= included
