@@ -7,21 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from math import prod
 from typing import Any
 
 from ascend_sim.calls.options import CallOptions
 from ascend_sim.calls.result import Result
 from ascend_sim.calls.tensors import TensorSpec, flat_storage, fresh_like, tensor_args
-from ascend_sim.check.run import check_tasks
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.execute import Execution, execute, output_of, roles_of, values_again
 from ascend_sim.ops.operator import Operator
-from ascend_sim.ops.verdicts import Probe, judge
 from ascend_sim.report.report import Report, RunFacts
 from ascend_sim.runtime import Recording, RunOptions, ValueModel
 from ascend_sim.settings import check_settings
@@ -85,10 +82,11 @@ def run_call(
         outputs = {name: found[name] for name in operator.outputs if name in found}
     outcome = run.outcome
     _check_disarmed(accepted, run, facts)
-    findings = [
-        *outcome.findings,
-        *(check_tasks(spec, run.tasks, roles=roles_of(plan)).findings if options.check else ()),
-    ]
+    findings = [*outcome.findings]
+    if options.check:
+        from ascend_sim.check.run import check_tasks
+
+        findings += check_tasks(spec, run.tasks, roles=roles_of(plan)).findings
     timeline = outcome.timeline if outcome.timeline is not None and outcome.timeline.kept else None
 
     def again(storages: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,7 +96,12 @@ def run_call(
     def fresh() -> dict[str, Any]:
         return {name: fresh_like(array) for name, array in arrays.items()}
 
-    probe = Probe(operator, accepted, model, fresh, again, options.probe)
+    def verdicts() -> dict[str, Any]:
+        from ascend_sim.ops.verdicts import Probe, judge
+
+        probe = Probe(operator, accepted, model, fresh, again, options.probe)
+        return judge(operator, accepted, spec, arrays, outputs, model, probe)
+
     built = Report.build(
         spec,
         outcome.timeline,
@@ -107,7 +110,7 @@ def run_call(
         mode=mode,
         l2=l2,
         findings=findings,
-        verdicts=partial(judge, operator, accepted, spec, arrays, outputs, model, probe) if outputs else None,
+        verdicts=verdicts if outputs else None,
     )
     report = replace(
         built,

@@ -4,15 +4,22 @@ Exit codes: 0 fine; 1 a verdict failed (a result that is not correct, or a findi
 refused call, told in one line; 130 Ctrl-C and 143 SIGTERM, with what was finished kept.
 """
 
-from ascend_sim.cli import run, kernel, check, report, explain, explain_status, format, chips, cases, networks  # noqa: F401, I001 - the order of the help text
-from ascend_sim.cli import precision, run_network, compare_training, validate, tile, sweep, compare, c  # noqa: F401
+import os
+
 from ascend_sim.cli import stopping
 from ascend_sim.cli.app import app
 
 __all__ = ["app", "main"]
 
 
+_AT_START = {"OPENBLAS_NUM_THREADS": "1", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
+"""What libraries do as they are imported, and commands have no use for: threads for products, of which each runs on one
+thread so that its sums have one order; a search of all installed packages for plugins."""
+
+
 def main() -> None:
     """Entry point of `ascend-sim`."""
+    for variable, value in _AT_START.items():
+        os.environ.setdefault(variable, value)
     stopping.listen()
     app()

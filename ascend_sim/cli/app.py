@@ -1,4 +1,7 @@
-"""The application, and how every command tells what went wrong: one line, JSON under --json, exit code 2."""
+"""The application: its commands, imported when they are called, and how each tells what went wrong in one line.
+
+That line is JSON under --json; the exit code is 2.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,14 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
 from ascend_sim.cli import stopping
 from ascend_sim.errors import AclnnError, DeadlockError, SimError
@@ -22,10 +27,25 @@ _CLICK_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__n
 
 
 _LONGEST_LINE = 1200
+COMMANDS = (
+    *("run", "kernel", "check", "report", "explain", "explain-status", "format", "chips", "cases", "networks"),
+    *("precision", "run-network", "compare-training", "validate", "tile", "sweep", "compare", "c"),
+)
+"""In the order of the help text. `run-network` stands in `cli/run_network.py`, which is imported when it is called."""
 
 
-class OneLine(TyperGroup):
-    """A wrong option or command ends as all bad input does: one line (JSON under --json) and exit code 2."""
+class Program(TyperGroup):
+    """The commands. A wrong option or command ends as all bad input does: one line (JSON under --json) and exit code 2."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        for name in [cmd_name] if cmd_name in COMMANDS else COMMANDS:  # all, so that a near name can be suggested
+            if name not in self.commands:
+                import_module(f"ascend_sim.cli.{name.replace('-', '_')}")
+                self.commands[name] = _command(name)
+        return self.commands.get(cmd_name)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -65,7 +85,7 @@ class OneLine(TyperGroup):
 
 
 app = typer.Typer(
-    cls=OneLine,
+    cls=Program,
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -74,10 +94,21 @@ app = typer.Typer(
 )
 
 
+def _command(name: str) -> Any:
+    """What its module has registered as the command `name`."""
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone.registered_commands = [
+        one
+        for one in app.registered_commands
+        if name == (one.name or getattr(one.callback, "__name__", "").replace("_", "-"))
+    ]
+    return get_command(alone)
+
+
 def _choose_engine(engine: str | None) -> None:
     if engine is None:
         return
-    from ascend_sim.engine.machine import VARIABLE, chosen_engine
+    from ascend_sim.engine.choice import VARIABLE, chosen_engine
 
     with errors(False):
         chosen_engine(engine)
@@ -98,7 +129,7 @@ def _print_version(asked: bool) -> None:
         return
     from importlib.metadata import version
 
-    from ascend_sim.engine.machine import chosen_engine
+    from ascend_sim.engine.choice import chosen_engine
 
     with errors(False):
         print(f"ascend-sim {version('ascend-sim')}, engine {chosen_engine()}")

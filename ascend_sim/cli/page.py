@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 from ascend_sim.cli.progress import Progress
 from ascend_sim.errors import SimError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _ROWS_WORTH_PROCESSES = 50_000
 """Instructions from which it pays to share runs out among processes."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich import progress as bars
-from rich.console import Console
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
 
 PROGRESS_AFTER_SECONDS = 2.0
 
@@ -18,13 +18,16 @@ class Progress:
     def __init__(self, unit: str = "blocks") -> None:
         self._unit = unit
         self._begin = time.monotonic()
-        self._bar: bars.Progress | None = None
+        self._bar: Bar | None = None
         self._tasks: dict[str, Any] = {}
 
     def __call__(self, name: str, done: int, total: int) -> None:
         if not sys.stderr.isatty() or time.monotonic() - self._begin < PROGRESS_AFTER_SECONDS:
             return
         if self._bar is None:
+            from rich import progress as bars
+            from rich.console import Console
+
             columns = (
                 bars.TextColumn("{task.description}"),
                 bars.BarColumn(),
@@ -54,6 +57,8 @@ class Status:
         if not sys.stderr.isatty():
             return
         if self._status is None:
+            from rich.console import Console
+
             self._status = Console(stderr=True).status(text)
             self._status.start()
         self._status.update(text)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from ascend_sim.cli.app import app, errors, make_folder
 from ascend_sim.cli.options import Accumulate, Case, Chip, CubeMathType, Deterministic, Overflow
@@ -86,9 +85,6 @@ def run(
     from ascend_sim.calls.tensors import TensorSpec
     from ascend_sim.chip import load_chip
     from ascend_sim.ops.case import load_case, make_tensors
-    from ascend_sim.report.html import results_name
-    from ascend_sim.report.msprof import check_msprof
-    from ascend_sim.report.run_files import write_run
 
     with errors(json_output):
         given = {"chip": chip, "tiling": tiling, "block-dim": block_dim, "l2": l2, "conformance": conformance}
@@ -101,6 +97,8 @@ def run(
         if out is not None:
             make_folder(out)
             if msprof:
+                from ascend_sim.report.msprof import check_msprof
+
                 check_msprof(out)
         if mode == "timing" and input is None:
             values: dict[str, Any] = {key: TensorSpec(shape, dtype) for key, (shape, dtype) in loaded.tensors.items()}
@@ -129,6 +127,9 @@ def run(
             )
             written: list[Path] = []
             if out is not None:
+                from ascend_sim.report.html import results_name
+                from ascend_sim.report.run_files import write_run
+
                 arrays = {name: (array, result.dtypes[name]) for name, array in result.outputs.items()}
                 written = write_run(
                     out,
@@ -170,6 +171,8 @@ def _check_options(
 
 def _print(report: Report, *, with_plan: bool, said: list[str], written: list[Path]) -> None:
     """The tables of a run, what its page says, and the files that were written."""
+    from rich.console import Console
+
     from ascend_sim.report.pages import plan_table
     from ascend_sim.report.text import render
 

@@ -23,11 +23,12 @@ from typing import Any
 
 import simpy
 
+from ascend_sim.engine.choice import chosen_engine
 from ascend_sim.engine.compiled.machine import CompiledMachine
 from ascend_sim.engine.cross import CrossFlags
 from ascend_sim.engine.deadlock import describe
 from ascend_sim.engine.device import Device
-from ascend_sim.engine.machine import Machine, RunningProgram, chosen_engine, new_machine
+from ascend_sim.engine.machine import Machine, RunningProgram, new_machine
 from ascend_sim.engine.sharing import SharedRows, moved_bases
 from ascend_sim.engine.task import Task, order_of
 from ascend_sim.engine.timeline import ProgramRun, TaskRun, Timeline
@@ -138,7 +139,7 @@ class _Watch:
 class Engine:
     """Runs tasks on `device` to idle.
 
-    `engine` is "simpy", "compiled" or "auto" (`machine.chosen_engine`); all give the same Timeline, L2 and errors.
+    `engine` is "simpy", "compiled" or "auto" (`choice.chosen_engine`); all give the same Timeline, L2 and errors.
     `shared_gm` false gives every transfer its full port (the setting in which a max-plus recurrence is an oracle).
     `max_cycles` ends a run that gets longer. `core_order` deals blocks to cores in another order (an experiment: a
     timeline must not depend on it). Raises DeadlockError and SimError.

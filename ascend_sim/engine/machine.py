@@ -1,34 +1,24 @@
-"""Which engine runs the programs: SimPy processes, which people read, or their compiled twin, equal to the cycle and faster.
+"""What runs the programs: SimPy processes, which people read, or their compiled twin, equal to the cycle and faster.
 
 An `Engine` deals with streams, tasks and blocks, whatever the machine; a machine runs programs on cores that share the GM.
 """
 
 from __future__ import annotations
 
-import os
-import warnings
 from collections.abc import Sequence
-from functools import cache
 from typing import Protocol
 
 import simpy
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.engine.compiled import library
 from ascend_sim.engine.compiled.machine import CompiledMachine
 from ascend_sim.engine.core import CoreRun, Process
 from ascend_sim.engine.cross import CrossFlags
 from ascend_sim.engine.l2 import L2Cache
 from ascend_sim.engine.totals import ProgramTotals
 from ascend_sim.engine.traffic import Traffic
-from ascend_sim.errors import SimError
 from ascend_sim.kernel.program import Program
-
-ENGINES = ("auto", "simpy", "compiled")
-"""What `engine` may be: "auto" is the compiled engine where it was built."""
-VARIABLE = "ASCEND_SIM_ENGINE"
-"""The environment variable that says what "auto" is."""
 
 
 class RunningProgram(Protocol):
@@ -95,36 +85,6 @@ class SimpyMachine:
 
     def close(self) -> None:
         """Nothing is held."""
-
-
-def chosen_engine(engine: str | None = None) -> str:
-    """The name of the engine that runs: `engine`, or for None and "auto" what `ASCEND_SIM_ENGINE` says, or what is there.
-
-    Raises SimError for another name, and for "compiled" where it was not built.
-    """
-    asked, said_by = engine or "auto", "engine"
-    if asked == "auto" and os.environ.get(VARIABLE):
-        asked, said_by = os.environ[VARIABLE], VARIABLE
-    if asked not in ENGINES:
-        raise SimError(f"{said_by} {asked!r}: allowed are {', '.join(ENGINES)}")
-    built = library.load() is not None
-    if asked == "compiled" and not built:
-        raise SimError(
-            f"{said_by} 'compiled': it was not built when ascend-sim was installed (that takes a C compiler); use simpy"
-        )
-    if asked == "auto" and not built:
-        _say_that_it_is_slow()
-    return "compiled" if built and asked != "simpy" else "simpy"
-
-
-@cache
-def _say_that_it_is_slow() -> None:
-    warnings.warn(
-        "ascend-sim was installed without a C compiler: the SimPy engine runs, which gives the same results and is slower "
-        f"({VARIABLE}=simpy says that this is meant)",
-        RuntimeWarning,
-        stacklevel=2,
-    )
 
 
 def new_machine(

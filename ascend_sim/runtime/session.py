@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ascend_sim.engine.choice import chosen_engine
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine, OnProgram, Progress
 from ascend_sim.engine.functional import FunctionalEngine
-from ascend_sim.engine.machine import chosen_engine
 from ascend_sim.engine.replay import Observer, replay
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline

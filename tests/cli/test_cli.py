@@ -18,6 +18,7 @@ from commands import names, run, save, write_case
 import ascend_sim
 from ascend_sim.calls import run as calls
 from ascend_sim.cli import app, progress
+from ascend_sim.cli.app import COMMANDS
 from ascend_sim.engine import engine
 from ascend_sim.kernel.builder import KernelBuilder
 
@@ -377,11 +378,38 @@ def test_explain_status_has_the_products_determinism_and_warnings(tmp_path: Path
 @pytest.mark.fast
 def test_a_command_is_a_module() -> None:
     """What `ascend-sim run-network` does stands in `cli/run_network.py`, and no other command with it."""
+    assert run("--help").code == 0  # which imports them all
+    assert len(app.registered_commands) == len(COMMANDS)
     for command in app.registered_commands:
         callback = command.callback
         assert callback is not None
         name = command.name or callback.__name__
         assert callback.__module__ == f"ascend_sim.cli.{name.replace('-', '_')}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unused"),
+    [
+        (["--version"], {"numpy", "pydantic", "rich", "simpy", "ml_dtypes", "yaml", "ascend_sim.cli.run"}),
+        (
+            ["run", "document_example_2d", "--mode", "timing", "--json"],
+            {"rich", "ascend_sim.check", "ascend_sim.ops.verdicts", "ascend_sim.studies", "ascend_sim.cli.tile"},
+        ),
+    ],
+)
+def test_a_command_imports_what_it_uses(arguments: list[str], unused: set[str]) -> None:
+    """A start is mostly imports: what costs the most is not loaded for commands that do without."""
+    code = f"""
+import sys
+from ascend_sim.cli import main
+sys.argv = ["ascend-sim", *{arguments}]
+try:
+    main()
+except SystemExit as end:
+    print("loaded:", end.code, *sorted({unused} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "loaded: 0"
 
 
 def test_the_version_names_the_engine_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:

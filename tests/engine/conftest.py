@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from ascend_sim.engine.choice import VARIABLE
 from ascend_sim.engine.compiled import library
-from ascend_sim.engine.machine import VARIABLE
 
 
 @pytest.fixture(scope="module", params=["simpy", "compiled"])

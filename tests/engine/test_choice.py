@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import pytest
 from machine import CHIP, quiet, scalar_task
 
-from ascend_sim.engine import machine
-from ascend_sim.engine.compiled import library
+from ascend_sim.engine import choice
+from ascend_sim.engine.choice import VARIABLE, chosen_engine
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
-from ascend_sim.engine.machine import VARIABLE, chosen_engine
 from ascend_sim.errors import SimError
 
 
 @pytest.fixture(params=[True, False], ids=["built", "not built"])
 def built(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     monkeypatch.delenv(VARIABLE, raising=False)
-    monkeypatch.setattr(library, "load", lambda: object() if request.param else None)
-    machine._say_that_it_is_slow.cache_clear()
+    monkeypatch.setattr(choice, "built_file", lambda: Path("_machine.so") if request.param else None)
+    choice._say_that_it_is_slow.cache_clear()
     return request.param
 
 

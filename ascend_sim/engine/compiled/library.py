@@ -8,12 +8,11 @@ from __future__ import annotations
 import ctypes
 from ctypes import POINTER, byref, c_int64, c_void_p
 from functools import cache
-from importlib.machinery import EXTENSION_SUFFIXES
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ascend_sim.engine.compiled.built import built_file
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
 
@@ -128,21 +127,20 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 @cache
 def load() -> Any:
     """The library, or None where it was not built; SimError for one that was built from older sources."""
-    for suffix in EXTENSION_SUFFIXES:
-        path = Path(__file__).with_name("_machine" + suffix)
-        if path.exists():
-            library = ctypes.CDLL(str(path))
-            missing = [name for name in _FUNCTIONS if not hasattr(library, name)]
-            if missing:
-                raise SimError(
-                    f"{path.name} was built from older sources (it lacks {missing[0]}): install the package again, "
-                    "pip install . or pip install -e ."
-                )
-            for name, (result, arguments) in _FUNCTIONS.items():
-                function = getattr(library, name)
-                function.restype, function.argtypes = result, arguments
-            return library
-    return None
+    path = built_file()
+    if path is None:
+        return None
+    library = ctypes.CDLL(str(path))
+    missing = [name for name in _FUNCTIONS if not hasattr(library, name)]
+    if missing:
+        raise SimError(
+            f"{path.name} was built from older sources (it lacks {missing[0]}): install the package again, "
+            "pip install . or pip install -e ."
+        )
+    for name, (result, arguments) in _FUNCTIONS.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
 
 
 def checked(result: int) -> int:

@@ -1,0 +1,48 @@
+"""Which engine runs: what the user or the environment asks for, else the compiled one where it was built.
+
+Nothing is loaded for the answer, so that `ascend-sim --version` has it at once.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from functools import cache
+
+from ascend_sim.engine.compiled.built import built_file
+from ascend_sim.errors import SimError
+
+ENGINES = ("auto", "simpy", "compiled")
+"""What `engine` may be: "auto" is the compiled engine where it was built."""
+VARIABLE = "ASCEND_SIM_ENGINE"
+"""The environment variable that says what "auto" is."""
+
+
+def chosen_engine(engine: str | None = None) -> str:
+    """The name of the engine that runs: `engine`, or for None and "auto" what `ASCEND_SIM_ENGINE` says, or what is there.
+
+    Raises SimError for another name, and for "compiled" where it was not built.
+    """
+    asked, said_by = engine or "auto", "engine"
+    if asked == "auto" and os.environ.get(VARIABLE):
+        asked, said_by = os.environ[VARIABLE], VARIABLE
+    if asked not in ENGINES:
+        raise SimError(f"{said_by} {asked!r}: allowed are {', '.join(ENGINES)}")
+    built = built_file() is not None
+    if asked == "compiled" and not built:
+        raise SimError(
+            f"{said_by} 'compiled': it was not built when ascend-sim was installed (that takes a C compiler); use simpy"
+        )
+    if asked == "auto" and not built:
+        _say_that_it_is_slow()
+    return "compiled" if built and asked != "simpy" else "simpy"
+
+
+@cache
+def _say_that_it_is_slow() -> None:
+    warnings.warn(
+        "ascend-sim was installed without a C compiler: the SimPy engine runs, which gives the same results and is slower "
+        f"({VARIABLE}=simpy says that this is meant)",
+        RuntimeWarning,
+        stacklevel=2,
+    )
