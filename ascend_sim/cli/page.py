@@ -27,9 +27,16 @@ def check_html(html: Path, out: Path | None = None) -> None:
 
 
 def write_html(
-    html: Path, recording: Any, report: dict[str, Any], progress: Progress, *, other_rates: bool
+    html: Path,
+    recording: Any,
+    report: dict[str, Any],
+    progress: Progress,
+    *,
+    other_rates: bool,
+    all_blocks: bool = False,
 ) -> list[str]:
     """Write the page; returns what it says of the bottleneck."""
+    from ascend_sim.report.packed import LIMIT
     from ascend_sim.report.page import write_page
     from ascend_sim.report.what_if import what_if
     from ascend_sim.runtime.workers import usable_cores
@@ -43,7 +50,7 @@ def write_html(
     )
     jobs = usable_cores() if ours and rows > _ROWS_WORTH_PROCESSES else 1
     outcomes = what_if(recording, jobs=jobs, progress=progress) if other_rates else None
-    return write_page(html, recording, report, outcomes)
+    return write_page(html, recording, report, outcomes, limit=None if all_blocks else LIMIT)
 
 
 def say(paragraphs: list[str], console: Console) -> None:

@@ -22,6 +22,9 @@ def report(
     what_if: Annotated[
         bool, typer.Option("--what-if/--no-what-if", help="Run the programs again with each rate of the chip doubled.")
     ] = True,
+    all_blocks: Annotated[
+        bool, typer.Option("--all-blocks", help="Draw every block, also where the page gets larger than 10 MB.")
+    ] = False,
 ) -> None:
     """Draw an earlier run as one page: timeline, critical path, what other rates would change, pictures."""
     from ascend_sim.report.page import open_run
@@ -31,6 +34,6 @@ def report(
         recording, stored = open_run(folder)
         check_html(html)
         with closing(Progress("runs")) as progress:
-            said = write_html(html, recording, stored, progress, other_rates=what_if)
+            said = write_html(html, recording, stored, progress, other_rates=what_if, all_blocks=all_blocks)
         say(said, Console(width=None if sys.stdout.isatty() else 140))
         print(f"wrote {html}")

@@ -130,6 +130,11 @@ class Timeline:
         return [run for run in self.programs if run.task == task]
 
     @property
+    def launch(self) -> int:
+        """The launch of the first task."""
+        return min((run.launch for run in self.tasks), default=0)
+
+    @property
     def finish(self) -> int:
         """The end of the last task."""
         return max((run.finish for run in self.tasks), default=0)

@@ -17,18 +17,13 @@ from ascend_sim.engine.critical_path import KINDS, Step, by_what
 from ascend_sim.engine.occupancy import occupancy
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.isa.base import PIPES
+from ascend_sim.report.colors import COLORS, NOTHING
 from ascend_sim.report.roofline import PIPE_KEYS
 from ascend_sim.report.waterfall import WORDS
 from ascend_sim.runtime import Recording
 
 SLICES = 400
 """Pieces into which a curve with many steps is gathered."""
-COLORS = {
-    "MTE1": "#e69f00", "MTE2": "#3d8fd1", "MTE3": "#7fb2dd", "M": "#2ca25f", "V": "#b05cc6", "FIX": "#d1604d", "S": "#8c8c8c",
-    "latency": "#b8b8b8", "flag": "#e377a2", "unit flag": "#c2548a",
-    "barrier": "#9c6b4e", "issue": "#707070", "scalar": "#8c8c8c",
-    "cross-core flag": "#c2548a", "core start": "#5b7083", "dispatch": "#8fa3b3", "launch": "#3f5161", "host": "#a0a0a0",
-}  # fmt: skip
 _PART_COLORS = {
     "ideal": COLORS["M"], "zeros": COLORS["MTE1"], "padded channels": COLORS["MTE1"], "tile edges": COLORS["MTE1"],
     "idle cores": COLORS["core start"], "uneven cores": COLORS["core start"], "heads": COLORS["issue"],
@@ -37,7 +32,6 @@ _PART_COLORS = {
 }  # fmt: skip
 TIME_MARGIN = 62
 """Left of the figures that share an axis of time."""
-NOTHING = "#9aa5ad"
 EDGE = "rgba(127,127,127,0.6)"
 """Around boxes and markers, on light and on dark ground."""
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x")
@@ -329,4 +323,4 @@ def _thinned(time: NDArray[np.int64], held: NDArray[np.int64]) -> tuple[NDArray[
 
 def origin_of(recording: Recording) -> int:
     """The cycle from which the figures count: the launch of the first task."""
-    return min((run.launch for run in recording.timeline.tasks), default=0)
+    return recording.timeline.launch

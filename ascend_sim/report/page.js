@@ -4,7 +4,7 @@
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const narrow = window.matchMedia("(max-width: 600px)");
   const figures = JSON.parse(document.getElementById("figures").textContent);
-  const drawn = new Set();
+  const drawn = new Set(), blocks = window.ascendTimelines;
 
   function template() {
     const [text, line, hover] = dark.matches ? ["#e4e8ec", "#353e48", "#252d36"] : ["#1f2328", "#dfe4e9", "#ffffff"];
@@ -25,29 +25,49 @@
     drawn.add(place);
     Plotly.newPlot(place, figure.data, layout, config).then(() => {
       const first = together(place).find((other) => other.dataset.zoom === "yes" && other._fullLayout);
-      if (first) { follow(first); }
+      const range = blocks?.range(place.dataset.time);
+      if (first) { follow(first); } else if (range) { showAll(place.dataset.time, range); }
+      if (place.dataset.time) { place.on("plotly_relayout", () => follow(place)); }
     });
-    if (place.dataset.zoom === "yes") { place.on("plotly_relayout", () => follow(place)); }
   }
 
   function together(place) {
     return place.dataset.time ? Array.from(document.querySelectorAll(`.figure[data-time="${place.dataset.time}"]`)) : [];
   }
 
-  // Figures of one time show the same cycles: timelines side by side, and the curves of the buffers below one.
+  // Figures of one time show the same cycles: timelines side by side, and the curves below one.
   function follow(place) {
-    const range = place._fullLayout.xaxis.range;
-    for (const other of together(place)) {
-      if (other._fullLayout && other._fullLayout.xaxis.range.join() !== range.join()) {
+    const range = place._fullLayout.xaxis.range.map(Number);
+    showAll(place.dataset.time, range);
+    blocks?.show(place.dataset.time, range);
+  }
+
+  function showAll(time, range) {
+    for (const other of document.querySelectorAll(`.figure[data-time="${time}"]`)) {
+      if (other._fullLayout && other._fullLayout.xaxis.range.map(Number).join() !== range.join()) {
         Plotly.relayout(other, { "xaxis.range": range.slice() });
       }
     }
   }
 
+  // What belongs to one block only is shown with it; the figures of the same time follow the timeline, not at every step.
+  let waiting = 0;
+  document.addEventListener("range", (event) => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => showAll(event.target.dataset.task, event.detail), 60);
+  });
+  document.addEventListener("block", (event) => {
+    for (const part of event.target.parentNode.querySelectorAll("[data-block-only]")) {
+      part.hidden = part.dataset.blockOnly !== String(event.detail);
+    }
+    drawVisible();
+  });
+
   function drawVisible() {
     for (const place of document.querySelectorAll(".figure")) {
       if (!drawn.has(place) && place.offsetParent !== null) { draw(place); }
     }
+    blocks?.seen();
   }
 
   function choose(kernel) {
@@ -80,7 +100,7 @@
     choose(select.value);
   }
   drawVisible();
-  const recolor = () => drawn.forEach((place) => Plotly.relayout(place, { template: template() }));
+  const recolor = () => { drawn.forEach((place) => Plotly.relayout(place, { template: template() })); blocks?.seen(); };
   dark.addEventListener("change", recolor);
   narrow.addEventListener("change", recolor);
   document.body.dataset.ready = "yes";

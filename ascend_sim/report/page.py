@@ -18,32 +18,48 @@ from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.errors import SimError
 from ascend_sim.npz_file import one_line
 from ascend_sim.report.advice import layer_words
+from ascend_sim.report.colors import STALL_COLORS
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.html import output_table, problem_table, results_name, table
+from ascend_sim.report.packed import LIMIT, Packed
 from ascend_sim.report.report import VERSION
-from ascend_sim.report.skeleton import Figures, check_plotly, framed, window_buttons
+from ascend_sim.report.skeleton import Figures, check_plotly, framed
 from ascend_sim.report.timeline_file import digest_of, load_recording
 from ascend_sim.report.what_if import Outcome
 from ascend_sim.report.words import words
 from ascend_sim.runtime import Recording
 
 _KERNELS = 12
-"""Kernels with figures of their own, the longest first."""
+"""Kernels with figures of their own, the longest first; every kernel has a timeline."""
 _FINDINGS = 20
-_ROWS = 2400
-"""Instructions that are drawn one by one in a window of a timeline, over all kernels: the page stays small."""
+_EXPLAINED = (
+    "Boxes are instructions, red where they are on the critical path; thin bars below are where a pipe stands still, lines are "
+    "flags. Where boxes are narrower than a pixel, heights are how busy the pipe was: zoom in to see them. Drag to zoom, or "
+    "turn the wheel; double-click to go back. The pictures below with the same time follow."
+)
+_BUTTONS = (
+    ("whole", "whole block", "from its begin to its end"), ("start", "start", "the first instructions"),
+    ("middle", "steady state", "instructions in the middle"), ("end", "end", "the last instructions"),
+    ("in", "+", "zoom in"), ("out", "&minus;", "zoom out"), ("left", "&larr;", "earlier"), ("right", "&rarr;", "later"),
+)  # fmt: skip
 
 
 def write_page(
-    path: str | Path, recording: Recording, report: Mapping[str, Any], outcomes: Sequence[Outcome] | None = None
+    path: str | Path,
+    recording: Recording,
+    report: Mapping[str, Any],
+    outcomes: Sequence[Outcome] | None = None,
+    *,
+    limit: int | None = LIMIT,
 ) -> list[str]:
     """Write the page and return its paragraphs on what holds the run up; `report` is `Report.to_dict()` of the same run.
 
-    Without `outcomes` it says nothing of other rates. Raises SimError without Plotly and for a report of another run.
+    Without `outcomes` it says nothing of other rates. Blocks beyond `limit` bytes, packed, are left out, and it says so.
+    Raises SimError without Plotly and for a report of another run.
     """
     steps = critical_path(recording.timeline)
     said = words(recording, report, steps, outcomes)
-    text = _page(recording, report, outcomes, steps, said)
+    text = _page(recording, report, outcomes, steps, said, limit)
     with atomic_write(path) as file:
         file.write(text.encode())
     return said
@@ -90,6 +106,7 @@ def _page(
     outcomes: Sequence[Outcome] | None,
     path: Sequence[Step],
     said: Sequence[str],
+    limit: int | None,
 ) -> str:
     check_plotly()
     kernels = report["kernels"]
@@ -97,16 +114,17 @@ def _page(
     if report["total_us"] is None or [kernel["name"] for kernel in kernels] != names:
         raise SimError("the report does not belong to the run in the timeline: its kernels differ, or it has no times")
     figures = Figures()
+    kernels_text, packed = _one_kernel(recording, report, path, figures, limit)
     parts = [
         _head(report),
         _bottleneck(recording, report, path, outcomes, said, figures),
         _kernels(kernels, report["total_us"]),
         _rooflines(recording, report, figures),
-        _one_kernel(recording, report, path, figures),
+        kernels_text,
         _foot(),
     ]
     title = f"{report['problem'].get('operator', 'run')} on {report['chip']}"
-    return framed(title, parts, figures)
+    return framed(title, parts, figures, None if packed is None else packed.to_dict())
 
 
 def _head(report: Mapping[str, Any]) -> str:
@@ -253,15 +271,18 @@ def _rooflines(recording: Recording, report: Mapping[str, Any], figures: Figures
     )
 
 
-def _one_kernel(recording: Recording, report: Mapping[str, Any], path: Sequence[Step], figures: Figures) -> str:
-    from ascend_sim.report.timeline_figure import WINDOW_ROWS
-
+def _one_kernel(
+    recording: Recording, report: Mapping[str, Any], path: Sequence[Step], figures: Figures, limit: int | None
+) -> tuple[str, Packed | None]:
+    """The sections of the kernels, and their blocks."""
     kernels = report["kernels"]
     order = sorted(range(len(kernels)), key=lambda i: -kernels[i]["task_us"])
-    shown = [index for index in order if recording.timeline.of(index)][:_KERNELS]
+    shown = [index for index in order if recording.timeline.of(index)]
     if not shown:
-        return ""
-    rows = min(max(_ROWS // len(shown), 100), WINDOW_ROWS)
+        return "", None
+    chosen = {index: chosen_block(recording, index, path) for index in shown}
+    places = {id(run): place for place, run in enumerate(recording.timeline.programs)}
+    packed = Packed(recording, path, [places[id(run)] for run in chosen.values()], limit)
     options = "".join(
         f'<option value="{i}">{i + 1} {escape(kernels[i]["name"])}, {kernels[i]["task_us"]:.1f} us</option>'
         for i in shown
@@ -272,42 +293,77 @@ def _one_kernel(recording: Recording, report: Mapping[str, Any], path: Sequence[
     ]
     if layer := layer_words(report["problem"]):
         lines.append(f'<p class="faint">The layer: {escape(layer)}.</p>')
-    if len(shown) < len(kernels):
-        lines.append(f'<p class="faint">The {len(shown)} longest of {len(kernels)} kernels.</p>')
-    lines += [_kernel(recording, kernels[index], index, path, figures, rows) for index in shown]
-    return "\n".join(lines)
+    if len(shown) > _KERNELS:
+        lines.append(f'<p class="faint">Pictures below the timeline: of the {_KERNELS} longest kernels.</p>')
+    if packed.left_out:
+        lines.append(
+            f'<p class="faint" id="left-out">{packed.left_out:,} of {len(places):,} blocks are left out to keep the page '
+            "small; <code>ascend-sim report OUT --all-blocks</code> draws them all, from the folder of <code>run --out OUT"
+            "</code>.</p>"
+        )
+    for index in shown:
+        run = chosen[index]
+        drawn = shown.index(index) < _KERNELS
+        lines.append(_kernel(recording, kernels[index], index, run, places[id(run)], figures if drawn else None))
+    return "\n".join(lines), packed
 
 
 def _kernel(
-    recording: Recording, kernel: Mapping[str, Any], task: int, path: Sequence[Step], figures: Figures, rows: int
+    recording: Recording,
+    kernel: Mapping[str, Any],
+    task: int,
+    run: ProgramRun,
+    place: int,
+    figures: Figures | None,
 ) -> str:
+    """The section of one kernel, its timeline on `run`; without `figures` that is all."""
     from ascend_sim.report import figures as drawings
-    from ascend_sim.report.timeline_figure import timeline_figure
 
-    run = chosen_block(recording, task, path)
-    timeline = timeline_figure(recording, run, path, rows)
-    windows = list(timeline.layout.meta["windows"])
-    where = f"{run.program.where}, on core {run.core}"
     lines = [
         f'<section class="kernel" data-kernel="{task}" hidden>',
-        *_waterfall(recording, kernel, task, figures),
-        f"<h3>Timeline of {escape(kernel['name'])}: {escape(where)}</h3>",
-        f'<p class="faint">{_explained(windows)}</p>\n<div class="timeline"><p>{window_buttons(windows)}</p>',
-        figures.add(timeline, f"timeline-{task}", zoom=True, time=f"{task}"),
-        "</div>",
+        *(_waterfall(recording, kernel, task, figures) if figures is not None else ()),
+        f"<h3>Timeline of {escape(kernel['name'])}</h3>",
+        f'<p class="faint">{_EXPLAINED}</p>',
+        _blocks(task, place),
     ]
-    curve = drawings.occupancy_figure(recording, run)
-    if curve is not None:
-        lines += [f"<h3>Buffers of {escape(where)}</h3>", figures.add(curve, f"occupancy-{task}", time=f"{task}")]
-    cells = [
-        ("Pipes of every core", drawings.utilisation_figure(recording, task), "pipes"),
-        ("Balance of the cores", drawings.balance_figure(recording, task), "balance"),
-        ("Bytes by path", drawings.bytes_figure(recording, kernel, task), "bytes"),
-        ("Bounds: no order of instructions goes below", drawings.bounds_figure(kernel), "bounds"),
-    ]
-    lines.append('<div class="columns">')
-    lines += [f"<div><h3>{title}</h3>{figures.add(figure, f'{name}-{task}')}</div>" for title, figure, name in cells]
-    return "\n".join([*lines, "</div>", _tiling(kernel), "</section>"])
+    if figures is not None:
+        where = f"{run.program.where}, on core {run.core}"
+        curve = drawings.occupancy_figure(recording, run)
+        if curve is not None:
+            title = f"<h3>Buffers of {escape(where)}</h3>"
+            lines.append(f'<div data-block-only="{place}">{title}')
+            lines.append(f"{figures.add(curve, f'occupancy-{task}', time=f'{task}')}</div>")
+        cells = [
+            ("Pipes of every core", drawings.utilisation_figure(recording, task), "pipes"),
+            ("Balance of the cores", drawings.balance_figure(recording, task), "balance"),
+            ("Bytes by path", drawings.bytes_figure(recording, kernel, task), "bytes"),
+            ("Bounds: no order of instructions goes below", drawings.bounds_figure(kernel), "bounds"),
+        ]
+        lines.append('<div class="columns">')
+        lines += [
+            f"<div><h3>{title}</h3>{figures.add(figure, f'{name}-{task}')}</div>" for title, figure, name in cells
+        ]
+        lines.append("</div>")
+    return "\n".join([*lines, _tiling(kernel), "</section>"])
+
+
+def _blocks(task: int, first: int) -> str:
+    """The place where `timeline.js` draws one block of a kernel; `first` is the one that it begins with."""
+    buttons = "".join(
+        f'<button data-show="{what}"{f" aria-label={title!r}" if title else ""}>{text}</button>'
+        for what, text, title in _BUTTONS
+    )
+    keys = "".join(
+        f'<span class="word"><span class="key" style="background: {STALL_COLORS[name]}"></span>{name or "any other"}</span> '
+        for name in STALL_COLORS
+    )
+    return (
+        f'<div class="blocks" id="timeline-{task}" data-task="{task}" data-first="{first}">\n'
+        '<p><select class="core" aria-label="core"></select><select class="block" aria-label="block"></select></p>\n'
+        f"<p>{buttons}</p>\n"
+        '<canvas tabindex="0" aria-label="timeline"></canvas><div class="tip" hidden></div>\n'
+        f'<p class="faint">Thin bars: the pipe stands still, for{keys}</p></div>'
+    )
 
 
 def _waterfall(recording: Recording, kernel: Mapping[str, Any], task: int, figures: Figures) -> list[str]:
@@ -325,15 +381,6 @@ def _waterfall(recording: Recording, kernel: Mapping[str, Any], task: int, figur
         figures.add(waterfall_figure(recording.chip, kernel), f"waterfall-{task}"),
         f"<p>What costs most:</p><ul>{''.join(said)}</ul>" if said else "",
     ]
-
-
-def _explained(windows: Sequence[str]) -> str:
-    text = (
-        "Boxes are instructions, red where they are on the critical path; thin bars below are stalls, lines are flags."
-    )
-    if len(windows) > 1:
-        text += " Every instruction is drawn in the windows below; between them only how busy each pipe was."
-    return f"{text} Drag to zoom, double-click to go back; the buffers below follow."
 
 
 def chosen_block(recording: Recording, task: int, path: Sequence[Step]) -> ProgramRun:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from html import escape
 from importlib import import_module, resources
@@ -40,8 +41,11 @@ class Figures:
         return f"[{','.join(self._texts)}]".replace("</", "<\\/")
 
 
-def framed(title: str, parts: Sequence[str], figures: Figures) -> str:
-    """A whole page of HTML parts; it needs nothing from outside. Plotly has to be there (`check_plotly`)."""
+def framed(title: str, parts: Sequence[str], figures: Figures, blocks: Any = None) -> str:
+    """A whole page of HTML parts; it needs nothing from outside. Plotly has to be there (`check_plotly`).
+
+    `blocks` is what `timeline.js` draws (`packed.Packed`), for a page that has places of class "blocks".
+    """
     from plotly.offline import get_plotlyjs
 
     return "\n".join(
@@ -52,6 +56,7 @@ def framed(title: str, parts: Sequence[str], figures: Figures) -> str:
             f"<script>{get_plotlyjs()}</script>\n</head>\n<body>\n<main>",
             *(part for part in parts if part),
             f'</main>\n<script type="application/json" id="figures">{figures.text()}</script>',
+            *([] if blocks is None else [_data("blocks", blocks), f"<script>\n{_own('timeline.js')}</script>"]),
             f"<script>\n{_own('page.js')}</script>\n</body>\n</html>\n",
         ]
     )
@@ -62,6 +67,11 @@ def window_buttons(names: Sequence[str]) -> str:
     return "".join(
         f'<button data-window="{name}"{" class=on" if name == names[0] else ""}>{name}</button> ' for name in names
     )
+
+
+def _data(identity: str, data: Any) -> str:
+    text = json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
+    return f'<script type="application/json" id="{identity}">{text}</script>'
 
 
 def _own(name: str) -> str:

@@ -14,13 +14,13 @@ from ascend_sim.engine.flags import flag_pairs
 from ascend_sim.engine.timeline import CAUSES, ProgramRun, at_work
 from ascend_sim.isa.base import CROSS_WAIT, PIPE_INDEX, PIPES, TRANSFER, WAIT
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
+from ascend_sim.report.colors import COLORS, NOTHING, STALL_COLORS
 from ascend_sim.report.counts import bytes_of
-from ascend_sim.report.figures import COLORS, EDGE, LEGEND, NOTHING, SLICES, TIME_MARGIN, Figure, new_figure, origin_of
+from ascend_sim.report.figures import EDGE, LEGEND, SLICES, TIME_MARGIN, Figure, new_figure, origin_of
 from ascend_sim.runtime import Recording
 
 WINDOW_ROWS = 300
 """Instructions drawn one by one in each of the three windows of a timeline."""
-_STALL_COLORS = {"flag": "#e377a2", "cross-core": "#c2548a", "pipe busy": "#9c6b4e", "outstanding limit": "#d4b106"}
 _WAITS = (WAIT, CROSS_WAIT)
 
 
@@ -182,7 +182,7 @@ def _stalls(figure: Figure, run: ProgramRun, drawn: NDArray[np.int64], us: Any, 
             width=0.16,
             name=f"stall: {cause}",
             opacity=0.85,
-            marker={"color": _STALL_COLORS.get(cause, NOTHING), "line": {"width": 0}},
+            marker={"color": STALL_COLORS.get(cause, NOTHING), "line": {"width": 0}},
             text=[f"{name} stands still: {cause}<br>{end - begin:,} cycles" for name, begin, end in found],
             textposition="none",
             hovertemplate="%{text}<extra></extra>",

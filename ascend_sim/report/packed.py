@@ -1,0 +1,183 @@
+"""All instructions of a run for a page: the columns of every block, packed; the page's script unpacks a block when it is seen.
+
+A block is one run of bytes: its columns in the order of `columns_of`, each `rows` integers as LEB128 varints (signed ones
+folded: 0, -1, 1, -2 ... become 0, 1, 2, 3 ...), deflated with a zlib header, in base64. That is about one byte an instruction.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.engine.critical_path import SCALAR_TIME, Step
+from ascend_sim.engine.timeline import CAUSES, ProgramRun
+from ascend_sim.isa.base import CROSS_WAIT, PIPES, WAIT
+from ascend_sim.isa.sync import SetFlag, WaitFlag
+from ascend_sim.kernel.program import InstructionTable
+from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
+from ascend_sim.report.colors import COLORS, STALL_COLORS
+from ascend_sim.report.counts import bytes_of
+from ascend_sim.runtime import Recording
+
+LIMIT = 4 << 20
+"""Bytes of packed blocks in a page, unless told otherwise: with the script that draws figures it stays below 10 MB."""
+_OPERANDS = ("dst", "src0", "src1")
+_STILL = {WAIT: "flag", CROSS_WAIT: "cross-core"}
+"""What holds a pipe at a row that is no work: it is drawn as standing still."""
+
+
+class Packed:
+    """The blocks of a run as plain data for JSON, those of `first` (places among the programs) before the others.
+
+    Beyond `limit` bytes (None: without one) blocks are left out, whole ones; `left_out` counts them.
+    """
+
+    def __init__(
+        self, recording: Recording, path: Sequence[Step], first: Iterable[int] = (), limit: int | None = LIMIT
+    ) -> None:
+        self._recording = recording
+        self._tables: dict[int, int] = {}
+        self._told: list[list[Any]] = []
+        self._critical = _rows_on(path)
+        runs = recording.timeline.programs
+        order = dict.fromkeys([*first, *range(len(runs))])
+        self.blocks: dict[int, str] = {}
+        size = 0
+        for index in order:
+            text = _packed(runs[index], self._critical.get(index, []))
+            size += len(text)
+            if self.blocks and limit is not None and size > limit:
+                break
+            self.blocks[index] = text
+        self.left_out = len(runs) - len(self.blocks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `timeline.js` reads."""
+        chip, timeline = self._recording.chip, self._recording.timeline
+        blocks = [self._block(index, timeline.programs[index], data) for index, data in sorted(self.blocks.items())]
+        return {
+            "mhz": chip.clock.cube_mhz,
+            "origin": timeline.launch,
+            "pipes": PIPES,
+            "causes": CAUSES,
+            "colors": {name: COLORS[name] for name in PIPES},
+            "stalls": STALL_COLORS,
+            "tensors": [[tensor.name for tensor in task.tensors] for task in self._recording.tasks],
+            "tables": self._told,
+            "blocks": blocks,
+        }
+
+    def _block(self, index: int, run: ProgramRun, data: str) -> dict[str, Any]:
+        program = run.program
+        if id(program.table) not in self._tables:
+            self._tables[id(program.table)] = len(self._told)
+            self._told.append(told_instructions(program.table))
+        return {
+            "index": index,
+            "task": run.task,
+            "name": program.where,
+            "core": f"{program.core_kind} {run.core}",
+            "begin": run.begin,
+            "finish": run.finish,
+            "rows": len(program),
+            "table": self._tables[id(program.table)],
+            "flags": {f"{a} {b} {number}": name for name, (a, b, number) in program.flags.items()},
+            "data": data,
+        }
+
+
+def told_instructions(table: InstructionTable) -> list[dict[str, Any]]:
+    """What the page says of every distinct instruction of a table."""
+    told = []
+    for place, instruction in enumerate(table.instructions):
+        spaces = {one.operand: one.space for one in (*instruction.reads(), *instruction.writes())}
+        one: dict[str, Any] = {
+            "name": instruction.name,
+            "fields": ", ".join(f"{name}={value}" for name, value in instruction.parameters().items()),
+            "pipe": table.pipes[place],
+            "bytes": bytes_of(table, place),
+            "spaces": [spaces.get(name, "") for name in _OPERANDS],
+            "path": instruction.path(),
+        }
+        if isinstance(instruction, SetFlag | WaitFlag):
+            one["flag"] = f"{instruction.source} {instruction.destination} {instruction.flag}"
+            if isinstance(instruction, WaitFlag):
+                one["waits"] = table.kinds[place] == WAIT
+        if not instruction.at_work:
+            one["idle"] = _STILL.get(table.kinds[place], "")
+        told.append(one)
+    return told
+
+
+def columns_of(run: ProgramRun) -> dict[str, NDArray[np.int64]]:
+    """The columns of a block as they are packed: differences that are mostly nought."""
+    program = run.program
+    instruction, pipe = program.rows[:, 0], program.per_row("pipe")
+    free = np.zeros(len(program), np.int64)
+    for number in range(len(PIPES)):
+        rows = np.flatnonzero(pipe == number)
+        if len(rows):
+            free[rows] = np.concatenate(([run.begin], run.end[rows[:-1]]))
+    addresses = {}
+    for place, name in enumerate(_OPERANDS, 1):
+        column = program.rows[:, place]
+        addresses[f"{name} slot"] = _since_last(column >> SLOT_SHIFT, instruction)
+        addresses[name] = _since_last(column & OFFSET_MASK, instruction)
+    return {
+        "instruction": instruction,
+        "gap": run.start - free,
+        "length": run.end - run.start,
+        "latency": run.retire - run.end,
+        "cause": run.cause,
+        "tile": np.diff(program.rows[:, 4], prepend=0),
+        **addresses,
+        "l2_wait": run.l2_wait,
+        "hbm_wait": run.hbm_wait,
+        "hbm_bytes": run.hbm_bytes,
+    }
+
+
+def varints(values: NDArray[np.int64]) -> bytes:
+    """Signed integers as LEB128, folded so that small ones of either sign are short."""
+    folded = ((values << 1) ^ (values >> 63)).view(np.uint64)
+    bits = [folded >> np.uint64(shift) for shift in range(0, 64, 7)]
+    length = np.ones(len(values), np.int64)
+    for one in bits[1:]:
+        length += one > 0
+    ends = np.cumsum(length)
+    made = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
+    for place, one in enumerate(bits):
+        rows = np.flatnonzero(length > place)
+        more = np.where(length[rows] > place + 1, 128, 0).astype(np.uint8)
+        made[(ends - length)[rows] + place] = (one[rows] & np.uint64(127)).astype(np.uint8) | more
+    return made.tobytes()
+
+
+def _packed(run: ProgramRun, critical: Sequence[int]) -> str:
+    columns = [*columns_of(run).values(), np.asarray([len(critical)], np.int64), np.diff(critical, prepend=0)]
+    return base64.b64encode(zlib.compress(b"".join(varints(np.asarray(one, np.int64)) for one in columns), 9)).decode()
+
+
+def _since_last(column: NDArray[np.int64], instruction: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Every value less the one that the last row of the same instruction has."""
+    order = np.argsort(instruction, kind="stable")
+    sorted_by, values = instruction[order], column[order]
+    difference = values.copy()
+    difference[1:] -= np.where(sorted_by[1:] == sorted_by[:-1], values[:-1], 0)
+    back = np.empty_like(difference)
+    back[order] = difference
+    return back
+
+
+def _rows_on(path: Sequence[Step]) -> Mapping[int, list[int]]:
+    """The rows of every program that are on the critical path, ascending."""
+    rows: dict[int, set[int]] = {}
+    for step in path:
+        if step.program >= 0 and step.what in (*PIPES, SCALAR_TIME):
+            rows.setdefault(step.program, set()).add(step.row)
+    return {index: sorted(found) for index, found in rows.items()}

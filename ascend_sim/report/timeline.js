@@ -1,0 +1,368 @@
+// Draws every instruction of the block that the reader chooses. A block is unpacked when it is first looked at; what is
+// narrower than a pixel is gathered to how busy the pipe was.
+"use strict";
+(function () {
+  const holder = document.getElementById("blocks");
+  if (!holder) { return; }
+  const run = JSON.parse(holder.textContent);
+  const LEFT = 62, RIGHT = 8, TOP = 20, BOTTOM = 30, ROW = 50, BOX = 30, STALL = 7;
+  const MOST_FLAGS = 250, WINDOW = 300;
+  const unpacked = new Map(), views = {};
+
+  const us = (cycles) => (cycles - run.origin) / run.mhz;
+  const cyclesAt = (time) => time * run.mhz + run.origin;
+  const told = (number) => Math.round(number).toLocaleString("en-US");
+
+  // -- what a block holds -----------------------------------------------------------------------------------------------
+
+  async function unpack(block) {
+    const bytes = Uint8Array.from(atob(block.data), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    const raw = new Uint8Array(await new Response(stream).arrayBuffer());
+    let at = 0;
+    const take = (count) => {
+      const column = new Float64Array(count);
+      for (let i = 0; i < count; i++) {
+        let value = 0, scale = 1, byte;
+        do { byte = raw[at++]; value += (byte & 127) * scale; scale *= 128; } while (byte > 127);
+        column[i] = value % 2 ? -(value + 1) / 2 : value / 2;
+      }
+      return column;
+    };
+    const summed = (column) => { for (let i = 1; i < column.length; i++) { column[i] += column[i - 1]; } return column; };
+    const table = run.tables[block.table], rows = block.rows;
+    const instruction = take(rows);
+    const sinceLast = (column) => {
+      const last = new Float64Array(table.length);
+      return column.map((value, row) => (last[instruction[row]] += value));
+    };
+    const one = { block, table, rows, instruction, start: take(rows), end: take(rows), retire: take(rows), cause: take(rows),
+      tile: summed(take(rows)), operands: [0, 1, 2].map(() => ({ slot: sinceLast(take(rows)), offset: sinceLast(take(rows)) })),
+      l2_wait: take(rows), hbm_wait: take(rows), hbm_bytes: take(rows) };
+    const [marked] = take(1);
+    one.critical = new Set(summed(take(marked)));
+    one.line = block.lines ? summed(take(rows)) : null;
+    const pipes = run.pipes.map(() => ({ rows: [], stalls: [], free: block.begin, busy: 0 }));
+    for (let row = 0; row < rows; row++) {
+      const kind = table[instruction[row]], pipe = pipes[kind.pipe], before = pipe.free;
+      one.start[row] += before;
+      one.end[row] += one.start[row];
+      one.retire[row] += one.end[row];
+      pipe.free = one.end[row];
+      pipe.used = true;
+      const length = one.end[row] - one.start[row];
+      if (!kind.idle && length > 0) { pipe.rows.push(row); }
+      if (kind.pipe === 0) { continue; }
+      if (one.start[row] > before) {
+        pipe.stalls.push([before, one.start[row], kind.idle ? "nothing to do" : run.causes[one.cause[row]]]);
+      }
+      if (kind.idle && length > 0) { pipe.stalls.push([one.start[row], one.end[row], kind.idle]); }
+    }
+    for (const pipe of pipes) {
+      pipe.starts = Float64Array.from(pipe.rows, (row) => one.start[row]);
+      pipe.ends = Float64Array.from(pipe.rows, (row) => one.end[row]);
+      pipe.work = new Float64Array(pipe.rows.length + 1);
+      pipe.rows.forEach((row, i) => { pipe.work[i + 1] = pipe.work[i] + one.end[row] - one.start[row]; });
+      pipe.held = Float64Array.from(pipe.stalls, (stall) => stall[1]);
+    }
+    one.pipes = pipes;
+    one.flags = flagPairs(one);
+    return one;
+  }
+
+  // The k-th wait for a flag waits for its k-th set; a disarmed one waits for nothing.
+  function flagPairs(one) {
+    const sets = {}, taken = {}, pairs = [];
+    for (let row = 0; row < one.rows; row++) {
+      const kind = one.table[one.instruction[row]];
+      if (kind.flag && kind.waits === undefined) { (sets[kind.flag] ||= []).push(row); }
+    }
+    for (let row = 0; row < one.rows; row++) {
+      const kind = one.table[one.instruction[row]];
+      if (!kind.flag || kind.waits === undefined) { continue; }
+      const turn = (taken[kind.flag] = (taken[kind.flag] ?? -1) + 1);
+      if (kind.waits) { pairs.push([sets[kind.flag][turn], row]); }
+    }
+    return pairs.sort((a, b) => one.end[a[1]] - one.end[b[1]]);
+  }
+
+  // The first place whose value is above `limit`, of ascending values.
+  function above(values, limit) {
+    let low = 0, high = values.length;
+    while (low < high) { const middle = (low + high) >> 1; if (values[middle] > limit) { high = middle; } else { low = middle + 1; } }
+    return low;
+  }
+
+  function busyUntil(pipe, time) {
+    const begun = above(pipe.starts, time);
+    return begun ? pipe.work[begun - 1] + Math.min(time, pipe.ends[begun - 1]) - pipe.starts[begun - 1] : 0;
+  }
+
+  // -- one picture ------------------------------------------------------------------------------------------------------
+
+  class View {
+    constructor(place) {
+      this.place = place;
+      this.task = Number(place.dataset.task);
+      this.canvas = place.querySelector("canvas");
+      this.tip = place.querySelector(".tip");
+      this.core = place.querySelector("select.core");
+      this.choice = place.querySelector("select.block");
+      this.blocks = run.blocks.filter((block) => block.task === this.task);
+      const cores = [...new Set(this.blocks.map((block) => block.core))];
+      this.core.append(...cores.map((core) => new Option(core, core)));
+      this.core.addEventListener("change", () => { this.listBlocks(); this.choose(Number(this.choice.value)); });
+      this.choice.addEventListener("change", () => this.choose(Number(this.choice.value)));
+      place.querySelectorAll("button[data-show]").forEach((button) =>
+        button.addEventListener("click", () => this.press(button.dataset.show)));
+      this.listen();
+      new ResizeObserver(() => this.draw()).observe(this.canvas);
+      this.choose(Number(place.dataset.first));
+    }
+
+    listBlocks() {
+      const here = this.blocks.filter((block) => block.core === this.core.value);
+      this.choice.replaceChildren(...here.map((block) =>
+        new Option(`${block.name}: ${told(block.rows)} instructions, ${us(block.begin).toFixed(2)} to ${us(block.finish).toFixed(2)} us`, block.index)));
+    }
+
+    async choose(index, range) {
+      const block = run.blocks.find((one) => one.index === index);
+      this.core.value = block.core;
+      this.listBlocks();
+      this.choice.value = index;
+      this.place.dataset.ready = "no";
+      if (!unpacked.has(index)) { unpacked.set(index, await unpack(block)); }
+      this.one = unpacked.get(index);
+      this.used = this.one.pipes.map((pipe, number) => [pipe, number]).filter(([pipe]) => pipe.used);
+      this.canvas.style.height = `${TOP + BOTTOM + ROW * this.used.length}px`;
+      this.whole = [block.begin, Math.max(block.finish, block.begin + 1)];
+      this.show(range || this.whole);
+      this.place.dataset.block = index;
+      this.place.dataset.ready = "yes";
+      this.place.dispatchEvent(new CustomEvent("block", { bubbles: true, detail: index }));
+    }
+
+    show([low, high], told = true) {
+      const least = 8, middle = (low + high) / 2;
+      if (high - low < least) { [low, high] = [middle - least / 2, middle + least / 2]; }
+      this.range = [low, high];
+      this.draw();
+      if (told) { this.place.dispatchEvent(new CustomEvent("range", { bubbles: true, detail: this.range.map(us) })); }
+    }
+
+    press(what) {
+      const [low, high] = this.range, middle = (low + high) / 2, half = (high - low) / 2;
+      if (what === "in") { this.show([middle - half / 2, middle + half / 2]); return; }
+      if (what === "out") { this.show([middle - half * 2, middle + half * 2]); return; }
+      if (what === "left" || what === "right") { const by = (what === "left" ? -1 : 1) * half; this.show([low + by, high + by]); return; }
+      const order = Float64Array.from(this.one.start).sort(), ends = Float64Array.from(this.one.retire).sort();
+      const last = order.length - 1, count = Math.min(WINDOW, last), from = above(order, (this.whole[0] + this.whole[1]) / 2) - 1;
+      const first = Math.max(0, Math.min(from - (count >> 1), last - count));
+      this.show({ whole: this.whole, start: [order[0], order[count]], middle: [order[first], order[first + count]],
+        end: [order[last - count], ends[last]] }[what]);
+    }
+
+    x(time) { return LEFT + (time - this.range[0]) / (this.range[1] - this.range[0]) * this.width; }
+    time(x) { return this.range[0] + (x - LEFT) / this.width * (this.range[1] - this.range[0]); }
+
+    draw() {
+      if (!this.one || this.canvas.offsetParent === null) { return; }
+      const scale = window.devicePixelRatio || 1, box = this.canvas.getBoundingClientRect();
+      this.canvas.width = Math.round(box.width * scale);
+      this.canvas.height = Math.round(box.height * scale);
+      this.width = box.width - LEFT - RIGHT;
+      const ink = this.canvas.getContext("2d"), style = getComputedStyle(document.body);
+      this.colors = { text: style.color, line: style.getPropertyValue("--line"), faint: style.getPropertyValue("--faint") };
+      ink.scale(scale, scale);
+      ink.font = "12px system-ui, sans-serif";
+      this.drawn = 0;
+      this.gathered = 0;
+      this.axis(ink, box);
+      ink.save();
+      ink.beginPath();
+      ink.rect(LEFT, 0, this.width, box.height);
+      ink.clip();
+      this.used.forEach(([pipe, number], place) => this.row(ink, pipe, run.pipes[number], TOP + place * ROW));
+      this.arrows(ink);
+      this.marks(ink, box);
+      if (this.drag) {
+        ink.fillStyle = "rgba(11,107,181,0.18)";
+        ink.fillRect(Math.min(...this.drag), TOP, Math.abs(this.drag[1] - this.drag[0]), box.height - TOP - BOTTOM);
+      }
+      ink.restore();
+      Object.assign(this.place.dataset, { drawn: this.drawn, gathered: this.gathered, range: this.range.map((one) => one.toFixed(1)).join(" ") });
+    }
+
+    axis(ink, box) {
+      const [low, high] = this.range.map(us), least = (high - low) / Math.max(this.width / 90, 1);
+      const power = 10 ** Math.floor(Math.log10(least)), step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= least);
+      const decimals = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+      ink.textAlign = "center";
+      for (let tick = Math.ceil(low / step) * step; tick <= high; tick += step) {
+        const x = this.x(cyclesAt(tick));
+        ink.fillStyle = this.colors.line;
+        ink.fillRect(x, TOP - 4, 1, box.height - TOP - BOTTOM + 4);
+        ink.fillStyle = this.colors.text;
+        ink.fillText(tick.toFixed(decimals), x, box.height - BOTTOM + 13);
+      }
+      ink.fillStyle = this.colors.faint;
+      ink.fillText("us", LEFT + this.width / 2, box.height - 3);
+      ink.textAlign = "left";
+      ink.fillStyle = this.colors.text;
+      this.used.forEach(([, number], place) => ink.fillText(run.pipes[number], 4, TOP + place * ROW + 20));
+    }
+
+    row(ink, pipe, name, y) {
+      const [low, high] = this.range, first = above(pipe.ends, low), last = above(pipe.starts, high);
+      ink.fillStyle = run.colors[name];
+      if (last - first > this.width / 2) {
+        this.gathered += last - first;
+        const step = (high - low) / this.width;
+        let before = busyUntil(pipe, low);
+        ink.globalAlpha = 0.55;
+        for (let x = 0; x < this.width; x++) {
+          const until = busyUntil(pipe, low + (x + 1) * step), height = BOX * Math.min((until - before) / step, 1);
+          ink.fillRect(LEFT + x, y + BOX - height, 1, height);
+          before = until;
+        }
+        ink.globalAlpha = 1;
+      } else {
+        this.drawn += last - first;
+        for (let i = first; i < last; i++) { this.box(ink, pipe, i, y, name); }
+      }
+      const begin = above(pipe.held, low);
+      let end = begin;
+      while (end < pipe.stalls.length && pipe.stalls[end][0] < high) { end++; }
+      if (end - begin > this.width) { return; }
+      for (let i = begin; i < end; i++) {
+        const [from, until, cause] = pipe.stalls[i];
+        ink.fillStyle = run.stalls[cause] || run.stalls[""];
+        ink.fillRect(this.x(from), y + BOX + 3, Math.max(this.x(until) - this.x(from), 0.7), STALL);
+      }
+    }
+
+    box(ink, pipe, i, y, name) {
+      const row = pipe.rows[i], x = this.x(pipe.starts[i]), width = Math.max(this.x(pipe.ends[i]) - x, 0.7);
+      ink.fillStyle = run.colors[name];
+      ink.fillRect(x, y, width, BOX);
+      if (width > 3) { ink.strokeStyle = "rgba(127,127,127,0.7)"; ink.lineWidth = 0.5; ink.strokeRect(x, y, width, BOX); }
+      if (this.one.critical.has(row)) { ink.strokeStyle = "#d00000"; ink.lineWidth = 2; ink.strokeRect(x + 1, y + 1, Math.max(width - 2, 0.5), BOX - 2); }
+      const left = Math.max(x, LEFT), seen = Math.min(x + width, LEFT + this.width) - left, text = this.one.table[this.one.instruction[row]].name;
+      if (seen > 8 + 6.6 * text.length) { ink.fillStyle = "#101418"; ink.fillText(text, left + 4, y + 19); }
+    }
+
+    arrows(ink) {
+      const { flags, retire, end, table, instruction } = this.one, [low, high] = this.range;
+      const seen = flags.filter(([from, to]) => end[to] >= low && retire[from] <= high);
+      if (seen.length > MOST_FLAGS) { return; }
+      const height = Object.fromEntries(this.used.map(([, number], place) => [number, TOP + place * ROW + BOX / 2]));
+      ink.strokeStyle = run.stalls.flag;
+      ink.lineWidth = 1;
+      for (const [from, to] of seen) {
+        ink.beginPath();
+        ink.moveTo(this.x(retire[from]), height[table[instruction[from]].pipe]);
+        ink.lineTo(this.x(end[to]), height[table[instruction[to]].pipe]);
+        ink.stroke();
+      }
+    }
+
+    marks() {}
+
+    // -- the reader's hand ----------------------------------------------------------------------------------------------
+
+    listen() {
+      const at = (event) => { const box = this.canvas.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top]; };
+      this.canvas.addEventListener("pointerdown", (event) => {
+        if (event.button) { return; }
+        this.canvas.setPointerCapture(event.pointerId);
+        const [x] = at(event);
+        this.drag = [x, x];
+        this.pan = event.pointerType === "touch" || event.shiftKey ? this.range : null;
+      });
+      this.canvas.addEventListener("pointermove", (event) => {
+        const [x, y] = at(event);
+        if (!this.drag) { this.hover(x, y); return; }
+        this.drag[1] = x;
+        if (this.pan) {
+          const by = (this.drag[0] - x) / this.width * (this.pan[1] - this.pan[0]);
+          this.show(this.pan.map((one) => one + by));
+        } else { this.draw(); }
+      });
+      this.canvas.addEventListener("pointerup", (event) => {
+        const [from, to] = this.drag || [0, 0], pan = this.pan;
+        this.drag = this.pan = null;
+        if (pan || Math.abs(to - from) < 4) { this.draw(); this.hover(...at(event)); return; }
+        this.show([Math.min(from, to), Math.max(from, to)].map((x) => this.time(x)));
+      });
+      this.canvas.addEventListener("pointercancel", () => { this.drag = this.pan = null; this.draw(); });
+      this.canvas.addEventListener("pointerleave", () => { this.tip.hidden = true; });
+      this.canvas.addEventListener("dblclick", () => this.show(this.whole));
+      this.canvas.addEventListener("wheel", (event) => {
+        event.preventDefault();
+        const middle = this.time(at(event)[0]), by = Math.exp(Math.sign(event.deltaY) * 0.25);
+        this.show(this.range.map((one) => middle + (one - middle) * by));
+      }, { passive: false });
+      this.canvas.addEventListener("keydown", (event) => {
+        const what = { "+": "in", "=": "in", "-": "out", ArrowLeft: "left", ArrowRight: "right", Home: "whole" }[event.key];
+        if (what) { event.preventDefault(); this.press(what); }
+      });
+    }
+
+    hover(x, y) {
+      const place = Math.floor((y - TOP) / ROW), inside = (y - TOP) % ROW;
+      this.tip.hidden = true;
+      if (!this.one || x < LEFT || place < 0 || place >= this.used.length) { return; }
+      const [pipe, number] = this.used[place], time = this.time(x), slack = 2 / this.width * (this.range[1] - this.range[0]);
+      let lines = [];
+      if (inside <= BOX) {
+        const near = above(pipe.starts, time + slack) - 1;
+        if (near >= 0 && pipe.ends[near] >= time - slack) { lines = this.words(pipe.rows[near]); }
+      } else {
+        const near = above(pipe.held, time - slack), stall = pipe.stalls[near];
+        if (stall && stall[0] <= time + slack) { lines = [`${run.pipes[number]} stands still: ${stall[2]}`, `${told(stall[1] - stall[0])} cycles`]; }
+      }
+      if (!lines.length) { return; }
+      this.tip.replaceChildren(...lines.map((line, i) => { const part = document.createElement(i ? "div" : "b"); part.textContent = line; return part; }));
+      this.tip.hidden = false;
+      const width = this.tip.offsetWidth, whole = this.place.clientWidth;
+      this.tip.style.left = `${Math.max(0, Math.min(x + 14, whole - width - 4))}px`;
+      this.tip.style.top = `${this.canvas.offsetTop + y + 18}px`;
+    }
+
+    // An instruction in full: parameters, addresses, bytes, cycles.
+    words(row) {
+      const one = this.one, kind = one.table[one.instruction[row]], names = run.tensors[this.task];
+      const lines = [`${kind.name} (row ${row}, tile ${one.tile[row]})`];
+      if (kind.fields) { lines.push(kind.fields); }
+      ["dst", "src0", "src1"].forEach((name, place) => {
+        const space = kind.spaces[place], { slot, offset } = one.operands[place];
+        if (space) { lines.push(`${name} = ${space === "GM" ? `GM ${names[slot[row]]} + ` : `${space} + `}0x${offset[row].toString(16)}`); }
+      });
+      if (kind.bytes) { lines.push(`${told(kind.bytes)} bytes`); }
+      lines.push(`cycles ${told(one.start[row])} to ${told(one.end[row])}: ${told(one.end[row] - one.start[row])}, retires ${told(one.retire[row])}`);
+      if (kind.path.includes("GM")) {
+        lines.push(`HBM ${told(one.hbm_bytes[row])} bytes, limited by L2 ${told(one.l2_wait[row])}, by HBM ${told(one.hbm_wait[row])}`);
+      }
+      if (one.critical.has(row)) { lines.push("on the critical path"); }
+      if (one.line && one.line[row] >= 0) { lines.push(run.lines[one.line[row]]); }
+      return lines;
+    }
+  }
+
+  // Views are made when their kernel is first seen.
+  window.ascendTimelines = {
+    views,
+    range(time) { return views[time]?.range?.map(us); },
+    show(time, range) {
+      const view = views[time];
+      if (view?.range && view.range.some((one, i) => Math.abs(us(one) - range[i]) > 1e-6)) { view.show(range.map(cyclesAt), false); }
+    },
+    seen() {
+      for (const place of document.querySelectorAll(".blocks")) {
+        if (place.offsetParent === null) { continue; }
+        if (views[place.dataset.task]) { views[place.dataset.task].draw(); } else { views[place.dataset.task] = new View(place); }
+      }
+    },
+  };
+})();
