@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from ascend_sim.calls.tensors import TensorSpec
 from ascend_sim.ops.layer import OVER_TIME
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.studies.network.file import layer_text
-from ascend_sim.torch.tensors import spec_of
+from ascend_sim.torch.tensors import dtype_of, size_of, spec_of
 
 CONV = "conv"
 MATMUL = "matmul"
@@ -67,6 +67,10 @@ class Layer:
             return f"{_sizes(left.shape)} @ {_sizes(right.shape)}"
         return layer_text({name: spec.shape for name, spec in shapes.items()}, attributes)
 
+    def called(self, name: str) -> Layer:
+        """The same layer under another name."""
+        return replace(self, name=name)
+
 
 def _sizes(shape: tuple[int, ...]) -> str:
     return "x".join(map(str, shape))
@@ -82,7 +86,7 @@ def geometry(given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     """The attributes that both passes of a convolution have, one value for each axis."""
     axes = given["weight"].dim() - 2
     lists = {
-        name: tuple(map(int, given[name])) * (axes if len(given[name]) == 1 else 1)
+        name: tuple(map(size_of, given[name])) * (axes if len(given[name]) == 1 else 1)
         for name in ("stride", "padding", "dilation", "output_padding")
     }
     return (
@@ -91,7 +95,7 @@ def geometry(given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
         ("dilation", lists["dilation"]),
         ("transposed", bool(given["transposed"])),
         ("output_padding", lists["output_padding"]),
-        ("groups", int(given["groups"])),
+        ("groups", size_of(given["groups"])),
     )
 
 
@@ -122,18 +126,38 @@ def convolution_backward_call(given: Mapping[str, Any]) -> Call:
 def conv_tbc_backward_call(given: Mapping[str, torch.Tensor], pad: int) -> Call:
     """The backward of aten.conv_tbc."""
     tensors = tuple((key, spec_of(given[key])) for key in ("self", "input", "weight", "bias"))
-    return Call("conv_tbc_backward", tensors, (("pad", int(pad)), ("grad_weight_dtype", None)))
+    return Call("conv_tbc_backward", tensors, (("pad", size_of(pad)), ("grad_weight_dtype", None)))
 
 
-def conv_tbc_layer(name: str, given: Mapping[str, torch.Tensor], pad: int) -> Layer:
+def conv_tbc_layer(name: str, given: Mapping[str, Any]) -> Layer:
     """The layer of a convolution over time."""
     tensors = tuple((key, spec_of(given[key])) for key in ("input", "weight"))
-    return Layer(name, OVER_TIME, tensors, (("pad", int(pad)),))
+    return Layer(name, OVER_TIME, tensors, (("pad", size_of(given["pad"])),))
 
 
 def matmul_layer(name: str, left: torch.Tensor, right: torch.Tensor) -> Layer:
     """The layer of a matrix product."""
     return Layer(name, MATMUL, (("a", _matrix(left)), ("b", _matrix(right))), ())
+
+
+def unseen_product(name: str, node: Any, left: torch.Tensor, right: torch.Tensor) -> Layer:
+    """The layer of a product of which its node alone is known, and one product of its backward.
+
+    dA = dC x B^T is told from dB = A^T x dC by the operand that the node keeps: A's shape, turned, is that of dB's left one.
+    """
+    kept = next((one for name in _FIRST if (one := getattr(node, name, None)) is not None), None)
+    shape = tuple(kept.shape) if isinstance(kept, torch.Tensor) else kept
+    *outer, rows, inner = map(size_of, left.shape)
+    columns, dtype = size_of(right.shape[-1]), dtype_of(left)
+    if shape is not None and [size_of(size) for size in shape[-2:]] == [inner, rows]:
+        sizes = (*outer, inner, rows), (*outer, rows, columns)
+    else:
+        sizes = (*outer, rows, columns), (*outer, columns, inner)
+    return Layer(name, MATMUL, tuple((key, TensorSpec(size, dtype)) for key, size in zip("ab", sizes, strict=True)), ())
+
+
+_FIRST = ("_saved_mat1_sym_sizes", "_saved_self_sym_sizes", "_saved_self", "_saved_batch1")
+"""Under which names nodes of products keep what they know of A."""
 
 
 def matmul_call(left: torch.Tensor, right: torch.Tensor, part: str) -> Call:
@@ -164,6 +188,6 @@ def product_part(layer: Layer, left: torch.Tensor, right: torch.Tensor, seen: se
     """
     shapes = dict(layer.tensors)
     (m, _), (_, n) = shapes["a"].shape[-2:], shapes["b"].shape[-2:]
-    sums = int(left.shape[-1])
+    sums = size_of(left.shape[-1])
     fits = [part for part, size in (("grad_input", n), ("grad_weight", m)) if size == sums]
     return next((part for part in fits if part not in seen), fits[0] if fits else "grad_input")

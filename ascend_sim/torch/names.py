@@ -2,32 +2,48 @@
 
 A forward call belongs to the module whose `forward` runs: hooks on all modules keep a stack of them for each thread. A
 backward call runs in an autograd node. PyTorch numbers the nodes of a thread as it makes them, and makes a convolution's
-node right before it runs the convolution: so the number tells which forward call a node is the backward of, also for
-functional calls, shared modules and what checkpointing computes again.
+node (one for each transform of `torch.func` around it) right before it runs the convolution: so the number tells which
+forward call a node is the backward of, also for functional calls, shared modules and what checkpointing computes again.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 import torch
 
-_KEY = "ascend_sim"
-"""What a node's metadata hold its layer under, once it was met in a backward pass."""
+from ascend_sim.torch.calls import Layer
+
 NO_MODULE = "(no module)"
-_NODES = {f"{made}Backward0" for made in ("Convolution", "ConvolutionBackward", "Addmm", "Mm", "Bmm", "Baddbmm")}
-"""The nodes that are signed."""
+OUTSIDE = "(forward outside simulate)"
+"""The layer of a gradient whose forward call ran before the context or in a thread that had not entered it."""
+GRADIENTS = {
+    *(f"{made}Backward0" for made in ("Convolution", "ConvolutionBackward", "Addmm", "Mm", "Bmm", "Baddbmm")),
+    *(f"{made}Backward" for made in ("_ConvTbc", "_ConvTbcGenerated", "_ConvTbcGrad", "_ConvTbcGradGenerated")),
+}
+"""The nodes whose operators are seen when they are made."""
+_TRANSFORMS = 64
+"""Nodes that may be made for one call: one for each transform around it, and for the views that batching takes."""
+_WAITING = 1 << 20
+"""Forward calls of a thread that wait for their backward; the oldest are forgotten (programs that never go backward)."""
 
 
 class _Thread(threading.local):
-    """The modules at work in a thread, the outermost first; how many simulations it has entered."""
+    """What a thread has: the modules at work, the outermost first; how many simulations it entered; its nodes."""
 
     def __init__(self) -> None:
         self.modules: list[torch.nn.Module] = []
         self.entered = 0
+        self.began = 0
+        """The nodes below this number were made before the thread entered."""
+        self.looked = 0
+        """The nodes below this number were looked at."""
+        self.made: dict[int, tuple[int, Any]] = {}
+        """The last node made for a call -> the first that can be its, and what it was signed with."""
 
 
 @dataclass
@@ -36,7 +52,10 @@ class Names:
 
     model: torch.nn.Module | None = None
     _thread: _Thread = field(default_factory=_Thread)
-    _made: dict[tuple[int, int], Any] = field(default_factory=dict)
+    _key: object = field(default_factory=object)
+    """What a node's metadata hold its layer under: each simulation has its own."""
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _threads: list[dict[int, tuple[int, Any]]] = field(default_factory=list)
     _layers: WeakKeyDictionary[torch.nn.Module, str] = field(default_factory=WeakKeyDictionary)
     _roots: WeakKeyDictionary[torch.nn.Module, None] = field(default_factory=WeakKeyDictionary)
     _places: WeakKeyDictionary[torch.nn.Module, tuple[ref[torch.nn.Module], str]] = field(
@@ -47,33 +66,40 @@ class Names:
 
     def watch(self) -> None:
         """Follow the modules of this thread from now on. The hooks are PyTorch's global ones, set once for all threads."""
-        self._thread.entered += 1
-        if not self._hooks:
-            hook = torch.nn.modules.module
-            self._hooks = [
-                hook.register_module_forward_pre_hook(self._enter),
-                hook.register_module_forward_hook(self._leave, always_call=True),
-            ]
+        thread = self._thread
+        thread.entered += 1
+        thread.modules.clear()
+        thread.began = thread.looked = torch._C._autograd._get_sequence_nr()
+        with self._lock:
+            if not any(made is thread.made for made in self._threads):
+                self._threads.append(thread.made)
+            if not self._hooks:
+                hook = torch.nn.modules.module
+                self._hooks = [
+                    hook.register_module_forward_pre_hook(self._enter),
+                    hook.register_module_forward_hook(self._leave, always_call=True),
+                ]
 
     def leave(self, *, last: bool) -> None:
-        """End of `watch` in this thread; `last`: in all of them."""
+        """End of `watch` in this thread; `last`: in all of them. What was signed stays: its backward may come later."""
         self._thread.entered -= 1
         if last:
             for handle in self._hooks:
                 handle.remove()
             self._hooks = []
-            self._made.clear()
 
     def _enter(self, module: torch.nn.Module, inputs: Any) -> None:
         if self._thread.entered:
             if not self._thread.modules:
-                self._roots.setdefault(module)
+                with self._lock:
+                    self._roots.setdefault(module)
             self._thread.modules.append(module)
 
     def _leave(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
         stack = self._thread.modules
-        while stack and stack.pop() is not module:  # what raised an error inside has not left by itself
-            pass
+        if any(one is module for one in stack):  # not one that was entered before the context
+            while stack.pop() is not module:  # what raised an error inside has not left by itself
+                pass
 
     @property
     def in_module(self) -> bool:
@@ -87,7 +113,8 @@ class Names:
             return NO_MODULE
         module = stack[-1]
         if module not in self._layers:
-            self._layers[module] = self._name(module)
+            with self._lock:
+                self._layers[module] = self._name(module)
         return self._layers[module]
 
     def _name(self, module: torch.nn.Module) -> str:
@@ -113,20 +140,61 @@ class Names:
             self._prefixes[root] = (f"{kind}#{same + 1}" if same else kind) if len(self._prefixes) else ""
         return self._prefixes[root]
 
-    def sign(self, layer: Any, tensors: tuple[Any, ...]) -> None:
-        """`layer` is what the node just made for these tensors belongs to; nothing where no node was made."""
-        if torch.is_grad_enabled() and any(isinstance(one, torch.Tensor) and one.requires_grad for one in tensors):
-            self._made[threading.get_ident(), torch._C._autograd._get_sequence_nr() - 1] = layer
+    def sign(self, layer: Any) -> None:
+        """`layer` is what the nodes made since the last time are the backward of; nothing where none was made."""
+        thread, number = self._thread, torch._C._autograd._get_sequence_nr()
+        if number > thread.looked:
+            thread.made[number - 1] = thread.looked, layer
+            thread.looked = number
+            if len(thread.made) > _WAITING:
+                del thread.made[next(iter(thread.made))]
 
-    def of_node(self) -> Any:
-        """What the node that runs was signed with; None outside a backward pass and for a node that nobody signed."""
+    def of_node(self, unseen: Callable[[Any], Any]) -> Any:
+        """What the node that runs was signed with; None outside a backward pass and for a node that nobody signed.
+
+        A node that was made outside the context is signed with `unseen(node)`.
+        """
         node = torch._C._current_autograd_node()
-        if node is None or node.name() not in _NODES:
+        if node is None:
             return None
-        if _KEY not in node.metadata:
-            number = node._sequence_nr()
-            key = threading.get_ident(), number
-            if key not in self._made:  # the node was made in another thread
-                key = next((other for other in self._made if other[1] == number), key)
-            node.metadata[_KEY] = self._made.pop(key, None)
-        return node.metadata[_KEY]
+        if self._key not in node.metadata:
+            found = self._signed(node, unseen)
+            if found is None:
+                return None
+            node.metadata[self._key] = found[0]
+        return node.metadata[self._key]
+
+    def _signed(self, node: Any, unseen: Callable[[Any], Any]) -> tuple[Any] | None:
+        number, thread = node._sequence_nr(), self._thread
+        gradient = node.name() in GRADIENTS
+        found = _find(thread.made, number, near=gradient)
+        if found is not None or (not gradient and number >= thread.began):
+            return found  # none: a function of the user's, in whose forward nothing was seen
+        stranger = unseen(node)
+        for made in self._threads if gradient else ():  # the node was made in another thread
+            found = None if made is thread.made else _find(made, number, near=True, like=stranger)
+            if found is not None:
+                return found
+        return None if stranger is None else (stranger,)
+
+
+def _find(made: dict[int, tuple[int, Any]], number: int, *, near: bool, like: Any = None) -> tuple[Any] | None:
+    """What a thread signed the node with, in a tuple; None where it did not. `near`: as one of several made for a call.
+
+    `like`: of a layer with the same tensors alone, for the numbers of two threads are the same.
+    """
+    for last in range(number, number + (_TRANSFORMS if near else 1)):
+        if last in made:
+            first, layer = made[last]
+            if first > number or (like is not None and _tensors(layer) != _tensors(like)):
+                return None
+            if last == number:  # the outermost one, or the only one: nobody will ask again
+                made.pop(last, None)
+            return (layer,)
+    return None
+
+
+def _tensors(signed: Any) -> Any:
+    """Shapes and dtypes of a layer, which may stand in a tuple."""
+    layer = signed[0] if isinstance(signed, tuple) else signed
+    return [(name, spec.shape, spec.dtype) for name, spec in layer.tensors] if isinstance(layer, Layer) else None

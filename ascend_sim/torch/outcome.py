@@ -16,6 +16,7 @@ from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.report.report import Report
 from ascend_sim.torch.calls import MATMUL, Call
 from ascend_sim.torch.matmul import matmul_problem, time_matmul
+from ascend_sim.torch.tensors import OPEN
 
 Array = NDArray[Any]
 AROUND = "around"
@@ -57,6 +58,8 @@ def simulate_call(
     What the operator refuses and what the simulator cannot take is an outcome too, unless `strict`: then it raises SimError.
     """
     try:
+        if any(spec is not None and OPEN in spec.shape for _, spec in call.tensors):
+            raise SimError("a tensor has an axis whose size is not known (-1): only whole sizes are simulated")
         if call.operator == MATMUL:
             given = call.given
             a, b = given["a"], given["b"]

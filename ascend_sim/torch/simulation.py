@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -17,28 +17,37 @@ from typing import Any
 
 import torch
 from numpy.typing import NDArray
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.engine.machine import chosen_engine
 from ascend_sim.errors import SimError
-from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.ops.arguments import is_whole_number
+from ascend_sim.ops.checks import CONFORMANCES
+from ascend_sim.ops.kinds import FLAG, Kind
 from ascend_sim.runtime import MODES, ValueModel
 from ascend_sim.runtime.workers import spread
 from ascend_sim.settings import check_settings
-from ascend_sim.torch import calls
 from ascend_sim.torch.calls import MATMUL, Call, Layer
+from ascend_sim.torch.modes import Functions, Operators
 from ascend_sim.torch.names import Names
 from ascend_sim.torch.network import network_of
 from ascend_sim.torch.outcome import Outcome, Settings, simulate_call
 from ascend_sim.torch.page import write_page
 from ascend_sim.torch.precision import LayerPrecision, layer_precision
 from ascend_sim.torch.report import ModelReport, Row
-from ascend_sim.torch.tensors import array_of, distance, has_values, is_plain, put
+from ascend_sim.torch.tensors import array_of, distance, has_values, put
 
 Array = NDArray[Any]
-aten = torch.ops.aten
-VALUES = ("torch", "chip")
+_ALLOWED = {"mode": MODES, "values": ("torch", "chip"), "l2": ("cold", "warm"), "conformance": CONFORMANCES}
+_OWN = {
+    "values": Kind("a text", lambda value: isinstance(value, str)),
+    **dict.fromkeys(("forward", "matmul", "strict"), FLAG),
+    "jobs": Kind(
+        "a whole number from 1",
+        lambda value: is_whole_number(value) and not isinstance(value, bool) and value >= 1,
+    ),
+}
+"""The kinds of the options that `simulate` has beside those of calls."""
 
 
 def simulate(
@@ -68,7 +77,8 @@ def simulate(
     module that runs. `jobs` processes share the simulations in mode "timing" (a script must then guard its start with
     `if __name__ == "__main__"`). The other options are those of `ascend_sim.convolution_backward`.
 
-    A context belongs to the thread that enters it; other threads enter it themselves (`with sim:`) to be counted too.
+    A context belongs to the thread that enters it; other threads enter it themselves (`with sim:`) to be counted too. It may
+    be entered again for a backward pass of its own, and within another one: each has its whole table.
     Raises SimError for options that there are not.
     """
     return Simulation(model, **{name: value for name, value in locals().items() if name != "model"})
@@ -82,18 +92,14 @@ class Simulation:
             raise SimError(
                 f"model is {model!r}; allowed is a torch.nn.Module, whose layers are named (a chip is chip=...)"
             )
-        check_settings(options)
+        check_settings(options, _OWN)
         mode, values = options["mode"], options["values"]
-        if mode not in MODES:
-            raise SimError(f"mode {mode!r}: allowed are {', '.join(MODES)}")
-        if values not in VALUES:
-            raise SimError(f"values {values!r}: allowed are {' and '.join(VALUES)}")
+        for name, allowed in _ALLOWED.items():
+            if options[name] not in allowed:
+                raise SimError(f"{name} {options[name]!r}: allowed are {', '.join(allowed)}")
         if values == "chip" and mode == "timing":
             raise SimError('values "chip": mode "timing" computes none; allowed are functional and full')
-        if options["l2"] not in ("cold", "warm"):
-            raise SimError(f"l2 {options['l2']!r}: allowed are cold and warm")
-        if not isinstance(options["jobs"], int) or options["jobs"] < 1:
-            raise SimError(f"jobs is {options['jobs']!r}; allowed is a whole number from 1")
+        chosen_engine(options["engine"])
         chip = options["chip"]
         spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
         ValueModel.of(spec, options["accumulate"], options["overflow"])  # refuses what the chip has not
@@ -114,17 +120,21 @@ class Simulation:
     # -- the context ---------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Simulation:
-        with self._lock:
-            self._inside += 1
-            self.names.watch()
-        stack = ExitStack()
-        stack.enter_context(_Functions(self))
-        stack.enter_context(_Operators(self))
-        self._stacks.__dict__.setdefault("entered", []).append(stack)
+        stack, entered = ExitStack(), self._stacks.__dict__.setdefault("entered", [])
+        if not entered:  # entered twice by one thread it still counts each call once
+            with self._lock:
+                self._inside += 1
+                self.names.watch()
+            stack.callback(self._left)
+            stack.enter_context(Functions())
+            stack.enter_context(Operators(self))
+        entered.append(stack)
         return self
 
     def __exit__(self, *raised: Any) -> None:
         self._stacks.entered.pop().close()
+
+    def _left(self) -> None:
         with self._lock:
             self._inside -= 1
             self.names.leave(last=not self._inside)
@@ -191,7 +201,22 @@ class Simulation:
 
     def row(self, layer: Layer) -> Row:
         """The row of a layer, a new one where it is the first time."""
-        return self._rows.setdefault(layer, Row(layer))
+        with self._lock:
+            return self._rows.setdefault(layer, Row(layer))
+
+    def asks(self, layer: Layer, tensors: Mapping[str, Any]) -> None:
+        """What a forward call tells of gradients; a backward call knows better."""
+        row = self.row(layer)
+        if all(call.forward for call in row.calls):
+            given = [tensors[name] for name in ("input", "weight", "bias")]
+            row.bias = given[2] is not None
+            first, second, third = (one is not None and one.requires_grad for one in given)
+            row.asks = first, second, third
+
+    def asked(self, layer: Layer, mask: tuple[bool, bool, bool], bias: bool) -> None:
+        """What a backward call tells: which gradients were wanted, and whether the layer has a bias."""
+        row = self.row(layer)
+        row.asks, row.bias = mask, mask[2] or bias
 
     def note(self, layer: Layer, call: Call, tensors: Mapping[str, Any], results: Mapping[str, Any]) -> None:
         """One call with its tensors, and PyTorch's results by our outputs' names, which `values="chip"` overwrites."""
@@ -204,7 +229,8 @@ class Simulation:
                 return
         outcome, outputs, arrays = self._run(call, tensors)
         with self._lock:
-            self._outcomes.setdefault(call, outcome)
+            if call not in self._outcomes or self._outcomes[call].status is None:  # fake tensors came first
+                self._outcomes[call] = outcome
             if arrays and not call.forward:
                 row.keep(call, arrays)
             for name, array in outputs.items():
@@ -225,159 +251,3 @@ class Simulation:
 
 def _timed(call: Call, settings: Settings) -> Outcome:
     return simulate_call(call, settings)[0]
-
-
-# -- the modes ---------------------------------------------------------------------------------------------------------
-
-
-class _Operators(TorchDispatchMode):
-    """Sees every aten operator below autograd; all but a few pass at the price of one look into a table."""
-
-    def __init__(self, simulation: Simulation) -> None:
-        super().__init__()
-        self.simulation = simulation
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        seen = _SEEN.get(func)
-        if seen is None:
-            if torch.is_inference_mode_enabled():  # without autograd, composite operators arrive in one piece
-                with self:
-                    parts = func.decompose(*args, **(kwargs or {}))
-                if parts is not NotImplemented:
-                    return parts
-            return func(*args, **(kwargs or {}))
-        if not all(is_plain(one) for one in args if isinstance(one, torch.Tensor)):
-            return func(*args, **(kwargs or {}))
-        return seen(self.simulation, func, args, kwargs or {})
-
-
-class _Functions(TorchFunctionMode):
-    """Gives conv_tbc a backward that is one call: autograd's own makes matrix products of it, which nobody can tell."""
-
-    def __init__(self, simulation: Simulation) -> None:
-        super().__init__()
-        self.simulation = simulation
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        # torch.func's transforms want another kind of Function: autograd's own backward then, which has no row
-        if func in _CONV_TBC and not torch._C._are_functorch_transforms_active():
-            given = calls.bound(aten.conv_tbc.default, args, kwargs or {})
-            names = ("self", "input"), ("weight",), ("bias",)
-            data, weight, bias = (next(given[one] for one in either if one in given) for either in names)
-            kind = data.device.type
-            if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
-                dtype = torch.get_autocast_dtype(kind)
-                data, weight, bias = (
-                    one.to(dtype) if one.is_floating_point() and one.dtype is not torch.float64 else one
-                    for one in (data, weight, bias)
-                )
-            return _ConvTbc.apply(self.simulation, data, weight, bias, given.get("pad", 0))
-        return func(*args, **(kwargs or {}))
-
-
-def _forward(sim: Simulation, func: Any, args: Any, kwargs: Any) -> Any:
-    given = calls.bound(func, args, kwargs)
-    tensors = {name: given.get(name) for name in ("input", "weight", "bias")}
-    node = torch._C._current_autograd_node()
-    twice = node is not None and node.name() == "ConvolutionBackwardBackward0"  # the gradient of a gradient
-    name = _layer_name(sim, node_first=twice)
-    sim.names.sign(name, tuple(tensors.values()))
-    output = func(*args, **kwargs)
-    layer = calls.convolution_layer(name, given)
-    _asks(sim.row(layer), tensors)
-    if sim.forward:
-        sim.note(layer, calls.convolution_call(given), tensors, {"output": output})
-    return output
-
-
-def _asks(row: Row, tensors: Mapping[str, Any]) -> None:
-    """What a forward call tells of gradients; a backward call knows better."""
-    if not any(not call.forward for call in row.calls):
-        given = [tensors[name] for name in ("input", "weight", "bias")]
-        row.bias = given[2] is not None
-        first, second, third = (one is not None and one.requires_grad for one in given)
-        row.asks = first, second, third
-
-
-def _backward(sim: Simulation, func: Any, args: Any, kwargs: Any) -> Any:
-    given = calls.bound(func, args, kwargs)
-    name = _layer_name(sim, node_first=True)
-    tensors = {one: given[one] for one in ("grad_output", "input", "weight")}
-    sim.names.sign(name, tuple(tensors.values()))
-    results = func(*args, **kwargs)
-    layer, call = calls.convolution_layer(name, given), calls.convolution_backward_call(given)
-    row = sim.row(layer)
-    row.asks = call.named["output_mask"]
-    row.bias = row.asks[2] or tuple(given["bias_sizes"] or (0,)) != (0,)
-    sim.note(layer, call, tensors, _named("convolution_backward", results))
-    return results
-
-
-def _product(sim: Simulation, func: Any, args: Any, kwargs: Any, *, first: int) -> Any:
-    """mm, bmm and, with a tensor to be added before them, addmm and baddbmm."""
-    left, right = args[first : first + 2]
-    if sim.names.in_module or torch._C._current_autograd_node() is None:
-        layer, part = calls.matmul_layer(_layer_name(sim, node_first=False), left, right), "output"
-        sim.names.sign((layer, set()), tuple(args))
-        if sim.matmul:
-            sim.row(layer)
-    else:
-        signed = sim.names.of_node()
-        if not isinstance(signed, tuple):  # a product in the gradient of something else, or of a gradient
-            return func(*args, **kwargs)
-        layer, seen = signed
-        part = calls.product_part(layer, left, right, seen)
-        if part in seen:  # the same graph once more
-            seen.clear()
-        seen.add(part)
-    if sim.matmul and (sim.forward or part != "output"):
-        sim.note(layer, calls.matmul_call(left, right, part), {}, {})
-    return func(*args, **kwargs)
-
-
-def _layer_name(sim: Simulation, *, node_first: bool) -> str:
-    """The layer at work: the one that the running node belongs to, or the module that runs."""
-    signed = sim.names.of_node() if node_first or not sim.names.in_module else None
-    return signed if isinstance(signed, str) else sim.names.here()
-
-
-def _named(operator: str, results: Any) -> dict[str, Any]:
-    return dict(zip(OPERATORS[operator].outputs, results, strict=True))
-
-
-_SEEN: dict[Any, Callable[..., Any]] = {
-    aten.convolution.default: _forward,
-    aten._convolution.default: _forward,  # what torch.jit.trace makes of it
-    aten.convolution_backward.default: _backward,
-    aten.mm.default: partial(_product, first=0),
-    aten.bmm.default: partial(_product, first=0),
-    aten.addmm.default: partial(_product, first=1),
-    aten.baddbmm.default: partial(_product, first=1),
-}
-_CONV_TBC = {torch.conv_tbc, aten.conv_tbc, aten.conv_tbc.default}
-
-
-class _ConvTbc(torch.autograd.Function):
-    """conv_tbc, and its backward in one piece."""
-
-    @staticmethod
-    def forward(ctx: Any, sim: Simulation, data: Any, weight: Any, bias: Any, pad: int) -> Any:
-        ctx.sim, ctx.pad, ctx.layer = sim, pad, sim.names.here()
-        ctx.save_for_backward(data, weight, bias)
-        sim.row(calls.conv_tbc_layer(ctx.layer, {"input": data, "weight": weight}, pad))
-        return aten.conv_tbc.default(data, weight, bias, pad)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        data, weight, bias = ctx.saved_tensors
-        tensors = {"self": grads[0], "input": data, "weight": weight, "bias": bias}
-        # Matrix products under a node that nobody signed: the mode lets them pass.
-        results = aten.conv_tbc_backward.default(grads[0], data, weight, bias, ctx.pad)
-        ctx.sim.note(
-            calls.conv_tbc_layer(ctx.layer, tensors, ctx.pad),
-            calls.conv_tbc_backward_call(tensors, ctx.pad),
-            tensors,
-            _named("conv_tbc_backward", results),
-        )
-        wanted = ctx.needs_input_grad[1:4]
-        return None, *(made if need else None for made, need in zip(results, wanted, strict=True)), None

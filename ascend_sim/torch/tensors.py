@@ -22,12 +22,21 @@ def has_values(tensor: torch.Tensor) -> bool:
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Whether it has strides and a shape of whole numbers: no sparse or nested tensor, no axis that stays open."""
-    return (
-        tensor.layout is torch.strided
-        and not tensor.is_nested
-        and not any(isinstance(size, torch.SymInt) for size in tensor.shape)
-    )
+    """Whether it has strides: no sparse or nested tensor."""
+    return tensor.layout is torch.strided and not tensor.is_nested
+
+
+OPEN = -1
+"""A size that is not known."""
+
+
+def size_of(size: Any) -> int:
+    """A size; of a symbol the one that it was traced with, or OPEN. Asking a symbol anything else would restrict the trace."""
+    return int(_hint(size)) if isinstance(size, torch.SymInt) else int(size)
+
+
+def _hint(size: torch.SymInt) -> int:
+    return size.node.hint if size.node.has_hint() else OPEN
 
 
 def written_out(tensor: torch.Tensor) -> torch.Tensor:
@@ -41,11 +50,23 @@ def written_out(tensor: torch.Tensor) -> torch.Tensor:
 
 def spec_of(tensor: torch.Tensor) -> TensorSpec:
     """Shape, dtype and strides; the strides of a tensor that `written_out` would write out are those of the new one."""
+    if any(isinstance(size, torch.SymInt) for size in (*tensor.shape, *tensor.stride())):
+        return _of_symbols(tensor)
     whole = tensor.is_contiguous() or 0 in tensor.stride()
     return _spec(tuple(tensor.shape), dtype_of(tensor), None if whole else tuple(tensor.stride()))
 
 
 _spec = lru_cache(maxsize=4096)(TensorSpec)  # a model has few, and its training meets them in every step
+
+
+def _of_symbols(tensor: torch.Tensor) -> TensorSpec:
+    """The same of a tensor whose sizes are symbols."""
+    shape, strides = tuple(map(size_of, tensor.shape)), tuple(map(size_of, tensor.stride()))
+    if OPEN in (*shape, *strides):
+        return _spec(shape, dtype_of(tensor), None)
+    like = torch.empty_strided(shape, strides, dtype=tensor.dtype, device="meta")
+    whole = like.is_contiguous() or 0 in strides
+    return _spec(shape, dtype_of(tensor), None if whole else strides)
 
 
 def dtype_of(tensor: torch.Tensor) -> str:

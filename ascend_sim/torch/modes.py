@@ -1,0 +1,177 @@
+"""What `simulate` puts below and above autograd, and what it notes of each operator that the chip has a kernel for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.torch import calls, over_time
+from ascend_sim.torch.calls import Layer
+from ascend_sim.torch.names import GRADIENTS, NO_MODULE, OUTSIDE
+from ascend_sim.torch.tensors import is_plain
+
+if TYPE_CHECKING:
+    from ascend_sim.torch.simulation import Simulation
+
+aten = torch.ops.aten
+_TWICE = {"ConvolutionBackwardBackward0", "_ConvTbcGradBackward", "_ConvTbcGradGeneratedBackward"}
+"""Nodes that make the gradient of a gradient, of forward calls too."""
+
+
+class Operators(TorchDispatchMode):
+    """Sees every aten operator below autograd; all but a few pass at the price of one look into a table."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        super().__init__()
+        self.simulation = simulation
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        seen = _SEEN.get(func)
+        if seen is None:
+            if torch.is_inference_mode_enabled():  # without autograd, composite operators arrive in one piece
+                with self:
+                    parts = func.decompose(*args, **(kwargs or {}))
+                if parts is not NotImplemented:
+                    return parts
+            return func(*args, **(kwargs or {}))
+        if not all(is_plain(one) for one in args if isinstance(one, torch.Tensor)):
+            self.simulation.names.sign(None)
+            return func(*args, **(kwargs or {}))
+        return seen(self.simulation, func, args, kwargs or {})
+
+
+class Functions(TorchFunctionMode):
+    """Has `torch.conv_tbc` made of the operators of `over_time`."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in _CONV_TBC:
+            given = calls.bound(aten.conv_tbc.default, args, kwargs or {})
+            names = ("self", "input"), ("weight",), ("bias",)
+            data, weight, bias = (next(given[one] for one in either if one in given) for either in names)
+            return over_time.conv_tbc(data, weight, bias, given.get("pad", 0))
+        return func(*args, **(kwargs or {}))
+
+
+def _forward(sim: Simulation, func: Any, args: Any, kwargs: Any) -> Any:
+    given = calls.bound(func, args, kwargs)
+    tensors = {name: given.get(name) for name in ("input", "weight", "bias")}
+    layer = calls.convolution_layer(_forward_name(sim), given)
+    sim.names.sign(layer)
+    output = func(*args, **kwargs)
+    sim.asks(layer, tensors)
+    if sim.forward:
+        sim.note(layer, calls.convolution_call(given), tensors, {"output": output})
+    return output
+
+
+def _backward(sim: Simulation, func: Any, args: Any, kwargs: Any) -> Any:
+    given = calls.bound(func, args, kwargs)
+    layer = calls.convolution_layer(NO_MODULE, given)
+    layer = _named_by_node(sim, layer)
+    tensors = {one: given[one] for one in ("grad_output", "input", "weight")}
+    sim.names.sign(layer)
+    results = func(*args, **kwargs)
+    call = calls.convolution_backward_call(given)
+    sim.asked(layer, call.named["output_mask"], tuple(given["bias_sizes"] or (0,)) != (0,))
+    sim.note(layer, call, tensors, _named("convolution_backward", results))
+    return results
+
+
+def _over_time(sim: Simulation, func: Any, args: Any, kwargs: Any) -> Any:
+    given = calls.bound(func, args, kwargs)
+    layer = calls.conv_tbc_layer(_forward_name(sim), given)
+    sim.names.sign(layer)
+    sim.row(layer)  # in its place among the rows; the operator itself is not there
+    return func(*args, **kwargs)
+
+
+def _over_time_backward(sim: Simulation, func: Any, args: Any, kwargs: Any) -> Any:
+    given = calls.bound(func, args, kwargs)
+    tensors = {"self": given["grad_output"], **{name: given[name] for name in ("input", "weight", "bias")}}
+    layer = _named_by_node(sim, calls.conv_tbc_layer(NO_MODULE, given))
+    sim.names.sign(layer)
+    results = func(*args, **kwargs)
+    sim.note(layer, calls.conv_tbc_backward_call(tensors, given["pad"]), tensors, _named("conv_tbc_backward", results))
+    return results
+
+
+def _product(sim: Simulation, func: Any, args: Any, kwargs: Any, *, first: int) -> Any:
+    """mm, bmm and, with a tensor to be added before them, addmm and baddbmm."""
+    left, right = args[first : first + 2]
+    if sim.names.in_module or _is_forward():
+        layer, part = calls.matmul_layer(sim.names.here(), left, right), "output"
+        sim.names.sign((layer, set()))
+        if sim.matmul:
+            sim.row(layer)
+    else:
+        signed = sim.names.of_node(partial(_unseen_product, left=left, right=right))
+        sim.names.sign(None)  # a product in the gradient of a gradient is nobody's
+        if not isinstance(signed, tuple):
+            return func(*args, **kwargs)
+        layer, seen = signed
+        part = calls.product_part(layer, left, right, seen)
+        if part in seen:  # the same graph once more
+            seen.clear()
+        seen.add(part)
+    if sim.matmul and (sim.forward or part != "output"):
+        sim.note(layer, calls.matmul_call(left, right, part), {}, {})
+    return func(*args, **kwargs)
+
+
+def _is_forward() -> bool:
+    """Whether what runs is of a forward pass outside of modules: of the first one, or of one that checkpointing runs again."""
+    node = torch._C._current_autograd_node()
+    if node is None or not torch.is_grad_enabled():
+        return node is None
+    return node.name() not in GRADIENTS or torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+
+
+def _unseen_product(node: Any, *, left: Any, right: Any) -> Any:
+    if node.name() not in GRADIENTS:  # nobody knows what its products are
+        return None
+    return calls.unseen_product(OUTSIDE, node, left, right), set()
+
+
+def _forward_name(sim: Simulation) -> str:
+    """The module that runs; for what makes the gradient of a gradient, the layer whose it is."""
+    node = torch._C._current_autograd_node()
+    if node is not None and (node.name() in _TWICE or not sim.names.in_module):
+        return _name(sim, sim.names.of_node(lambda node: None))
+    return sim.names.here()
+
+
+def _named_by_node(sim: Simulation, layer: Layer) -> Layer:
+    """The layer with the name of the forward call that the running node belongs to."""
+    outside = layer.called(OUTSIDE)
+    signed = sim.names.of_node(lambda node: None if node.name() in _TWICE else outside)
+    return layer.called(_name(sim, signed))
+
+
+def _name(sim: Simulation, signed: Any) -> str:
+    """Of what a node was signed with: a convolution, or a product with what was seen of it."""
+    layer = signed[0] if isinstance(signed, tuple) else signed
+    return layer.name if isinstance(layer, Layer) else sim.names.here()
+
+
+def _named(operator: str, results: Any) -> Mapping[str, Any]:
+    return dict(zip(OPERATORS[operator].outputs, results, strict=True))
+
+
+_SEEN: dict[Any, Callable[..., Any]] = {
+    aten.convolution.default: _forward,
+    aten._convolution.default: _forward,  # what torch.jit.trace makes of it
+    aten.convolution_backward.default: _backward,
+    over_time.OUTPUT: _over_time,
+    over_time.GRADIENTS: _over_time_backward,
+    aten.mm.default: partial(_product, first=0),
+    aten.bmm.default: partial(_product, first=0),
+    aten.addmm.default: partial(_product, first=1),
+    aten.baddbmm.default: partial(_product, first=1),
+}
+_CONV_TBC = {torch.conv_tbc, aten.conv_tbc, aten.conv_tbc.default}
