@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -12,24 +12,41 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.torch import calls, over_time
-from ascend_sim.torch.calls import Layer
-from ascend_sim.torch.names import GRADIENTS, NO_MODULE, OUTSIDE
+from ascend_sim.torch.calls import Call, Layer
+from ascend_sim.torch.names import GRADIENTS, NO_MODULE, OUTSIDE, Names
 from ascend_sim.torch.tensors import is_plain
-
-if TYPE_CHECKING:
-    from ascend_sim.torch.simulation import Simulation
 
 aten = torch.ops.aten
 _TWICE = {"ConvolutionBackwardBackward0", "_ConvTbcGradBackward", "_ConvTbcGradGeneratedBackward"}
 """Nodes that make the gradient of a gradient, of forward calls too."""
 
 
+class Watcher(Protocol):
+    """Who is told: `forward` and `matmul` say whether of forward calls and of matrix products too."""
+
+    names: Names
+    forward: bool
+    matmul: bool
+
+    def row(self, layer: Layer) -> Any:
+        """Makes the layer's row where there is none."""
+
+    def asks(self, layer: Layer, tensors: Mapping[str, Any]) -> None:
+        """A forward call's tensors."""
+
+    def asked(self, layer: Layer, mask: tuple[bool, bool, bool], bias: bool) -> None:
+        """A backward call's output mask, and whether the layer has a bias."""
+
+    def note(self, layer: Layer, call: Call, tensors: Mapping[str, Any], results: Mapping[str, Any]) -> None:
+        """A call with its tensors and results."""
+
+
 class Operators(TorchDispatchMode):
     """Sees every aten operator below autograd; all but a few pass at the price of one look into a table."""
 
-    def __init__(self, simulation: Simulation) -> None:
+    def __init__(self, watcher: Watcher) -> None:
         super().__init__()
-        self.simulation = simulation
+        self.watcher = watcher
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         seen = _SEEN.get(func)
@@ -41,9 +58,9 @@ class Operators(TorchDispatchMode):
                     return parts
             return func(*args, **(kwargs or {}))
         if not all(is_plain(one) for one in args if isinstance(one, torch.Tensor)):
-            self.simulation.names.sign(None)
+            self.watcher.names.sign(None)
             return func(*args, **(kwargs or {}))
-        return seen(self.simulation, func, args, kwargs or {})
+        return seen(self.watcher, func, args, kwargs or {})
 
 
 class Functions(TorchFunctionMode):
@@ -58,7 +75,7 @@ class Functions(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _forward(sim: Simulation, func: Any, args: Any, kwargs: Any) -> Any:
+def _forward(sim: Watcher, func: Any, args: Any, kwargs: Any) -> Any:
     given = calls.bound(func, args, kwargs)
     tensors = {name: given.get(name) for name in ("input", "weight", "bias")}
     layer = calls.convolution_layer(_forward_name(sim), given)
@@ -70,7 +87,7 @@ def _forward(sim: Simulation, func: Any, args: Any, kwargs: Any) -> Any:
     return output
 
 
-def _backward(sim: Simulation, func: Any, args: Any, kwargs: Any) -> Any:
+def _backward(sim: Watcher, func: Any, args: Any, kwargs: Any) -> Any:
     given = calls.bound(func, args, kwargs)
     layer = calls.convolution_layer(NO_MODULE, given)
     layer = _named_by_node(sim, layer)
@@ -83,7 +100,7 @@ def _backward(sim: Simulation, func: Any, args: Any, kwargs: Any) -> Any:
     return results
 
 
-def _over_time(sim: Simulation, func: Any, args: Any, kwargs: Any) -> Any:
+def _over_time(sim: Watcher, func: Any, args: Any, kwargs: Any) -> Any:
     given = calls.bound(func, args, kwargs)
     layer = calls.conv_tbc_layer(_forward_name(sim), given)
     sim.names.sign(layer)
@@ -91,7 +108,7 @@ def _over_time(sim: Simulation, func: Any, args: Any, kwargs: Any) -> Any:
     return func(*args, **kwargs)
 
 
-def _over_time_backward(sim: Simulation, func: Any, args: Any, kwargs: Any) -> Any:
+def _over_time_backward(sim: Watcher, func: Any, args: Any, kwargs: Any) -> Any:
     given = calls.bound(func, args, kwargs)
     tensors = {"self": given["grad_output"], **{name: given[name] for name in ("input", "weight", "bias")}}
     layer = _named_by_node(sim, calls.conv_tbc_layer(NO_MODULE, given))
@@ -101,7 +118,7 @@ def _over_time_backward(sim: Simulation, func: Any, args: Any, kwargs: Any) -> A
     return results
 
 
-def _product(sim: Simulation, func: Any, args: Any, kwargs: Any, *, first: int) -> Any:
+def _product(sim: Watcher, func: Any, args: Any, kwargs: Any, *, first: int) -> Any:
     """mm, bmm and, with a tensor to be added before them, addmm and baddbmm."""
     left, right = args[first : first + 2]
     if sim.names.in_module or _is_forward():
@@ -138,7 +155,7 @@ def _unseen_product(node: Any, *, left: Any, right: Any) -> Any:
     return calls.unseen_product(OUTSIDE, node, left, right), set()
 
 
-def _forward_name(sim: Simulation) -> str:
+def _forward_name(sim: Watcher) -> str:
     """The module that runs; for what makes the gradient of a gradient, the layer whose it is."""
     node = torch._C._current_autograd_node()
     if node is not None and (node.name() in _TWICE or not sim.names.in_module):
@@ -146,14 +163,14 @@ def _forward_name(sim: Simulation) -> str:
     return sim.names.here()
 
 
-def _named_by_node(sim: Simulation, layer: Layer) -> Layer:
+def _named_by_node(sim: Watcher, layer: Layer) -> Layer:
     """The layer with the name of the forward call that the running node belongs to."""
     outside = layer.called(OUTSIDE)
     signed = sim.names.of_node(lambda node: None if node.name() in _TWICE else outside)
     return layer.called(_name(sim, signed))
 
 
-def _name(sim: Simulation, signed: Any) -> str:
+def _name(sim: Watcher, signed: Any) -> str:
     """Of what a node was signed with: a convolution, or a product with what was seen of it."""
     layer = signed[0] if isinstance(signed, tuple) else signed
     return layer.name if isinstance(layer, Layer) else sim.names.here()

@@ -32,6 +32,11 @@ _WAITING = 1 << 20
 """Forward calls of a thread that wait for their backward; the oldest are forgotten (programs that never go backward)."""
 
 
+def kind_of(module: torch.nn.Module) -> str:
+    """The name of a module's class; of a compiled one that of what was compiled."""
+    return type(getattr(module, "_orig_mod", module)).__name__
+
+
 class _Thread(threading.local):
     """What a thread has: the modules at work, the outermost first; how many simulations it entered; its nodes."""
 
@@ -128,15 +133,15 @@ class Names:
         root_of, name = self._places.get(module, (lambda: None, ""))
         root = root_of()
         if root is None:
-            return type(module).__name__
+            return kind_of(module)
         plain = name.replace("_orig_mod.", "").removesuffix("_orig_mod")  # of torch.compile
-        return ".".join(filter(None, (self._prefix(root), plain))) or type(root).__name__
+        return ".".join(filter(None, (self._prefix(root), plain))) or kind_of(root)
 
     def _prefix(self, root: torch.nn.Module) -> str:
         """Nothing for the first root that has a layer; the class, numbered if need be, of each further one."""
         if root not in self._prefixes:
-            kind = type(root).__name__
-            same = sum(type(other) is type(root) for other in self._prefixes)
+            kind = kind_of(root)
+            same = sum(kind_of(other) == kind for other in self._prefixes)
             self._prefixes[root] = (f"{kind}#{same + 1}" if same else kind) if len(self._prefixes) else ""
         return self._prefixes[root]
 

@@ -79,3 +79,40 @@ def test_what_is_no_network_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="dtype: 'float64' given; allowed: float32"):
         export_network(double, torch.randn(1, 2, 4, dtype=torch.float64), path=tmp_path / "net.yaml")
     assert not list(tmp_path.iterdir())
+
+
+class Branches(torch.nn.Module):
+    """What it does depends on its input's values."""
+
+    def forward(self, data: Any) -> Any:
+        return data[: int(data.sum().item())]
+
+
+def test_what_has_no_shapes_is_said_in_one_line(tmp_path: Path) -> None:
+    conv, data, path = torch.nn.Conv2d(3, 4, 3), torch.randn(1, 3, 8, 8), tmp_path / "net.yaml"
+    traced = torch.jit.trace(conv, data)
+    lazy = torch.nn.Sequential(torch.nn.LazyConv2d(4, 3))
+    for model, given, where, message in (
+        ("m", data, path, "model is 'm'; allowed is a torch.nn.Module"),
+        (torch.nn.Conv2d, data, path, "model is the class Conv2d"),
+        (traced, data, path, "model is a TopLevelTracedModule"),
+        (lazy, data, path, "Sequential: 0.weight, 0.bias have no shape yet"),
+        (conv, data, tmp_path / "none" / "net.yaml", "its folder does not exist"),
+        (conv, data, 3, "path is 3; allowed is the path of a file"),
+        (conv, torch.randn(1, 5, 8, 8), path, "Conv2d does not run on these inputs: RuntimeError: Given groups=1"),
+        (conv, data.double(), path, "Input type"),
+        (conv, data.numpy(), path, "TypeError: conv2d"),
+        (Branches(), data, path, "Branches: what it computes depends on values"),
+    ):
+        with pytest.raises(SimError) as refused:
+            export_network(model, given, path=where)  # type: ignore[arg-type]
+        assert message in str(refused.value) and "\n" not in str(refused.value)
+    assert not list(tmp_path.iterdir()) and not torch.nn.modules.module._global_forward_hooks
+    lazy(data)
+    assert export_network(lazy, data).layers[0].weight.shape == (4, 3, 3, 3)
+
+
+def test_a_compiled_model_has_the_names_of_what_was_compiled() -> None:
+    compiled = torch.compile(torch.nn.Conv2d(3, 4, 3), backend="aot_eager")
+    network = export_network(compiled, torch.randn(1, 3, 8, 8))
+    assert (network.name, [layer.name for layer in network.layers]) == ("Conv2d", ["Conv2d"])
