@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec, load_chip
-from ascend_sim.engine.machine import chosen_engine
+from ascend_sim.engine.choice import chosen_engine
 from ascend_sim.errors import SimError
 from ascend_sim.ops.arguments import is_whole_number
 from ascend_sim.ops.checks import CONFORMANCES
