@@ -15,4 +15,7 @@ Deterministic = Annotated[
 ]
 Accumulate = Annotated[str, typer.Option(help="Model of the cube's sums: blas, chunk or exact_group.")]
 Overflow = Annotated[str | None, typer.Option(help="inf_nan or saturate; default: the chip's.")]
+Library = Annotated[
+    str | None, typer.Option(help="Version of the vendor's kernels: 9.0.0, 2026-08; default: the newest.")
+]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; default: one for each CPU.")]

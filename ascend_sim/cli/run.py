@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ascend_sim.cli.app import app, errors, make_folder
-from ascend_sim.cli.options import Accumulate, Case, Chip, CubeMathType, Deterministic, Overflow
+from ascend_sim.cli.options import Accumulate, Case, Chip, CubeMathType, Deterministic, Library, Overflow
 from ascend_sim.cli.page import check_html, say, write_html
 from ascend_sim.cli.progress import Progress
 from ascend_sim.cli.values import parse_block_dim, parse_tiling
@@ -53,6 +53,7 @@ def run(
     conformance: Annotated[
         str | None, typer.Option(help="documented (the operator documents) or library (the released library).")
     ] = None,
+    library: Library = None,
     trace_limit: Annotated[
         int, typer.Option(min=1, help="Events in trace.json.gz at most; beyond, cores are left out.")
     ] = 500_000,
@@ -114,6 +115,7 @@ def run(
                 mode=mode,
                 deterministic=loaded.deterministic if deterministic is None else deterministic,
                 conformance=conformance or loaded.conformance,
+                library=library,
                 tiling=parse_tiling(tiling) if tiling else loaded.tiling,
                 block_dim=parse_block_dim(block_dim) if block_dim else loaded.block_dim or None,
                 l2=l2 or loaded.l2,

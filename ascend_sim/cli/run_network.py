@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from ascend_sim.cli.app import app, errors, make_folder
-from ascend_sim.cli.options import Jobs
+from ascend_sim.cli.options import Jobs, Library
 from ascend_sim.cli.page import check_html
 from ascend_sim.cli.progress import Progress, Status
 from ascend_sim.errors import SimError
@@ -30,6 +30,7 @@ def run_network(
     batch: Annotated[int | None, typer.Option(min=1, help="Images in a batch; default: the file's.")] = None,
     chip: Annotated[str, typer.Option(help="Chip name or chip file.")] = "ascend910b3",
     conformance: Annotated[str, typer.Option(help="documented or library.")] = "documented",
+    library: Library = None,
     l2: Annotated[str, typer.Option(help="cold: each layer starts with an empty L2; warm: with its inputs.")] = "cold",
     forward: Annotated[bool, typer.Option("--forward", help="The forward pass; default: backward.")] = False,
     training: Annotated[bool, typer.Option("--training", help="A training step: forward, then backward.")] = False,
@@ -85,7 +86,8 @@ def run_network(
         runs, tuned = [], None
         with closing(Progress("layers")) as progress, closing(Status()) as status:
             settings: dict[str, Any] = {
-                "chip": chip, "batch": batch, "conformance": conformance, "out": out, "jobs": jobs, "progress": progress,
+                "chip": chip, "batch": batch, "conformance": conformance, "library": library, "out": out, "jobs": jobs,
+                "progress": progress,
             }  # fmt: skip
             if tile:
                 tuned = tune(

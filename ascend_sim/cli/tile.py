@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from ascend_sim.cli.app import OptionalValues, app, errors, make_folder
-from ascend_sim.cli.options import Case, Conformance, CubeMathType, Deterministic, Jobs
+from ascend_sim.cli.options import Case, Conformance, CubeMathType, Deterministic, Jobs, Library
 from ascend_sim.cli.progress import Status
 
 
@@ -51,6 +51,7 @@ def tile(
     cube_math_type: CubeMathType = None,
     deterministic: Deterministic = None,
     conformance: Conformance = None,
+    library: Library = None,
     jobs: Jobs = None,
 ) -> None:
     """Search the tiling of a cube kernel of convolution backward that takes the fewest cycles; show the best ones."""
@@ -72,6 +73,7 @@ def tile(
             cube_math_type=cube_math_type,
             deterministic=deterministic,
             conformance=conformance,
+            library=library,
         )
         if out is not None:
             make_folder(out)

@@ -21,6 +21,7 @@ class DataCopyDn2Nz(Instruction):
 
     Element (channel, pixel) of matrix i is in GM at i * `src_step` + channel * `channel_stride` + pixel * `itemsize` and goes
     to i * `dst_step` + channel // C0 * `block_stride` + pixel * `pixel_stride` + channel % C0 * `itemsize` in L1 (bytes).
+    `most_bytes_per_cycle` is a rate that it does not exceed, 0 for that of the path.
     """
 
     channels: int
@@ -33,6 +34,7 @@ class DataCopyDn2Nz(Instruction):
     src_step: int = 0
     dst_step: int = 0
     operand: str = ""
+    most_bytes_per_cycle: float = 0
 
     name = "data_copy_dn2nz"
     kind = TRANSFER
@@ -49,7 +51,8 @@ class DataCopyDn2Nz(Instruction):
         return Cost(path.head, path.head, 0, path.latency)
 
     def gm_access(self, chip: ChipSpec) -> GmAccess | None:
-        return GmAccess("read", self.reads()[0], chip.path("GM", "L1", "dn2nz").bytes_per_cycle)
+        rate = chip.path("GM", "L1", "dn2nz").bytes_per_cycle
+        return GmAccess("read", self.reads()[0], min(rate, self.most_bytes_per_cycle or rate))
 
     def reads(self) -> tuple[Region, ...]:
         row = self.pixels * self.itemsize

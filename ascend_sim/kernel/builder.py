@@ -185,9 +185,11 @@ class KernelBuilder(SyncMethods, VectorMethods):
         """A row-major matrix in GM to NZ fractals in L1; see `DataCopyNd2Nz`."""
         self._emit((DataCopyNd2Nz, rows, cols, itemsize, src_stride, rows_padded, operand), dst, src)
 
-    def data_copy_dn2nz(self, dst: int, src: int, matrices: ChannelMatrices, operand: str = "") -> None:
+    def data_copy_dn2nz(
+        self, dst: int, src: int, matrices: ChannelMatrices, operand: str = "", most_bytes_per_cycle: float = 0
+    ) -> None:
         """Channels that lie apart in GM to blocks in L1; see `DataCopyDn2Nz`."""
-        self._emit((DataCopyDn2Nz, *matrices, operand), dst, src)
+        self._emit((DataCopyDn2Nz, *matrices, operand, most_bytes_per_cycle), dst, src)
 
     def fill(self, destination: str, dst: int, size: int) -> None:
         """Zero `size` bytes of a buffer."""

@@ -398,9 +398,8 @@ def _tiling(kernel: Mapping[str, Any]) -> str:
     if not kernel["tiling"]:
         return ""
     fields = ", ".join(f"{name} {value}" for name, value in kernel["tiling"].items())
-    return (
-        f"<details><summary>Tiling ({escape(str(kernel['tiling_source']))})</summary><p>{escape(fields)}</p></details>"
-    )
+    chosen = str(kernel["tiling_source"]) + (f", library {kernel['library']}" if "library" in kernel else "")
+    return f"<details><summary>Tiling ({escape(chosen)})</summary><p>{escape(fields)}</p></details>"
 
 
 def _foot() -> str:

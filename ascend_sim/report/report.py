@@ -216,6 +216,8 @@ def _kernel(chip: ChipSpec, task: Task, counts: Counts) -> dict[str, Any]:
         "dtypes": info.get("dtypes", {}),
         "formats": info.get("formats", {}),
     }
+    if "library" in info:  # its kernel is not the same in every version
+        row["library"] = info["library"]
     ideal = ideal_cycles(chip, task)
     if ideal is not None:
         row["macs"], row["ideal_cycles"] = info["macs"], ideal

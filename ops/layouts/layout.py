@@ -191,6 +191,10 @@ class FeatureMap(ABC):
     volume: tuple[int, int, int]
     itemsize: int
 
+    def turned_at(self, most_bytes_per_cycle: float) -> FeatureMap:
+        """The same map where loads that turn channels on their way to L1 have that rate at most; others keep theirs."""
+        return self
+
     @abstractmethod
     def load(
         self, k: KernelBuilder, slot: int, box: MapBox, address: int, pitches: Pitches, operand: str, space: str = "L1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
@@ -79,7 +79,13 @@ class PlainMap(FeatureMap):
 
 @dataclass(frozen=True)
 class PlanarMap(PlainMap):
-    """A map [N, C, D, H, W]."""
+    """A map [N, C, D, H, W]; `most_bytes_per_cycle` is a rate that its loads to L1 do not exceed, 0 for that of the path."""
+
+    most_bytes_per_cycle: float = 0
+
+    def turned_at(self, most_bytes_per_cycle: float) -> PlanarMap:
+        """Every load is a turn."""
+        return replace(self, most_bytes_per_cycle=most_bytes_per_cycle)
 
     @property
     def channel_stride(self) -> int:
@@ -109,7 +115,7 @@ class PlanarMap(PlainMap):
             src_step=width * self.itemsize,
             dst_step=pitches.row,
         )
-        k.data_copy_dn2nz(address, self.source(slot, box), matrices, operand)
+        k.data_copy_dn2nz(address, self.source(slot, box), matrices, operand, self.most_bytes_per_cycle)
 
     def gather(
         self,
@@ -137,7 +143,8 @@ class PlanarMap(PlainMap):
         )
         for row in range(1 if adjoining else pixels.rows):
             source = gm_operand(slot, self.offset(place, pixels.first + row * pixels.row_step))
-            k.data_copy_dn2nz(address + row * pixels.columns * BLOCK_BYTES, source, matrices, operand)
+            to = address + row * pixels.columns * BLOCK_BYTES
+            k.data_copy_dn2nz(to, source, matrices, operand, self.most_bytes_per_cycle)
 
 
 @dataclass(frozen=True)

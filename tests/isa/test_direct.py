@@ -62,6 +62,14 @@ def test_a_tile_goes_out_element_by_element(dtype: str, row_stride: int, column_
     assert item == bench.get("GM", gm_operand(1, 96), dtype, 1).itemsize
 
 
+def test_a_turn_keeps_below_a_rate_that_it_is_given() -> None:
+    chip = load_chip("ascend950pr_9589")
+    path = chip.path("GM", "L1", "dn2nz").bytes_per_cycle
+    for most, rate in ((0, path), (path / 4, path / 4), (path * 4, path)):
+        access = DataCopyDn2Nz(16, 4, 2, 8, 32, 128, most_bytes_per_cycle=most).gm_access(chip)
+        assert access is not None and access.rate == rate
+
+
 def test_only_the_950_turns_channels_on_the_way() -> None:
     move = DataCopyDn2Nz(16, 4, 2, 8, 32, 128)
     assert move.pipe(load_chip("ascend950pr_9589")) == "MTE2"

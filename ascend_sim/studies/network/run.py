@@ -27,6 +27,7 @@ from ascend_sim.engine.watch import watched
 from ascend_sim.errors import AclnnError, SimError, TilingError
 from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.execute import execute
+from ascend_sim.ops.kernels.cube.libraries import known_library
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.report.report import ideal_cycles
 from ascend_sim.runtime import RunOptions
@@ -162,6 +163,7 @@ def run_network(
     chip: str | Path = "ascend910b3",
     batch: int | None = None,
     conformance: str = "documented",
+    library: str | None = None,
     l2: str = "cold",
     direction: str = "backward",
     tilings: Tilings | None = None,
@@ -171,7 +173,8 @@ def run_network(
 ) -> NetworkRun:
     """One pass ("backward" or "forward") of every layer; `batch` None is the network's own.
 
-    `chip` is a name or a file; `jobs` processes share the distinct layers. A layer without gradients takes no backward pass.
+    `chip` is a name or a file, `library` a version of the vendor's kernels (None: the newest); `jobs` processes share the
+    distinct layers. A layer without gradients takes no backward pass.
     `tilings` are fields of the cube kernels by layer, for the backward pass. `out` is a folder with a store: what it has is not
     simulated again. An interrupt (Ctrl-C) ends it with the layers that were finished, if there are any.
 
@@ -199,12 +202,13 @@ def run_network(
         for layer, problem, same in zip(network.layers, problems, same_as, strict=True)
         if same is None
     }
-    simulate = partial(_run_layer, chip=spec, conformance=conformance, l2=l2, direction=direction)
+    simulate = partial(_run_layer, chip=spec, conformance=conformance, library=library, l2=l2, direction=direction)
     what = {
         "study": "network",
         "chip": spec.name,
         "numbers": hashlib.sha256(spec.model_dump_json().encode()).hexdigest(),
         "conformance": conformance,
+        "library": known_library(library),
         "l2": l2,
         "direction": direction,
     }
@@ -260,6 +264,7 @@ def _run_layer(
     *,
     chip: ChipSpec,
     conformance: str,
+    library: str | None,
     l2: str,
     direction: str,
 ) -> dict[str, Any] | Failed:
@@ -269,7 +274,7 @@ def _run_layer(
     if direction == "backward" and not layer.trains:
         return asdict(LayerTimes(dict.fromkeys((*operator.layer_parts, AROUND, "total"), 0.0)))
     try:
-        call = accept_case(operator.of_layer(layer), chip, conformance=conformance, tiling=tiling)
+        call = accept_case(operator.of_layer(layer), chip, tiling=tiling, library=library)
         plan = operator.plan(call, chip)
         run = execute(plan, chip, dict.fromkeys(call.inputs), RunOptions(mode="timing", keep=False), l2=l2)
     except AclnnError as error:

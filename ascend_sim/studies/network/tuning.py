@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from ascend_sim.report.files import atomic_write
 from ascend_sim.studies.network.file import Layer, Network
 from ascend_sim.studies.network.run import NetworkRun, Tilings, run_network
 from ascend_sim.studies.tiles.command import kernels_of, run_searches
+from ascend_sim.studies.tiles.kernel import CubeKernel
 from ascend_sim.studies.tiles.search import Outcome
 from ascend_sim.yaml_file import read_yaml
 
@@ -72,6 +74,7 @@ def tune(
     chip: str | Path = "ascend910b3",
     batch: int | None = None,
     conformance: str = "documented",
+    library: str | None = None,
     seconds: float | None = 10.0,
     within: float = 0.0,
     jobs: int = 1,
@@ -84,8 +87,10 @@ def tune(
     searches, with what they found so far. `searching` hears which layer's turn it is. Errors as `run_network`.
     """
     settings: dict[str, Any] = {
-        "chip": chip, "batch": batch, "conformance": conformance, "out": out, "jobs": jobs, "progress": progress,
+        "chip": chip, "batch": batch, "conformance": conformance, "library": library, "out": out, "jobs": jobs,
+        "progress": progress,
     }  # fmt: skip
+    kernels = partial(kernels_of, chips=[str(chip)], kernel=None, conformance=conformance, library=library)
     before = run_network(network, **settings)
     found: _Found = {}
     searches = unfinished = 0
@@ -99,7 +104,7 @@ def tune(
             continue
         if searching is not None:
             searching(layer.name)
-        outcomes = _search(layer, str(chip), Path(out), conformance, jobs, seconds, within)
+        outcomes = _search(layer, kernels, Path(out), jobs, seconds, within)
         searches += len(outcomes)
         unfinished += sum(outcome.open > 0 or not outcome.listed for outcome in outcomes)
         complete = all(outcome.reason != "interrupted" for outcome in outcomes)
@@ -118,15 +123,20 @@ def tune(
 
 
 def _search(
-    layer: Layer, chip: str, out: Path, conformance: str, jobs: int, seconds: float | None, within: float
+    layer: Layer,
+    kernels: Callable[..., list[CubeKernel]],
+    out: Path,
+    jobs: int,
+    seconds: float | None,
+    within: float,
 ) -> list[Outcome]:
-    """The searches of a layer's cube kernels; none where it has no fields to set."""
+    """The searches of a layer's cube kernels, which `kernels` finds in its case; none where it has no fields to set."""
     if not layer.trains:
         return []
     case = OPERATORS.of_pass("backward", layer.kind).of_layer(layer)
     try:
-        kernels = kernels_of(case, [chip], None, cube_math_type=layer.cube_math_type, conformance=conformance)
-        return run_searches(kernels, [], out, jobs=jobs, limit=None, seconds=seconds, within=within)
+        found = kernels(case, cube_math_type=layer.cube_math_type)
+        return run_searches(found, [], out, jobs=jobs, limit=None, seconds=seconds, within=within)
     except SimError:  # a kernel without fields, or none that fits the grid
         return []
 

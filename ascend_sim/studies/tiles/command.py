@@ -31,6 +31,7 @@ def kernels_of(
     cube_math_type: int | None = None,
     deterministic: bool | None = None,
     conformance: str | None = None,
+    library: str | None = None,
 ) -> list[CubeKernel]:
     """The cube kernels to search, chip by chip; without `kernel` every one that the case has.
 
@@ -48,7 +49,7 @@ def kernels_of(
         spec = load_chip(name)
         check_fits(case.tensors, spec)
         options = {"cube_math_type": cube_math_type, "deterministic": deterministic, "conformance": conformance}
-        call = accept_case(case, spec, **options)  # type: ignore[arg-type]
+        call = accept_case(case, spec, library=library, **options)  # type: ignore[arg-type]
         refused: SimError | None = None
         for one in [kernel] if kernel else [one for one in kernels if one in call.outputs]:
             try:

@@ -26,6 +26,7 @@ def store_of(kernel: CubeKernel, path: Path | None = None) -> Store:
         "compute_dtype": call.compute_dtype,
         "deterministic": call.deterministic,
         "conformance": call.conformance,
+        "library": call.library,
         "routes": sorted(call.routes),
         "l2": kernel.l2,
     }

@@ -16,6 +16,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.numerics import canonical
 from ascend_sim.ops.execute import bind
+from ascend_sim.ops.kernels.cube.libraries import known_library
 from ascend_sim.ops.layer import Layer
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.plan import Plan
@@ -56,6 +57,10 @@ class ConvCall(Launch):
         if "Di" in dict(kernel.sizes):
             self._require(kernel, self.deep)
         named_kernels(kernel)
+        try:
+            known_library(kernel.label("library") or None)
+        except SimError as error:
+            raise ValueError(str(error)) from None
         ends = ("o", "i") if self.transposed else ("i", "o")
         for axis in self._axes(kernel):
             large, small = (f"{axis.upper()}{end}" for end in ends)
@@ -83,7 +88,13 @@ class ConvCall(Launch):
         operator = OPERATORS.of_pass(self.direction)
         case = operator.of_layer(self._layer(kernel, gradient))
         deterministic = operator.product(chip).profile("library").deterministic_default.value
-        accepted = accept_case(case, chip, conformance="documented", deterministic=deterministic)
+        accepted = accept_case(
+            case,
+            chip,
+            conformance="documented",
+            deterministic=deterministic,
+            library=kernel.label("library") or None,
+        )
         if accepted.compute_dtype != canonical(kernel.dtype):
             raise SimError(f"{chip.name} computes {kernel.dtype} convolutions in {accepted.compute_dtype}")
         return accepted

@@ -2,8 +2,9 @@
 
 A row is one launch. Columns of a file of one's own: chip, op_type, dtype, duration_us, what the kernel's size needs
 (`launches`), `block_dim` for the cube kernels, and where counters exist aicore_time_us and mac_ratio, mte1_ratio, ... (parts
-of it). Lines that begin with # are comments, other columns are carried along. Nothing of a row but its sizes, and
-what is known of the L2 before it (column l2, where a source cleared it), reaches the simulator unless it is `told`: the row's
+of it). Lines that begin with # are comments, other columns are carried along. Nothing of a row but its sizes,
+what is known of the L2 before it (column l2, where a source cleared it) and the version of the library where the row names one
+(column library, of whole calls), reaches the simulator unless it is `told`: the row's
 blocks, of a MatMul its tiling as far as it is known.
 """
 
@@ -30,7 +31,7 @@ TOLD = ("block_dim", "tiling")
 """What a prediction can be told of a measured row beside what was asked of the kernel: its blocks, and the base block and share
 of a core of a MatMul."""
 
-_LABELS = ("dtype_out", "format_in", "format_out", "path", "quantity", "kernels")
+_LABELS = ("dtype_out", "format_in", "format_out", "path", "quantity", "kernels", "library")
 _FLAGS = ("trans_a", "trans_b", "bypass")
 _FROM_ZERO = ("pad_d_total", "pad_h_total", "pad_w_total", *_FLAGS)
 

@@ -29,7 +29,12 @@ def known_library(name: str | None) -> str:
     return name or ""
 
 
+def version(library: str) -> str:
+    """The version's name, where calls hold "" for the newest."""
+    return library or list(libraries())[-1]
+
+
 def kernel_of(library: str, op_type: str) -> Mapping[str, Any]:
     """What a version ("" for the newest) says of an operator's kernel."""
-    found: Mapping[str, Any] = libraries()[library or list(libraries())[-1]][op_type]
+    found: Mapping[str, Any] = libraries()[version(library)][op_type]
     return found

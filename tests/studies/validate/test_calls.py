@@ -38,6 +38,18 @@ def test_a_weight_gradient_is_the_kernels_that_its_row_names(tmp_path: Path) -> 
     assert one.kernels[:3] == other.kernels[:3] and one.kernels[3] != other.kernels[3]
 
 
+def test_a_row_names_the_version_of_the_library(tmp_path: Path) -> None:
+    """The version decides the kernel of the 950; one that is not known is refused where it stands."""
+    line = f"ascend950pr_9579,{FILTER},Conv3DBackpropFilterV2,cold,50"
+    path = tmp_path / "a.csv"
+    path.write_text(HEAD.replace("\n", ",library\n") + "".join(f"{line},{name}\n" for name in ("9.0.0", "2026-08", "")))
+    older, newer, unsaid = (simulate(row.kernel).task_us for row in read_rows(path))
+    assert newer == unsaid != older
+    path.write_text(HEAD.replace("\n", ",library\n") + f"{line},8.5\n")
+    with pytest.raises(ConfigError, match=r"line 2: library = '8.5'; allowed: 9.0.0, 2026-08"):
+        read_rows(path)
+
+
 def test_dw_stays_in_fp32(tmp_path: Path) -> None:
     """No Cast, and the kernel that turns dW moves four bytes an element whatever the operands are."""
     whole = FILTER.replace(",20,", ",32,")  # blocks of channels of both dtypes are full

@@ -39,7 +39,8 @@ class PlaneOperand:
     that is read; the one read before is then free.
     """
 
-    def __init__(self, k: KernelBuilder, name: str, buffers: int, size: int) -> None:
+    def __init__(self, k: KernelBuilder, name: str, buffers: int, size: int, behind: bool) -> None:
+        self._k, self._behind = k, behind
         size = ceil_to(size, BLOCK_BYTES)
         self._queues = [
             BufferQueue(k, f"{name}[{i}]", "MTE2", "MTE1", [k.allocate("L1", size, f"{name}[{i}]")])
@@ -67,6 +68,8 @@ class PlaneOperand:
         self._next = (index + 1) % len(self._queues)
         if index == self._reading:
             self._drop()
+        if self._behind:
+            self._k.scalar_wait("MTE1")
         self._loading, self._ahead = index, key
         return self._queues[index].acquire()
 
@@ -121,12 +124,14 @@ class DirectCubeBuilder(CubeBuilder):
     b1: PlaneOperand  # type: ignore[assignment]
 
     def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder, kernel: Mapping[str, Any]) -> None:
-        super().__init__(call, tiling, k)
         self.kernel = kernel
+        super().__init__(call, tiling, k)
+        rate = kernel["turn_bytes_per_cycle"]["value"]
+        self.grad_output, self.input.map = self.grad_output.turned_at(rate), self.input.map.turned_at(rate)
         self.walked = walked_input(call.inp, tiling).problem
 
     def held(self, name: str, buffers: int, size: int) -> PlaneOperand:  # type: ignore[override]
-        return PlaneOperand(self.k, name, buffers, size)
+        return PlaneOperand(self.k, name, buffers, size, behind=not self.kernel["prefetch"])
 
     def program(self) -> Program:
         self.k.scalar(self.call.chip.cycles(self.kernel["head_us"]["value"]))
