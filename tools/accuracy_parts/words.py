@@ -62,9 +62,9 @@ the V1 kernel with an fp32 dW, dW turned (910B2); the V2 kernel alone from a cle
 
 {table}
 
-Three costs of the 950's weight gradient were fitted on its ten rows, none on any other of these rows. One rule was inferred from the
-nine of the 910B2: that the V1 3-D kernel loads nothing ahead. What is plan and what is kernel there (mean of the sizes of
-errors, bias):
+Three costs of the 950's weight gradient were fitted on its ten rows, none on any other of these rows. One rule was
+inferred from the nine of the 910B2: that the V1 3-D kernel loads nothing ahead. What is plan and what is kernel there (mean of
+the sizes of errors, bias):
 
 | kernels | mean % | bias % |
 |---|---|---|
@@ -81,11 +81,12 @@ ones within 8 %: they are bound by memory, which the result passes three times (
 What stays: the batched product (128 of 128 x 512 x 256) is 45 % too fast, and kernels of some 26 us are a third to 80 % too
 slow, because TransData and its launch were fitted on a step of dynamic shapes.
 
-**What the forward convolutions of the 950 say of its weight gradient.** Three costs of the weight gradient's kernel are fitted on
-its ten rows (`configs/libraries.yaml`), among them that it turns NCDHW on the way to L1 at 33 bytes/cycle at most. The nine forward
-rows make the same kind of access: with that rate for every kernel their mean error is 37 %, without it what the table has. Rows of
-the weight gradient name version 9.0.0 of the library, which loads a chunk behind the loads to L0 of the one before; as version
-2026-08, which loads ahead, the same rows have a mean error of 16 %.
+**What the forward convolutions of the 950 say of its weight gradient.** Three costs of the weight gradient's kernel
+are fitted on its ten rows (`configs/libraries.yaml`), among them that it turns NCDHW on the way to L1 at 33
+bytes/cycle at most. The nine forward rows make the same kind of access: with that rate for every kernel their mean
+error is 37 %, without it what the table has. Rows of the weight gradient name version 9.0.0 of the library, which
+loads a chunk behind the loads to L0 of the one before; as version 2026-08, which loads ahead, the same rows have a
+mean error of 16 %.
 
 **Rows that are not simulated.** 16-bit forward convolutions of the 910B2 launch a MemSet and, with bf16, a Cast, and grouped
 calls a further TransData and MemSet, of tensors that the source does not name; they stand in the list below.
