@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ascend_sim.calls.options import CallOptions
 from ascend_sim.calls.result import Result
 from ascend_sim.calls.run import call_operator
 from ascend_sim.calls.tensors import TensorSpec
@@ -70,7 +71,42 @@ def convolution_backward(
     Raises AclnnError (with `.status`) where the operator refuses the call, TilingError for a tiling that does not fit, and
     other SimErrors for arguments that the simulator itself cannot take.
     """
-    return call_operator(OPERATORS["convolution_backward"], locals())
+    return call_operator(
+        OPERATORS["convolution_backward"],
+        {"grad_output": grad_output, "input": input, "weight": weight},
+        {
+            "bias_sizes": bias_sizes,
+            "stride": stride,
+            "padding": padding,
+            "dilation": dilation,
+            "transposed": transposed,
+            "output_padding": output_padding,
+            "groups": groups,
+            "output_mask": output_mask,
+        },
+        CallOptions(
+            cube_math_type=cube_math_type,
+            chip=chip,
+            mode=mode,
+            deterministic=deterministic,
+            conformance=conformance,
+            tiling=tiling,
+            block_dim=block_dim,
+            l2=l2,
+            accumulate=accumulate,
+            overflow=overflow,
+            progress=progress,
+            max_cycles=max_cycles,
+            engine=engine,
+            observer=observer,
+            disarm=disarm,
+            library=library,
+            dtypes=dtypes,
+            check=check,
+            timeline=timeline,
+            probe=probe,
+        ),
+    )
 
 
 def conv_tbc_backward(
@@ -108,7 +144,33 @@ def conv_tbc_backward(
     [C_out] (only its shape and dtype matter). `grad_weight_dtype` may name another dtype for gradWeight where the product
     allows it; 8-bit results are uint8 codes, named in `dtypes`. The rest is as in `convolution_backward`.
     """
-    return call_operator(OPERATORS["conv_tbc_backward"], locals())
+    return call_operator(
+        OPERATORS["conv_tbc_backward"],
+        {"self": self, "input": input, "weight": weight, "bias": bias},
+        {"pad": pad, "grad_weight_dtype": grad_weight_dtype},
+        CallOptions(
+            cube_math_type=cube_math_type,
+            chip=chip,
+            mode=mode,
+            deterministic=deterministic,
+            conformance=conformance,
+            tiling=tiling,
+            block_dim=block_dim,
+            l2=l2,
+            accumulate=accumulate,
+            overflow=overflow,
+            progress=progress,
+            max_cycles=max_cycles,
+            engine=engine,
+            observer=observer,
+            disarm=disarm,
+            library=library,
+            dtypes=dtypes,
+            check=check,
+            timeline=timeline,
+            probe=probe,
+        ),
+    )
 
 
 def convolution(
@@ -150,4 +212,37 @@ def convolution(
     behind them, is assumed (configs/operators/convolution.yaml). The rest is as in `convolution_backward`; a convolution that
     is not transposed takes no `tiling` and no `block_dim`.
     """
-    return call_operator(OPERATORS["convolution"], locals())
+    return call_operator(
+        OPERATORS["convolution"],
+        {"input": input, "weight": weight, "bias": bias},
+        {
+            "stride": stride,
+            "padding": padding,
+            "dilation": dilation,
+            "transposed": transposed,
+            "output_padding": output_padding,
+            "groups": groups,
+        },
+        CallOptions(
+            cube_math_type=cube_math_type,
+            chip=chip,
+            mode=mode,
+            deterministic=deterministic,
+            conformance=conformance,
+            tiling=tiling,
+            block_dim=block_dim,
+            l2=l2,
+            accumulate=accumulate,
+            overflow=overflow,
+            progress=progress,
+            max_cycles=max_cycles,
+            engine=engine,
+            observer=observer,
+            disarm=disarm,
+            library=library,
+            dtypes=dtypes,
+            check=check,
+            timeline=timeline,
+            probe=probe,
+        ),
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
 import pickle
 import re
@@ -16,7 +17,8 @@ import pytest
 from numpy.typing import NDArray
 
 import ascend_sim
-from ascend_sim import AclnnError, Result, SimError, TensorSpec, convolution_backward
+from ascend_sim import AclnnError, Result, SimError, TensorSpec, api, convolution_backward
+from ascend_sim.calls.options import CallOptions
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.engine import Engine
 from ascend_sim.errors import RowError
@@ -91,6 +93,21 @@ def test_engines_give_the_same_report(mode: str) -> None:
     tensors = specs() if mode == "timing" else None
     simpy, best = (run(tensors, mode=mode, engine=engine).report.to_dict() for engine in ("simpy", "auto"))
     assert best == simpy
+
+
+@pytest.mark.parametrize("name", ["convolution_backward", "conv_tbc_backward", "convolution"])
+def test_every_argument_reaches_the_call(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under its own name, whatever it is; and what may be left out is left out alike."""
+    function = getattr(api, name)
+    head = inspect.signature(function).parameters
+    given = {argument: object() for argument in head}
+    monkeypatch.setattr(
+        api, "call_operator", lambda _, tensors, attributes, options: {**tensors, **attributes, **vars(options)}
+    )
+    assert function(**given) == given
+    defaults = {argument: one.default for argument, one in head.items() if one.default is not one.empty}
+    options = vars(CallOptions())
+    assert {argument: defaults[argument] for argument in options} == options
 
 
 def test_masked_gradients_are_none() -> None:

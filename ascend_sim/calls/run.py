@@ -26,13 +26,12 @@ from ascend_sim.settings import check_settings
 __all__ = ["arguments_of", "call_operator", "check_fits", "run_call"]
 
 
-def call_operator(operator: Operator[Any, Any], given: Mapping[str, Any]) -> Result:
-    """Run a call whose tensors, attributes and options are `given` by name, as a public function has them."""
-    check_settings(given, operator.kinds)
-    tensors = {name: given[name] for name in operator.tensors}
-    attributes = {name: given[name] for name in operator.attributes}
-    options = {name: value for name, value in given.items() if name not in tensors and name not in attributes}
-    return run_call(operator, tensors, attributes, CallOptions(**options))
+def call_operator(
+    operator: Operator[Any, Any], given: Mapping[str, Any], attributes: Mapping[str, Any], options: CallOptions
+) -> Result:
+    """`run_call` for a public function: SimError for the first attribute or option that is not of its kind."""
+    check_settings({**attributes, **vars(options)}, operator.kinds)
+    return run_call(operator, given, attributes, options)
 
 
 def run_call(

@@ -81,7 +81,23 @@ def simulate(
     be entered again for a backward pass of its own, and within another one: each has its whole table.
     Raises SimError for options that there are not.
     """
-    return Simulation(model, **{name: value for name, value in locals().items() if name != "model"})
+    return Simulation(
+        model,
+        chip=chip,
+        mode=mode,
+        values=values,
+        forward=forward,
+        matmul=matmul,
+        strict=strict,
+        cube_math_type=cube_math_type,
+        deterministic=deterministic,
+        conformance=conformance,
+        l2=l2,
+        accumulate=accumulate,
+        overflow=overflow,
+        engine=engine,
+        jobs=jobs,
+    )
 
 
 class Simulation:
