@@ -37,7 +37,7 @@ from ascend_sim.ops.plan import Plan
 from ascend_sim.ops.status import Status
 from ascend_sim.runtime import ValueModel
 
-__all__ = ["MatrixProduct", "Operator", "Settings", "chain", "itemsize_in_memory"]
+__all__ = ["MatrixProduct", "Operator", "Settings", "Sums", "chain", "itemsize_in_memory"]
 
 Array = NDArray[Any]
 Arguments = TypeVar("Arguments")
@@ -53,6 +53,23 @@ class MatrixProduct:
 
     sizes: tuple[tuple[str, int, str], ...]
     why: str
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """The float64 sums of an output: `total` (sum ab), and `weights` (sum (ab)^2, or sum |ab| where `absolute`) of the finite
+    products. `doubtful` elements may be NaN by a zero that met an infinity (see `Operator.meets_zeros`); None where none is.
+    """
+
+    total: Array
+    weights: Array
+    doubtful: NDArray[np.bool_] | None = None
+    absolute: bool = False
+
+    def shaped(self, shape: tuple[int, ...]) -> Sums:
+        """The same in the shape of a result."""
+        doubtful = None if self.doubtful is None else self.doubtful.reshape(shape)
+        return Sums(self.total.reshape(shape), self.weights.reshape(shape), doubtful, self.absolute)
 
 
 class Operator(ABC, Generic[Arguments, Call]):
@@ -294,27 +311,21 @@ class Operator(ABC, Generic[Arguments, Call]):
         call: Call,
         output: str,
         result: Array,
-        total: Array,
-        weights: Array,
+        sums: Sums,
         model: ValueModel,
         *,
         inputs: Mapping[str, Array],
-        absolute: bool = False,
-        doubtful: NDArray[np.bool_] | None = None,
     ) -> Verdict:
-        """Is one output right? `total` and `weights` (sum (ab)^2, or sum |ab| with `absolute`) belong to its operands.
-
-        `doubtful` elements may be NaN by a zero that met an infinity (see `meets_zeros`).
-        """
-        shaped = weights.reshape(result.shape)
+        """Is one output right? `sums` are those of its operands."""
+        own = sums.shaped(result.shape)
         return check_correct(
             result,
-            total.reshape(result.shape),
-            shaped,
+            own.total,
+            own.weights,
             self.products(call)[output],
             self.roundings(call, output),
-            sum_abs=shaped if absolute else None,
-            doubtful=None if doubtful is None else doubtful.reshape(result.shape),
+            sum_abs=own.weights if own.absolute else None,
+            doubtful=own.doubtful,
             saturate=self.saturates(call, output, model),
         )
 

@@ -12,9 +12,9 @@ from threadpoolctl import threadpool_limits
 from ascend_sim.chip import ChipSpec
 from ascend_sim.numerics import accumulation_bound, compare, rounded_bound
 from ascend_sim.ops.call import AcceptedCall
-from ascend_sim.ops.operator import Operator
+from ascend_sim.ops.operator import Operator, Sums
 from ascend_sim.ops.verdicts.probe import Probe
-from ascend_sim.ops.verdicts.sums import Sums, sums_of
+from ascend_sim.ops.verdicts.sums import sums_of
 from ascend_sim.ops.verdicts.values import numbers, operand, typed
 from ascend_sim.runtime import ValueModel
 
@@ -79,11 +79,8 @@ def _judge(
             factors = {key: array for key, array in inputs.items() if key not in operator.added}
             seen[compute] = {key: operand(array, compute, model) for key, array in factors.items()}
         sums = sums_of(operator, call, name, seen.get(compute, inputs), inputs)
-        total = sums.total
-        verdict = operator.verdict(
-            call, name, result, total, sums.weights, model, inputs=inputs, doubtful=sums.doubtful
-        )
-        metrics = compare(result, total.reshape(result.shape), dtype=dtype, compute_dtype=compute)
+        verdict = operator.verdict(call, name, result, sums, model, inputs=inputs)
+        metrics = compare(result, sums.total.reshape(result.shape), dtype=dtype, compute_dtype=compute)
         verdicts[name] = {
             "shape": list(shapes[name]),
             "dtype": dtype,

@@ -24,8 +24,8 @@ from threadpoolctl import threadpool_limits
 from ascend_sim.numerics import Verdict, encode, format_of, half_ulp, ulp
 from ascend_sim.numerics.direction import Direction
 from ascend_sim.ops.call import AcceptedCall
-from ascend_sim.ops.operator import Operator
-from ascend_sim.ops.verdicts.sums import Sums, sums_of
+from ascend_sim.ops.operator import Operator, Sums
+from ascend_sim.ops.verdicts.sums import sums_of
 from ascend_sim.ops.verdicts.values import numbers, operand, typed
 from ascend_sim.runtime import ValueModel
 
@@ -121,9 +121,7 @@ class Probe:
         steps = np.max([2 * half_ulp(np.abs(sums.total) + 1, step) for step in narrow], axis=0)
         chance = np.minimum(_LEAST_PRODUCT / steps, 1.0)
         lean, lean_inputs, lean_result = leaning.sums(name)
-        bound = operator.verdict(
-            call, name, lean_result, lean.total, lean.weights, self.model, inputs=lean_inputs, doubtful=lean.doubtful
-        )
+        bound = operator.verdict(call, name, lean_result, lean, self.model, inputs=lean_inputs)
         rounded = self._rounded(name, lean.total, lean_inputs).reshape(lean_result.shape)
         direction = Direction.of(numbers(lean_result, call.outputs[name].dtype).astype(np.float64), rounded)
         return Probed(int(differ.sum()), place, round(float(chance.min(initial=1.0)), 4), bound, direction)

@@ -11,27 +11,17 @@ products of the definition make `total`, and `doubtful` has the elements that a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.ops.call import AcceptedCall
-from ascend_sim.ops.operator import Operator
+from ascend_sim.ops.operator import Operator, Sums
 
-__all__ = ["Sums", "sums_of"]
+__all__ = ["sums_of"]
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """`total` (sum ab), `weights` (sum (ab)^2, or sum |ab|) of the finite products; `doubtful`: None where nothing is."""
-
-    total: Array
-    weights: Array
-    doubtful: NDArray[np.bool_] | None = None
 
 
 def sums_of(
@@ -48,7 +38,7 @@ def sums_of(
     special = {name: ~np.isfinite(operands[name]) for name in names}
     if not any(mask.any() for mask in special.values()):
         total, *weights = operator.sums(call, output, operands, inputs, absolute=absolute)
-        return Sums(total, weights[-1])
+        return Sums(total, weights[-1], None, absolute)
     values = {name: operands[name].astype(np.float64) for name in names}
     finite = {**operands, **{name: np.where(special[name], 0.0, values[name]) for name in names}}
     total, *weights = operator.sums(call, output, finite, inputs, absolute=absolute)
@@ -73,4 +63,4 @@ def sums_of(
         [(nan > 0) | ((plus > 0) & (minus > 0)), plus > 0, minus > 0], [np.nan, np.inf, -np.inf], 0.0
     )
     doubtful = operator.meets_zeros(call, output, special, nan + plus + minus > 0)
-    return Sums(total + of_products, weights[-1], np.broadcast_to(doubtful, total.shape))
+    return Sums(total + of_products, weights[-1], np.broadcast_to(doubtful, total.shape), absolute)

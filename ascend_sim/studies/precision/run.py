@@ -31,9 +31,10 @@ from ascend_sim.ops.arguments import EIGHT_BIT
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.case import Case, DataEntry, load_case, make_tensors
 from ascend_sim.ops.case_data import Distribution
+from ascend_sim.ops.operator import Sums
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.tensor_files import load_tensors
-from ascend_sim.ops.verdicts.sums import Sums, sums_of
+from ascend_sim.ops.verdicts.sums import sums_of
 from ascend_sim.ops.verdicts.values import numbers, operand
 from ascend_sim.ops.verdicts.values import typed as as_format
 from ascend_sim.runtime import Progress, ValueModel
@@ -346,17 +347,7 @@ class _Bench:
         if rounds and on_cube:
             key = (compute, model.chip.cube.hf32_mantissa_bits, model.saturate)
             sums = self._truth(call, name, operands, inputs, key)
-        verdict = operator.verdict(
-            call,
-            name,
-            result,
-            sums.total,
-            sums.weights,
-            model,
-            inputs=inputs,
-            absolute=self.absolute,
-            doubtful=sums.doubtful,
-        )
+        verdict = operator.verdict(call, name, result, sums, model, inputs=inputs)
         truth, total = truth.reshape(result.shape), sums.total.reshape(result.shape)
         dtype = call.outputs[name].dtype
         values = numbers(result, dtype).astype(np.float64)

@@ -23,7 +23,7 @@ from ascend_sim.ops.convolution.reference import grad_input_reference, products_
 from ascend_sim.ops.convolution.reference_forward import conv_forward_reference
 from ascend_sim.ops.convolution.zeros import zeros_of_a_map
 from ascend_sim.ops.kinds import Kind
-from ascend_sim.ops.operator import Operator, Settings, chain, itemsize_in_memory
+from ascend_sim.ops.operator import Operator, Settings, Sums, chain, itemsize_in_memory
 from ascend_sim.ops.operators.convolution.arguments import ForwardCall, normalise
 from ascend_sim.ops.operators.convolution.case import ConvolutionCase
 from ascend_sim.ops.operators.convolution.checks import RULES, check_convolution
@@ -178,35 +178,32 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
         call: ConvolutionCall,
         output: str,
         result: Array,
-        total: Array,
-        weights: Array,
+        sums: Sums,
         model: ValueModel,
         *,
         inputs: Mapping[str, Array],
-        absolute: bool = False,
-        doubtful: NDArray[np.bool_] | None = None,
     ) -> Verdict:
         """With a bias, what the sum has lost before it was added is its own affair: it may have been much larger."""
         if "bias" not in call.inputs or call.empty:
-            return super().verdict(
-                call, output, result, total, weights, model, inputs=inputs, absolute=absolute, doubtful=doubtful
-            )
-        count, before = self.products(call)[output], total - _spread(inputs)
-        bound = rigorous_bound(weights, count) if absolute else accumulation_bound(before, weights, count)
+            return super().verdict(call, output, result, sums, model, inputs=inputs)
+        count, before = self.products(call)[output], sums.total - _spread(inputs)
+        weights = sums.weights
+        bound = rigorous_bound(weights, count) if sums.absolute else accumulation_bound(before, weights, count)
         lost = rounded_bound(before, bound, self.roundings(call, output))
         carried = np.where(np.isfinite(before), lost, 0.0).reshape(result.shape)
-        total, saturates = total.reshape(result.shape), self.saturates(call, output, model)
+        own, saturates = sums.shaped(result.shape), self.saturates(call, output, model)
+        doubtful = own.doubtful
         if saturates:  # the sum was clamped before the bias came, or the bias itself was
-            clamped = ~np.isfinite(before) | np.isnan(total.reshape(before.shape))
+            clamped = ~np.isfinite(before).reshape(result.shape) | np.isnan(own.total)
             doubtful = clamped if doubtful is None else doubtful | clamped
         return check_correct(
             result,
-            total,
-            np.zeros_like(total),
+            own.total,
+            np.zeros_like(own.total),
             1,
             [call.outputs[output].dtype],
             carried=carried,
-            doubtful=None if doubtful is None else doubtful.reshape(result.shape),
+            doubtful=doubtful,
             saturate=saturates,
         )
 
