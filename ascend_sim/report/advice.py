@@ -12,6 +12,7 @@ from math import prod
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.ops.kernels.tilings import TILINGS
 from ascend_sim.report.waterfall import WORDS
 
 _SHOWN = 3
@@ -72,7 +73,7 @@ def layer_words(problem: Mapping[str, Any]) -> str:
 def _told(part: str, chip: ChipSpec, kernel: Mapping[str, Any], stride: Sequence[int]) -> tuple[str, str, str]:
     """Cause, what to change, command."""
     name, waterfall, tiling = kernel["name"], kernel["waterfall"], kernel["tiling"]
-    search = f"ascend-sim tile {_CASE} --kernel {name}" if name in ("grad_input", "grad_weight") else ""
+    search = f"ascend-sim tile {_CASE} --kernel {name}" if name in TILINGS else ""
     cores, blocks = chip.cores.aic, kernel["block_dim"]
     base = ", ".join(f"{field} {tiling[field]}" for field in ("baseM", "baseN", "baseK") if field in tiling)
     fields = f" ({base})" if base else ""

@@ -4,7 +4,7 @@
     compared[0].precision
 
 A point is one tile operation (`rows` x `cols` elements, rows `pitch` elements apart) or a line in the number of 256-byte
-repeats, `fixed` + `per_repeat` x repeats. Two-source operations of dav-2201 have both tiles in the same banks.
+repeats, `fixed` + `per_repeat` x repeats. Both tiles of a two-source operation lie in the same banks.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _compare(point: Point, chip: ChipSpec) -> ComparedPoint:
     dtype = _DTYPES.get(wide, "")
     if dtype not in chip.vector.ops[operation].cycles_per_repeat:
         return ComparedPoint(point, skipped=f"no cost of {point.operation} {point.source} to {point.target}")
-    conflict = point.operation in _TWO_SOURCES and point.arch == "dav-2201"
+    conflict = point.operation in _TWO_SOURCES
     if point.cycles is None:
         return max(
             (_line(point, chip, operation, dtype, conflict, repeats) for repeats in _LINE_REPEATS),
