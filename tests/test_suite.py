@@ -82,3 +82,12 @@ def test_every_folder_has_fast_tests() -> None:
     tests = {path: tree for path, tree in trees().items() if path.name.startswith("test_")}
     fast = {path.parent for path, tree in tests.items() if is_fast(tree)}
     assert sorted(str(path.relative_to(ROOT)) for path in {path.parent for path in tests} - fast) == []
+
+
+@pytest.mark.fast
+def test_folders_of_tests_have_the_names_of_rooms() -> None:
+    """Of what they test; frozen results and messages belong to the whole."""
+    folders = {path.parent.relative_to(ROOT / "tests") for path in trees() if path.name.startswith("test_")}
+    whole = {Path(), Path("golden"), Path("bad_inputs")}
+    homes = {one: ROOT / one if one.parts[:1] == ("ops",) else ROOT / "ascend_sim" / one for one in folders - whole}
+    assert sorted(str(one) for one, home in homes.items() if not home.is_dir()) == []
