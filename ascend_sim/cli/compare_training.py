@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import typer
 from rich.console import Console
@@ -59,10 +61,8 @@ def compare_training(
             trainings.png_figure(plot)  # refused before the work
         module = load_file(script, "a training", "training(); it trains, and yields the loss of each step")
         with closing(Progress("runs")) as progress:
-            compared = called(
-                script,
-                trainings.compare_training,
-                module.training,
+            compared = trainings.compare_training(
+                partial(_training, script, module.training),
                 precisions=precisions.split(","),
                 steps=steps,
                 chip=chip,
@@ -78,7 +78,21 @@ def compare_training(
             print(json.dumps(compared.to_dict(), indent=1))
         elif csv_output:
             print(compared.csv_text(), end="")
+            for remark in compared.remarks:
+                print(f"ascend-sim: {remark}", file=sys.stderr)
         else:
             compared.render(Console(width=None if sys.stdout.isatty() else 120))
             if plot is not None:
                 print(f"wrote {plot}")
+
+
+def _training(script: Path, training: Callable[[], Any]) -> Any:
+    """What the script's function makes; an error on the way to a loss names its line."""
+    made = called(script, training)
+    return _losses(script, iter(made)) if isinstance(made, Iterable) else made
+
+
+def _losses(script: Path, made: Iterator[Any]) -> Iterator[Any]:
+    end = object()
+    while (loss := called(script, next, made, end)) is not end:
+        yield loss

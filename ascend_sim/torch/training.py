@@ -15,7 +15,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
@@ -25,6 +25,7 @@ from typing import Any
 import torch
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
@@ -47,10 +48,14 @@ Training = Callable[[], Iterable[Any]]
 
 @dataclass(frozen=True)
 class TrainingComparison:
-    """The losses of each run by its name, a step each; "torch" is PyTorch alone, "torch bf16" the same under autocast."""
+    """The losses of each run by its name, a step each; "torch" is PyTorch alone, "torch bf16" the same under autocast.
+
+    `remarks`: what a reader of the losses has to know, a line each.
+    """
 
     chip: str
     losses: dict[str, list[float]]
+    remarks: tuple[str, ...] = ()
 
     def deviations(self, name: str) -> list[float]:
         """|loss - torch's| / |torch's| of each step; NaN where either is no number."""
@@ -61,6 +66,7 @@ class TrainingComparison:
         """Plain data; what is no finite number is None."""
         return {
             "chip": self.chip,
+            "remarks": list(self.remarks),
             "losses": {name: [_finite(loss) for loss in losses] for name, losses in self.losses.items()},
             "deviations": {
                 name: [_finite(one) for one in self.deviations(name)] for name in self.losses if name != TORCH
@@ -68,7 +74,7 @@ class TrainingComparison:
         }
 
     def render(self, console: Console) -> None:
-        """Print first and last loss of each run, and how far it went from PyTorch's."""
+        """Print first and last loss of each run, how far it went from PyTorch's, and the remarks."""
         steps = len(self.losses[TORCH])
         table = Table(title=f"{steps} steps on {self.chip}", title_justify="left", box=None, padding=(0, 2, 0, 0))
         table.add_column("run")
@@ -76,9 +82,12 @@ class TrainingComparison:
             table.add_column(head, justify="right")
         for name, losses in self.losses.items():
             gaps = self.deviations(name)
-            cells = ["-"] * 3 if name == TORCH else [f"{gap:.1e}" for gap in (gaps[0], gaps[-1], max(gaps))]
+            largest = math.nan if any(map(math.isnan, gaps)) else max(gaps)
+            cells = ["-"] * 3 if name == TORCH else [f"{gap:.1e}" for gap in (gaps[0], gaps[-1], largest)]
             table.add_row(name, f"{losses[0]:.7g}", f"{losses[-1]:.7g}", *cells)
         console.print(table)
+        for remark in self.remarks:
+            console.print(Text(remark))
 
     def __str__(self) -> str:
         text = io.StringIO()
@@ -134,15 +143,18 @@ def compare_training(
     for name in precisions:
         if name not in PRECISIONS:
             raise SimError(f"precision {name!r}: allowed are {', '.join(PRECISIONS)}")
-    if not isinstance(steps, int) or steps < 1:
+    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
         raise SimError(f"steps is {steps!r}; allowed is a whole number from 1")
+    if not isinstance(seed, int) or not -(2**63) <= seed < 2**64:
+        raise SimError(f"seed is {seed!r}; allowed is a whole number from -2^63 to 2^64 - 1 (torch.manual_seed)")
     spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
     plans: list[tuple[str, int | None, torch.dtype | None]] = [(TORCH, None, None)]
-    for name in precisions:
+    for name in dict.fromkeys(precisions):
         cube_math_type, dtype = PRECISIONS[name]
         plans += [(f"{TORCH} {name}", None, dtype)] if dtype is not None else []
         plans.append((name, cube_math_type, dtype))
     losses: dict[str, list[float]] = {}
+    watched = []
     for done, (name, math_type, dtype) in enumerate(plans):
         with ExitStack() as stack:
             if math_type is not None:
@@ -150,25 +162,51 @@ def compare_training(
                     chip=spec, mode="functional", values="chip", cube_math_type=math_type, forward=forward, strict=True,
                     matmul=False, accumulate=accumulate, overflow=overflow,
                 )  # fmt: skip
-                stack.enter_context(mode)
+                watched.append(stack.enter_context(mode))
             if dtype is not None:
                 # Without its cache, which would keep the weights of the first step as long as the context lasts.
                 stack.enter_context(torch.autocast("cpu", dtype, cache_enabled=False))
             torch.manual_seed(seed)
-            losses[name] = [_number(loss) for loss in islice(training(), steps)]
+            losses[name] = [_number(loss, step) for step, loss in enumerate(islice(_yielded(training()), steps))]
         if not losses[name]:
-            raise SimError("the training yields no loss; it must yield one for each step")
+            raise SimError("training() yields no loss; it must yield one for each step")
         if len(losses[name]) != len(losses[TORCH]):
             raise SimError(
-                f"the training yields {len(losses[TORCH])} losses with torch, {len(losses[name])} with {name}"
+                f"training() yields {len(losses[TORCH])} losses with torch, {len(losses[name])} with {name}; "
+                f"it must not depend on what ran before"
             )
         if progress is not None:
             progress("training", done + 1, len(plans))
-    return TrainingComparison(spec.name, losses)
+    return TrainingComparison(spec.name, losses, tuple(_remarks(losses, steps, any(sim.rows for sim in watched))))
 
 
-def _number(loss: Any) -> float:
-    return float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
+def _remarks(losses: dict[str, list[float]], steps: int, seen: bool) -> Iterator[str]:
+    """What makes the losses less than they seem."""
+    if len(losses[TORCH]) < steps:
+        yield f"training() ended after {len(losses[TORCH])} of {steps} steps"
+    for name, values in losses.items():
+        wrong = [step for step, loss in enumerate(values) if not math.isfinite(loss)]
+        if wrong:
+            yield f"{name}: {len(wrong)} of {len(values)} losses are no finite number, the first in step {wrong[0]}"
+    if not seen:
+        yield "no convolution or gradient of one ran: nothing was computed on the chip"
+
+
+def _yielded(made: Any) -> Iterable[Any]:
+    if not isinstance(made, Iterable):
+        raise SimError(f"training() returns {type(made).__name__}; it must yield the loss of each step")
+    return made
+
+
+def _number(loss: Any, step: int) -> float:
+    if isinstance(loss, torch.Tensor) and (loss.numel() != 1 or loss.is_complex()):
+        raise SimError(
+            f"step {step}: the loss is a tensor of {loss.dtype} and shape {list(loss.shape)}; it must be one number"
+        )
+    try:
+        return float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
+    except (TypeError, ValueError):
+        raise SimError(f"step {step}: the loss is {loss!r}; it must be one number") from None
 
 
 def _finite(value: float) -> float | None:

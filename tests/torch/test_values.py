@@ -297,6 +297,18 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("def training():\n    yield undefined\n", "train.py:2: NameError: name 'undefined' is not defined"),
         ("def training(:\n", "train.py:1: "),
         (None, "train.py: there is no such file; give a Python file with a training"),
+        ("def training():\n    return 3.0\n", "training() returns float; it must yield the loss of each step"),
+        ("def training():\n    return\n    yield\n", "training() yields no loss; it must yield one for each step"),
+        ("def training():\n    yield 'x'\n", "step 0: the loss is 'x'; it must be one number"),
+        (
+            "import torch\ndef training():\n    yield torch.ones(2)\n",
+            "step 0: the loss is a tensor of torch.float32 and shape [2]",
+        ),
+        ("import sys\ndef training():\n    yield 1.0\n    sys.exit(3)\n", "train.py: it ends Python (exit code 3)"),
+        (
+            "n = 0\ndef training():\n    global n\n    n += 1\n    yield from [1.0] * n\n",
+            "yields 1 losses with torch, 2 with",
+        ),
     ],
 )
 def test_what_is_wrong_in_a_script_is_one_line(
@@ -305,5 +317,45 @@ def test_what_is_wrong_in_a_script_is_one_line(
     monkeypatch.chdir(tmp_path)
     if text is not None:
         Path("train.py").write_text(text)
-    done = CliRunner().invoke(app, ["compare-training", "train.py", "--steps", "1"])
+    done = CliRunner().invoke(app, ["compare-training", "train.py", "--steps", "3", "--precisions", "fp32"])
     assert done.exit_code == 2 and message in done.stderr and len(done.stderr.strip().splitlines()) == 1
+
+
+NO_NUMBER = """
+def training():
+    for loss in (1.0, float("nan"), 2.0, float("inf")):
+        yield loss
+"""
+
+
+def test_what_makes_losses_less_than_they_seem_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(NO_NUMBER)
+    arguments = ["compare-training", "train.py", "--steps", "5", "--precisions", "fp32"]
+    remarks = [
+        "training() ended after 4 of 5 steps",
+        "torch: 2 of 4 losses are no finite number, the first in step 1",
+        "fp32: 2 of 4 losses are no finite number, the first in step 1",
+        "no convolution or gradient of one ran: nothing was computed on the chip",
+    ]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0 and done.stdout.splitlines()[-4:] == remarks
+    assert done.stdout.splitlines()[3].split()[-3:] == ["0.0e+00", "nan", "nan"]
+    data = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    assert data["remarks"] == remarks and data["losses"]["fp32"] == [1.0, None, 2.0, None]
+    done = CliRunner().invoke(app, [*arguments, "--csv"])
+    assert done.stdout.splitlines()[2] == "1,nan,nan" and done.stderr == "".join(
+        f"ascend-sim: {one}\n" for one in remarks
+    )
+
+
+def test_a_whole_training_of_finite_losses_needs_no_remark() -> None:
+    def training() -> Any:
+        layer = torch.nn.Conv2d(2, 2, 1)
+        while True:
+            yield layer(torch.ones(1, 2, 2, 2)).sum()
+
+    assert compare_training(training, steps=2, precisions=["fp32", "fp32"]).remarks == ()
+    for seed in (1.5, 2**64):
+        with pytest.raises(SimError, match="seed is"):
+            compare_training(training, steps=1, seed=seed)  # type: ignore[arg-type]
