@@ -54,9 +54,9 @@ class _Builder:
         self.c0, self.itemsize = inp.c0, inp.itemsize
         self.x, self.filters, self.y = x_map(inp), weights(inp), y_map(inp)
         part = strip_input(inp, tiling.split_wo) if tiling.split_wo else inp
-        a1, b1 = l1_bytes(part, tiling.base_m, tiling.base_n, tiling.slices)
-        self.a1 = HeldOperand(k, "A1", BUFFERS, a1 // BUFFERS)
-        self.b1 = HeldOperand(k, "B1", BUFFERS, b1 // BUFFERS)
+        a1, b1 = l1_bytes(part, tiling.base_m, tiling.base_n, tiling.slices, 1)
+        self.a1 = HeldOperand(k, "A1", tiling.l1_buffers, a1)
+        self.b1 = HeldOperand(k, "B1", tiling.l1_buffers, b1)
         self.strips = strips(self.p, tiling.split_wo)
         self.pipeline = CubePipeline(k, BUFFERS, BUFFERS, tiling.base_m * tiling.base_n * 4)
 

@@ -18,14 +18,15 @@ from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
-BUFFERS = 2  # ping-pong in L0A, L0B and L1
+BUFFERS = 2  # ping-pong in L0A and L0B, and in L1 where it fits
 
 
 @dataclass(frozen=True)
 class ConvForwardTiling:
     """`base_m` pixels x `base_n` channels per L0C tile, `base_k` of K per Mmad; `slices` C_in blocks per L1 load.
 
-    With `split_wo` y is cut into strips of so many columns, each with tiles of its own; 0 for whole rows.
+    With `split_wo` y is cut into strips of so many columns, each with tiles of its own; 0 for whole rows. `l1_buffers`: 2 where
+    the next loads come to L1 while these are multiplied, 1 where both do not fit.
     """
 
     base_m: int
@@ -34,11 +35,13 @@ class ConvForwardTiling:
     slices: int
     block_dim: int
     split_wo: int = 0
+    l1_buffers: int = BUFFERS
     source: str = "stand-in"
 
     def to_vendor(self) -> dict[str, Any]:
         """The fields under names like the vendor's."""
         cut = {"splitWo": self.split_wo} if self.split_wo else {}
+        cut |= {"l1Buffers": self.l1_buffers} if self.l1_buffers != BUFFERS else {}
         return {
             "baseM": self.base_m,
             "baseK": self.base_k,
@@ -57,30 +60,42 @@ def input_rows(inp: TilingInput, pixels: int) -> int:
     return min((rows - 1) * p.stride_h + (p.k_h - 1) * p.dilation_h + 1, p.h_in)
 
 
-def l1_bytes(inp: TilingInput, base_m: int, base_n: int, slices: int) -> tuple[int, int]:
-    """Bytes of input and of weights in L1 with ping-pong."""
-    a1 = input_rows(inp, base_m) * inp.problem.w_in * slices * BLOCK_BYTES * BUFFERS
-    b1 = slices * inp.taps * inp.c0 * base_n * inp.itemsize * BUFFERS
+def l1_bytes(inp: TilingInput, base_m: int, base_n: int, slices: int, buffers: int) -> tuple[int, int]:
+    """Bytes of input and of weights in L1, `buffers` of each."""
+    a1 = input_rows(inp, base_m) * inp.problem.w_in * slices * BLOCK_BYTES * buffers
+    b1 = slices * inp.taps * inp.c0 * base_n * inp.itemsize * buffers
     return a1, b1
 
 
 def choose_conv_forward(inp: TilingInput) -> ConvForwardTiling:
-    """The largest tile that fits L0C twice, L0A twice and L1; TilingError with the numbers when not even one fractal does."""
+    """The largest tile that fits L0C twice, L0A twice and L1 twice, or else once.
+
+    TilingError with the numbers when not even one fractal does.
+    """
     p = inp.problem
     check_load3d(inp, {"pad up": p.pad_up, "pad left": p.pad_left})
     try:
-        return _of_rows(inp)
+        return _with_buffers(inp, BUFFERS)
+    except TilingError:
+        return _with_buffers(inp, 1)
+
+
+def _with_buffers(inp: TilingInput, buffers: int) -> ConvForwardTiling:
+    """A tiling with so many buffers in L1: for whole rows, or else for strips."""
+    p = inp.problem
+    try:
+        return _of_rows(inp, buffers)
     except TilingError:
         if p.w_out <= FRACTAL:
             raise
 
     def may_fit(strip: int) -> bool:
-        return _slices(strip_input(inp, strip), FRACTAL, FRACTAL) > 0
+        return _slices(strip_input(inp, strip), FRACTAL, FRACTAL, buffers) > 0
 
-    return widest_that_fits(p.w_out, may_fit, lambda strip: _in_strips(inp, strip))
+    return widest_that_fits(p.w_out, may_fit, lambda strip: _in_strips(inp, strip, buffers))
 
 
-def _of_rows(inp: TilingInput) -> ConvForwardTiling:
+def _of_rows(inp: TilingInput, buffers: int) -> ConvForwardTiling:
     """A tiling for whole rows."""
     p = inp.problem
     pixels, channels = p.h_out * p.w_out, ceil_to(inp.cout_g, FRACTAL)
@@ -89,18 +104,18 @@ def _of_rows(inp: TilingInput) -> ConvForwardTiling:
     base_m = min(ceil_to(pixels, FRACTAL), tile // base_n // FRACTAL * FRACTAL)
     most_m = inp.buffers["L0A"] // BUFFERS // (inp.c0 * inp.itemsize)  # with the shortest K, one C0
     while base_m >= FRACTAL:
-        slices = _slices(inp, base_m, base_n)
+        slices = _slices(inp, base_m, base_n, buffers)
         if slices and base_m <= most_m:
             base_k = _base_k(inp, base_m, base_n, slices)
             tasks = inp.real_groups * ceil_div(channels, base_n) * ceil_div(pixels, base_m) * p.n * p.d_out
-            return ConvForwardTiling(base_m, base_k, base_n, slices, min(tasks, inp.cores))
+            return ConvForwardTiling(base_m, base_k, base_n, slices, min(tasks, inp.cores), l1_buffers=buffers)
         if base_m > FRACTAL:
             base_m = base_m // 2 // FRACTAL * FRACTAL or FRACTAL
         elif base_n > FRACTAL:
             base_n = base_n // 2 // FRACTAL * FRACTAL or FRACTAL
         else:
             break
-    a1, b1 = l1_bytes(inp, FRACTAL, FRACTAL, 1)
+    a1, b1 = l1_bytes(inp, FRACTAL, FRACTAL, 1, buffers)
     raise TilingError(
         f"L1: the rows for 16 output pixels and the weights for 16 channels of one C_in block need {a1} + {b1} bytes > "
         f"{inp.buffers['L1']}"
@@ -126,16 +141,16 @@ def strip_input(inp: TilingInput, width: int) -> TilingInput:
     return replace(inp, problem=replace(p, w_out=width, w_in=widest))
 
 
-def _in_strips(inp: TilingInput, width: int) -> ConvForwardTiling:
-    tiling, p = _of_rows(strip_input(inp, width)), inp.problem
+def _in_strips(inp: TilingInput, width: int, buffers: int) -> ConvForwardTiling:
+    tiling, p = _of_rows(strip_input(inp, width), buffers), inp.problem
     tiles = strip_count(p.w_out, width) * ceil_div(p.h_out * width, tiling.base_m)
     tasks = inp.real_groups * ceil_div(ceil_to(inp.cout_g, FRACTAL), tiling.base_n) * tiles * p.n * p.d_out
     return replace(tiling, split_wo=width, block_dim=min(tasks, inp.cores))
 
 
-def _slices(inp: TilingInput, base_m: int, base_n: int) -> int:
+def _slices(inp: TilingInput, base_m: int, base_n: int, buffers: int) -> int:
     """Most C_in blocks per load that fit, 0 when not even one does."""
-    a1, b1 = l1_bytes(inp, base_m, base_n, 1)
+    a1, b1 = l1_bytes(inp, base_m, base_n, 1, buffers)
     return min(inp.buffers["L1"] // (a1 + b1), inp.cin1)
 
 

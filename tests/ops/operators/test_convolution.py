@@ -163,6 +163,24 @@ def test_with_time(one: Forward, chip: str) -> None:
     assert result.report.problem["macs"] == {"output": result.call.problem.macs}  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(("size", "strip"), [((32, 224), None), ((32, 512), 16)], ids=["whole rows", "strips"])
+@pytest.mark.parametrize("chip", ["ascend910b3", "ascend950pr_9589"])
+def test_patches_whose_loads_fill_l1_come_one_after_the_other(
+    chip: str, size: tuple[int, int], strip: int | None
+) -> None:
+    """A vision transformer's 16 x 16 patches: what 16 pixels need fits L1 once, not twice."""
+    one = Forward(1, 20, 20, size, (16, 16), (16, 16), (0, 0), (1, 1))
+    one.check("float16", chip, mode="full")
+    result = convolution(*one.operands("float16"), *one.attributes, chip=chip, mode="timing")
+    plain = convolution(*PLAIN.operands("float16"), *PLAIN.attributes, mode="timing")
+    own, other = (next(row for row in run.report.kernels if row["name"] == "output") for run in (result, plain))
+    assert (own["tiling"]["l1Buffers"], own["tiling"].get("splitWo")) == (1, strip)
+    assert "baseM" in other["tiling"] and "l1Buffers" not in other["tiling"]
+    with pytest.raises(AclnnError, match="L1: the rows for 16 output pixels"):
+        one = Forward(1, 16, 16, (40, 40), (40, 40), (40, 40), (0, 0), (1, 1))
+        convolution(*one.operands("float16"), *one.attributes, chip=chip, mode="timing")
+
+
 @pytest.mark.parametrize("dtype", sorted(TYPES))
 def test_numbers_that_are_not_whole_are_within_the_bound(dtype: str) -> None:
     """The report's verdict, and torch in float64 within the roundings of the result and of the sum before the bias."""
