@@ -86,8 +86,8 @@ def test_every_folder_has_fast_tests() -> None:
 
 @pytest.mark.fast
 def test_folders_of_tests_have_the_names_of_rooms() -> None:
-    """Of what they test; frozen results and messages belong to the whole."""
+    """Of what they test; frozen results, messages and random calls belong to the whole."""
     folders = {path.parent.relative_to(ROOT / "tests") for path in trees() if path.name.startswith("test_")}
-    whole = {Path(), Path("golden"), Path("bad_inputs")}
+    whole = {Path(), Path("golden"), Path("bad_inputs"), Path("fuzz")}
     homes = {one: ROOT / one if one.parts[:1] == ("ops",) else ROOT / "ascend_sim" / one for one in folders - whole}
     assert sorted(str(one) for one, home in homes.items() if not home.is_dir()) == []

@@ -111,10 +111,14 @@ def _race(subject: Subject, space: str, a: Accesses, early: int, late: int, coun
     high = min(int(a.start[f] + extents[a.form[f]]), int(a.start[g] + extents[a.form[g]]))
     shift = 0 if space == "GM" else int(a.program[early]) << 44
     places = tuple(
-        subject.place(int(a.program[i]), int(a.row[i]), "write" if a.writes[a.footprint[i]] else "read",
-                      int(a.start[a.footprint[i]]) - shift)
+        subject.place(
+            int(a.program[i]),
+            int(a.row[i]),
+            "write" if a.writes[a.footprint[i]] else "read",
+            int(a.start[a.footprint[i]]) - shift,
+        )
         for i in (early, late)
-    )  # fmt: skip
+    )
     return CheckFinding.of(
         "racecheck",
         kind,

@@ -69,10 +69,14 @@ def _between(first: Subject, second: Subject) -> Iterator[CheckFinding]:
             continue
         told.add(key)
         places = tuple(
-            side.subject.place(int(side.accesses.owner[at] // WIDTH), int(side.accesses.row[side.accesses.first[at]]),
-                               "write" if side.accesses.writes[at] else "read", int(side.accesses.start[at]))
+            side.subject.place(
+                int(side.accesses.owner[at] // WIDTH),
+                int(side.accesses.row[side.accesses.first[at]]),
+                "write" if side.accesses.writes[at] else "read",
+                int(side.accesses.start[at]),
+            )
             for side, at in zip(sides, (one, other - split), strict=True)
-        )  # fmt: skip
+        )
         yield CheckFinding.of(
             "racecheck",
             kind,

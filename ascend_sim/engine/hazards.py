@@ -138,7 +138,7 @@ class Accesses:
 
     def _sweep(
         self,
-        of: NDArray[np.int64],
+        chosen: NDArray[np.int64],
         low: NDArray[np.int64],
         high: NDArray[np.int64],
         writes: NDArray[np.int64],
@@ -147,13 +147,13 @@ class Accesses:
         interlocked: bool,
     ) -> NDArray[np.int64]:
         """Pairs (earlier, later): each access with those that start while it is in flight, one distance at a time."""
-        start, retire = self.start[of], self.retire[of]
+        start, retire = self.start[chosen], self.retire[chosen]
         horizon = np.maximum.accumulate(retire)
         pairs = [np.empty((0, 2), np.int64)]
         lag = 1
-        while lag < len(of) and (start[lag:] < horizon[:-lag]).any():
+        while lag < len(chosen) and (start[lag:] < horizon[:-lag]).any():
             near = np.flatnonzero(start[lag:] < retire[:-lag])
-            e, l = of[near], of[near + lag]  # noqa: E741 - earlier and later
+            e, l = chosen[near], chosen[near + lag]  # noqa: E741 - earlier and later
             both = (
                 (low[l] < high[e]) & (low[e] < high[l]) & ((writes[e] | writes[l]) > 0) & ((atomic[e] & atomic[l]) == 0)
             )

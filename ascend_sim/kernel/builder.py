@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,7 @@ from ascend_sim.kernel.check import check_addresses, check_buffer, check_pipe, w
 from ascend_sim.kernel.inspection import Allocated, Inspection, Notes, calling_line, current_inspection
 from ascend_sim.kernel.operands import ChannelMatrices, MapWindow, Span, TilePiece, TurnLayout
 from ascend_sim.kernel.pattern import Pattern
-from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.kernel.program import InstructionTable, Key, Program
 from ascend_sim.kernel.sync import SyncMethods
 from ascend_sim.kernel.vector import VectorMethods
 
@@ -76,7 +75,7 @@ class KernelBuilder(SyncMethods, VectorMethods):
 
     # -- bookkeeping ---------------------------------------------------------------------------------------------------
 
-    def _emit(self, key: tuple[Any, ...], dst: int = 0, src0: int = 0, src1: int = 0) -> None:
+    def _emit(self, key: Key, dst: int = 0, src0: int = 0, src1: int = 0) -> None:
         index = self._index.get(key)
         if index is None:
             try:

@@ -19,7 +19,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import RowError, SimError
 from ascend_sim.kernel.inspection import Inspection, Line, current_inspection
 from ascend_sim.kernel.kernel import Kernel
-from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.kernel.program import InstructionTable, Key, Program
 from ascend_sim.kernel.tensor import Tensor
 
 __all__ = ["KernelError", "KernelFunction", "Launch", "kernel_function"]
@@ -217,7 +217,7 @@ class _LineKernel(Kernel):
         dropped = set(self._dropped_rows(self._sheet.rows()[0]))
         return [line for row, line in enumerate(self.lines) if row not in dropped]
 
-    def _emit(self, key: tuple[Any, ...], dst: int = 0, src0: int = 0, src1: int = 0) -> None:
+    def _emit(self, key: Key, dst: int = 0, src0: int = 0, src1: int = 0) -> None:
         frame = sys._getframe(1)
         while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("ascend_sim."):
             frame = frame.f_back

@@ -26,7 +26,7 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.inspection import calling_line
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.operands import Span, matrix_window
-from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.kernel.program import InstructionTable, Key, Program
 from ascend_sim.kernel.queue import BufferQueue, Place
 from ascend_sim.kernel.tensor import Tensor, item_bytes
 from ascend_sim.memory.regions import Region
@@ -157,7 +157,7 @@ class Kernel(KernelBuilder):
         plain, number = self._emit, PIPE_INDEX[pipe]
         opened = calling_line() if self.notes is not None else None
 
-        def emit(key: tuple[Any, ...], dst: int = 0, src0: int = 0, src1: int = 0) -> None:
+        def emit(key: Key, dst: int = 0, src0: int = 0, src1: int = 0) -> None:
             plain(key, dst, src0, src1)
             index = self._index[key]
             if self.table.pipes[index] == number and self.table.instructions[index].has_values:

@@ -24,6 +24,8 @@ from ascend_sim.kernel.stamp import Stamps
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import Region
 
+Key = tuple[Any, ...]
+"""An instruction's class and its parameters, under which a table has it once."""
 COLUMNS = ("instruction", "dst", "src0", "src1", "tile")
 OPERAND_COLUMN = {"dst": 1, "src0": 2, "src1": 3}
 
@@ -87,7 +89,7 @@ class InstructionTable:
 
     def __init__(self, chip: ChipSpec, kind: str = "") -> None:
         self.chip, self.kind = chip.seen_by(kind), kind
-        self.index: dict[tuple[Any, ...], int] = {}
+        self.index: dict[Key, int] = {}
         self.stamps = Stamps()
         self.instructions: list[Instruction] = []
         self.pipes: list[int] = []
@@ -99,8 +101,8 @@ class InstructionTable:
         self.checked: set[tuple[str, int]] = set()
         self._touches = Touches.of((), self.chip)
 
-    def add(self, key: tuple[Any, ...]) -> int:
-        """Make the instruction `key` = (class, *parameters); raises SimError when the chip lacks its path, or for one that
+    def add(self, key: Key) -> int:
+        """Make the instruction `key`; raises SimError when the chip lacks its path, or for one that
         lasts longer than an engine counts.
         """
         instruction: Instruction = key[0](*key[1:])

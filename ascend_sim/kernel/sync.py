@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from ascend_sim.isa.sync import (
 from ascend_sim.kernel.inspection import Inspection, Notes
 from ascend_sim.kernel.loops import StampedLoops
 from ascend_sim.kernel.pattern import Moves
+from ascend_sim.kernel.program import Key
 
 CROSS_MODES = {0: "all cores of a kind", 1: "the vector cores of a block", 2: "a cube core and its vector cores"}
 """Who a cross-core flag joins."""
@@ -42,7 +43,7 @@ class Flag:
     identity: int
 
 
-def _set_key(flag: Flag) -> tuple[Any, ...]:
+def _set_key(flag: Flag) -> Key:
     return SetFlag, flag.source, flag.destination, flag.identity
 
 
@@ -52,10 +53,10 @@ class SyncMethods(StampedLoops):
     if TYPE_CHECKING:
         chip: ChipSpec
         notes: Notes | None
-        _index: dict[tuple[Any, ...], int]
+        _index: dict[Key, int]
         _inspection: Inspection | None
 
-        def _emit(self, key: tuple[Any, ...], dst: int = 0, src0: int = 0, src1: int = 0) -> None: ...
+        def _emit(self, key: Key, dst: int = 0, src0: int = 0, src1: int = 0) -> None: ...
         def _refuse(self, error: SimError, tool: str = "memcheck") -> None: ...
         def _check_pipe(self, pipe: str, what: str) -> None: ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
@@ -26,6 +26,7 @@ from ascend_sim.isa.vector import (
 from ascend_sim.isa.vector.base import size_of, whole_blocks
 from ascend_sim.isa.vector.named import named
 from ascend_sim.kernel.local_tensor import LocalTensor
+from ascend_sim.kernel.program import Key
 
 Tensor = LocalTensor
 
@@ -42,7 +43,7 @@ class VectorMethods:
     if TYPE_CHECKING:
         chip: ChipSpec
 
-        def _emit(self, key: tuple[Any, ...], dst: int = 0, src0: int = 0, src1: int = 0) -> None: ...
+        def _emit(self, key: Key, dst: int = 0, src0: int = 0, src1: int = 0) -> None: ...
         def allocate(self, buffer: str, size: int, name: str, unit: int = 0) -> int: ...
 
     def local_tensor(self, shape: int | tuple[int, ...], dtype: str, name: str) -> LocalTensor:

@@ -25,7 +25,7 @@ from ascend_sim.engine.timeline import ProgramRun, TaskRun, Timeline
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.recorded import Recorded
-from ascend_sim.kernel.program import COLUMNS, InstructionTable, Program
+from ascend_sim.kernel.program import COLUMNS, InstructionTable, Key, Program
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.npz_file import DAMAGED, Header, NpzError, one_line, read_headers
 from ascend_sim.report.counts import bytes_of
@@ -279,7 +279,7 @@ def _recording(file: TimelineFile) -> Recording:
     return Recording(chip, timeline, tasks, tensors.get(_WARM, []))
 
 
-def _stored(table: InstructionTable, key: tuple[Any, ...]) -> list[Any]:
+def _stored(table: InstructionTable, key: Key) -> list[Any]:
     """Class and parameters of an instruction; one that a kernel brought along as `Recorded`."""
     if _is_ours(key[0]):
         return [key[0].__name__, *key[1:]]

@@ -105,9 +105,13 @@ class Processes(Pool):
                 yield delayed(_named)(function, name, item)
 
         parallel = Parallel(
-            n_jobs=self.jobs, backend="loky", return_as="generator_unordered", batch_size=1,
-            pre_dispatch=_AHEAD * self.jobs, initializer=begin_worker,
-        )  # fmt: skip
+            n_jobs=self.jobs,
+            backend="loky",
+            return_as="generator_unordered",
+            batch_size=1,
+            pre_dispatch=_AHEAD * self.jobs,
+            initializer=begin_worker,
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an early end and dead workers, of which we tell ourselves
             with closing(parallel(taken())) as outcomes:

@@ -210,8 +210,12 @@ def pareto_plot(sweep: Sweep, path: str | Path, first: str, second: str) -> None
     axis.plot(
         [row[first] for row in front],
         [row[second] for row in front],
-        color="tab:green", marker="*", markersize=11, drawstyle="steps-post", label="front",
-    )  # fmt: skip
+        color="tab:green",
+        marker="*",
+        markersize=11,
+        drawstyle="steps-post",
+        label="front",
+    )
     for row in front:
         setting = ", ".join(value_text(row[name]) for name in sweep.fields if len(_values(sweep, name)) > 1)
         axis.annotate(setting, (row[first], row[second]), xytext=(5, 5), textcoords="offset points", fontsize=8)
