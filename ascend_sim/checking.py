@@ -22,11 +22,12 @@ from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.case import Case
 from ascend_sim.ops.execute import bind, roles_of
 from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.ops.plan import Plan
 from ascend_sim.report.timeline_file import load_recording
-from ascend_sim.runtime import Device
+from ascend_sim.runtime import Device, Task
 from ascend_sim.settings import check_settings
 
-__all__ = ["CheckReport", "check_call", "check_folder", "check_kernel"]
+__all__ = ["CheckReport", "check_call", "check_folder", "check_kernel", "flags_of_call"]
 
 
 def check_kernel(
@@ -63,12 +64,31 @@ def check_call(
 
     Raises AclnnError where the operator refuses the call.
     """
-    call: AcceptedCall = accept_case(case, chip, disarm=disarm, **options)
+    plan, tasks = _bound(case, chip, disarm=disarm, **options)
+    return check_tasks(chip, tasks, roles=roles_of(plan), tools=tools)
+
+
+def flags_of_call(case: Case, chip: ChipSpec, **options: Any) -> dict[str, list[str]]:
+    """The flags of every kernel that a case launches, by the names that `disarm` takes: those that order its pipes and cores.
+
+    `options` and errors are those of `check_call`.
+    """
+    _, tasks = _bound(case, chip, **options)
+    return {
+        task.name: sorted(
+            {flag for block in range(task.block_dim) for one in task.build(block) for flag in one.flag_names()}
+        )
+        for task in tasks
+    }
+
+
+def _bound(case: Case, chip: ChipSpec, **options: Any) -> tuple[Plan, list[Task]]:
+    """The plan of a case, and its kernels with tensors at addresses that hold nothing."""
+    call: AcceptedCall = accept_case(case, chip, **options)
     plan = OPERATORS[case.operator].plan(call, chip)
     device = Device(chip, with_values=False)
     held = {one.name: device.allocate(one.size, one.name) for one in plan.tensors.values() if one.role != "workspace"}
-    tasks = bind(plan, chip, held, device.allocate(plan.workspace_bytes, "workspace"))
-    return check_tasks(chip, tasks, roles=roles_of(plan), tools=tools)
+    return plan, bind(plan, chip, held, device.allocate(plan.workspace_bytes, "workspace"))
 
 
 def check_folder(folder: Path, *, tools: str | Sequence[str] | None = None) -> CheckReport:
@@ -78,7 +98,9 @@ def check_folder(folder: Path, *, tools: str | Sequence[str] | None = None) -> C
         raise SimError(f"{folder}: no timeline.npz in it; `ascend-sim run --out` and `kernel --out` write one")
     recording, _ = load_recording(path)
     report = check_timeline(recording.chip, recording.tasks, recording.timeline, tools=tools)
+    noted = any(run.program.notes is not None for run in recording.timeline.programs)
     report.remarks.append(
-        "a stored run names no lines, and does not say which tensors held values: reads of GM are taken as initialised"
+        f"a stored run {'' if noted else 'without --lines names no lines, and '}does not say which tensors held values: reads "
+        "of GM are taken as initialised"
     )
     return report

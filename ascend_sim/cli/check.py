@@ -11,7 +11,7 @@ import typer
 
 from ascend_sim.cli.app import app, errors
 from ascend_sim.cli.kernel import called, check_file, choose_kernel, default_blocks, fields_of, run_file
-from ascend_sim.cli.values import parse_block_dim, parse_tiling
+from ascend_sim.cli.values import parse_block_dim, parse_disarm, parse_tiling
 from ascend_sim.errors import SimError
 
 if TYPE_CHECKING:
@@ -124,17 +124,11 @@ def _case(
     from ascend_sim.ops.case import load_case
 
     case = load_case(name)
-    waits: dict[str, list[str]] = {}
-    for one in disarm:
-        kernel, dot, flag = one.partition(".")
-        if not dot:
-            raise SimError(f"--disarm {one}: allowed is KERNEL.FLAG, for example grad_input.A1[0] full")
-        waits.setdefault(kernel, []).append(flag)
     return check_call(
         case,
         load_chip(chip or case.chip),
         tools=tools,
-        disarm=waits or None,
+        disarm=parse_disarm(disarm),
         tiling=parse_tiling(tiling) if tiling else case.tiling,
         block_dim=parse_block_dim(block_dim) if block_dim else case.block_dim or None,
     )

@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from ascend_sim.cli.app import app, errors, make_folder
-from ascend_sim.cli.page import check_html, say, write_html
+from ascend_sim.cli.page import add_lines, check_html, check_lines, say, write_html
 from ascend_sim.cli.progress import Progress
 from ascend_sim.errors import SimError
 
@@ -55,6 +55,9 @@ def kernel(
     msprof: Annotated[
         bool, typer.Option("--msprof", help="With --out: also the folders of the vendor's msprof op simulator.")
     ] = False,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="Note the kernel's source lines, for the page and timeline.npz.")
+    ] = False,
     max_cycles: Annotated[int | None, typer.Option(min=1, help="Stop a run that gets longer than this.")] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
@@ -66,6 +69,7 @@ def kernel(
 
     with errors(json_output):
         _check_options(mode, out=out, msprof=msprof, html=html)
+        check_lines(lines, mode, out, html)
         fields, spec, module = fields_of(tiling), load_chip(chip), load_file(file)
         chosen = choose_kernel(module, file, name)
         tensors = called(file, module.arguments, np.random.default_rng(seed))
@@ -90,6 +94,8 @@ def kernel(
                 **fields,
             )
             report = run.report.to_dict()
+            if lines:
+                add_lines(run.recording)
             written = run.write(out, msprof=msprof) if out is not None else []
             if html is not None:
                 said = write_html(html, run.recording, report, progress, other_rates=True)

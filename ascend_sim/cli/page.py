@@ -26,6 +26,21 @@ def check_html(html: Path, out: Path | None = None) -> None:
         raise SimError(f"--html {html}: there is no folder {html.parent}")
 
 
+def check_lines(lines: bool, mode: str, out: Path | None, html: Path | None) -> None:
+    """Refuse to note lines that nobody gets to see."""
+    if lines and (mode == "functional" or (out is None and html is None)):
+        raise SimError(
+            "--lines: needs a page (--html FILE) or a folder (--out DIR), and a mode with time (full or timing)"
+        )
+
+
+def add_lines(recording: Any) -> None:
+    """Note the source lines of a run's kernels."""
+    from ascend_sim.report.lines import note_lines
+
+    note_lines(recording)
+
+
 def write_html(
     html: Path,
     recording: Any,

@@ -13,9 +13,9 @@ import typer
 
 from ascend_sim.cli.app import app, errors, make_folder
 from ascend_sim.cli.options import Accumulate, Case, Chip, CubeMathType, Deterministic, Library, Overflow
-from ascend_sim.cli.page import check_html, say, write_html
+from ascend_sim.cli.page import add_lines, check_html, check_lines, say, write_html
 from ascend_sim.cli.progress import Progress
-from ascend_sim.cli.values import parse_block_dim, parse_tiling
+from ascend_sim.cli.values import parse_block_dim, parse_disarm, parse_tiling
 from ascend_sim.errors import SimError
 
 if TYPE_CHECKING:
@@ -64,6 +64,16 @@ def run(
     html: Annotated[
         Path | None, typer.Option(help="Write one page to this file: timeline, critical path, other rates, pictures.")
     ] = None,
+    flags: Annotated[
+        bool, typer.Option("--flags", help="Run nothing: list the flags of the kernels, as --disarm takes them.")
+    ] = False,
+    disarm: Annotated[
+        list[str] | None,
+        typer.Option(help="KERNEL.FLAG whose waits hold nothing (an experiment); more than once for several."),
+    ] = None,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="Note the kernels' source lines, for the page and timeline.npz.")
+    ] = False,
     accumulate: Accumulate = "blas",
     overflow: Overflow = None,
     check: Annotated[
@@ -90,11 +100,29 @@ def run(
     with errors(json_output):
         given = {"chip": chip, "tiling": tiling, "block-dim": block_dim, "l2": l2, "conformance": conformance}
         _check_options(mode, given, out=out, msprof=msprof, html=html)
+        check_lines(lines, mode, out, html)
         loaded = load_case(case)
         if input is not None:
             loaded = loaded.with_file(input)
         spec = load_chip(chip or loaded.chip)
         check_fits(loaded.tensors, spec)
+        waits = parse_disarm(disarm)
+        if flags:
+            from ascend_sim.checking import flags_of_call
+
+            found = flags_of_call(
+                loaded,
+                spec,
+                cube_math_type=cube_math_type,
+                deterministic=deterministic,
+                conformance=conformance,
+                tiling=parse_tiling(tiling) if tiling else loaded.tiling,
+                block_dim=parse_block_dim(block_dim) if block_dim else loaded.block_dim or None,
+                library=library,
+            )
+            names = [f"{kernel}.{flag}" for kernel, flags in found.items() for flag in flags]
+            print(json.dumps(found, indent=1) if json_output else "\n".join(names))
+            return
         if out is not None:
             make_folder(out)
             if msprof:
@@ -123,11 +151,14 @@ def run(
                 max_cycles=max_cycles,
                 accumulate=accumulate,
                 overflow=overflow,
+                disarm=waits,
                 check=check,
                 timeline=out is not None or html is not None or not json_output,
                 probe=probe,
             )
             written: list[Path] = []
+            if lines:
+                add_lines(result.recording)
             if out is not None:
                 from ascend_sim.report.html import results_name
                 from ascend_sim.report.run_files import write_run

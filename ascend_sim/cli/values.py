@@ -59,6 +59,19 @@ def parse_block_dim(text: str) -> int | dict[str, int]:
     return blocks
 
 
+def parse_disarm(flags: list[str] | None) -> dict[str, list[str]] | None:
+    """Flags by kernel from KERNEL.FLAG each; ConfigError for anything else."""
+    waits: dict[str, list[str]] = {}
+    for one in flags or ():
+        kernel, _, flag = one.partition(".")
+        if not kernel or not flag:
+            raise ConfigError(
+                f"--disarm {one}: allowed is KERNEL.FLAG, for example grad_input.A1[0] full; run --flags lists them"
+            )
+        waits.setdefault(kernel, []).append(flag)
+    return waits or None
+
+
 def parse_index(option: str, text: str | None) -> tuple[int, ...] | None:
     """The index of an element from whole numbers with commas; ConfigError for anything else."""
     if text is None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.engine.task import Task, order_of, task_of
 from ascend_sim.engine.timeline import ProgramRun
-from ascend_sim.engine.values import Finding
+from ascend_sim.engine.values import Access, Clash, Finding
 from ascend_sim.isa.base import PIPE_INDEX
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.kernel.program import SPACES, InstructionTable, InstructionView
@@ -215,12 +215,21 @@ class HazardList:
             total = self._total.get(index, 0) + shared.total
             parts = [hazards.records for _, hazards in sorted(self._of_program.get(index, ()), key=lambda one: one[0])]
             for record in np.concatenate([*parts, shared.records])[:LIMIT]:
-                findings.append(Finding("hazard", task.name, _words(record, tasks, tables)))
+                findings.append(Finding("hazard", task.name, _words(record, tasks, tables), clash=_clash(record)))
             if total > LIMIT:
                 findings.append(
                     Finding("hazard", task.name, f"{total - LIMIT} hazards more; the first {LIMIT} are told")
                 )
         return findings
+
+
+def _clash(record: np.void) -> Clash:
+    early, late = (
+        Access(int(record["program"][place]), int(record["row"][place]), bool(record["writes"][place]))
+        for place in (0, 1)
+    )
+    low, high, start, retire = (int(record[name]) for name in ("low", "high", "start", "retire"))
+    return Clash(early, late, SPACES[record["space"]], low, high, start, retire)
 
 
 def _words(record: np.void, tasks: Sequence[Task], tables: Sequence[InstructionTable]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,12 +21,38 @@ _Plan = tuple[_Regions, _Regions, _Regions]
 
 
 @dataclass(frozen=True)
+class Access:
+    """One instruction of a clash: its program (`order_of`), its row, and whether it writes."""
+
+    program: int
+    row: int
+    writes: bool
+
+
+@dataclass(frozen=True)
+class Clash:
+    """Two accesses to bytes `low` to `high` of `space`: `late` begins at cycle `start`, `early` is under way until `retire`."""
+
+    early: Access
+    late: Access
+    space: str
+    low: int
+    high: int
+    start: int
+    retire: int
+
+
+@dataclass(frozen=True)
 class Finding:
-    """Something wrong that a run noticed: `kind` is "hazard" or "uninitialised"; `text` names core, instruction, bytes."""
+    """Something wrong that a run noticed: `kind` is "hazard" or "uninitialised"; `text` names core, instruction, bytes.
+
+    `clash` says of a hazard who met whom.
+    """
 
     kind: str
     task: str
     text: str
+    clash: Clash | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 class BlockShadow:

@@ -56,6 +56,8 @@ class Notes:
     allocated: list[Allocated] = field(default_factory=list)
     queues: dict[tuple[str, str, int], str] = field(default_factory=dict)
     """Flags of queues (source, destination, number), and the side of the queue that each belongs to."""
+    texts: dict[Line, str] = field(default_factory=dict)
+    """What stands in lines whose file is not there any more: those of a stored run."""
     whole: bool = True
     fixed: Line | None = None
 

@@ -17,6 +17,7 @@ from ascend_sim.engine.critical_path import KINDS, Step, by_what
 from ascend_sim.engine.occupancy import occupancy
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.isa.base import PIPES
+from ascend_sim.report import bandwidth
 from ascend_sim.report.colors import COLORS, NOTHING
 from ascend_sim.report.roofline import PIPE_KEYS
 from ascend_sim.report.waterfall import WORDS
@@ -94,9 +95,9 @@ def roofline_figure(recording: Recording, report: Mapping[str, Any]) -> Figure |
         dtype = recording.tasks[task].info["compute_dtype"]
         peaks[dtype] = chip.peak_tflops(dtype)
         reached = 2e-6 * kernel["macs"] / kernel["task_us"]
-        for level, moved in _level_bytes(recording, kernel, task).items():
-            if moved:
-                points.append((level, kernel["name"], 2 * kernel["macs"] / moved, reached))
+        for level, count in _level_bytes(recording, kernel, task).items():
+            if count:
+                points.append((level, kernel["name"], 2 * kernel["macs"] / count, reached))
     if not points:
         return None
     figure = new_figure(380, legend=LEGEND)
@@ -309,6 +310,39 @@ def occupancy_figure(recording: Recording, run: ProgramRun) -> Figure | None:
         )
     figure.update_layout(margin_l=TIME_MARGIN).update_yaxes(automargin=False)
     return figure if figure.data else None
+
+
+def bandwidth_figure(recording: Recording, task: int) -> Figure:
+    """GB/s over the time of a kernel, by level, under what HBM reaches."""
+    chip = recording.chip
+    edges = bandwidth.slices(recording, task)
+    us = np.round((edges - recording.timeline.launch) / chip.clock.cube_mhz, 4)
+    to_gb = chip.clock.cube_mhz * 1e-3
+    colors = dict(zip(bandwidth.LEVELS, (COLORS["MTE2"], COLORS["MTE3"], COLORS["MTE1"], COLORS["FIX"]), strict=True))
+    figure = new_figure(280, yaxis={"title": "GB/s", "rangemode": "tozero"}, xaxis_title="us", legend=LEGEND)
+    for level, transfers in bandwidth.moved(recording, task).items():
+        if not len(transfers[0]):
+            continue
+        rates = np.round(bandwidth.rate(*transfers, edges) * to_gb, 1)
+        figure.add_scatter(
+            x=us,
+            y=np.append(rates, rates[-1]),
+            name=level,
+            mode="lines",
+            line={"shape": "hv", "width": 1.5, "color": colors[level]},
+            hovertemplate=f"{level} %{{y:,.0f}} GB/s<br>%{{x}} us<extra></extra>",
+        )
+    limit = chip.hbm_bytes_per_cycle() * to_gb
+    figure.add_scatter(
+        x=[us[0], us[-1]],
+        y=[limit, limit],
+        name=f"HBM at most: {limit:,.0f} GB/s",
+        mode="lines",
+        line={"width": 1, "dash": "dot", "color": colors["HBM"]},
+        hoverinfo="name",
+    )
+    figure.update_layout(margin_l=TIME_MARGIN).update_yaxes(automargin=False)
+    return figure
 
 
 def _thinned(time: NDArray[np.int64], held: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

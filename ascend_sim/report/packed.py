@@ -22,6 +22,7 @@ from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.report.colors import COLORS, STALL_COLORS
 from ascend_sim.report.counts import bytes_of
+from ascend_sim.report.lines import line_table
 from ascend_sim.runtime import Recording
 
 LIMIT = 4 << 20
@@ -45,11 +46,12 @@ class Packed:
         self._told: list[list[Any]] = []
         self._critical = _rows_on(path)
         runs = recording.timeline.programs
+        self._lines, of_rows = line_table([run.program for run in runs])
         order = dict.fromkeys([*first, *range(len(runs))])
         self.blocks: dict[int, str] = {}
         size = 0
         for index in order:
-            text = _packed(runs[index], self._critical.get(index, []))
+            text = _packed(runs[index], self._critical.get(index, []), of_rows[index])
             size += len(text)
             if self.blocks and limit is not None and size > limit:
                 break
@@ -63,12 +65,14 @@ class Packed:
         return {
             "mhz": chip.clock.cube_mhz,
             "origin": timeline.launch,
+            "tasks": [run.task for run in timeline.programs],
             "pipes": PIPES,
             "causes": CAUSES,
             "colors": {name: COLORS[name] for name in PIPES},
             "stalls": STALL_COLORS,
             "tensors": [[tensor.name for tensor in task.tensors] for task in self._recording.tasks],
             "tables": self._told,
+            "lines": [f"{line.place}  {line.text}" for line in self._lines],
             "blocks": blocks,
         }
 
@@ -158,8 +162,9 @@ def varints(values: NDArray[np.int64]) -> bytes:
     return made.tobytes()
 
 
-def _packed(run: ProgramRun, critical: Sequence[int]) -> str:
+def _packed(run: ProgramRun, critical: Sequence[int], lines: NDArray[np.int64]) -> str:
     columns = [*columns_of(run).values(), np.asarray([len(critical)], np.int64), np.diff(critical, prepend=0)]
+    columns.append(np.diff(lines, prepend=0))
     return base64.b64encode(zlib.compress(b"".join(varints(np.asarray(one, np.int64)) for one in columns), 9)).decode()
 
 

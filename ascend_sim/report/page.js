@@ -86,6 +86,16 @@
       choose(row.dataset.kernel);
       document.getElementById("one-kernel").scrollIntoView({ behavior: "smooth" });
     }
+    const shown = event.target.closest("button[data-block]");
+    if (shown) {
+      blocks.reveal(shown.closest("section.kernel").dataset.kernel, Number(shown.dataset.block), Number(shown.dataset.row));
+    }
+    const race = event.target.closest("button[data-clash]");
+    if (race) {
+      const kernel = blocks.kernelOf(Number(race.dataset.clash));
+      choose(kernel);
+      blocks.race(kernel, Number(race.dataset.clash));
+    }
     const button = event.target.closest("button[data-window]");
     if (button) {
       const place = button.closest(".timeline").querySelector(".figure[data-zoom]");

@@ -18,10 +18,11 @@ from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.errors import SimError
 from ascend_sim.npz_file import one_line
 from ascend_sim.report.advice import layer_words
-from ascend_sim.report.colors import STALL_COLORS
+from ascend_sim.report.blocks import costs_part, timeline_part
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.html import output_table, problem_table, results_name, table
 from ascend_sim.report.packed import LIMIT, Packed
+from ascend_sim.report.races import Findings
 from ascend_sim.report.report import VERSION
 from ascend_sim.report.skeleton import Figures, check_plotly, framed
 from ascend_sim.report.timeline_file import digest_of, load_recording
@@ -31,17 +32,12 @@ from ascend_sim.runtime import Recording
 
 _KERNELS = 12
 """Kernels with figures of their own, the longest first; every kernel has a timeline."""
-_FINDINGS = 20
-_EXPLAINED = (
-    "Boxes are instructions, red where they are on the critical path; thin bars below are where a pipe stands still, lines are "
-    "flags. Where boxes are narrower than a pixel, heights are how busy the pipe was: zoom in to see them. Drag to zoom, or "
-    "turn the wheel; double-click to go back. The pictures below with the same time follow."
+
+
+_BANDWIDTH = (
+    "All cores together: bytes that the kernel asks for from GM and writes there, bytes of the L2's lines that these touch, "
+    "and what HBM moves; dotted what HBM reaches at most."
 )
-_BUTTONS = (
-    ("whole", "whole block", "from its begin to its end"), ("start", "start", "the first instructions"),
-    ("middle", "steady state", "instructions in the middle"), ("end", "end", "the last instructions"),
-    ("in", "+", "zoom in"), ("out", "&minus;", "zoom out"), ("left", "&larr;", "earlier"), ("right", "&rarr;", "later"),
-)  # fmt: skip
 
 
 def write_page(
@@ -114,9 +110,10 @@ def _page(
     if report["total_us"] is None or [kernel["name"] for kernel in kernels] != names:
         raise SimError("the report does not belong to the run in the timeline: its kernels differ, or it has no times")
     figures = Figures()
+    found = Findings(recording, report)
     kernels_text, packed = _one_kernel(recording, report, path, figures, limit)
     parts = [
-        _head(report),
+        _head(report, found.part()),
         _bottleneck(recording, report, path, outcomes, said, figures),
         _kernels(kernels, report["total_us"]),
         _rooflines(recording, report, figures),
@@ -124,10 +121,10 @@ def _page(
         _foot(),
     ]
     title = f"{report['problem'].get('operator', 'run')} on {report['chip']}"
-    return framed(title, parts, figures, None if packed is None else packed.to_dict())
+    return framed(title, parts, figures, None if packed is None else {**packed.to_dict(), "clashes": found.clashes})
 
 
-def _head(report: Mapping[str, Any]) -> str:
+def _head(report: Mapping[str, Any], told: str) -> str:
     problem, outputs, findings = report["problem"], report["outputs"], report["findings"]
     kind = results_name(outputs)
     wrong = [name for name, figures in outputs.items() if figures.get("correct") is False]
@@ -150,10 +147,7 @@ def _head(report: Mapping[str, Any]) -> str:
     ]
     if outputs:
         lines += [f"<h3>{kind.capitalize()}s against float64</h3>", output_table(outputs)]
-    lines += [
-        f'<p class="bad">{escape(one["kind"])} in {escape(one["task"])}: {escape(one["text"])}</p>'
-        for one in findings[:20]
-    ]
+    lines.append(told)
     lines += [f'<p class="faint">warning: {escape(one)}</p>' for one in report["warnings"]]
     return "\n".join(lines)
 
@@ -304,7 +298,7 @@ def _one_kernel(
     for index in shown:
         run = chosen[index]
         drawn = shown.index(index) < _KERNELS
-        lines.append(_kernel(recording, kernels[index], index, run, places[id(run)], figures if drawn else None))
+        lines.append(_kernel(recording, kernels[index], index, run, places[id(run)], path, figures if drawn else None))
     return "\n".join(lines), packed
 
 
@@ -314,6 +308,7 @@ def _kernel(
     task: int,
     run: ProgramRun,
     place: int,
+    path: Sequence[Step],
     figures: Figures | None,
 ) -> str:
     """The section of one kernel, its timeline on `run`; without `figures` that is all."""
@@ -323,8 +318,8 @@ def _kernel(
         f'<section class="kernel" data-kernel="{task}" hidden>',
         *(_waterfall(recording, kernel, task, figures) if figures is not None else ()),
         f"<h3>Timeline of {escape(kernel['name'])}</h3>",
-        f'<p class="faint">{_EXPLAINED}</p>',
-        _blocks(task, place),
+        timeline_part(task, place),
+        costs_part(recording, task, path),
     ]
     if figures is not None:
         where = f"{run.program.where}, on core {run.core}"
@@ -339,31 +334,14 @@ def _kernel(
             ("Bytes by path", drawings.bytes_figure(recording, kernel, task), "bytes"),
             ("Bounds: no order of instructions goes below", drawings.bounds_figure(kernel), "bounds"),
         ]
+        lines += ["<h3>Bandwidth</h3>", f'<p class="faint">{_BANDWIDTH}</p>']
+        lines.append(figures.add(drawings.bandwidth_figure(recording, task), f"bandwidth-{task}", time=f"{task}"))
         lines.append('<div class="columns">')
         lines += [
             f"<div><h3>{title}</h3>{figures.add(figure, f'{name}-{task}')}</div>" for title, figure, name in cells
         ]
         lines.append("</div>")
     return "\n".join([*lines, _tiling(kernel), "</section>"])
-
-
-def _blocks(task: int, first: int) -> str:
-    """The place where `timeline.js` draws one block of a kernel; `first` is the one that it begins with."""
-    buttons = "".join(
-        f'<button data-show="{what}"{f" aria-label={title!r}" if title else ""}>{text}</button>'
-        for what, text, title in _BUTTONS
-    )
-    keys = "".join(
-        f'<span class="word"><span class="key" style="background: {STALL_COLORS[name]}"></span>{name or "any other"}</span> '
-        for name in STALL_COLORS
-    )
-    return (
-        f'<div class="blocks" id="timeline-{task}" data-task="{task}" data-first="{first}">\n'
-        '<p><select class="core" aria-label="core"></select><select class="block" aria-label="block"></select></p>\n'
-        f"<p>{buttons}</p>\n"
-        '<canvas tabindex="0" aria-label="timeline"></canvas><div class="tip" hidden></div>\n'
-        f'<p class="faint">Thin bars: the pipe stands still, for{keys}</p></div>'
-    )
 
 
 def _waterfall(recording: Recording, kernel: Mapping[str, Any], task: int, figures: Figures) -> list[str]:

@@ -41,7 +41,7 @@
       l2_wait: take(rows), hbm_wait: take(rows), hbm_bytes: take(rows) };
     const [marked] = take(1);
     one.critical = new Set(summed(take(marked)));
-    one.line = block.lines ? summed(take(rows)) : null;
+    one.line = summed(take(rows));
     const pipes = run.pipes.map(() => ({ rows: [], stalls: [], free: block.begin, busy: 0 }));
     for (let row = 0; row < rows; row++) {
       const kind = table[instruction[row]], pipe = pipes[kind.pipe], before = pipe.free;
@@ -126,13 +126,24 @@
         new Option(`${block.name}: ${told(block.rows)} instructions, ${us(block.begin).toFixed(2)} to ${us(block.finish).toFixed(2)} us`, block.index)));
     }
 
+    // Whether the page holds a block; it is drawn then.
+    async chosen(index) {
+      if (!run.blocks.some((one) => one.index === index)) { this.say("This block is not in the page: see what is left out above."); return false; }
+      await this.choose(index);
+      return true;
+    }
+
     async choose(index, range) {
       const block = run.blocks.find((one) => one.index === index);
       this.core.value = block.core;
       this.listBlocks();
       this.choice.value = index;
       this.place.dataset.ready = "no";
+      this.marked = this.clash = undefined;
+      delete this.place.dataset.race;
+      this.wanted = index;
       if (!unpacked.has(index)) { unpacked.set(index, await unpack(block)); }
+      if (this.wanted !== index) { return; }
       this.one = unpacked.get(index);
       this.used = this.one.pipes.map((pipe, number) => [pipe, number]).filter(([pipe]) => pipe.used);
       this.canvas.style.height = `${TOP + BOTTOM + ROW * this.used.length}px`;
@@ -267,7 +278,88 @@
       }
     }
 
-    marks() {}
+    marks(ink, box) {
+      for (const one of run.clashes) {
+        if (one.late.block !== this.one.block.index) { continue; }
+        const x = this.x(one.start);
+        ink.fillStyle = "#d00000";
+        ink.beginPath();
+        ink.moveTo(x, TOP);
+        ink.lineTo(x - 5, TOP - 9);
+        ink.lineTo(x + 5, TOP - 9);
+        ink.fill();
+      }
+      if (this.clash) { this.drawRace(ink, box); }
+      if (this.marked === undefined) { return; }
+      const { start, end, table, instruction } = this.one, kind = table[instruction[this.marked]];
+      const place = this.used.findIndex(([, number]) => number === kind.pipe), x = this.x(start[this.marked]);
+      ink.strokeStyle = this.colors.text;
+      ink.lineWidth = 2;
+      ink.strokeRect(x - 1, TOP + place * ROW - 2, Math.max(this.x(end[this.marked]) - x, 1) + 2, BOX + 4);
+    }
+
+    // One instruction, with as much around it as it is long, marked, and said.
+    reveal(row) {
+      const { start, end } = this.one, length = Math.max(end[row] - start[row], 40);
+      this.marked = row;
+      this.show([start[row] - 3 * length, end[row] + 3 * length]);
+      this.canvas.scrollIntoView({ block: "center" });
+      this.say(...this.words(row));
+      const place = this.used.findIndex(([, number]) => number === this.one.table[this.one.instruction[row]].pipe);
+      this.put(this.x(start[row]), TOP + place * ROW + BOX);
+    }
+
+    // Who was under way and who came: both boxes, and the cycles in which they met.
+    race(clash) {
+      const { early, late, start, retire } = clash, { block } = this.one, times = this.one;
+      const from = early.block === block.index ? times.start[early.row] : start, length = Math.max(retire - from, times.end[late.row] - start, 40);
+      this.clash = clash;
+      this.show([Math.min(from, start) - length / 2, Math.max(retire, times.end[late.row]) + length]);
+      this.canvas.scrollIntoView({ block: "center" });
+      this.say(clash.text);
+      this.put(this.x(Math.max(retire, start)), this.canvas.clientHeight - BOTTOM);
+      this.place.dataset.race = "yes";
+    }
+
+    drawRace(ink, box) {
+      const { early, late, start, retire, where } = this.clash, { table, instruction } = this.one, middle = {};
+      ink.fillStyle = "rgba(208,0,0,0.16)";
+      ink.fillRect(this.x(start), TOP, Math.max(this.x(retire) - this.x(start), 2), box.height - TOP - BOTTOM);
+      for (const [name, access] of Object.entries({ early, late })) {
+        if (access.block !== this.one.block.index) { continue; }
+        const begin = this.x(this.one.start[access.row]), until = this.x(name === "early" ? retire : this.one.end[access.row]);
+        const y = TOP + ROW * this.used.findIndex(([, number]) => number === table[instruction[access.row]].pipe);
+        ink.strokeStyle = "#d00000";
+        ink.lineWidth = 2.5;
+        ink.setLineDash(name === "early" ? [5, 3] : []);
+        ink.strokeRect(begin, y - 2, Math.max(until - begin, 2), BOX + 4);
+        ink.setLineDash([]);
+        ink.fillStyle = this.colors.text;
+        ink.fillText(`${access.words} ${where}${name === "early" ? ` until cycle ${told(retire)}` : ` from cycle ${told(start)}`}`,
+          Math.max(begin, LEFT) + 4, y + BOX + 14);
+        middle[name] = y + BOX / 2;
+      }
+      if (middle.early === undefined || middle.late === undefined) {
+        ink.fillStyle = this.colors.text;
+        ink.fillText(`another core ${early.words.split(" ").pop()} ${where} until cycle ${told(retire)}`, this.x(start) + 4, TOP - 6);
+        return;
+      }
+      ink.strokeStyle = "#d00000";
+      ink.beginPath();
+      ink.moveTo(this.x(start), middle.early);
+      ink.lineTo(this.x(start), middle.late);
+      ink.stroke();
+    }
+
+    say(...lines) {
+      this.tip.replaceChildren(...lines.map((line, i) => { const part = document.createElement(i ? "div" : "b"); part.textContent = line; return part; }));
+      this.tip.hidden = false;
+    }
+
+    put(x, y) {
+      this.tip.style.left = `${Math.max(0, Math.min(x + 14, this.place.clientWidth - this.tip.offsetWidth - 4))}px`;
+      this.tip.style.top = `${this.canvas.offsetTop + y + 18}px`;
+    }
 
     // -- the reader's hand ----------------------------------------------------------------------------------------------
 
@@ -323,11 +415,8 @@
         if (stall && stall[0] <= time + slack) { lines = [`${run.pipes[number]} stands still: ${stall[2]}`, `${told(stall[1] - stall[0])} cycles`]; }
       }
       if (!lines.length) { return; }
-      this.tip.replaceChildren(...lines.map((line, i) => { const part = document.createElement(i ? "div" : "b"); part.textContent = line; return part; }));
-      this.tip.hidden = false;
-      const width = this.tip.offsetWidth, whole = this.place.clientWidth;
-      this.tip.style.left = `${Math.max(0, Math.min(x + 14, whole - width - 4))}px`;
-      this.tip.style.top = `${this.canvas.offsetTop + y + 18}px`;
+      this.say(...lines);
+      this.put(x, y);
     }
 
     // An instruction in full: parameters, addresses, bytes, cycles.
@@ -345,7 +434,7 @@
         lines.push(`HBM ${told(one.hbm_bytes[row])} bytes, limited by L2 ${told(one.l2_wait[row])}, by HBM ${told(one.hbm_wait[row])}`);
       }
       if (one.critical.has(row)) { lines.push("on the critical path"); }
-      if (one.line && one.line[row] >= 0) { lines.push(run.lines[one.line[row]]); }
+      if (one.line[row] >= 0) { lines.push(run.lines[one.line[row]]); }
       return lines;
     }
   }
@@ -357,6 +446,13 @@
     show(time, range) {
       const view = views[time];
       if (view?.range && view.range.some((one, i) => Math.abs(us(one) - range[i]) > 1e-6)) { view.show(range.map(cyclesAt), false); }
+    },
+    async reveal(time, index, row) {
+      if (await views[time].chosen(index)) { views[time].reveal(row); }
+    },
+    kernelOf(number) { return String(run.tasks[run.clashes[number].late.block]); },
+    async race(time, number) {
+      if (await views[time].chosen(run.clashes[number].late.block)) { views[time].race(run.clashes[number]); }
     },
     seen() {
       for (const place of document.querySelectorAll(".blocks")) {

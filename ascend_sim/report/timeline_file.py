@@ -30,18 +30,19 @@ from ascend_sim.memory.gm import Allocation
 from ascend_sim.npz_file import DAMAGED, Header, NpzError, one_line, read_headers
 from ascend_sim.report.counts import bytes_of
 from ascend_sim.report.files import atomic_write
+from ascend_sim.report.lines import SourceLine, line_table, notes_of
 from ascend_sim.report.report import plain
 from ascend_sim.runtime.recording import Recording, not_built
 
-VERSION = 3
+VERSION = 4
 """Of the columns; counted up when one goes or means something else."""
 _TIMES = ("start", "end", "retire", "stall", "cause", "l2_wait", "hbm_wait", "l2_hits", "l2_misses", "hbm_bytes")
-_GROUPS = ("rows", "programs", "tasks", "instructions", "tensors")
+_GROUPS = ("rows", "programs", "tasks", "instructions", "tensors", "lines")
 _TASK_FIELDS = ("name", "op_type", "core_kind", "block_dim", "stream", "all_cores", "template")
 _TASK_JSON = ("wait_events", "record_events", "info")
 _WARM = -1
 _NUMBERS = {
-    "rows": (*_TIMES, "pipe", "kind", *COLUMNS),
+    "rows": (*_TIMES, "pipe", "kind", *COLUMNS, "line"),
     "programs": (
         "task", "core", "launch", "begin", "finish", "queue_full", "block", "sub_block", "tiles", "first_row",
         "row_count", "table",
@@ -49,6 +50,7 @@ _NUMBERS = {
     "tasks": ("block_dim", "stream", "all_cores", "launch", "begin", "finish"),
     "instructions": ("bytes", "table"),
     "tensors": ("task", "base", "size"),
+    "lines": ("number",),
 }  # fmt: skip
 _TEXTS = {
     "rows": (),
@@ -56,6 +58,7 @@ _TEXTS = {
     "tasks": ("name", "op_type", "core_kind", "template", *_TASK_JSON),
     "instructions": ("text", "name", "path", "label", "key"),
     "tensors": ("name",),
+    "lines": ("file", "text"),
 }
 _SINGLE = ("version", "chip", "chip_file", "cube_mhz", "report", "digest")
 
@@ -69,12 +72,13 @@ class TimelineFile:
 
     `rows`: start, end, retire, stall, cause (index into `engine.timeline.CAUSES`), l2_wait, hbm_wait, l2_hits,
     l2_misses, hbm_bytes, pipe (index into `isa.base.PIPES`), kind, instruction (index into `instructions`), dst,
-    src0, src1, tile. `programs`: task, block, core_kind, sub_block, core, launch, begin, finish, queue_full, tiles,
-    flags (name -> source, destination, number as JSON), table (programs with equal numbers share their instructions),
+    src0, src1, tile, line (index into `lines`, -1 where lines were not noted). `programs`: task, block, core_kind,
+    sub_block, core, launch, begin, finish, queue_full, tiles, flags (name -> source, destination, number as JSON), table
+    (programs with equal numbers share their instructions),
     first_row, row_count. `tasks`: name, op_type, core_kind, block_dim, stream, all_cores, template, launch, begin, finish, and
     as JSON wait_events, record_events, info. `instructions`: text, name, path, label, bytes, table, key (class and
     parameters as JSON). `tensors`: task (-1: was in the L2 before), name, base, size; those of a task in the order of
-    its slots.
+    its slots. `lines`: file, number and text of the kernels' source.
     """
 
     chip: str
@@ -84,6 +88,7 @@ class TimelineFile:
     tasks: Columns
     instructions: Columns
     tensors: Columns
+    lines: Columns
     chip_file: str
     report: str
 
@@ -111,6 +116,8 @@ def write_timeline(path: str | Path, recording: Recording, report: Mapping[str, 
         rows[name] = _joined([run.program.per_row(name) for run in runs], np.uint8)
     for place, name in enumerate(COLUMNS):
         rows[name] = _joined([run.program.rows[:, place] for run in runs], np.int64)
+    lines, of_rows = line_table([run.program for run in runs])
+    rows["line"] = _joined(of_rows, np.int32)
     rows["instruction"] += np.repeat([offsets[id(run.program.table)] for run in runs], counts).astype(np.int64)
     programs = _fields(runs, "task", "core", "launch", "begin", "finish", "queue_full")
     programs |= _fields([run.program for run in runs], "block", "core_kind", "sub_block", "tiles")
@@ -135,7 +142,9 @@ def write_timeline(path: str | Path, recording: Recording, report: Mapping[str, 
     arrays: Columns = {"version": np.asarray(VERSION), "chip": np.asarray(chip.name)}
     arrays["chip_file"] = np.asarray(chip.to_json())
     arrays["cube_mhz"] = np.asarray(chip.clock.cube_mhz, np.float64)
-    groups: tuple[Mapping[str, Any], ...] = (rows, programs, task_columns, texts, tensors)
+    groups: tuple[Mapping[str, Any], ...] = (
+        rows, programs, task_columns, texts, tensors, _fields(lines, "file", "number", "text"),
+    )  # fmt: skip
     for group, columns in zip(_GROUPS, groups, strict=True):
         arrays |= {f"{group}.{name}": np.asarray(column) for name, column in columns.items()}
     arrays["report"] = np.asarray("" if report is None else digest_of(report))
@@ -249,6 +258,7 @@ def _recording(file: TimelineFile) -> Recording:
         tensors.setdefault(task, []).append(Allocation(base, size, name, None))
     timeline = Timeline()
     tasks = []
+    lines = [SourceLine(**line) for line in _rows_of(file.lines)]
     for index, row in enumerate(_rows_of(file.tasks)):
         task = Task(
             tensors=tensors.get(index, []),
@@ -272,6 +282,7 @@ def _recording(file: TimelineFile) -> Recording:
             rows,
             row["tiles"],
             flags,  # type: ignore[arg-type]
+            notes_of(lines, columns["line"]),
         )
         times: dict[str, Any] = {name: columns[name].astype(np.int64) for name in _TIMES}
         span = {name: row[name] for name in ("task", "core", "begin", "finish", "queue_full", "launch")}

@@ -21,6 +21,7 @@ from ascend_sim.cli import app, progress
 from ascend_sim.cli.app import COMMANDS
 from ascend_sim.engine import engine
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.report.timeline_file import load_recording
 
 # -- what a user can do ------------------------------------------------------------------------------------------------
 
@@ -155,6 +156,24 @@ def test_what_the_case_says_holds_until_an_option_says_otherwise(tmp_path: Path)
     rows = {row["name"]: row for row in report["kernels"]}
     assert (report["problem"]["l2"], report["problem"]["deterministic"]) == ("cold", False)
     assert (rows["grad_input"]["block_dim"], rows["grad_input"]["tiling"]["baseM"]) == (1, 16)
+
+
+def test_flags_are_listed_and_can_be_taken_away(case: Path, tmp_path: Path) -> None:
+    """Without the flag that tells of filled L0A and L0B the multiplies begin too early: a race, and a wrong gradient."""
+    listed = run("run", case, "--flags")
+    flags = listed.out.splitlines()
+    assert listed.code == 0 and "grad_input.L0[0] full" in flags and len(set(flags)) == len(flags)
+    by_kernel = json.loads(run("run", case, "--flags", "--json").out)
+    assert flags == [f"{kernel}.{flag}" for kernel, named in by_kernel.items() for flag in named]
+    whole = json.loads(run("run", case, "--json").out)
+    broken = run("run", case, "--disarm", "grad_input.L0[0] full", "--lines", "--json", "--out", tmp_path / "out")
+    report = json.loads(broken.out)
+    assert broken.code == 1 and whole["findings"] == []
+    assert {one["task"] for one in report["findings"]} == {"grad_input"}
+    assert any("mmad" in one["text"] and "L0A" in one["text"] for one in report["findings"])
+    assert [report["outputs"][name]["correct"] for name in ("grad_input", "grad_weight")] == [False, True]
+    recording, _ = load_recording(tmp_path / "out" / "timeline.npz")
+    assert all(one.program.notes is not None for one in recording.timeline.programs)
 
 
 def test_the_trace_limit_leaves_cores_out(case: Path, tmp_path: Path) -> None:

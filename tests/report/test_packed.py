@@ -60,6 +60,7 @@ def unpacked(block: dict[str, Any], tables: list[Any]) -> dict[str, Any]:
         operands.append([(slot << SLOT_SHIFT) + offset for slot, offset in zip(*halves, strict=True)])
     l2_wait, hbm_wait, hbm_bytes = (take(rows) for _ in range(3))
     critical = np.cumsum(take(take(1)[0])).tolist()
+    lines = np.cumsum(take(rows)).tolist()
     assert next(numbers, None) is None
     start, end, free = [], [], dict.fromkeys(range(8), block["begin"])
     for row in range(rows):
@@ -71,7 +72,7 @@ def unpacked(block: dict[str, Any], tables: list[Any]) -> dict[str, Any]:
     return {
         "instruction": instruction, "start": start, "end": end, "retire": retire, "cause": cause,
         "tile": np.cumsum(tiles).tolist(), "operands": operands, "l2_wait": l2_wait, "hbm_wait": hbm_wait,
-        "hbm_bytes": hbm_bytes, "critical": critical,
+        "hbm_bytes": hbm_bytes, "critical": critical, "line": lines,
     }  # fmt: skip
 
 

@@ -1,0 +1,80 @@
+"""The parts of a page that `timeline.js` brings to life: the timeline of a kernel, and tables whose rows it shows there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from ascend_sim.engine.critical_path import Step
+from ascend_sim.report.colors import STALL_COLORS
+from ascend_sim.report.costs import costs
+from ascend_sim.report.html import table
+from ascend_sim.report.lines import SourceLine
+from ascend_sim.runtime import Recording
+
+_EXPLAINED = (
+    "Boxes are instructions, red where they are on the critical path; thin bars below are where a pipe stands still, lines are "
+    "flags. Where boxes are narrower than a pixel, heights are how busy the pipe was: zoom in to see them. Drag to zoom, or "
+    "turn the wheel; double-click to go back. The pictures below with the same time follow."
+)
+_COSTS = 12
+"""Kinds of instructions in a kernel's table of costs."""
+_BUTTONS = (
+    ("whole", "whole block", "from its begin to its end"), ("start", "start", "the first instructions"),
+    ("middle", "steady state", "instructions in the middle"), ("end", "end", "the last instructions"),
+    ("in", "+", "zoom in"), ("out", "&minus;", "zoom out"), ("left", "&larr;", "earlier"), ("right", "&rarr;", "later"),
+)  # fmt: skip
+
+
+def timeline_part(task: int, first: int) -> str:
+    """The place where `timeline.js` draws one block of a kernel; `first` is the one that it begins with."""
+    buttons = "".join(
+        f'<button data-show="{what}"{f" aria-label={title!r}" if title else ""}>{text}</button>'
+        for what, text, title in _BUTTONS
+    )
+    keys = "".join(
+        f'<span class="word"><span class="key" style="background: {STALL_COLORS[name]}"></span>{name or "any other"}</span> '
+        for name in STALL_COLORS
+    )
+    return (
+        f'<p class="faint">{_EXPLAINED}</p>\n'
+        f'<div class="blocks" id="timeline-{task}" data-task="{task}" data-first="{first}">\n'
+        '<p><select class="core" aria-label="core"></select><select class="block" aria-label="block"></select></p>\n'
+        f"<p>{buttons}</p>\n"
+        '<canvas tabindex="0" aria-label="timeline"></canvas><div class="tip" hidden></div>\n'
+        f'<p class="faint">Thin bars: the pipe stands still, for{keys}</p></div>'
+    )
+
+
+def costs_part(recording: Recording, task: int, path: Sequence[Step]) -> str:
+    """The instructions of a kernel that cost most, each with one of them to look at."""
+    found = costs(recording, task, path)
+    cycles: dict[str, int] = {}
+    for one in found:
+        cycles[one.pipe] = cycles.get(one.pipe, 0) + one.cycles
+    rows = [
+        [
+            f"{escape(one.instruction)}{_source(one.line)}" if one.line else escape(one.instruction),
+            one.pipe,
+            f"{one.count:,}",
+            f"{one.cycles:,}",
+            f"{100 * one.cycles / cycles[one.pipe]:.1f} %" if cycles[one.pipe] else "-",
+            f"{one.stalled:,}",
+            f"{one.critical:,}",
+            f'<button data-block="{one.index}" data-row="{one.row}">show</button>',
+        ]
+        for one in found[:_COSTS]
+    ]
+    head = ("instruction", "pipe", ">times", ">cycles", ">of its pipe", ">waited", ">on critical path", "")
+    told = "Cycles of all blocks: at work, and waiting for something, in the instruction or before it."
+    if not any(one.line for one in found):
+        told += " --lines of run and kernel adds the lines of the source."
+    shown = f"{_COSTS} of {len(found)} kinds" if len(found) > _COSTS else f"all {len(found)} kinds"
+    summary = f"Instructions that cost most ({shown})"
+    return f"<details open><summary>{summary}</summary>{table(head, rows, caption=told, identity=f'costs-{task}')}</details>"
+
+
+def _source(line: SourceLine) -> str:
+    return (
+        f'<div class="source"><span class="faint">{escape(line.place)}</span><br><code>{escape(line.text)}</code></div>'
+    )

@@ -1,0 +1,99 @@
+"""The line of the kernel's source that each instruction comes from.
+
+note_lines(recording)                      # builds the programs once more and notes who writes each row
+line_table(recording)                      # what a page or a file keeps of them
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.check.findings import shown
+from ascend_sim.errors import SimError
+from ascend_sim.kernel.inspection import Line, Notes, inspect
+from ascend_sim.kernel.program import Program
+from ascend_sim.runtime import Recording
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """A line of a kernel: `file` without what differs between machines, `number`, and its `text` where the file was there."""
+
+    file: str
+    number: int
+    text: str
+
+    @classmethod
+    def of(cls, line: Line, notes: Notes) -> SourceLine:
+        """From where a row came from; files of this package by their place in it, others by their name."""
+        if line in notes.texts:
+            return cls(*line, notes.texts[line])
+        file = Path(shown(line).rpartition(":")[0])
+        return cls(file.name if file.is_absolute() else file.as_posix(), line[1], linecache.getline(*line).strip())
+
+    @property
+    def place(self) -> str:
+        """File and number as editors take them."""
+        return f"{self.file}:{self.number}"
+
+
+def note_lines(recording: Recording) -> None:
+    """Note for every program of a run from which line each of its rows comes: the kernels are built once more to hear it.
+
+    SimError for a run out of a file, whose kernels are not there, and for a kernel that writes other rows every time.
+    """
+    of_block: dict[tuple[int, int], list[Program]] = {}
+    for run in recording.timeline.programs:
+        of_block.setdefault((run.task, run.program.block), []).append(run.program)
+    for (task, block), programs in of_block.items():
+        with inspect():
+            again = recording.tasks[task].build(block)
+        for program, other in zip(programs, again, strict=True):
+            if not _alike(program, other):
+                raise SimError(
+                    f"lines: {recording.tasks[task].name} does not write the same program when it is built again"
+                )
+            program.notes = other.notes
+
+
+def _alike(one: Program, other: Program) -> bool:
+    return len(one) == len(other) and bool(
+        np.array_equal(one.per_row("pipe"), other.per_row("pipe"))
+        and np.array_equal(one.rows[:, 1:], other.rows[:, 1:])
+    )
+
+
+def line_table(programs: Sequence[Program]) -> tuple[list[SourceLine], list[NDArray[np.int64]]]:
+    """The lines of programs, and for each program the place in that list of every row: -1 where it is not known."""
+    known: dict[SourceLine, int] = {}
+    made: dict[Line, int] = {}
+    columns = []
+    for program in programs:
+        column = np.full(len(program), -1, np.int64)
+        notes = program.notes
+        if notes is not None and notes.rows:
+            places = []
+            for line in notes.lines:
+                if line not in made:
+                    made[line] = known.setdefault(SourceLine.of(line, notes), len(known))
+                places.append(made[line])
+            which = np.searchsorted(notes.rows, np.arange(len(program)), side="right") - 1
+            column = np.where(which >= 0, np.asarray(places, np.int64)[which], -1)
+        columns.append(column)
+    return list(known), columns
+
+
+def notes_of(lines: Sequence[SourceLine], column: NDArray[np.int64]) -> Notes | None:
+    """What `note_lines` noted of one program, from its column of a stored run; None where nothing was."""
+    known = np.flatnonzero(column >= 0)
+    if not len(known):
+        return None
+    found = [lines[place] for place in column[known].tolist()]
+    texts = {(one.file, one.number): one.text for one in found}
+    return Notes(rows=known.tolist(), lines=[(one.file, one.number) for one in found], texts=texts)
