@@ -26,9 +26,9 @@ class _Group:
 
 
 class Findings:
-    """The findings of a report in groups, and the clashes that the timeline draws."""
+    """The findings of a report in groups, and the clashes that the timeline draws; their numbers begin with `first`."""
 
-    def __init__(self, recording: Recording, report: Mapping[str, Any]) -> None:
+    def __init__(self, recording: Recording, report: Mapping[str, Any], first: int = 0) -> None:
         self._runs = recording.timeline.programs
         self._index = {order_of(run.task, run.program): place for place, run in enumerate(self._runs)}
         known = {one.text: one.clash for one in watched(recording.timeline).findings if one.clash is not None}
@@ -41,7 +41,7 @@ class Findings:
                 title = f"{one['kind']} in {one['task']}: {_alike(one['text'])}"
             else:
                 title = f"{one['kind']} in {one['task']}: {self._title(clash)}"
-                number = len(self.clashes)
+                number = first + len(self.clashes)
                 self.clashes.append(self._told(clash, one["text"]))
             self._groups.setdefault(title, _Group(title, [])).findings.append((one["text"], number))
 
@@ -49,7 +49,7 @@ class Findings:
         """The groups as HTML, each with its findings inside; nothing without any."""
         if not self._groups:
             return ""
-        lines = ['<div id="findings">']
+        lines = ['<div class="findings">']
         for group in sorted(self._groups.values(), key=lambda one: -len(one.findings)):
             many = f"{len(group.findings)} times: " if len(group.findings) > 1 else ""
             lines.append(f'<details><summary class="bad">{many}{escape(group.title)}</summary><ul>')

@@ -36,24 +36,25 @@ class Figures:
             f'style="height:{height}px"></div>'
         )
 
+    def __len__(self) -> int:
+        return len(self._texts)
+
     def text(self) -> str:
         """All of them as JSON that may stand in a page."""
         return f"[{','.join(self._texts)}]".replace("</", "<\\/")
 
 
 def framed(title: str, parts: Sequence[str], figures: Figures, blocks: Any = None) -> str:
-    """A whole page of HTML parts; it needs nothing from outside. Plotly has to be there (`check_plotly`).
+    """A whole page of HTML parts; it needs nothing from outside. With figures Plotly has to be there (`check_plotly`).
 
     `blocks` is what `timeline.js` draws (`packed.Packed`), for a page that has places of class "blocks".
     """
-    from plotly.offline import get_plotlyjs
-
     return "\n".join(
         [
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{escape(title)}</title>\n<style>\n{_own('page.css')}</style>",
-            f"<script>{get_plotlyjs()}</script>\n</head>\n<body>\n<main>",
+            f"{_plotly() if figures else ''}</head>\n<body>\n<main>",
             *(part for part in parts if part),
             f'</main>\n<script type="application/json" id="figures">{figures.text()}</script>',
             *([] if blocks is None else [_data("blocks", blocks), f"<script>\n{_own('timeline.js')}</script>"]),
@@ -67,6 +68,12 @@ def window_buttons(names: Sequence[str]) -> str:
     return "".join(
         f'<button data-window="{name}"{" class=on" if name == names[0] else ""}>{name}</button> ' for name in names
     )
+
+
+def _plotly() -> str:
+    from plotly.offline import get_plotlyjs
+
+    return f"<script>{get_plotlyjs()}</script>\n"
 
 
 def _data(identity: str, data: Any) -> str:

@@ -80,7 +80,7 @@ def test_the_race_is_drawn(result: Any, tmp_path: Path, width: int) -> None:
         browser.implicitly_wait(5)
         browser.get(page.as_uri())
         browser.find_element("css selector", 'body[data-ready="yes"]')
-        group = browser.find_element("css selector", "#findings details")
+        group = browser.find_element("css selector", ".findings details")
         group.find_element("css selector", "summary").click()
         button = group.find_element("css selector", "button[data-clash]")
         number = int(button.get_attribute("data-clash"))
