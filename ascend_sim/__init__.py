@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 from ascend_sim.errors import AclnnError, ConfigError, SimError, TilingError
 
 if TYPE_CHECKING:
+    from ascend_sim.acl.c.build import build_c
     from ascend_sim.acl.state import use
     from ascend_sim.api import conv_tbc_backward, convolution, convolution_backward
+    from ascend_sim.calls.cases import explain_status, run_case
     from ascend_sim.calls.result import Result
     from ascend_sim.calls.tensors import TensorSpec
     from ascend_sim.checking import check_kernel
-    from ascend_sim.chip import load_chip
+    from ascend_sim.chip import chip_names, load_chip
     from ascend_sim.expected import Expected
     from ascend_sim.isa.base import Cost, GmAccess, Instruction, Memory
     from ascend_sim.kernel.function import KernelError, KernelFunction, kernel_function
@@ -30,10 +32,18 @@ if TYPE_CHECKING:
     from ascend_sim.launching import KernelRun, empty, launch
     from ascend_sim.memory.regions import Region
     from ascend_sim.numerics import compare
+    from ascend_sim.ops.case import case_names
+    from ascend_sim.report.page import open_run
     from ascend_sim.studies.compare.run import compare_runs
     from ascend_sim.studies.explain.run import explain
+    from ascend_sim.studies.lookup.formats import explain_format
+    from ascend_sim.studies.lookup.templates import write_template
+    from ascend_sim.studies.network.file import network_names
+    from ascend_sim.studies.network.run import run_network
     from ascend_sim.studies.precision.run import precision
     from ascend_sim.studies.sweep.run import sweep
+    from ascend_sim.studies.tiles.command import search_tilings
+    from ascend_sim.studies.validate.run import validate
 
 __all__ = [
     "AclnnError",
@@ -60,7 +70,10 @@ __all__ = [
     "TilePiece",
     "TilingError",
     "TurnLayout",
+    "build_c",
+    "case_names",
     "check_kernel",
+    "chip_names",
     "compare",
     "compare_runs",
     "conv_tbc_backward",
@@ -68,12 +81,21 @@ __all__ = [
     "convolution_backward",
     "empty",
     "explain",
+    "explain_format",
+    "explain_status",
     "kernel_function",
     "launch",
     "load_chip",
+    "network_names",
+    "open_run",
     "precision",
+    "run_case",
+    "run_network",
+    "search_tilings",
     "sweep",
     "use",
+    "validate",
+    "write_template",
 ]
 
 _HOME = {
@@ -97,7 +119,10 @@ _HOME = {
     "TensorSpec": "ascend_sim.calls.tensors",
     "TilePiece": "ascend_sim.kernel.operands",
     "TurnLayout": "ascend_sim.kernel.operands",
+    "build_c": "ascend_sim.acl.c.build",
+    "case_names": "ascend_sim.ops.case",
     "check_kernel": "ascend_sim.checking",
+    "chip_names": "ascend_sim.chip",
     "compare": "ascend_sim.numerics",
     "compare_runs": "ascend_sim.studies.compare.run",
     "conv_tbc_backward": "ascend_sim.api",
@@ -105,12 +130,21 @@ _HOME = {
     "convolution_backward": "ascend_sim.api",
     "empty": "ascend_sim.launching",
     "explain": "ascend_sim.studies.explain.run",
+    "explain_format": "ascend_sim.studies.lookup.formats",
+    "explain_status": "ascend_sim.calls.cases",
     "kernel_function": "ascend_sim.kernel.function",
     "launch": "ascend_sim.launching",
     "load_chip": "ascend_sim.chip",
+    "network_names": "ascend_sim.studies.network.file",
+    "open_run": "ascend_sim.report.page",
     "precision": "ascend_sim.studies.precision.run",
+    "run_case": "ascend_sim.calls.cases",
+    "run_network": "ascend_sim.studies.network.run",
+    "search_tilings": "ascend_sim.studies.tiles.command",
     "sweep": "ascend_sim.studies.sweep.run",
     "use": "ascend_sim.acl.state",
+    "validate": "ascend_sim.studies.validate.run",
+    "write_template": "ascend_sim.studies.lookup.templates",
 }
 
 

@@ -47,3 +47,13 @@ class AclnnError(SimError):
 
     def __str__(self) -> str:
         return f"status {self.status}: {self.message}"
+
+
+def binary_size(size: float) -> str:
+    """Bytes as people read them: "312 bytes", "4.5 KiB", "64 GiB"."""
+    units = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+    power = 0
+    while abs(size) >= 1024 and power < len(units) - 1:
+        size, power = size / 1024, power + 1
+    shown = f"{size:,.0f}" if power == 0 or size >= 1000 else f"{size:.4g}"
+    return f"{shown} {units[power]}"

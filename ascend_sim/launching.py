@@ -28,7 +28,7 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.critical_path import critical_path
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.engine.values import Finding
-from ascend_sim.errors import SimError
+from ascend_sim.errors import SimError, binary_size
 from ascend_sim.expected import Expectations, judge_outputs, read_expectations
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.kernel.function import KernelFunction, Launch
@@ -329,8 +329,8 @@ def _check_fits(kernel: KernelFunction, tensors: Sequence[Tensor], chip: ChipSpe
     total = sum(tensor.nbytes for tensor in tensors)
     if total > chip.memory.hbm_bytes:
         raise SimError(
-            f"kernel {kernel.name}: its tensors take {total} bytes; {chip.name} has {chip.memory.hbm_bytes} (chip file, "
-            f"memory.hbm_bytes)"
+            f"kernel {kernel.name}: its tensors take {binary_size(total)}; {chip.name} has "
+            f"{binary_size(chip.memory.hbm_bytes)} (chip file, memory.hbm_bytes)"
         )
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from importlib.metadata import version
+from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import ascend_sim
 from ascend_sim.cli import app
-from ascend_sim.ops.case import case_names
+from ascend_sim.cli.app import COMMANDS as ALL_COMMANDS
+from ascend_sim.ops.case import case_names, load_case, make_tensors
 from ascend_sim.studies.network.file import network_names
 
 pytestmark = pytest.mark.fast
@@ -35,6 +39,51 @@ def test_a_result_is_a_line() -> None:
 def test_help_cases_and_networks() -> None:
     run = CliRunner().invoke
     assert run(app, ["-h"]).output == run(app, ["--help"]).output and "cases" in run(app, ["-h"]).output
-    assert [line.split()[0] for line in run(app, ["cases"]).output.splitlines()] == case_names()
-    networks = run(app, ["networks"]).output.splitlines()
-    assert "resnet50  53 convolutions, 23 of them distinct" in networks and len(networks) == len(network_names())
+    assert [line.split()[0] for line in run(app, ["cases"]).output.splitlines()[1:]] == case_names()
+    head, *networks = [line.split() for line in run(app, ["networks"]).output.splitlines()]
+    assert head[:4] == ["network", "convolutions", "distinct", "batch"]
+    assert ["resnet50", "53", "23", "64"] in [words[:4] for words in networks]
+    assert list(dict.fromkeys(words[0] for words in networks if words[0] in network_names())) == network_names()
+
+
+COMMANDS = {
+    "run": "run_case", "kernel": "launch", "check": "check_kernel", "report": "open_run", "explain": "explain",
+    "explain-status": "explain_status", "format": "explain_format", "chips": "load_chip", "cases": "case_names",
+    "networks": "network_names", "init": "write_template", "precision": "precision", "run-network": "run_network",
+    "validate": "validate", "tile": "search_tilings", "sweep": "sweep", "compare": "compare_runs", "c": "build_c",
+}  # fmt: skip
+"""Every command and its function; `compare-training` needs PyTorch and has its own door, `ascend_sim.torch`."""
+
+
+def test_every_command_has_a_function_at_the_top_of_the_package() -> None:
+    assert set(ALL_COMMANDS) - {"compare-training"} == set(COMMANDS)
+    below = {path.stem for path in Path(ascend_sim.__file__).parent.iterdir()} | {"ops", "configs"}
+    for name in COMMANDS.values():
+        assert callable(getattr(ascend_sim, name)) and name in ascend_sim.__all__ and name not in below
+
+
+def test_the_functions_do_what_the_commands_do(tmp_path: Path) -> None:
+    result = ascend_sim.run_case("by_hand", mode="timing", chip="ascend910b4", block_dim={"grad_weight": 1})
+    assert result.report.chip == "ascend910b4"
+    written = json.loads(
+        CliRunner()
+        .invoke(app, "run by_hand --mode timing --chip ascend910b4 --block-dim grad_weight=1 --json".split())  # noqa: SIM905
+        .stdout
+    )
+    assert written["total_us"] == result.report.total_us
+    network = ascend_sim.run_network("vit_b_16", batch=1)
+    assert network.network.name == "vit_b_16" and network.batch == 1
+    (found,) = ascend_sim.search_tilings("by_hand", "grad_weight", limit=0, out=tmp_path)
+    assert found.kernel.name == "grad_weight" and (tmp_path / "best.yaml").is_file()
+    assert ascend_sim.explain_status("by_hand", cube_math_type=9)[0].status == 161002
+
+
+def test_values_of_a_case(tmp_path: Path) -> None:
+    """The case's own, arrays by name, or those of a file."""
+    own = ascend_sim.run_case("by_hand", mode="functional")
+    tensors = make_tensors(load_case("by_hand"))
+    np.savez(tmp_path / "doubled.npz", **{name: array * np.float16(2) for name, array in tensors.items()})  # type: ignore[arg-type]
+    given = ascend_sim.run_case("by_hand", {**tensors, "weight": tensors["weight"] * np.float16(2)}, mode="functional")
+    stored = ascend_sim.run_case("by_hand", tmp_path / "doubled.npz", mode="functional")
+    assert own.grad_bias is not None and stored.grad_bias is not None and given.grad_input is not None
+    assert (stored.grad_bias == 2 * own.grad_bias).all() and (given.grad_input == 2 * own.grad_input).all()

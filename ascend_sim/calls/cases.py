@@ -4,21 +4,73 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ascend_sim.calls.options import CallOptions
 from ascend_sim.calls.result import Result
-from ascend_sim.calls.run import arguments_of, run_call
+from ascend_sim.calls.run import arguments_of, check_fits, run_call
 from ascend_sim.calls.tensors import TensorSpec
-from ascend_sim.chip import ChipSpec
+from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import AclnnError
 from ascend_sim.ops.call import AcceptedCall
-from ascend_sim.ops.case import Case
+from ascend_sim.ops.case import Case, load_case, make_tensors
 from ascend_sim.ops.checks.rules import CheckResult, Failure, Rule
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.settings import check_settings
 
-__all__ = ["accept_case", "call_case", "check_case", "phase_one_of_case"]
+__all__ = ["accept_case", "call_case", "check_case", "explain_status", "phase_one_of_case", "run_case"]
+
+
+def run_case(
+    case: str | Path | Case,
+    values: str | Path | Mapping[str, Any] | None = None,
+    *,
+    chip: str | Path | ChipSpec | None = None,
+    mode: str = "full",
+    **options: Any,
+) -> Result:
+    """Run a case: the name of one that ships with the package, a case file, or a Case; what `ascend-sim run` does.
+
+    `values` are arrays by name or a `.npz` file in place of the case's own; in timing mode none are made. `options` are the
+    keywords of the case's operator, such as `tiling` or `cube_math_type`; what is left out or None is the case's.
+    Raises AclnnError where the operator refuses the call, and other SimErrors for what cannot be.
+    """
+    loaded = case if isinstance(case, Case) else load_case(case)
+    from_file = isinstance(values, str | Path)
+    if isinstance(values, str | Path):
+        loaded, values = loaded.with_file(values), None
+    check_settings({"mode": mode} | ({} if chip is None else {"chip": chip}))
+    given = chip or loaded.chip
+    spec = given if isinstance(given, ChipSpec) else load_chip(given)
+    check_fits(loaded.tensors, spec)
+    if values is None and mode == "timing" and not from_file:
+        values = {name: TensorSpec(shape, dtype) for name, (shape, dtype) in loaded.tensors.items()}
+    own: dict[str, Any] = {
+        "cube_math_type": loaded.cube_math_type,
+        "deterministic": loaded.deterministic,
+        "conformance": loaded.conformance,
+        "tiling": loaded.tiling or None,
+        "block_dim": loaded.block_dim or None,
+        "l2": loaded.l2,
+    }
+    own |= {name: value for name, value in options.items() if value is not None or name not in own}
+    return call_case(loaded, make_tensors(loaded) if values is None else values, chip=spec, mode=mode, **own)
+
+
+def explain_status(
+    case: str | Path | Case,
+    *,
+    chip: str | Path | ChipSpec | None = None,
+    cube_math_type: int | None = None,
+    conformance: str | None = None,
+) -> tuple[CheckResult, list[Rule]]:
+    """Every rule that the operator checks for a case and what each said, as `ascend-sim explain-status` shows it."""
+    loaded = case if isinstance(case, Case) else load_case(case)
+    given = chip or loaded.chip
+    spec = given if isinstance(given, ChipSpec) else load_chip(given)
+    number = loaded.cube_math_type if cube_math_type is None else cube_math_type
+    return phase_one_of_case(loaded, spec, number, conformance or loaded.conformance)
 
 
 def call_case(case: Case, values: Mapping[str, Any], **options: Any) -> Result:

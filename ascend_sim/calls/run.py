@@ -14,7 +14,7 @@ from ascend_sim.calls.options import CallOptions
 from ascend_sim.calls.result import Result
 from ascend_sim.calls.tensors import TensorSpec, flat_storage, fresh_like, tensor_args
 from ascend_sim.chip import ChipSpec, load_chip
-from ascend_sim.errors import SimError
+from ascend_sim.errors import SimError, binary_size
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.execute import Execution, execute, output_of, roles_of, values_again
@@ -148,8 +148,8 @@ def check_fits(tensors: Mapping[str, tuple[Sequence[int], str]], spec: ChipSpec)
     total = sum(prod(shape) * int(numpy_dtype(dtype).itemsize) for shape, dtype in tensors.values())
     if total > spec.memory.hbm_bytes:
         raise SimError(
-            f"the tensors {', '.join(tensors)} take {total} bytes; {spec.name} has {spec.memory.hbm_bytes} "
-            f"(chip file, memory.hbm_bytes)"
+            f"the tensors {', '.join(tensors)} take {binary_size(total)}; {spec.name} has "
+            f"{binary_size(spec.memory.hbm_bytes)} (chip file, memory.hbm_bytes)"
         )
 
 

@@ -28,7 +28,7 @@ _CLICK_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__n
 
 _LONGEST_LINE = 1200
 COMMANDS = (
-    *("run", "kernel", "check", "report", "explain", "explain-status", "format", "chips", "cases", "networks"),
+    *("run", "kernel", "check", "report", "explain", "explain-status", "format", "chips", "cases", "networks", "init"),
     *("precision", "run-network", "compare-training", "validate", "tile", "sweep", "compare", "c"),
 )
 """In the order of the help text. `run-network` stands in `cli/run_network.py`, which is imported when it is called."""
@@ -45,7 +45,11 @@ class Program(TyperGroup):
             if name not in self.commands:
                 import_module(f"ascend_sim.cli.{name.replace('-', '_')}")
                 self.commands[name] = _command(name)
-        return self.commands.get(cmd_name)
+        command = self.commands.get(cmd_name)
+        for option in command.params if command is not None else ():
+            if getattr(option, "is_flag", False) and option.metavar is None:
+                option.metavar = ""  # the help shows no type behind it, for it takes no value
+        return command
 
     def invoke(self, ctx: Any) -> Any:
         try:

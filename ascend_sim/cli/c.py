@@ -45,5 +45,5 @@ def c(
                 raise SimError(f"c: --compile-flags without a folder takes the one in {HOME}, which is not set")
             print(shlex.join(library.compile_flags(Path(folder))))
         elif build is not None:
-            for path in library.build(build):
+            for path in library.build_c(build):
                 print(path)

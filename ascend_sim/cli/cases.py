@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from ascend_sim.cli.app import app, errors
+from ascend_sim.cli.terminal import console
 
 
 @app.command(epilog="Example:  ascend-sim cases")
 def cases() -> None:
     """List the cases that ship with the package, which `run` and others take by name."""
     from ascend_sim.ops.case import case_names, load_case
+    from ascend_sim.report.grid import Grid
 
     with errors(as_json=False):
-        width = max(map(len, case_names()))
+        table = Grid("", ("case", "operator", ">input", ">weight", "dtype"))
         for name in case_names():
             case = load_case(name)
-            shapes = ", ".join(
-                f"{tensor} {list(shape)}" for tensor, (shape, _) in case.tensors.items() if tensor != "bias"
-            )
-            print(f"{name:{width}}  {case.operator}: {shapes}")
+            shapes = ["x".join(map(str, case.tensors[tensor][0])) for tensor in ("input", "weight")]
+            table.row(name, case.operator, *shapes, case.tensors["input"][1])
+        console().print(table)

@@ -11,6 +11,7 @@ import typer
 
 from ascend_sim.cli.app import app, errors
 from ascend_sim.cli.kernel import called, check_file, choose_kernel, default_blocks, fields_of, run_file
+from ascend_sim.cli.terminal import print_text
 from ascend_sim.cli.values import parse_block_dim, parse_disarm, parse_tiling
 from ascend_sim.errors import SimError
 
@@ -61,7 +62,10 @@ def check(
         else:
             _refuse(subject, "a case", {"NAME": name, "--blocks": blocks})
             report = _case(subject, chip, tiling, block_dim, disarm or [], tool)
-    print(json.dumps(report.to_dict(), indent=1) if json_output else report.render())
+    if json_output:
+        print(json.dumps(report.to_dict(), indent=1))
+    else:
+        print_text(report.render())
     raise typer.Exit(0 if report.passed else 1)
 
 

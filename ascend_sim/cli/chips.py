@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from ascend_sim.cli.app import app, errors
+from ascend_sim.cli.terminal import console
 from ascend_sim.errors import SimError
 
 
@@ -31,4 +30,4 @@ def chips(
         if not compare and len(specs) > 1:
             raise SimError(f"chips: one chip at a time, got {len(specs)}; --compare prints them side by side")
         table = compare_table(specs) if compare else chip_detail(specs[0]) if specs else chips_table()
-        Console(width=None if sys.stdout.isatty() else 160).print(table)
+        console().print(table)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from ascend_sim.cli.app import app, errors
 from ascend_sim.cli.page import check_html
 from ascend_sim.cli.progress import Progress
+from ascend_sim.cli.terminal import console, print_text
 
 
 @app.command(
@@ -58,7 +57,6 @@ def compare(
     if json_output:
         print(json.dumps(comparison.to_dict(), indent=1))
     else:
-        console = Console(width=None if sys.stdout.isatty() else max(80, 40 + 20 * len(comparison.runs)))
-        render(comparison, console, kernels=kernel or (), everything=everything)
+        render(comparison, console(), kernels=kernel or (), everything=everything)
         if html is not None:
-            print(f"wrote {html}")
+            print_text(f"wrote {html}")

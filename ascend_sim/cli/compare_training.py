@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import typer
-from rich.console import Console
 
 from ascend_sim.cli.app import OptionalValues, app, errors
 from ascend_sim.cli.kernel import called, load_file
 from ascend_sim.cli.options import Accumulate, Overflow
 from ascend_sim.cli.progress import Progress
+from ascend_sim.cli.terminal import console, print_text
 from ascend_sim.errors import SimError
 
 
@@ -81,9 +81,9 @@ def compare_training(
             for remark in compared.remarks:
                 print(f"ascend-sim: {remark}", file=sys.stderr)
         else:
-            compared.render(Console(width=None if sys.stdout.isatty() else 120))
+            compared.render(console())
             if plot is not None:
-                print(f"wrote {plot}")
+                print_text(f"wrote {plot}")
 
 
 def _training(script: Path, training: Callable[[], Any]) -> Any:

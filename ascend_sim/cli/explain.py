@@ -13,6 +13,7 @@ import typer
 from ascend_sim.cli.app import app, errors
 from ascend_sim.cli.options import Accumulate, Case, Chip, Conformance, CubeMathType, Deterministic, Overflow
 from ascend_sim.cli.progress import Progress
+from ascend_sim.cli.terminal import console, print_text
 from ascend_sim.cli.values import parse_index, parse_tiling
 from ascend_sim.errors import SimError
 
@@ -63,7 +64,7 @@ def explain_command(
         if json_output:
             print(json.dumps(explain_data(explanation), indent=1))
         else:
-            print(explain_page(explanation), end="")
+            print_text(explain_page(explanation, console().width).rstrip("\n"))
         if html is not None:
             with atomic_write(html) as file:
                 file.write(explain_html(explanation).encode())

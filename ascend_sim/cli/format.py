@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ascend_sim.cli.app import app, errors
+from ascend_sim.cli.terminal import print_text
 
 
 @app.command("format", epilog="Example:  ascend-sim format hifloat8 --value 0.1 --rounding hybrid")
@@ -17,7 +18,7 @@ def format_command(
     mantissa_bits: Annotated[int | None, typer.Option(help="For hf32: 11 (910B, 910_93) or 10 (950).")] = None,
 ) -> None:
     """Explain a number format: layout, range, special codes, spacing, and how a number is rounded to it."""
-    from ascend_sim.studies.lookup.formats import format_page
+    from ascend_sim.studies.lookup.formats import explain_format
 
     with errors(as_json=False):
-        print(format_page(name, value, rounding=rounding, mantissa_bits=mantissa_bits), end="")
+        print_text(explain_format(name, value, rounding=rounding, mantissa_bits=mantissa_bits).rstrip("\n"))

@@ -13,11 +13,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 
 from ascend_sim.cli.app import app, errors, make_folder
-from ascend_sim.cli.page import add_lines, check_html, check_lines, say, write_html
+from ascend_sim.cli.page import add_lines, check_html, check_lines, write_html
 from ascend_sim.cli.progress import Progress
+from ascend_sim.cli.terminal import console, print_paragraphs, print_text
 from ascend_sim.errors import SimError
 
 MODULE = "ascend_sim_kernel_file"
@@ -103,11 +103,10 @@ def kernel(
         if json_output:
             print(json.dumps(report, indent=1))
         else:
-            console = Console(width=None if sys.stdout.isatty() else 140)
-            render(run.report, console)
-            say(said, console)
+            render(run.report, console())
+            print_paragraphs(said)
             if written:
-                print(f"wrote {', '.join(str(path) for path in written)}")
+                print_text(f"wrote {', '.join(str(path) for path in written)}")
     raise typer.Exit(0 if run.passed else 1)
 
 

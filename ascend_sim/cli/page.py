@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ascend_sim.cli.progress import Progress
 from ascend_sim.errors import SimError
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _ROWS_WORTH_PROCESSES = 50_000
 """Instructions from which it pays to share runs out among processes."""
@@ -66,11 +63,3 @@ def write_html(
     jobs = usable_cores() if ours and rows > _ROWS_WORTH_PROCESSES else 1
     outcomes = what_if(recording, jobs=jobs, progress=progress) if other_rates else None
     return write_page(html, recording, report, outcomes, limit=None if all_blocks else LIMIT)
-
-
-def say(paragraphs: list[str], console: Console) -> None:
-    """Print paragraphs with a line between them."""
-    for text in paragraphs:
-        console.print(f"\n{text}", highlight=False, markup=False)
-    if paragraphs:
-        console.print()

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 import typer
-from rich.console import Console
 
 from ascend_sim.cli.app import OptionalValues, app, errors
 from ascend_sim.cli.options import Case, Conformance, Overflow
 from ascend_sim.cli.progress import Progress
+from ascend_sim.cli.terminal import console, print_text
 from ascend_sim.errors import SimError
 
 
@@ -66,9 +66,9 @@ def precision(
         elif csv_output:
             print(pages.csv_text(table), end="")
         else:
-            pages.render(table, Console(width=max(Console().width, 170)))  # wider than most terminals; nothing is cut
+            pages.render(table, console())
             if plot is not None:
-                print(f"wrote {plot}")
+                print_text(f"wrote {plot}")
         if not table.complete:
             raise KeyboardInterrupt
     raise typer.Exit(0 if table.passed else 1)

@@ -1,4 +1,4 @@
-"""What a terminal shows of work that takes long; a log shows nothing of it."""
+"""What a terminal shows of work that takes long: one line, with what is left; a log shows nothing of it."""
 
 from __future__ import annotations
 
@@ -10,58 +10,103 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
 PROGRESS_AFTER_SECONDS = 2.0
+"""Work that is over sooner shows nothing, unless it is told to show itself at once."""
+LONG_SECONDS = 60.0
+"""Work of which more than this is left says so in a line that stays."""
 
 
 class Progress:
-    """A bar on a terminal for work longer than two seconds; silent in a log."""
+    """One line on a terminal: what is done of how much, for how long, and what that leaves; silent in a log.
 
-    def __init__(self, unit: str = "blocks") -> None:
+    `at_once` shows it from the start, while the work is still being listed. Where more than `LONG_SECONDS` are left at the rate
+    so far, a line says so and stays.
+    """
+
+    def __init__(self, unit: str = "blocks", *, at_once: bool = False) -> None:
         self._unit = unit
         self._begin = time.monotonic()
         self._bar: Bar | None = None
-        self._tasks: dict[str, Any] = {}
+        self._task: Any = None
+        self._counted: tuple[str, int, float] | None = None
+        self._told = False
+        if at_once and sys.stderr.isatty():
+            self._show(f"preparing {unit}")
 
     def __call__(self, name: str, done: int, total: int) -> None:
-        if not sys.stderr.isatty() or time.monotonic() - self._begin < PROGRESS_AFTER_SECONDS:
+        now = time.monotonic()
+        if not sys.stderr.isatty() or (self._bar is None and now - self._begin < PROGRESS_AFTER_SECONDS):
             return
-        if self._bar is None:
-            from rich import progress as bars
-            from rich.console import Console
+        if self._counted is None or self._counted[0] != name or done < self._counted[1]:
+            self._counted = (name, done, now)  # what was done before is no measure of the rate
+        self._show(f"{name}: {self._unit}")
+        assert self._bar is not None
+        left = self._left(done, total, now)
+        self._bar.update(self._task, description=f"{name}: {self._unit}", completed=done, total=total, left=words(left))
+        if left is not None and left > LONG_SECONDS and not self._told:
+            self._told = True
+            said = f"{name}: {done} of {total} {self._unit} done; {words(left)} (Ctrl-C ends it)"
+            self._bar.console.print(said, highlight=False, markup=False)
 
-            columns = (
-                bars.TextColumn("{task.description}"),
-                bars.BarColumn(),
-                bars.MofNCompleteColumn(),
-                bars.TimeElapsedColumn(),
-            )
-            self._bar = bars.Progress(*columns, console=Console(stderr=True), transient=True)
-            self._bar.start()
-        if name not in self._tasks:
-            self._tasks[name] = self._bar.add_task(f"{name}: {self._unit}", total=total)
-        self._bar.update(self._tasks[name], completed=done)
+    def _left(self, done: int, total: int, now: float) -> float | None:
+        """Seconds that the rest takes at the rate since the first that was counted; None while there is no rate."""
+        assert self._counted is not None
+        _, first, since = self._counted
+        return None if done <= first or now <= since else (total - done) * (now - since) / (done - first)
+
+    def _show(self, text: str) -> None:
+        if self._bar is not None:
+            return
+        from rich import progress as bars
+        from rich.console import Console
+
+        columns = (
+            bars.SpinnerColumn(),
+            bars.TextColumn("{task.description}"),
+            bars.BarColumn(bar_width=20),
+            bars.MofNCompleteColumn(),
+            bars.TimeElapsedColumn(),
+            bars.TextColumn("{task.fields[left]}"),
+        )
+        self._bar = bars.Progress(*columns, console=Console(stderr=True), transient=True)
+        self._task = self._bar.add_task(text, total=None, left="")
+        self._bar.start()
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Take the line away."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
 
 
+def words(seconds: float | None) -> str:
+    """What is left, in words: "about 40 s left", "about 12 min left", "about 3.5 h left"; "" for None."""
+    if seconds is None:
+        return ""
+    if seconds < 90:
+        return f"about {seconds:.0f} s left"
+    return f"about {seconds / 60:.0f} min left" if seconds < 5400 else f"about {seconds / 3600:.1f} h left"
+
+
 class Status:
-    """A line on a terminal that says where long work stands; silent in a log."""
+    """A line on a terminal, from the start, that says where long work stands; silent in a log."""
 
-    def __init__(self) -> None:
+    def __init__(self, text: str) -> None:
+        self._begin = time.monotonic()
         self._status: Any = None
-
-    def __call__(self, text: str) -> None:
-        if not sys.stderr.isatty():
-            return
-        if self._status is None:
+        if sys.stderr.isatty():
             from rich.console import Console
 
             self._status = Console(stderr=True).status(text)
             self._status.start()
-        self._status.update(text)
+
+    def __call__(self, text: str) -> None:
+        if self._status is not None:
+            self._status.update(text)
+
+    @property
+    def seconds(self) -> float:
+        """Since it began."""
+        return time.monotonic() - self._begin
 
     def close(self) -> None:
         """Take the line away."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from ascend_sim.cli.app import app, errors
-from ascend_sim.cli.page import check_html, say, write_html
+from ascend_sim.cli.page import check_html, write_html
 from ascend_sim.cli.progress import Progress
+from ascend_sim.cli.terminal import print_paragraphs, print_text
 
 
 @app.command(epilog="Example:  ascend-sim run resnet50_conv2_3x3 --mode timing --out out/ && ascend-sim report out/")
@@ -35,5 +34,5 @@ def report(
         check_html(html)
         with closing(Progress("runs")) as progress:
             said = write_html(html, recording, stored, progress, other_rates=what_if, all_blocks=all_blocks)
-        say(said, Console(width=None if sys.stdout.isatty() else 140))
-        print(f"wrote {html}")
+        print_paragraphs(said)
+        print_text(f"wrote {html}")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ascend_sim.cli.app import app, errors, make_folder
 from ascend_sim.cli.options import Accumulate, Case, Chip, CubeMathType, Deterministic, Library, Overflow
-from ascend_sim.cli.page import add_lines, check_html, check_lines, say, write_html
+from ascend_sim.cli.page import add_lines, check_html, check_lines, write_html
 from ascend_sim.cli.progress import Progress
+from ascend_sim.cli.terminal import console, print_paragraphs, print_text
 from ascend_sim.cli.values import parse_block_dim, parse_disarm, parse_tiling
 from ascend_sim.errors import SimError
 
@@ -91,19 +91,16 @@ def run(
     In timing mode --json without --out and --html keeps no timeline: a run of any length takes little memory, and the report
     has no waterfall.
     """
-    from ascend_sim.calls.cases import call_case
+    from ascend_sim.calls.cases import run_case
     from ascend_sim.calls.run import check_fits
-    from ascend_sim.calls.tensors import TensorSpec
     from ascend_sim.chip import load_chip
-    from ascend_sim.ops.case import load_case, make_tensors
+    from ascend_sim.ops.case import load_case
 
     with errors(json_output):
         given = {"chip": chip, "tiling": tiling, "block-dim": block_dim, "l2": l2, "conformance": conformance}
         _check_options(mode, given, out=out, msprof=msprof, html=html)
         check_lines(lines, mode, out, html)
         loaded = load_case(case)
-        if input is not None:
-            loaded = loaded.with_file(input)
         spec = load_chip(chip or loaded.chip)
         check_fits(loaded.tensors, spec)
         waits = parse_disarm(disarm)
@@ -129,24 +126,20 @@ def run(
                 from ascend_sim.report.msprof import check_msprof
 
                 check_msprof(out)
-        if mode == "timing" and input is None:
-            values: dict[str, Any] = {key: TensorSpec(shape, dtype) for key, (shape, dtype) in loaded.tensors.items()}
-        else:
-            values = make_tensors(loaded)
         said: list[str] = []
         with closing(Progress()) as progress:
-            result = call_case(
+            result = run_case(
                 loaded,
-                values,
-                cube_math_type=loaded.cube_math_type if cube_math_type is None else cube_math_type,
+                input,
+                cube_math_type=cube_math_type,
                 chip=spec,
                 mode=mode,
-                deterministic=loaded.deterministic if deterministic is None else deterministic,
-                conformance=conformance or loaded.conformance,
+                deterministic=deterministic,
+                conformance=conformance,
                 library=library,
-                tiling=parse_tiling(tiling) if tiling else loaded.tiling,
-                block_dim=parse_block_dim(block_dim) if block_dim else loaded.block_dim or None,
-                l2=l2 or loaded.l2,
+                tiling=parse_tiling(tiling) if tiling else None,
+                block_dim=parse_block_dim(block_dim) if block_dim else None,
+                l2=l2,
                 progress=progress,
                 max_cycles=max_cycles,
                 accumulate=accumulate,
@@ -204,15 +197,13 @@ def _check_options(
 
 def _print(report: Report, *, with_plan: bool, said: list[str], written: list[Path]) -> None:
     """The tables of a run, what its page says, and the files that were written."""
-    from rich.console import Console
-
     from ascend_sim.report.pages import plan_table
     from ascend_sim.report.text import render
 
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    render(report, console)
+    out = console()
+    render(report, out)
     if with_plan:
-        console.print(plan_table(report.plan, report.workspace_bytes))
-    say(said, console)
+        out.print(plan_table(report.plan, report.workspace_bytes))
+    print_paragraphs(said)
     if written:
-        print(f"wrote {', '.join(str(path) for path in written)}")
+        print_text(f"wrote {', '.join(str(path) for path in written)}")

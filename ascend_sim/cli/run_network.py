@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from ascend_sim.cli.app import app, errors, make_folder
 from ascend_sim.cli.options import Jobs, Library
 from ascend_sim.cli.page import check_html
-from ascend_sim.cli.progress import Progress, Status
+from ascend_sim.cli.progress import Progress, Status, words
+from ascend_sim.cli.terminal import console
 from ascend_sim.errors import SimError
 
 
@@ -34,7 +34,12 @@ def run_network(
     l2: Annotated[str, typer.Option(help="cold: each layer starts with an empty L2; warm: with its inputs.")] = "cold",
     forward: Annotated[bool, typer.Option("--forward", help="The forward pass; default: backward.")] = False,
     training: Annotated[bool, typer.Option("--training", help="A training step: forward, then backward.")] = False,
-    tiling: Annotated[Path | None, typer.Option(help="Folder with the tilings.yaml of an earlier --tile.")] = None,
+    tiling: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder of an earlier --tile, a file like its tilings.yaml, or the best.yaml of `tile` for each layer."
+        ),
+    ] = None,
     tile: Annotated[
         bool, typer.Option("--tile", help="Search the tilings of all layers (needs --out) and tell what they gain.")
     ] = False,
@@ -79,40 +84,44 @@ def run_network(
         if html is not None:
             check_html(html, out)
         loaded = load_network(network)
-        found = None if tiling is None else read_tilings(tiling)
+        found = None if tiling is None else read_tilings(tiling, [layer.name for layer in loaded.layers])
         if out is not None:
             make_folder(out)
         jobs = jobs or usable_cores()
         runs, tuned = [], None
-        with closing(Progress("layers")) as progress, closing(Status()) as status:
-            settings: dict[str, Any] = {
-                "chip": chip, "batch": batch, "conformance": conformance, "library": library, "out": out, "jobs": jobs,
-                "progress": progress,
-            }  # fmt: skip
-            if tile:
+        settings: dict[str, Any] = {
+            "chip": chip, "batch": batch, "conformance": conformance, "library": library, "out": out, "jobs": jobs,
+        }  # fmt: skip
+        if tile:
+            with closing(Status(f"{loaded.name}: preparing layers")) as status:
                 tuned = tune(
                     loaded,
                     seconds=time_limit,
                     within=within / 100,
-                    searching=lambda name: status(f"searching tilings of {name}"),
+                    progress=lambda name, done, total: status(f"{name}: {done} of {total} layers timed"),
+                    searching=lambda name, done, total: status(
+                        f"searching tilings of {name}, layer {done + 1} of {total}, "
+                        f"{words(2 * time_limit * (total - done)).replace('about', 'at most')}"
+                    ),
                     **settings,
                 )
-                runs.append(tuned.after)
-            for direction in (
-                () if tile else ("forward", "backward") if training else ("forward",) * forward or ("backward",)
-            ):
-                runs.append(networks.run_network(loaded, direction=direction, l2=l2, tilings=found, **settings))
+            runs.append(tuned.after)
+        directions = () if tile else ("forward", "backward") if training else ("forward",) * forward or ("backward",)
+        for direction in directions:
+            with closing(Progress("layers", at_once=True)) as bar:
+                run = networks.run_network(loaded, direction=direction, l2=l2, tilings=found, progress=bar, **settings)
+            runs.append(run)
         written = _data(runs) if tuned is None else runs[0].to_dict() | {"before_us": tuned.before.totals["total"]}
         if json_output:
             print(json.dumps(written, indent=1))
         else:
-            console = Console(width=None if sys.stdout.isatty() else 140)
+            screen = console()
             for run in runs:
-                pages.render(run, console)
+                pages.render(run, screen)
             if training:
-                console.print(f"a training step: {sum(run.totals['total'] for run in runs):,.1f} us in convolutions")
+                screen.print(f"a training step: {sum(run.totals['total'] for run in runs):,.1f} us in convolutions")
             if tuned is not None:
-                pages.render_tuned(tuned, console)
+                pages.render_tuned(tuned, screen)
         if out is not None:
             write_json(out / "network.json", written)
             for run in runs:

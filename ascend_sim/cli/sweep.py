@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from ascend_sim.cli.app import app, errors, make_folder
 from ascend_sim.cli.options import Case, Jobs
 from ascend_sim.cli.progress import Progress
+from ascend_sim.cli.terminal import console, print_text
 from ascend_sim.errors import ConfigError, SimError
 
 
@@ -85,7 +85,7 @@ def sweep(
             pages.axes_of(dict(varied), chosen_axes)
         folder = out or Path(f"sweep-{Path(case).stem}")
         make_folder(folder)
-        with closing(Progress("points")) as progress:
+        with closing(Progress("points", at_once=True)) as progress:
             found = run_sweep(
                 case,
                 dict(varied),
@@ -110,11 +110,11 @@ def sweep(
         if json_output:
             print(json.dumps(found.to_dict(), indent=1))
         else:
-            console = Console(width=None if sys.stdout.isatty() else 140)
+            screen = console()
             shown = [name.strip() for name in columns.split(",") if name.strip()] or None
-            pages.render(found, console, top=top, columns=shown, front=front)
+            pages.render(found, screen, top=top, columns=shown, front=front)
             if written:
-                print(f"wrote {', '.join(str(path) for path in written)}")
+                print_text(f"wrote {', '.join(str(path) for path in written)}")
         again = f"; {found.reused} results were there before" if found.reused else ""
         print(f"took {time.monotonic() - begin:.1f} s; results are kept in {folder}{again}", file=sys.stderr)
         if not found.complete:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 import typer
-from rich.console import Console
 
 from ascend_sim.cli.app import OptionalValues, app, errors, make_folder
 from ascend_sim.cli.options import Case, Conformance, CubeMathType, Deterministic, Jobs, Library
-from ascend_sim.cli.progress import Status
+from ascend_sim.cli.progress import Status, words
+from ascend_sim.cli.terminal import console, print_text
 
 
 class _TileCommand(OptionalValues):
@@ -58,6 +58,7 @@ def tile(
     from ascend_sim.ops.case import load_case
     from ascend_sim.runtime.workers import usable_cores
     from ascend_sim.studies.tiles import command, pages
+    from ascend_sim.studies.tiles.search import State
     from ascend_sim.studies.validate.scatter import check_plot
 
     with errors(json_output):
@@ -77,7 +78,16 @@ def tile(
         )
         if out is not None:
             make_folder(out)
-        with closing(Status()) as progress:
+        with closing(Status("preparing tilings")) as line:
+            began: dict[str, float] = {}
+
+            def tell(name: str, state: State) -> None:
+                since = line.seconds - began.setdefault(name, line.seconds)
+                left = state.open * since / state.simulated if state.simulated else None
+                if time_limit is not None and left is not None:
+                    left = min(left, max(time_limit - since, 0.0))
+                line(", ".join(filter(None, (pages.progress_text(name, state), words(left)))))
+
             outcomes = command.run_searches(
                 kernels,
                 field or [],
@@ -86,7 +96,7 @@ def tile(
                 limit=limit,
                 seconds=time_limit,
                 within=within / 100,
-                progress=lambda name, state: progress(pages.progress_text(name, state)),
+                progress=tell,
             )
         best = command.write_best(outcomes, out) if out is not None else {}
         written = list(best)
@@ -96,14 +106,14 @@ def tile(
         if json_output:
             print(json.dumps([pages.to_dict(outcome, top) for outcome in outcomes], indent=1))
         else:
-            console = Console(width=None if sys.stdout.isatty() else 170)
+            screen = console()
             for outcome in outcomes:
-                pages.render(outcome, console, top)
-                console.print()
+                pages.render(outcome, screen, top)
+                screen.print()
             if len({outcome.kernel.chip.name for outcome in outcomes}) > 1:
-                pages.compare_chips(outcomes, console)
+                pages.compare_chips(outcomes, screen)
             if written:
-                print(f"wrote {', '.join(str(path) for path in written)}")
+                print_text(f"wrote {', '.join(str(path) for path in written)}")
         for path, kept in best.items():
             if kept is not None:
                 print(f"{path} held other tilings; they are in {kept} now", file=sys.stderr)

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from ascend_sim.cli.app import app, errors, make_folder
 from ascend_sim.cli.options import Jobs
 from ascend_sim.cli.progress import Progress
+from ascend_sim.cli.terminal import console, print_text
 from ascend_sim.errors import SimError
 
 
@@ -65,8 +65,8 @@ def validate(
     from ascend_sim.runtime.workers import usable_cores
     from ascend_sim.studies.validate import pages, scatter
     from ascend_sim.studies.validate.instruction_points import compare_points, shipped_points
-    from ascend_sim.studies.validate.rows import of_chips, read_rows, shipped_rows
-    from ascend_sim.studies.validate.run import INTERRUPTED, compare
+    from ascend_sim.studies.validate.run import INTERRUPTED
+    from ascend_sim.studies.validate.run import validate as run_rows
 
     begin = time.monotonic()
     with errors(json_output):
@@ -75,13 +75,19 @@ def validate(
         if csv_output is not None and not csv_output.parent.is_dir():
             raise SimError(f"--csv {csv_output}: there is no folder {csv_output.parent}")
         knows = [name.strip() for name in told.split(",") if name.strip()]
-        measured = read_rows(rows, l2, chip, knows) if rows is not None else shipped_rows(l2, knows)
-        if chip is not None:
-            measured = of_chips(measured, chip.split(","))
         if out is not None:
             make_folder(out)
-        with closing(Progress("kernels")) as progress:
-            compared = compare(measured, jobs=jobs or usable_cores(), progress=progress, long=long, out=out)
+        with closing(Progress("kernels", at_once=True)) as progress:
+            compared = run_rows(
+                rows,
+                chips=chip.split(",") if chip else (),
+                l2=l2,
+                told=knows,
+                jobs=jobs or usable_cores(),
+                progress=progress,
+                long=long,
+                out=out,
+            )
         if csv_output is not None:
             with atomic_write(csv_output) as file:
                 file.write(pages.csv_text(compared).encode())
@@ -94,8 +100,9 @@ def validate(
             figures = pages.to_dict(compared) | ({"points": pages.points_dict(points)} if shipped else {})
             print(json.dumps(figures, indent=1))
         else:
-            pages.render(compared, Console(width=None if sys.stdout.isatty() else 170))
-            print("\n".join(pages.points_text(points)), end="\n" if points else "")
+            pages.render(compared, console())
+            for line in pages.points_text(points):
+                print_text(line)
         print(f"took {time.monotonic() - begin:.1f} s", file=sys.stderr)
         if any(one.prediction.skipped == INTERRUPTED for one in compared):
             raise KeyboardInterrupt

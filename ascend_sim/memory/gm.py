@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.errors import SimError
+from ascend_sim.errors import SimError, binary_size
 from ascend_sim.memory.local import POISON
 
 SLOT_SHIFT = 44
@@ -53,8 +53,9 @@ class GlobalMemory:
                 data = np.full(size, POISON, np.uint8) if with_data else None
                 return Allocation(base, size, name, data)
         raise SimError(
-            f"device memory: {name} needs {size} bytes, the largest free range is "
-            f"{max((room for _, room in self._free), default=0)} of {self.capacity} bytes (chip file, memory.hbm_bytes)"
+            f"device memory: {name} needs {binary_size(size)}, the largest free range is "
+            f"{binary_size(max((room for _, room in self._free), default=0))} of {binary_size(self.capacity)} (chip file, "
+            f"memory.hbm_bytes)"
         )
 
     def free(self, allocation: Allocation) -> None:

@@ -1,24 +1,84 @@
-"""Lines of aligned columns, for pages of plain text."""
+"""Lines of aligned columns, for pages of plain text, and what keeps them within a width."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 Row = tuple[str, ...]
+GAP = 2
+"""Blanks between columns."""
 
 
-def columns(rows: Sequence[Row], align: str = "") -> list[str]:
-    """Rows as lines, columns two blanks apart; `align` has ">" at those set to the right. A row of one cell stands alone."""
+def columns(rows: Sequence[Row], align: str = "", width: int | None = None) -> list[str]:
+    """Rows as lines, columns two blanks apart; `align` has ">" at those set to the right. A row of one cell stands alone.
+
+    What does not fit in `width` goes on below, behind the first column of each row and an empty line.
+    """
     whole = [row for row in rows if len(row) > 1]
     widths = [max(len(row[i]) for row in whole) for i in range(len(whole[0]))] if whole else []
-    lines = []
-    for row in rows:
-        cells = [
-            cell.rjust(width) if align[i : i + 1] == ">" else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=False))
-        ]
-        lines.append(("  ".join(cells) if len(row) > 1 else row[0]).rstrip())
+    lines: list[str] = []
+    for shown in parts(widths, 1, width) if whole else [[0]]:
+        lines += [""] if lines else []
+        for row in rows:
+            cells = [
+                row[i].rjust(widths[i]) if align[i : i + 1] == ">" else row[i].ljust(widths[i])
+                for i in shown
+                if i < len(row) > 1
+            ]
+            lines.append(((" " * GAP).join(cells) if len(row) > 1 else row[0]).rstrip())
     return lines
+
+
+def parts(widths: Sequence[int], names: int, width: int | None) -> list[list[int]]:
+    """The columns of a table in parts that fit `width` (None: any), each with the first `names` columns before its own.
+
+    Where all of the names leave no room beside them, the first alone stands before each part.
+    """
+    if names > 1 and width is not None and sum(widths[:names]) + GAP * names + max(widths[names:], default=0) > width:
+        names = 1
+    lead = list(range(names))
+    start = sum(widths[:names]) + GAP * (names - 1)
+    found, taken = [list(lead)], start
+    for index in range(names, len(widths)):
+        size = GAP + widths[index]
+        if width is not None and taken + size > width and len(found[-1]) > names:
+            found.append(list(lead))
+            taken = start
+        found[-1].append(index)
+        taken += size
+    return found
+
+
+def filled(least: Sequence[int], whole: Sequence[int], width: int) -> list[int]:
+    """Widths from `least` up to `whole`, the columns on the left first, as far as `width` has room between the gaps."""
+    left = max(width - sum(least) - GAP * (len(least) - 1), 0)
+    widths = []
+    for small, large in zip(least, whole, strict=True):
+        more = min(large - small, left)
+        widths.append(small + more)
+        left -= more
+    return widths
+
+
+def wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """A paragraph in lines of `width`, broken at blanks only; what follows the first line is set in by `indent` more.
+
+    A word that is longer, such as a path, has a line of its own.
+    """
+    own = text[: len(text) - len(text.lstrip())]
+    if len(text) <= width:
+        return [text]
+    return textwrap.wrap(
+        text,
+        max(width, 20),
+        initial_indent="",
+        subsequent_indent=own + indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        drop_whitespace=True,
+        replace_whitespace=False,
+    )
 
 
 def middle_out(rows: Sequence[Row], most: int) -> list[Row]:

@@ -1,18 +1,18 @@
 """A report as text: the problem, the kernels in launch order, how close they came to their bounds, the outputs.
 
-Rows stay readable without colour and in a log; a console that is too narrow wraps cells, it cuts nothing off.
+Rows stay readable without colour and in a log; a table that is too wide goes on below, with its rows named again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ascend_sim.report.advice import layer_words
+from ascend_sim.report.grid import Grid, say
 from ascend_sim.report.html import by_probe, results_name
 from ascend_sim.report.report import Report
 from ascend_sim.report.waterfall import WORDS
@@ -20,15 +20,13 @@ from ascend_sim.report.waterfall import WORDS
 _FINDINGS_SHOWN = 5
 _BAR = 24
 """Columns of the bars of a waterfall: a row stays below 80."""
-_WIDE = 110
-"""Columns from which the kernels' own names are shown too."""
 
 
 def render(report: Report, console: Console) -> None:
     """Print a report; `problem` may hold "operator", "tensors" {name: {shape, dtype}}, "macs" {name: n}, arguments."""
     data = report.to_dict()
     problem = data["problem"]
-    _line(console, f"{problem.get('operator', 'run')} on {data['chip']}, mode {data['mode']}", style="bold")
+    say(console, f"{problem.get('operator', 'run')} on {data['chip']}, mode {data['mode']}", style="bold")
     _problem(console, problem)
     _kernels(console, data)
     if any(kernel["roofline"] for kernel in data["kernels"]):
@@ -41,68 +39,53 @@ def render(report: Report, console: Console) -> None:
     _findings(console, data)
 
 
-def _line(console: Console, text: str, style: str = "") -> None:
-    console.print(Text(text, style=style), highlight=False)
-
-
 def _problem(console: Console, problem: Mapping[str, Any]) -> None:
     tensors = problem.get("tensors", {})
     if tensors:
-        table = _grid("", ("", "", ""))
-        table.show_header = False
+        table = Grid("", ("", "", ""))
         for name, tensor in tensors.items():
-            table.add_row(f"  {name}", Text(str(tensor.get("shape", ""))), str(tensor.get("dtype", "")))
+            table.row(f"  {name}", str(tensor.get("shape", "")), str(tensor.get("dtype", "")))
         console.print(table)
     rest = {key: value for key, value in problem.items() if key not in ("operator", "tensors", "macs")}
     if rest:
-        _line(console, "  " + ", ".join(f"{key} {value}" for key, value in rest.items()))
+        say(console, "  " + ", ".join(f"{key} {value}" for key, value in rest.items()))
     macs = problem.get("macs")
     if macs:
         each = macs if isinstance(macs, Mapping) else {"": macs}
-        _line(console, "  MACs: " + ", ".join(f"{name} {count:,}".strip() for name, count in each.items()))
+        say(console, "  MACs: " + ", ".join(f"{name} {count:,}".strip() for name, count in each.items()))
 
 
 def _kernels(console: Console, data: Mapping[str, Any]) -> None:
-    named = console.width >= _WIDE
-    columns = [
-        "op_type",
-        *(["kernel"] if named else []),
-        "core",
-        ">blocks",
-        ">us",
-        ">share",
-        "bottleneck",
-        "main stall",
-    ]
-    table = _grid("Kernels in launch order", columns)
+    columns = ("kernel", "op_type", "core", ">blocks", ">us", ">share", "bottleneck", "main stall")
     total = data["total_us"]
+    timed = total is not None
+    table = Grid("Kernels in launch order", columns if timed else columns[:4])
     for kernel in data["kernels"]:
-        cells = [kernel["op_type"], *([kernel["name"]] if named else []), kernel["core_type"], str(kernel["block_dim"])]
-        if total is not None:
+        cells = [kernel["name"], kernel["op_type"], kernel["core_type"], str(kernel["block_dim"])]
+        if timed:
             pipe, stall = kernel["bottleneck_pipe"], kernel["main_stall"]
             of_core = kernel["pipes_us"][pipe] / kernel["core_us"] if pipe and kernel["core_us"] else 0.0
             cells += [f"{kernel['task_us']:.2f}", _percent(kernel["task_us"] / total if total else 0.0)]
             cells += [f"{pipe} {_percent(of_core)}" if pipe else "-"]
             cells += [f"{stall['cause']} {_percent(stall['share'])}" if stall else "none"]
-        table.add_row(*cells, *["-"] * (len(columns) - len(cells)))
+        table.row(*cells)
     console.print()
     console.print(table)
     untimed = "no times in functional mode"
-    _line(console, f"Total: {untimed if total is None else f'{total:.2f} us'}", style="bold")
+    say(console, f"Total: {f'{total:.2f} us' if timed else untimed}", style="bold")
     if "timeline" in data:
-        _line(console, f"Timeline {data['timeline']}; --out or --html keep it")
+        say(console, f"Timeline {data['timeline']}; --out or --html keep it")
 
 
-def _bounds(kernels: Sequence[Mapping[str, Any]]) -> Table:
-    table = _grid(
-        "\nAgainst the bounds, in cycles", ("op_type", "bound by", ">bound", ">longest core", ">ideal cube", ">cube")
-    )
+def _bounds(kernels: Sequence[Mapping[str, Any]]) -> Grid:
+    heads = ("kernel", "bound by", ">bound", ">longest core", ">ideal cube", ">cube")
+    table = Grid("\nAgainst the bounds, in cycles", heads)
     for kernel in kernels:
         bounds = kernel["roofline"]
         least = bounds["cycles"].get(bounds["bound_by"], 0)
         ideal = kernel.get("ideal_cycles")
-        table.add_row(
-            kernel["op_type"],
+        table.row(
+            kernel["name"],
             bounds["bound_by"] or "-",
             f"{least:,}",
             f"{kernel['core_cycles_max']:,}",
@@ -115,35 +98,35 @@ def _bounds(kernels: Sequence[Mapping[str, Any]]) -> Table:
 def _waterfall(console: Console, data: Mapping[str, Any], kernel: Mapping[str, Any]) -> None:
     """Parts as bars that begin where the last one ended, then what can be changed."""
     elapsed = sum(kernel["waterfall"].values())
-    table = _grid(f"\n{kernel['name']}: from the ideal to its {elapsed:,} cycles", ("", ">cycles", ">share", ""))
+    table = Grid(f"\n{kernel['name']}: from the ideal to its {elapsed:,} cycles", ("", ">cycles", ">share", ""))
     before = 0
     for name, cycles in kernel["waterfall"].items():
         ends = sorted((_BAR * before // elapsed, -(-_BAR * (before + cycles) // elapsed)))
         bar = Text(" " * ends[0] + "\u2588" * max(ends[1] - ends[0], 1), no_wrap=True)
-        table.add_row(WORDS[name], f"{cycles:,}", _percent(cycles / elapsed), bar)
+        table.row(WORDS[name], f"{cycles:,}", _percent(cycles / elapsed), bar)
         before += cycles
     console.print(table)
     if kernel["statements"]:
         layer = layer_words(data["problem"])
-        _line(console, f"What costs most{' with ' + layer if layer else ''}:")
+        say(console, f"What costs most{' with ' + layer if layer else ''}:")
     for said in kernel["statements"]:
         command = f" ({said['command']})" if said["command"] else ""
-        _line(console, f"  {said['text']}{command}")
+        say(console, f"  {said['text']}{command}", indent="  ")
 
 
-def _outputs(outputs: Mapping[str, Mapping[str, Any]]) -> Table:
+def _outputs(outputs: Mapping[str, Mapping[str, Any]]) -> Grid:
     kind = results_name(outputs)
     columns = (kind, "shape", "dtype", "computed in", ">max abs error", ">error/bound", "verdict")
-    table = _grid(f"\n{kind.capitalize()}s against float64", columns)
+    table = Grid(f"\n{kind.capitalize()}s against float64", columns)
     for name, figures in outputs.items():
         correct = figures.get("correct")
         said = "not checked" if correct is None else ("correct" if correct else "WRONG") + by_probe(figures)
         verdict = Text(said)
         verdict.stylize("green" if correct else "bold red" if correct is False else "")
-        shape = Text("x".join(str(extent) for extent in figures.get("shape", ())))
+        shape = "x".join(str(extent) for extent in figures.get("shape", ()))
         errors = [_figure(figures.get(key)) for key in ("max_abs_error", "worst_error_over_bound")]
         dtypes = [str(figures.get(key, "-")) for key in ("dtype", "compute_dtype")]
-        table.add_row(name, shape, *dtypes, *errors, verdict)
+        table.row(name, shape, *dtypes, *errors, verdict)
     return table
 
 
@@ -152,21 +135,11 @@ def _findings(console: Console, data: Mapping[str, Any]) -> None:
     if findings or data["warnings"]:
         console.print()
     for warning in data["warnings"]:
-        _line(console, f"warning: {warning}", style="yellow")
+        say(console, f"warning: {warning}", style="yellow")
     for finding in findings[:_FINDINGS_SHOWN]:
-        _line(console, f"{finding['kind']} in {finding['task']}: {finding['text']}", style="red")
+        say(console, f"{finding['kind']} in {finding['task']}: {finding['text']}", style="red")
     if len(findings) > _FINDINGS_SHOWN:
-        _line(console, f"... and {len(findings) - _FINDINGS_SHOWN} more findings", style="red")
-
-
-def _grid(title: str, columns: Sequence[str]) -> Table:
-    """A table without lines; a column whose name begins with ">" is right-aligned."""
-    table = Table(title=title or None, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
-    table.pad_edge = False
-    for column in columns:
-        justify: Literal["left", "right"] = "right" if column.startswith(">") else "left"
-        table.add_column(column.removeprefix(">"), justify=justify, overflow="fold", header_style="")
-    return table
+        say(console, f"... and {len(findings) - _FINDINGS_SHOWN} more findings", style="red")
 
 
 def _percent(share: float) -> str:

@@ -24,12 +24,12 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
 from ascend_sim.report.files import atomic_write
+from ascend_sim.report.grid import Grid
 from ascend_sim.report.png import png_figure
 from ascend_sim.runtime import Progress
 from ascend_sim.torch.simulation import simulate
@@ -76,15 +76,13 @@ class TrainingComparison:
     def render(self, console: Console) -> None:
         """Print first and last loss of each run, how far it went from PyTorch's, and the remarks."""
         steps = len(self.losses[TORCH])
-        table = Table(title=f"{steps} steps on {self.chip}", title_justify="left", box=None, padding=(0, 2, 0, 0))
-        table.add_column("run")
-        for head in ("first loss", "last loss", "from torch, first", "last", "largest"):
-            table.add_column(head, justify="right")
+        heads = (">first loss", ">last loss", ">from torch, first", ">last", ">largest")
+        table = Grid(f"{steps} steps on {self.chip}", ("run", *heads))
         for name, losses in self.losses.items():
             gaps = self.deviations(name)
             largest = math.nan if any(map(math.isnan, gaps)) else max(gaps)
             cells = ["-"] * 3 if name == TORCH else [f"{gap:.1e}" for gap in (gaps[0], gaps[-1], largest)]
-            table.add_row(name, f"{losses[0]:.7g}", f"{losses[-1]:.7g}", *cells)
+            table.row(name, f"{losses[0]:.7g}", f"{losses[-1]:.7g}", *cells)
         console.print(table)
         for remark in self.remarks:
             console.print(Text(remark))

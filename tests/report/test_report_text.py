@@ -57,15 +57,15 @@ convolution_backward on ascend910b3, mode full
   MACs: grad_input 147,456, grad_weight 147,456
 
 Kernels in launch order
-op_type              core  blocks     us  share  bottleneck  main stall
-Cast                 AIV       40  20.00  25.0%  mte2 50.0%  HBM share 43.2%
-Conv2DBackpropInput  AIC       20  60.00  75.0%  cube 50.0%  none
+kernel            op_type              core  blocks     us  share  bottleneck  main stall
+Cast_grad_weight  Cast                 AIV       40  20.00  25.0%  mte2 50.0%  HBM share 43.2%
+grad_input        Conv2DBackpropInput  AIC       20  60.00  75.0%  cube 50.0%  none
 Total: 80.00 us
 
 Against the bounds, in cycles
-op_type              bound by  bound  longest core  ideal cube   cube
-Cast                 cube      4,608        28,000           -      -
-Conv2DBackpropInput  cube      4,608         9,216       2,304  25.0%
+kernel            bound by  bound  longest core  ideal cube   cube
+Cast_grad_weight  cube      4,608        28,000           -      -
+grad_input        cube      4,608         9,216       2,304  25.0%
 
 Gradients against float64
 gradient     shape      dtype    computed in  max abs error  error/bound  verdict
@@ -96,17 +96,12 @@ def test_golden():
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])
-def test_narrow_windows_wrap_and_lose_nothing(width):
+def test_narrow_windows_lose_nothing(width):
+    """What does not fit beside stands below, with the rows named again."""
     text = printed(small_report(), width)
     assert all(len(line) <= width for line in text.split("\n"))
-    letters = sorted(text.replace("\n", "").replace(" ", ""))
-    assert letters == sorted(GOLDEN.replace("\n", "").replace(" ", ""))
-
-
-def test_a_wide_console_also_shows_the_names_of_the_kernels():
-    text = printed(small_report(), 120)
-    assert "op_type              kernel            core  blocks" in text
-    assert "\nCast                 Cast_grad_weight  AIV       40" in text
+    assert set(GOLDEN.split()) <= set(text.split())
+    assert text.split().count("Cast_grad_weight") > GOLDEN.split().count("Cast_grad_weight")
 
 
 def test_a_log_has_no_colour_codes_and_a_terminal_has():
@@ -124,7 +119,7 @@ def test_functional_says_that_there_are_no_times():
     text = printed(small_report(mode="functional", total_us=None, kernels=kernels, findings=()), 100)
     assert "Total: no times in functional mode" in text
     assert "Against the bounds" not in text and "correct" in text
-    assert "Conv2DBackpropInput  AIC       20" in text
+    assert "grad_input        Conv2DBackpropInput  AIC       20" in text
 
 
 def test_many_findings_are_counted():

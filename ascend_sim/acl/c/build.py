@@ -19,7 +19,7 @@ from ascend_sim.acl.c.prototypes import FUNCTIONS
 from ascend_sim.errors import SimError
 from ascend_sim.report.files import atomic_write
 
-__all__ = ["LIBRARY", "OTHER_NAMES", "build", "compile_flags"]
+__all__ = ["LIBRARY", "OTHER_NAMES", "build_c", "compile_flags"]
 
 LIBRARY = "libascendcl.so"
 OTHER_NAMES = ("libnnopbase.so", "libopapi.so", "libopapi_nn.so", "libopapi_math.so")
@@ -96,11 +96,12 @@ except BaseException as error:
 """What Python does when the library starts it."""
 
 
-def build(folder: Path) -> list[Path]:
+def build_c(folder: str | Path) -> list[Path]:
     """Write headers and libraries to `folder`; returns what was written.
 
     Raises SimError without cffi, a C compiler, or a Python that can be linked with, and where a file cannot be written.
     """
+    folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise SimError(f"--build {folder}: there is a file of that name; give a folder")
     with tempfile.TemporaryDirectory() as scratch:

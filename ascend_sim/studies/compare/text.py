@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ascend_sim.errors import SimError
 from ascend_sim.report.columns import many
+from ascend_sim.report.grid import Grid, say
 from ascend_sim.studies.compare.facts import LETTERS, Comparison, Fact, KernelFacts, Value
 
 __all__ = ["HEADS", "chosen_kernels", "render", "shown_difference", "shown_value"]
@@ -38,7 +38,7 @@ def render(comparison: Comparison, console: Console, *, kernels: Sequence[str] =
     shown = chosen_kernels(comparison, kernels, everything)
     for letter, run in zip(LETTERS, comparison.runs, strict=False):
         total = run.report["total_us"]
-        _line(console, f"{letter}  {run.label} ({run.kind}) on {run.report['chip']}, {shown_value(total)} us")
+        say(console, f"{letter}  {run.label} ({run.kind}) on {run.report['chip']}, {shown_value(total)} us")
     console.print()
     rows = _Rows(console, comparison)
     rows.facts("the whole call", comparison.call, everything)
@@ -48,19 +48,15 @@ def render(comparison: Comparison, console: Console, *, kernels: Sequence[str] =
         rows.add(Fact(kernel.name, kernel.fact("kernel", "us").values), kernel.differs)
     rows.print()
     if next(fact for fact in comparison.call if fact.name == "cube MHz").differs:
-        _line(console, "\nThe clocks differ: cycles are those of each run's own.")
+        say(console, "\nThe clocks differ: cycles are those of each run's own.")
     for kernel in shown:
         _kernel(console, comparison, kernel, everything)
     left = [kernel.name for kernel in comparison.kernels if kernel.differs and kernel not in shown]
     if left:
-        _line(
-            console, f"\n{many(len(left), 'more kernel')} with differences (--kernel NAME or --all): {', '.join(left)}"
-        )
+        say(console, f"\n{many(len(left), 'more kernel')} with differences (--kernel NAME or --all): {', '.join(left)}")
     elif comparison.same:
         facts = sum(len(facts) for kernel in comparison.kernels for facts in kernel.groups.values())
-        _line(
-            console, f"\nNo difference: {many(len(comparison.kernels), 'kernel')}, {many(facts, 'fact')} of them equal"
-        )
+        say(console, f"\nNo difference: {many(len(comparison.kernels), 'kernel')}, {many(facts, 'fact')} of them equal")
 
 
 def chosen_kernels(comparison: Comparison, names: Sequence[str], everything: bool) -> list[KernelFacts]:
@@ -78,7 +74,7 @@ def chosen_kernels(comparison: Comparison, names: Sequence[str], everything: boo
 def _kernel(console: Console, comparison: Comparison, kernel: KernelFacts, everything: bool) -> None:
     there = [letter for letter, row in zip(LETTERS, kernel.rows, strict=False) if row is not None]
     only = f", only in {' and '.join(there)}" if kernel.missing else ""
-    _line(console, f"\n{kernel.name}{only}", style="bold")
+    say(console, f"\n{kernel.name}{only}", style="bold")
     rows = _Rows(console, comparison)
     equal = []
     for group, facts in kernel.groups.items():
@@ -91,7 +87,7 @@ def _kernel(console: Console, comparison: Comparison, kernel: KernelFacts, every
             equal.append(f"{HEADS[group].partition(',')[0]} {same}")
     rows.print()
     if equal and not kernel.missing:
-        _line(console, f"  equal, not shown: {', '.join(equal)}")
+        say(console, f"  equal, not shown: {', '.join(equal)}")
 
 
 class _Rows:
@@ -99,15 +95,13 @@ class _Rows:
 
     def __init__(self, console: Console, comparison: Comparison) -> None:
         self._console, self._two = console, len(comparison.runs) == 2
-        self._table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-        self._table.add_column("", no_wrap=True, min_width=20)
-        for letter in LETTERS[: len(comparison.runs)]:
-            self._table.add_column(letter, justify="right", overflow="fold", min_width=9)
-        for name, width in (("B - A", 9), ("", 6)) if self._two else ():
-            self._table.add_column(name, justify="right", min_width=width)
+        letters = LETTERS[: len(comparison.runs)]
+        heads = [f">{head}" for head in (*letters, *(("B - A", "") if self._two else ()))]
+        self._blank = [""] * len(heads)
+        self._table = Grid("", ["", *heads])
 
     def title(self, text: str) -> None:
-        self._table.add_row(Text(text, style="bold"))
+        self._table.row(Text(text, style="bold"), *self._blank)
 
     def facts(self, title: str, facts: Sequence[Fact], everything: bool) -> None:
         """Those that differ, or all of them; nothing where none is left."""
@@ -124,8 +118,7 @@ class _Rows:
             texts = [*map(shown_value, fact.values), *shown_difference(fact)]
         else:
             texts = [f"{shown_value(value)}{'*' if _is_other(value, fact) else ' '}" for value in fact.values]
-        cells += [Text(text, style=style) for text in texts]
-        self._table.add_row(*cells)
+        self._table.row(*cells, *(Text(text, style=style) for text in texts))
 
     def print(self) -> None:
         if self._table.row_count:
@@ -153,7 +146,3 @@ def shown_difference(fact: Fact) -> tuple[str, str]:
         return "", ""
     share = f"{100 * more / first:+.1f}%" if isinstance(first, int | float) and first else ""
     return f"{'+' if more > 0 else ''}{shown_value(more)}", share
-
-
-def _line(console: Console, text: str, style: str = "") -> None:
-    console.print(Text(text, style=style), highlight=False)

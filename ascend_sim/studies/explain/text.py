@@ -25,23 +25,27 @@ _MOST_PARTS, _MOST_MMADS, _MOST_LOADS = 2, 12, 12
 Array = NDArray[Any]
 
 
-def explain_page(explanation: Explanation) -> str:
-    """The text; every number in it comes from the run (steps and parts) or from the formula, as the headings say."""
+def explain_page(explanation: Explanation, width: int | None = None) -> str:
+    """The text, its tables within `width`.
+
+    Every number in it comes from the run (steps and parts) or from the formula, as the headings say.
+    """
     sections = [
         ("", _head(explanation)),
         ("1. The formula", formula_lines(explanation)),
         ("2. As a matrix product", gemm_lines(explanation)),
     ]
+    inner = None if width is None else width - 2
     parts = explanation.parts
     shown = parts
     if len(parts) > _MOST_PARTS + 1:
         shown = (parts_with_products(explanation) or parts)[:_MOST_PARTS]
     for number, part in enumerate(shown):
         which = "" if len(parts) == 1 else f", part {parts.index(part) + 1} of {len(parts)}"
-        sections.append((f"{3 + number}. The cube{which}", part_lines(explanation, part)))
+        sections.append((f"{3 + number}. The cube{which}", part_lines(explanation, part, inner)))
     if len(shown) < len(parts):
         sections[-1][1].extend(["", *_other_parts(explanation, [part for part in parts if part not in shown])])
-    sections.append((f"{3 + len(shown)}. The way out", out_lines(explanation)))
+    sections.append((f"{3 + len(shown)}. The way out", out_lines(explanation, inner)))
     sections.append((f"{4 + len(shown)}. The result", result_lines(explanation)))
     text = []
     for title, lines in sections:
@@ -136,7 +140,7 @@ def _stride_words(explanation: Explanation) -> str:
 # -- the cube ----------------------------------------------------------------------------------------------------------
 
 
-def part_lines(explanation: Explanation, part: Part) -> list[str]:
+def part_lines(explanation: Explanation, part: Part, width: int | None = None) -> list[str]:
     """One L0C tile: who owns it, what it brings to L1, and every mmad with the partial sum behind it."""
     first = part.mmads[0]
     run = explanation.provenance.programs[part.owner]
@@ -149,9 +153,10 @@ def part_lines(explanation: Explanation, part: Part) -> list[str]:
         f"L0C+{part.address:#x}",
         "",
     ]
+    inner = None if width is None else width - 2
     loads = sorted({load.row for m in part.mmads for side in (m.left, m.right) for load in side.l1_loads})
     rows = [_load_row(explanation, row) for row in loads]
-    lines += ["to L1", *(f"  {line}" for line in columns(middle_out(rows, _MOST_LOADS), ">"))] if rows else []
+    lines += ["to L1", *(f"  {line}" for line in columns(middle_out(rows, _MOST_LOADS), ">", inner))] if rows else []
     if not rows:
         lines.append("nothing is brought to L1: this tile meets padding alone, and the cube multiplies zeros by zeros")
     window = _window(explanation, part)
@@ -170,7 +175,7 @@ def part_lines(explanation: Explanation, part: Part) -> list[str]:
         "bits",
     )
     table = [head, *middle_out([_mmad_row(explanation, n, m) for n, m in enumerate(part.mmads)], _MOST_MMADS)]
-    lines += [f"  {line}" for line in columns(table, ">>>  >>>>")]
+    lines += [f"  {line}" for line in columns(table, ">>>  >>>>", inner)]
     if 0 < sum(len(real_products(m)) for m in part.mmads) <= MOST_PRODUCTS:
         lines += ["", "what they multiply (the zeros left out)"]
         for number, m in enumerate(part.mmads):
@@ -316,13 +321,13 @@ def _other_parts(explanation: Explanation, parts: Sequence[Part]) -> list[str]:
 # -- the way out -------------------------------------------------------------------------------------------------------
 
 
-def out_lines(explanation: Explanation) -> list[str]:
+def out_lines(explanation: Explanation, width: int | None = None) -> list[str]:
     """Every instruction behind the cube, and what stood in its destination afterwards."""
     rows: list[tuple[str, ...]] = [("cycles", "pipe", "instruction", "kernel", "to", "format", "value", "bits")]
     for step in explanation.way:
         if isinstance(step, Step):
             rows.append(_step_row(explanation, step))
-    return columns(middle_out(rows, 3 * _MOST_MMADS), ">")
+    return columns(middle_out(rows, 3 * _MOST_MMADS), ">", width)
 
 
 def _step_row(explanation: Explanation, step: Step) -> tuple[str, ...]:

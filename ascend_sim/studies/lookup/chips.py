@@ -7,27 +7,25 @@ from typing import Any
 
 from pydantic import BaseModel
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from ascend_sim.chip import ChipSpec, chip_names, load_chip
+from ascend_sim.errors import binary_size
+from ascend_sim.report.grid import Grid
 
 _PEAKS = (("fp16", "float16"), ("hf32", "hf32"), ("fp32", "float32"))
 _SHORT = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float8_e4m3fn": "e4m3fn", "float8_e5m2": "e5m2"}
-_NUMBER = ("field", "value", "unit", "source")
+_NUMBER = ("field", ">value", "unit", "~source")
 
 
-def chips_table() -> Table:
+def chips_table() -> Grid:
     """Return all shipped chips: cores (a coupled chip's AI Cores as AIC), clock, derived dense cube peaks in TFLOPS, memory."""
-    table = Table(title="Chips (peaks derived: 2 x MAC/cycle x AIC x clock)")
-    table.add_column("chip", no_wrap=True)
-    for column in ("product", "arch"):
-        table.add_column(column)
-    for column in ("AIC", "AIV", "MHz", *(f"{name} TFLOPS" for name, _ in _PEAKS), "HBM GiB", "HBM GB/s", "L2 MiB"):
-        table.add_column(column, justify="right")
+    columns = ("AIC", "AIV", "MHz", *(f"{name}\nTFLOPS" for name, _ in _PEAKS), "HBM\nGiB", "HBM\nGB/s", "L2\nMiB")
+    title = "Chips (peaks derived: 2 x MAC/cycle x AIC x clock)"
+    table = Grid(title, ("chip", "product", "arch", *(f">{column}" for column in columns)))
     for spec in map(load_chip, chip_names()):
         peaks = [_peak(spec, dtype) for _, dtype in _PEAKS]
-        table.add_row(
+        table.row(
             spec.name,
             spec.identity.product,
             spec.identity.arch,
@@ -50,34 +48,31 @@ def chip_detail(spec: ChipSpec) -> RenderableType:
     return Group(head, *_cores(spec), *_sections(spec), _derived(spec), _references(spec))
 
 
-def compare_table(specs: Sequence[ChipSpec]) -> Table:
+def compare_table(specs: Sequence[ChipSpec]) -> RenderableType:
     """Return chips side by side: what they are, derived figures, then every number in which they differ ("-": has none).
 
-    Numbers that are equal in all of `specs` are left out and counted in the caption.
+    Numbers that are equal in all of `specs` are left out and counted below.
     """
-    table = Table(title="Chips side by side", caption_justify="left")
-    table.add_column("field", no_wrap=True)
-    table.add_column("unit", no_wrap=True)
-    for spec in specs:
-        table.add_column(spec.name, justify="right")
+    table = Grid("Chips side by side", ("field", "unit", *(f">{spec.name}" for spec in specs)), names=2)
     for name in ("product", "arch"):
-        table.add_row(name, "", *(getattr(spec.identity, name) for spec in specs))
-    table.add_row("cores", "", *("coupled" if spec.cores.coupled else "split" for spec in specs))
+        table.row(name, "", *(getattr(spec.identity, name) for spec in specs))
+    table.row("cores", "", *("coupled" if spec.cores.coupled else "split" for spec in specs))
     derived = [{name: (text, unit) for name, text, unit, _ in _derived_rows(spec)} for spec in specs]
     figures = dict.fromkeys((name, unit) for rows in derived for name, (_, unit) in rows.items())
     for name, unit in sorted(figures, key=lambda figure: figure[1] == "GB/s"):
-        table.add_row(name, unit, *(rows[name][0] if name in rows else "-" for rows in derived))
-    table.add_section()
+        table.row(name, unit, *(rows[name][0] if name in rows else "-" for rows in derived))
     equal = 0
     for place in _places(specs):
-        shown = [_number(value_at(spec, place)) if place in spec.sources else "-" for spec in specs]
+        unit = next(spec.sources[place].unit for spec in specs if place in spec.sources)
+        figure = binary_size if unit == "bytes" else _number
+        shown = [figure(value_at(spec, place)) if place in spec.sources else "-" for spec in specs]
         if len(set(shown)) == 1:
             equal += 1
             continue
-        unit = next(spec.sources[place].unit for spec in specs if place in spec.sources)
-        table.add_row(place, unit, *shown)
-    table.caption = f"{equal} numbers are equal in all of them; ascend-sim chips NAME shows each with its source"
-    return table
+        table.row(place, "" if unit == "bytes" else unit, *shown)
+    return Group(
+        table, Text(f"{equal} numbers are equal in all of them; ascend-sim chips NAME shows each with its source")
+    )
 
 
 def _places(specs: Sequence[ChipSpec]) -> list[str]:
@@ -94,24 +89,24 @@ def _cores(spec: ChipSpec) -> list[Text]:
     ]
 
 
-def _sections(spec: ChipSpec) -> list[Table]:
+def _sections(spec: ChipSpec) -> list[Grid]:
     tables = []
     for section in ChipSpec.model_fields:
         places = [place for place in spec.sources if place.startswith(f"{section}.")]
         if places:
-            table = _grid(section, _NUMBER)
+            table = Grid(section, _NUMBER)
             for place in places:
                 source = spec.sources[place]
                 name = place.removeprefix(f"{section}.")
-                table.add_row(Text(name), _number(value_at(spec, place)), source.unit, Text(source.text))
+                table.row(name, *_figure(value_at(spec, place), source.unit), source.text)
             tables.append(table)
     return tables
 
 
-def _derived(spec: ChipSpec) -> Table:
-    table = _grid("derived", _NUMBER)
+def _derived(spec: ChipSpec) -> Grid:
+    table = Grid("derived", _NUMBER)
     for name, text, unit, how in _derived_rows(spec):
-        table.add_row(name, text, unit, Text(how))
+        table.row(name, text, unit, how)
     return table
 
 
@@ -135,10 +130,10 @@ def _derived_rows(spec: ChipSpec) -> list[tuple[str, str, str, str]]:
     return rows
 
 
-def _references(spec: ChipSpec) -> Table:
-    table = _grid("references", ("short", "source"))
+def _references(spec: ChipSpec) -> Grid:
+    table = Grid("references", ("short", "~source"))
     for name, citation in spec.references.items():
-        table.add_row(name, Text(citation))
+        table.row(name, citation)
     return table
 
 
@@ -150,11 +145,12 @@ def value_at(spec: ChipSpec, place: str) -> float:
     return node
 
 
-def _grid(title: str, columns: tuple[str, ...]) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
-    for column in columns:
-        table.add_column(column, justify="right" if column == "value" else "left", no_wrap=column != columns[-1])
-    return table
+def _figure(value: float, unit: str) -> tuple[str, str]:
+    """A number and its unit; long counts of bytes in KiB, MiB or GiB."""
+    if unit == "bytes" and value >= 1024:
+        text, _, unit = binary_size(value).partition(" ")
+        return text, unit
+    return _number(value), unit
 
 
 def _number(value: float) -> str:

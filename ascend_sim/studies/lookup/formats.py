@@ -25,7 +25,7 @@ _WORDS = {
 }
 
 
-def format_page(
+def explain_format(
     name: object, value: str | float | None = None, *, rounding: str | None = None, mantissa_bits: int | None = None
 ) -> str:
     """Text about a format; with `value` (a decimal such as "0.1", "inf", "nan") also how it is rounded, step by step.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,6 +24,7 @@ class NetworkFile(Entry):
     """What stands in a network file."""
 
     name: str | None = Field(default=None, description="Left out: the file's name.")
+    source: str = Field(default="", description="Where the shapes are from.")
     batch: CountedFromOne | None = Field(
         default=None,
         description="The batch that the shapes hold; left out: the first layer's. `--batch` asks for another.",
@@ -34,17 +35,18 @@ class NetworkFile(Entry):
 
 @dataclass(frozen=True)
 class Network:
-    """A named list of layers, in forward order, at the batch that their shapes hold."""
+    """A named list of layers, in forward order, at the batch that their shapes hold; `source` says where these are from."""
 
     name: str
     layers: tuple[Layer, ...]
     batch: int
+    source: str = ""
 
     def at(self, batch: int) -> Network:
         """The same network at another batch; ConfigError for a layer whose batch is no multiple of the network's share."""
         if batch == self.batch:
             return self
-        return Network(self.name, tuple(self._scaled(layer, batch) for layer in self.layers), batch)
+        return replace(self, layers=tuple(self._scaled(layer, batch) for layer in self.layers), batch=batch)
 
     def _scaled(self, layer: Layer, batch: int) -> Layer:
         axis, shape = layer.batch_axis, list(layer.input.shape or ())
@@ -106,7 +108,7 @@ def load_network(name_or_path: str | Path) -> Network:
             raise ConfigError(f"{path}: layer {layer.name!r} is given twice; every layer has a name of its own")
         seen.add(layer.name)
     shape = layers[0].input.shape or ()
-    return Network(file.name or path.stem, layers, file.batch or shape[layers[0].batch_axis])
+    return Network(file.name or path.stem, layers, file.batch or shape[layers[0].batch_axis], file.source)
 
 
 def _layer(path: Path, number: int, entry: Mapping[str, Any], defaults: Mapping[str, Any]) -> Layer:

@@ -7,12 +7,45 @@ import io
 import sys
 
 from rich.console import Console
-from rich.table import Table
 
 from ascend_sim.ops.operators import OPERATORS
-from ascend_sim.studies.network.file import Layer, layer_text
+from ascend_sim.report.grid import Grid, say
+from ascend_sim.studies.network.file import Layer, layer_text, load_network, network_names
 from ascend_sim.studies.network.run import AROUND, NetworkRun
 from ascend_sim.studies.network.tuning import Tuned
+
+_LIST_HEADS = ("network", "convolutions", "distinct", "batch", "first input", "shapes from")
+
+
+def list_rows() -> list[tuple[str, ...]]:
+    """The networks that ship with the package under `_LIST_HEADS`."""
+    rows: list[tuple[str, ...]] = []
+    for name in network_names():
+        network = load_network(name)
+        kinds = {
+            "transposed": sum(layer.transposed for layer in network.layers),
+            "in groups": sum(layer.groups > 1 for layer in network.layers),
+        }
+        count = ", ".join([str(len(network.layers)), *(f"{many} {kind}" for kind, many in kinds.items() if many)])
+        distinct = len({repr(layer.said) for layer in network.layers})
+        first = "x".join(map(str, network.layers[0].input.shape or ()))
+        rows.append((name, count, str(distinct), str(network.batch), first, network.source))
+    return rows
+
+
+def list_table() -> Grid:
+    """The shipped networks for a terminal."""
+    network, *numbers, source = _LIST_HEADS
+    table = Grid("", (network, *(f">{head}" for head in numbers), f"~{source}"))
+    for row in list_rows():
+        table.row(*row)
+    return table
+
+
+def list_markdown() -> str:
+    """The same for a page."""
+    rows = [(f"`{name}`", *rest) for name, *rest in list_rows()]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (_LIST_HEADS, ("---",) * len(_LIST_HEADS), *rows)) + "\n"
 
 
 def heads(run: NetworkRun) -> dict[str, str]:
@@ -23,28 +56,23 @@ def heads(run: NetworkRun) -> dict[str, str]:
 
 def render(run: NetworkRun, console: Console) -> None:
     """Print the layers in forward order, and by operator what "around" is: the kernels beside those that make the outputs."""
-    table = Table(title=f"{run.network.name}, batch {run.batch}, on {run.chip}: {run.direction}", title_justify="left")
-    table.add_column("layer")
-    table.add_column("input * weight")
     columns = heads(run)
-    for head in columns.values():
-        table.add_column(head, justify="right")
-    table.add_column("same as")
+    several = run.distinct < len(run.layers)
+    title = f"{run.network.name}, batch {run.batch}, on {run.chip}: {run.direction}, us"
+    titles = [f">{head.removesuffix(' us')}" for head in columns.values()]
+    table = Grid(title, ("layer", "input * weight", *titles, *["same as"] * several))
     for layer, times, same in zip(run.network.layers, run.layers, run.same_as, strict=True):
         figures = ["refused" if times.refused else f"{times.times[part]:.1f}" for part in columns]
-        table.add_row(layer.name, text_of(layer), *figures, same or "")
-    table.add_section()
+        table.row(layer.name, text_of(layer), *figures, *[same or ""] * several)
     totals = [f"{run.totals[part]:.1f}" for part in columns]
-    table.add_row(f"{len(run.layers)} layers", f"{run.distinct} distinct", *totals, "")
+    table.row(f"{len(run.layers)} layers", f"{run.distinct} distinct", *totals, *[""] * several, style="bold")
     console.print(table)
-    if run.around:
-        console.print(around_line(run))
-    for refusal in run.refused:
-        console.print(f"refused: {refusal}; the totals are those of the other layers")
+    lines = [around_line(run)] if run.around else []
+    lines += [f"refused: {refusal}; the totals are those of the other layers" for refusal in run.refused]
     if not run.complete:
-        console.print("interrupted: only the layers that were finished stand here, and the totals are theirs")
-    for finding in run.findings:
-        console.print(f"finding: {finding}")
+        lines.append("interrupted: only the layers that were finished stand here, and the totals are theirs")
+    for line in (*lines, *(f"finding: {finding}" for finding in run.findings)):
+        say(console, line)
 
 
 def around_line(run: NetworkRun) -> str:
@@ -59,14 +87,13 @@ def around_line(run: NetworkRun) -> str:
 
 def render_tuned(tuned: Tuned, console: Console) -> None:
     """Print what other tilings save, the layers with the most first, and what the network gains."""
-    table = Table(title=f"{tuned.after.network.name}: searched tilings", title_justify="left")
-    for head in ("layer", "us", "tuned us", "saved us", "saved"):
-        table.add_column(head, justify="left" if head == "layer" else "right")
+    heads = ("layer", ">us", ">tuned us", ">saved us", ">saved")
+    table = Grid(f"{tuned.after.network.name}: searched tilings", heads)
     for name, before, after in tuned.ranked:
         saved = before - after
-        table.add_row(name, f"{before:.1f}", f"{after:.1f}", f"{saved:.1f}", f"{100 * saved / before:.1f} %")
+        table.row(name, f"{before:.1f}", f"{after:.1f}", f"{saved:.1f}", f"{100 * saved / before:.1f} %")
     console.print(table)
-    console.print(tuned.sentence)
+    say(console, tuned.sentence)
 
 
 def cost_line(run: NetworkRun, seconds: float, jobs: int) -> str:

@@ -31,7 +31,7 @@ from ascend_sim.ops.kernels.cube.libraries import known_library
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.report.report import ideal_cycles
 from ascend_sim.runtime import RunOptions
-from ascend_sim.studies.network.file import Layer, Network
+from ascend_sim.studies.network.file import Layer, Network, load_network
 from ascend_sim.studies.points import finish
 from ascend_sim.studies.pools import Failed, Processes
 from ascend_sim.studies.store import RESULTS, Store
@@ -158,7 +158,7 @@ class NetworkRun:
 
 
 def run_network(
-    network: Network,
+    network: str | Path | Network,
     *,
     chip: str | Path = "ascend910b3",
     batch: int | None = None,
@@ -173,6 +173,7 @@ def run_network(
 ) -> NetworkRun:
     """One pass ("backward" or "forward") of every layer; `batch` None is the network's own.
 
+    `network` is the name of one that ships with the package, a network file, or a Network.
     `chip` is a name or a file, `library` a version of the vendor's kernels (None: the newest); `jobs` processes share the
     distinct layers. A layer without gradients takes no backward pass.
     `tilings` are fields of the cube kernels by layer, for the backward pass. `out` is a folder with a store: what it has is not
@@ -184,6 +185,8 @@ def run_network(
         raise SimError(f"batch is {batch}; allowed is a whole number from 1 to {MOST_IMAGES}")
     if l2 not in ("cold", "warm"):
         raise SimError(f"l2 {l2!r}: allowed are cold and warm")
+    if not isinstance(network, Network):
+        network = load_network(str(network))
     spec = load_chip(chip)
     OPERATORS.of_pass(direction).product(spec).profile(conformance)  # refuses what no layer can be run with
     network = network if batch is None else network.at(batch)

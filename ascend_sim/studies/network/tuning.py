@@ -6,7 +6,7 @@ tuned.sentence, tuned.tilings["conv3_1_3x3"]["grad_weight"]
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -79,12 +79,13 @@ def tune(
     within: float = 0.0,
     jobs: int = 1,
     progress: Progress | None = None,
-    searching: Callable[[str], None] | None = None,
+    searching: Progress | None = None,
 ) -> Tuned:
     """Search the cube kernels of every distinct layer, `seconds` each at most, and run the network with what was found.
 
     Results are kept in the store of `out` as they come, so that a tuning that was killed goes on. An interrupt ends the
-    searches, with what they found so far. `searching` hears which layer's turn it is. Errors as `run_network`.
+    searches, with what they found so far. `searching` hears which layer's turn it is, how many were searched and how many there
+    are. Errors as `run_network`.
     """
     settings: dict[str, Any] = {
         "chip": chip, "batch": batch, "conformance": conformance, "library": library, "out": out, "jobs": jobs,
@@ -93,7 +94,7 @@ def tune(
     kernels = partial(kernels_of, chips=[str(chip)], kernel=None, conformance=conformance, library=library)
     before = run_network(network, **settings)
     found: _Found = {}
-    searches = unfinished = 0
+    searches = unfinished = turn = 0
     complete = before.complete
     for layer, times, same in zip(before.network.layers, before.layers, before.same_as, strict=True):
         if same is not None:
@@ -103,7 +104,8 @@ def tune(
         if times.refused or not complete:
             continue
         if searching is not None:
-            searching(layer.name)
+            searching(layer.name, turn, before.distinct)
+        turn += 1
         outcomes = _search(layer, kernels, Path(out), jobs, seconds, within)
         searches += len(outcomes)
         unfinished += sum(outcome.open > 0 or not outcome.listed for outcome in outcomes)
@@ -165,12 +167,22 @@ def write_tilings(tilings: Tilings, out: str | Path) -> Path:
     return path
 
 
-def read_tilings(folder: str | Path) -> Tilings:
-    """The tilings of a folder; ConfigError for one without, and for what are no tilings."""
-    path = Path(folder) / TILINGS_FILE
+def read_tilings(given: str | Path, layers: Sequence[str] = ()) -> Tilings:
+    """The tilings of a folder or file; ConfigError for one without, and for what are no tilings.
+
+    A file of one tiling, as `tile` writes it (best.yaml), is taken for each of `layers`.
+    """
+    path = Path(given) / TILINGS_FILE if Path(given).is_dir() else Path(given)
     if not path.is_file():
-        raise ConfigError(f"--tiling {folder}: no {TILINGS_FILE} in it; run-network --tile writes one")
-    entries = read_yaml(path, "tilings are a mapping of layers")
+        missing = (
+            f"no {TILINGS_FILE} in it; run-network --tile writes one"
+            if Path(given).is_dir()
+            else "there is no such file"
+        )
+        raise ConfigError(f"--tiling {given}: {missing}")
+    entries = read_yaml(path, "tilings are a mapping of layers, or of kernels")
+    if entries and set(entries) <= set(TILINGS):
+        entries = dict.fromkeys(layers, entries)
     for layer, kernels in entries.items():
         if not isinstance(kernels, dict) or not set(kernels) <= set(TILINGS):
             raise ConfigError(f"{path}: {layer}: allowed are the kernels {' and '.join(TILINGS)} with their fields")

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ascend_sim.numerics import format_of
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.report.files import atomic_write
+from ascend_sim.report.grid import Grid, say
 from ascend_sim.report.html import by_probe, results_name
 from ascend_sim.report.png import png_figure
 from ascend_sim.studies.precision.run import PrecisionRow, PrecisionTable
@@ -34,26 +34,26 @@ _SHORT = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "hifloat8": 
 
 def render(table: PrecisionTable, console: Console) -> None:
     """Print the table, the chips side by side where there are several, and the notes."""
-    console.print(Text(f"{table.operator} {table.case}: inputs {table.inputs}; {table.conformance}", style="bold"))
+    say(console, f"{table.operator} {table.case}: inputs {table.inputs}; {table.conformance}", style="bold")
     console.print(detail(table))
     if len(table.overflow) > 1:
         console.print(_side_by_side(table))
     console.print()
     for note in notes(table):
-        console.print(Text(note), highlight=False)
+        say(console, note)
 
 
-def detail(table: PrecisionTable) -> Table:
+def detail(table: PrecisionTable) -> Grid:
     """A line for each row and output."""
     several_chips = len(table.overflow) > 1
     several_models = len({row.accumulate for row in table.rows}) > 1
-    head = [*(["chip"] if several_chips else []), "inputs", ">type", *(["sums"] if several_models else [])]
     kind = results_name([name for row in table.rows for name in row.outputs])
+    head = [*(["chip"] if several_chips else []), "inputs", ">type", *(["sums"] if several_models else []), kind]
     figures = [
-        kind, "correct", ">matched", "vendor", ">max abs", ">MERE", ">MARE", ">RMSE", ">cosine", ">bits",
+        "status", "compute", ">us", "correct", ">matched", "vendor", ">max abs", ">MERE", ">MARE", ">RMSE", ">cosine", ">bits",
         ">bit-equal", ">inf/NaN",
     ]  # fmt: skip
-    grid = _grid([*head, "status", "compute", ">us", *figures])
+    grid = Grid("", [*head, *figures], names=len(head))
     first = table.rows[0].accumulate if table.rows else ""
     for row in table.rows:
         own = bool(row.outputs) and row.same_as is None
@@ -62,21 +62,19 @@ def detail(table: PrecisionTable) -> Table:
         lead = [*([row.chip] if several_chips else []), _SHORT[row.dtype], str(row.cube_math_type)]
         lead += [row.accumulate if own else "-"] if several_models else []
         status = "no kernels" if row.status is None else str(row.status)
-        lead += [status, _short(row.compute_dtype), "-" if row.total_us is None else f"{row.total_us:.2f}"]
-        if row.same_as is not None:
-            grid.add_row(*lead, Text(f"as type {row.same_as}", style="dim"))
-        elif not row.outputs:
-            grid.add_row(*lead, "-")
+        ran = [status, _short(row.compute_dtype), "-" if row.total_us is None else f"{row.total_us:.2f}"]
+        if not own:
+            said = "-" if row.same_as is None else Text(f"as type {row.same_as}", style="dim")
+            grid.row(*lead, said, *ran, *[""] * (len(figures) - len(ran)))
         for name, gradient in row.outputs.items() if own else ():
-            grid.add_row(*lead, *_cells(name, gradient))
-            lead = [""] * len(lead)
+            grid.row(*lead, name, *ran, *_cells(gradient))
+            ran = [""] * len(ran)
     return grid
 
 
-def _cells(name: str, figures: Mapping[str, Any]) -> list[Text | str]:
+def _cells(figures: Mapping[str, Any]) -> list[Text | str]:
     right = figures["correct"]
     return [
-        name,
         Text(("yes" if right else "WRONG") + by_probe(figures), style="green" if right else "bold red"),
         _share(figures["vendor_matched_ratio"]),
         "-" if figures["vendor_pass"] is None else "pass" if figures["vendor_pass"] else "fail",
@@ -88,12 +86,13 @@ def _cells(name: str, figures: Mapping[str, Any]) -> list[Text | str]:
     ]
 
 
-def _side_by_side(table: PrecisionTable) -> Table:
+def _side_by_side(table: PrecisionTable) -> Grid:
     """One line per precision, for every chip: what it computes in, time, and the bits that are left of each gradient."""
     chips = list(table.overflow)
-    grid = _grid(["inputs", ">type", "sums", *(column for chip in chips for column in (chip, ">us", ">bits"))])
     names = dict.fromkeys(name for row in table.rows for name in row.outputs)
-    grid.title = f"\nSide by side (effective bits of {' / '.join(names)})"
+    title = f"\nSide by side (effective bits of {' / '.join(names)})"
+    heads = ["inputs", ">type", "sums", *(column for chip in chips for column in (chip, ">us", ">bits"))]
+    grid = Grid(title, heads, names=3)
     by_key: dict[tuple[str, int, str], dict[str, PrecisionRow]] = {}
     for row in table.rows:
         by_key.setdefault((row.dtype, row.cube_math_type, row.accumulate), {})[row.chip] = row
@@ -107,15 +106,7 @@ def _side_by_side(table: PrecisionTable) -> Table:
             state = _short(row.compute_dtype) if row.status == 0 else str(row.status or "no kernels")
             bits = " / ".join(_left(figures) for figures in row.outputs.values())
             cells += [state, "-" if row.total_us is None else f"{row.total_us:.2f}", bits or "-"]
-        grid.add_row(*cells)
-    return grid
-
-
-def _grid(columns: Sequence[str]) -> Table:
-    grid = Table(box=None, padding=(0, 1, 0, 0), title_justify="left", title_style="bold", pad_edge=False)
-    for column in columns:
-        right = column.startswith(">")
-        grid.add_column(column.removeprefix(">"), justify="right" if right else "left", header_style="", no_wrap=True)
+        grid.row(*cells)
     return grid
 
 

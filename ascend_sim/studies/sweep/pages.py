@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from ascend_sim.errors import SimError
 from ascend_sim.report.files import atomic_write
+from ascend_sim.report.grid import Grid, say
 from ascend_sim.studies.sweep.run import Row, Sweep
 
 __all__ = ["check_table", "heat_map", "pareto_plot", "render", "write_table"]
@@ -35,27 +35,22 @@ def render(
     """Print the rows, shortest time first and refused ones last, the `top` ones if told; rows of the `front` are marked."""
     shown = [name for name in columns or _SHOWN if name in sweep.columns]
     rows = sorted(sweep.rows, key=lambda row: (row["status"] != 0, row.get("us") or 0.0))
-    table = Table(title=f"{sweep.case}: {len(rows)} points", title_justify="left")
-    for name in sweep.fields:
-        table.add_column(name, justify="right")
-    for name in shown:
-        table.add_column(_head(name), justify="right")
-    if front:
-        table.add_column("front")
-    if len(sweep.ran) < len(rows):
-        table.add_column("refused", overflow="fold")
+    refused = len(sweep.ran) < len(rows)
+    heads = [f">{name}" for name in sweep.fields] + [f">{_head(name)}" for name in shown]
+    heads += ["front"] * bool(front) + ["~refused"] * refused
+    table = Grid(f"{sweep.case}: {len(rows)} points", heads, names=len(sweep.fields))
     for row in rows[:top]:
         cells = [value_text(row[name]) for name in sweep.fields]
         cells += ["" if row["status"] != 0 else _cell(name, row.get(name)) for name in shown]
-        cells += ["*" if row in front else ""] if front else []
-        cells += [_refusal(row)] if len(sweep.ran) < len(rows) else []
-        table.add_row(*cells)
+        cells += ["*" if row in front else ""] * bool(front) + [_refusal(row)] * refused
+        table.row(*cells)
     console.print(table)
-    if top is not None and len(rows) > top:
-        console.print(f"{len(rows) - top} more rows; --top shows more, --table writes all")
-    console.print(sentence(sweep))
+    lines = [f"{len(rows) - top} more rows; --top shows more, --table writes all"] if top and len(rows) > top else []
+    lines.append(sentence(sweep))
     if not sweep.complete:
-        console.print("interrupted: only the points that were finished stand here")
+        lines.append("interrupted: only the points that were finished stand here")
+    for line in lines:
+        say(console, line)
 
 
 def sentence(sweep: Sweep) -> str:

@@ -10,7 +10,7 @@ from ascend_sim.calls.cases import accept_case
 from ascend_sim.calls.run import check_fits
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import ConfigError, SimError
-from ascend_sim.ops.case import Case
+from ascend_sim.ops.case import Case, load_case
 from ascend_sim.ops.kernels.tilings import TILINGS
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.studies.store import RESULTS
@@ -59,6 +59,51 @@ def kernels_of(
         if refused is not None and (kernel or not any(one.chip is spec for one in found)):
             raise refused
     return found
+
+
+def search_tilings(
+    case: str | Path | Case,
+    kernel: str | None = None,
+    *,
+    chips: str | Sequence[str] | None = None,
+    fields: Sequence[str] = (),
+    out: str | Path | None = None,
+    seconds: float | None = None,
+    limit: int | None = None,
+    within: float = 0.0,
+    l2: str = "warm",
+    cube_math_type: int | None = None,
+    deterministic: bool | None = None,
+    conformance: str | None = None,
+    library: str | None = None,
+    jobs: int = 1,
+    progress: Callable[[str, State], None] | None = None,
+) -> list[Outcome]:
+    """Search the tiling with the fewest cycles of each cube kernel of a case (or of `kernel`), as `ascend-sim tile` does.
+
+    `fields` fixes some ("baseM=256", "grad_input.baseM=256"); `seconds` and `limit` (simulations) end a search of one kernel
+    early, `within` leaves out what can be better by less than that share. `out` is a folder with a store: what it has is not
+    simulated again, and best.yaml is written to it. Raises SimError for what cannot be searched.
+    """
+    loaded = case if isinstance(case, Case) else load_case(case)
+    named = [chips] if isinstance(chips, str) else list(dict.fromkeys(chips or [loaded.chip]))
+    kernels = kernels_of(
+        loaded,
+        named,
+        kernel,
+        l2=l2,
+        cube_math_type=cube_math_type,
+        deterministic=deterministic,
+        conformance=conformance,
+        library=library,
+    )
+    folder = None if out is None else Path(out)
+    outcomes = run_searches(
+        kernels, fields, folder, jobs=jobs, limit=limit, seconds=seconds, within=within, progress=progress
+    )
+    if folder is not None:
+        write_best(outcomes, folder)
+    return outcomes
 
 
 def parse_fields(texts: Sequence[str], kernels: Sequence[str]) -> dict[str, dict[str, int]]:

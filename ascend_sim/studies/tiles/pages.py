@@ -6,15 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.report.files import atomic_write
+from ascend_sim.report.grid import Grid, say
 from ascend_sim.studies.tiles.search import Outcome, Result, State
 from ascend_sim.studies.validate.scatter import check_plot
 from ascend_sim.yaml_file import read_yaml
@@ -32,25 +31,23 @@ def render(outcome: Outcome, console: Console, top: int = 10) -> None:
     rows = [own, *best]
     names = list(dict.fromkeys(name for row in rows for name in row["fields"]))
     differ = [name for name in names if len({row["fields"].get(name) for row in rows}) > 1]
-    console.print(Text(f"{kernel.name} on {kernel.chip.name}, L2 {kernel.l2}: {outcome.sentence}", style="bold"))
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="")
+    say(console, f"{kernel.name} on {kernel.chip.name}, L2 {kernel.l2}: {outcome.sentence}", style="bold")
     pipes = [pipe for pipe in _PIPES if any(row["busy"].get(pipe) for row in rows)]
-    heads = ["", *map(_head, differ), "cycles", "us", "against\nown", "bound", *(f"{pipe}\nbusy" for pipe in pipes)]
-    for head in (*heads, "GM->L1\nMB", "L1\nuse", "main stall"):
-        justify: Literal["left", "right"] = "left" if head in ("", "main stall") else "right"
-        table.add_column(head, justify=justify, vertical="bottom", overflow="fold")
+    heads = ["cycles", "us", "against\nown", "bound", *map(_head, differ), "GM->L1\nMiB", "L1\nuse"]
+    heads += [f"{pipe}\nbusy" for pipe in pipes]
+    table = Grid("", ["tiling", *(f">{head}" for head in heads), "main stall"])
     places = {id(result): str(place) for place, result in enumerate(outcome.results, 1)}
     rank = next((place for place, result in enumerate(outcome.results, 1) if result["fields"] == own["fields"]), None)
     for row in rows:
         name = ("own" if rank is None else f"own, {rank}.") if row is own else f"{places[id(row)]}."
-        table.add_row(name, *_cells(row, own, differ, pipes, kernel.chip.buffers["L1"]))
+        table.row(name, *_cells(row, own, differ, pipes, kernel.chip.buffers["L1"]))
     console.print(table)
     common = {name: own["fields"][name] for name in names if name not in differ and name in own["fields"]}
-    console.print(Text(f"all: {', '.join(f'{name} {value}' for name, value in common.items())}"), highlight=False)
-    console.print(Text(f"own: the simulator's own choice ({own['source']})"), highlight=False)
+    say(console, f"all: {', '.join(f'{name} {value}' for name, value in common.items())}")
+    say(console, f"own: the simulator's own choice ({own['source']})")
     for result in rows:
         if result["findings"]:
-            console.print(Text(f"finding: {result['findings'][0]}", style="red"))
+            say(console, f"finding: {result['findings'][0]}", style="red")
 
 
 def _head(name: str) -> str:
@@ -62,14 +59,14 @@ def _cells(row: Result, own: Result, names: Sequence[str], pipes: Sequence[str],
     against = row["cycles"] / own["cycles"] - 1
     stall = row["stall"]
     return [
-        *(str(row["fields"].get(name, "-")) for name in names),
         f"{row['cycles']:,}",
         f"{row['us']:.2f}",
         "" if row is own else f"{100 * against:+.1f}%",
         f"{row['bound']:,}",
-        *(f"{100 * row['busy'].get(pipe, 0.0):.0f}%" for pipe in pipes),
-        f"{row['bytes'].get('GM->L1', 0) / 1e6:.1f}",
+        *(str(row["fields"].get(name, "-")) for name in names),
+        f"{row['bytes'].get('GM->L1', 0) / 2**20:.2f}",
         f"{100 * row['l1'] / l1:.0f}%",
+        *(f"{100 * row['busy'].get(pipe, 0.0):.0f}%" for pipe in pipes),
         f"{row['bottleneck']} {_SHORT.get(stall['cause'], stall['cause'])} {100 * stall['share']:.0f}%"
         if stall
         else "none",
@@ -139,13 +136,11 @@ def _keep(path: Path) -> Path:
 
 def compare_chips(outcomes: Sequence[Outcome], console: Console) -> None:
     """One line for each chip and kernel: own choice and best."""
-    table = Table(title="Chips side by side", title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
-    for head in ("chip", "kernel", "own us", "best us", "gain"):
-        table.add_column(head, justify="right" if "us" in head or head == "gain" else "left", header_style="")
+    table = Grid("Chips side by side", ("chip", "kernel", ">own us", ">best us", ">gain"), names=2)
     for outcome in outcomes:
         own, best = outcome.own["us"], outcome.best["us"]
         gain = f"{100 * (outcome.best['cycles'] / outcome.own['cycles'] - 1):+.1f}%"
-        table.add_row(outcome.kernel.chip.name, outcome.kernel.name, f"{own:.2f}", f"{best:.2f}", gain)
+        table.row(outcome.kernel.chip.name, outcome.kernel.name, f"{own:.2f}", f"{best:.2f}", gain)
     console.print(table)
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
+from ascend_sim.report.grid import Grid, say
 from ascend_sim.studies.validate.instruction_points import ComparedPoint
 from ascend_sim.studies.validate.kernel import PIPES
 from ascend_sim.studies.validate.launches import MICROBENCHMARKS
@@ -229,20 +229,21 @@ def render(compared: Sequence[Comparison], console: Console) -> None:
     _print("Task time, predicted against measured", _HEADS, table_rows(groups), console)
     _print("Small programs, predicted against measured", _PROGRAM_HEADS, program_rows(groups), console)
     errors = blind(compared)
-    if errors is not None:
-        console.print(blind_line(errors), highlight=False)
-    for line in (*skipped_lines(groups), *assumed_lines(compared)):
-        console.print(line, highlight=False, markup=False)
+    lines = [] if errors is None else [blind_line(errors)]
+    for line in (*lines, *skipped_lines(groups), *assumed_lines(compared)):
+        say(console, line)
 
 
 def _print(title: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]], console: Console) -> None:
     if not rows:
         return
-    table = Table(title=title, title_justify="left")
-    for number, head in enumerate(heads):
-        table.add_column(head, justify="right" if 2 <= number <= 8 else "left")
+    marked = [
+        f"~{head}" if head.startswith("pipes") else f">{head}" if number > 1 else head
+        for number, head in enumerate(heads)
+    ]
+    table = Grid(title, marked, names=2)
     for row in rows:
-        table.add_row(*row)
+        table.row(*row)
     console.print(table)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from ascend_sim.studies.store import RESULTS, Store
 from ascend_sim.studies.validate.calls import ConvCall, named_kernels
 from ascend_sim.studies.validate.kernel import PIPES, Kernel, Row
 from ascend_sim.studies.validate.launches import LAUNCHES, Timed
+from ascend_sim.studies.validate.rows import of_chips, read_rows, shipped_rows
 
 INTERRUPTED = "interrupted before it was run"
 _TOO_LONG = "takes minutes; --long runs it"
@@ -63,6 +64,29 @@ class Comparison:
         named = named_kernels(self.row.kernel)
         pairs = zip(named, self.prediction.kernels, strict=False)
         return [(name, us / measured - 1) for (name, measured), (_, us) in pairs if measured]
+
+
+def validate(
+    rows: str | Path | None = None,
+    *,
+    chips: str | Sequence[str] = (),
+    l2: str = "warm",
+    told: Sequence[str] = (),
+    jobs: int = 1,
+    progress: Progress | None = None,
+    long: bool = False,
+    out: str | Path | None = None,
+) -> list[Comparison]:
+    """Simulate measured kernels and lay both side by side, as `ascend-sim validate` does; without `rows` the shipped ones.
+
+    `rows` is a CSV file, a profiler's table or its folder, which needs one chip; `chips` leaves out the rows of others. The
+    rest is as in `read_rows` and `compare`.
+    """
+    named = [chips] if isinstance(chips, str) else list(chips)
+    given = None if not named else ",".join(named)
+    measured = shipped_rows(l2, told) if rows is None else read_rows(rows, l2, given, told)
+    measured = of_chips(measured, named) if named else measured
+    return compare(measured, jobs=jobs, progress=progress, long=long, out=out)
 
 
 def compare(

@@ -5,7 +5,7 @@ import shutil
 import pytest
 from toolkit_calls import LINKABLE, compiler_call
 
-from ascend_sim.acl.c.build import build, compile_flags
+from ascend_sim.acl.c.build import build_c, compile_flags
 
 
 @pytest.fixture(scope="session")
@@ -17,7 +17,7 @@ def toolkit(tmp_path_factory):
     if not LINKABLE:
         pytest.skip("this Python has no headers or no shared library")
     folder = tmp_path_factory.mktemp("toolkit") / "ascend sim"  # a space, as users have them
-    build(folder)
+    build_c(folder)
     return folder
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from ascend_sim.errors import SimError
 from ascend_sim.numerics import FORMATS, round_to
-from ascend_sim.studies.lookup.formats import format_page
+from ascend_sim.studies.lookup.formats import explain_format
 
 pytestmark = pytest.mark.fast
 
@@ -24,12 +24,12 @@ Rounding 0.1 to hifloat8 (round: nearest, a tie goes away from zero)
 
 
 def test_steps_in_bits():
-    assert format_page("hifloat8", "0.1").endswith(STEPS)
+    assert explain_format("hifloat8", "0.1").endswith(STEPS)
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_page_of_every_format(name):
-    page, fmt = format_page(name), FORMATS[name]
+    page, fmt = explain_format(name), FORMATS[name]
     assert page.startswith(name)
     for text in (repr(fmt.max_finite), repr(fmt.smallest), repr(fmt.smallest_normal), *fmt.specials, fmt.source):
         assert text in page
@@ -37,7 +37,7 @@ def test_page_of_every_format(name):
 
 
 def test_hifloat8_prefixes_and_spacing():
-    page = format_page("hif8")
+    page = explain_format("hif8")
     assert "S 10    E 3 bits  M 2 bits  exponent +-4 .. +-7" in page
     assert "2^-3 .. 2^4: 2^(e-3), relative 0.125" in page
 
@@ -48,7 +48,7 @@ def test_hifloat8_prefixes_and_spacing():
 )
 def test_the_result_is_that_of_the_cast(name, value):
     for mode in FORMATS[name].roundings:
-        page = format_page(name, value, rounding=mode)
+        page = explain_format(name, value, rounding=mode)
         shown = float(re.search(r"Result .* = (\S+?),? ?(error|\(|$)", page.splitlines()[-1]).group(1))
         with np.errstate(over="ignore"):
             expected = round_to(np.float32(float(value)), name, rounding=mode)
@@ -57,15 +57,15 @@ def test_the_result_is_that_of_the_cast(name, value):
 
 
 def test_ties_overflow_and_hybrid_are_told():
-    assert "a tie between 65504.0 and 65536.0" in format_page("half", "65520")
-    assert "inf (overflow; 65504.0 when saturating)" in format_page("half", "65520")
-    assert "frac 00100000000000 >= thr 00000000000000: the magnitude goes up" in format_page(
+    assert "a tie between 65504.0 and 65536.0" in explain_format("half", "65520")
+    assert "inf (overflow; 65504.0 when saturating)" in explain_format("half", "65520")
+    assert "frac 00100000000000 >= thr 00000000000000: the magnitude goes up" in explain_format(
         "hif8", 16.5, rounding="hybrid"
     )
-    assert "nothing is dropped" in format_page("hf32", 0.5, mantissa_bits=10)
+    assert "nothing is dropped" in explain_format("hf32", 0.5, mantissa_bits=10)
 
 
 @pytest.mark.parametrize("value", ["one", "", "0x10"])
 def test_not_a_number(value):
     with pytest.raises(SimError, match="is not a number"):
-        format_page("half", value)
+        explain_format("half", value)

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from places import DOCS
 from typer.testing import CliRunner
 
 from ascend_sim import TensorSpec, conv_tbc_backward, convolution_backward
@@ -18,7 +19,7 @@ from ascend_sim.runtime.workers import spread
 from ascend_sim.studies.network import run as networks
 from ascend_sim.studies.network.file import Layer, Network, cases_of, load_network
 from ascend_sim.studies.network.page import write_page
-from ascend_sim.studies.network.pages import around_line, csv_text
+from ascend_sim.studies.network.pages import around_line, csv_text, list_markdown
 from ascend_sim.studies.network.ranking import ranked
 from ascend_sim.studies.network.run import run_network
 from ascend_sim.studies.network.tuning import _faster, read_tilings, tune, write_tilings
@@ -264,8 +265,9 @@ def test_tuning_keeps_what_is_faster(small: Path, tmp_path: Path) -> None:
     path.write_text("first: {grad_bias: {baseM: 16}}")
     with pytest.raises(ConfigError, match="first: allowed are the kernels grad_input and grad_weight"):
         read_tilings(tmp_path)
+    (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match=r"no tilings\.yaml in it; run-network --tile writes one"):
-        read_tilings(small.parent / "nowhere")
+        read_tilings(tmp_path / "empty")
 
 
 @pytest.mark.fast
@@ -411,3 +413,21 @@ def test_command_line_table_and_errors(small: Path) -> None:
     refused = CliRunner().invoke(app, ["run-network", "nothing.yaml"])
     assert refused.exit_code == 2
     assert len(refused.stderr.strip().splitlines()) == 1
+
+
+def test_the_page_lists_the_networks_as_their_files_are() -> None:
+    assert list_markdown() in (DOCS / "networks.md").read_text(encoding="utf-8")
+
+
+def test_one_tiling_for_every_layer(small: Path, tmp_path: Path) -> None:
+    """The best.yaml of a single search; a layer that it does not fit is refused with the reason."""
+    best = tmp_path / "best.yaml"
+    best.write_text("grad_weight: {baseM: 16, baseN: 16}\n", encoding="utf-8")
+    network = load_network(small)
+    tilings = read_tilings(best, [layer.name for layer in network.layers])
+    assert set(tilings) == {layer.name for layer in network.layers}
+    mine, own = run_network(network, tilings=tilings), run_network(network)
+    ran = [pair for pair in zip(mine.layers, own.layers, strict=True) if not pair[0].refused and not pair[1].refused]
+    assert ran and any(one.times["grad_weight"] != other.times["grad_weight"] for one, other in ran)
+    with pytest.raises(ConfigError, match="there is no such file"):
+        read_tilings(tmp_path / "none.yaml")

@@ -1,0 +1,42 @@
+"""Where the commands print: a terminal as wide as it is, a pipe as wide as COLUMNS says."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from ascend_sim.report.columns import wrapped
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PIPE_WIDTH = 120
+"""Columns of a pipe or file, unless COLUMNS says otherwise."""
+
+
+def console() -> Console:
+    """Standard output; no line is longer than its width, but for words that are longer themselves, such as paths."""
+    from rich.console import Console
+
+    told = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return Console(width=None if told else PIPE_WIDTH)
+
+
+def print_text(text: str) -> None:
+    """Print lines as they are, and what is too wide in as many as it needs."""
+    width = console().width
+    for line in text.split("\n"):
+        print("\n".join(wrapped(line, width, "    ")))
+
+
+def print_paragraphs(paragraphs: list[str]) -> None:
+    """Print paragraphs with a line between them."""
+    from ascend_sim.report.grid import say
+
+    out = console()
+    for text in paragraphs:
+        print()
+        say(out, text, indent="")
+    if paragraphs:
+        print()

@@ -1,0 +1,89 @@
+"""Tables for a terminal of any width: what does not fit beside goes on below, with the rows named again. Nothing is cut.
+
+grid = Grid("Kernels", ("kernel", ">us", "~why"))       # ">" sets a column to the right, "~" may wrap at blanks
+grid.row("grad_input", "12.4", "waits for loads")
+console.print(grid)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from ascend_sim.report.columns import GAP, filled, parts, wrapped
+
+_PROSE = 28
+"""Columns that a wrapping column has at least; where fewer are left it goes on below."""
+
+Cell = str | Text
+
+
+class Grid:
+    """Rows of cells under heads; the first `names` columns name the row, and stand before each part of a wide table."""
+
+    def __init__(self, title: str, heads: Sequence[str], *, names: int = 1) -> None:
+        self.title = title
+        self._heads = [head.lstrip(">~") for head in heads]
+        self._right = [head.startswith(">") for head in heads]
+        self._wraps = [head.startswith("~") for head in heads]
+        self._names = names
+        self._rows: list[list[Text]] = []
+
+    def row(self, *cells: Cell, style: str = "") -> None:
+        """One row, with as many cells as there are heads."""
+        if len(cells) != len(self._heads):
+            raise ValueError(f"{len(cells)} cells under {len(self._heads)} heads")
+        self._rows.append([self._cell(cell, style) for cell in cells])
+
+    @property
+    def row_count(self) -> int:
+        """Rows so far."""
+        return len(self._rows)
+
+    @staticmethod
+    def _cell(cell: Cell, style: str) -> Text:
+        text = cell.copy() if isinstance(cell, Text) else Text(cell)
+        if style:
+            text.stylize(style)
+        return text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self.title:
+            yield Text(self.title, style="bold")
+        for number, (shown, widths) in enumerate(self._parts(options.max_width)):
+            if number:
+                yield Text("")
+            named = any(self._heads)
+            table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="", show_header=named)
+            deepest = max(self._heads[index].count("\n") for index in shown)
+            for index, width in zip(shown, widths, strict=True):
+                head = "\n" * (deepest - self._heads[index].count("\n")) + self._heads[index]
+                justify: Literal["left", "right"] = "right" if self._right[index] else "left"
+                table.add_column(head, justify=justify, overflow="fold", width=width)
+            for row in self._rows:
+                table.add_row(*(row[index] for index in shown))
+            yield table
+
+    def _parts(self, width: int) -> Iterator[tuple[list[int], list[int]]]:
+        """Columns that stand beside each other, and how wide each is."""
+        whole = [
+            max(
+                (len(line) for text in (head, *(row[index].plain for row in self._rows)) for line in text.split("\n")),
+                default=0,
+            )
+            for index, head in enumerate(self._heads)
+        ]
+        least = [min(size, _PROSE) if wraps else size for size, wraps in zip(whole, self._wraps, strict=True)]
+        for shown in parts(least, self._names, width):
+            yield shown, filled([least[index] for index in shown], [whole[index] for index in shown], width)
+
+
+def say(console: Console, text: str, *, style: str = "", indent: str = "  ") -> None:
+    """Print lines within the console's width, as they are: no markup, no colours of their own; `indent` as in `wrapped`."""
+    for paragraph in text.split("\n"):
+        for line in wrapped(paragraph, console.width, indent):
+            console.print(Text(line, style=style), highlight=False, soft_wrap=True)

@@ -1,0 +1,35 @@
+"""Files to begin with: a case, a network, a chip or a kernel, each with a comment for what can be said in it."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+from ascend_sim.errors import SimError
+from ascend_sim.report.files import atomic_write
+
+TEMPLATES = {"case": "case.yaml", "network": "network.yaml", "chip": "chip.yaml", "kernel": "kernel.py"}
+"""What can be begun -> its file below configs/templates."""
+
+
+def template(kind: str) -> str:
+    """The text of a template; SimError for a kind that there is not."""
+    if kind not in TEMPLATES:
+        raise SimError(f"{kind!r}: no such template; there are {', '.join(TEMPLATES)}")
+    return (files("ascend_sim.configs") / "templates" / TEMPLATES[kind]).read_text(encoding="utf-8")
+
+
+def write_template(kind: str, path: str | Path | None = None) -> Path:
+    """Write a template to `path` (my_case.yaml, my_kernel.py, ... unless given), which must not exist; returns the path."""
+    text = template(kind)
+    ending = Path(TEMPLATES[kind]).suffix
+    target = Path(path or f"my_{kind}{ending}")
+    if target.suffix != ending:
+        raise SimError(f"{target}: a {kind} is a file that ends in {ending}")
+    if target.exists():
+        raise SimError(f"{target}: there is a file of that name already; give another")
+    if not target.parent.is_dir():
+        raise SimError(f"{target}: there is no folder {target.parent}")
+    with atomic_write(target) as file:
+        file.write(text.encode())
+    return target
