@@ -226,6 +226,10 @@ class Stamps:
         self._moved: dict[tuple[int, Place], int] = {}
         self._count = 0
 
+    def __reduce__(self) -> tuple[type[Stamps], tuple[()]]:
+        """Empty ones: another process runs the programs that are there, and writes none."""
+        return Stamps, ()
+
     def new(self, rows: NDArray[np.int64], moves: NDArray[np.int64], tiles: int, counted: int, after: int) -> Stamp:
         """A stamp with a number of its own; the rest as in `Stamp`."""
         self._count += 1

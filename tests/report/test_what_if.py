@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -162,3 +163,14 @@ def test_flag_waits_are_the_stalls_of_the_pipes(result: Any) -> None:
 def test_a_call_without_kernels() -> None:
     result = call(channels=16, size=8)
     assert words(result.recording, result.report.to_dict(), [], None) == ["The call launched no kernel."]
+
+
+def test_programs_of_one_pattern_go_to_other_processes() -> None:
+    """The stamps that blocks share while they are built stay behind."""
+    recording = call(block_dim=None).recording.without_kernels()
+    assert any(run.program.table.stamps.patterns for run in recording.timeline.programs)
+    again = pickle.loads(pickle.dumps(recording))
+    assert all(
+        (one.program.rows == other.program.rows).all()
+        for one, other in zip(recording.timeline.programs, again.timeline.programs, strict=True)
+    )
