@@ -2,6 +2,10 @@
 
 for statement in statements(chip, kernel, stride=(2, 2)):
     statement.text, statement.command       # command "" where no command of this program changes it
+    statement.change, statement.gain        # {"batch": 2}, and the cycles that twice the batch saves against two of these calls
+
+A gain is promised only where the waterfall says what the change leaves as it is; what a search of tilings finds, nobody knows
+before (tools/promises.py does what the statements of ten layers say, and compares).
 """
 
 from __future__ import annotations
@@ -19,17 +23,23 @@ _SHOWN = 3
 _WORTH_SAYING = 0.05
 """Parts below this share of the kernel are not spoken of."""
 _CASE = "CASE"
-_SEARCH = "another tiling may take less"
+_SEARCH = "another tiling may save some of it; the search tells how much"
 
 
 @dataclass(frozen=True)
 class Statement:
-    """One part of a waterfall in words: `cycles` are what it costs, so that no change of it can save more."""
+    """One part of a waterfall in words: `cycles` are what it costs.
+
+    `change` is what the text promises a gain of, {} for nothing: {"batch": f} a batch f times as large, {"channels": c}
+    channels (of a group) filled up to multiples of c. `gain` is in cycles, against as many of these calls as do the same work.
+    """
 
     part: str
     cycles: int
     text: str
     command: str
+    change: Mapping[str, int]
+    gain: int
 
 
 def statements(chip: ChipSpec, kernel: Mapping[str, Any], stride: Sequence[int] = ()) -> list[Statement]:
@@ -42,10 +52,25 @@ def statements(chip: ChipSpec, kernel: Mapping[str, Any], stride: Sequence[int] 
     worth = [name for name, cycles in parts.items() if cycles >= _WORTH_SAYING * elapsed]
     found = []
     for name in sorted(worth, key=lambda name: -parts[name])[:_SHOWN]:
-        cause, change, command = _told(name, chip, kernel, stride)
+        cause, words, command = _told(name, chip, kernel, stride)
         share = f"{100 * parts[name] / elapsed:.0f} % ({chip.us(parts[name]):.1f} us)"
-        found.append(Statement(name, parts[name], f"{share}: {cause}. {change}", command))
+        change, gain = _promised(name, chip, kernel)
+        found.append(Statement(name, parts[name], f"{share}: {cause}. {words}", command, change, gain))
     return found
+
+
+def _promised(part: str, chip: ChipSpec, kernel: Mapping[str, Any]) -> tuple[dict[str, int], int]:
+    """A change of the layer and what it saves; ({}, 0) where the waterfall does not tell."""
+    parts, blocks, cores = kernel["waterfall"], kernel["block_dim"], chip.cores.aic
+    elapsed = sum(parts.values())
+    if part in ("start", "launch") and blocks <= cores:  # once a core, however much it has to do
+        return {"batch": 2}, parts[part]
+    if part == "idle cores" and cores // blocks > 1:
+        return {"batch": cores // blocks}, (cores // blocks - 1) * elapsed
+    if part == "padded channels":
+        needed = parts["ideal"] + parts.get("zeros", 0)
+        return {"channels": chip.cube.n0}, round(elapsed * parts[part] / needed)
+    return {}, 0
 
 
 def layer_words(problem: Mapping[str, Any]) -> str:
@@ -75,6 +100,9 @@ def _told(part: str, chip: ChipSpec, kernel: Mapping[str, Any], stride: Sequence
     name, waterfall, tiling = kernel["name"], kernel["waterfall"], kernel["tiling"]
     search = f"ascend-sim tile {_CASE} --kernel {name}" if name in TILINGS else ""
     cores, blocks = chip.cores.aic, kernel["block_dim"]
+    change, gain = _promised(part, chip, kernel)
+    elapsed = sum(waterfall.values())
+    share = f"{100 * gain / (2 * elapsed):.0f} %"
     base = ", ".join(f"{field} {tiling[field]}" for field in ("baseM", "baseN", "baseK") if field in tiling)
     fields = f" ({base})" if base else ""
     if part == "zeros":
@@ -97,7 +125,8 @@ def _told(part: str, chip: ChipSpec, kernel: Mapping[str, Any], stride: Sequence
     if part == "padded channels":
         return (
             f"channels are filled up to whole blocks of {chip.cube.n0}, groups are merged until they fill one",
-            f"Channels (and channels of a group) in multiples of {chip.cube.n0} cost nothing more than these do",
+            f"Channels (and channels of a group) in multiples of {chip.cube.n0} take no longer: {1 + gain / elapsed:.1f} times "
+            f"the products in the same time",
             "",
         )
     if part == "tile edges":
@@ -105,7 +134,9 @@ def _told(part: str, chip: ChipSpec, kernel: Mapping[str, Any], stride: Sequence
     if part == "idle cores":
         return (
             f"only {blocks} of {cores} cores have a block",
-            "A larger batch gives the others work, or a tiling with smaller blocks",
+            f"{change['batch']} times the batch takes hardly longer, for the others get work; so may a tiling of smaller blocks"
+            if change
+            else "A larger batch may give the others work, or a tiling with smaller blocks",
             search,
         )
     if part == "uneven cores":
@@ -124,6 +155,14 @@ def _told(part: str, chip: ChipSpec, kernel: Mapping[str, Any], stride: Sequence
             f"Larger base blocks{fields} make fewer of them",
             search,
         )
+    if part in ("start", "launch") and change:
+        return (
+            "the start of the core and the first loads, before the first Mmad"
+            if part == "start"
+            else "launching, or blocks that wait for a core",
+            f"It comes once a launch: twice the work in one, as with twice the batch, takes {share} less than two",
+            "",
+        )
     if part in ("start", "drain", "launch"):
         return (
             {
@@ -131,7 +170,7 @@ def _told(part: str, chip: ChipSpec, kernel: Mapping[str, Any], stride: Sequence
                 "drain": "results leave after the last Mmad",
                 "launch": "launching, or blocks that wait for a core",
             }[part],
-            "It hardly grows with the batch: a larger batch, or fewer calls, shares it",
+            "It comes once a block: fewer and longer blocks have less of it",
             "",
         )
     if part == "wait MTE2":

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from places import TOOLS
 from small_kernels import CHIP, cube_task
 
 import ascend_sim
 from ascend_sim import TensorSpec
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
+from ascend_sim.errors import SimError
 from ascend_sim.report.advice import layer_words, statements
 from ascend_sim.report.waterfall import WORDS, overlap, waterfall
 from ascend_sim.runtime import Recording
@@ -173,3 +176,47 @@ def test_a_layer_in_words() -> None:
     problem = layer(stride=2).report.problem
     assert layer_words(problem) == "64 -> 64 channels, kernel 3x3, stride 2x2, maps 28x28, batch 20"
     assert layer_words({"operator": "kernel"}) == ""
+
+
+def test_a_promise_is_what_the_change_brings() -> None:
+    """Twice the batch needs start and launch once; filled channels take no longer. `tools/promises.py` asks ten layers."""
+    before = kernels(layer(channels=(3, 64), batch=8, size=112, kernel=7, stride=2))["grad_weight"]
+    twice = kernels(layer(channels=(3, 64), batch=16, size=112, kernel=7, stride=2))["grad_weight"]
+    filled = kernels(layer(channels=(16, 64), batch=8, size=112, kernel=7, stride=2))["grad_weight"]
+    said = {one["part"]: one for one in before["statements"]}
+    assert said["start"]["change"] == {"batch": 2}
+    saved = 2 * before["waterfall"]["start"] - twice["waterfall"]["start"]
+    assert said["start"]["gain"] == pytest.approx(saved, rel=0.2)
+    elapsed = [sum(kernel["waterfall"].values()) for kernel in (before, filled)]
+    assert elapsed[1] == pytest.approx(elapsed[0], rel=0.05)
+    assert said["padded channels"]["change"] == {"channels": 16}
+    assert said["padded channels"]["gain"] == pytest.approx(13 / 3 * elapsed[0], rel=0.05)
+
+
+def test_cores_without_a_block_get_work_from_a_larger_batch() -> None:
+    small = kernels(layer(channels=(128, 256), stride=2, batch=2))["grad_input"]
+    (said,) = [one for one in small["statements"] if one["part"] == "idle cores"]
+    factor = said["change"]["batch"]
+    larger = kernels(layer(channels=(128, 256), stride=2, batch=2 * factor))["grad_input"]
+    before, after = (sum(kernel["waterfall"].values()) for kernel in (small, larger))
+    assert factor > 1 and said["gain"] == pytest.approx(factor * before - after, rel=0.2)
+
+
+@pytest.mark.slow
+def test_the_parts_add_up_on_300_random_calls() -> None:
+    """Of every chip family, rank, direction and dtype, as tools/freeze_calls.py draws them."""
+    spec = importlib.util.spec_from_file_location("freeze_calls", TOOLS / "freeze_calls.py")
+    assert spec is not None and spec.loader is not None
+    drawn = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(drawn)
+    looked_at = 0
+    for index in range(drawn.COUNT):
+        try:
+            result = drawn.run(drawn.make_call(index), "timing")
+        except SimError:
+            continue
+        for kernel in kernels(result).values():
+            assert sum(kernel["waterfall"].values()) == elapsed(result, kernel["name"]), index
+            looked_at += 1
+    print(f"{looked_at} waterfalls of {drawn.COUNT} calls add up")
+    assert looked_at > 200
