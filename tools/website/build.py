@@ -46,6 +46,7 @@ def main() -> int:
             [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "-f", str(config), "-d", str(built)],
             check=True,
         )
+        (built / "404.html").unlink()  # what a server would show; its links begin at the server's root
         dead = links.dead(built)
         for line in dead:
             print(line, file=sys.stderr)

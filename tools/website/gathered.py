@@ -22,6 +22,9 @@ def gather(pages: Path) -> list[str]:
         _write(pages, name, source.read_text(encoding="utf-8"), source)
     shutil.copytree(ROOT / "docs" / "images", pages / "images")
     lessons = []
+    for page in sorted((ROOT / "docs" / "lessons").glob("*.html")):
+        (pages / "lessons").mkdir(exist_ok=True)
+        shutil.copyfile(page, pages / "lessons" / page.name)
     for notebook in sorted((ROOT / "docs" / "lessons").glob("*.ipynb")):
         text, resources = MarkdownExporter().from_filename(str(notebook))
         name = f"lessons/{notebook.stem}.md"
@@ -69,6 +72,6 @@ def _place(inside: Path) -> str:
         return "changelog.md"
     if inside.parts[:2] == ("docs", "lessons") and inside.suffix == ".ipynb":
         return f"lessons/{inside.stem}.md"
-    if inside.parts[0] == "docs" and (inside.suffix == ".md" or inside.parts[1] == "images"):
+    if inside.parts[0] == "docs" and (inside.suffix in (".md", ".html") or inside.parts[1] == "images"):
         return PurePosixPath(*inside.parts[1:]).as_posix()
     return f"{FILES}/{inside.as_posix()}.txt"
