@@ -15,9 +15,9 @@ import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ascend_sim.engine.engine import Progress
 from ascend_sim.errors import SimError
@@ -104,13 +104,27 @@ def spread_as_done(
             worker.end()
 
 
+class WorkerDied(SimError):
+    """A worker process ended before it had answered."""
+
+
+def apart(function: Callable[[Item], Outcome], item: Item) -> Outcome:
+    """`function` of the item, computed in a fresh process. Raises WorkerDied, and what the function raises."""
+    worker = _Worker(function)
+    try:
+        worker.give(0, item)
+        return cast(Outcome, worker.answer()[1])
+    finally:
+        worker.end()
+
+
 class _Worker:
     """A process that computes `function` of one item after the other."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self.connection, theirs = _CONTEXT.Pipe()
         self._process = _CONTEXT.Process(target=_work, args=(function, theirs), daemon=True)
-        with _interrupts_held():
+        with interrupts_held():
             self._process.start()
         theirs.close()
         self._number = -1
@@ -142,18 +156,19 @@ class _Worker:
         self.connection.close()
 
 
-def _died(code: int | None) -> SimError:
+def _died(code: int | None) -> WorkerDied:
     if code == _TOO_MUCH_MEMORY:
-        return SimError(f"a worker process was {beyond(memory_limit() or 0)}")
-    return SimError(f"a worker process died (exit code {code}), perhaps for lack of memory; try fewer --jobs")
+        return WorkerDied(f"a worker process was {beyond(memory_limit() or 0)}")
+    return WorkerDied(f"a worker process died (exit code {code}), perhaps for lack of memory; try fewer --jobs")
 
 
 @contextmanager
-def _interrupts_held() -> Iterator[None]:
+def interrupts_held() -> Iterator[None]:
     """Hold Ctrl-C back meanwhile; a process that starts here is born deaf to it, since its parent ends it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    resource_tracker.ensure_running()  # its start would let interrupts through again (Python 3.11)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ascend_sim.errors import SimError
-from ascend_sim.runtime.workers import begin_worker
+from ascend_sim.runtime.workers import WorkerDied, apart, begin_worker, interrupts_held
 from ascend_sim.studies.store import code_digest
 
 __all__ = ["Cluster", "Failed", "Function", "Items", "Pool", "Processes"]
@@ -90,7 +90,7 @@ class Processes(Pool):
                     if deaths[name] < _DEATHS:
                         again[name] = item
                     else:
-                        yield from self._alone(function, name, item)
+                        yield name, _alone(function, item)
 
     def _run(self, function: Function, items: Items, under_way: dict[str, Any]) -> Generator[tuple[str, Any]]:
         """Until the first death of a process, which BrokenProcessPool tells; `under_way` are then the items without outcome."""
@@ -114,16 +114,19 @@ class Processes(Pool):
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an early end and dead workers, of which we tell ourselves
-            with closing(parallel(taken())) as outcomes:
+            with interrupts_held():  # until the first processes stand, which inherit it: a shell sends them Ctrl-C too
+                outcomes = parallel(taken())
+            with closing(outcomes):
                 for name, outcome in outcomes:
                     del under_way[name]
                     yield name, outcome
 
-    def _alone(self, function: Function, name: str, item: Any) -> Generator[tuple[str, Any]]:
-        try:
-            yield from Processes(2)._run(function, iter([(name, item)]), {})
-        except BrokenProcessPool:
-            yield name, Failed(f"its process died {_DEATHS + 1} times, perhaps for lack of memory; try fewer jobs")
+
+def _alone(function: Function, item: Any) -> Any:
+    try:
+        return apart(function, item)
+    except WorkerDied as death:
+        return Failed(f"its process died {_DEATHS + 1} times, at last alone: {death}")
 
 
 def _named(function: Function, name: str, item: Any) -> tuple[str, Any]:

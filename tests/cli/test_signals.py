@@ -169,7 +169,8 @@ def test_a_worker_with_more_memory_than_the_limit(
 ) -> None:
     (tmp_path / "two.yaml").write_text(NETWORK)
     process = started("--max-memory", "0.2", "run-network", "two.yaml", "--batch", "64", "--jobs", "2")
-    out, err = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, out) == (2, "")
-    assert "more than 0.2 GiB of memory" in err and len(err.splitlines()) == 1
+    out, err = process.communicate(timeout=3 * PATIENCE)  # the large layer is tried three times
+    assert process.returncode == 0 and "Traceback" not in err
+    (why,) = [line for line in out.splitlines() if line.startswith("refused: large: its process died 3 times")]
+    assert "more than 0.2 GiB of memory" in " ".join(out.split("refused: large")[1].split()), why
     assert session(process.pid) == []

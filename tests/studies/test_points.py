@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -103,8 +104,28 @@ def test_a_dead_process_costs_its_own_item_at_most(tmp_path: Path) -> None:
     store = store_at(tmp_path / "results.sqlite")
     found = dict(finish(store, items, fragile, Processes(2)))
     why = found.pop("poison")
-    assert isinstance(why, Failed) and "died 3 times" in why.why
+    assert isinstance(why, Failed) and "died 3 times" in why.why and "(exit code 3)" in why.why
     assert found == {name: {"kind": name} for name in names if name != "poison"} == store.results()
+
+
+@pytest.mark.parametrize("way", ["pool", "alone"])
+def test_a_process_that_comes_up_does_not_hear_an_interrupt(way: str) -> None:
+    """A terminal sends Ctrl-C to all of them, and one that is still at its imports would answer with a traceback.
+
+    In an interpreter of its own, where no helper process of multiprocessing runs yet: its start lets interrupts through.
+    """
+    script = f"""
+import signal, sys
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+from ascend_sim.runtime.workers import apart
+from ascend_sim.studies.pools import Processes
+from interrupts import held_back
+if __name__ == "__main__":
+    found = apart(held_back, 0) if {way == "alone"} else dict(Processes(2).run(held_back, iter([("a", 0)])))["a"]
+    print(found, [number.name for number in signal.pthread_sigmask(signal.SIG_BLOCK, ())])
+"""
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=100)
+    assert shown.stdout == "['SIGINT'] []\n"
 
 
 @pytest.mark.fast
