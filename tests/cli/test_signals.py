@@ -15,7 +15,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked for in /proc")
 
-PATIENCE = 60.0
+PATIENCE = 240.0
 """Seconds until a test gives up; how long something takes on a busy machine is no property of the code."""
 NETWORK = """
 defaults: {padding: 1, dtype: float16}

@@ -97,11 +97,13 @@ class _Parts:
         a, b = self.m * self.line_a + self.least_b, lines_b * self.line_b + self.least_a
         return self.held and min(a, b) <= self.room
 
-    def sides(self) -> Iterator[tuple[int, int, int, int]]:
-        """(the axis of an operand, the other axis, its line, the least of the other), for each of which a line fits."""
-        for side in ((self.m, self.n, self.line_a, self.least_b), (self.n, self.m, self.line_b, self.least_a)):
-            if self.held and side[2] + side[3] <= self.room:
-                yield side
+    def sides(self) -> Iterator[tuple[bool, int, int, int]]:
+        """(of A?, its axis, the other axis, how many of its lines L1 holds) of each operand of which a line fits."""
+        a = (True, self.m, self.n, self.line_a, self.least_b)
+        b = (False, self.n, self.m, self.line_b, self.least_a)
+        for of_a, axis, other, line, least in (a, b) if self.held else ():
+            if line + least <= self.room:
+                yield of_a, axis, other, min((self.room - least) // line, axis)
 
 
 def _parts(p: FilterProblem, m: int, n: int, k: int, least_a: int, least_b: int) -> _Parts:
@@ -161,8 +163,8 @@ def _load_from_gm(p: FilterProblem, part: _Parts, images: int, groups: int) -> i
         return (m + n) * k
     if images == 1 and (sides := list(part.sides())):
         found = []
-        for axis, other, line, least in sides:
-            lines = largest_divisor(axis, min((part.room - least) // line, axis))
+        for _, axis, other, most in sides:
+            lines = largest_divisor(axis, most)
             found.append((axis // lines * other * k + axis * k) * groups)
         return min(found)
     pairs = list(_shares_of_l1(part))
@@ -225,8 +227,8 @@ def _load_from_l1(p: FilterProblem, share: Share, tile: Tile) -> int:
     if share.group == 1 and part.whole(p.cin1):
         return m + n
     found = []
-    for axis, other, line, least in sides:
-        lines, of_tile = min((part.room - least) // line, axis), tile.m_l0 if line == part.line_a else tile.n_l0
+    for of_a, axis, other, lines in sides:
+        of_tile = tile.m_l0 if of_a else tile.n_l0
         if lines >= of_tile:
             lines = next(held for held in reversed(divisors(axis, lines)) if held % of_tile == 0)
         found.append(axis // lines * other + axis)

@@ -69,10 +69,10 @@ def with_more_n(p: FilterProblem, share: Share, tile: Tile) -> Tile:
     tile = tile._replace(n_bl1=1)
     most = ceil_div(share.n_held, tile.n_l0)
     room = p.l1_bytes - tile.db_al1 * a1_bytes(p, tile)
-    times = largest_divisor(most, min(room // (tile.db_bl1 * b1_bytes(p, tile)), most))
-    while p.load is Load.LOAD3D and times * tile.n_l0 * FRACTAL > p.load3d.k_extent:
-        times = largest_divisor(most, times - 1)
-    return tile._replace(n_bl1=times)
+    fitting = min(room // (tile.db_bl1 * b1_bytes(p, tile)), most)
+    if p.load is Load.LOAD3D:
+        fitting = min(fitting, p.load3d.k_extent // (tile.n_l0 * FRACTAL))
+    return tile._replace(n_bl1=largest_divisor(most, fitting))
 
 
 def with_more_m(p: FilterProblem, share: Share, tile: Tile) -> Tile:
