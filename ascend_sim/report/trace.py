@@ -35,7 +35,9 @@ THREADS = {
 
 _DECIMALS = 9
 _GAP = 10.0**-_DECIMALS
-"""Taken off every duration: viewers count in whole nanoseconds and floats round, and neither may make boxes overlap."""
+"""Taken off every duration: sums of floats round, and boxes do not overlap in them either."""
+_SAFE = 1e-4
+"""Added to every time in us, so that it is the same nanosecond whether it is rounded or cut off."""
 
 _CATEGORY = {
     SET: "set", WAIT: "wait", DISARMED: "disarmed", BARRIER: "barrier", BARRIER_ALL: "barrier", CROSS_SET: "set",
@@ -123,11 +125,14 @@ class _Writer:
         self._cores = cores
         self._first = True
         self._numbers = itertools.count()
-        self._begins: dict[int, float] = {}
+        self._begins: dict[int, int] = {}
+        self._boxes: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         self._heads: dict[tuple[int, int], str] = {}
         self._tables: list[InstructionTable] = []  # an id is only unique while its object lives
 
     def write(self) -> None:
+        for core in self._cores.values():
+            self._place(core)
         shown = [run for core in self._cores.values() for run in core.runs]
         self._cross = self._arrows_between(shown)
         for process, core in self._cores.items():
@@ -135,6 +140,21 @@ class _Writer:
             for run in core.runs:
                 self._emit(json.dumps(event) for event in self._block(process, run))
                 self._program(process, run)
+
+    def _place(self, core: _Core) -> None:
+        """Begin and end of every box of a core in nanoseconds, by run."""
+        free = [0] * len(PIPES)
+        per_cycle = 1e3 / self._chip.clock.cube_mhz
+        for run in core.runs:
+            begins, ends = (np.zeros(len(run.program), np.int64) for _ in range(2))
+            pipes = run.program.per_row("pipe")
+            for number in np.unique(pipes).tolist():
+                rows = np.flatnonzero(pipes == number)
+                starts, stops = (column[rows] * per_cycle for column in (run.start, run.end))
+                begins[rows], ends[rows] = _whole(starts.tolist(), stops.tolist(), free[number])
+                last = rows[-1]
+                free[number] = max(int(ends[last]), int(begins[last]) + 1)
+            self._boxes[id(run)] = begins, ends
 
     def _emit(self, events: Iterator[str] | list[str]) -> None:
         text = ",\n".join(events)
@@ -188,7 +208,7 @@ class _Writer:
             number = next(self._numbers)
             arrows.setdefault(begin, []).append(number)
             arrows.setdefault(wait_row, []).append(number)
-            self._begins[number] = self._us(run.start[begin])
+            self._begins[number] = int(self._boxes[id(run)][0][begin])
         return arrows
 
     def _arrows_between(self, runs: Sequence[ProgramRun]) -> dict[int, _Arrows]:
@@ -198,7 +218,7 @@ class _Writer:
             number = next(self._numbers)
             for index, row in (raised, wait):
                 arrows.setdefault(id(runs[index]), {}).setdefault(row, []).append(number)
-            self._begins[number] = self._us(runs[raised[0]].start[raised[1]])
+            self._begins[number] = int(self._boxes[id(runs[raised[0]])][0][raised[1]])
         return arrows
 
     def _rows(self, run: ProgramRun, rows: NDArray[np.int64], place: str, arrows: _Arrows) -> Iterator[str]:
@@ -208,22 +228,22 @@ class _Writer:
         templates = {
             number: self._template(program.table, number) for number in np.unique(program.rows[rows, 0]).tolist()
         }
-        starts, cycles = self._us(run.start[rows]), run.end[rows] - run.start[rows]
-        gaps = np.where(cycles > 0, _GAP, 0.0)
-        durations = np.round(np.asarray(self._us(run.end[rows])) - starts - gaps, _DECIMALS).tolist()
-        columns = (rows, program.per_row("kind")[rows], cycles, *program.rows[rows].T)
-        for ts, duration, row, kind, length, argument, *addresses, tile in zip(
-            starts, durations, *(column.tolist() for column in columns), strict=True
+        begins, ends = (column[rows] for column in self._boxes[id(run)])
+        cycles = run.end[rows] - run.start[rows]
+        columns = (begins, ends, rows, program.per_row("kind")[rows], run.start[rows], cycles, *program.rows[rows].T)
+        for begin, end, row, kind, start, length, argument, *addresses, tile in zip(
+            *(column.tolist() for column in columns), strict=True
         ):
+            ts, duration = _moment(begin), round(max((end - begin) / 1000 - _GAP, 0.0), _DECIMALS)
             head, operands = templates[argument]
             where = "".join(_address(operand, addresses, names) for operand in operands)
             yield (
-                f'{{"ph":"X",{place},"ts":{ts},"dur":{duration},{head}{where},"cycles":{length},'
+                f'{{"ph":"X",{place},"ts":{ts},"dur":{duration},{head}{where},"start":{start},"cycles":{length},'
                 f'"block":{program.block},"tile":{tile},"row":{row}}}}}'
             )
             for number in arrows.get(row, ()):
                 if kind in (WAIT, CROSS_WAIT):
-                    side = f'"ph":"f","bp":"e","ts":{_inside(ts, duration, self._begins[number])}'
+                    side = f'"ph":"f","bp":"e","ts":{_moment(_inside(begin, end, self._begins[number]))}'
                 else:
                     side = f'"ph":"s","ts":{ts}'
                 yield f'{{{side},"id":{number},"name":"flag","cat":"flag",{place}}}'
@@ -260,11 +280,27 @@ def _address(operand: tuple[str, int, str], addresses: list[int], names: list[st
     return f',"{name}":"{space}+{value:#x}"'
 
 
-def _inside(ts: float, duration: float, raised: float) -> float:
-    """Where in a wait's box its arrow ends: behind the set, and before the end of the box, which belongs to the next.
+def _moment(nanoseconds: int) -> float:
+    """A time as the trace has it, in us."""
+    return round(nanoseconds / 1000 + _SAFE, _DECIMALS)
 
-    Viewers cut times off to whole nanoseconds and take the box that is open at one; what has no length is open at its begin.
+
+def _inside(begin: int, end: int, raised: int) -> int:
+    """Where in a wait's box its arrow ends: behind the set, and before the end of the box, which belongs to the next."""
+    return min(max(raised + 1, begin), max(end - 2, begin))  # one that is cut off is shorter by one
+
+
+def _whole(starts: list[float], ends: list[float], free: int) -> tuple[list[int], list[int]]:
+    """Boxes of a thread in whole nanoseconds from `free` on: viewers have no smaller ones, and drop boxes that overlap.
+
+    No two begin together, for what is open at a moment is not certain then: behind a box that is shorter than a nanosecond, the
+    next begins one later.
     """
-    first = int(ts * 1000)
-    last = max(first + int(duration * 1000) - 1, first)
-    return max(ts, (min(max(int(raised * 1000) + 1, first), last) + 0.5) / 1000) if last > first else ts
+    begins, stops = [], []
+    for start, end in zip(starts, ends, strict=True):
+        begin = max(round(start), free)
+        stop = max(round(end), begin)
+        begins.append(begin)
+        stops.append(stop)
+        free = max(stop, begin + 1)
+    return begins, stops

@@ -1,25 +1,28 @@
 """The rules by which Perfetto's trace processor binds flow events of the JSON format to slices.
 
-Times are cut off to whole nanoseconds; events come in order of time, those of one time in the order of the file. "s", and "f"
-with "bp": "e", belong to the innermost slice that is open on their thread; "f" without it to the next slice that begins. Here a
-slice is open before its end only, one without length at its begin until the next one starts: what Perfetto's own stack would
-hold on to for longer is taken as a mistake.
+Times become whole nanoseconds (rounded; cut off in older viewers). Events come in order of time, those of one time in the order
+of the file. "s", and "f" with "bp": "e", belong to the innermost slice that is open on their thread; "f" without it to the next
+slice that begins. Here a slice is open before its end only, one without length at its begin until the next one starts: what
+Perfetto's own stack would hold on to for longer is taken as a mistake.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 Event = dict[str, Any]
 
 
-def nanoseconds(us: float) -> int:
-    """As the importer reads a time: a double in microseconds, cut off."""
-    return int(us * 1000)
+def bound_arrows(trace: dict[str, Any], whole: Callable[[float], int] = round) -> list[tuple[Event, Event]]:
+    """The slices that each arrow joins, in the order of its ends; ValueError for one that Perfetto would drop.
 
+    `whole` makes a time in nanoseconds a whole number.
+    """
 
-def bound_arrows(trace: dict[str, Any]) -> list[tuple[Event, Event]]:
-    """The slices that each arrow joins, in the order of its ends; ValueError for one that Perfetto would drop."""
+    def nanoseconds(us: float) -> int:
+        return whole(us * 1000)
+
     timed = [(nanoseconds(event["ts"]), event) for event in trace["traceEvents"] if event["ph"] in "Xsf"]
     timed.sort(key=lambda one: one[0])
     latest: dict[tuple[int, int], tuple[int, Event]] = {}
