@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.isa.direct import FixpipeDn
@@ -21,7 +19,7 @@ from ascend_sim.ops.kernels.grad_input.tasks import grad_input_tasks
 from ascend_sim.ops.kernels.grad_input.tiles import contributing_planes, runs
 from ascend_sim.ops.kernels.grad_input.window import needed_rows, pad_before
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
-from ascend_sim.studies.tiles.prices import Moved, Prices, TilingWork, Work, cuts
+from ascend_sim.studies.tiles.prices import Moved, Prices, TilingWork, Work, lengths
 
 _OF_NO_WORK: dict[str, Any] = {
     "al0_buffers": 1, "bl0_buffers": 1, "cl0_buffers": 1, "al1_buffers": 1, "bl1_buffers": 1, "iterate_order": 0,
@@ -34,12 +32,43 @@ _Cut = tuple[int, int, int]
 """How a tiling cuts dx and the kernel: kernelSplitMode, columns of a strip, loadB1Condition."""
 
 
+class _Window(NamedTuple):
+    """What a tile holds of gradOutput: rows of the dilated map and their width, rows that are copied there, and bytes of them
+    behind one channel block; the strides by which it is dilated.
+    """
+
+    rows: int
+    width: int
+    copied: int
+    size: int
+    strides: tuple[int, int]
+
+
+_NOTHING = _Window(0, 0, 0, 0, (1, 1))
+
+
+class _MapTile(NamedTuple):
+    """A tile along the pixels of dx: its rows, those of them that dx has, and what each piece of its part holds for it."""
+
+    rows: int
+    pixels: int
+    windows: tuple[_Window, ...]
+
+
+_Maps = tuple[tuple[_MapTile, int], ...]
+"""The tiles of a task along the pixels, and how many of each there are."""
+_Bands = tuple[tuple[tuple[int, int], int], ...]
+"""The bands of a task: channels with padding and those that there are, and how many such bands."""
+_Kind = tuple[int, int, int, _Maps, _Bands]
+"""What tasks have in common: group, kernel planes, part, tiles and bands."""
+
+
 class GradInputWork(Prices):
     """What a tiling of `call` gives its blocks to do."""
 
     cached = (
-        *Prices.cached, "_right", "_window", "_pixels", "_depth_planes", "_parts", "_pieces", "_kinds", "_work", "_bytes",
-        "_misses",
+        *Prices.cached, "_right", "_window", "_load", "_pixels", "_depth_planes", "_parts", "_pieces", "_kinds", "_out",
+        "_maps", "_bands", "_tiles", "_least_loads", "_work", "_bytes", "_misses",
     )  # fmt: skip
 
     def of(self, tiling: GradInputTiling) -> TilingWork:
@@ -68,9 +97,8 @@ class GradInputWork(Prices):
 
     def _work(self, tiling: GradInputTiling, resident: bool, block: int) -> Work:
         """Of a block with a tiling without the fields `_OF_NO_WORK`; `resident`: L1 keeps the weights of a task."""
-        inp, work, coupled = self.inp, Work(), self.inp.family.coupled
+        work, coupled = Work(), self.inp.family.coupled
         cut = _cut(tiling)
-        parts = self._parts(cut)
         shape = GradInputTiling(
             FRACTAL,
             FRACTAL,
@@ -82,37 +110,68 @@ class GradInputWork(Prices):
             split_wi=tiling.split_wi,
             block_dim=tiling.block_dim,
         )
-        for (group, m_start, m_count, n_start, n_end, planes, own), times in self._kinds(shape, block).items():
-            for index in range(len(parts)) if tiling.kernel_split == SPLIT_HW else (own,):
-                part = parts[index]
-                end = min(m_start + m_count, part.rows * part.problem.w_in)
-                for n in range(n_start, n_end, tiling.base_n):
-                    n_count = min(tiling.base_n, n_end - n)
-                    loaded = bool(tiling.full_load) or coupled  # by an earlier task, or perhaps
-                    for m in range(m_start, end, tiling.base_m):
-                        rows = min(tiling.base_m, end - m)
-                        if not self._pixels(cut, index, m, rows):
-                            continue
-                        self._tile(work, tiling, times, (index, m, rows), (n, n_count), group, planes)
-                        for number, piece in enumerate(self._pieces(cut, index)):
-                            held = self._window(cut, index, m, rows, number)[0]
-                            if planes and held and not ((resident or coupled) and loaded):
-                                work.mte2 += times * planes * self._weights(tiling, group, piece, n, n_count)
-                                loaded = True
-            if coupled:  # whose L1 may keep either operand: what a task loads at least
-                load = self._window(cut, own, m_start, m_count)[2]
-                work.mte2 += times * planes * load(ceil_div(self._outputs(group), inp.c0))
+        for kind, times in self._tiles(shape, cut, tiling.base_m, tiling.base_n, block).items():
+            group, planes, index, maps, bands = kind
+            pieces = self._pieces(cut, index)
+            read = [sum(count for tile, count in maps if tile.windows[i].rows) for i in range(len(pieces))]
+            if resident and any(read):  # once, by the first tile that needs them, if not by an earlier task
+                read = [int(i == next(i for i, tiles in enumerate(read) if tiles)) for i in range(len(pieces))]
+            if not planes or coupled or (resident and tiling.full_load):
+                read = []
+            for (n_count, own_count), of_bands in bands:
+                for tile, count in maps:
+                    self._tile(work, tiling, times * of_bands * count, index, tile, n_count, own_count, group, planes)
+                for piece, tiles in zip(pieces, read, strict=False):
+                    if tiles:
+                        each = self._weights(tiling, group, piece, n_count, own_count)
+                        work.mte2 += times * of_bands * tiles * planes * each
+        if coupled:
+            work.mte2 += self._least_loads(shape, cut, block)
         return work
 
-    def _weights(self, tiling: GradInputTiling, group: int, part: Part, n: int, n_count: int) -> float:
+    def _least_loads(self, shape: GradInputTiling, cut: _Cut, block: int) -> float:
+        """Cycles to load what the tasks of a block load of gradOutput at least, where L1 may keep either operand."""
+        cycles = 0.0
+        for (group, m_start, m_count, _, _, planes, own), times in self._kinds(shape, block).items():
+            window = self._window(cut, own, m_start, m_count)
+            cycles += times * planes * self._load(window, ceil_div(self._outputs(group), self.inp.c0))
+        return cycles
+
+    def _tiles(self, shape: GradInputTiling, cut: _Cut, base_m: int, base_n: int, block: int) -> Counter[_Kind]:
+        """How often a block has tasks that are tiled alike."""
+        found: Counter[_Kind] = Counter()
+        every = range(len(self._parts(cut)))
+        for (group, m_start, m_count, n_start, n_end, planes, own), times in self._kinds(shape, block).items():
+            bands = self._bands(group, n_start, n_end, base_n)
+            for index in every if shape.kernel_split == SPLIT_HW else (own,):
+                found[group, planes, index, self._maps(cut, index, m_start, m_count, base_m), bands] += times
+        return found
+
+    def _maps(self, cut: _Cut, part: int, start: int, count: int, base_m: int) -> _Maps:
+        """The tiles along the pixels of a task of a part, equal ones together, and how many there are."""
+        own = self._parts(cut)[part]
+        end, pieces = min(start + count, own.rows * own.problem.w_in), range(len(self._pieces(cut, part)))
+        found: Counter[_MapTile] = Counter()
+        for m in range(start, end, base_m):
+            rows = min(base_m, end - m)
+            if pixels := self._pixels(cut, part, m, rows):
+                found[_MapTile(rows, pixels, tuple(self._window(cut, part, m, rows, i) for i in pieces))] += 1
+        return tuple(found.items())
+
+    def _bands(self, group: int, start: int, end: int, base_n: int) -> _Bands:
+        """The bands of channels of a task: channels with padding, those that there are, and how many such bands."""
+        channels = self.call.group_channels(group, self.problem.c_in, self.inp.cin_g)
+        found = Counter((min(base_n, end - n), min(base_n, end - n, channels - n)) for n in range(start, end, base_n))
+        return tuple(found.items())
+
+    def _weights(self, tiling: GradInputTiling, group: int, part: Part, n_count: int, own_count: int) -> float:
         """Cycles to load the weights of a tile, one kernel plane."""
         inp, taps = self.inp, len(part.taps)
         if inp.layout.plain:
-            channels = min(n_count, self.call.group_channels(group, self.problem.c_in, inp.cin_g) - n)
-            return self.copy(channels * self._outputs(group) * taps * inp.itemsize)
+            return self.copy(own_count * self._outputs(group) * taps * inp.itemsize)
         row_bytes = ceil_div(n_count, inp.c0) * inp.c0 * inp.itemsize
-        spans = cuts(ceil_to(self._k_total(group, taps), k_slice(inp)), tiling.step_kb * tiling.base_k)
-        return sum(self.copy(row_bytes * span) for span in spans)
+        spans = lengths(ceil_to(self._k_total(group, taps), k_slice(inp)), tiling.step_kb * tiling.base_k)
+        return sum(count * self.copy(row_bytes * span) for span, count in spans)
 
     def _kinds(self, shape: GradInputTiling, block: int) -> Counter[tuple[int, ...]]:
         """How often a block has a task of each kind: (group, first pixel, pixels, first channel, end, kernel planes, part)."""
@@ -128,21 +187,22 @@ class GradInputWork(Prices):
         work: Work,
         tiling: GradInputTiling,
         times: int,
-        place: tuple[int, int, int],
-        channels: tuple[int, int],
+        part: int,
+        tile: _MapTile,
+        n_count: int,
+        own_count: int,
         group: int,
         planes: int,
     ) -> None:
-        """One tile, `place` = (part, first pixel, pixels) x `channels` (first, count)."""
-        (part, m, rows), cut = place, _cut(tiling)
+        """`times` tiles of a part along the pixels, by `n_count` channels, `own_count` of which are not padding."""
+        cut = _cut(tiling)
         total = ceil_div(self._outputs(group), self.inp.c0)
-        segments = cuts(total, tiling.k_segment // self.inp.c0 or total) if self._parts(cut)[part].taps else [0]
-        work.tiles += times * len(segments)
-        work.out += times * len(segments) * self._out(self._pixels(cut, part, m, rows), group, *channels)
-        for number, piece in enumerate(self._pieces(cut, part)):
-            window = self._window(cut, part, m, rows, number)
-            if window[0] and planes and piece.taps:
-                self._piece_of_tile(work, tiling, times * planes, len(piece.taps), (rows, channels[1]), group, window)
+        segments = ceil_div(total, tiling.k_segment // self.inp.c0 or total) if self._parts(cut)[part].taps else 1
+        work.tiles += times * segments
+        work.out += times * segments * self._out(tile.pixels, n_count, own_count)
+        for piece, window in zip(self._pieces(cut, part), tile.windows, strict=True):
+            if window.rows and planes and piece.taps:
+                self._piece_of_tile(work, tiling, times * planes, len(piece.taps), (tile.rows, n_count), group, window)
 
     def _piece_of_tile(
         self,
@@ -152,35 +212,32 @@ class GradInputWork(Prices):
         taps: int,
         sides: tuple[int, int],
         group: int,
-        window: tuple[int, int, Callable[[int], float]],
+        window: _Window,
     ) -> None:
         """Loads and products of a tile of `sides` rows and columns, for `taps` of the kernel."""
-        (rows, n), (_, size, load), c0 = sides, window, self.inp.c0
+        (rows, n), c0 = sides, self.inp.c0
         total = ceil_div(self._outputs(group), c0)
         step_a, step_b = self._l1_blocks(tiling)
-        for blocks in cuts(total, tiling.k_segment // c0 or total):
-            for span in cuts(blocks, min(step_a, step_b)):
-                length = span * taps * c0
-                for step_k, count in ((tiling.base_k, length // tiling.base_k), (length % tiling.base_k, 1)):
-                    if step_k and count:
-                        steps = times * count
-                        work.steps += steps
-                        work.cube += steps * self.mmad(rows, step_k, n)
-                        work.mte1 += steps * (self.left(rows, step_k, False) + self._right(step_k, n))
+        for blocks, segments in lengths(total, tiling.k_segment // c0 or total):
+            for span, spans in lengths(blocks, min(step_a, step_b)):
+                for step_k, count in lengths(span * taps * c0, tiling.base_k):
+                    steps = times * segments * spans * count
+                    work.steps += steps
+                    work.cube += steps * self.mmad(rows, step_k, n)
+                    work.mte1 += steps * (self.left(rows, step_k, False) + self._right(step_k, n))
         if self.inp.family.coupled:
             return
         if self.inp.layout.plain:
-            pixels = size // BLOCK_BYTES
+            pixels = window.size // BLOCK_BYTES
             work.mte2 += times * self.copy(pixels * self._outputs(group) * self.inp.itemsize)
             return
-        work.mte2 += times * sum(load(blocks) for blocks in cuts(total, step_a))
+        work.mte2 += times * sum(count * self._load(window, blocks) for blocks, count in lengths(total, step_a))
 
-    def _out(self, rows: int, group: int, first: int, count: int) -> float:
-        """The way out of a tile of grad_input."""
+    def _out(self, rows: int, count: int, own: int) -> float:
+        """The way out of a tile of grad_input, `own` of whose channels are not padding."""
         dtype = "float32" if self.inp.itemsize == 4 else self.call.dtype
         if not self.inp.layout.plain:
             return self.drain(rows, count, dtype)
-        own = min(count, self.call.group_channels(group, self.problem.c_in, self.inp.cin_g) - first)
         item = self.inp.itemsize
         return self.cycles(FixpipeDn(rows, own, ceil_to(rows, FRACTAL), 0, dtype, item, rows * item))
 
@@ -209,29 +266,29 @@ class GradInputWork(Prices):
             return count
         return sum(pixels for _, _, pixels in runs(self._parts(cut)[part], self.problem.w_in, m, count))
 
-    def _window(
-        self, cut: _Cut, part: int, m: int, count: int, piece: int = 0
-    ) -> tuple[int, int, Callable[[int], float]]:
-        """Rows of the dilated map that a tile holds, bytes of gradOutput behind one channel block, cycles to load some."""
+    def _window(self, cut: _Cut, part: int, m: int, count: int, piece: int = 0) -> _Window:
+        """What a tile of a part holds of gradOutput for a piece of it."""
         p = self._pieces(cut, part)[piece].problem
         window = needed_rows(p, m, count)
         crop = max(-pad_before(p)[1], 0)
         width = (p.w_out - 1) * p.stride_w + 1 - crop
         if not window.rows or width <= 0:
-            return 0, 0, lambda blocks: 0.0
+            return _NOTHING
         first = ceil_div(window.first_row, p.stride_h)
         rows = (window.first_row + window.rows - 1) // p.stride_h - first + 1
         columns = p.w_out - ceil_div(crop, p.stride_w)
-        size = max(rows, 0) * max(columns, 0) * BLOCK_BYTES
+        return _Window(window.rows, width, rows, max(rows, 0) * max(columns, 0) * BLOCK_BYTES, (p.stride_h, p.stride_w))
 
-        def load(blocks: int) -> float:
-            if self.inp.family.coupled or p.stride_h * p.stride_w == 1:
-                return self.copy(size * blocks)
-            zeros = self.cycles(Fill("L1", blocks * window.rows * width * BLOCK_BYTES))
-            copies = blocks * rows if p.stride_w > 1 else blocks
-            return zeros + copies * self.copy(size * blocks // copies) if size else zeros
-
-        return window.rows, size, cache(load)
+    def _load(self, window: _Window, blocks: int) -> float:
+        """Cycles to load channel blocks of what a window shows of gradOutput."""
+        size, (stride_h, stride_w) = window.size, window.strides
+        if not window.rows:
+            return 0.0
+        if self.inp.family.coupled or stride_h * stride_w == 1:
+            return self.copy(size * blocks)
+        zeros = self.cycles(Fill("L1", blocks * window.rows * window.width * BLOCK_BYTES))
+        copies = blocks * window.copied if stride_w > 1 else blocks
+        return zeros + copies * self.copy(size * blocks // copies) if size else zeros
 
     def _bytes(self, tiling: GradInputTiling, resident: bool) -> Moved:
         """Of a tiling without the fields `_OF_NO_BYTES` too."""
@@ -248,7 +305,7 @@ class GradInputWork(Prices):
                 end = min(start + tiling.single_core_m, pixels)
                 tiles = [(m, min(tiling.base_m, end - m)) for m in range(start, end, tiling.base_m)]
                 windows = [self._window(cut, index, *tile, number) for tile in tiles if self._pixels(cut, index, *tile)]
-                held = [size for rows, size, _ in windows if rows]
+                held = [window.size for window in windows if window.rows]
                 sizes += held
                 loads += min(len(held), 1) if resident else len(held)
             loads = 0 if tiling.full_load else loads
@@ -263,7 +320,7 @@ class GradInputWork(Prices):
                     moved.read += images * columns * sum(sizes) // BLOCK_BYTES * outputs * inp.itemsize
                     moved.read += images * loads * n * outputs * taps * inp.itemsize
                 elif coupled:  # whose L1 may keep either operand: both at least once
-                    moved.read += images * self._window(cut, index, 0, pixels)[1] * (k // (taps * inp.c0))
+                    moved.read += images * self._window(cut, index, 0, pixels).size * (k // (taps * inp.c0))
                     moved.read += (index == 0) * n * ceil_to(k, k_slice(inp)) * inp.itemsize
                 else:
                     moved.read += images * columns * sum(sizes) * (k // (taps * inp.c0))
@@ -280,7 +337,7 @@ class GradInputWork(Prices):
         """Bytes of gradOutput and weights that nobody has read before."""
         p, inp = self.problem, self.inp
         planes = {plane for depth in range(p.d_in) for _, plane in contributing_planes(p, depth)}
-        held, size, _ = self._window((SPLIT_NONE, 0, UNCUT), 0, 0, p.h_in * p.w_in)
+        held, _, _, size, _ = self._window((SPLIT_NONE, 0, UNCUT), 0, 0, p.h_in * p.w_in)
         if strip:
             # Columns that some strip needs, of those that whole rows have
             read: set[int] = set()

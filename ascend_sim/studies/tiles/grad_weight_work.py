@@ -14,7 +14,7 @@ from ascend_sim.ops.kernels.grad_weight.taps import walk, walked_input
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, grad_weight_tasks
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
-from ascend_sim.studies.tiles.prices import Moved, Prices, TilingWork, Work, cuts
+from ascend_sim.studies.tiles.prices import Moved, Prices, TilingWork, Work, cuts, lengths
 
 _OF_NO_WORK: dict[str, Any] = {
     "al0_buffers": 1, "bl0_buffers": 1, "cl0_buffers": 1, "al1_buffers": 1, "bl1_buffers": 1, "iterate_order": 0,
@@ -68,37 +68,33 @@ class GradWeightWork(Prices):
         inp = walked_input(self.inp, tiling)
         whole = tiling.template in (SPLIT_GRID, SPLIT_STREAM_K)
         columns, rows = self._tiles(tiling, task)
-        cuts = GradWeightTiling(
-            FRACTAL,
-            tiling.base_k,
-            FRACTAL,
-            step_ka=tiling.step_ka,
-            step_kb=tiling.step_kb,
-            split_wo=tiling.split_wo,
-            split_kernel=tiling.split_kernel,
-        )
+        of_pixels = _of_pixels(tiling)
         atomic = tiling.template != SPLIT_STREAM_K and task.slot is None
         parts = times * (1 if whole else task.images)
         many = whole and task.images > 1  # then L1 holds nothing from one tile to the next
-        for plane, n_first, n_count in columns:
+        for (plane, n_count, blocks), bands in columns.items():
             kernel_depth, tap = divmod(plane, self.inp.taps) if tiling.split_kernel else (plane, 0)
-            images = times * self._images(task.image_start, task.images, kernel_depth)
-            steps, spans_a, spans_b = self._pixel_spans(task.row_start, task.rows, tap, cuts)
-            for channels in rows:
-                work.tiles += parts
-                work.out += parts * self.drain(ceil_to(channels, FRACTAL), n_count, "float32", atomic)
-                for length, count in steps:
-                    work.steps += images * count
-                    work.cube += images * count * self.mmad(channels, length, n_count)
+            images = times * bands * self._images(task.image_start, task.images, kernel_depth)
+            steps, spans_a, spans_b = self._pixel_spans(task.row_start, task.rows, tap, of_pixels)
+            held = min(blocks * inp.c0, inp.cin_g)
+            for channels, count in rows:
+                tiles, seen = parts * bands * count, images * count
+                work.tiles += tiles
+                work.out += tiles * self.drain(ceil_to(channels, FRACTAL), n_count, "float32", atomic)
+                for length, times_a in steps:
+                    work.steps += seen * times_a
+                    work.cube += seen * times_a * self.mmad(channels, length, n_count)
                     left = self.left(ceil_to(channels, inp.c0), length, True)
                     right = self._image(length, n_count, inp.problem.stride_w)
-                    work.mte1 += images * count * (left + right)
-                if many or len(spans_a) > 1:
-                    work.mte2 += images * sum(self.copy(self._loaded(size, channels)) for size in spans_a)
-                if many or len(spans_b) > 1:
-                    blocks = self._blocks(inp, n_first, n_count)
-                    held = min(blocks * inp.c0, inp.cin_g)
-                    work.mte2 += images * sum(self.copy(self._loaded(size, held)) for size in spans_b)
+                    work.mte1 += seen * times_a * (left + right)
+                if many or spans_a.total() > 1:
+                    work.mte2 += seen * self._copies(spans_a, channels)
+                if many or spans_b.total() > 1:
+                    work.mte2 += seen * self._copies(spans_b, held)
+
+    def _copies(self, spans: Counter[int], channels: int) -> float:
+        """Cycles to load pixels that take so many bytes for each channel block, each so often."""
+        return sum(count * self.copy(self._loaded(size, channels)) for size, count in spans.items())
 
     def _loaded(self, size: int, channels: int) -> int:
         """Bytes in GM of pixels that take `size` for each channel block."""
@@ -111,21 +107,26 @@ class GradWeightWork(Prices):
         per_block = inp.taps * inp.c0
         return (first + count - 1) // per_block - first // per_block + 1
 
-    def _tiles(self, tiling: GradWeightTiling, task: GradWeightTask) -> tuple[list[tuple[int, int, int]], list[int]]:
-        """(plane, first column, columns) of a task's tiles along N, channels of its tiles along M."""
+    def _tiles(
+        self, tiling: GradWeightTiling, task: GradWeightTask
+    ) -> tuple[Counter[tuple[int, int, int]], list[tuple[int, int]]]:
+        """How often a task has a tile of (plane, columns, C0 blocks of input) along N; channels of its tiles along M, and how
+        often.
+        """
         inp, p = walked_input(self.inp, tiling), self.problem
         per_plane = inp.cin1 * inp.taps * inp.c0
         blocks = ceil_div(self.call.group_channels(task.group, p.c_in, inp.cin_g), inp.c0)
         present = blocks * inp.taps * inp.c0
-        columns, n, end = [], task.n_start, task.n_start + task.n_count
+        columns: Counter[tuple[int, int, int]] = Counter()
+        n, end = task.n_start, task.n_start + task.n_count
         while n < end:
             plane, column = divmod(n, per_plane)
             count = min(tiling.base_n, end - n, present - column)
             if count > 0:
-                columns.append((plane if task.plane is None else task.plane, column, count))
+                columns[plane if task.plane is None else task.plane, count, self._blocks(inp, column, count)] += 1
             n += count if count > 0 else min(end - n, per_plane - column)
         stop = min(task.m_start + task.m_count, self.call.group_channels(task.group, p.c_out, inp.cout_g))
-        return columns, [min(tiling.base_m, stop - m) for m in range(task.m_start, stop, tiling.base_m)]
+        return columns, lengths(max(stop - task.m_start, 0), tiling.base_m)
 
     def _images(self, start: int, count: int, plane: int) -> int:
         """Images of a task that a kernel plane sees."""
@@ -137,15 +138,15 @@ class GradWeightWork(Prices):
 
     def _pixel_spans(
         self, row: int, rows: int, tap: int, tiling: GradWeightTiling
-    ) -> tuple[list[tuple[int, int]], list[int], list[int]]:
-        """Of one image: (pixels, times) of its steps, bytes per channel block of each A load and of each B load.
+    ) -> tuple[list[tuple[int, int]], Counter[int], Counter[int]]:
+        """Of one image: (pixels, times) of its steps; how often an A load and a B load has so many bytes per channel block.
 
         `tap` matters where taps are split. Of the tiling only base_k, the steps of K and the cuts count.
         """
         base_k = tiling.base_k
         steps: Counter[int] = Counter()
-        spans_a: list[int] = []
-        spans_b: list[int] = []
+        spans_a: Counter[int] = Counter()
+        spans_b: Counter[int] = Counter()
         for strip, start, count in walk(self.problem, tiling, tap, row, rows):
             p, held = strip.problem, None
             first, last = start * p.w_out, (start + count) * p.w_out
@@ -157,14 +158,14 @@ class GradWeightWork(Prices):
             if seen < last - first:  # some loads are left out: count none
                 continue
             span_a, span_b = tiling.step_ka * base_k, tiling.step_kb * base_k
-            spans_a += [min(span_a, last - begin) * BLOCK_BYTES for begin in range(first, last, span_a)]
+            spans_a.update(min(span_a, last - begin) * BLOCK_BYTES for begin in range(first, last, span_a))
             if tiling.split_kernel:
-                spans_b += [min(span_b, last - begin) * BLOCK_BYTES for begin in range(first, last, span_b)]
+                spans_b.update(min(span_b, last - begin) * BLOCK_BYTES for begin in range(first, last, span_b))
                 continue
             for begin in range(first, last, span_b):
                 window = input_rows(p, begin, min(begin + span_b, last))
                 if not tiling.split_wo or window != held:  # rows of a strip stay while its pixels need them
-                    spans_b.append(window.rows * p.w_in * BLOCK_BYTES)
+                    spans_b[window.rows * p.w_in * BLOCK_BYTES] += 1
                 held = window
         return list(steps.items()), spans_a, spans_b
 
@@ -185,8 +186,9 @@ class GradWeightWork(Prices):
         m, n = min(m, p.c_out), min(n, ceil_div(p.c_in, inp.c0) * inp.taps * inp.c0)
         size_a = size_b = 0
         for start in range(0, height, rows):
-            _, spans_a, spans_b = self._pixel_spans(start, min(rows, height - start), 0, tiling)
-            size_a, size_b = size_a + sum(spans_a), size_b + sum(spans_b)
+            _, spans_a, spans_b = self._pixel_spans(start, min(rows, height - start), 0, _of_pixels(tiling))
+            size_a += sum(size * count for size, count in spans_a.items())
+            size_b += sum(size * count for size, count in spans_b.items())
         rows_m = [cut for task in cuts(m, tiling.single_core_m) for cut in cuts(task, tiling.base_m)]
         tiles_n = 0
         blocks_n = 0
@@ -200,3 +202,16 @@ class GradWeightWork(Prices):
         moved.read += seen * size_a * tiles_n * sum(ceil_div(count, inp.c0) for count in rows_m)
         moved.read += seen * size_b * blocks_n * len(rows_m)
         return moved
+
+
+def _of_pixels(tiling: GradWeightTiling) -> GradWeightTiling:
+    """A tiling as far as the steps and loads along the pixels depend on it."""
+    return GradWeightTiling(
+        FRACTAL,
+        tiling.base_k,
+        FRACTAL,
+        step_ka=tiling.step_ka,
+        step_kb=tiling.step_kb,
+        split_wo=tiling.split_wo,
+        split_kernel=tiling.split_kernel,
+    )

@@ -50,6 +50,12 @@ def cuts(total: int, size: int) -> list[int]:
     return [min(size, total - start) for start in range(0, total, size)]
 
 
+def lengths(total: int, size: int) -> list[tuple[int, int]]:
+    """The lengths of `cuts` and how often each comes up."""
+    count, rest = divmod(total, size)
+    return [(length, times) for length, times in ((size, count), (rest, 1)) if length and times]
+
+
 class Prices:
     """Cycles of the instructions that both cube kernels issue, with the shorter heads and transfers at their port's speed."""
 

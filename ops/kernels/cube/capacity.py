@@ -6,6 +6,8 @@ L0: operand block times buffers; L0C holds fp32 (stated). What the fields of loa
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.fields import ConvTiling
@@ -36,35 +38,43 @@ def l0_base_k(tiling: ConvTiling, inp: TilingInput) -> int:
     return floor_to(min(a, b), unit)
 
 
-_BLOCK_FIELDS = [name for name in ConvTiling.VENDOR if name.startswith(("base_", "step_")) or name.endswith("_buffers")]
+_BASES, _STEPS = ([name for name in ConvTiling.VENDOR if name.startswith(kind)] for kind in ("base_", "step_"))
+_BUFFERS = [name for name in ConvTiling.VENDOR if name.endswith("_buffers")]
 
 
 def check_block(tiling: ConvTiling, inp: TilingInput) -> None:
     names = type(tiling).VENDOR
-    for name in _BLOCK_FIELDS:
+    for name in _BASES:
         value = getattr(tiling, name)
-        if name.endswith("_buffers") and value not in (1, 2):
-            raise TilingError(f"{names[name]} = {value}; allowed 1 (single) or 2 (ping-pong)")
-        if name.startswith("step_") and value < 1:
-            raise TilingError(f"{names[name]} = {value}; allowed 1 or more")
         # Pixels are what no load turns.
         unit = FRACTAL if name == tiling.PIXELS else tiling.k_unit(inp) if name == "base_k" else inp.unit
-        if name.startswith("base_") and (value < 1 or value % unit):
+        if value < 1 or value % unit:
             side = "a cube fractal" if unit <= FRACTAL else "the squares that turn 8-bit operands"
             raise TilingError(f"{names[name]} = {value} is not a positive multiple of {unit}, the side of {side}")
+    for name in _STEPS:
+        if getattr(tiling, name) < 1:
+            raise TilingError(f"{names[name]} = {getattr(tiling, name)}; allowed 1 or more")
+    for name in _BUFFERS:
+        if getattr(tiling, name) not in (1, 2):
+            raise TilingError(f"{names[name]} = {getattr(tiling, name)}; allowed 1 (single) or 2 (ping-pong)")
     if tiling.block_dim < 1:
-        raise TilingError(f"{type(tiling).VENDOR['block_dim']} = {tiling.block_dim}; allowed 1 or more")
+        raise TilingError(f"{names['block_dim']} = {tiling.block_dim}; allowed 1 or more")
+    over = next((name for name, used in l0_bytes(tiling, inp).items() if used > inp.buffers[name]), None)
+    if over is not None:
+        raise _overflow(over, tiling, inp)
+
+
+def _overflow(name: str, tiling: ConvTiling, inp: TilingInput) -> TilingError:
+    """What does not fit into an L0 buffer."""
     sizes = {
         "L0A": ("baseM*baseK", (tiling.base_m, tiling.base_k, inp.itemsize), "al0Pbuffer", tiling.al0_buffers),
         "L0B": ("baseK*baseN", (tiling.base_k, tiling.base_n, inp.itemsize), "bl0Pbuffer", tiling.bl0_buffers),
         "L0C": ("baseM*baseN", (tiling.base_m, tiling.base_n, ACCUMULATOR_BYTES), "cl0Pbuffer", tiling.cl0_buffers),
     }
-    for name, used in l0_bytes(tiling, inp).items():
-        if used > inp.buffers[name]:
-            block, (x, y, item), buffer_name, count = sizes[name]
-            raise TilingError(
-                f"{name}: {block}*{item}*{buffer_name} = {x}*{y}*{item}*{count} = {used} > {inp.buffers[name]} bytes"
-            )
+    block, (x, y, item), buffer_name, count = sizes[name]
+    return TilingError(
+        f"{name}: {block}*{item}*{buffer_name} = {x}*{y}*{item}*{count} = {x * y * item * count} > {inp.buffers[name]} bytes"
+    )
 
 
 def check_steps(tiling: ConvTiling) -> None:
@@ -75,8 +85,10 @@ def check_steps(tiling: ConvTiling) -> None:
         )
 
 
-def check_l1(used: tuple[int, int], inp: TilingInput, a1: str, b1: str) -> None:
+def check_l1(used: tuple[int, int], inp: TilingInput, words: Callable[[], tuple[str, str]]) -> None:
+    """`words` says what the bytes of A1 and of B1 come from."""
     if sum(used) > inp.buffers["L1"]:
+        a1, b1 = words()
         raise TilingError(f"L1: {a1} = {used[0]}; {b1} = {used[1]}; sum {sum(used)} > {inp.buffers['L1']} bytes")
 
 

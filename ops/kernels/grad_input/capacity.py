@@ -150,10 +150,12 @@ def check_grad_input(tiling: GradInputTiling, inp: TilingInput) -> None:
     check_l1(
         grad_input_l1(tiling, inp),
         inp,
-        f"A1 {_held_rows(tiling, inp)} rows * Wo*sw {problem.w_out * problem.stride_w} * "
-        f"{tiling.step_ka * tiling.base_k // inp.taps} channels * {inp.itemsize} * al1Pbuffer {tiling.al1_buffers}",
-        f"B1 stepN*baseN {tiling.step_n * tiling.base_n} * stepKb*baseK {tiling.step_kb * tiling.base_k} * {inp.itemsize} "
-        f"* bl1Pbuffer {tiling.bl1_buffers}",
+        lambda: (
+            f"A1 {_held_rows(tiling, inp)} rows * Wo*sw {problem.w_out * problem.stride_w} * "
+            f"{tiling.step_ka * tiling.base_k // inp.taps} channels * {inp.itemsize} * al1Pbuffer {tiling.al1_buffers}",
+            f"B1 stepN*baseN {tiling.step_n * tiling.base_n} * stepKb*baseK {tiling.step_kb * tiling.base_k} * {inp.itemsize} "
+            f"* bl1Pbuffer {tiling.bl1_buffers}",
+        ),
     )
 
 

@@ -30,12 +30,12 @@ class Variant:
 
 
 VARIANTS = {
-    COUPLED: Variant(task_unit=FRACTAL, keeps_operands=True),
-    BLOCKED_SPLIT: Variant(whole_slices=True),
-    PLAIN_SPLIT: Variant(task_unit=1, slice_c0=True, tile_tasks=True, kernel_parts=True),
+    COUPLED.name: Variant(task_unit=FRACTAL, keeps_operands=True),
+    BLOCKED_SPLIT.name: Variant(whole_slices=True),
+    PLAIN_SPLIT.name: Variant(task_unit=1, slice_c0=True, tile_tasks=True, kernel_parts=True),
 }
 
 
 def variant_of(inp: TilingInput) -> Variant:
     """The kernel of the family that the problem is for."""
-    return VARIANTS[inp.family]
+    return VARIANTS[inp.family.name]

@@ -94,11 +94,13 @@ def check_grad_weight(tiling: GradWeightTiling, inp: TilingInput) -> None:
     check_l1(
         grad_weight_l1(tiling, inp, clipped=True),
         inp,
-        f"A1 stepKa*baseK {tiling.step_ka * tiling.base_k} * stepM*baseM {tiling.step_m * tiling.base_m} * "
-        f"{inp.itemsize} * al1Pbuffer {tiling.al1_buffers}",
-        f"B1 {b1_pixels(inp, tiling.step_kb * tiling.base_k, clipped=True)} pixels (rows of Wi {problem.w_in}) * "
-        f"{_held_slices(tiling, inp, True)} slices * C0 {inp.c0} * {inp.itemsize} "
-        f"* bl1Pbuffer {tiling.bl1_buffers}",
+        lambda: (
+            f"A1 stepKa*baseK {tiling.step_ka * tiling.base_k} * stepM*baseM {tiling.step_m * tiling.base_m} * "
+            f"{inp.itemsize} * al1Pbuffer {tiling.al1_buffers}",
+            f"B1 {b1_pixels(inp, tiling.step_kb * tiling.base_k, clipped=True)} pixels (rows of Wi {problem.w_in}) * "
+            f"{_held_slices(tiling, inp, True)} slices * C0 {inp.c0} * {inp.itemsize} "
+            f"* bl1Pbuffer {tiling.bl1_buffers}",
+        ),
     )
     check_grad_weight_problem(inp)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 
@@ -40,7 +40,7 @@ class CycleCosts:
     gm_rate: int
     fixpipe_read_rate: int
     fixpipe_write_rate: int
-    load3d_cycles: Mapping[int, int]
+    load3d_cycles: Mapping[int, int] = field(hash=False)
     load3d_slow_rate: int
     most_loads_ahead: int
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import lru_cache
 from itertools import product
 
 from ascend_sim.errors import TilingError
@@ -30,6 +31,7 @@ from ascend_sim.ops.problem.sizes import ceil_div
 BUSY_CORES = Fraction(4, 5)  # of the cores that a cut must occupy, where there are images enough (stated)
 
 
+@lru_cache(maxsize=64)  # a search of the other kernel's tiling plans the same call again for every candidate
 def cache_tiling(p: FilterProblem, costs: CycleCosts) -> CacheTiling:
     """The vendor's tiling. TilingError where it finds none, or refuses the problem."""
     if p.conv1d:
