@@ -118,12 +118,12 @@ class GradInputWork(Prices):
                 read = [int(i == next(i for i, tiles in enumerate(read) if tiles)) for i in range(len(pieces))]
             if not planes or coupled or (resident and tiling.full_load):
                 read = []
-            for (n_count, own_count), of_bands in bands:
+            for channels, of_bands in bands:
                 for tile, count in maps:
-                    self._tile(work, tiling, times * of_bands * count, index, tile, n_count, own_count, group, planes)
+                    self._tile(work, tiling, times * of_bands * count, (index, tile), channels, group, planes)
                 for piece, tiles in zip(pieces, read, strict=False):
                     if tiles:
-                        each = self._weights(tiling, group, piece, n_count, own_count)
+                        each = self._weights(tiling, group, piece, *channels)
                         work.mte2 += times * of_bands * tiles * planes * each
         if coupled:
             work.mte2 += self._least_loads(shape, cut, block)
@@ -187,22 +187,22 @@ class GradInputWork(Prices):
         work: Work,
         tiling: GradInputTiling,
         times: int,
-        part: int,
-        tile: _MapTile,
-        n_count: int,
-        own_count: int,
+        place: tuple[int, _MapTile],
+        channels: tuple[int, int],
         group: int,
         planes: int,
     ) -> None:
-        """`times` tiles of a part along the pixels, by `n_count` channels, `own_count` of which are not padding."""
-        cut = _cut(tiling)
+        """`times` tiles of a part, `place` = (part, tile) x `channels` (with padding, without)."""
+        (part, tile), cut = place, _cut(tiling)
         total = ceil_div(self._outputs(group), self.inp.c0)
         segments = ceil_div(total, tiling.k_segment // self.inp.c0 or total) if self._parts(cut)[part].taps else 1
         work.tiles += times * segments
-        work.out += times * segments * self._out(tile.pixels, n_count, own_count)
+        work.out += times * segments * self._out(tile.pixels, *channels)
         for piece, window in zip(self._pieces(cut, part), tile.windows, strict=True):
             if window.rows and planes and piece.taps:
-                self._piece_of_tile(work, tiling, times * planes, len(piece.taps), (tile.rows, n_count), group, window)
+                self._piece_of_tile(
+                    work, tiling, times * planes, len(piece.taps), (tile.rows, channels[0]), group, window
+                )
 
     def _piece_of_tile(
         self,
