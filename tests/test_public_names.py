@@ -34,6 +34,9 @@ def test_a_result_is_a_line() -> None:
     )  # fmt: skip
     for one in (result, result.report):
         assert len(repr(one)) < 200 and "ascend910b3" in repr(one) and f"{result.report.total_us:,.2f} us" in str(one)
+    assert (
+        repr(result.recording).startswith("<Recording on ascend910b3: 5 kernels") and len(repr(result.recording)) < 100
+    )
 
 
 def test_help_cases_and_networks() -> None:

@@ -32,11 +32,14 @@ def test_dead_links_are_found(tmp_path: Path) -> None:
         "/b.html",
     ]
     (tmp_path / "index.html").write_text("<h1 id=here>" + "".join(f'<a href="{one}">x</a>' for one in links))
-    (tmp_path / "b.html").write_text('<img src="picture.png"><a href="../outside.html">')
+    (tmp_path / "b.html").write_text(
+        '<img src="picture.png"><a href="../outside.html"><script src="https://elsewhere.example/a.js">'
+    )
     (tmp_path / "deep" / "c.html").write_text('<p id="there"><a href="../index.html#here">')
     assert part("links").dead(tmp_path) == [
         "b.html: picture.png: no such file",
         "b.html: ../outside.html: no such file",
+        "b.html: https://elsewhere.example/a.js: is loaded from the net",
         "index.html: deep/none.html: no such file",
         "index.html: b.html#none: no such place in that page",
         "index.html: /b.html: begins at the root of a server, not at this folder",

@@ -17,7 +17,7 @@ from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import Allocation
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Recording:
     """What ran on `chip`: `tasks` in launch order and their `timeline`; `warm` are tensors that were in the L2 before."""
 
@@ -25,6 +25,11 @@ class Recording:
     timeline: Timeline
     tasks: Sequence[Task]
     warm: Sequence[Allocation] = ()
+
+    def __repr__(self) -> str:
+        """A line: the chip, and how much ran."""
+        rows = sum(len(run.program) for run in self.timeline.programs)
+        return f"<Recording on {self.chip.name}: {len(self.tasks)} kernels, {rows:,} instructions>"
 
     def rerun(self, chip: ChipSpec, progress: Progress | None = None) -> Timeline:
         """The timeline of the same programs on `chip`, which must have all paths that they use (SimError otherwise).

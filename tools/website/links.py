@@ -10,12 +10,13 @@ _ATTRIBUTES = {"href", "src"}
 
 
 class _Page(HTMLParser):
-    """The anchors of a page, and what it links to."""
+    """The anchors of a page, what it links to, and what of that it loads by itself."""
 
     def __init__(self) -> None:
         super().__init__()
         self.anchors: set[str] = set()
         self.links: list[str] = []
+        self.loaded: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         for name, value in attrs:
@@ -25,6 +26,8 @@ class _Page(HTMLParser):
                 self.anchors.add(value)
             elif name in _ATTRIBUTES:
                 self.links.append(value)
+                if name == "src" or (tag == "link" and ("rel", "stylesheet") in attrs):
+                    self.loaded.append(value)
 
 
 def dead(site: Path) -> list[str]:
@@ -39,6 +42,10 @@ def dead(site: Path) -> list[str]:
             reason = _reason(site, pages, path, link)
             if reason:
                 found.append(f"{path.relative_to(site)}: {link}: {reason}")
+        elsewhere = [
+            link for link in page.loaded if urlsplit(link).scheme in ("http", "https") or link.startswith("//")
+        ]
+        found += [f"{path.relative_to(site)}: {link}: is loaded from the net" for link in elsewhere]
     return found
 
 
