@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPastL2, Fil
 from ascend_sim.isa.vector import Duplicate, Interleave, ReduceRows, TransposeBlocks, VectorBinary, VectorCast
 from ascend_sim.kernel.check import check_addresses, check_buffer, check_pipe, wrong_instructions
 from ascend_sim.kernel.inspection import Allocated, Inspection, Notes, calling_line, current_inspection
+from ascend_sim.kernel.loops import What, Where
 from ascend_sim.kernel.operands import ChannelMatrices, MapWindow, Span, TilePiece, TurnLayout
 from ascend_sim.kernel.pattern import Pattern
 from ascend_sim.kernel.program import InstructionTable, Key, Program
@@ -304,6 +306,41 @@ class KernelBuilder(SyncMethods, VectorMethods):
 
     # -- finish --------------------------------------------------------------------------------------------------------
 
+    def repeated(self, pieces: Sequence[tuple[What, Where]], write: Callable[[], Program], *same: Hashable) -> Program:
+        """The program that `write` makes of a stamped loop over `pieces`; a further one of the same pieces elsewhere in the
+        task is that of the first, moved there, and nothing is written.
+
+        Rows outside the loop have no address in GM. `same` is whatever else a block's rows depend on, as for `stamped`.
+        """
+        if not self.stamping or not pieces:
+            return write()
+        places = np.array([where for _, where in pieces], np.int64)
+        key = (
+            *(self.core_kind, self.sub_block, self._sizes, self._disarm, same),
+            *(tuple([what for what, _ in pieces]), (places - places[0]).tobytes()),
+        )
+        known, place = self.table.stamps.repeated, places.reshape(-1)
+        found = known.get(key)
+        if found is not None and (first := found[0]()) is not None:
+            return self._moved(first, place, *found[1:])
+        program = write()
+        pattern = program.pattern
+        if pattern is not None and len(pattern.place) == len(place) and (pattern.at(place) == program.rows).all():
+            known[key] = ref(pattern), program.flags, program.tiles
+        return program
+
+    def _moved(
+        self, pattern: Pattern, place: NDArray[np.int64], flags: Mapping[str, tuple[str, str, int]], tiles: int
+    ) -> Program:
+        """The program of a pattern at another place, what moved checked; its flags are taken as those of the first were."""
+        rows = pattern.at(place)
+        program = Program(
+            self.block, self.core_kind, self.sub_block, self.table, rows, tiles, flags, self.notes, pattern
+        )
+        if not pattern.is_right(rows):
+            check_addresses(program, self._sizes, np.ones(len(program), np.bool_))
+        return program
+
     def finish(self) -> Program:
         """The checked Program; SimError when a flag is left raised or an address is outside its space or unaligned."""
         if self._moves is not None:
@@ -322,16 +359,14 @@ class KernelBuilder(SyncMethods, VectorMethods):
             assert program.pattern is not None
             patterns[settled, own] = program.pattern
             return program
-        program = self._program(pattern.at(place), pattern)  # whose flags are taken as those of the first were
-        if not pattern.is_right(program.rows):
-            check_addresses(program, self._sizes, np.ones(len(program), np.bool_))
-        return program
+        return self._moved(pattern, place, self._pipes_of_flags(), self._tiles)
 
-    def _program(self, rows: NDArray[np.int64], pattern: Pattern | None = None) -> Program:
-        flags = {f.name: (f.source, f.destination, f.identity) for f in self._flags.values()}
-        return Program(
-            self.block, self.core_kind, self.sub_block, self.table, rows, self._tiles, flags, self.notes, pattern
-        )
+    def _pipes_of_flags(self) -> dict[str, tuple[str, str, int]]:
+        return {f.name: (f.source, f.destination, f.identity) for f in self._flags.values()}
+
+    def _program(self, rows: NDArray[np.int64]) -> Program:
+        flags = self._pipes_of_flags()
+        return Program(self.block, self.core_kind, self.sub_block, self.table, rows, self._tiles, flags, self.notes)
 
     def _first(self, place: NDArray[np.int64] | None = None) -> Program:
         """The program, every row of it checked; with a `place` it is the first of a pattern."""

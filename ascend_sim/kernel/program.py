@@ -72,7 +72,9 @@ class Touches:
         """These, and those of the instructions that follow."""
         more = Touches.of(instructions, chip)
         first = np.concatenate((self.first, self.first[-1] + more.first[1:]))
-        return Touches(first, self.regions + more.regions, np.concatenate((self.columns, more.columns)))
+        columns = np.empty(len(self.columns) + len(more.columns), TOUCH)  # np.concatenate compares all fields by name
+        columns[: len(self.columns)], columns[len(self.columns) :] = self.columns, more.columns
+        return Touches(first, self.regions + more.regions, columns)
 
     def behind(self, known: int) -> tuple[NDArray[np.int64], NDArray[np.void]]:
         """`first` and `columns` of the instructions from number `known` on alone."""

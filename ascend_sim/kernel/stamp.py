@@ -17,11 +17,11 @@ from outside and is not the same in all runs of the loop belongs into `what`.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NoReturn
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -215,12 +215,14 @@ Steps = dict[tuple[Hashable, int, Place], Stamp]
 class Stamps:
     """The stamps of a task's programs, which the builders of its blocks share; phases are numbered.
 
-    `patterns` are those of its programs that are still there, by what says that a program is one of them.
+    `patterns` are those of its programs that are still there, by what says that a program is one of them; `repeated` has such
+    patterns by the pieces of their only loop, with the flags and tiles of their programs (`KernelBuilder.repeated`).
     """
 
     def __init__(self) -> None:
         self.of_loops: dict[Hashable, tuple[dict[tuple[Hashable, int], Stamp], Steps]] = {}
         self.patterns: WeakValueDictionary[Hashable, Pattern] = WeakValueDictionary()
+        self.repeated: dict[Hashable, tuple[ref[Pattern], Mapping[str, tuple[str, str, int]], int]] = {}
         self.phases: list[Any] = []
         self._numbers: dict[Hashable, int] = {}
         self._moved: dict[tuple[int, Place], int] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ascend_sim.chip import load_chip
@@ -118,3 +118,67 @@ def test_a_flag_that_stays_raised_is_told_of_every_program() -> None:
     assert first.pattern in table.stamps.patterns.values()
     with pytest.raises(SimError, match="still raised 1 times"):
         write(False)
+
+
+# -- programs that are one loop (`KernelBuilder.repeated`) ---------------------------------------------------------------
+
+Pieces = list[tuple[int, Where]]
+"""Rows of a piece, 64 bytes each, and its place."""
+pieces = st.lists(st.tuples(st.integers(1, 2), places), max_size=4)
+
+
+def looped(
+    given_pieces: Pieces, table: InstructionTable, written: list[Pieces], alone: int = -1, stamping: bool = True
+) -> Program:
+    """A loop of copies, noted in `written` where it is written, behind a copy from KiB `alone` if that is not negative."""
+    k = KernelBuilder(table, 0, "AIV", SIZES)
+    k.stamping = stamping
+
+    def write() -> Program:
+        written.append(given_pieces)
+        queue = BufferQueue(k, "x", "MTE2", "MTE3", [k.allocate("UB", KIB, f"x[{i}]") for i in range(2)])
+        if alone >= 0:
+            k.data_copy("GM", "UB", k.allocate("UB", 64, "y"), gm_operand(0, alone * KIB), 64)
+        for rows, (source, target) in k.stamped(given_pieces):
+            k.next_tile()
+            k.data_copy("GM", "UB", queue.acquire(), gm_operand(0, source * KIB), 64, rows)
+            queue.publish()
+            k.data_copy("UB", "GM", gm_operand(1, target * KIB), queue.take(), 64, rows)
+            queue.release()
+        queue.close()
+        return k.finish()
+
+    return k.repeated(given_pieces, write)
+
+
+def shape(given_pieces: Pieces) -> tuple[object, ...]:
+    """What pieces have in common with the same pieces elsewhere."""
+    begin = given_pieces[0][1]
+    return tuple((rows, where[0] - begin[0], where[1] - begin[1]) for rows, where in given_pieces)
+
+
+@given(st.lists(pieces, min_size=1, max_size=6), st.integers(-1, 3))
+@example([[(1, (0, 0))], [(2, (3, 1))], [(1, (5, 5))]], -1)
+@example([[(1, (0, 0)), (1, (1, 1))], [(1, (4, 0)), (1, (7, 1))], [(1, (5, 5)), (1, (6, 6))]], 0)
+def test_a_program_that_is_moved_is_the_one_that_would_be_written(blocks_of: list[Pieces], alone: int) -> None:
+    """With an address in GM outside the loop, which need not move with it, nothing is moved."""
+    table, of_plain, written = InstructionTable(CHIP), InstructionTable(CHIP), []  # type: ignore[var-annotated]
+    kept = [looped(block, table, written, alone + index * (alone >= 0)) for index, block in enumerate(blocks_of)]
+    for index, (block, program) in enumerate(zip(blocks_of, kept, strict=True)):
+        plain = looped(block, of_plain, [], alone + index * (alone >= 0), stamping=False)
+        assert np.array_equal(plain.rows, program.rows)
+        assert (plain.tiles, plain.flags) == (program.tiles, program.flags)
+    some = [block for block in blocks_of if block]
+    expected = len({shape(block) for block in some}) + len(blocks_of) - len(some) if alone < 0 else len(blocks_of)
+    assert len(written) == expected
+
+
+def test_a_moved_program_that_leaves_its_tensor_is_refused_as_a_written_one() -> None:
+    table, written = InstructionTable(CHIP), []  # type: ignore[var-annotated]
+    first = looped([(1, (0, 0)), (1, (1, 1))], table, written)
+    with pytest.raises(SimError) as of_moved:
+        looped([(1, (63, 0)), (1, (64, 1))], table, written)
+    assert len(written) == 1 and len(first.rows)
+    with pytest.raises(SimError) as of_written:
+        looped([(1, (63, 0)), (1, (64, 1))], InstructionTable(CHIP), [], stamping=False)
+    assert str(of_moved.value) == str(of_written.value)

@@ -10,7 +10,7 @@ Results leave L0C cast, in NDC1HWC0; or in NCDHW, on dav-2201 by way of the vect
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
@@ -81,9 +81,14 @@ def grad_input_task(
 
     def build(block: int) -> list[Program]:
         k = KernelBuilder(table, block, call.core_kind, sizes, disarm=call.disarm)
-        programs = [_Builder(call, tiling, k, turned, unit_flag).program()]
+        tiles = grad_input_tiles(call, tiling, block)
+        pieces = list(numbered(tiles, exchange.turns if exchange is not None else 0))
+
+        def cube_program() -> Program:
+            return _Builder(call, tiling, k, turned, unit_flag).program(pieces)
+
+        programs = [cube_program() if helped else k.repeated(pieces, cube_program)]
         if helped:
-            tiles = grad_input_tiles(call, tiling, block)
             for sub_block in range(call.chip.cores.aiv_per_aic):
                 k = KernelBuilder(table, block, "AIV", sizes, sub_block=sub_block, disarm=call.disarm)
                 programs.append(
@@ -149,14 +154,13 @@ class _Builder:
         tile_bytes = ceil_div(tiling.base_m, FRACTAL) * ceil_div(tiling.base_n, FRACTAL) * FRACTAL * FRACTAL * 4
         self.pipeline = CubePipeline(k, tiling.al0_buffers, tiling.cl0_buffers, tile_bytes, unit_flag)
 
-    def program(self) -> Program:
-        tiles = grad_input_tiles(self.call, self.tiling, self.k.block)
+    def program(self, pieces: Iterable[tuple[tuple[int, Tile], int]]) -> Program:
+        """Of tiles as `numbered` gives them."""
         if self.exchange is not None:
             self.exchange.await_weights(self.k)
         # A block has slots of its own for what its vector cores take on.
         own = (self.k.block,) if self.slot is not None or self.exchange is not None else ()
-        turns = self.exchange.turns if self.exchange is not None else 0
-        for (number, tile), batch in self.k.stamped(numbered(tiles, turns), "tiles", *own):
+        for (number, tile), batch in self.k.stamped(pieces, "tiles", *own):
             self.tile(number, tile.of(batch))
         self.loads.close()
         self.pipeline.close()

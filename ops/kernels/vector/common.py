@@ -16,7 +16,7 @@ How many blocks each kernel takes. The evidence is an AlexNet training step on a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.loops import What, Where
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import Allocation
@@ -54,15 +55,54 @@ def vector_task(
 
     `info` takes "dtypes", "formats" and "shapes" of the call.
     """
+
+    def write(k: KernelBuilder, block: int) -> Program:
+        body(k, block)
+        return k.finish()
+
+    return _task_of(chip, launch, block_dim, tensors, write, info)
+
+
+def looped_task(
+    chip: ChipSpec,
+    launch: Launch,
+    block_dim: int,
+    tensors: Sequence[Allocation],
+    pieces_of: Callable[[int], Iterable[tuple[What, Where]]],
+    body: Callable[[KernelBuilder, Sequence[tuple[What, Where]]], None],
+    info: dict[str, Any],
+) -> Task:
+    """A launch as of `vector_task` whose blocks are one stamped loop each: `body(k, pieces)` writes it, over the pieces of a
+    block (`KernelBuilder.repeated`).
+    """
+
+    def write(k: KernelBuilder, block: int) -> Program:
+        pieces = list(pieces_of(block))
+
+        def written() -> Program:
+            body(k, pieces)
+            return k.finish()
+
+        return k.repeated(pieces, written)
+
+    return _task_of(chip, launch, block_dim, tensors, write, info)
+
+
+def _task_of(
+    chip: ChipSpec,
+    launch: Launch,
+    block_dim: int,
+    tensors: Sequence[Allocation],
+    write: Callable[[KernelBuilder, int], Program],
+    info: dict[str, Any],
+) -> Task:
     tables: dict[str, InstructionTable] = {}
     sizes = [tensor.size for tensor in tensors]
 
     def build(block: int) -> list[Program]:
         on = chip.cores.vector_kind(block)
         table = tables.setdefault(on, InstructionTable(chip, on))
-        k = KernelBuilder(table, block, on, sizes, disarm=launch.disarm)
-        body(k, block)
-        return [k.finish()]
+        return [write(KernelBuilder(table, block, on, sizes, disarm=launch.disarm), block)]
 
     kinds = {chip.cores.vector_kind(block) for block in range(block_dim)}
     kind = "MIX_VECTOR_CORE" if len(kinds) > 1 else kinds.pop()

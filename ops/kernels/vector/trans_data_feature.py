@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.memory.gm import Allocation
-from ascend_sim.ops.kernels.vector.common import Launch, call_info, require_positive, share, vector_cores, vector_task
+from ascend_sim.ops.kernels.vector.common import Launch, call_info, looped_task, require_positive, share, vector_cores
 from ascend_sim.ops.kernels.vector.trans_data import (
     LIST_INSTRUCTIONS,
     ROWS_AT_ONCE,
@@ -189,8 +189,8 @@ def _task(
     def tiles_of(part: tuple[int, int], image: int) -> Iterator[TurnTile]:
         return (feature.tile_of(piece, image) for piece in pieces[slice(*part)])
 
-    def body(k: KernelBuilder, block: int) -> None:
-        turn_tiles(k, images(block), tiles_of, to_c0, layout.itemsize)
+    def body(k: KernelBuilder, pieces: Iterable[tuple[tuple[int, int], int]]) -> None:
+        turn_tiles(k, pieces, tiles_of, to_c0, layout.itemsize)
 
     formats, shapes = ["NCHW", "NC1HWC0"], [[n, c, hw], [n, feature.c1, hw, layout.c0]]
     if d > 1:
@@ -199,4 +199,5 @@ def _task(
         formats, shapes = formats[::-1], shapes[::-1]
     element = dtype or f"{8 * layout.itemsize}-bit"
     info = call_info((element, element), formats, shapes)
-    return vector_task(chip, Launch("TransData", name, disarm, "TransData_features"), blocks, tensors, body, info)
+    launch = Launch("TransData", name, disarm, "TransData_features")
+    return looped_task(chip, launch, blocks, tensors, images, body, info)

@@ -6,7 +6,7 @@ there and skipped on the way back. The merge of groups is `TilingInput`'s.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -19,11 +19,11 @@ from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.common import (
     Launch,
     call_info,
+    looped_task,
     padded,
     require_positive,
     share,
     vector_cores,
-    vector_task,
 )
 from ascend_sim.ops.kernels.vector.trans_data import BlockLayout, Move, Turn, TurnTile, tile_bytes, turn_tiles
 from ascend_sim.ops.problem.conv_problem import ConvProblem
@@ -300,9 +300,11 @@ def _task(
     channel_bytes = inp.cin1 * k_d * taps * layout.block_bytes
     blocks = ceil_div(channels, max(channels // vector_cores(chip) + 1, ceil_div(_LEAST_BYTES, channel_bytes)))
 
-    def body(k: KernelBuilder, block: int) -> None:
-        first, count = share(channels, blocks, block)
-        turn_tiles(k, filters.pieces(first, count, padding=to_c0), filters.tiles_of, to_c0, layout.itemsize)
+    def pieces(block: int) -> Iterator[tuple[FilterPiece, tuple[int, int]]]:
+        yield from filters.pieces(*share(channels, blocks, block), padding=to_c0)
+
+    def body(k: KernelBuilder, pieces: Iterable[tuple[FilterPiece, tuple[int, int]]]) -> None:
+        turn_tiles(k, pieces, filters.tiles_of, to_c0, layout.itemsize)
 
     plain = [c_out, c_in, taps] if k_d == 1 else [c_out, c_in, k_d, taps]
     fractal = [inp.real_groups * k_d * inp.cin1 * taps, inp.cout_padded // FRACTAL, FRACTAL, layout.c0]
@@ -313,4 +315,5 @@ def _task(
         formats, shapes = formats[::-1], shapes[::-1]
     element = dtype or f"{8 * layout.itemsize}-bit"
     info = call_info((element, element), formats, shapes)
-    return vector_task(chip, Launch("TransData", name, disarm, "TransData_filters"), blocks, tensors, body, info)
+    launch = Launch("TransData", name, disarm, "TransData_filters")
+    return looped_task(chip, launch, blocks, tensors, pieces, body, info)
