@@ -4,6 +4,7 @@ Exit codes: 0 fine; 1 a verdict failed (a result that is not correct, or a findi
 refused call, told in one line; 130 Ctrl-C and 143 SIGTERM, with what was finished kept.
 """
 
+import gc
 import os
 
 from ascend_sim.cli import stopping
@@ -12,6 +13,8 @@ from ascend_sim.cli.app import app
 __all__ = ["app", "main"]
 
 
+_OBJECTS = 50_000
+"""New objects from which Python looks for circles among them: a start makes more than 100,000, which stay."""
 _AT_START = {"OPENBLAS_NUM_THREADS": "1", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
 """What libraries do as they are imported, and commands have no use for: threads for products, of which each runs on one
 thread so that its sums have one order; a search of all installed packages for plugins."""
@@ -19,6 +22,7 @@ thread so that its sums have one order; a search of all installed packages for p
 
 def main() -> None:
     """Entry point of `ascend-sim`."""
+    gc.set_threshold(_OBJECTS)
     for variable, value in _AT_START.items():
         os.environ.setdefault(variable, value)
     stopping.listen()

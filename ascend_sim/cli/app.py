@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -106,7 +107,16 @@ def _command(name: str) -> Any:
         for one in app.registered_commands
         if name == (one.name or getattr(one.callback, "__name__", "").replace("_", "-"))
     ]
-    return get_command(alone)
+    command = get_command(alone)
+    for parameter in command.params:
+        if not parameter.required and parameter.callback is None:
+            parameter.process_value = partial(_if_given, parameter.process_value)  # type: ignore[method-assign]
+    return command
+
+
+def _if_given(process: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
+    """The value of an option; one that is not given needs none of the machinery that reads values, which is slow to make."""
+    return None if value is None else process(context, value)
 
 
 def _choose_engine(engine: str | None) -> None:
