@@ -17,6 +17,7 @@ from accuracy_parts.left_out import LEFT_OUT, left_out
 from accuracy_parts.notes import notes
 from accuracy_parts.programs import POINTS, programs
 from accuracy_parts.rows import B2, DW, DX, FIRST, SIMULATED
+from accuracy_parts.sure import sure
 from accuracy_parts.tables import by_label, calls, headline, kernels, kind, layer, products, three_columns
 
 from ascend_sim.report.files import atomic_write
@@ -57,6 +58,7 @@ def main(page: str, long: bool, keep: Path | None) -> None:
         words.BATCH_32,
         "## Against the aims\n\nTold nothing; in brackets told.\n\n" + aims(compared, told),
         LEFT_OUT + "\n" + "\n".join([*left_out(compared, "nothing"), *left_out(told, "told")]),
+        sure(),
         FITTED + "\n\n" + fitted_costs(),
         "## Where it is weak, and why\n\n" + notes(groups),
         words.NOT_MODELLED,

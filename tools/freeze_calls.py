@@ -244,10 +244,14 @@ def run(call: Call, mode: str) -> Result:
     return ascend_sim.convolution_backward(*tensors, None, *(call[name] for name in arguments), mode=mode, **options)
 
 
+NOT_FROZEN = ("version", "gradients", "interval")
+"""The schema's version; outputs by another name; what follows from times and the measured errors that ship."""
+
+
 def sections(report: Mapping[str, Any]) -> dict[str, Any]:
-    """A report in the sections whose hashes are frozen; every key of it but the version of its schema is in exactly one."""
-    kernels = [dict(kernel) for kernel in report["kernels"]]
-    rest = {key: value for key, value in report.items() if key not in ("kernels", "version", "gradients")}
+    """A report in the sections whose hashes are frozen; every key of it but `NOT_FROZEN` is in exactly one."""
+    kernels = [{key: value for key, value in kernel.items() if key not in NOT_FROZEN} for kernel in report["kernels"]]
+    rest = {key: value for key, value in report.items() if key not in ("kernels", *NOT_FROZEN)}
     found: dict[str, Any] = {}
     for section, keys in SECTIONS.items():
         found[section] = [rest.pop(key, None) for key in keys]

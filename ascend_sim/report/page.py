@@ -234,6 +234,7 @@ def _kernels(kernels: Sequence[Mapping[str, Any]], total: float) -> str:
                 f"{index + 1} {escape(kernel['name'])}",
                 f"{kernel['task_us']:.2f}",
                 f"{100 * share:.1f} %",
+                _interval(kernel.get("interval")),
                 f"{pipe} {100 * busy:.1f} %" if pipe else "-",
                 f"{escape(stall['cause'])} {100 * stall['share']:.1f} %" if stall else "none",
                 f"{100 * kernel['cube_efficiency']:.1f} %" if "cube_efficiency" in kernel else "-",
@@ -243,9 +244,29 @@ def _kernels(kernels: Sequence[Mapping[str, Any]], total: float) -> str:
             ]
         )
         marks.append(f'data-kernel="{index}" style="--part: {100 * share:.1f}%"')
-    head = ["kernel", ">us", ">share", "busiest pipe", "main stall", ">of the cube", "cores", "op_type", "tiling"]
-    caption = "In launch order; a click shows the kernel below. Of the cube: ideal cube time over the longest core's."
+    head = [
+        "kernel",
+        ">us",
+        ">share",
+        ">80 % interval",
+        "busiest pipe",
+        "main stall",
+        ">of the cube",
+        "cores",
+        "op_type",
+        "tiling",
+    ]
+    caption = (
+        "In launch order; a click shows the kernel below. Of the cube: ideal cube time over the longest core's. 80 % "
+        "interval, us: where the measured times of kernels of this kind lie, by docs/accuracy.md."
+    )
     return "<h2>Kernels</h2>\n" + table(head, rows, caption=caption, marks=marks, bar=2, identity="kernels")
+
+
+def _interval(found: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return "no measured rows"
+    return f"{found['low_us']:,.1f} to {found['high_us']:,.1f}"
 
 
 def _rooflines(recording: Recording, report: Mapping[str, Any], figures: Figures) -> str:

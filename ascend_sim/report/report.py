@@ -27,6 +27,7 @@ from ascend_sim.engine.watch import watched
 from ascend_sim.isa.base import PIPES
 from ascend_sim.kernel.program import Program
 from ascend_sim.report.advice import statements
+from ascend_sim.report.certainty import as_row, interval, together
 from ascend_sim.report.counts import Counts
 from ascend_sim.report.html import report_html
 from ascend_sim.report.roofline import PIPE_KEYS, KernelWork, Rooflines
@@ -121,6 +122,7 @@ class Report:
             "status": self.status,
             "problem": plain(self.problem),
             "total_us": self.total_us,
+            "interval": None if self.total_us is None else together(self.kernels),
             "workspace_bytes": self.workspace_bytes,
             "plan": plain(self.plan),
             "kernels": plain(self.kernels),
@@ -238,6 +240,12 @@ def timed_kernel(chip: ChipSpec, timeline: Timeline, task: Task, counts: Counts)
     return _kernel(chip, task, counts) | _times(chip, span, totals, span.launch)
 
 
+def interval_of(chip: ChipSpec, task: Task, us: float) -> dict[str, Any] | None:
+    """The interval of a task's time, as a report has it; None where no kernels of its kind were measured."""
+    grouped, library = task.info.get("groups", 1) > 1, task.info.get("library", "")
+    return as_row(interval(chip.identity.arch, task.op_type, us, grouped=grouped, library=library))
+
+
 def _timed_kernels(
     chip: ChipSpec, timeline: Timeline, tasks: Sequence[Task], facts: RunFacts, origin: int, *, cold: bool
 ) -> list[dict[str, Any]]:
@@ -246,6 +254,7 @@ def _timed_kernels(
     for index, (task, totals) in enumerate(zip(tasks, watched(timeline).of_task, strict=True)):
         work = facts.of(index, task)
         row = _kernel(chip, task, work.counts) | _times(chip, timeline.tasks[index], totals, origin)
+        row["interval"] = interval_of(chip, task, row["task_us"])
         bounds = rooflines.of(work)
         row["roofline"] = {"bound_by": max(bounds, key=bounds.__getitem__) if bounds else None, "cycles": bounds}
         row["buffers"] = _buffers(chip, totals)

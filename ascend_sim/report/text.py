@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ascend_sim.report.advice import layer_words
+from ascend_sim.report.certainty import words
 from ascend_sim.report.grid import Grid, say
 from ascend_sim.report.html import by_probe, results_name
 from ascend_sim.report.report import Report
@@ -73,6 +74,8 @@ def _kernels(console: Console, data: Mapping[str, Any]) -> None:
     console.print(table)
     untimed = "no times in functional mode"
     say(console, f"Total: {f'{total:.2f} us' if timed else untimed}", style="bold")
+    if timed:
+        say(console, words(data["interval"]))
     if "timeline" in data:
         say(console, f"Timeline {data['timeline']}; --out or --html keep it")
 

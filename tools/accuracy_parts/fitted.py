@@ -4,18 +4,34 @@ from __future__ import annotations
 
 from accuracy_parts.rows import B2, FIRST
 from ascend_sim.chip import chip_names, load_chip
+from ascend_sim.ops.kernels.cube.libraries import libraries
 from ascend_sim.studies.validate.launches import CALLS
 from ascend_sim.studies.validate.pages import Group
 
 FITTED = """## Fitted costs and the rows that fitted them
 
-From the chip files, as `ascend-sim chips NAME` prints them. Sources that name AlexNet, ResNet-50, the MatMul rows or the GEMM
-sample are rows of the tables above; msKPP, the copy sample, pto-isa and the add sample are small programs."""
+From the chip files, as `ascend-sim chips NAME` prints them, and from `configs/libraries.yaml`. Sources that name AlexNet,
+ResNet-50, the MatMul rows or the GEMM sample are rows of the tables above; msKPP, the copy sample, pto-isa and the add sample
+are small programs."""
 
 
 def fitted_sources(chip: str) -> list[str]:
-    """The sources of a chip's fitted costs."""
-    return [source.text for source in load_chip(chip).sources.values() if source.mark == "fitted"]
+    """The sources of fitted costs, of a chip and of kernels of the library that run on it."""
+    spec = load_chip(chip)
+    found = [source.text for source in spec.sources.values() if source.mark == "fitted"]
+    return found + [text for arch, _, text in library_costs() if arch == spec.identity.arch]
+
+
+def library_costs() -> list[tuple[str, str, str]]:
+    """Architecture, place and source of the fitted costs of kernels that differ by the library's version."""
+    return [
+        (kernel["arch"], f"{version}, {name}.{cost}", leaf["source"])
+        for version, kernels in libraries().items()
+        for name, kernel in kernels.items()
+        if isinstance(kernel, dict)
+        for cost, leaf in kernel.items()
+        if isinstance(leaf, dict) and leaf["source"].startswith("fitted")
+    ]
 
 
 def group_is_named(group: Group, source: str) -> bool:
@@ -47,6 +63,8 @@ def fitted_costs() -> str:
             if source.mark == "fitted":
                 text = source.text.removeprefix("fitted: ").replace("|", "/")
                 seen.setdefault((place, text), []).append(chip.identity.arch)
+    for arch, place, text in library_costs():
+        seen[place, text.removeprefix("fitted: ").replace("|", "/")] = [arch]
     for (place, text), archs in seen.items():
         lines.append(f"| {', '.join(dict.fromkeys(archs))} | {place} | {text} |")
     return "\n".join(lines)

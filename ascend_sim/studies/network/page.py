@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from ascend_sim.report.certainty import words
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.html import table
 from ascend_sim.report.skeleton import Figures, check_plotly, framed
@@ -45,6 +46,7 @@ def _facts(run: NetworkRun) -> str:
     facts = "".join(f'<div class="fact"><b>{value}</b>{name}</div>' for name, value in shown.items())
     said = [] if run.complete else ["<p>Interrupted: only the layers that were finished stand here.</p>"]
     said += [f"<p>{escape(around_line(run))}.</p>"] if run.around else []
+    said.append(f"<p>{escape(words(run.interval))}.</p>")
     said += [f"<p>refused: {escape(refusal)}</p>" for refusal in run.refused]
     said += [f"<p>{escape(finding)}</p>" for finding in run.findings]
     return "\n".join([f'<div class="facts">{facts}</div>', *said])

@@ -9,6 +9,7 @@ import sys
 from rich.console import Console
 
 from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.report.certainty import words
 from ascend_sim.report.grid import Grid, say
 from ascend_sim.studies.network.file import Layer, layer_text, load_network, network_names
 from ascend_sim.studies.network.run import AROUND, NetworkRun
@@ -68,6 +69,7 @@ def render(run: NetworkRun, console: Console) -> None:
     table.row(f"{len(run.layers)} layers", f"{run.distinct} distinct", *totals, *[""] * several, style="bold")
     console.print(table)
     lines = [around_line(run)] if run.around else []
+    lines.append(words(run.interval))
     lines += [f"refused: {refusal}; the totals are those of the other layers" for refusal in run.refused]
     if not run.complete:
         lines.append("interrupted: only the layers that were finished stand here, and the totals are theirs")

@@ -29,7 +29,8 @@ from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.execute import execute
 from ascend_sim.ops.kernels.cube.libraries import known_library
 from ascend_sim.ops.operators import OPERATORS
-from ascend_sim.report.report import ideal_cycles
+from ascend_sim.report.certainty import together
+from ascend_sim.report.report import ideal_cycles, interval_of
 from ascend_sim.runtime import RunOptions
 from ascend_sim.studies.network.file import Layer, Network, load_network
 from ascend_sim.studies.points import finish
@@ -110,6 +111,11 @@ class NetworkRun:
         return dict(found.most_common())
 
     @property
+    def interval(self) -> dict[str, Any]:
+        """How sure the total of all kernels is, see `report.certainty.together`."""
+        return together(kernel for layer in self.layers for kernel in layer.kernels)
+
+    @property
     def refused(self) -> list[str]:
         """Every layer that was refused and why, one line each, equal ones once."""
         return [
@@ -151,6 +157,7 @@ class NetworkRun:
             "complete": self.complete,
             "distinct_layers": self.distinct,
             "totals_us": totals,
+            "interval": self.interval,
             "around_us": {name: round(us, 4) for name, us in self.around.items()},
             "layers": layers,
             "findings": self.findings,
@@ -301,6 +308,7 @@ def _run_layer(
                 "part": part,
                 "block_dim": task.block_dim,
                 "task_us": task_us,
+                "interval": interval_of(chip, task, task_us),
                 "ideal_us": round(chip.us(ideal_cycles(chip, task) or 0), 4),
                 "tiling_source": task.info.get("tiling_source"),
             }

@@ -66,6 +66,7 @@ class CubeCall:
             "macs": self.inp.problem.macs if self.macs is None else self.macs,
             "needed_macs": self.inp.problem.met_macs if needed_macs is None else needed_macs,
             "stride": (self.inp.problem.stride_h, self.inp.problem.stride_w),
+            "groups": self.inp.problem.groups,
             "compute_dtype": self.dtype,
         }
 

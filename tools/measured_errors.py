@@ -1,0 +1,94 @@
+"""Writes configs/measurements/errors.yaml: how far the measured kernels that ship lie from what is predicted, told nothing.
+
+Usage: python tools/measured_errors.py [--long] [--keep FOLDER]. Some minutes; with --long the products that take minutes each
+run too. FOLDER keeps what was predicted, and a run that was broken off goes on from there (.accuracy serves tools/accuracy
+as well). `ascend_sim.report.certainty` says what is made of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+
+from ascend_sim.chip import load_chip
+from ascend_sim.report.files import atomic_write
+from ascend_sim.runtime.workers import usable_cores
+from ascend_sim.studies.validate.launches import CALLS, MATMULS, MICROBENCHMARKS
+from ascend_sim.studies.validate.rows import shipped_rows
+from ascend_sim.studies.validate.run import Comparison, as_timed, compare
+
+FILE = Path(__file__).parents[1] / "configs" / "measurements" / "errors.yaml"
+NETWORKS = ("alexnet", "ascdevkit_matmul", "kernelbench")
+"""Beginnings of the names of runs that are of one network or sample; every other run is one of its own."""
+HEAD = """# Measured over predicted times of the measured kernels here, told nothing. Made by tools/measured_errors.py.
+# A kind is an architecture, the operators of one kernel, whether it is grouped, and the version of the library where it
+# depends on it. Behind each network or run: [predicted us, measured over predicted] of its distinct kernels, of repeats the
+# geometric mean. Calls of several kernels are left out: only their sum was measured.
+kinds:
+"""
+
+Key = tuple[str, tuple[str, ...], bool, str]
+
+
+def kind_of(one: Comparison) -> Key | None:
+    """Architecture, operators, grouped or not, and library of a row; None for one that measures no single kernel."""
+    kernel = one.row.kernel
+    if one.prediction.skipped or kernel.op_type in MICROBENCHMARKS:
+        return None
+    op_type = kernel.op_type
+    if op_type in CALLS:
+        if len(one.prediction.kernels) != 1:
+            return None
+        op_type = one.prediction.kernels[0][0]
+    op_types = MATMULS if op_type in MATMULS else (op_type,)
+    return load_chip(kernel.chip).identity.arch, op_types, kernel.get("groups", 1) > 1, kernel.label("library")
+
+
+def network_of(run: str) -> str:
+    """The network or run that a row belongs to."""
+    return next((name for name in NETWORKS if run.startswith(name)), run)
+
+
+def text_of(compared: Sequence[Comparison]) -> str:
+    """The file."""
+    found: dict[Key, dict[str, dict[object, list[tuple[float, float]]]]] = {}
+    for one in compared:
+        key = kind_of(one)
+        if key is not None:
+            rows = found.setdefault(key, {}).setdefault(network_of(one.row.cells["run"]), {})
+            pair = one.prediction.task_us, math.log(one.row.duration_us / one.prediction.task_us)
+            rows.setdefault(as_timed(one.row.kernel), []).append(pair)
+    lines = []
+    for (arch, op_types, grouped, library), networks in sorted(found.items()):
+        lines += [
+            f"- arch: {arch}",
+            f"  op_types: [{', '.join(op_types)}]",
+            f"  grouped: {str(grouped).lower()}",
+            f'  library: "{library}"',
+            "  errors:",
+        ]
+        for network, kernels in sorted(networks.items()):
+            rows = sorted((pairs[0][0], math.exp(fmean(log for _, log in pairs))) for pairs in kernels.values())
+            lines.append(f"    {network}: [{', '.join(f'[{us:.2f}, {ratio:.4f}]' for us, ratio in rows)}]")
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def main(long: bool, keep: Path | None) -> None:
+    """Run all rows and write the file."""
+    if keep is not None:
+        keep.mkdir(exist_ok=True)
+    compared = compare(shipped_rows(), jobs=usable_cores(), long=long, out=keep)
+    with atomic_write(FILE) as file:
+        file.write(text_of(compared).encode())
+    print(f"wrote {FILE}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--long", action="store_true")
+    parser.add_argument("--keep", type=Path)
+    given = parser.parse_args()
+    main(given.long, given.keep)
