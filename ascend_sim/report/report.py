@@ -43,7 +43,7 @@ _US_DECIMALS = 4
 _SHARE_DECIMALS = 4
 _TIME_FIELDS = (
     "task_us", "core_us", "core_us_max", "core_cycles_max", "start_us", "pipes_us", "bottleneck_pipe", "main_stall",
-    "stalls", "held_us", "roofline",
+    "stalls", "held_us", "roofline", "interval",
 )  # fmt: skip
 
 
