@@ -50,7 +50,7 @@ def main(page: str, long: bool, keep: Path | None) -> None:
         head,
         "## Convolutions, told nothing and told\n\n" + headline(compared, told),
         words.GUESSED,
-        "## Task time by chip and operator\n\n" + three_columns(groups, group_by(told)),
+        "## Task time by chip and operator\n\n" + three_columns(compared, told),
         words.CALLS_TEXT.format(table=table, rows=rows),
         "## Core and pipe times, told nothing\n\n" + markdown([group for group in groups if group.core is not None]),
         words.REMOVED,

@@ -19,6 +19,7 @@ from ascend_sim.yaml_file import SECTIONS, parse_shipped, read_yaml
 
 Tree = dict[Any, Any]
 _LEAF_KEYS = ("value", "unit", "source")
+_ROWS_KEY = "fitted_on"
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def _lift(node: Any, file: str, at: tuple[object, ...]) -> Any:
         return {key: _lift(child, file, (*at, key)) for key, child in node.items()}
     where = f"{file}: {dotted(at)}"
     for key in node:
-        if key not in _LEAF_KEYS:
+        if key not in (*_LEAF_KEYS, _ROWS_KEY):
             raise ConfigError(f"{where}: unknown key {key!r}; a number has value, unit and source")
     for key in _LEAF_KEYS:
         if key not in node:
@@ -132,7 +133,15 @@ def _lift(node: Any, file: str, at: tuple[object, ...]) -> Any:
         raise ConfigError(f"{where}: unit must be a text, got {unit!r}")
     if not isinstance(source, str) or source.strip().rstrip(":") in ("", *MARKS):
         raise ConfigError(f"{where}: missing source: name where the number is from, or `assumed: why`; got {source!r}")
-    return Leaf(value, Source(unit, source.strip()))
+    rows = node.get(_ROWS_KEY, [])
+    if not (isinstance(rows, list) and all(isinstance(row, str) for row in rows)):
+        raise ConfigError(f"{where}: {_ROWS_KEY} must be a list of texts, FILE: column=value, ...; got {rows!r}")
+    found = Source(unit, source.strip(), tuple(rows))
+    if rows and found.mark != "fitted":
+        raise ConfigError(
+            f"{where}: {_ROWS_KEY} belongs to a number whose source begins with `fitted:`; got {source!r}"
+        )
+    return Leaf(value, found)
 
 
 def _overlay(base: Tree, over: Tree, file: str, at: tuple[object, ...]) -> Tree:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
-from accuracy_parts.fitted import fitted_sources, group_is_named
+from accuracy_parts.fitted import is_fitted
 from accuracy_parts.rows import B2, DW, DX, FIRST, pooled, simulated_of
 from ascend_sim.studies.validate.kernel import PIPES
 from ascend_sim.studies.validate.launches import CALLS, MATMULS, MICROBENCHMARKS
-from ascend_sim.studies.validate.pages import Errors, Group, group_by, markdown
+from ascend_sim.studies.validate.pages import Errors, group_by, markdown, series_of
 from ascend_sim.studies.validate.run import Comparison
 
 
@@ -33,8 +33,12 @@ def headline(compared: Sequence[Comparison], told: Sequence[Comparison]) -> str:
     return "\n".join(lines)
 
 
-def three_columns(groups: Sequence[Group], told: Sequence[Group]) -> str:
+def three_columns(compared: Sequence[Comparison], helped_rows: Sequence[Comparison]) -> str:
     """Task times told nothing and told, and whether costs were fitted on such rows."""
+    groups, told = group_by(compared), group_by(helped_rows)
+    rows: dict[tuple[str, str, str], list[Comparison]] = {}
+    for one in compared:
+        rows.setdefault((one.row.kernel.chip, one.row.kernel.op_type, series_of(one)), []).append(one)
     lines = [
         "| chip | op_type | rows | kernels | told nothing: mean % | median % | bias % | rank | told: mean % | bias % | rank "
         "| fitted |",
@@ -49,7 +53,8 @@ def three_columns(groups: Sequence[Group], told: Sequence[Group]) -> str:
         ranks = ["-" if rank is None else f"{rank:.3f}" for rank in (group.rank, with_help.rank)]
         name = f"{group.op_type}, {group.series}" if group.series else group.op_type
         own, other = group.task, with_help.task
-        fitted = "yes" if any(group_is_named(group, source) for source in fitted_sources(group.chip)) else "no"
+        key = (group.chip, group.op_type, group.series)
+        fitted = "yes" if is_fitted(rows[key]) else "no"
         lines.append(
             f"| {group.chip} | {name} | {own.rows} | {group.kernels} | {own.mean:.1f} | {own.median:.1f} | {own.bias:+.1f} | "
             f"{ranks[0]} | {other.mean:.1f} | {other.bias:+.1f} | {ranks[1]} | {fitted} |"

@@ -1,0 +1,61 @@
+"""Measured rows that fitted a cost, by what the cost's `fitted_on` says: `matmul.csv: series=AlexNet, K=32`."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import ConfigError
+from ascend_sim.ops.kernels.cube.libraries import libraries
+
+FOLDER = "measurements"
+
+
+def selected(text: str) -> list[Mapping[str, str]]:
+    """The rows that a text names, by the columns of their file; ConfigError where there is no such file, column or row."""
+    name, columns = _parse(text)
+    rows = _rows(name)
+    unknown = [column for column in columns if column not in rows[0]]
+    if unknown:
+        raise ConfigError(f"fitted_on {text!r}: {name} has no column {unknown[0]!r}; it has {', '.join(rows[0])}")
+    found = [row for row in rows if all(row[column] == value for column, value in columns.items())]
+    if not found:
+        raise ConfigError(f"fitted_on {text!r}: no row of {name} is so")
+    return found
+
+
+def _parse(text: str) -> tuple[str, dict[str, str]]:
+    """File and columns of a text; ConfigError for another form."""
+    name, colon, rest = text.partition(": ")
+    pairs = [part.partition("=") for part in rest.split(", ")]
+    if not colon or not all(column and equals for column, equals, _ in pairs):
+        raise ConfigError(f"fitted_on {text!r}: allowed is FILE: column=value, column=value")
+    return name, {column: value for column, _, value in pairs}
+
+
+@cache
+def _rows(name: str) -> Sequence[Mapping[str, str]]:
+    path = Path(str(files("ascend_sim.configs"))) / FOLDER / name
+    if not path.is_file():
+        raise ConfigError(f"fitted_on: {name} is no file of configs/{FOLDER}")
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip() and line[0] != "#"]
+    return list(csv.DictReader(lines))
+
+
+def fitted_of(chip: ChipSpec) -> dict[str, tuple[str, Sequence[str]]]:
+    """The fitted costs of a chip, and of the kernels that differ by the library's version: place -> source, `fitted_on`."""
+    found: dict[str, tuple[str, Sequence[str]]] = {
+        place: (source.text, source.fitted_on) for place, source in chip.sources.items() if source.mark == "fitted"
+    }
+    for version, kernels in libraries().items():
+        for name, kernel in kernels.items():
+            if name == "source" or kernel["arch"] != chip.identity.arch:
+                continue
+            for cost, leaf in kernel.items():
+                if isinstance(leaf, dict) and leaf["source"].startswith("fitted:"):
+                    found[f"{version}, {name}.{cost}"] = leaf["source"], leaf["fitted_on"]
+    return found
