@@ -1,6 +1,6 @@
 """Our tilings of the 910B's dW and of the 950's dx against programs that others wrote from a description of the vendor's.
 
-The programs lie beside the repository, in shared/facts, and are no part of it; without them nothing is compared here. Rows
+The programs lie in a folder beside the repository and are no part of it; without them nothing is compared here. Rows
 that they decided stand in tests/data and are compared always.
 """
 
