@@ -117,6 +117,16 @@ def test_a_kernel_that_breaks_off_is_checked_as_far_as_it_came(tmp_path: Path) -
     assert "refused: ub_to_gm" in text and f"{path}:12" in text
 
 
+@pytest.mark.parametrize("chip", ["ascend910b3", "ascend950pr_9589"])
+def test_sums_of_stream_k_slots_are_clean(chip: str) -> None:
+    """Zeros, then slot after slot added to them: each of the sums waits for the one before, whatever it costs."""
+    tensors = [asim.TensorSpec(shape, "float32") for shape in ((8, 2, 5), (10, 2, 3), (3, 3, 5), (5,))]
+    result = asim.conv_tbc_backward(*tensors, 0, chip=chip, mode="timing", deterministic=True, check=True)
+    assert result.findings == []
+    sums = [run.program for run in result.timeline.programs if result.tasks[run.task].name == "grad_weight"]
+    assert any("vector_binary" in {one.name for one in program.table.instructions} for program in sums)
+
+
 @pytest.mark.parametrize("name", sorted(path.stem for path in (DOCS / "kernels").glob("*.py")))
 def test_the_kernels_of_the_pages_are_clean(name: str) -> None:
     code, text = command(DOCS / "kernels" / f"{name}.py")

@@ -83,8 +83,7 @@ class StreamKBuilder:
                 source = gm_operand(WORKSPACE, block * slot + portion.offset)
                 k.data_copy("GM", "UB", slots.acquire(), source, portion.size)
                 slots.publish()
-                if k.chip.vector.latency:  # else a result is there when the next instruction starts
-                    k.pipe_barrier("V")
+                k.pipe_barrier("V")
                 k.vector_binary("add", sum_of_slots, sum_of_slots, slots.take(), "float32", portion.size // 4)
                 slots.release()
             sums.publish()

@@ -124,8 +124,7 @@ class DirectVectorBuilder:
             held, total = self.pairs.take(), self.sums.acquire()
             if len(pair) == 1:
                 k.vector_duplicate(held + room, "float32", portion.size // 4)
-                if k.chip.vector.latency:  # else a result is there when the next instruction starts
-                    k.pipe_barrier("V")
+                k.pipe_barrier("V")
             k.vector_binary("add", total, held, held + room, "float32", portion.size // 4)
             self.pairs.release()
             self.sums.publish()
