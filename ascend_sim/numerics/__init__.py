@@ -14,7 +14,14 @@ from ascend_sim.numerics.formats import (
 )
 from ascend_sim.numerics.hf32 import round_hf32
 from ascend_sim.numerics.metrics import THRESHOLDS, Comparison, Threshold, compare
-from ascend_sim.numerics.verdict import Verdict, accumulation_bound, check_correct, rigorous_bound, rounded_bound
+from ascend_sim.numerics.verdict import (
+    Verdict,
+    accumulation_bound,
+    beyond_range,
+    check_correct,
+    rigorous_bound,
+    rounded_bound,
+)
 
 __all__ = [
     "CAST_OPTIONS",
@@ -26,6 +33,7 @@ __all__ = [
     "Threshold",
     "Verdict",
     "accumulation_bound",
+    "beyond_range",
     "canonical",
     "cast",
     "check_correct",

@@ -69,6 +69,31 @@ def rounded_bound(reference64: npt.ArrayLike, bound: npt.ArrayLike, roundings: S
     return lost
 
 
+def beyond_range(
+    reference64: npt.ArrayLike,
+    bound: npt.ArrayLike,
+    roundings: Sequence[object],
+    *,
+    saturate: bool,
+    infinite: npt.NDArray[np.bool_],
+) -> tuple[Float64, Float64]:
+    """A sum as it leaves formats that it may overflow, and what it may have lost, for sums to which more is added then.
+
+    `bound` is the loss up to there (`rounded_bound`). Clamped with `saturate`; otherwise infinite where it must be, and where it
+    may be and what came of it is `infinite`.
+    """
+    sums, lost = np.asarray(reference64, np.float64), np.asarray(bound, np.float64)
+    formats = [format_of("float32"), *map(format_of, roundings)]
+    size = np.abs(sums)
+    if saturate:
+        largest = min(fmt.max_finite for fmt in formats)
+        left = np.where(size > largest, np.maximum(largest - (size - lost), 0.0), lost)
+        return np.clip(sums, -largest, largest), left
+    threshold = min(fmt.overflow_threshold for fmt in formats)
+    gone = (size - lost >= threshold) | ((size + lost >= threshold) & infinite)
+    return np.where(gone, np.copysign(np.inf, sums), sums), np.where(gone, 0.0, lost)
+
+
 def check_correct(
     result: npt.ArrayLike,
     reference64: npt.ArrayLike,

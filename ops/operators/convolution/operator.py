@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.numerics import Verdict, accumulation_bound, check_correct, rigorous_bound, rounded_bound
+from ascend_sim.numerics import (
+    Verdict,
+    accumulation_bound,
+    beyond_range,
+    check_correct,
+    rigorous_bound,
+    rounded_bound,
+)
 from ascend_sim.numerics.cube_math import promote
 from ascend_sim.ops.arguments import TensorArg, is_whole_number
 from ascend_sim.ops.case_entries import Case
@@ -186,23 +193,32 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
         """With a bias, what the sum has lost before it was added is its own affair: it may have been much larger."""
         if "bias" not in call.inputs or call.empty:
             return super().verdict(call, output, result, sums, model, inputs=inputs)
-        count, before = self.products(call)[output], sums.total - _spread(inputs)
-        weights = sums.weights
+        bias = np.broadcast_to(_spread(inputs), sums.total.shape)
+        known = np.isfinite(bias)
+        count, before = self.products(call)[output], sums.total - np.where(known, bias, 0.0)
+        weights, way = sums.weights, self.roundings(call, output)
         bound = rigorous_bound(weights, count) if sums.absolute else accumulation_bound(before, weights, count)
-        lost = rounded_bound(before, bound, self.roundings(call, output))
-        carried = np.where(np.isfinite(before), lost, 0.0).reshape(result.shape)
+        lost = rounded_bound(before, bound, way)
         own, saturates = sums.shaped(result.shape), self.saturates(call, output, model)
+        infinite = ~np.isfinite(np.asarray(result, np.float64)).reshape(before.shape)
+        passed, carried = beyond_range(
+            before, np.where(np.isfinite(before), lost, 0.0), way, saturate=saturates, infinite=infinite
+        )
         doubtful = own.doubtful
         if saturates:  # the sum was clamped before the bias came, or the bias itself was
             clamped = ~np.isfinite(before).reshape(result.shape) | np.isnan(own.total)
             doubtful = clamped if doubtful is None else doubtful | clamped
+        elif not known.all():  # an infinite bias may have met a sum that overflowed
+            met = ~known.reshape(result.shape)
+            doubtful = met if doubtful is None else doubtful | met
+        total = np.where(known, passed + bias, sums.total).reshape(result.shape)
         return check_correct(
             result,
-            own.total,
-            np.zeros_like(own.total),
+            total,
+            np.zeros_like(total),
             1,
             [call.outputs[output].dtype],
-            carried=carried,
+            carried=carried.reshape(result.shape),
             doubtful=doubtful,
             saturate=saturates,
         )
