@@ -1,21 +1,15 @@
 """Random argument tuples through both GetWorkspaceSize functions of `ascend_sim.acl`, checks, plan and tilings included.
 
-Every call has to end in a status within a time limit. The wrappers turn an exception that escapes the operator into 561000;
+Every call has to end in a status. The wrappers turn an exception that escapes the operator into 561000;
 here that counts as an escape. Half of the calls are a consistent convolution of random extent (up to 2^31 per axis), a third
 such a one with one to three wild fields, the rest is wild altogether.
 """
 
 from __future__ import annotations
 
-import argparse
-import itertools
 import random
-import signal
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable
+from dataclasses import fields, replace
 from typing import Any
 
 from ascend_sim import acl, use
@@ -23,11 +17,10 @@ from ascend_sim.chip.spec import chip_names
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.operators.conv_tbc_backward.arguments import ConvTbcCall
 from ascend_sim.ops.operators.convolution_backward.arguments import ConvBackwardCall
+from fuzzing.outcome import Outcome
 
+LABELS = ("operator", "chip", "profile", "status")
 SECONDS = 5.0
-"""Longest CPU time that one call may take; a machine that is busy with other work is no fault of the call."""
-PATIENCE = 60.0
-"""Longest time on the clock: for a call that waits for something."""
 STATUSES = {0, 161001, 161002, 561103}
 """What a call may end in; 561000 would be an exception, 561003 a call that is accepted and has no kernel."""
 DTYPES = {
@@ -38,57 +31,18 @@ FORMATS = {
     "NCL": acl.ACL_FORMAT_NCL, "NCHW": acl.ACL_FORMAT_NCHW, "NCDHW": acl.ACL_FORMAT_NCDHW, "ND": acl.ACL_FORMAT_ND,
     "NHWC": acl.ACL_FORMAT_NHWC, "?": 77,
 }  # fmt: skip
-LABELS = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
+CHIPS = chip_names()
+LABEL_OF_RANK = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
 WILD = (
-    -(2**63),
-    -1,
-    0,
-    1,
-    2,
-    3,
-    4,
-    7,
-    15,
-    16,
-    17,
-    63,
-    64,
-    255,
-    256,
-    257,
-    511,
-    4097,
-    65535,
-    65536,
-    2**31 - 1,
-    2**31,
-    2**63 - 1,
-)
-
-
-@dataclass
-class Summary:
-    """Outcome of one function's calls: how often each status came, CPU seconds, the slowest call, every wrong call."""
-
-    name: str
-    statuses: Counter[int] = field(default_factory=Counter)
-    seconds: float = 0.0
-    slowest: float = 0.0
-    slowest_call: Any = None
-    wrong: list[tuple[str, Any]] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        calls = self.statuses.total()
-        counts = ", ".join(f"{status}: {count:,}" for status, count in sorted(self.statuses.items()))
-        rate = f"{calls / self.seconds:,.0f} calls/s of CPU, slowest {self.slowest * 1000:.0f} ms"
-        return f"{self.name}: {calls:,} calls ({counts}), {len(self.wrong)} wrong, {rate}"
+    -(2**63), -1, 0, 1, 2, 3, 4, 7, 15, 16, 17, 63, 64, 255, 256, 257, 511, 4097, 65535, 65536, 2**31 - 1, 2**31, 2**63 - 1,
+)  # fmt: skip
 
 
 class Calls:
-    """A stream of random calls."""
+    """Random calls."""
 
-    def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
+    def __init__(self, dice: random.Random) -> None:
+        self.random = dice
 
     def size(self, limit: int) -> int:
         """A number from 1, as likely in each octave up to `limit`."""
@@ -147,7 +101,7 @@ class Calls:
         grad_output, input_shape = ends if transposed else ends[::-1]
         weight = (out_channels, per_group, *kernel)
         dtype = self.dtype()
-        label = LABELS[axes + 2]
+        label = LABEL_OF_RANK[axes + 2]
         padding = low if low == high else [low[0], high[0], low[1], high[1]]
         mask = tuple(self.random.random() < 0.7 for _ in range(3))
         tensors = [self.tensor(shape, dtype, label) for shape in (grad_output, input_shape, weight)]
@@ -245,89 +199,58 @@ def handles(call: Any) -> list[Any]:
     return arguments
 
 
-@contextmanager
-def process(chip: str, conformance: str, deterministic: int) -> Iterator[None]:
-    """The C interface opened on a chip."""
+Setting = tuple[str, str, int]
+"""Chip, profile, determinism."""
+SETTING_OF = 50
+"""Calls in a row that share one, as opening a process costs more than a call."""
+_open: Setting | None = None
+"""The setting with which this process has the interface open."""
+
+
+def setting(seed: int, index: int) -> Setting:
+    """What call `index` is made on."""
+    dice = random.Random(f"settings/{seed}/{index // SETTING_OF}")
+    return dice.choice(CHIPS), dice.choice(("documented", "library")), dice.randrange(2)
+
+
+def draw(seed: int, index: int) -> tuple[str, Any]:
+    """The operator and the arguments of call `index`."""
+    dice = random.Random(f"phase one/{seed}/{index}")
+    operator = dice.choice(("aclnnConvolutionBackward", "aclnnConvTbcBackward"))
+    return operator, Calls(dice)(operator)
+
+
+def line(seed: int, index: int) -> str:
+    """How to make the call again, with its arguments behind it."""
+    return f"tools/fuzz phase-one --seed {seed} --again {index}  # {setting(seed, index)}, {draw(seed, index)[1]}"
+
+
+def run(seed: int, index: int) -> Outcome:
+    """Make call `index` of `seed`: its status, and what is wrong with it."""
+    chip, conformance, _ = now = setting(seed, index)
+    _enter(now)
+    operator, call = draw(seed, index)
+    function: Callable[..., Any] = getattr(acl, operator + "GetWorkspaceSize")
+    try:
+        status, size, _ = function(*handles(call))
+    except Exception as error:
+        return Outcome((operator, chip, conformance, "exception"), f"{type(error).__name__}: {error}")
+    labels = (operator, chip, conformance, str(status))
+    if status not in STATUSES:
+        return Outcome(labels, f"{status}: {acl.aclGetRecentErrMsg()}")
+    wrong_size = status == 0 and not 0 <= size < 2**64
+    return Outcome(labels, f"workspace of {size} bytes" if wrong_size else None)
+
+
+def _enter(wanted: Setting) -> None:
+    """Open the C interface with a setting, unless it is so."""
+    global _open
+    if wanted == _open:
+        return
+    acl.aclFinalize()
+    chip, conformance, deterministic = wanted
     use(chip=chip, conformance=conformance)
     acl.aclInit(None)
     acl.aclrtSetDevice(0)
     acl.aclrtSetSysParamOpt(acl.ACL_OPT_DETERMINISTIC, deterministic)
-    try:
-        yield
-    finally:
-        acl.aclFinalize()
-
-
-class TooLong(BaseException):
-    """A call that exceeds its time; no `except Exception` catches it."""
-
-
-def _alarm(*_: object) -> None:
-    raise TooLong
-
-
-def fuzz(operator: str, count: int, seed: int, per_process: int = 200) -> Summary:
-    """`count` calls of one operator, `per_process` at a time on each chip, profile and determinism in turn."""
-    summary, make = Summary(operator), Calls(seed)
-    function = getattr(acl, operator + "GetWorkspaceSize")
-    rounds = list(itertools.product(chip_names(), ("documented", "library"), (0, 1)))
-    make.random.shuffle(rounds)
-    before = {number: signal.signal(number, _alarm) for number in (signal.SIGPROF, signal.SIGALRM)}
-    try:
-        for setting in itertools.cycle(rounds):
-            todo = min(per_process, count - summary.statuses.total())
-            if todo <= 0:
-                return summary
-            with process(*setting):
-                for _ in range(todo):
-                    _one(summary, function, make(operator), setting)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    return summary
-
-
-def _one(summary: Summary, function: Callable[..., Any], call: Any, setting: tuple[Any, ...]) -> None:
-    arguments = handles(call)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE)
-    begin, cpu = time.perf_counter(), time.process_time()
-    try:
-        status, size, _ = function(*arguments)
-        said = acl.aclGetRecentErrMsg()
-    except TooLong:
-        status, size, said = -1, 0, f"longer than {SECONDS:.0f} s of CPU, or {PATIENCE:.0f} s"
-    except Exception as error:
-        status, size, said = -2, 0, f"{type(error).__name__}: {error}"
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.setitimer(signal.ITIMER_REAL, 0)
-    elapsed = time.perf_counter() - begin
-    summary.seconds += time.process_time() - cpu
-    if elapsed > summary.slowest:
-        summary.slowest, summary.slowest_call = elapsed, (setting, call)
-    summary.statuses[status] += 1
-    if status not in STATUSES:
-        summary.wrong.append((f"{status}: {said}", (setting, call)))
-    elif status == 0 and not 0 <= size < 2**64:
-        summary.wrong.append((f"workspace of {size} bytes", (setting, call)))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("calls", type=int, nargs="?", default=100_000, help="of each function (default: %(default)s)")
-    parser.add_argument("seed", type=int, nargs="?", default=0, help="default: %(default)s")
-    given = parser.parse_args()
-    count, seed = given.calls, given.seed
-    failed = False
-    for operator in ("aclnnConvolutionBackward", "aclnnConvTbcBackward"):
-        summary = fuzz(operator, count, seed)
-        print(summary, flush=True)
-        failed |= bool(summary.wrong)
-        for text, call in summary.wrong[:10]:
-            print(f"  {text}\n    {call}")
-    raise SystemExit(failed)
-
-
-if __name__ == "__main__":
-    main()
+    _open = wanted

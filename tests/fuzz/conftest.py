@@ -1,0 +1,15 @@
+"""The package `fuzzing` of the tools, which is not installed."""
+
+import importlib
+import sys
+
+import pytest
+from places import TOOLS
+
+
+@pytest.fixture(scope="session")
+def fuzzing():
+    """A function that imports one of its modules."""
+    sys.path.insert(0, str(TOOLS))
+    yield lambda part: importlib.import_module(f"fuzzing.{part}")
+    sys.path.remove(str(TOOLS))

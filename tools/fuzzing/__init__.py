@@ -1,0 +1,1 @@
+"""`tools/fuzz`: random calls in numbers."""
