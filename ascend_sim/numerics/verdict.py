@@ -79,8 +79,8 @@ def beyond_range(
 ) -> tuple[Float64, Float64]:
     """A sum as it leaves formats that it may overflow, and what it may have lost, for sums to which more is added then.
 
-    `bound` is the loss up to there (`rounded_bound`). Clamped with `saturate`; otherwise infinite where it must be, and where it
-    may be and what came of it is `infinite`.
+    `bound` is the loss up to there (`rounded_bound`). Clamped with `saturate`; otherwise infinite where it must be, and where
+    it may be and what came of it is `infinite`.
     """
     sums, lost = np.asarray(reference64, np.float64), np.asarray(bound, np.float64)
     formats = [format_of("float32"), *map(format_of, roundings)]
