@@ -53,6 +53,7 @@ def deaf():
     time.sleep(60)
 
 
+@pytest.mark.fast
 def test_a_call_that_kills_its_process(fuzzing, outcome):
     made = kind(outcome, {3: lambda: os.kill(os.getpid(), signal.SIGKILL), 9: lambda: os._exit(3)})
     wrong = told(fuzzing, made, 20, block=5)
@@ -65,6 +66,7 @@ def test_calls_that_take_too_long(fuzzing, outcome):
     assert wrong == {1: "takes more than 0 s", 2: "takes more than 0 s", 4: "hangs and hears no signal"}
 
 
+@pytest.mark.fast
 def test_what_is_missing(fuzzing, outcome):
     tally = fuzzing("store").Tally("x", 0, ("name", "ended in"))
     fine = outcome.Outcome(("x", "fine"))
