@@ -65,8 +65,9 @@ def check(
     if json_output:
         print(json.dumps(report.to_dict(), indent=1))
     else:
-        for line in report.render().splitlines():
-            (print if line.startswith("======") else print_text)(line)  # the vendor's form is read by programs too
+        for line in report.render().splitlines():  # errors and warnings have the vendor's form, which programs read too
+            ours = line.startswith(("====== REMARK", "====== SUMMARY"))
+            (print_text if ours else print)(line)
     raise typer.Exit(0 if report.passed else 1)
 
 
