@@ -53,14 +53,14 @@ def compare_table(specs: Sequence[ChipSpec]) -> RenderableType:
 
     Numbers that are equal in all of `specs` are left out and counted below.
     """
-    table = Grid("Chips side by side", ("field", "unit", *(f">{spec.name}" for spec in specs)), names=2)
+    table = Grid("Chips side by side", ("field", *(f">{spec.name}" for spec in specs), "unit"))
     for name in ("product", "arch"):
-        table.row(name, "", *(getattr(spec.identity, name) for spec in specs))
-    table.row("cores", "", *("coupled" if spec.cores.coupled else "split" for spec in specs))
+        table.row(name, *(getattr(spec.identity, name) for spec in specs), "")
+    table.row("cores", *("coupled" if spec.cores.coupled else "split" for spec in specs), "")
     derived = [{name: (text, unit) for name, text, unit, _ in _derived_rows(spec)} for spec in specs]
     figures = dict.fromkeys((name, unit) for rows in derived for name, (_, unit) in rows.items())
     for name, unit in sorted(figures, key=lambda figure: figure[1] == "GB/s"):
-        table.row(name, unit, *(rows[name][0] if name in rows else "-" for rows in derived))
+        table.row(name, *(rows[name][0] if name in rows else "-" for rows in derived), unit)
     equal = 0
     for place in _places(specs):
         unit = next(spec.sources[place].unit for spec in specs if place in spec.sources)
@@ -69,7 +69,7 @@ def compare_table(specs: Sequence[ChipSpec]) -> RenderableType:
         if len(set(shown)) == 1:
             equal += 1
             continue
-        table.row(place, "" if unit == "bytes" else unit, *shown)
+        table.row(place, *shown, "" if unit == "bytes" else unit)
     return Group(
         table, Text(f"{equal} numbers are equal in all of them; ascend-sim chips NAME shows each with its source")
     )
