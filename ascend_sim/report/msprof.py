@@ -15,6 +15,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,6 +42,8 @@ from ascend_sim.report.trace import THREADS
 
 FOLDER = "msprof"
 _TRIES = 100
+_NAME = 120
+"""Characters of a kernel's name in a path; file systems take 255 bytes for all of a part."""
 MARKER = "README.txt"
 _MARK = "Written by ascend-sim: simulated kernels in the layout of the vendor's operator profiler.\n"
 _HEADS_OF = {"dav-1001": "dav-2002"}  # assumed: no list of its own is published
@@ -72,7 +75,7 @@ def write_msprof(
         heads = _heads()
         width = len(str(max(len(tasks) - 1, 0)))
         for number, task in enumerate(tasks):
-            kernel = temporary / f"OPPROF_{number:0{width}d}_{task.name}"
+            kernel = temporary / f"OPPROF_{number:0{width}d}_{_in_a_path(task.name)}"
             kernel.mkdir(parents=True)
             _write_kernel(kernel, timeline, number, task, chip, heads, trace_limit)
         temporary.mkdir(exist_ok=True)
@@ -83,6 +86,11 @@ def write_msprof(
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return folder
+
+
+def _in_a_path(name: str) -> str:
+    """A kernel's name as a part of a path: ASCII letters, digits, "_", "-" and "." stay, and no more than a path takes."""
+    return re.sub(r"[^\w.-]", "_", name, flags=re.ASCII)[:_NAME]
 
 
 def _replace(temporary: Path, folder: Path) -> None:

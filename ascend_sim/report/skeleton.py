@@ -41,7 +41,7 @@ class Figures:
 
     def text(self) -> str:
         """All of them as JSON that may stand in a page."""
-        return f"[{','.join(self._texts)}]".replace("</", "<\\/")
+        return in_script(f"[{','.join(self._texts)}]")
 
 
 def framed(title: str, parts: Sequence[str], figures: Figures, blocks: Any = None) -> str:
@@ -77,8 +77,13 @@ def _plotly() -> str:
 
 
 def _data(identity: str, data: Any) -> str:
-    text = json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
-    return f'<script type="application/json" id="{identity}">{text}</script>'
+    text = json.dumps(data, separators=(",", ":"))
+    return f'<script type="application/json" id="{identity}">{in_script(text)}</script>'
+
+
+def in_script(text: str) -> str:
+    """JSON as it may stand in a script of a page: no name in it can end the script, or begin a comment or another one."""
+    return text.replace("<", "\\u003c")
 
 
 def _own(name: str) -> str:

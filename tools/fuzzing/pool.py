@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 import signal
 import time
 from collections import deque
@@ -15,8 +16,8 @@ from multiprocessing.process import BaseProcess
 
 from fuzzing.outcome import Kind, Outcome, TooLong
 
-PATIENCE = 3.0
-"""How much longer than its CPU time a call may take on the clock, where the machine is busy; and C code before it is killed."""
+PATIENCE = 30.0
+"""How much longer than its CPU time a call may take on the clock: the machine may be busy with other work."""
 FORK = multiprocessing.get_context("fork")
 Report = Callable[[int, Outcome, float], None]
 
@@ -102,6 +103,10 @@ def _work(kind: Kind, seed: int, start: int, stop: int, connection: Connection) 
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         for index in range(start, stop):
+            most = (
+                int(time.process_time() + 2 * kind.SECONDS) + 1
+            )  # C code that runs on hears no alarm: the kernel ends it
+            resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
             connection.send((index, *one(kind, seed, index)))
     except (BrokenPipeError, ConnectionResetError):
         os._exit(1)
@@ -119,7 +124,7 @@ def _listen(kind: Kind, child: Child, report: Report) -> tuple[int, int] | None:
         if child.index < child.stop:  # it died in the middle of a call
             report(child.index, _lost(kind, f"the process ended with code {child.process.exitcode}"), 0.0)
         return child.index + 1, child.stop
-    if time.monotonic() - child.since > kind.SECONDS * 2 * PATIENCE:  # in C, where no alarm is heard
+    if time.monotonic() - child.since > kind.SECONDS * 2 * PATIENCE:  # it waits in C, where no alarm is heard
         child.process.kill()
         child.process.join()
         report(child.index, _lost(kind, "hangs and hears no signal"), 0.0)
