@@ -14,7 +14,7 @@ from places import DATA
 from sampling import as_part, sample
 
 import ascend_sim
-from ascend_sim import AclnnError, acl, api
+from ascend_sim import AclnnError, acl
 from ascend_sim.acl import state
 from ascend_sim.calls import run as running
 
@@ -140,15 +140,15 @@ def test_an_eight_bit_code_beside_the_right_one_is_found(fuzzing, monkeypatch):
 
 def test_engines_that_differ_are_found(fuzzing, monkeypatch):
     calls, call = first(fuzzing, both=True)
-    original = api.call_operator
+    original = getattr(ascend_sim, call.operator)
 
-    def wrong(operator, given):
-        result = original(operator, given)
+    def wrong(**given):
+        result = original(**given)
         if given["engine"] == "simpy" and result.timeline is not None:
             result.timeline.programs[-1].stall[-1] += 1
         return result
 
-    monkeypatch.setattr(api, "call_operator", wrong)
+    monkeypatch.setattr(ascend_sim, call.operator, wrong)
     options = call.options | {"engine": "'compiled'", "timeline": "True"}
     assert "stall of program" in calls.judge(replace(call, options=options)).wrong
 
@@ -165,10 +165,10 @@ def test_engines_that_differ_are_found(fuzzing, monkeypatch):
 def test_what_is_raised_and_should_not_be(fuzzing, monkeypatch, error, said):
     calls, call = first(fuzzing, operator="convolution", data="integers")
 
-    def raises(*arguments):
+    def raises(**arguments):
         raise error
 
-    monkeypatch.setattr(api, "call_operator", raises)
+    monkeypatch.setattr(ascend_sim, call.operator, raises)
     assert calls.judge(call).wrong == said
 
 
