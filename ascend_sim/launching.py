@@ -149,7 +149,7 @@ def launch(
     l2: str = "cold",
     accumulate: str = "blas",
     overflow: str | None = None,
-    disarm: Sequence[str] = (),
+    disarm: str | Sequence[str] = (),
     expected: Expectations | Callable[..., Expectations] | None = None,
     progress: Progress | None = None,
     max_cycles: int | None = None,
@@ -191,6 +191,7 @@ def launch(
     if l2 not in ("cold", "warm"):
         raise SimError(f"l2 {l2!r}: allowed are cold and warm")
     spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
+    disarm = (disarm,) if isinstance(disarm, str) else disarm
     model = ValueModel.of(spec, accumulate, overflow)
     device = Device(spec, with_values=mode != "timing")
     made = prepared(kernel, blocks, tensors, fields, spec, device, mode, disarm)

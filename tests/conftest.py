@@ -1,5 +1,6 @@
 """Settings for all tests."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -9,6 +10,9 @@ from hypothesis import settings
 # Helper modules stand beside the tests that share them; pytest runs with --import-mode=importlib, which adds no folder.
 for folder in sorted({path.parent for path in Path(__file__).parent.rglob("*.py")}):
     sys.path.append(str(folder))
+
+# Processes of pytest-xdist are told the width of a terminal of 80 columns; what the commands print goes to a pipe.
+os.environ.pop("COLUMNS", None)
 
 # A busy machine must not fail a test: how long an example takes is no property of the code.
 settings.register_profile("no-deadline", deadline=None)

@@ -117,7 +117,8 @@ def test_a_python_example_prints_what_the_page_shows(
     monkeypatch.chdir(tmp_path)
     before, printed = set(sys.modules), io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
+        named = re.match(r"# (\w+\.py)\n", code)
+        exec(compile(code, named[1] if named else "<string>", "exec"), {"__name__": "__main__"})
     for name in set(sys.modules) - before:
         if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(tmp_path):
             del sys.modules[name]

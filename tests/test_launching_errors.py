@@ -131,3 +131,45 @@ def test_a_dtype_that_the_cube_lacks_is_told() -> None:
 def test_what_makes_no_kernel_is_refused(make: Any, said: str) -> None:
     with pytest.raises(asim.SimError, match=re.escape(said)):
         make()
+
+
+@asim.kernel_function(core="AIV")
+def writes_wrongly(k: asim.Kernel, x: asim.Tensor, y: asim.Tensor, *, how: str) -> None:
+    """One mistake of a beginner, by its name."""
+    tile = k.local_tensor(32, "float16", "tile")
+    if how == "a size with a point":
+        k.data_copy("GM", "UB", 0, x.address, x.nbytes / 2)
+    elif how == "a count with a point":
+        k.vector_duplicate(0, "float16", 64 / 2)
+    elif how == "a result in GM":
+        k.adds(y[0], tile, 1)
+    elif how == "a source in GM":
+        k.add(tile, tile, x[0])
+    elif how == "a row in GM":
+        k.reduce_sum(tile, x)
+    else:
+        k.adds(tile, tile, "one")
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("a size with a point", "data_copy: row_bytes is 64.0; a whole number is allowed"),
+        ("a count with a point", "duplicate: count is 32.0; a whole number is allowed"),
+        ("a result in GM", "adds: y[32] float16 is in GM; a vector instruction works on tensors in UB"),
+        ("a source in GM", "add: x[32] float16 is in GM; a vector instruction works on tensors in UB"),
+        ("a row in GM", "reduce_sum: x[2, 32] float16 is in GM; a vector instruction works on tensors in UB"),
+        ("a word for a number", "adds: the scalar is 'one'; a number is allowed"),
+    ],
+)
+def test_a_mistake_in_a_kernel_is_told_with_its_line(how: str, said: str) -> None:
+    text = told(X, Y, kernel=writes_wrongly, how=how)
+    assert said in text and re.search(r"test_launching_errors.py:\d+: kernel writes_wrongly: ", text)
+
+
+def test_one_flag_may_be_disarmed_by_its_name_alone() -> None:
+    one, many = (
+        asim.launch(move, 1, np.ones((2, 32), np.float16), Y, chip=CHIP, disarm=given)
+        for given in ("x[0] full", ["x[0] full"])
+    )
+    assert [str(found) for found in one.findings] == [str(found) for found in many.findings] != []

@@ -61,6 +61,8 @@ def broken(**changes: Any) -> type[asim.Instruction]:
         (broken(pipe=lambda s, c: "W")(), "pipe\\(\\) is 'W'; pipes are S, MTE1"),
         (broken(cost=lambda s, c: asim.Cost(1, 1, 2.5, 0))(), "Cost of whole cycles"),
         (broken(cost=lambda s, c: None)(), "Cost of whole cycles"),
+        (broken()(), "Broken has no cost\\(self, chip\\)"),
+        (dataclass(frozen=True)(type("Idle", (asim.Instruction,), {"name": "idle"}))(), "Idle has no pipe\\(self, chip\\)"),
         (broken(reads=lambda s: (asim.Region("src7", "UB", 4),))(), "touches Region\\(operand='src7'"),
         (broken(writes=lambda s: (asim.Region("dst", "L0C", 4),))(), "in one of GM, UB is allowed on an AIV"),
     ],
@@ -72,3 +74,29 @@ def test_an_instruction_that_no_engine_could_run_is_refused(instruction: Any, to
 
     with pytest.raises(asim.KernelError, match=told):
         asim.launch(emits, 1, np.zeros(8, np.float32), chip=CHIP)
+
+
+@pytest.mark.parametrize("mode", ["full", "functional"])
+def test_an_error_in_its_values_is_one_line(mode: str) -> None:
+    @dataclass(frozen=True)
+    class Divides(Square):
+        def read(self, memory: asim.Memory, dst: int, src0: int, src1: int) -> Any:
+            return 1 // 0
+
+    @asim.kernel_function(core="AIV")
+    def divides(k: asim.Kernel, x: asim.Tensor) -> None:
+        k.emit(Divides(64), k.local_tensor(64, "float32", "t"))
+
+    with pytest.raises(asim.SimError, match=r"divides: .*square.*: its values: ZeroDivisionError") as caught:
+        asim.launch(divides, 1, np.zeros(64, np.float32), chip=CHIP, mode=mode)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("place", [64.0, "UB", None])
+def test_what_is_no_address_is_refused(place: Any) -> None:
+    @asim.kernel_function(core="AIV")
+    def squares_nowhere(k: asim.Kernel, x: asim.Tensor) -> None:
+        k.emit(Square(64), place)
+
+    with pytest.raises(asim.KernelError, match=rf"emit: Square: {place!r} is no address"):
+        asim.launch(squares_nowhere, 1, np.zeros(64, np.float32), chip=CHIP)

@@ -42,6 +42,10 @@ class Leaf:
     value: int | float | bool
     source: Source
 
+    def __repr__(self) -> str:
+        """What a message about it shows."""
+        return repr(self.value)
+
 
 @dataclass(frozen=True)
 class Unit:

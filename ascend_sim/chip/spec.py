@@ -91,7 +91,7 @@ class ChipSpec(BaseModel):
 
     def to_json(self) -> str:
         """The whole chip as text, for `from_json`; `load_chip` reads YAML."""
-        sources = {place: [source.unit, source.text] for place, source in self._sources.items()}
+        sources = {place: [source.unit, source.text, source.fitted_on] for place, source in self._sources.items()}
         return json.dumps({"chip": self.model_dump(mode="json"), "sources": sources})
 
     @classmethod
@@ -99,7 +99,9 @@ class ChipSpec(BaseModel):
         """The chip that `to_json` wrote; ValueError for another text."""
         data = json.loads(text)
         spec = cls.model_validate_json(json.dumps(data["chip"]), context=PLAIN)
-        spec._sources.update((place, Source(*source)) for place, source in data["sources"].items())
+        spec._sources.update(
+            (place, Source(unit, text, tuple(rows))) for place, (unit, text, rows) in data["sources"].items()
+        )
         return spec
 
     def numbers(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.task import Task
-from ascend_sim.engine.values import BlockShadow, Finding, ProgramValues
+from ascend_sim.engine.values import BlockShadow, Finding, ProgramValues, raise_fault
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import CROSS_SET, CROSS_WAIT, ValueModel
 from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag
@@ -102,12 +102,15 @@ def _execute(values: ProgramValues, raised: _Raised, task: Task) -> Iterator[boo
         instruction = instructions[argument]
         if instruction.has_values:
             key = values.key(argument, dst, src0, src1)
-            if key in values.retired:
+            known = key in values.retired
+            if not known:
+                values.at_start(row, key)
+            try:
                 instruction.commit(memory, dst, instruction.read(memory, dst, src0, src1))
-                continue
-            values.at_start(row, key)
-            instruction.commit(memory, dst, instruction.read(memory, dst, src0, src1))
-            values.at_retirement(row, key)
+            except Exception as error:
+                raise_fault(error, values, row)
+            if not known:
+                values.at_retirement(row, key)
         elif kind == CROSS_SET:
             assert isinstance(instruction, CrossCoreSetFlag)
             flag = _key(instruction.flag, instruction.mode, program, program.core_kind)

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun, Timeline
-from ascend_sim.engine.values import BlockShadow, Finding, ProgramValues
+from ascend_sim.engine.values import BlockShadow, Finding, ProgramValues, raise_fault
 from ascend_sim.isa.base import Memory, ValueModel
 
 Row = tuple[int, int]
@@ -90,12 +90,15 @@ def replay(
             argument, dst, src0, src1, _ = table_rows[owner][row].tolist()
             instruction = program.program.table.instructions[argument]
             key = program.key(argument, dst, src0, src1)
-            if phase[event] == 1:
-                program.at_start(row, key)
-                pending[owner, row] = instruction.read(program.memory, dst, src0, src1)
-            else:
-                program.at_retirement(row, key)
-                instruction.commit(program.memory, dst, pending.pop((owner, row)))
+            try:
+                if phase[event] == 1:
+                    program.at_start(row, key)
+                    pending[owner, row] = instruction.read(program.memory, dst, src0, src1)
+                else:
+                    program.at_retirement(row, key)
+                    instruction.commit(program.memory, dst, pending.pop((owner, row)))
+            except Exception as error:
+                raise_fault(error, program, row)
             if observer is not None and (owner, row) in watched:
                 (observer.started if phase[event] == 1 else observer.retired)((owner, row), program.memory)
             events[owner] -= 1

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 import numpy as np
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.engine.task import Task
+from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Memory, ValueModel
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.local import LocalMemory
@@ -158,3 +160,13 @@ class ProgramValues:
                         f"never written",
                     )
                 )
+
+
+def raise_fault(error: Exception, values: ProgramValues, row: int) -> NoReturn:
+    """Raise `error` of the values of a row: in one line where the instruction is a user's own, else as it is."""
+    program = values.program
+    instruction = program.table.instructions[program.rows[row][0]]
+    if isinstance(error, SimError) or type(instruction).__module__.split(".")[0] == "ascend_sim":
+        raise error
+    where = f"{values.task.name}: {program.where}: {program[row]}"
+    raise SimError(f"{where}: its values: {type(error).__name__}: {error}") from error

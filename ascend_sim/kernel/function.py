@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import update_wrapper
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ascend_sim.chip import ChipSpec
@@ -249,10 +250,12 @@ def kernel_function(
 
 def _told(error: Exception, kernel: KernelFunction, line: int | None = None) -> str:
     """One line: where in the kernel's file the error came from (`line` where that is known), and what it says."""
-    own = kernel.function.__code__.co_filename
+    own = Path(kernel.function.__code__.co_filename)
+    if own.is_relative_to(Path.cwd()):
+        own = own.relative_to(Path.cwd())
     if line is None and (found := _raised_at(error, kernel)) is not None:
         line = found[1]
-    where = f"{own}:{line}" if line is not None else own
+    where = f"{own}:{line}" if line is not None else str(own)
     return f"{where}: kernel {kernel.name}: {_said(error)}"
 
 

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import cache
+from operator import index
 from typing import Any, NamedTuple, overload
 
 from ascend_sim.chip.fractal import FRACTAL, FRACTAL_BYTES
@@ -208,9 +209,13 @@ class Kernel(KernelBuilder):
     # -- instructions of one's own -------------------------------------------------------------------------------------
 
     def emit(
-        self, instruction: Instruction, dst: int | Tensor = 0, src0: int | Tensor = 0, src1: int | Tensor = 0
+        self,
+        instruction: Instruction,
+        dst: int | Tensor | LocalTensor = 0,
+        src0: int | Tensor | LocalTensor = 0,
+        src1: int | Tensor | LocalTensor = 0,
     ) -> None:
-        """Append an instruction object with up to three addresses: the way in for `Instruction`s of one's own.
+        """Append an instruction object with up to three operands: the way in for `Instruction`s of one's own.
 
         Raises SimError unless its class is a frozen dataclass whose methods keep to what `Instruction` says.
         """
@@ -224,10 +229,14 @@ class Kernel(KernelBuilder):
             raise SimError(f"emit: {kind.__name__}: its parameters must be hashable: {error}") from None
         if not known:
             self._check_instruction(instruction)
-        self._emit(key, int(dst), int(src0), int(src1))
+        self._emit(key, *(_address(type(instruction).__name__, place) for place in (dst, src0, src1)))
 
     def _check_instruction(self, instruction: Instruction) -> None:
         """Refuse what no engine could run; called once for each distinct instruction."""
+        if type(instruction).pipe is Instruction.pipe:
+            raise SimError(
+                f"emit: {type(instruction).__name__} has no pipe(self, chip), which names the queue that takes it"
+            )
         name, pipe, cost = type(instruction).__name__, instruction.pipe(self.chip), instruction.cost(self.chip)
         if not instruction.name or not isinstance(instruction.name, str):
             raise SimError(f"emit: {name} has no name; give its class one: name = 'my_instruction'")
@@ -243,6 +252,8 @@ class Kernel(KernelBuilder):
                     f"emit: {name} touches {region!r}; a Region of {', '.join(_OPERANDS)} in one of {', '.join(spaces)} "
                     f"is allowed on an {self.core_kind} of {self.chip.name} (chip file, cores.kinds)"
                 )
+        if type(instruction).cost is Instruction.cost:
+            raise SimError(f"emit: {name} has no cost(self, chip), which returns the Cost of its cycles")
 
     # -- GM <-> UB -----------------------------------------------------------------------------------------------------
 
@@ -400,3 +411,12 @@ def _parameters(kind: type[Instruction]) -> tuple[str, ...]:
     if not is_dataclass(kind) or settings is None or not settings.frozen:
         raise SimError(f"emit: {kind.__name__} must be a frozen dataclass: @dataclass(frozen=True) before its class")
     return tuple(field.name for field in fields(kind))
+
+
+def _address(what: str, place: int | Tensor | LocalTensor) -> int:
+    if isinstance(place, LocalTensor):
+        return place.address
+    try:
+        return index(place)
+    except TypeError:
+        raise SimError(f"emit: {what}: {place!r} is no address; a tensor or a whole number is allowed") from None

@@ -7,7 +7,8 @@ once per distinct instruction in the `InstructionTable` of the task, so a row co
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,18 @@ class Touches:
         return first - first[0], self.columns[first[0] :]
 
 
+@cache
+def _whole_fields(kind: type[Instruction]) -> tuple[tuple[int, str], ...]:
+    """Places in the key, and names, of the fields of an instruction that are whole numbers."""
+    return tuple((place, one.name) for place, one in enumerate(fields(kind), 1) if one.type in ("int", int))
+
+
+def _check_whole(key: Key) -> None:
+    for place, name in _whole_fields(key[0]):
+        if place < len(key) and not isinstance(key[place], int | np.integer):
+            raise SimError(f"{key[0].name}: {name} is {key[place]!r}; a whole number is allowed (n // 2, not n / 2)")
+
+
 class InstructionTable:
     """The distinct instructions of a task on one chip; `index[key]` is the row value of instruction `key`.
 
@@ -104,9 +117,10 @@ class InstructionTable:
         self._touches = Touches.of((), self.chip)
 
     def add(self, key: Key) -> int:
-        """Make the instruction `key`; raises SimError when the chip lacks its path, or for one that
-        lasts longer than an engine counts.
+        """Make the instruction `key`; raises SimError when the chip lacks its path, for a count that is no
+        whole number, and for one that lasts longer than an engine counts.
         """
+        _check_whole(key)
         instruction: Instruction = key[0](*key[1:])
         pipe = PIPE_INDEX[instruction.pipe(self.chip)]  # first: it refuses what the chip lacks, and says so best
         cost, access = instruction.cost(self.chip), instruction.gm_access(self.chip)

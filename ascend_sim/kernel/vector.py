@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.isa.vector import (
@@ -27,6 +29,7 @@ from ascend_sim.isa.vector.base import size_of, whole_blocks
 from ascend_sim.isa.vector.named import named
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.program import Key
+from ascend_sim.kernel.tensor import Tensor as GlobalTensor
 
 Tensor = LocalTensor
 
@@ -289,6 +292,8 @@ class VectorMethods:
 
     def _scalar(self, operation: str, dst: Tensor, src: Tensor, scalar: float, mask: int | None) -> None:
         self._same_format(operation, dst, src)
+        if not isinstance(scalar, int | float | np.number):
+            raise SimError(f"{operation}: the scalar is {scalar!r}; a number is allowed")
         count, rows, (at, stride) = self._layout(operation, dst, (src,))
         key = (VectorScalar, operation, dst.dtype, count, rows, at, stride, self._mask(dst, mask), scalar)
         self._emit(key, dst.address, src.address)
@@ -315,6 +320,7 @@ class VectorMethods:
 
     def _layout(self, what: str, dst: Tensor, sources: tuple[Tensor, ...]) -> tuple[int, int, tuple[int, ...]]:
         """(elements of a row, rows, strides of dst and sources); tensors without gaps are one long row."""
+        _check_local(what, dst, *sources)
         for source in sources:
             if source.shape != dst.shape and source.shape not in ((dst.columns,), (1, dst.columns)):
                 raise SimError(
@@ -330,12 +336,14 @@ class VectorMethods:
 
     @staticmethod
     def _same_format(what: str, dst: Tensor, source: Tensor) -> None:
+        _check_local(what, dst, source)
         if source.dtype != dst.dtype:
             raise SimError(f"{what}: operands must have one format; they are {dst} and {source}")
 
     @staticmethod
     def _run(what: str, tensor: Tensor) -> int:
         """Elements of a tensor that must lie one behind the other."""
+        _check_local(what, tensor)
         if not tensor.packed:
             raise SimError(f"{what}: takes elements one behind the other; there are gaps between the rows of {tensor}")
         return tensor.rows * tensor.columns
@@ -345,4 +353,13 @@ class VectorMethods:
         if mask.dtype != "uint8" or self._run(what, mask) < needed:
             raise SimError(
                 f"{what}: the mask must be uint8 with at least {needed} elements for {count} bits; it is {mask}"
+            )
+
+
+def _check_local(what: str, *tensors: object) -> None:
+    for tensor in tensors:
+        if not isinstance(tensor, LocalTensor):
+            where = f"{tensor} is in GM" if isinstance(tensor, GlobalTensor) else f"{tensor!r} is no tensor"
+            raise SimError(
+                f"{what}: {where}; a vector instruction works on tensors in UB: k.local_tensor, and k.gm_to_ub brings them in"
             )

@@ -53,8 +53,8 @@ class GlobalMemory:
                 data = np.full(size, POISON, np.uint8) if with_data else None
                 return Allocation(base, size, name, data)
         raise SimError(
-            f"device memory: {name} needs {binary_size(size)}, the largest free range is "
-            f"{binary_size(max((room for _, room in self._free), default=0))} of {binary_size(self.capacity)} (chip file, "
+            f"device memory: {name} needs {size:,} bytes, the largest free range is "
+            f"{max((room for _, room in self._free), default=0):,} of {binary_size(self.capacity)} (chip file, "
             f"memory.hbm_bytes)"
         )
 

@@ -85,10 +85,10 @@ class Names:
                     hook.register_module_forward_hook(self._leave, always_call=True),
                 ]
 
-    def leave(self, *, last: bool) -> None:
-        """End of `watch` in this thread; `last`: in all of them. What was signed stays: its backward may come later."""
+    def leave(self, *, everywhere: bool) -> None:
+        """End of `watch` in this thread, or `everywhere`. What was signed stays: its backward may come later."""
         self._thread.entered -= 1
-        if last:
+        if everywhere:
             for handle in self._hooks:
                 handle.remove()
             self._hooks = []

@@ -153,7 +153,7 @@ class Simulation:
     def _left(self) -> None:
         with self._lock:
             self._inside -= 1
-            self.names.leave(last=not self._inside)
+            self.names.leave(everywhere=not self._inside)
 
     # -- what was seen -------------------------------------------------------------------------------------------------
 

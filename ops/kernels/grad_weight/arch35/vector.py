@@ -105,14 +105,14 @@ class DirectVectorBuilder:
         self.pairs.close()
         self.sums.close()
 
-    def add(self, task: GradWeightTask, pair: list[int], side: int, last: bool) -> None:
+    def add(self, task: GradWeightTask, pair: list[int], side: int, to_dw: bool) -> None:
         """This core's share of a pair of blocks' slots, to the first one's or to dW; a single slot is only brought there."""
         k, slot = self.k, slot_bytes(self.tiling, self.inp)
         room = k.chip.buffers["UB"] // _BUFFERS // BLOCK_BYTES * BLOCK_BYTES
         first, count = share(self.dw.shares(task), len(pair) * self.cores, side * self.cores + k.sub_block)
         if not count:
             return
-        if last and self.inp.taps > 1:  # a surrogate for what turns the sum to dW's order
+        if to_dw and self.inp.taps > 1:  # a surrogate for what turns the sum to dW's order
             k.scalar_wait("MTE2")
             k.scalar(round(self.scatter_cycles * task.m_count * task.n_count))
         for portion in self.dw.portions(task, range(first, first + count), room):
@@ -128,7 +128,7 @@ class DirectVectorBuilder:
             k.vector_binary("add", total, held, held + room, "float32", portion.size // 4)
             self.pairs.release()
             self.sums.publish()
-            self.store(portion, None if last else pair[0] * slot, self.sums.take())
+            self.store(portion, None if to_dw else pair[0] * slot, self.sums.take())
             self.sums.release()
 
     def store(self, portion: Portion, slot: int | None, address: int) -> None:
