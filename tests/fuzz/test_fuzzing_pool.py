@@ -81,13 +81,13 @@ def test_what_is_missing(fuzzing, outcome):
 
 
 SLOW_CALLS = """
-import sys, time
+import os, sys, time
 from types import SimpleNamespace
 from fuzzing import __main__ as command
 from fuzzing.outcome import Outcome
 
 def run(seed, index):
-    time.sleep(0.02)
+    time.sleep(float(os.environ["A_CALL_TAKES"]))
     return Outcome((str(index % 3), "fine"))
 
 command.KINDS["acl"] = SimpleNamespace(LABELS=("name", "ended in"), SECONDS=5, run=run, line=str)
@@ -102,6 +102,7 @@ def test_a_killed_run_is_gone_on_with(tmp_path, monkeypatch):
     store = tmp_path / "out" / "fuzz.json"
     command = [sys.executable, "-c", SLOW_CALLS, "acl", "300", "--jobs", "2", "--resume", str(store)]
     before = 0
+    monkeypatch.setenv("A_CALL_TAKES", "0.2")  # half a minute in all, in which even a busy machine gets to the kill
     for number in (signal.SIGKILL, signal.SIGTERM):
         running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         while running.poll() is None and _calls(store) < before + 10:
@@ -111,6 +112,7 @@ def test_a_killed_run_is_gone_on_with(tmp_path, monkeypatch):
         assert before < _calls(store) < 300
         before = _calls(store)
     assert running.returncode == 130 and f"{before} calls, 0 wrong" in said
+    monkeypatch.setenv("A_CALL_TAKES", "0")
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert "300 calls, 0 wrong" in done.stdout
     found = json.loads(store.read_text())
