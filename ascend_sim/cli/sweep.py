@@ -44,7 +44,7 @@ def sweep(
     ] = None,
     heat_map: Annotated[Path | None, typer.Option(help="Write a heat map over two of the fields to this PNG.")] = None,
     axes: Annotated[str, typer.Option(help="X,Y: the two fields of the heat map; default: the first two.")] = "",
-    of: Annotated[str, typer.Option(help="The column that the heat map shows.")] = "us",
+    column: Annotated[str, typer.Option("--of", help="The column that the heat map shows.")] = "us",
     pareto: Annotated[
         str, typer.Option(help="X,Y: mark the rows that no other beats in both columns: us,l1 or us,error.")
     ] = "",
@@ -102,7 +102,7 @@ def sweep(
             pages.write_table(found, table)
             written.append(table)
         if heat_map is not None:
-            pages.heat_map(found, heat_map, column=of, axes=chosen_axes)
+            pages.heat_map(found, heat_map, column=column, axes=chosen_axes)
             written.append(heat_map)
         if pareto_plot is not None:
             pages.pareto_plot(found, pareto_plot, *(front_of or ("us", "l1")))
