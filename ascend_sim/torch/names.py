@@ -172,12 +172,14 @@ class Names:
     def _signed(self, node: Any, unseen: Callable[[Any], Any]) -> tuple[Any] | None:
         number, thread = node._sequence_nr(), self._thread
         gradient = node.name() in GRADIENTS
-        found = _find(thread.made, number, near=gradient)
+        others = [made for made in self._threads if made is not thread.made] if gradient else []
+        alike = unseen(node) if others else None  # the numbers of other threads' nodes are the same
+        found = _find(thread.made, number, near=gradient, like=alike)
         if found is not None or (not gradient and number >= thread.began):
             return found  # none: a function of the user's, in whose forward nothing was seen
-        stranger = unseen(node)
-        for made in self._threads if gradient else ():  # the node was made in another thread
-            found = None if made is thread.made else _find(made, number, near=True, like=stranger)
+        stranger = alike if others else unseen(node)
+        for made in others:  # the node was made in another thread
+            found = _find(made, number, near=True, like=stranger)
             if found is not None:
                 return found
         return None if stranger is None else (stranger,)
