@@ -50,12 +50,16 @@ class PlanStep:
 
 @dataclass
 class Plan:
-    """Steps in launch order and their tensors; `place` gives every intermediate its offset in the workspace."""
+    """Steps in launch order and their tensors; `place` gives every intermediate its offset in the workspace.
+
+    `warnings` are what the caller should know of a plan that does not do all that was asked.
+    """
 
     tensors: dict[str, PlanTensor] = field(default_factory=dict)
     steps: list[PlanStep] = field(default_factory=list)
     offsets: dict[str, int] = field(default_factory=dict)
     workspace_bytes: int = 0
+    warnings: list[str] = field(default_factory=list)
 
     def tensor(self, name: str, dtype: str, format: str, size: int, role: str = "workspace") -> str:
         """Declare a tensor; returns its name."""

@@ -114,7 +114,7 @@ def run_call(
     report = replace(
         built,
         problem=problem,
-        warnings=accepted.warnings,
+        warnings=(*accepted.warnings, *plan.warnings),
         plan=tuple(plan.rows()),
         workspace_bytes=plan.workspace_bytes,
     )

@@ -62,6 +62,20 @@ def test_a_deterministic_grad_weight_stays_2d_where_padding_exceeds_the_kernel()
         kinds = {step.name: step.op_type for step in plan.steps}
         assert kinds["grad_weight"] == "Conv2DBackpropFilter"
         assert "NDC1HWC0" not in {tensor.format for tensor in plan.tensors.values()}
+        assert plan.warnings == []
+
+
+@pytest.mark.parametrize(("kernel", "images", "told"), [(32, 1, 1), (32, 100, 1), (16, 1, 0)])
+def test_a_deterministic_grad_weight_stays_2d_where_l1_has_no_room_for_whole_rows(
+    kernel: int, images: int, told: int
+) -> None:
+    """A patch embedding: 16 pixels see 128 rows of 224 for patches of 32, 48 rows for those of 16."""
+    problem = Problem(images, 3, 768, (224, 224), (kernel, kernel), (kernel, kernel), (0, 0, 0, 0))
+    plan = plan_of(problem, problem.specs(), (False, True, False), deterministic=True)
+    kinds = {step.name: step.op_type for step in plan.steps}
+    assert kinds["grad_weight"] == ("Conv2DBackpropFilter" if told else "Conv3DBackpropFilterV2")
+    assert ("NDC1HWC0" in {tensor.format for tensor in plan.tensors.values()}) == (not told)
+    assert len(plan.warnings) == told
 
 
 def test_a_kernel_over_the_whole_map_goes_the_3d_way_where_only_the_bias_is_wanted() -> None:

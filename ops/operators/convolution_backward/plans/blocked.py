@@ -43,7 +43,7 @@ class BlockedPlan(Gradients):
 
     def __init__(self, call: ConvolutionCall, chip: ChipSpec) -> None:
         super().__init__(call, chip)
-        deep = is_3d(call)
+        deep = is_3d(call, self.inp)
         self.lifted = deep or covers_map(call)
         self.blocks = "NDC1HWC0" if deep else "NC1HWC0"
         self.fractal_z = "FRACTAL_Z_3D" if deep else "FRACTAL_Z"

@@ -31,6 +31,13 @@ from ascend_sim.ops.operators.convolution_backward.plans.steps import Steps, con
 from ascend_sim.ops.plan import Plan
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
+FLAT = "Conv2DBackpropFilter"
+ANY_ORDER = (
+    "gradWeight is not deterministic: L1 has no room for the input's whole rows, or load3d no field for a stride; the "
+    "library's Conv2DBackpropFilter then takes pieces of rows or gathers, and its blocks add to dW in any order (ops-nn "
+    "routing and the schedule of CANN 8.1: stated)"
+)
+
 
 class Gradients(Steps, ABC):
     """Bias first, then MatMul short cuts, then the inputs made ready and the cube kernels.
@@ -204,7 +211,7 @@ class Gradients(Steps, ABC):
         deterministic = self.call.deterministic
         check_limits(self.call, op_type)
         coupled = self.inp.family.coupled
-        if not coupled and self.older_filter_kernel(op_type, names, size):
+        if not (coupled or deterministic) and self.older_filter_kernel(op_type, names, size):
             return
         open_kernel = op_type == "Conv3DBackpropFilterV2" or (deterministic and op_type == "Conv3DBackpropFilter")
         try:
@@ -217,7 +224,7 @@ class Gradients(Steps, ABC):
             )
         except TilingError as error:
             # Rows that L1 cannot hold, and what load3d cannot read: the older kernel takes pieces of rows, or gathers.
-            if coupled and self.older_filter_kernel(op_type, names, size):
+            if (coupled or deterministic) and op_type == FLAT and self.older_filter_kernel(op_type, names, size):
                 return
             if op_type == VOLUMETRIC:
                 raise TilingError(f"{error}; {ONE_WAY}") from None
@@ -245,12 +252,14 @@ class Gradients(Steps, ABC):
         A call that names fields of grad_weight, or none of them ({}), has the open kernel, which takes fields.
         """
         call, blocks = self.filter_call(), self.call.block_dim.get("grad_weight")
-        if self.call.deterministic or "grad_weight" in self.call.tiling:
+        if "grad_weight" in self.call.tiling:
             return False
         problem = filter_problem(call.inp, call.dtype, blocks, volumetric=op_type == VOLUMETRIC)
         tiling = choose_tbe(problem, op_type, self.chip)
         if tiling is None:
             return False
+        if self.call.deterministic and tiling.cuts.k * tiling.cuts.batch > 1:
+            self.result.warnings.append(ANY_ORDER)
         self.cleared(names[2], size)
         self.result.add(
             op_type,

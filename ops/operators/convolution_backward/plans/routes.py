@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.convolution.call import ConvolutionCall
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import filter_problem
 from ascend_sim.ops.kernels.vector.dilation import Spread
 from ascend_sim.ops.operators.convolution_backward.matmul_routes import is_plain
 from ascend_sim.ops.problem.conv_problem import ConvProblem
@@ -19,21 +20,22 @@ LARGE_KERNEL = 8
 """Height and width from which the 950 makes dW of a kernel that is the stride as that of a 1x1 one (ops-nn: stated)."""
 
 
-def is_3d(call: ConvolutionCall) -> bool:
+def is_3d(call: ConvolutionCall, inp: TilingInput) -> bool:
     """Whether the 3-D path makes the gradients: of 3-D calls, and of a deterministic dW that is wanted without dx."""
     alone = "grad_weight" in call.outputs and "grad_input" not in call.outputs
-    return call.rank == 5 or (alone and _deterministic_filter_3d(call))
+    return call.rank == 5 or (alone and _deterministic_filter_3d(call, inp))
 
 
-def _deterministic_filter_3d(call: ConvolutionCall) -> bool:
+def _deterministic_filter_3d(call: ConvolutionCall, inp: TilingInput) -> bool:
     """Whether the 3-D filter kernel takes the dW of a call of lower rank: deterministic, padding below the kernel's reach.
 
-    That its L1 fits, which the library asks too, is taken as met (inferred).
+    It also asks whether L1 fits (stated); with which rows is inferred: those that the older 3-D operator needs at least.
     """
     p = call.problem
     reach_h, reach_w = (p.k_h - 1) * p.dilation_h + 1, (p.k_w - 1) * p.dilation_w + 1
     small = max(p.pad_up, p.pad_down) < reach_h and max(p.pad_left, p.pad_right) < reach_w
-    return "deterministic_filter_3d" in call.routes and call.deterministic and small
+    asked = "deterministic_filter_3d" in call.routes and call.deterministic
+    return asked and small and filter_problem(inp, call.compute_dtype).takes_whole_rows
 
 
 def data_op_type(call: ConvolutionCall) -> str:
@@ -63,8 +65,8 @@ def data_op_type(call: ConvolutionCall) -> str:
 def filter_op_type(call: ConvolutionCall, inp: TilingInput) -> str:
     """Which operator the library takes for grad_weight (ops-nn routing: stated; its shape lists are not included)."""
     p = call.problem
-    if not is_3d(call):
-        return "Conv3DBackpropFilter" if _deterministic_filter_3d(call) else "Conv2DBackpropFilter"
+    if not is_3d(call, inp):
+        return "Conv3DBackpropFilter" if _deterministic_filter_3d(call, inp) else "Conv2DBackpropFilter"
     taps = p.k_h * p.k_w
     channels = inp.cout_padded >= 128 and p.k_d * taps * inp.cin1 * inp.c0 >= 128
     basic = inp.itemsize == 2 and (taps == 1 or (taps in (4, 9, 16) and channels))

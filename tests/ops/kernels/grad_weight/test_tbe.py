@@ -120,6 +120,22 @@ def test_what_only_the_older_kernel_reads_on_chips_without_a_fixpipe(problem: Pr
     assert check(problem, "float16", chip=chip)["tiling_source"] == "stand-in"
 
 
+@pytest.mark.parametrize("chip", ["ascend910b3", "ascend910a", "ascend310p3"])
+def test_a_deterministic_dw_that_only_the_older_kernel_reads(chip: str) -> None:
+    """It runs as the library runs it, which is told: sums in any order, unless one block has all of K and all images."""
+    problem = WAYS["a gather"][0]
+    own = whole(problem, "float16")
+    result = problem.run(own, ONLY, chip=chip, cube_math_type=0, deterministic=True)
+    report = result.report.to_dict()
+    want = expected(problem, own).astype(np.float16)
+    np.testing.assert_array_equal(result.grad_weight.astype(np.float64), want.astype(np.float64))
+    (kernel,) = (k for k in report["kernels"] if k["name"] == "grad_weight")
+    assert kernel["op_type"] == "Conv2DBackpropFilter" and report["findings"] == []
+    assert kernel["tiling"]["batch_dim"] * kernel["tiling"]["k_dim"] > 1
+    (warning,) = report["warnings"]
+    assert warning.startswith("gradWeight is not deterministic")
+
+
 @sampled(10, 25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(problems(), st.sampled_from(("float16", "float32")))
 def test_values_of_random_problems(problem: Problem, dtype: str) -> None:

@@ -200,9 +200,9 @@ class FilterProblem:
             return Load.LOAD3D
         if not (self.volumetric or self.fp32) and self.taps == p.stride_h == p.stride_w == 1 and not any(self.pads):
             return Load.LOAD2D
-        whole_rows = self._least_l1(self._least_rows, p.w_in) <= self.l1_bytes
-        if whole_rows and self._load3d_holds:
+        if self.takes_whole_rows:
             return Load.LOAD3D
+        whole_rows = self._holds_whole_rows
         if self.volumetric:
             raise TilingError(
                 "Conv3DBackpropFilter: load3d cannot read the input "
@@ -218,6 +218,16 @@ class FilterProblem:
             if piece <= self.l1_bytes:
                 return Load.DMA if self.linear_embedding else Load.SPLIT_W
         return Load.DMA
+
+    @property
+    def takes_whole_rows(self) -> bool:
+        """Whether load3d can read the input in whole rows, which is all that the 3-D operator does."""
+        return self._holds_whole_rows and self._load3d_holds
+
+    @cached_property
+    def _holds_whole_rows(self) -> bool:
+        """Whether L1 has room for the rows that a fractal of pixels sees."""
+        return self._least_l1(self._least_rows, self.problem.w_in) <= self.l1_bytes
 
     @cached_property
     def linear_embedding(self) -> bool:
