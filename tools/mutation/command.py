@@ -96,7 +96,7 @@ class Runs:
                 break
         line = {
             "identity": mutant.identity, "floor": mutant.floor, "rule": mutant.rule, "file": mutant.file,
-            "found_by": found, "named": found.partition("[")[0].startswith(mutant.tests), "seconds": seconds,
+            "found_by": found, "named": found.startswith(mutant.tests), "seconds": seconds,
         }  # fmt: skip
         self.results.parent.mkdir(parents=True, exist_ok=True)
         with self.results.open("a", encoding="utf-8") as file:
