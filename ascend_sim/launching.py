@@ -312,7 +312,7 @@ def _array(kernel: KernelFunction, name: str, value: Any, mode: str) -> Array | 
         return value
     if isinstance(value, Empty):
         return None
-    if not (hasattr(value, "shape") and hasattr(value, "dtype")):
+    if isinstance(value, np.generic) or not (hasattr(value, "shape") and hasattr(value, "dtype")):
         raise SimError(
             f"kernel {kernel.name}: {name} is {type(value).__name__}; a tensor is a numpy array or ascend_sim.empty(...), "
             f"other values go by keyword"

@@ -61,6 +61,7 @@ Y = asim.empty((2, 32), "float16")
         ((X, Y, Y), {}, "too many positional arguments"),
         ((X, Y), {"base_m": 4}, "unexpected keyword argument 'base_m'"),
         ((X, 3), {}, "y is int; a tensor is a numpy array or ascend_sim.empty(...)"),
+        ((X, np.float16(3)), {}, "y is float16; a tensor is a numpy array or ascend_sim.empty(...)"),
         ((X, asim.TensorSpec((2, 32), "float16")), {}, "mode 'full' needs values, but y is a TensorSpec"),
         ((X.astype(np.float64), Y), {}, "dtype 'float64': a tensor is one of"),
         ((X.astype(">f2"), Y), {}, "byte order"),
@@ -102,6 +103,34 @@ def test_an_error_inside_the_kernel_names_file_and_line() -> None:
         ("address", 6, "block 0 AIV0: "),
     ):
         assert f"{Path(__file__).name}:{first + line}: kernel bad: {said}" in told(X, Y, kernel=kernel, what=what)
+
+
+def test_a_flag_that_stays_raised_is_told_with_the_line_of_its_last_set() -> None:
+    def bad(k: asim.Kernel, x: asim.Tensor, y: asim.Tensor) -> None:
+        full = k.flag("MTE2", "MTE3", "full")
+        for row in range(2):
+            k.gm_to_ub(0, x[row])
+            k.set_flag(full)
+            if not row:
+                k.wait_flag(full)
+            k.ub_to_gm(y[row], 0)
+
+    text = told(X, Y, kernel=asim.kernel_function(core="AIV")(bad))
+    assert f"{Path(__file__).name}:{bad.__code__.co_firstlineno + 4}: kernel bad: block 0 AIV0" in text
+    assert "flag 'full' (MTE2->MTE3) is still raised 1 times" in text
+
+
+def test_a_builder_that_is_kept_takes_nothing_more() -> None:
+    kept = []
+
+    def keep(k: asim.Kernel, x: asim.Tensor, y: asim.Tensor) -> None:
+        k.ub_to_gm(y, 0) if kept else k.scalar(1)
+        kept.append(k)
+
+    asim.launch(asim.kernel_function(core="AIV")(keep), 1, X, Y, chip=CHIP)
+    for write in (lambda: kept[0].scalar(1), lambda: kept[0].pipe_barrier("ALL")):
+        with pytest.raises(asim.SimError, match=r"block 0 AIV0: \w+ after the program was made"):
+            write()
 
 
 def test_every_keyword_of_launch_is_closed_to_kernels() -> None:

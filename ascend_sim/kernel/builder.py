@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from typing import Any
 from weakref import ref
 
 import numpy as np
@@ -361,6 +362,10 @@ class KernelBuilder(SyncMethods, VectorMethods):
             return program
         return self._moved(pattern, place, self._pipes_of_flags(), self._tiles)
 
+    def close(self) -> None:
+        """Whatever would write another row is refused from now on: the program is made."""
+        self._index = _Closed(self._where)
+
     def _pipes_of_flags(self) -> dict[str, tuple[str, str, int]]:
         return {f.name: (f.source, f.destination, f.identity) for f in self._flags.values()}
 
@@ -374,7 +379,7 @@ class KernelBuilder(SyncMethods, VectorMethods):
         program = self._program(rows)
         for error in wrong_instructions(program, new):
             raise error
-        self._check_all_taken()
+        self._check_all_taken(rows)
         check_addresses(program, self._sizes, new)
         self._sheet.found_right()
         if place is not None:
@@ -389,3 +394,17 @@ class KernelBuilder(SyncMethods, VectorMethods):
             assert self.notes is not None
             inspection.add(self._where, str(error), self.notes.line(error.row))
         return program
+
+
+class _Closed(dict[Key, int]):
+    """Stands for the index of kinds once a program is made, so that no row has to ask whether it is."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self.where = where
+
+    def get(self, key: Key, default: Any = None) -> Any:
+        raise SimError(
+            f"{self.where}: {key[0].__name__} after the program was made; a kernel's builder is good for the call that it "
+            f"was given to"
+        )

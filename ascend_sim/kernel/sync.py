@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.errors import SimError
+from ascend_sim.errors import RowError, SimError
 from ascend_sim.isa.sync import (
     CrossCoreSetFlag,
     CrossCoreWaitFlag,
@@ -55,6 +55,9 @@ class SyncMethods(StampedLoops):
         notes: Notes | None
         _index: dict[Key, int]
         _inspection: Inspection | None
+
+        @property
+        def _where(self) -> str: ...
 
         def _emit(self, key: Key, dst: int = 0, src0: int = 0, src1: int = 0) -> None: ...
         def _refuse(self, error: SimError, tool: str = "memcheck") -> None: ...
@@ -188,13 +191,15 @@ class SyncMethods(StampedLoops):
 
     # -- what a program leaves open ------------------------------------------------------------------------------------
 
-    def _check_all_taken(self) -> None:
-        """SimError for a flag that is still raised at the end of a program."""
+    def _check_all_taken(self, rows: NDArray[np.int64]) -> None:
+        """RowError for a flag that is still raised at the end of a program: the row is that of its last set."""
         for flag, balance in self._balance.items():
             if balance:
-                raise SimError(
-                    f"block {self.block} {self.core_kind}: flag {flag.name!r} ({flag.source}->{flag.destination}) is still "
-                    f"raised {balance} times at the end of the block"
+                last = int(np.flatnonzero(rows[:, 0] == self._index[_set_key(flag)])[-1])
+                raise RowError(
+                    f"{self._where}: flag {flag.name!r} ({flag.source}->{flag.destination}) is still "
+                    f"raised {balance} times at the end of the block",
+                    last,
                 )
 
     def _without_dropped(
