@@ -27,7 +27,7 @@ from ascend_sim.report.timeline_file import load_recording
 from ascend_sim.runtime import Device, Task
 from ascend_sim.settings import check_settings
 
-__all__ = ["CheckReport", "check_call", "check_folder", "check_kernel", "flags_of_call"]
+__all__ = ["CheckReport", "check_call", "check_folder", "check_kernel", "flags_of_call", "tasks_of_call"]
 
 
 def check_kernel(
@@ -64,7 +64,7 @@ def check_call(
 
     Raises AclnnError where the operator refuses the call.
     """
-    plan, tasks = _bound(case, chip, disarm=disarm, **options)
+    plan, tasks = tasks_of_call(case, chip, disarm=disarm, **options)
     return check_tasks(chip, tasks, roles=roles_of(plan), tools=tools)
 
 
@@ -73,7 +73,7 @@ def flags_of_call(case: Case, chip: ChipSpec, **options: Any) -> dict[str, list[
 
     `options` and errors are those of `check_call`.
     """
-    _, tasks = _bound(case, chip, **options)
+    _, tasks = tasks_of_call(case, chip, **options)
     return {
         task.name: sorted(
             {flag for block in range(task.block_dim) for one in task.build(block) for flag in one.flag_names()}
@@ -82,8 +82,8 @@ def flags_of_call(case: Case, chip: ChipSpec, **options: Any) -> dict[str, list[
     }
 
 
-def _bound(case: Case, chip: ChipSpec, **options: Any) -> tuple[Plan, list[Task]]:
-    """The plan of a case, and its kernels with tensors at addresses that hold nothing."""
+def tasks_of_call(case: Case, chip: ChipSpec, **options: Any) -> tuple[Plan, list[Task]]:
+    """The plan of a case, and its kernels with tensors at addresses that hold nothing; `options` and errors as `check_call`."""
     call: AcceptedCall = accept_case(case, chip, **options)
     plan = OPERATORS[case.operator].plan(call, chip)
     device = Device(chip, with_values=False)

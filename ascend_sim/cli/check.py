@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 
 from ascend_sim.cli.app import app, errors
 from ascend_sim.cli.kernel import called, check_file, choose_kernel, default_blocks, fields_of, run_file
+from ascend_sim.cli.progress import Status, announce
 from ascend_sim.cli.terminal import print_text
 from ascend_sim.cli.values import parse_block_dim, parse_disarm, parse_tiling
 from ascend_sim.errors import SimError
@@ -125,16 +128,20 @@ def _folder(path: Path, tools: list[str] | None) -> CheckReport:
 def _case(
     name: str, chip: str | None, tiling: str | None, block_dim: str | None, disarm: list[str], tools: list[str] | None
 ) -> CheckReport:
-    from ascend_sim.checking import check_call
+    from ascend_sim.check.run import check_tasks
+    from ascend_sim.checking import check_call, tasks_of_call
     from ascend_sim.chip import load_chip
     from ascend_sim.ops.case import load_case
+    from ascend_sim.runtime.outlook import look_ahead
 
     case = load_case(name)
-    return check_call(
-        case,
-        load_chip(chip or case.chip),
-        tools=tools,
-        disarm=parse_disarm(disarm),
-        tiling=parse_tiling(tiling) if tiling else case.tiling,
-        block_dim=parse_block_dim(block_dim) if block_dim else case.block_dim or None,
-    )
+    spec = load_chip(chip or case.chip)
+    options: dict[str, Any] = {
+        "disarm": parse_disarm(disarm),
+        "tiling": parse_tiling(tiling) if tiling else case.tiling,
+        "block_dim": parse_block_dim(block_dim) if block_dim else case.block_dim or None,
+    }
+    tasks = partial(tasks_of_call, case, spec, **options)
+    announce(Path(name).stem, lambda: look_ahead(spec, tasks()[1], lambda task: check_tasks(spec, [task], tools=tools)))
+    with closing(Status(f"checking {Path(name).stem}")):
+        return check_call(case, spec, tools=tools, **options)

@@ -16,7 +16,7 @@ import typer
 
 from ascend_sim.cli.app import app, errors, make_folder
 from ascend_sim.cli.page import add_lines, check_html, check_lines, write_html
-from ascend_sim.cli.progress import Progress
+from ascend_sim.cli.progress import Progress, announce
 from ascend_sim.cli.terminal import console, print_paragraphs, print_text
 from ascend_sim.errors import SimError
 
@@ -63,9 +63,11 @@ def kernel(
 ) -> None:
     """Run a kernel of your own on a simulated chip."""
     from ascend_sim.chip import load_chip
-    from ascend_sim.launching import launch
+    from ascend_sim.launching import launch, prepared
     from ascend_sim.report.msprof import check_msprof
     from ascend_sim.report.text import render
+    from ascend_sim.runtime import Device
+    from ascend_sim.runtime.outlook import Outlook, look_ahead
 
     with errors(json_output):
         _check_options(mode, out=out, msprof=msprof, html=html)
@@ -73,16 +75,25 @@ def kernel(
         fields, spec, module = fields_of(tiling), load_chip(chip), load_file(file)
         chosen = choose_kernel(module, file, name)
         tensors = called(file, module.arguments, np.random.default_rng(seed))
+        given = tensors if isinstance(tensors, tuple | list) else (tensors,)
+        count = default_blocks(file, module, chosen.core_on(spec), spec) if blocks is None else blocks
         if out is not None:
             make_folder(out)
             if msprof:
                 check_msprof(out)
         said: list[str] = []
+
+        def ahead() -> Outlook:
+            device = Device(spec, with_values=False)
+            made = prepared(chosen, count, given, fields, spec, device, "timing", disarm or ())
+            return look_ahead(spec, [made.task], mode)
+
+        announce(chosen.name, ahead)
         with closing(Progress()) as progress:
             run = launch(
                 chosen,
-                default_blocks(file, module, chosen.core_on(spec), spec) if blocks is None else blocks,
-                *(tensors if isinstance(tensors, tuple | list) else (tensors,)),
+                count,
+                *given,
                 chip=spec,
                 mode=mode,
                 l2=l2,

@@ -4,15 +4,40 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
+    from ascend_sim.runtime.outlook import Outlook
+
 PROGRESS_AFTER_SECONDS = 2.0
 """Work that is over sooner shows nothing, unless it is told to show itself at once."""
 LONG_SECONDS = 60.0
 """Work of which more than this is left says so in a line that stays."""
+
+
+def announce(name: str, ahead: Callable[[], Outlook], then: str = "") -> None:
+    """Say on a terminal what lies before work that takes longer than `LONG_SECONDS`, and what comes `then`, before it begins.
+
+    `ahead` is asked only there.
+    """
+    if not sys.stderr.isatty():
+        return
+    with closing(Status(f"{name}: trying a block of each kernel")):
+        outlook = ahead()
+    if outlook.seconds is not None and outlook.seconds > LONG_SECONDS:
+        lasting = f"{about(outlook.seconds)} at the pace of a block of each kernel"
+        say(f"{name}: {outlook.instructions:,} instructions, {lasting}{then} (Ctrl-C ends it)")
+
+
+def say(text: str) -> None:
+    """A line on stderr that stays, above the one that shows how far work is."""
+    from rich.console import Console
+
+    Console(stderr=True).print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 class Progress:
@@ -79,29 +104,44 @@ class Progress:
 
 
 def words(seconds: float | None) -> str:
-    """What is left, in words: "about 40 s left", "about 12 min left", "about 3.5 h left"; "" for None."""
-    if seconds is None:
-        return ""
+    """What is left, in words: "about 40 s left"; "" for None."""
+    return "" if seconds is None else f"{about(seconds)} left"
+
+
+def about(seconds: float) -> str:
+    """A time in words: "about 40 s", "about 12 min", "about 3.5 h"."""
     if seconds < 90:
-        return f"about {seconds:.0f} s left"
-    return f"about {seconds / 60:.0f} min left" if seconds < 5400 else f"about {seconds / 3600:.1f} h left"
+        return f"about {seconds:.0f} s"
+    return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
 
 
 class Status:
-    """A line on a terminal, from the start, that says where long work stands; silent in a log."""
+    """A line on a terminal, from the start, that says where long work stands; silent in a log.
+
+    Where more than `LONG_SECONDS` are left when it first hears how many, a line says so and stays.
+    """
 
     def __init__(self, text: str) -> None:
         self._begin = time.monotonic()
         self._status: Any = None
+        self._told = False
         if sys.stderr.isatty():
             from rich.console import Console
 
             self._status = Console(stderr=True).status(text)
             self._status.start()
 
-    def __call__(self, text: str) -> None:
-        if self._status is not None:
-            self._status.update(text)
+    def __call__(self, text: str, left: float | None = None, *, at_most: bool = False) -> None:
+        """`left` are seconds: about so many, or at most."""
+        if self._status is None:
+            return
+        rest = words(left).replace("about", "at most") if at_most else words(left)
+        from rich.text import Text
+
+        self._status.update(Text(", ".join(filter(None, (text, rest))), no_wrap=True, overflow="ellipsis"))
+        if left is not None and left > LONG_SECONDS and not self._told:
+            self._told = True
+            self._status.console.print(f"{text}; {rest} (Ctrl-C ends it)", highlight=False, markup=False)
 
     @property
     def seconds(self) -> float:

@@ -6,14 +6,14 @@ import json
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ascend_sim.cli.app import app, errors, make_folder
 from ascend_sim.cli.options import Accumulate, Case, Chip, CubeMathType, Deterministic, Library, Overflow
 from ascend_sim.cli.page import add_lines, check_html, check_lines, write_html
-from ascend_sim.cli.progress import Progress
+from ascend_sim.cli.progress import Progress, Status, announce
 from ascend_sim.cli.terminal import console, print_paragraphs, print_text
 from ascend_sim.cli.values import parse_block_dim, parse_disarm, parse_tiling
 from ascend_sim.errors import SimError
@@ -93,8 +93,10 @@ def run(
     """
     from ascend_sim.calls.cases import run_case
     from ascend_sim.calls.run import check_fits
+    from ascend_sim.checking import flags_of_call, tasks_of_call
     from ascend_sim.chip import load_chip
     from ascend_sim.ops.case import load_case
+    from ascend_sim.runtime.outlook import look_ahead
 
     with errors(json_output):
         given = {"chip": chip, "tiling": tiling, "block-dim": block_dim, "l2": l2, "conformance": conformance}
@@ -104,19 +106,17 @@ def run(
         spec = load_chip(chip or loaded.chip)
         check_fits(loaded.tensors, spec)
         waits = parse_disarm(disarm)
+        asked: dict[str, Any] = {
+            "cube_math_type": cube_math_type,
+            "deterministic": deterministic,
+            "conformance": conformance,
+            "library": library,
+            "tiling": parse_tiling(tiling) if tiling else None,
+            "block_dim": parse_block_dim(block_dim) if block_dim else None,
+        }
+        own = asked | {"tiling": asked["tiling"] or loaded.tiling, "block_dim": asked["block_dim"] or loaded.block_dim}
         if flags:
-            from ascend_sim.checking import flags_of_call
-
-            found = flags_of_call(
-                loaded,
-                spec,
-                cube_math_type=cube_math_type,
-                deterministic=deterministic,
-                conformance=conformance,
-                tiling=parse_tiling(tiling) if tiling else loaded.tiling,
-                block_dim=parse_block_dim(block_dim) if block_dim else loaded.block_dim or None,
-                library=library,
-            )
+            found = flags_of_call(loaded, spec, **own)
             names = [f"{kernel}.{flag}" for kernel, flags in found.items() for flag in flags]
             print(json.dumps(found, indent=1) if json_output else "\n".join(names))
             return
@@ -127,18 +127,18 @@ def run(
 
                 check_msprof(out)
         said: list[str] = []
+        announce(
+            Path(case).stem,
+            lambda: look_ahead(spec, tasks_of_call(loaded, spec, **own)[1], mode),
+            "" if mode == "timing" else ", then the check of its results",
+        )
         with closing(Progress()) as progress:
             result = run_case(
                 loaded,
                 input,
-                cube_math_type=cube_math_type,
                 chip=spec,
                 mode=mode,
-                deterministic=deterministic,
-                conformance=conformance,
-                library=library,
-                tiling=parse_tiling(tiling) if tiling else None,
-                block_dim=parse_block_dim(block_dim) if block_dim else None,
+                **asked,
                 l2=l2,
                 progress=progress,
                 max_cycles=max_cycles,
@@ -169,11 +169,13 @@ def run(
             if html is not None:
                 said = write_html(html, result.recording, result.report.to_dict(), progress, other_rates=True)
                 written.append(html)
+        with closing(Status("checking the results against float64")):
+            passed = result.report.passed
         if json_output:
             print(json.dumps(result.report.to_dict(), indent=1))
         else:
             _print(result.report, with_plan=plan, said=said, written=written)
-    raise typer.Exit(0 if result.report.passed else 1)
+    raise typer.Exit(0 if passed else 1)
 
 
 def _check_options(

@@ -14,7 +14,7 @@ import typer
 from ascend_sim.cli.app import app, errors, make_folder
 from ascend_sim.cli.options import Jobs, Library
 from ascend_sim.cli.page import check_html
-from ascend_sim.cli.progress import Progress, Status, words
+from ascend_sim.cli.progress import Progress, Status
 from ascend_sim.cli.terminal import console
 from ascend_sim.errors import SimError
 
@@ -100,8 +100,9 @@ def run_network(
                     within=within / 100,
                     progress=lambda name, done, total: status(f"{name}: {done} of {total} layers timed"),
                     searching=lambda name, done, total: status(
-                        f"searching tilings of {name}, layer {done + 1} of {total}, "
-                        f"{words(2 * time_limit * (total - done)).replace('about', 'at most')}"
+                        f"searching tilings of {name}, layer {done + 1} of {total}",
+                        2 * time_limit * (total - done),
+                        at_most=True,
                     ),
                     **settings,
                 )

@@ -12,7 +12,7 @@ import typer
 
 from ascend_sim.cli.app import OptionalValues, app, errors, make_folder
 from ascend_sim.cli.options import Case, Conformance, CubeMathType, Deterministic, Jobs, Library
-from ascend_sim.cli.progress import Status, words
+from ascend_sim.cli.progress import Status
 from ascend_sim.cli.terminal import console, print_text
 
 
@@ -86,7 +86,7 @@ def tile(
                 left = state.open * since / state.simulated if state.simulated else None
                 if time_limit is not None and left is not None:
                     left = min(left, max(time_limit - since, 0.0))
-                line(", ".join(filter(None, (pages.progress_text(name, state), words(left)))))
+                line(pages.progress_text(name, state), left)
 
             outcomes = command.run_searches(
                 kernels,

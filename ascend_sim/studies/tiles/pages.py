@@ -145,12 +145,10 @@ def compare_chips(outcomes: Sequence[Outcome], console: Console) -> None:
 
 
 def progress_text(name: str, state: State) -> str:
-    """Where a search stands, in a line."""
+    """Where a search stands, in a line of a terminal: what is simulated of what may be, and the fewest cycles so far."""
     if state.best is None:
         return f"{name}: listing tilings, the simulator's own choice first"
-    best = "" if state.best is None else f", best {state.best:,} cycles"
-    left = "" if state.least is None else f", {state.open:,} open (from {state.least:,})"
-    return f"{name}: {state.simulated:,} simulated{best}{left}"
+    return f"{name}: {state.simulated:,} of {state.simulated + state.open:,}, best {state.best:,}"
 
 
 def plot(outcomes: Sequence[Outcome], path: Path) -> None:

@@ -1,0 +1,78 @@
+"""How long tasks will take on this machine: one block of each is tried before all of them run.
+
+outlook = look_ahead(chip, tasks, "timing")
+outlook.instructions, outlook.seconds
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.engine.device import Device
+from ascend_sim.engine.engine import Engine
+from ascend_sim.engine.functional import FunctionalEngine
+from ascend_sim.engine.task import Task
+from ascend_sim.errors import SimError
+
+Trial = Callable[[Task], object]
+"""Does with a task of one block what is to be done with all of them."""
+
+FEWEST_BLOCKS = 8
+"""Of a kernel that is tried, so that its trial is an eighth of it at most; others are taken to have the pace of the longest."""
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What tasks have before them: `instructions`, by their first blocks, and the `seconds` that they take here.
+
+    `seconds` is None where no kernel could be tried: each has too few blocks, or a barrier of all cores.
+    """
+
+    instructions: int
+    seconds: float | None
+
+
+def look_ahead(chip: ChipSpec, tasks: Sequence[Task], trial: Trial | str) -> Outlook:
+    """Count the instructions of `tasks` and try one block of each; `trial` is a mode of running them, or
+    what else is to be done with each.
+
+    The answer is rough: a block alone costs a little less than one among others, and a start of its own more.
+    """
+    attempt = _run(chip, trial) if isinstance(trial, str) else trial
+    rows = [sum(len(program) for program in task.build(0)) if task.block_dim else 0 for task in tasks]
+    blocks = [task.block_dim for task in tasks]
+    tried: dict[int, float] = {}
+    for index, task in enumerate(tasks):
+        if task.block_dim < FEWEST_BLOCKS or task.all_cores:
+            continue
+        begin = time.perf_counter()
+        try:
+            attempt(replace(task, block_dim=1))
+        except SimError:  # a block that waits for others; what is wrong with the whole the run itself says
+            continue
+        tried[index] = time.perf_counter() - begin
+    total = sum(one * count for one, count in zip(rows, blocks, strict=True))
+    if not tried:
+        return Outlook(total, None)
+    last = max(tried, key=rows.__getitem__)  # what the short ones take is mostly their start
+    pace = tried[last] / max(rows[last], 1)
+    each = (tried.get(index, rows[index] * pace) * blocks[index] for index in range(len(tasks)))
+    return Outlook(total, sum(each))
+
+
+def _run(chip: ChipSpec, mode: str) -> Trial:
+    """A run of one block in `mode`, on a device of its own: the caller's tensors stay as they are."""
+
+    def trial(task: Task) -> None:
+        if mode != "functional":
+            Engine(Device(chip, with_values=False)).run([task])
+        if mode != "timing":
+            empty = [replace(one, data=np.zeros(one.size, np.uint8)) for one in task.tensors]
+            FunctionalEngine(Device(chip, with_values=False)).run([replace(task, tensors=empty)])
+
+    return trial
