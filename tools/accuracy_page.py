@@ -15,6 +15,7 @@ from accuracy_parts.aims import aims
 from accuracy_parts.fitted import FITTED, fitted_costs
 from accuracy_parts.left_out import LEFT_OUT, left_out
 from accuracy_parts.notes import notes
+from accuracy_parts.picture import TEXT
 from accuracy_parts.programs import POINTS, programs
 from accuracy_parts.rows import B2, DW, DX, FIRST, SIMULATED
 from accuracy_parts.sure import sure
@@ -48,6 +49,7 @@ def main(page: str, long: bool, keep: Path | None) -> None:
     table, rows = calls(compared)
     parts = [
         head,
+        TEXT,
         "## Convolutions, told nothing and told\n\n" + headline(compared, told),
         words.GUESSED,
         "## Task time by chip and operator\n\n" + three_columns(compared, told),

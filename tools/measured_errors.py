@@ -1,4 +1,5 @@
-"""Writes configs/measurements/errors.yaml: how far the measured kernels that ship lie from what is predicted, told nothing.
+"""Writes configs/measurements/errors.yaml: how far the measured kernels that ship lie from what is predicted, told nothing;
+and their picture, docs/images/accuracy.png.
 
 Usage: python tools/measured_errors.py [--long] [--keep FOLDER]. Some minutes; with --long the products that take minutes each
 run too. FOLDER keeps what was predicted, and a run that was broken off goes on from there (.accuracy serves tools/accuracy
@@ -12,6 +13,8 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
+
+from accuracy_parts.picture import PICTURE, draw
 
 from ascend_sim.chip import load_chip
 from ascend_sim.report.files import atomic_write
@@ -84,6 +87,8 @@ def main(long: bool, keep: Path | None) -> None:
     with atomic_write(FILE) as file:
         file.write(text_of(compared).encode())
     print(f"wrote {FILE}")
+    draw()
+    print(f"wrote {PICTURE}")
 
 
 if __name__ == "__main__":

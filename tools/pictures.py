@@ -1,8 +1,8 @@
-"""Draw the pictures of the documentation (docs/images) again: the pages of `run --html` and `explain --html` in a browser, and
-the heat map of a sweep.
+"""Draw the pictures of the documentation (docs/images) again: the pages of `run --html` and `explain --html` in a browser,
+the heat map of a sweep, and measured kernels.
 
-Usage: tools/pictures.py [report] [explain] [heat_map]; default: all. Needs the extras html and test, for the first two Chromium
-and its driver. Look at what it wrote.
+Usage: tools/pictures.py [report] [explain] [heat_map] [accuracy]; default: all. Needs the extras html and test, for the
+first two Chromium and its driver. Look at what it wrote.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from accuracy_parts.picture import PICTURE, draw
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -97,7 +98,7 @@ def heat_map() -> None:
 
 def main() -> None:
     """The pictures asked for."""
-    known = ["report", "explain", "heat_map"]
+    known = ["report", "explain", "heat_map", "accuracy"]
     names = sys.argv[1:] or known
     if unknown := set(names) - set(known):
         raise SystemExit(f"{', '.join(sorted(unknown))}: no such picture; there are {', '.join(known)}")
@@ -105,6 +106,9 @@ def main() -> None:
         from_pages(names)
     if "heat_map" in names:
         heat_map()
+    if "accuracy" in names:
+        draw(PICTURE)
+        print(f"wrote {PICTURE}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from places import TOOLS
 
+from ascend_sim.report.certainty import kinds
+from ascend_sim.studies.validate.kernel import Kernel
 from ascend_sim.studies.validate.launches import CALLS
 from ascend_sim.studies.validate.pages import Errors
 from ascend_sim.studies.validate.rows import of_chips, shipped_rows
@@ -14,6 +19,28 @@ from ascend_sim.studies.validate.run import Comparison, compare
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "accuracy.md"
 OPERATORS = ("Conv2DBackpropFilter", "Conv2DBackpropInput")
+
+
+@pytest.mark.fast
+def test_the_picture_shows_the_errors_that_ship(monkeypatch: pytest.MonkeyPatch) -> None:
+    """tools/pictures.py accuracy draws it again."""
+    images = pytest.importorskip("PIL.Image")
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(TOOLS)
+    picture = import_module("accuracy_parts.picture")
+    with images.open(PAGE.parent / "images" / "accuracy.png") as drawn:
+        assert drawn.text["Source"] == f"errors.yaml {picture.digest()}"
+    assert picture.TEXT in PAGE.read_text(encoding="utf-8")
+    (one,) = [kind for kind in kinds() if (kind.arch, kind.op_types) == ("dav-2201", ("Conv2DBackpropInput",))]
+    of_rows = [
+        row for row in shipped_rows() if (row.kernel.chip, row.kernel.op_type) == ("ascend910b2", one.op_types[0])
+    ]
+    measured = sorted({round(us) for us, _ in picture.points(one)})
+    mean: dict[Kernel, list[float]] = {}
+    for row in of_rows:
+        mean.setdefault(row.kernel, []).append(math.log(row.duration_us))
+    assert measured == sorted(round(math.exp(sum(logs) / len(logs))) for logs in mean.values())
+    assert [us for _, us in picture.points(one)] == [us for us, _ in one.errors["alexnet"]]
 
 
 @pytest.mark.parametrize("op_type", OPERATORS)
