@@ -15,13 +15,15 @@ def table(
     marks: Sequence[str] = (),
     bar: int = -1,
     identity: str = "",
+    sort: bool = False,
 ) -> str:
     """A table of finished cells; a column whose name begins with ">" is right-aligned.
 
     `marks` are attributes of the rows, `bar` is the column that shows the row's share as a bar behind its figure.
+    With `sort` a click on a column's name puts the rows of a page in its order.
     """
     right = [' class="n"' if name.startswith(">") else "" for name in head]
-    name = f' id="{identity}"' if identity else ""
+    name = (f' id="{identity}"' if identity else "") + (' data-sort="yes"' if sort else "")
     lines = [f'<p class="faint">{escape(caption)}</p>'] if caption else []
     lines.append(f'<div class="scroll"><table{name}>')
     cells = "".join(f"<th{side}>{escape(one.removeprefix('>'))}</th>" for one, side in zip(head, right, strict=True))

@@ -80,7 +80,24 @@
     drawVisible();
   }
 
+  // The rows of a table by a column: largest figures first, words from A; a second click turns it around.
+  function sort(head) {
+    const body = head.closest("table").tBodies[0], figures = head.classList.contains("n");
+    const [first, then] = figures ? ["descending", "ascending"] : ["ascending", "descending"];
+    const order = head.ariaSort === first ? then : first;
+    const value = (row) => {
+      const text = row.cells[head.cellIndex].textContent;
+      return figures ? parseFloat(text.replaceAll(",", "")) : text;
+    };
+    const known = (row) => !Number.isNaN(value(row)), rows = Array.from(body.rows), least = order === "ascending" ? 1 : -1;
+    const sorted = rows.filter(known).sort((a, b) => least * (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0));
+    body.append(...sorted, ...rows.filter((row) => !known(row)));
+    for (const other of head.parentNode.cells) { other.ariaSort = other === head ? order : null; }
+  }
+
   document.addEventListener("click", (event) => {
+    const head = event.target.closest("table[data-sort] th");
+    if (head) { sort(head); }
     const row = event.target.closest("tr[data-kernel]");
     if (row && document.querySelector(`section.kernel[data-kernel="${row.dataset.kernel}"]`)) {
       choose(row.dataset.kernel);

@@ -78,7 +78,7 @@ def _layers(run: NetworkRun) -> str:
         rows.append([escape(layer.name), escape(text_of(layer)), *figures, share, escape(same or "")])
     head = ("layer", "input * weight", *(f">{one}" for one in columns.values()), ">share", "same as")
     marks = [_bar(layer.times.get("total", 0.0), whole) for layer in run.layers]
-    return table(head, rows, marks=marks, bar=len(columns) + 2)
+    return table(head, rows, marks=marks, bar=len(columns) + 2, identity="all-layers", sort=True)
 
 
 def _kernels(run: NetworkRun) -> str:
@@ -91,7 +91,7 @@ def _kernels(run: NetworkRun) -> str:
     whole = sum(times.values())
     rows = [[escape(name), f"{launches[name]}", f"{us:,.1f}", _share(us, whole)] for name, us in times.most_common()]
     marks = [_bar(us, whole) for _, us in times.most_common()]
-    return table(("op_type", ">launches", ">us", ">share"), rows, marks=marks, bar=3)
+    return table(("op_type", ">launches", ">us", ">share"), rows, marks=marks, bar=3, identity="kinds")
 
 
 def _share(part: float, whole: float) -> str:

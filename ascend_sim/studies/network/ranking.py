@@ -45,7 +45,8 @@ def ranking(run: NetworkRun, tuned: Tuned | None = None) -> str:
             f"<p>{escape(tuned.sentence)}.</p>" if tuned is not None else "",
             _table(ranked(run), run.totals["total"], saved),
             '<p class="faint">Above the ideal is what no product needs: the kernels around, launches, what keeps the cube '
-            "waiting. It bounds what any tiling, layout or batch can save; saved is what searched tilings do save.</p>",
+            "waiting. It bounds what any tiling, layout or batch can save; saved is what searched tilings do save. A click on "
+            "the name of a column sorts by it.</p>",
         ]
     )
 
@@ -71,4 +72,4 @@ def _table(rows: list[dict[str, Any]], total: float, saved: dict[str, float] | N
         ]  # fmt: skip
         cells += [] if saved is None else [f"{saved[row['layer']] * row['copies']:,.1f}"]
         lines.append(cells)
-    return table(head, lines)
+    return table(head, lines, identity="ranking", sort=True)

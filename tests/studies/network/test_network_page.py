@@ -1,0 +1,94 @@
+"""The page of a network: its layers ranked, and in a browser what a reader clicks, on a wide and on a narrow screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import chromium, emulate
+
+from ascend_sim.studies.network.file import load_network
+from ascend_sim.studies.network.page import write_page
+from ascend_sim.studies.network.ranking import ranked
+from ascend_sim.studies.network.run import NetworkRun, run_network
+from ascend_sim.studies.network.tuning import Tuned
+
+LAYERS = """
+name: small
+batch: 2
+defaults: {dtype: float16, padding: 1}
+layers:
+  - {name: first, input: [2, 16, 8, 8], weight: [16, 16, 3, 3]}
+  - {name: wide, input: [2, 16, 6, 10], weight: [32, 16, 3, 3], stride: 2}
+  - {name: again, input: [2, 16, 8, 8], weight: [16, 16, 3, 3], stride: [1, 1], padding: [1, 1]}
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> NetworkRun:
+    path = tmp_path_factory.mktemp("network") / "small.yaml"
+    path.write_text(LAYERS)
+    return run_network(load_network(path))
+
+
+@pytest.fixture(scope="module")
+def page(run: NetworkRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("plotly")
+    path = tmp_path_factory.mktemp("page") / "network.html"
+    write_page(path, run, Tuned(run, run, {}, 4, 0))
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser(page: Path) -> Iterator[Any]:
+    with chromium() as driver:
+        yield driver
+
+
+def opened(browser: Any, page: Path, width: int) -> None:
+    emulate(browser, width, 900, mobile=width < 600)
+    browser.get(page.as_uri())
+    browser.implicitly_wait(5)
+    browser.find_element("css selector", 'body[data-ready="yes"]')
+    browser.find_element("css selector", "#layers .legendtoggle")
+
+
+def said(head: Any) -> str:
+    return str(head.get_property("textContent"))
+
+
+def column(browser: Any, name: str) -> list[str]:
+    """The cells of the ranking under a name."""
+    heads = browser.find_elements("css selector", "#ranking th")
+    place = [said(head) for head in heads].index(name)
+    return browser.execute_script(
+        f"return [...document.querySelectorAll('#ranking tbody tr')].map((row) => row.cells[{place}].textContent)"
+    )
+
+
+@pytest.mark.parametrize("width", [1600, 400])
+def test_it_is_read_and_sorted_without_errors(browser: Any, page: Path, run: NetworkRun, width: int) -> None:
+    opened(browser, page, width)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    longest = [row["layer"] for row in ranked(run)]
+    assert column(browser, "layer") == longest
+    for name, order in (("us", "descending"), ("us", "ascending"), ("layer", "ascending")):
+        head = next(one for one in browser.find_elements("css selector", "#ranking th") if said(one) == name)
+        browser.execute_script("arguments[0].scrollIntoView({ inline: 'center', block: 'center' })", head)
+        head.click()
+        assert head.get_attribute("aria-sort") == order
+        shown = [cell if name == "layer" else float(cell.replace(",", "")) for cell in column(browser, name)]
+        assert shown == sorted(shown, reverse=order == "descending") and len(set(shown)) == 2
+    toggle = browser.find_elements("css selector", "#layers .legendtoggle")[0]
+    browser.execute_script("arguments[0].scrollIntoView({ block: 'center' })", toggle)
+    toggle.click()
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    WebDriverWait(browser, 10).until(
+        lambda one: one.execute_script(
+            "return document.getElementById('layers').data.some((part) => part.visible === 'legendonly')"
+        )
+    )
+    assert [line for line in browser.get_log("browser") if line["level"] in ("SEVERE", "WARNING")] == []
