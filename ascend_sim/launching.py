@@ -99,6 +99,11 @@ class KernelRun:
     recording: Recording | None = field(repr=False, default=None)
     programs: list[Program] = field(repr=False, default_factory=list)
 
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name} {list(array.shape)} {self._dtypes[name]}" for name, array in self.outputs.items())
+        time = "no times" if self.report.total_us is None else f"{self.report.total_us:,.2f} us"
+        return f"<KernelRun on {self.report.chip}, mode {self.report.mode}, {time}: {shapes or 'no values'}>"
+
     @property
     def passed(self) -> bool:
         """Nothing found, and every output that was compared is correct."""

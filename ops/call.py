@@ -33,6 +33,10 @@ class AcceptedCall:
     returned: Mapping[str, TensorArg] = field(default_factory=dict)
     library: str = ""
 
+    def __repr__(self) -> str:
+        made = ", ".join(f"{name} {list(tensor.shape)} {tensor.dtype}" for name, tensor in self.outputs.items())
+        return f"<{type(self).__name__} of {self.operator}, computed in {self.compute_dtype}: {made}>"
+
     @property
     def storage_dtype(self) -> str:
         """How values of the compute dtype lie in memory (hf32 is fp32 there)."""

@@ -118,6 +118,10 @@ class Case(Entry):
     )
     data: DataEntry = Field(default=DataEntry(), description="Where the values come from.")
 
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name} {list(shape)} {dtype}" for name, (shape, dtype) in self.tensors.items())
+        return f"<Case of {self.operator} on {self.chip}: {given}>"
+
     @property
     def tensors(self) -> dict[str, tuple[Shape, str]]:
         raise NotImplementedError

@@ -39,6 +39,9 @@ def test_what_is_moved_arrives(mode: str, dtype: Any) -> None:
     assert list(run.outputs) == ["y"] and run.outputs["y"].dtype == x.dtype
     assert run.outputs["y"].tobytes() == x.tobytes()
     assert run.findings == [] and run.passed
+    assert repr(run).startswith(f"<KernelRun on {CHIP}, mode {mode}, ") and repr(run).endswith(
+        f": y [7, 33] {x.dtype}>"
+    )
 
 
 small = st.integers(1, 40)

@@ -14,7 +14,8 @@ import ascend_sim
 from ascend_sim.cli import app
 from ascend_sim.cli.app import COMMANDS as ALL_COMMANDS
 from ascend_sim.ops.case import case_names, load_case, make_tensors
-from ascend_sim.studies.network.file import network_names
+from ascend_sim.report.run_files import write_run
+from ascend_sim.studies.network.file import load_network, network_names
 
 pytestmark = pytest.mark.fast
 
@@ -26,7 +27,7 @@ def test_dir_lists_what_can_be_used() -> None:
     assert ascend_sim.__version__ == version("ascend-sim")
 
 
-def test_a_result_is_a_line() -> None:
+def test_a_result_is_a_line(tmp_path: Path) -> None:
     spec = ascend_sim.TensorSpec((1, 16, 4, 4), "float16")
     result = ascend_sim.convolution_backward(
         spec, spec, ascend_sim.TensorSpec((16, 16, 1, 1), "float16"), None, (1, 1), (0, 0), (1, 1), False, (0, 0), 1,
@@ -36,6 +37,26 @@ def test_a_result_is_a_line() -> None:
         assert len(repr(one)) < 200 and "ascend910b3" in repr(one) and f"{result.report.total_us:,.2f} us" in str(one)
     assert (
         repr(result.recording).startswith("<Recording on ascend910b3: 5 kernels") and len(repr(result.recording)) < 100
+    )
+    timeline, call = result.timeline, result.call
+    assert timeline is not None and call is not None and result.recording is not None
+    write_run(tmp_path, result.report, result.recording, "gradients", {})
+    program, allocation = timeline.programs[0], result.tasks[0].tensors[0]
+    told = {
+        "<Timeline of 5 kernels: ": timeline, "<ConvolutionCall of convolution_backward, ": call,
+        f"<Task {timeline.tasks[0].task.name}: ": result.tasks[0], "<TaskRun of ": timeline.tasks[0],
+        "<ProgramRun of task 0, block 0 ": program, "<Program of block 0 ": program.program,
+        f"<Allocation {allocation.name}: {allocation.size:,} bytes": allocation,
+        "<StoredRun of convolution_backward on ascend910b3: 5 kernels": ascend_sim.open_run(str(tmp_path)),
+        "<ChipSpec ascend910b3: ": ascend_sim.load_chip("ascend910b3"),
+        "<Case of convolution_backward on ": load_case("strided"),
+        "<CheckResult 0: accepted, ": ascend_sim.explain_status("strided")[0],
+        "<Network resnet18: 20 layers": load_network("resnet18"),
+    }  # fmt: skip
+    for begin, one in told.items():
+        assert repr(one).startswith(begin) and len(repr(one)) < 200 and "\n" not in repr(one)
+    assert repr(ascend_sim.explain_status("strided", cube_math_type=9)[0]).startswith(
+        "<CheckResult 161002: refused by "
     )
 
 

@@ -144,6 +144,10 @@ class CheckReport:
     rows: int = 0
     remarks: list[str] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        found = f"{len(self.findings)} findings" if self.findings else "nothing found"
+        return f"<CheckReport on {self.chip}: {found} by {', '.join(self.tools)}>"
+
     @property
     def passed(self) -> bool:
         """Nothing found."""

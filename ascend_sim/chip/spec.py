@@ -72,6 +72,12 @@ class ChipSpec(BaseModel):
     _sources: dict[str, Source] = PrivateAttr(default_factory=dict)
     _vector_only: ChipSpec | None = PrivateAttr(default=None)
 
+    def __repr__(self) -> str:
+        cores = f"{self.cores.aic} + {self.cores.aiv} cores"
+        return (
+            f"<ChipSpec {self.name}: {self.identity.soc}, {self.identity.arch}, {cores}, {self.clock.cube_mhz:g} MHz>"
+        )
+
     def __hash__(self) -> int:
         return hash(self.name)
 

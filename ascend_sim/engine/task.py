@@ -34,6 +34,9 @@ class Task:
     template: str = ""
     info: dict[str, Any] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"<Task {self.name}: {self.op_type}, {self.block_dim} blocks on {self.core_kind}>"
+
     def where(self, order: int) -> str:
         """Block and core of one of its programs in words, for messages; `order` as `order_of` gives it."""
         kind = {"MIX": "AIC", "MIX_VECTOR_CORE": "AI_CORE"}.get(self.core_kind, self.core_kind)

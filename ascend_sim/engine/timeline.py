@@ -64,6 +64,10 @@ class ProgramRun:
     queue_full: int
     launch: int = 0
 
+    def __repr__(self) -> str:
+        of = f"task {self.task}, {self.program.where}, on core {self.core}"
+        return f"<ProgramRun of {of}: {len(self.program):,} instructions, cycles {self.begin:,} to {self.finish:,}>"
+
     def read_at(self) -> NDArray[np.int64]:
         """When each row has taken its operands: when it starts, or at the end of its occupancy where it reads till then."""
         return np.where(self.program.per_row("reads_late") > 0, self.end, self.start)
@@ -111,6 +115,9 @@ class TaskRun:
     begin: int = 0
     finish: int = 0
 
+    def __repr__(self) -> str:
+        return f"<TaskRun of {self.task.name}: launched at cycle {self.launch:,}, {self.begin:,} to {self.finish:,}>"
+
 
 @dataclass
 class Timeline:
@@ -124,6 +131,10 @@ class Timeline:
     programs: list[ProgramRun] = field(default_factory=list)
     kept: bool = True
     watched: Any = None
+
+    def __repr__(self) -> str:
+        held = f"{len(self.programs):,} programs" if self.kept else "no programs kept"
+        return f"<Timeline of {len(self.tasks)} kernels: {held}, {self.finish - self.launch:,} cycles>"
 
     def of(self, task: int) -> list[ProgramRun]:
         """The programs of one task, by block and sub-block."""

@@ -247,6 +247,9 @@ class Program:
     pattern: Pattern | None = field(default=None, repr=False, compare=False)
     """What it has in common with others of its task; None if it was built by itself."""
 
+    def __repr__(self) -> str:
+        return f"<Program of {self.where}: {len(self):,} instructions>"
+
     def __len__(self) -> int:
         return len(self.rows)
 

@@ -30,6 +30,10 @@ class Allocation:
     data: NDArray[np.uint8] | None
     live: bool = True
 
+    def __repr__(self) -> str:
+        held = "" if self.data is not None else ", no values"
+        return f"<Allocation {self.name}: {self.size:,} bytes at {self.base:#x}{held}>"
+
 
 class GlobalMemory:
     """First-fit allocation of `capacity` bytes in units of `alignment` (an L2 line)."""

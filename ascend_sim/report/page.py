@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ascend_sim.engine.critical_path import Step, by_what, critical_path
 from ascend_sim.engine.timeline import ProgramRun
@@ -61,8 +61,20 @@ def write_page(
     return said
 
 
-def open_run(folder: Path) -> tuple[Recording, dict[str, Any]]:
+class StoredRun(NamedTuple):
+    """What a folder of `run --out` holds: the `recording`, and the `report` as its file has it."""
+
+    recording: Recording
+    report: dict[str, Any]
+
+    def __repr__(self) -> str:
+        what = f"{self.report['problem'].get('operator', 'run')} on {self.report['chip']}"
+        return f"<StoredRun of {what}: {len(self.report['kernels'])} kernels, {self.report['total_us']:,.2f} us>"
+
+
+def open_run(folder: str | Path) -> StoredRun:
     """The recording and the report that `run --out` left in a folder; SimError for anything else."""
+    folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise SimError(f"{folder}: a file; give the folder that `ascend-sim run CASE --out DIR` writes")
     if not folder.is_dir():
@@ -73,7 +85,7 @@ def open_run(folder: Path) -> tuple[Recording, dict[str, Any]]:
                 f"{folder}: no {name} in it; `ascend-sim run CASE --out {folder}` in mode full or timing writes it"
             )
     recording, digest = load_recording(folder / "timeline.npz")
-    return recording, _stored_report(folder / "report.json", digest)
+    return StoredRun(recording, _stored_report(folder / "report.json", digest))
 
 
 def _stored_report(path: Path, digest: str) -> dict[str, Any]:

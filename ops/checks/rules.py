@@ -44,6 +44,11 @@ class CheckResult:
     trace: list[tuple[str, Verdict]]
     warnings: list[str] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        first = next((name for name, said in self.trace if said == "fail"), "")
+        failed = f"refused by {first}" if first else "accepted"
+        return f"<CheckResult {self.status}: {failed}, {len(self.trace)} rules>"
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -54,6 +59,9 @@ class Rule:
     check: Callable[[Any], Failure | None]
     profiles: tuple[Conformance, ...] = CONFORMANCES
     when: Callable[[Any], bool] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Rule {self.id}>"
 
 
 class RuleList:

@@ -29,7 +29,7 @@ class MapNames:
 BACKWARD = MapNames("grad_output", "grad_input", "input")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ConvolutionCall(AcceptedCall):
     """A call whose problem is the convolution x -> y with the call's weight.
 

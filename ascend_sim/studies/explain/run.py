@@ -67,6 +67,10 @@ class Explanation:
     reference: float
     unrounded: float
 
+    def __repr__(self) -> str:
+        what = f"{self.tensor}{list(self.index)} on {self.chip.name}"
+        return f"<Explanation of {what}: {len(self.way)} steps, reference {self.reference:.6g}>"
+
     @property
     def value(self) -> float:
         """The element that the call returned."""

@@ -42,6 +42,9 @@ class Network:
     batch: int
     source: str = ""
 
+    def __repr__(self) -> str:
+        return f"<Network {self.name}: {len(self.layers)} layers, batch {self.batch}>"
+
     def at(self, batch: int) -> Network:
         """The same network at another batch; ConfigError for a layer whose batch is no multiple of the network's share."""
         if batch == self.batch:

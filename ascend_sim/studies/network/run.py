@@ -61,6 +61,11 @@ class LayerTimes:
     refused: str = ""
     status: int | None = 0
 
+    def __repr__(self) -> str:
+        if self.refused:
+            return f"<LayerTimes: refused: {self.refused[:80]}>"
+        return f"<LayerTimes: {self.times['total']:,.1f} us, {len(self.kernels)} kernels>"
+
     @property
     def ideal(self) -> float:
         """Us in which all cube cores at their peak do the layer's products."""
@@ -90,6 +95,10 @@ class NetworkRun:
     same_as: Sequence[str | None]
     direction: str = "backward"
     complete: bool = True
+
+    def __repr__(self) -> str:
+        what = f"{self.network.name}, batch {self.batch}, {self.direction} on {self.chip}"
+        return f"<NetworkRun of {what}: {len(self.layers)} layers, {self.totals['total']:,.1f} us>"
 
     @property
     def parts(self) -> tuple[str, ...]:

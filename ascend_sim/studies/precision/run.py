@@ -70,6 +70,17 @@ class PrecisionRow:
     operands: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     outputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        what = f"{self.dtype} on {self.chip}, cube_math_type {self.cube_math_type}, {self.accumulate}"
+        told = (
+            self.compute_dtype
+            if self.status == 0
+            else "no kernels"
+            if self.status is None
+            else f"refused: {self.status}"
+        )
+        return f"<PrecisionRow: {what}: {told}>"
+
     @property
     def passed(self) -> bool:
         """Nothing found and every gradient correct (also where nothing ran)."""
@@ -91,6 +102,10 @@ class PrecisionTable:
     hf32_bits: Mapping[str, int | None]
     rows: tuple[PrecisionRow, ...]
     complete: bool = True
+
+    def __repr__(self) -> str:
+        verdict = "all correct" if self.passed else f"{sum(not row.passed for row in self.rows)} wrong"
+        return f"<PrecisionTable of {self.case}, {self.inputs}: {len(self.rows)} rows, {verdict}>"
 
     @property
     def passed(self) -> bool:

@@ -47,6 +47,9 @@ class CubeKernel:
     name: str
     l2: str = "warm"
 
+    def __repr__(self) -> str:
+        return f"<CubeKernel {self.name} of {self.call.operator} on {self.chip.name}, l2 {self.l2}>"
+
     @classmethod
     def of(cls, call: AcceptedCall, chip: ChipSpec, name: str, l2: str = "warm") -> CubeKernel:
         """Raises SimError where the call has no such kernel, or for an unknown `l2`."""

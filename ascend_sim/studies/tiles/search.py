@@ -72,6 +72,12 @@ class Outcome:
     seconds: float
     listed: bool = True
 
+    def __repr__(self) -> str:
+        gain = f"best {self.best['cycles']:,} cycles, its own choice {self.own['cycles']:,}"
+        return (
+            f"<Outcome of {self.kernel.name} on {self.kernel.chip.name}: {len(self.results)} tilings simulated, {gain}>"
+        )
+
     @property
     def best(self) -> Result:
         """The tiling with the fewest cycles; of equals the one with the lowest bound."""

@@ -53,6 +53,12 @@ class Comparison:
     row: Row
     prediction: Prediction
 
+    def __repr__(self) -> str:
+        of = f"{self.row.kernel.op_type} on {Path(self.row.kernel.chip).name}"
+        if self.prediction.skipped:
+            return f"<Comparison of {of}: {self.prediction.skipped}>"
+        return f"<Comparison of {of}: measured {self.row.duration_us:.2f} us, predicted {self.prediction.task_us:.2f}>"
+
     @property
     def error(self) -> float:
         """(predicted - measured) / measured of the task time."""

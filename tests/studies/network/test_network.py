@@ -86,6 +86,10 @@ def test_a_layer_has_the_times_of_its_call(small: Path) -> None:
     assert times["around"] == pytest.approx(around)
     assert times["total"] == result.report.total_us
     assert run.totals["total"] == pytest.approx(sum(layer.times["total"] for layer in run.layers))
+    assert (
+        repr(run) == f"<NetworkRun of small, batch 2, backward on ascend910b3: 3 layers, {run.totals['total']:,.1f} us>"
+    )
+    assert repr(run.layers[1]) == f"<LayerTimes: {times['total']:,.1f} us, {len(run.layers[1].kernels)} kernels>"
 
 
 @pytest.mark.fast

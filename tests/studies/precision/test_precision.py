@@ -86,6 +86,7 @@ def test_tbc_cases(tmp_path):
     (tmp_path / "tbc.yaml").write_text(TBC)
     table = precision(tmp_path / "tbc.yaml", dtypes=["float32"])
     assert table.passed and all(row.outputs["grad_input"]["products"] == 24 for row in table.rows)
+    assert repr(table).endswith(f": {len(table.rows)} rows, all correct>") and len(repr(table.rows[0])) < 100
 
 
 @pytest.mark.parametrize("chip", ["ascend910b3", "ascend910a", "ascend950pr_9589"])

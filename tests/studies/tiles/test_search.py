@@ -105,6 +105,7 @@ def test_limits_say_how_much_better_the_rest_might_be() -> None:
     found = kernel("grad_input", **SMALL)
     outcome = search(found, limit=1)
     assert outcome.reason == "limit" and len(outcome.results) == 2 and outcome.open > 0
+    assert repr(outcome).startswith("<Outcome of grad_input on ") and len(repr(outcome)) < 150
     assert outcome.least is not None and outcome.least < outcome.best["cycles"]
     gap = 100 * (1 - outcome.least / outcome.best["cycles"])
     assert outcome.sentence.endswith(f"{outcome.open:,} might be better, by at most {gap:.1f} %")
