@@ -20,6 +20,7 @@ from ascend_sim.errors import SimError
 
 if TYPE_CHECKING:
     from ascend_sim.report.report import Report
+    from ascend_sim.runtime.outlook import Outlook
 
 
 @app.command(epilog="Example:  ascend-sim run resnet50_conv2_3x3 --chip ascend910b3 --cube-math-type 0 --out out/")
@@ -93,10 +94,8 @@ def run(
     """
     from ascend_sim.calls.cases import run_case
     from ascend_sim.calls.run import check_fits
-    from ascend_sim.checking import flags_of_call, tasks_of_call
     from ascend_sim.chip import load_chip
     from ascend_sim.ops.case import load_case
-    from ascend_sim.runtime.outlook import look_ahead
 
     with errors(json_output):
         given = {"chip": chip, "tiling": tiling, "block-dim": block_dim, "l2": l2, "conformance": conformance}
@@ -116,6 +115,8 @@ def run(
         }
         own = asked | {"tiling": asked["tiling"] or loaded.tiling, "block_dim": asked["block_dim"] or loaded.block_dim}
         if flags:
+            from ascend_sim.checking import flags_of_call
+
             found = flags_of_call(loaded, spec, **own)
             names = [f"{kernel}.{flag}" for kernel, flags in found.items() for flag in flags]
             print(json.dumps(found, indent=1) if json_output else "\n".join(names))
@@ -126,12 +127,15 @@ def run(
                 from ascend_sim.report.msprof import check_msprof
 
                 check_msprof(out)
+
+        def ahead() -> Outlook:
+            from ascend_sim.checking import tasks_of_call
+            from ascend_sim.runtime.outlook import look_ahead
+
+            return look_ahead(spec, tasks_of_call(loaded, spec, **own)[1], mode)
+
+        announce(Path(case).stem, ahead, "" if mode == "timing" else ", then the check of its results")
         said: list[str] = []
-        announce(
-            Path(case).stem,
-            lambda: look_ahead(spec, tasks_of_call(loaded, spec, **own)[1], mode),
-            "" if mode == "timing" else ", then the check of its results",
-        )
         with closing(Progress()) as progress:
             result = run_case(
                 loaded,
