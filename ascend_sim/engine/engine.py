@@ -29,7 +29,6 @@ from ascend_sim.engine.cross import CrossFlags
 from ascend_sim.engine.deadlock import describe
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.machine import Machine, RunningProgram, new_machine
-from ascend_sim.engine.sharing import SharedRows, moved_bases
 from ascend_sim.engine.task import Task, order_of
 from ascend_sim.engine.timeline import ProgramRun, TaskRun, Timeline
 from ascend_sim.engine.totals import Watched
@@ -107,15 +106,6 @@ class _Watch:
         self._tasks, self._machine = tasks, machine
         self._collected = Collected(tasks)
         self._columns = None if isinstance(machine, CompiledMachine) else column_watch(tasks)
-        self._rows: dict[int, SharedRows] = {}
-
-    def share(self, task: int, program: Program) -> Program:
-        """The program that begins, with the rows of another one where that does the same elsewhere."""
-        if self._columns is not None:
-            return program
-        if task not in self._rows:
-            self._rows[task] = SharedRows(len(self._tasks[task].tensors))
-        return self._rows[task].share(program)
 
     def add(self, task: int, run: RunningProgram, core: int, launch: int) -> None:
         """A program that is over; nothing of it is held but what it came to."""
@@ -319,9 +309,6 @@ class Engine:
             if self._on_program:
                 self._on_program(index, task, program)
             bases = [tensor.base for tensor in task.tensors]
-            if self._watch:
-                program = self._watch.share(index, program)
-                bases = moved_bases(program, bases)
             core = held[program.core_kind][program.sub_block]
             start_us = launch.core_start_us[program.core_kind]  # type: ignore[index]
             begin = now + self.chip.cycles(start_us + prologue_us)

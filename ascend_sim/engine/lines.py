@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.engine.compiled import library
+from ascend_sim.engine.compiled.rows import Laid
 from ascend_sim.engine.l2 import Lines
 from ascend_sim.isa.base import TRANSFER
 from ascend_sim.kernel.program import OPERAND_COLUMN, Program
@@ -76,8 +77,8 @@ def mark_lines(program: Program, bases: Sequence[int], line: int, read: Marks, w
 
 def mark_by_c(program: Program, bases: Sequence[int], line: int, read: Marks, written: Marks) -> None:
     """By compiled/lines.c."""
-    touches, own, rows = program.table.touches, np.asarray(bases, np.int64), np.ascontiguousarray(program.rows)
-    whole = library.Program(rows=rows.ctypes.data, count=len(program), bases=own.ctypes.data, tensors=len(own))
+    touches, own, rows = program.table.touches, np.asarray(bases, np.int64), Laid(program.sheet)
+    whole = library.Program(**rows.places, count=len(program), bases=own.ctypes.data, tensors=len(own))
     first, columns = touches.first.ctypes.data, touches.columns.ctypes.data
     library.checked(
         library.load().mark_lines(

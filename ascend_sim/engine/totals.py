@@ -11,6 +11,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from ascend_sim.chip.sections import Kind
 from ascend_sim.engine.hazards import Hazards
 from ascend_sim.engine.timeline import CAUSES
 from ascend_sim.engine.values import Finding
@@ -35,6 +36,10 @@ TOTALS = np.dtype(
 by pipe and cause, as in `ProgramRun`. `rows` instructions of each pipe; `l2_wait` and `hbm_wait` cycles in which others held
 its transfers back; of a buffer the most bytes held at once (`peak`), and the bytes held summed over the cycles (`area`).
 """
+
+
+_Added = tuple[int, int, tuple[int, int, int], NDArray[np.void]]
+"""Of a program that is over: instructions, core, span, TOTALS."""
 
 
 @dataclass(frozen=True)
@@ -87,29 +92,30 @@ class TaskTotals:
     hbm_bytes: int = 0
     l2_hits: int = 0
     l2_misses: int = 0
-    _waiting: dict[str, list[tuple[Program, int, tuple[int, int, int], NDArray[np.void]]]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
+    _waiting: dict[str, list[_Added]] = field(default_factory=dict, repr=False, compare=False)
+    _parts: dict[str, Kind] = field(default_factory=dict, repr=False, compare=False)
 
     def add(self, program: Program, core: int, span: tuple[int, int, int], totals: ProgramTotals) -> None:
         """One more program, which ran on `core`: dispatched, begun and over at the cycles of `span`."""
-        waiting = self._waiting.setdefault(program.core_kind, [])
-        waiting.append((program, core, span, totals.numbers))
+        kind = program.core_kind
+        self._parts[kind] = program.table.chip.cores.kinds[kind]  # type: ignore[index]
+        waiting = self._waiting.setdefault(kind, [])
+        waiting.append((len(program), core, span, totals.numbers))
         if len(waiting) == _AT_ONCE:
             self.settle()
 
     def settle(self) -> None:
         """Sum up what was added."""
         for kind, waiting in self._waiting.items():
-            self._sum_up(kind, waiting)
+            self._sum_up(kind, self._parts[kind], waiting)
         self._waiting.clear()
 
-    def _sum_up(self, kind: str, waiting: list[tuple[Program, int, tuple[int, int, int], NDArray[np.void]]]) -> None:
+    def _sum_up(self, kind: str, parts: Kind, waiting: list[_Added]) -> None:
         """Programs on cores of one kind."""
-        programs, on, spans, numbers = zip(*waiting, strict=True)
-        found, parts, cores = np.concatenate(numbers), programs[0].table.chip.cores.kinds[kind], set(on)
-        self.programs += len(programs)
-        self.instructions += sum(map(len, programs))
+        rows, on, spans, numbers = zip(*waiting, strict=True)
+        found, cores = np.concatenate(numbers), set(on)
+        self.programs += len(rows)
+        self.instructions += sum(rows)
         for core, (launch, _, finish) in zip(on, spans, strict=True):
             self.core_cycles[kind, core] = self.core_cycles.get((kind, core), 0) + finish - launch
         lengths = [finish - begin for _, begin, finish in spans]
@@ -126,7 +132,7 @@ class TaskTotals:
         for space in parts.buffers:
             buffer, place = self.buffers.setdefault(space, BufferTotals()), SPACES.index(space)
             buffer.peak = max(buffer.peak, int(found["peak"][:, place].max()))
-            buffer.programs += len(programs)
+            buffer.programs += len(rows)
             area = found["area"][:, place].tolist()
             buffer.shares += sum(
                 (held << _SHARE_BITS) // max(length, 1) for held, length in zip(area, lengths, strict=True)

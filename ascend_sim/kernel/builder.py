@@ -7,7 +7,6 @@ from typing import Any
 from weakref import ref
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ascend_sim.errors import SimError
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, FixpipeUnitFlag, Mmad
@@ -21,8 +20,8 @@ from ascend_sim.kernel.check import check_addresses, check_buffer, check_pipe, w
 from ascend_sim.kernel.inspection import Allocated, Inspection, Notes, calling_line, current_inspection
 from ascend_sim.kernel.loops import What, Where
 from ascend_sim.kernel.operands import ChannelMatrices, MapWindow, Span, TilePiece, TurnLayout
-from ascend_sim.kernel.pattern import Pattern
 from ascend_sim.kernel.program import InstructionTable, Key, Program
+from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.kernel.sync import SyncMethods
 from ascend_sim.kernel.vector import VectorMethods
 
@@ -45,8 +44,7 @@ class KernelBuilder(SyncMethods, VectorMethods):
         sub_block: int = 0,
         disarm: Collection[str] = (),
     ) -> None:
-        super().__init__(disarm)
-        self.table = table
+        super().__init__(table, disarm)
         self.chip = table.chip
         self.block = block
         self.core_kind = core_kind
@@ -323,77 +321,48 @@ class KernelBuilder(SyncMethods, VectorMethods):
         known, place = self.table.stamps.repeated, places.reshape(-1)
         found = known.get(key)
         if found is not None and (first := found[0]()) is not None:
-            return self._moved(first, place, *found[1:])
+            return self._checked(self._program(first.moved(place), *found[1:]))
         program = write()
-        pattern = program.pattern
-        if pattern is not None and len(pattern.place) == len(place) and (pattern.at(place) == program.rows).all():
-            known[key] = ref(pattern), program.flags, program.tiles
+        sheet = program.sheet
+        in_gm = self.table.in_gm()
+        if np.array_equal(sheet.where, place) and not any(in_gm[one.rows[:, 0]].any() for one in sheet.own):
+            known[key] = ref(sheet), program.flags, program.tiles
         return program
 
-    def _moved(
-        self, pattern: Pattern, place: NDArray[np.int64], flags: Mapping[str, tuple[str, str, int]], tiles: int
-    ) -> Program:
-        """The program of a pattern at another place, what moved checked; its flags are taken as those of the first were."""
-        rows = pattern.at(place)
-        program = Program(
-            self.block, self.core_kind, self.sub_block, self.table, rows, tiles, flags, self.notes, pattern
-        )
-        if not pattern.is_right(rows):
-            check_addresses(program, self._sizes, np.ones(len(program), np.bool_))
+    def _program(self, sheet: Sheet, flags: Mapping[str, tuple[str, str, int]], tiles: int) -> Program:
+        return Program(self.block, self.core_kind, self.sub_block, self.table, sheet, tiles, flags, self.notes)
+
+    def _checked(self, program: Program) -> Program:
+        """The program, every address of it checked."""
+        if not program.sheet.is_right(self.table.limits(), self._sizes):
+            check_addresses(program, self._sizes)
         return program
 
     def finish(self) -> Program:
         """The checked Program; SimError when a flag is left raised or an address is outside its space or unaligned."""
         if self._moves is not None:
             raise SimError(f"{self._where}: a stamped loop was left before the end of its body")
+        dropped = self._sheet.without_last(self._dropped_kinds())
+        flags = {f.name: (f.source, f.destination, f.identity) for f in self._flags.values()}
+        program = self._program(self._sheet, flags, self._tiles)
         if self._inspection is not None:
-            return self._inspected(self._inspection)
-        if not self.stamping:
-            return self._first()
-        settled, place = self._sheet.settle(self.table.in_gm())
-        flags = tuple([(f.name, f.source, f.destination, f.identity, f in self._dropped) for f in self._flags.values()])
-        own = (self.core_kind, self.sub_block, self._sizes, self._disarm, flags, self._tiles)
-        patterns = self.table.stamps.patterns
-        pattern = patterns.get((settled, own))
-        if pattern is None:
-            program = self._first(place)
-            assert program.pattern is not None
-            patterns[settled, own] = program.pattern
+            self._inspect(program, dropped, self._inspection)
             return program
-        return self._moved(pattern, place, self._pipes_of_flags(), self._tiles)
+        for error in wrong_instructions(program):
+            raise error
+        self._check_all_taken()
+        return self._checked(program)
 
     def close(self) -> None:
         """Whatever would write another row is refused from now on: the program is made."""
         self._index = _Closed(self._where)
 
-    def _pipes_of_flags(self) -> dict[str, tuple[str, str, int]]:
-        return {f.name: (f.source, f.destination, f.identity) for f in self._flags.values()}
-
-    def _program(self, rows: NDArray[np.int64]) -> Program:
-        flags = self._pipes_of_flags()
-        return Program(self.block, self.core_kind, self.sub_block, self.table, rows, self._tiles, flags, self.notes)
-
-    def _first(self, place: NDArray[np.int64] | None = None) -> Program:
-        """The program, every row of it checked; with a `place` it is the first of a pattern."""
-        rows, new, moves = self._without_dropped(*self._sheet.rows())
-        program = self._program(rows)
-        for error in wrong_instructions(program, new):
-            raise error
-        self._check_all_taken(rows)
-        check_addresses(program, self._sizes, new)
-        self._sheet.found_right()
-        if place is not None:
-            program.pattern = Pattern(rows, place, moves, self.table.limits(), self._sizes)
-        return program
-
-    def _inspected(self, inspection: Inspection) -> Program:
-        """The program as it is; flags and addresses are looked at by those who inspect it."""
-        rows, new, _ = self._without_dropped(*self._sheet.rows())
-        program = self._program(rows)
-        for error in wrong_instructions(program, new):
-            assert self.notes is not None
+    def _inspect(self, program: Program, dropped: list[int], inspection: Inspection) -> None:
+        """Note what cannot run; flags and addresses are looked at by those who inspect the program."""
+        assert self.notes is not None
+        self.notes.without(dropped)
+        for error in wrong_instructions(program):
             inspection.add(self._where, str(error), self.notes.line(error.row))
-        return program
 
 
 class _Closed(dict[Key, int]):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import RowError, SimError
 from ascend_sim.kernel.program import OPERAND_COLUMN, Program
-from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
+from ascend_sim.kernel.sheet import asked
+from ascend_sim.memory.gm import SLOT_SHIFT
 
 
 def check_buffer(chip: ChipSpec, block: int, core: str, buffer: str, what: str) -> None:
@@ -33,11 +33,11 @@ def check_pipe(chip: ChipSpec, block: int, core: str, pipe: str, what: str) -> N
         )
 
 
-def wrong_instructions(program: Program, new: NDArray[np.bool_]) -> Iterator[RowError]:
-    """Those of the `new` rows that run on no pipe of this core, touch no buffer of this core or move no bytes."""
+def wrong_instructions(program: Program) -> Iterator[RowError]:
+    """Those that run on no pipe of this core, touch no buffer of this core or move no bytes."""
     table, core = program.table, program.core_kind
     parts = table.chip.cores.kinds[core]  # type: ignore[index]
-    for index in np.flatnonzero(np.bincount(program.rows[new, 0])).tolist():
+    for index in np.flatnonzero(program.counts()).tolist():
         if (core, index) in table.checked:
             continue
         instruction = table.instructions[index]
@@ -60,40 +60,32 @@ def wrong_instructions(program: Program, new: NDArray[np.bool_]) -> Iterator[Row
             yield RowError(str(error), row)
 
 
-def check_addresses(program: Program, sizes: Sequence[int], new: NDArray[np.bool_]) -> None:
-    """RowError for the first of the `new` rows outside its buffer or tensor or at an address that is not aligned.
+def check_addresses(program: Program, sizes: Sequence[int]) -> None:
+    """RowError for the first row outside its buffer or tensor or at an address that is not aligned.
 
     `sizes` are the bytes of the task's tensors.
     """
-    places = np.flatnonzero(new)
-    kinds = program.rows[places, 0]
-    for operand, column in OPERAND_COLUMN.items():
-        _check_operand(program, operand, sizes, places[program.table.limits()[0, column - 1, kinds] > 0])
+    for operand in OPERAND_COLUMN:
+        _check_operand(program, operand, sizes)
 
 
-def _check_operand(program: Program, operand: str, sizes: Sequence[int], places: NDArray[np.intp]) -> None:
-    """The rows at `places`, all of which have the operand, stay inside their buffers and tensors, at aligned addresses."""
-    column = OPERAND_COLUMN[operand]
-    kinds, address = program.rows[places, 0], program.rows[places, column]
-    extent, limit, unit = program.table.limits()[:, column - 1, kinds]
-    in_gm = limit < 0
-    if in_gm.any():
-        slot = np.where(in_gm, address >> SLOT_SHIFT, len(sizes))
-        limit = np.where(in_gm, np.asarray((*sizes, -1), np.int64)[np.minimum(slot, len(sizes))], limit)
-        address = np.where(in_gm, address & OFFSET_MASK, address)
-    wrong = (address < 0) | (address + extent > limit) | (address % unit != 0)
-    if not wrong.any():
+def _check_operand(program: Program, operand: str, sizes: Sequence[int]) -> None:
+    """The rows that have the operand stay inside their buffers and tensors, at aligned addresses."""
+    column, rows = OPERAND_COLUMN[operand], program.rows
+    found = asked(program.table.limits(), sizes, rows[:, 0], column - 1, rows[:, column])
+    wrong = np.flatnonzero(found.wrong())
+    if not len(wrong):
         return
-    place = int(np.flatnonzero(wrong)[0])
-    row = int(places[place])
-    if limit[place] < 0:
+    row = int(wrong[0])
+    offset, extent, limit, unit = (int(column[row]) for column in found)
+    if limit < 0:
         raise RowError(
-            f"{program.where}: {program[row]}: {operand} is in tensor {int(program.rows[row, column]) >> SLOT_SHIFT}, "
+            f"{program.where}: {program[row]}: {operand} is in tensor {int(rows[row, column]) >> SLOT_SHIFT}, "
             f"but the task has {len(sizes)} tensors, or it starts before the tensor",
             row,
         )
     raise RowError(
-        f"{program.where}: {program[row]}: {operand} covers bytes {address[place]} to {address[place] + extent[place]} "
-        f"of {limit[place]} and must start at a multiple of {unit[place]}",
+        f"{program.where}: {program[row]}: {operand} covers bytes {offset} to {offset + extent} of {limit} and must start at "
+        f"a multiple of {unit}",
         row,
     )

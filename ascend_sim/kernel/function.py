@@ -218,7 +218,7 @@ class _LineKernel(Kernel):
 
     def lines_of_rows(self) -> list[int | None]:
         """The line of every row that stays in the program."""
-        dropped = set(self._dropped_rows(self._sheet.rows()[0]))
+        dropped = {row for _, _, row in self._sheet.last(self._dropped_kinds())}
         return [line for row, line in enumerate(self.lines) if row not in dropped]
 
     def _emit(self, key: Key, dst: int = 0, src0: int = 0, src1: int = 0) -> None:

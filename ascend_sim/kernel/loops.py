@@ -10,7 +10,8 @@ import numpy as np
 
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.program import InstructionTable
-from ascend_sim.kernel.stamp import Moving, Place, Sheet, absolute, relative
+from ascend_sim.kernel.sheet import Sheet
+from ascend_sim.kernel.stamp import Moving, Place, Stamp, absolute, relative
 
 What = TypeVar("What", bound=Hashable)
 """What of a stamped loop's piece decides its rows."""
@@ -22,7 +23,6 @@ class StampedLoops:
     """Stamped loops over the sheet of a builder, and what one piece of them leaves to the next; see `stamp`."""
 
     if TYPE_CHECKING:
-        table: InstructionTable
         block: int
         core_kind: str
         sub_block: int
@@ -31,8 +31,9 @@ class StampedLoops:
         _flags: dict[str, Any]
         _used: dict[str, int]
 
-    def __init__(self) -> None:
-        self._sheet = Sheet()
+    def __init__(self, table: InstructionTable) -> None:
+        self.table = table
+        self._sheet = Sheet(table.stamps)
         self._tile = -1
         self._tiles = 0
         self._balance: dict[Any, int] = {}
@@ -80,12 +81,13 @@ class StampedLoops:
                 if stamp is None:
                     self._resume(absolute(stamps.phases[phase], None))
                     tile, tiles = self._tile, self._tiles
-                    self._sheet, self._tile, self._tiles, self._moves = Sheet(), 0, 0, []
+                    self._sheet, self._tile, self._tiles, self._moves = Sheet(stamps), 0, 0, []
                     axes: Any = tuple([Moving.along(axis, len(place)) for axis in range(len(place))])
                     yield what, axes if isinstance(where, tuple) else axes[0]
                     moves = np.array(self._moves, np.int64).reshape(-1, 3)
-                    rows = self._sheet.rows()[0]
-                    stamp = stamps.new(rows, moves, self._tile, self._tiles, stamps.number(self._phase(place)))
+                    after = stamps.number(self._phase(place))
+                    made = Stamp(self._sheet.rows, moves, 0, len(place), self._tile, self._tiles, after)
+                    stamp = stamps.add(made)
                     found[what, phase] = stamp
                     self._sheet, self._tile, self._tiles, self._moves = sheet, tile, tiles, None
                 if step[1] >= 0:

@@ -1,4 +1,4 @@
-"""A Program: one int64 row per instruction, and the table of parameter objects that the rows point into.
+"""A Program: one int64 row per instruction (a `Sheet`), and the table of parameter objects that the rows point into.
 
 A row is (instruction index, dst, src0, src1, tile). What follows from the parameters alone (pipe, cost, regions) is kept
 once per distinct instruction in the `InstructionTable` of the task, so a row costs 40 bytes and nothing else.
@@ -20,7 +20,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPE_INDEX, Cost, GmAccess, Instruction
 from ascend_sim.isa.sync import CrossCoreWaitFlag, cross_name
 from ascend_sim.kernel.inspection import Notes
-from ascend_sim.kernel.pattern import Pattern
+from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.kernel.stamp import Stamps
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import Region
@@ -239,25 +239,28 @@ class Program:
     core_kind: str
     sub_block: int
     table: InstructionTable
-    rows: NDArray[np.int64]
+    sheet: Sheet = field(repr=False)
     tiles: int = 0
     flags: Mapping[str, tuple[str, str, int]] = field(default_factory=dict)
     notes: Notes | None = None
     """Where its rows came from, if it was inspected when it was built."""
-    pattern: Pattern | None = field(default=None, repr=False, compare=False)
-    """What it has in common with others of its task; None if it was built by itself."""
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """(instruction, dst, src0, src1, tile) of every row; written out when it is first asked for, and held from then on."""
+        return self.sheet.rows
 
     def __repr__(self) -> str:
         return f"<Program of {self.where}: {len(self):,} instructions>"
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.sheet)
 
     def __getitem__(self, index: int) -> InstructionView:
         argument, dst, src0, src1, tile = (int(value) for value in self.rows[index])
         instruction = self.table.instructions[argument]
         pipe = instruction.pipe(self.table.chip)
-        return InstructionView(index % len(self.rows), pipe, instruction, dst, src0, src1, tile)
+        return InstructionView(index % len(self), pipe, instruction, dst, src0, src1, tile)
 
     def __iter__(self) -> Iterator[InstructionView]:
         return (self[index] for index in range(len(self)))
@@ -275,12 +278,12 @@ class Program:
         return row[kept], place[kept]
 
     def with_rows(self, rows: NDArray[np.int64]) -> Program:
-        """The same program with other rows; it has no pattern any more."""
-        return replace(self, rows=rows, pattern=None)
+        """The same program with other rows."""
+        return replace(self, sheet=Sheet.of(rows))
 
     def counts(self) -> NDArray[np.int64]:
         """How often each instruction of its table stands in it."""
-        counts = np.bincount(self.rows[:, 0]) if self.pattern is None else self.pattern.counts
+        counts = self.sheet.counts()
         return np.concatenate((counts, np.zeros(len(self.table.instructions) - len(counts), np.int64)))
 
     def flag_names(self) -> set[str]:

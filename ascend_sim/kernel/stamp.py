@@ -16,22 +16,23 @@ from outside and is not the same in all runs of the loop belongs into `what`.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
+from functools import cached_property
 from typing import Any, NoReturn
-from weakref import WeakValueDictionary, ref
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.errors import SimError
-from ascend_sim.kernel.pattern import ROW, Moves, Pattern
 from ascend_sim.memory.gm import OFFSET_MASK
 
-TILE = 4
-"""The number of a row that counts tiles."""
+ROW, TILE = 5, 4
+"""Numbers of a row, and which of them counts tiles."""
+NO_MOVES = np.empty((0, 3), np.int64)
+LAID = np.dtype([(name, np.int64) for name in ("rows", "moves", "row_count", "move_count", "axes")])
+"""A stamp in memory, as C reads it (`Stamp` of engine/compiled/rows.h)."""
 
 
 Place = tuple[int, ...]
@@ -191,21 +192,45 @@ def _like(value: tuple[Any, ...], items: list[Any]) -> tuple[Any, ...]:
     return make(items)  # type: ignore[no-any-return]
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class Stamp:
-    """Rows whose tiles count from the stamp's first one; `moves` are (number of them all, axis, step by which it moves).
+    """Rows whose tiles count from the stamp's first one; `moves` are (number of them all, axis, step by which it moves), in
+    order.
 
-    `number` is its own among the stamps of a task. It takes the kernel on by `tiles` tiles, of which it counts `counted`, and
-    to the phase `after`. `checked`: a program with it has been found right.
+    `number` is its own among the stamps of a task; a place is `axes` numbers. It takes the kernel on by `tiles` tiles, of which
+    it counts `counted`, and to the phase `after`. `bounds` say of each number that moves (least, most, unit, rest): by how much
+    it may, and the rest of that by the unit; None before a sheet with the stamp was looked at.
     """
 
     rows: NDArray[np.int64]
     moves: NDArray[np.int64]
     number: int
+    axes: int = 0
     tiles: int = 0
     counted: int = 0
     after: int = 0
-    checked: bool = False
+    bounds: NDArray[np.int64] | None = None
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """The instructions that stand in it, and how often."""
+        found = np.bincount(self.rows[:, 0])
+        kinds = np.flatnonzero(found)
+        return np.stack((kinds, found[kinds]))
+
+    @cached_property
+    def kinds(self) -> frozenset[int]:
+        """The instructions that stand in it."""
+        return frozenset(self.counts[0].tolist())
+
+    def without(self, rows: Sequence[int], number: int) -> Stamp:
+        """Another one that lacks some of its rows, none of which moves."""
+        stays = np.ones(len(self.rows), np.bool_)
+        stays[list(rows)] = False
+        row = self.moves[:, 0] // ROW
+        moves = self.moves.copy()
+        moves[:, 0] -= (np.cumsum(~stays) * ROW)[row]
+        return Stamp(self.rows[stays], moves, number, self.axes)
 
 
 Steps = dict[tuple[Hashable, int, Place], Stamp]
@@ -215,27 +240,43 @@ Steps = dict[tuple[Hashable, int, Place], Stamp]
 class Stamps:
     """The stamps of a task's programs, which the builders of its blocks share; phases are numbered.
 
-    `patterns` are those of its programs that are still there, by what says that a program is one of them; `repeated` has such
-    patterns by the pieces of their only loop, with the flags and tiles of their programs (`KernelBuilder.repeated`).
+    `known` are all stamps by their numbers. `repeated` has sheets of one loop by its pieces, with the flags and tiles of their
+    programs (`KernelBuilder.repeated`), as long as such a program is there.
     """
 
     def __init__(self) -> None:
+        self.known: list[Stamp] = []
         self.of_loops: dict[Hashable, tuple[dict[tuple[Hashable, int], Stamp], Steps]] = {}
-        self.patterns: WeakValueDictionary[Hashable, Pattern] = WeakValueDictionary()
-        self.repeated: dict[Hashable, tuple[ref[Pattern], Mapping[str, tuple[str, str, int]], int]] = {}
+        self.repeated: dict[Hashable, tuple[ref[Any], Mapping[str, tuple[str, str, int]], int]] = {}
         self.phases: list[Any] = []
         self._numbers: dict[Hashable, int] = {}
         self._moved: dict[tuple[int, Place], int] = {}
-        self._count = 0
+        self._without: dict[tuple[int, tuple[int, ...]], Stamp] = {}
+        self._laid = np.empty(0, LAID)
 
     def __reduce__(self) -> tuple[type[Stamps], tuple[()]]:
         """Empty ones: another process runs the programs that are there, and writes none."""
         return Stamps, ()
 
-    def new(self, rows: NDArray[np.int64], moves: NDArray[np.int64], tiles: int, counted: int, after: int) -> Stamp:
-        """A stamp with a number of its own; the rest as in `Stamp`."""
-        self._count += 1
-        return Stamp(rows, moves, self._count, tiles, counted, after)
+    def add(self, stamp: Stamp) -> Stamp:
+        """A new stamp, which gets its number."""
+        stamp.number = len(self.known)
+        self.known.append(stamp)
+        return stamp
+
+    def without(self, stamp: Stamp, rows: tuple[int, ...]) -> Stamp:
+        """A stamp that lacks some rows of another one."""
+        key = stamp.number, rows
+        if key not in self._without:
+            self._without[key] = self.add(stamp.without(rows, 0))
+        return self._without[key]
+
+    def laid(self) -> NDArray[np.void]:
+        """Where all stamps lie in memory (LAID), by number; whoever reads them there holds the array and these stamps."""
+        new = self.known[len(self._laid) :]
+        if new:
+            self._laid = np.concatenate((self._laid, laid(new)))
+        return self._laid
 
     def number(self, phase: Any) -> int:
         """Of a phase."""
@@ -251,102 +292,13 @@ class Stamps:
         return self._moved[number, by]
 
 
-def _settled(rows: NDArray[np.int64], in_gm: NDArray[np.bool_]) -> tuple[Stamp, NDArray[np.int64]]:
-    """Rows that were written one by one, as a stamp that moves at each of its addresses in GM, and its place.
-
-    `in_gm` says of every instruction which of its three operands are such. The stamp's number is the same for the same rows.
-    """
-    rows = rows.copy()
-    moving = np.flatnonzero(in_gm[rows[:, 0]])
-    cells = moving + moving // 3 * 2 + 1  # operands are numbers 1 to 3 of the 5 of a row
-    place = rows.reshape(-1)[cells] & OFFSET_MASK
-    rows.reshape(-1)[cells] -= place
-    number = int.from_bytes(blake2b(rows.tobytes(), digest_size=8).digest(), signed=True)
-    moves = np.stack((cells, np.arange(len(cells)), np.ones_like(cells)), axis=1)
-    return Stamp(rows, moves, number), place
+def laid(stamps: Sequence[Stamp]) -> NDArray[np.void]:
+    """Where these stamps lie in memory."""
+    return np.array(
+        [(_address(one.rows), _address(one.moves), len(one.rows), len(one.moves), one.axes) for one in stamps],
+        LAID,
+    )
 
 
-class Sheet:
-    """The rows of one program: stamps at their places, and what is written row by row (a stamp that comes up once)."""
-
-    def __init__(self) -> None:
-        self.written = array("q")
-        self._stamps: list[Stamp] = []
-        self._numbers, self._tile, self._axes, self._where = array("q"), array("q"), array("q"), array("q")
-        self._loose: list[int] = []
-        self._count = 0
-
-    def __len__(self) -> int:
-        """Rows so far."""
-        return self._count + len(self.written) // ROW
-
-    def put(self, stamp: Stamp, where: Place, tile: int) -> None:
-        """Repeat a stamp, whose first tile is number `tile`."""
-        if self.written:
-            self._append_written()
-        self._append(stamp, tile)
-        self._where.extend(where)
-
-    def _append(self, stamp: Stamp, tile: int) -> None:
-        self._stamps.append(stamp)
-        self._numbers.append(stamp.number)
-        self._tile.append(tile)
-        self._axes.append(len(self._where))
-        self._count += len(stamp.rows)
-
-    def _append_written(self) -> None:
-        self._loose.append(len(self._stamps))
-        self._append(Stamp(_table(self.written), _NO_MOVES, 0), 0)
-        self.written = array("q")
-
-    def settle(self, in_gm: NDArray[np.bool_]) -> tuple[bytes, NDArray[np.int64]]:
-        """No more rows: a key that is the same for programs of the same stamps, and the place of this one.
-
-        `in_gm` as for `_settled`.
-        """
-        if self.written:
-            self._append_written()
-        for index in self._loose:
-            stamp, place = _settled(self._stamps[index].rows, in_gm)
-            self._stamps[index], self._numbers[index] = stamp, stamp.number
-            self._axes[index] = len(self._where)
-            self._where.frombytes(place.tobytes())
-        self._loose.clear()
-        key = blake2b(self._numbers, digest_size=16)
-        key.update(self._tile)
-        return key.digest(), np.asarray(self._where)
-
-    def rows(self) -> tuple[NDArray[np.int64], NDArray[np.bool_], Moves]:
-        """All rows, for each whether it is new (no stamp that was found right has it at this address), and what moves."""
-        if self.written and self._stamps:
-            self._append_written()
-        if not self._stamps:
-            return _table(self.written), np.ones(len(self), np.bool_), Moves(*_NO_MOVES.T)
-        stamps = self._stamps
-        rows = np.concatenate([stamp.rows for stamp in stamps])
-        lengths = np.array([len(stamp.rows) for stamp in stamps])
-        first = np.cumsum(lengths) - lengths
-        rows[:, TILE] += np.repeat(np.asarray(self._tile), lengths)
-        moving = np.array([len(stamp.moves) for stamp in stamps])
-        cells, axes, steps = np.concatenate([stamp.moves for stamp in stamps]).T
-        moves = Moves(cells + np.repeat(first * ROW, moving), steps, axes + np.repeat(np.asarray(self._axes), moving))
-        new = np.zeros(len(rows), np.bool_)
-        if len(cells):
-            np.add.at(rows.reshape(-1), moves.cells, steps * np.asarray(self._where)[moves.axes])
-            new[moves.cells // ROW] = True
-        for stamp, start in zip(stamps, first.tolist(), strict=True):
-            if not stamp.checked:
-                new[start : start + len(stamp.rows)] = True
-        return rows, new, moves
-
-    def found_right(self) -> None:
-        """The rows have been checked."""
-        for stamp in self._stamps:
-            stamp.checked = True
-
-
-def _table(rows: array[int]) -> NDArray[np.int64]:
-    return np.frombuffer(rows, np.int64).reshape(-1, ROW)
-
-
-_NO_MOVES = np.empty((0, 3), np.int64)
+def _address(array: NDArray[np.int64]) -> int:
+    return int(array.__array_interface__["data"][0])

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import RowError, SimError
@@ -23,14 +22,10 @@ from ascend_sim.isa.sync import (
 )
 from ascend_sim.kernel.inspection import Inspection, Notes
 from ascend_sim.kernel.loops import StampedLoops
-from ascend_sim.kernel.pattern import Moves
-from ascend_sim.kernel.program import Key
+from ascend_sim.kernel.program import InstructionTable, Key
 
 CROSS_MODES = {0: "all cores of a kind", 1: "the vector cores of a block", 2: "a cube core and its vector cores"}
 """Who a cross-core flag joins."""
-
-_CHUNK = 4096
-"""Rows that are looked through at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,8 +58,8 @@ class SyncMethods(StampedLoops):
         def _refuse(self, error: SimError, tool: str = "memcheck") -> None: ...
         def _check_pipe(self, pipe: str, what: str) -> None: ...
 
-    def __init__(self, disarm: Collection[str]) -> None:
-        super().__init__()
+    def __init__(self, table: InstructionTable, disarm: Collection[str]) -> None:
+        super().__init__(table)
         self._disarm = frozenset(disarm)
         self._flags: dict[str, Flag] = {}
         self._pairs: dict[tuple[str, str], int] = {}
@@ -191,44 +186,17 @@ class SyncMethods(StampedLoops):
 
     # -- what a program leaves open ------------------------------------------------------------------------------------
 
-    def _check_all_taken(self, rows: NDArray[np.int64]) -> None:
+    def _check_all_taken(self) -> None:
         """RowError for a flag that is still raised at the end of a program: the row is that of its last set."""
         for flag, balance in self._balance.items():
             if balance:
-                last = int(np.flatnonzero(rows[:, 0] == self._index[_set_key(flag)])[-1])
+                ((_, _, last),) = self._sheet.last([self._index[_set_key(flag)]])
                 raise RowError(
                     f"{self._where}: flag {flag.name!r} ({flag.source}->{flag.destination}) is still "
                     f"raised {balance} times at the end of the block",
                     last,
                 )
 
-    def _without_dropped(
-        self, rows: NDArray[np.int64], new: NDArray[np.bool_], moves: Moves
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_], Moves]:
-        """Rows, which of them are new, and what moves in them, without the sets that were taken back."""
-        dropped = self._dropped_rows(rows)
-        if not dropped:
-            return rows, new, moves
-        stays = np.ones(len(rows), np.bool_)
-        stays[dropped] = False
-        first, kept = min(dropped), len(rows) - len(dropped)  # they stand near the end: what follows closes up
-        rows[first:kept], new[first:kept] = rows[first:][stays[first:]], new[first:][stays[first:]]
-        if self.notes is not None:
-            self.notes.without(dropped)
-        return rows[:kept], new[:kept], moves.only(stays)
-
-    def _dropped_rows(self, rows: NDArray[np.int64]) -> list[int]:
-        """Where the sets stand that were taken back: the last one of each flag."""
-        wanted = np.zeros(len(self._index), np.bool_)
-        wanted[[self._index[_set_key(flag)] for flag in self._dropped]] = True
-        found: list[int] = []
-        for end in range(len(rows), 0, -_CHUNK):
-            start = max(end - _CHUNK, 0)
-            for place in np.flatnonzero(wanted[rows[start:end, 0]])[::-1].tolist():
-                kind = rows[start + place, 0]
-                if wanted[kind]:
-                    wanted[kind] = False
-                    found.append(start + place)
-            if len(found) == len(self._dropped):
-                break
-        return found
+    def _dropped_kinds(self) -> list[int]:
+        """The instructions of the sets that were taken back: the last one of each flag."""
+        return [self._index[_set_key(flag)] for flag in self._dropped]

@@ -26,6 +26,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.recorded import Recorded
 from ascend_sim.kernel.program import COLUMNS, InstructionTable, Key, Program
+from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.npz_file import DAMAGED, Header, NpzError, one_line, read_headers
 from ascend_sim.report.counts import bytes_of
@@ -279,7 +280,7 @@ def _recording(file: TimelineFile) -> Recording:
             row["core_kind"],
             row["sub_block"],
             tables[table],
-            rows,
+            Sheet.of(rows),
             row["tiles"],
             flags,  # type: ignore[arg-type]
             notes_of(lines, columns["line"]),

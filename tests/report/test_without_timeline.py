@@ -14,7 +14,6 @@ from ascend_sim import AclnnError, SimError
 from ascend_sim.engine.compiled import library
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
-from ascend_sim.engine.sharing import MovedProgram, SharedRows
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.watch import watched
 from ascend_sim.kernel.builder import KernelBuilder
@@ -93,23 +92,24 @@ def test_a_page_needs_a_timeline() -> None:
 
 
 class Blocks:
-    """A task of many blocks on one core, each of `rows` copies; counts the programs that are alive."""
+    """A task of many blocks, each of `rows` copies in a stamped loop; counts the programs that are alive."""
 
-    def __init__(self, count: int, rows: int, same: bool = True) -> None:
+    def __init__(self, count: int, rows: int) -> None:
         self.device = Device(CHIP, with_values=False)
-        self.table, self.rows, self.same = InstructionTable(CHIP), rows, same
+        self.table, self.rows = InstructionTable(CHIP), rows
         self.alive = self.most = 0
+        self.written: list[bool] = []
         tensor = self.device.allocate((count + rows) * PIECE, "t")
         self.task = Task("blocks", "Test", "AIV", count, [tensor], self.build)
 
     def build(self, block: int) -> list[Program]:
         k = KernelBuilder(self.table, block, "AIV", [self.task.tensors[0].size])
-        for i in range(self.rows):
-            k.data_copy("GM", "UB", 32 * (0 if self.same else block % 7), gm_operand(0, (block + i) * PIECE), 64)
+        for _, start in k.stamped([(0, block + i) for i in range(self.rows)]):
+            k.data_copy("GM", "UB", 0, gm_operand(0, start * PIECE), 64)
         program = k.finish()
         self.alive += 1
         self.most = max(self.most, self.alive)
-        weakref.finalize(program.rows, self._gone)
+        weakref.finalize(program.sheet, self._gone)
         return [program]
 
     def _gone(self) -> None:
@@ -117,29 +117,29 @@ class Blocks:
 
 
 @pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
-@pytest.mark.parametrize("same", [True, False])
-def test_programs_are_gone_when_their_blocks_end(same: bool) -> None:
-    """200 blocks on 40 cores: the rows of those that run, and of equal ones only one for all."""
-    blocks = Blocks(200, 30, same)
+def test_programs_are_gone_when_their_blocks_end() -> None:
+    """200 blocks on 40 cores."""
+    blocks = Blocks(200, 30)
     timeline = Engine(blocks.device, engine="compiled").run([blocks.task], keep=False)
     assert timeline.programs == []
     assert watched(timeline).of_task[0].instructions == 200 * 30
     assert blocks.alive == 0
-    assert blocks.most <= (2 if same else CHIP.cores.aiv + 1)
-    kept = Blocks(200, 30, same)
+    assert blocks.most <= CHIP.cores.aiv + 1
+    kept = Blocks(200, 30)
     whole = Engine(kept.device, engine="compiled").run([kept.task])
     assert kept.most == 200
     assert watched(whole) == watched(timeline)
 
 
-def test_rows_are_shared_where_only_places_in_tensors_differ() -> None:
-    blocks = Blocks(4, 10)
-    shared = SharedRows(1)
-    first, second = (shared.share(blocks.build(block)[0]) for block in (0, 3))
-    assert isinstance(second, MovedProgram) and second.rows is first.rows
-    assert second.moved is not None and second.moved.tolist() == [3 * PIECE]
-    assert [str(row) for row in second] == [str(row) for row in blocks.build(3)[0]]
-    other = Blocks(4, 10, same=False)
-    apart = SharedRows(1)
-    held = [apart.share(other.build(block)[0]) for block in (0, 3)]
-    assert not any(isinstance(program, MovedProgram) for program in held)
+@pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
+@pytest.mark.parametrize("keep", [True, False])
+def test_rows_are_written_out_for_whoever_asks(keep: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of many pieces (rows.c), and the engine never asks Python for them."""
+    blocks = Blocks(3, 5 * 4096 + 17)
+    with monkeypatch.context() as patch:
+        patch.setattr(Program, "rows", property(lambda self: pytest.fail("the rows were written out")))
+        timeline = Engine(blocks.device, engine="compiled").run([blocks.task], keep=keep)
+    expected = Engine(Device(CHIP, with_values=False), engine="simpy").run([blocks.task], keep=keep)
+    assert watched(timeline) == watched(expected)
+    for one, other in zip(timeline.programs, expected.programs, strict=True):
+        assert one.end.tolist() == other.end.tolist()

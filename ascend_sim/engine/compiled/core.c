@@ -6,21 +6,19 @@
 
 #include <stdlib.h>
 
-static inline const i64 *row_at(const Core *core, i64 row) { return core->program.rows + row * COLUMNS; }
-
 static inline const Instruction *instruction_at(const Core *core, i64 row) {
-    return core->table->instructions + *row_at(core, row);
+    return core->table->instructions + *row_at(&core->rows, row);
 }
 
-/* Something that Python has to hear of. */
-static void tell(Cores *cores, enum happening what, const Core *core, i64 pipe, i64 row, i64 time) {
+/* Something that Python has to hear of; `at` is the instruction with which it happens, NULL for none. */
+static void tell(Cores *cores, enum happening what, const Core *core, i64 pipe, const Instruction *at, i64 time) {
     cores->events = grow(cores->way_out, cores->events, &cores->event_room, cores->event_end + 1, sizeof(Event));
-    cores->events[cores->event_end++] = (Event){what, core->program.number, pipe, row, time};
+    cores->events[cores->event_end++] = (Event){what, core->program.number, pipe, at ? at - core->table->instructions : -1, time};
 }
 
 static const Shape *shape_of(const Core *core, i64 row, i64 *first) {
     const Table *table = core->table;
-    const i64 *columns = row_at(core, row), line = table->numbers.line;
+    const i64 *columns = row_at(&core->rows, row), line = table->numbers.line;
     const i64 address = address_of(&core->program, columns[table->instructions[columns[0]].operand]);
     *first = address / line;
     return table->shapes[table->shape_of[columns[0]][address % line]];
@@ -202,14 +200,14 @@ static i64 run_pipe(Cores *cores, Core *core, int p) {
             cause_of[at] = cause;
             free = start_of[at] = end_of[at] = t;
             retire_of[at] = last_retire > t ? last_retire : t;
-            tell(cores, RAISES, core, p, row, retire_of[at]);
+            tell(cores, RAISES, core, p, instruction, retire_of[at]);
             break;
         case CROSS_WAIT: {
             if (state == IDLE) {
                 start_of[at] = t;
                 stall_of[at] = gap;
                 pipe->over = t;
-                tell(cores, instruction->other ? WAITS : PASSES_BY, core, p, row, t);
+                tell(cores, instruction->other ? WAITS : PASSES_BY, core, p, instruction, t);
                 if (instruction->other) {
                     state = ON_CROSS;
                     goto asleep;
@@ -253,11 +251,31 @@ static i64 drained(const Core *core, i64 mask) {
     return over;
 }
 
+/* The first row that somebody may still ask for. */
+static i64 first_needed(const Core *core) {
+    i64 first = core->row;
+    for (int p = 1; p < PIPES; p++) {
+        const Pipe *pipe = &core->pipes[p];
+        if (pipe->left != pipe->issued) {
+            const i64 row = pipe->queue[pipe->left & pipe->mask].row;
+            if (row < first) first = row;
+        }
+        if (pipe->state != IDLE && pipe->row < first) first = pipe->row;
+    }
+    const i64 waiting = core->watch ? watch_first(core->watch) : first;
+    return waiting < first ? waiting : first;
+}
+
 /* Issue in order; each instruction costs its issue time and a free place in the queue of its pipe (CoreRun._scalar). */
 static i64 run_scalar(Cores *cores, Core *core) {
     const i64 count = core->program.count, issue = core->program.issue;
     i64 row = core->row, t = core->t, state = core->state == DRAINS ? DRAINS : RUNNING, queue_full = 0, wake = 0;
     for (; row < count; row++) {
+        if (row == rows_behind(&core->rows)) {
+            core->row = row;
+            rows_forget(&core->rows, first_needed(core));
+            if (!rows_go_on(&core->rows)) fail(cores->way_out, NO_MEMORY);
+        }
         const Instruction *instruction = instruction_at(core, row);
         if (instruction->pipe != S) {
             Pipe *pipe = &core->pipes[instruction->pipe];
@@ -346,7 +364,7 @@ static void advance(Cores *cores, Core *core) {
     core->state = OVER;
     core->finish = over > core->t ? over : core->t;
     if (core->watch && !watch_end(core->watch)) fail(cores->way_out, NO_MEMORY);
-    tell(cores, FINISHED, core, S, core->row, core->finish);
+    tell(cores, FINISHED, core, S, NULL, core->finish);
 }
 
 /* Look at what all cores did in the GM, as far as nothing can come before it; blocks still to come begin now or later. */

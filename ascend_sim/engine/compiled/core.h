@@ -5,6 +5,7 @@
 #include "base.h"
 #include "memory.h"
 #include "program.h"
+#include "rows.h"
 #include "traffic.h"
 #include "watch.h"
 
@@ -16,7 +17,7 @@ typedef struct {
 /* What a core tells Python: that it is over, or that it is at a cross-core flag (../cross.py). */
 enum happening { FINISHED, RAISES, PASSES_BY, WAITS };
 typedef struct {
-    i64 what, core, pipe, row, time;
+    i64 what, core, pipe, instruction, time;
 } Event;
 
 /* The distinct instructions of a task; shape_of[i][phase] is the number of a shape, or NO_SHAPE. */
@@ -65,6 +66,7 @@ enum core_state { RUNNING, WANTS, DRAINS, ISSUED, OVER };
 struct Core {
     Core *next, *previous, *listed;
     Program program;
+    Rows rows;
     const Table *table;
     i64 row, t, state, want, queue_full, finish;
     i64 wake;    /* mask of the units to call */

@@ -74,7 +74,7 @@ class Program(ctypes.Structure):
     """`Program` of program.h."""
 
     _fields_ = [
-        *((name, c_void_p) for name in ("rows", "bases", "moved")),
+        *((name, c_void_p) for name in ("stamps", "own", "which", "tiles", "where", "bases")),
         *_numbers("count", "tensors", "begin", "issue", "order", "number", "watched"),
         *((name, c_void_p) for name in COLUMNS),
     ]  # fmt: skip
@@ -83,7 +83,7 @@ class Program(ctypes.Structure):
 class Event(ctypes.Structure):
     """`Event` of core.h."""
 
-    _fields_ = _numbers("what", "core", "pipe", "row", "time")
+    _fields_ = _numbers("what", "core", "pipe", "instruction", "time")
 
 
 _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {

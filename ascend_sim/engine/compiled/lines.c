@@ -1,6 +1,7 @@
 /* The L2 lines that a program reads and writes (../lines.py, mark_lines). */
 #include "memory.h"
 #include "program.h"
+#include "rows.h"
 
 /* Mark the lines of `bytes` bytes from an address on; 0 where GM has no such lines. */
 static int mark(uint8_t *lines, i64 count, i64 line, i64 address, i64 bytes) {
@@ -12,27 +13,42 @@ static int mark(uint8_t *lines, i64 count, i64 line, i64 address, i64 bytes) {
     return 1;
 }
 
-/* What the rows of a program touch in GM; atomics read. `first` and `touches` are those of its table (kernel/program.py, Touches),
- * `read` and `written` have an entry for each of the `count` lines of GM. */
+/* What all lines of the GM are marked with. */
+typedef struct {
+    const Program *program;
+    const i64 *first;
+    const Touch *touches;
+    uint8_t *read, *written;
+    i64 line, count;
+} Marks;
+
+/* What a row touches in GM; atomics read. */
+static i64 mark_row(const Marks *marks, const i64 *row) {
+    if (!row) return NO_MEMORY;
+    for (const Touch *touch = marks->touches + marks->first[row[0]]; touch < marks->touches + marks->first[row[0] + 1]; touch++) {
+        if (touch->space != GM) continue;
+        const i64 operand = row[touch->column], slot = slot_of(operand);
+        if (slot < 0 || slot >= marks->program->tensors) return BAD_ROW;
+        const i64 address = address_of(marks->program, operand) + touch->offset;
+        uint8_t *lines = touch->writes && !touch->atomic ? marks->written : marks->read;
+        for (i64 plane = 0; plane < touch->planes; plane++)
+            for (i64 n = 0; n < touch->rows; n++) {
+                const i64 start = address + plane * touch->plane_stride + n * touch->row_stride;
+                if (!mark(lines, marks->count, marks->line, start, touch->row_bytes)) return BAD_ROW;
+            }
+    }
+    return 0;
+}
+
+/* What the rows of a program touch in GM. `first` and `touches` are those of its table (kernel/program.py, Touches), `read` and
+ * `written` have an entry for each of the `count` lines of GM. */
 EXPORT i64 mark_lines(
     const Program *program, const i64 *first, const Touch *touches, i64 line, uint8_t *read, uint8_t *written, i64 count
 ) {
-    const i64 *row = program->rows, *end = row + program->count * COLUMNS;
-    for (; row < end; row += COLUMNS)
-        for (const Touch *touch = touches + first[row[0]]; touch < touches + first[row[0] + 1]; touch++) {
-            if (touch->space != GM)
-                continue;
-            const i64 operand = row[touch->column], slot = slot_of(operand);
-            if (slot < 0 || slot >= program->tensors)
-                return BAD_ROW;
-            const i64 address = address_of(program, operand) + touch->offset;
-            uint8_t *lines = touch->writes && !touch->atomic ? written : read;
-            for (i64 plane = 0; plane < touch->planes; plane++)
-                for (i64 n = 0; n < touch->rows; n++) {
-                    const i64 start = address + plane * touch->plane_stride + n * touch->row_stride;
-                    if (!mark(lines, count, line, start, touch->row_bytes))
-                        return BAD_ROW;
-                }
-        }
-    return 0;
+    const Marks marks = {program, first, touches, read, written, line, count};
+    Rows rows;
+    i64 result = rows_open(&rows, program) ? 0 : NO_MEMORY;
+    for (i64 row = 0; !result && row < program->count; row++) result = mark_row(&marks, next_row(&rows, row));
+    rows_close(&rows);
+    return result;
 }

@@ -7,6 +7,7 @@
  *
  *   machine.c                  what Python calls: a run and its memory
  *   core.c       core.py       one program on one core
+ *   rows.c       sheet.py      the rows of a program, written out a piece at a time
  *   traffic.c    traffic.py    transfers, their classes and rates, the instants at which they begin and end
  *   l2.c         l2.py         resident and dirty lines
  *   watch.c      totals.py     what is known of a program without its columns: totals, hazards, how full its buffers were
@@ -20,6 +21,7 @@
 #include "hazards.h"
 #include "memory.h"
 #include "program.h"
+#include "rows.h"
 #include "traffic.h"
 #include "watch.h"
 
@@ -39,6 +41,7 @@ typedef struct {
     Traffic traffic;
     Cores cores;
     Table *tables;
+    Rows surveyed; /* closed, but for a survey that failed */
     i64 table_count, hazard_limit, watch_batch;
 } Machine;
 
@@ -80,6 +83,7 @@ static void free_core(Core *core) {
         free(core->flags[f].taken.items);
     }
     watch_free(core->watch);
+    rows_close(&core->rows);
     free(core->memory);
     free(core);
 }
@@ -108,6 +112,7 @@ EXPORT void machine_free(Machine *machine) {
         free(table->instructions);
         free(table);
     }
+    rows_close(&machine->surveyed);
     free_traffic(&machine->traffic);
     free(machine->cores.events);
     gm_watch_free(machine->cores.gm_watch);
@@ -195,8 +200,11 @@ EXPORT i64 program_survey(Machine *machine, Table *table, const Program *program
     MAY_FAIL(machine);
     const i64 line = table->numbers.line;
     i64 found = 0;
+    rows_close(&machine->surveyed);
+    if (!rows_open(&machine->surveyed, program)) fail(&machine->way_out, NO_MEMORY);
     for (i64 row = 0; row < program->count; row++) {
-        const i64 *columns = program->rows + row * COLUMNS;
+        const i64 *columns = next_row(&machine->surveyed, row);
+        if (!columns) fail(&machine->way_out, NO_MEMORY);
         if (columns[0] < 0 || columns[0] >= table->count) fail(&machine->way_out, BAD_ROW);
         const Instruction *one = &table->instructions[columns[0]];
         if (one->kind != TRANSFER) continue;
@@ -211,12 +219,13 @@ EXPORT i64 program_survey(Machine *machine, Table *table, const Program *program
             for (i64 i = 0; i < line; i++) (*shapes)[i] = NO_SHAPE;
         }
         if ((*shapes)[phase] != NO_SHAPE) continue;
-        if (found == room) return found; /* the caller counts anew */
+        if (found == room) break; /* the caller asks again */
         (*shapes)[phase] = ASKED;
         asked[2 * found] = columns[0];
         asked[2 * found + 1] = phase;
         found++;
     }
+    rows_close(&machine->surveyed);
     return found;
 }
 
@@ -237,6 +246,7 @@ EXPORT i64 core_begin(Machine *machine, const Table *table, const Program *progr
     machine->cores.first = core;
     *found = core;
     core->program = *program;
+    if (!rows_open(&core->rows, &core->program)) fail(&machine->way_out, NO_MEMORY);
     core->table = table;
     core->t = core->finish = program->begin;
     core->flag_count = table->flags;
@@ -264,7 +274,7 @@ EXPORT i64 core_begin(Machine *machine, const Table *table, const Program *progr
     }
     if (program->watched) {
         core->watch = watch_new(
-            &core->program, table->touched, table->number, machine->cores.gm_watch, machine->hazard_limit, machine->watch_batch);
+            &core->rows, table->touched, table->number, machine->cores.gm_watch, machine->hazard_limit, machine->watch_batch);
         if (!core->watch) fail(&machine->way_out, NO_MEMORY);
         Program *own = &core->program;
         i64 **const columns[TIMES] = {&own->start, &own->end, &own->retire, &own->stall, &own->cause, &own->l2_wait, &own->hbm_wait,

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.compiled import library as c
+from ascend_sim.engine.compiled.rows import Laid
 from ascend_sim.engine.compiled.shapes import Table
 from ascend_sim.engine.compiled.watch import Reader, read_gm
 from ascend_sim.engine.core import Process, raised_too_often
 from ascend_sim.engine.cross import CrossFlags
 from ascend_sim.engine.hazards import LIMIT, Hazards
 from ascend_sim.engine.l2 import L2Cache
-from ascend_sim.engine.sharing import MovedProgram
 from ascend_sim.engine.totals import ProgramTotals
 from ascend_sim.engine.traffic import SETTLE, Timer, scaled
 from ascend_sim.errors import SimError
@@ -234,7 +234,7 @@ class CompiledCore:
         self._machine = machine
         self._over = simpy.Event(machine.env)
         count = len(program)
-        self._rows = np.ascontiguousarray(program.rows, np.int64)
+        self._laid = Laid(program.sheet)
         self._bases = np.asarray(gm_bases, np.int64)
         self._columns: dict[str, NDArray[np.int64]] = {}
         places: dict[str, int] = {}
@@ -244,11 +244,8 @@ class CompiledCore:
             first = columns.ctypes.data
             places = {name: first + i * columns.strides[0] for i, name in enumerate(c.COLUMNS)}
         self.c_program = c.Program(
-            rows=self._rows.ctypes.data,
+            **self._laid.places,
             bases=self._bases.ctypes.data,
-            moved=program.moved.ctypes.data
-            if isinstance(program, MovedProgram) and program.moved is not None
-            else None,
             count=count,
             tensors=len(self._bases),
             begin=begin,
@@ -272,7 +269,7 @@ class CompiledCore:
             env = self._machine.env
             env.schedule(self._over, delay=max(event.time - int(env.now), 0))
             return
-        flag = self.program.table.instructions[int(self._rows[event.row, 0])]
+        flag = self.program.table.instructions[event.instruction]
         if event.what == c.RAISES:
             assert isinstance(flag, CrossCoreSetFlag)
             self.cross.set(self.program, flag, event.time)

@@ -12,6 +12,7 @@
 
 #include "memory.h"
 #include "program.h"
+#include "rows.h"
 
 #include <stdlib.h>
 
@@ -189,12 +190,15 @@ typedef struct {
 static i64 collect(
     const Program *program, const i64 *pipes, const i64 *first, const Touch *touches, i64 space, Span *spans, Item *order
 ) {
-    const i64 *rows = program->rows;
     i64 count = 0, of_pipe[PIPES + 1] = {0};
     for (int filled = 0; filled < 2; filled++) { /* each pipe starts its rows in order: few runs to merge */
         count = 0;
-        for (i64 row = 0; row < program->count; row++) {
-            const i64 *at = &rows[COLUMNS * row];
+        Rows rows;
+        int there = rows_open(&rows, program);
+        for (i64 row = 0; there && row < program->count; row++) {
+            const i64 *at = next_row(&rows, row);
+            there = at != NULL;
+            if (!there) break;
             for (const Touch *one = touches + first[at[0]]; one < touches + first[at[0] + 1]; one++) {
                 if (one->space != space) continue;
                 if (!filled) {
@@ -207,6 +211,8 @@ static i64 collect(
                 count++;
             }
         }
+        rows_close(&rows);
+        if (!there) return NO_MEMORY;
         for (int p = 0; !filled && p < PIPES; p++) of_pipe[p + 1] += of_pipe[p];
     }
     return count;
@@ -226,6 +232,7 @@ EXPORT i64 occupancy(
     if (done) {
         const i64 count = collect(program, pipes, first, touches, space, spans, order);
         const Item *turn = sorted(order, order + most, count);
+        done = count >= 0;
         for (i64 k = 0; done && k < count; k++) {
             const Span *span = &spans[turn[k].value];
             done = buffer_touch(&buffer, span->low, span->high, span->start, span->retire, span->writes);

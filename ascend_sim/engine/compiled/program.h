@@ -22,10 +22,20 @@ typedef struct {
     i64 extent;  /* TRANSFER: bytes from that address to the end of the last one touched */
 } Instruction;
 
-/* A program and the columns of its timeline, a number for each row; for each pipe, the row that it is at, where the program is
- * `watched` instead of kept. `moved` is how far its GM operands lie behind what the rows say, by tensor; `bases` have it too. */
+/* Rows that a program has at some places; `moves` are (number of them all, axis, step by which it moves), in order
+ * (kernel/stamp.py). */
 typedef struct {
-    const i64 *rows, *bases, *moved;
+    const i64 *rows, *moves;
+    i64 row_count, move_count, axes;
+} Stamp;
+
+/* A program and the columns of its timeline, a number for each row; for each pipe, the row that it is at, where the program is
+ * `watched` instead of kept. Its rows are stamps (kernel/sheet.py): `which` of its task's or, as -1 - i, of its `own`, with the
+ * first tile of each and all places; rows.c writes them out. */
+typedef struct {
+    const Stamp *stamps, *own;
+    const int32_t *which;
+    const i64 *tiles, *where, *bases;
     i64 count, tensors, begin, issue, order, number, watched;
     i64 *start, *end, *retire, *stall, *cause, *l2_wait, *hbm_wait, *l2_hits, *l2_misses, *hbm_bytes;
 } Program;

@@ -22,6 +22,8 @@ typedef struct {
 
 struct Watch {
     const Program *program;
+    const Rows *rows;
+    Rows *own; /* the same, of a watch that wrote them out itself */
     const Touched *touched;
     GmWatch *gm;
     i64 table, limit, batch, waiting, full;
@@ -34,11 +36,11 @@ struct Watch {
     Totals totals;
 };
 
-Watch *watch_new(const Program *program, const Touched *touched, i64 table, GmWatch *gm, i64 limit, i64 batch) {
+Watch *watch_new(const Rows *rows, const Touched *touched, i64 table, GmWatch *gm, i64 limit, i64 batch) {
     Watch *watch = calloc(1, sizeof *watch);
     if (!watch) return NULL;
-    *watch = (Watch){.program = program, .touched = touched, .gm = gm, .table = table, .limit = limit, .batch = batch, .full = batch};
-    for (int p = 0; p < PIPES; p++) watch->totals.pipes[p].end = program->begin;
+    *watch = (Watch){.program = rows->program, .rows = rows, .touched = touched, .gm = gm, .table = table, .limit = limit, .batch = batch, .full = batch};
+    for (int p = 0; p < PIPES; p++) watch->totals.pipes[p].end = rows->program->begin;
     return watch;
 }
 
@@ -49,6 +51,8 @@ void watch_free(Watch *watch) {
         free(watch->active[space].items);
         buffer_free(&watch->buffers[space]);
     }
+    if (watch->own) rows_close(watch->own);
+    free(watch->own);
     free(watch->group.items);
     free(watch->found.items);
     free(watch->known);
@@ -59,6 +63,16 @@ void watch_free(Watch *watch) {
 void watch_know(Watch *watch, const Touched *touched) { watch->touched = touched; }
 
 int watch_is_full(const Watch *watch) { return watch->waiting >= watch->full; }
+
+/* The first row that has not been looked at. */
+i64 watch_first(const Watch *watch) {
+    i64 first = INT64_MAX;
+    for (int p = 0; p < PIPES; p++) {
+        const Line *line = &watch->lines[p];
+        if (line->head < line->end && line->items[line->head].row < first) first = line->items[line->head].row;
+    }
+    return first;
+}
 
 /* A row is over; `times` in the order of Program, from `start` on (ProgramRun.busy, ProgramRun.stalls). 0: no memory. */
 int watch_row(Watch *watch, const Instruction *instruction, i64 row, const i64 *times) {
@@ -84,7 +98,7 @@ int watch_row(Watch *watch, const Instruction *instruction, i64 row, const i64 *
         watch->totals.l2_misses += times[8];
         watch->totals.hbm_bytes += times[9];
     }
-    if (!watch->touched[watch->program->rows[row * COLUMNS]].count) return 1;
+    if (!watch->touched[row_at(watch->rows, row)[0]].count) return 1;
     Line *line = &watch->lines[pipe];
     if (line->end == line->room) {
         const i64 room = line->room ? 2 * line->room : 64;
@@ -113,7 +127,7 @@ static int first_line(const Watch *watch, i64 horizon) {
 /* What a row touches, behind what the group has. 0: no memory. */
 static int join(Watch *watch, int pipe, const Done *done) {
     const Program *program = watch->program;
-    const i64 *values = program->rows + done->row * COLUMNS;
+    const i64 *values = row_at(watch->rows, done->row);
     const Touched *touched = &watch->touched[values[0]];
     Accesses *group = &watch->group;
     if (group->count + touched->count > group->room) {
@@ -131,9 +145,6 @@ static int join(Watch *watch, int pipe, const Done *done) {
             done->start, done->end, done->retire, program->order, watch->table, done->row, pipe, address, address + touch->offset,
             address + touch->extent, touch, {0}};
         memcpy(access->values, values, sizeof access->values);
-        if (program->moved)
-            for (const Touch *one = touched->touches; one < touched->touches + touched->count; one++)
-                if (one->space == GM) access->values[one->column] = values[one->column] + program->moved[slot_of(values[one->column])];
     }
     return 1;
 }
@@ -234,16 +245,23 @@ static int by_start(const void *one, const void *other) {
 EXPORT Watch *watch_columns(
     const Program *program, const Instruction *instructions, const Touched *touched, i64 table, GmWatch *gm, i64 limit
 ) {
-    Watch *watch = watch_new(program, touched, table, gm, limit, program->count);
-    if (!watch) return NULL;
-    int done = 1;
+    Rows *rows = malloc(sizeof *rows);
+    if (!rows) return NULL;
+    int done = rows_open(rows, program) && rows_all(rows);
+    Watch *watch = watch_new(rows, touched, table, gm, limit, program->count);
+    if (!watch) {
+        rows_close(rows);
+        free(rows);
+        return NULL;
+    }
+    watch->own = rows;
     const i64 *const columns[] = {
         program->start, program->end, program->retire, program->stall, program->cause, program->l2_wait, program->hbm_wait,
         program->l2_hits, program->l2_misses, program->hbm_bytes};
     for (i64 row = 0; done && row < program->count; row++) {
         i64 at[TIMES];
         for (int i = 0; i < TIMES; i++) at[i] = columns[i][row];
-        done = watch_row(watch, &instructions[program->rows[row * COLUMNS]], row, at);
+        done = watch_row(watch, &instructions[row_at(rows, row)[0]], row, at);
     }
     for (int p = 1; p < PIPES; p++) { /* an engine starts the rows of a pipe in order; columns may be from anywhere */
         Line *line = &watch->lines[p];

@@ -8,6 +8,7 @@
 #include "base.h"
 #include "hazards.h"
 #include "program.h"
+#include "rows.h"
 
 /* What a program comes to (../totals.py). `stalls` by cause; `end` is that of the last row. */
 enum { CAUSES = 10 };
@@ -20,10 +21,11 @@ typedef struct {
 } Totals;
 
 typedef struct Watch Watch;
-Watch *watch_new(const Program *program, const Touched *touched, i64 table, GmWatch *gm, i64 limit, i64 batch);
+Watch *watch_new(const Rows *rows, const Touched *touched, i64 table, GmWatch *gm, i64 limit, i64 batch);
 void watch_free(Watch *watch);
 int watch_row(Watch *watch, const Instruction *instruction, i64 row, const i64 *times);
 int watch_is_full(const Watch *watch);
+i64 watch_first(const Watch *watch);
 int watch_work_off(Watch *watch, i64 horizon);
 int watch_end(Watch *watch);
 i64 watch_read(const Watch *watch, i64 finish, i64 queue_full, Totals *totals, Hazard *hazards);

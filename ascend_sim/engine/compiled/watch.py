@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ascend_sim.engine.compiled import library as c
+from ascend_sim.engine.compiled.rows import Laid
 from ascend_sim.engine.hazards import HAZARD, LIMIT, NO_HAZARDS, Hazards
 from ascend_sim.engine.task import Task, order_of
 from ascend_sim.engine.timeline import ProgramRun
@@ -93,9 +94,9 @@ class CompiledColumnWatch:
         number, instructions, touched = self._table(program.table)
         bases = np.array([tensor.base for tensor in self._tasks[run.task].tensors], np.int64)
         columns = {name: np.ascontiguousarray(getattr(run, name), np.int64) for name in c.COLUMNS}
-        rows = np.ascontiguousarray(program.rows, np.int64)
+        rows = Laid(program.sheet)
         whole = c.Program(
-            rows=rows.ctypes.data,
+            **rows.places,
             bases=bases.ctypes.data,
             count=len(program),
             tensors=len(bases),

@@ -22,7 +22,8 @@ from ascend_sim.chip import load_chip
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
-from ascend_sim.kernel.stamp import Moving, Sheet, Stamps
+from ascend_sim.kernel.sheet import Sheet
+from ascend_sim.kernel.stamp import Moving, Stamps
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand

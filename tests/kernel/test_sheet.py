@@ -1,15 +1,17 @@
-"""Programs of one pattern: built from the first of them they are the same as built row by row, and checked as well."""
+"""Rows that are stamps at their places are those that are written one by one, and are checked as well."""
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ascend_sim.chip import load_chip
-from ascend_sim.engine.sharing import MovedProgram, SharedRows
 from ascend_sim.errors import SimError
+from ascend_sim.kernel import sheet
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
@@ -58,49 +60,70 @@ def test_rows_are_those_of_a_program_that_is_built_alone(given_blocks: list[Bloc
         plain = built(block, of_plain, stamping=False)
         assert np.array_equal(plain.rows, program.rows) and plain.tiles == program.tiles
         assert np.array_equal(program.counts(), np.bincount(program.rows[:, 0], minlength=len(table.instructions)))
-        assert plain.pattern is None and program.pattern is not None
-    assert len({id(program.pattern) for program in programs}) == len({len(pieces) for pieces, _ in given_blocks})
+        assert len(program) == len(program.rows)
 
 
-@given(blocks)
-def test_rows_are_shared_where_a_tensor_moves_as_a_whole(given_blocks: list[Block]) -> None:
-    table, shared = InstructionTable(CHIP), SharedRows(len(SIZES))
-    held = []
-    for block in given_blocks:
-        program = built(block, table)
-        found = shared.share(program)
-        assert [str(row) for row in found] == [str(row) for row in program]
-        held.append((block, found))
-    (first_pieces, first_alone), first = held[0]
-    for (pieces, alone), found in held[1:]:
-        steps = [
-            np.subtract(mine, its) for mine, its in zip([*pieces, alone], [*first_pieces, first_alone], strict=False)
-        ]
-        alike = len(pieces) == len(first_pieces) and len({tuple(step) for step in steps}) == 1
-        if alike:
-            assert isinstance(found, MovedProgram) and found.rows is first.rows
-            assert found.moved is not None and found.moved.tolist() == (steps[0] * KIB).tolist()
-        elif len(pieces) == len(first_pieces):
-            assert not isinstance(found, MovedProgram)
+@settings(max_examples=25)
+@given(blocks, st.sampled_from([1, 2, 3, 4096]))
+def test_rows_are_the_same_however_many_stamps_are_looked_at_together(given_blocks: list[Block], at_once: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sheet, "_AT_ONCE", at_once)
+        table, of_plain = InstructionTable(CHIP), InstructionTable(CHIP)
+        for block in given_blocks:
+            assert np.array_equal(built(block, of_plain, stamping=False).rows, built(block, table).rows)
 
 
-@pytest.mark.parametrize("wrong", [((0, 0), (64, 3)), ((1, 32), (5, 3))])
-def test_a_wrong_address_is_told_of_a_later_program_as_of_the_first(wrong: tuple[Where, Where]) -> None:
+@pytest.mark.parametrize("wrong", [((0, 0), (64, 3)), ((1, 32), (5, 3)), ((64, 1), (5, 3))])
+@pytest.mark.parametrize("at_once", [1, 4096])
+def test_a_wrong_address_is_told_of_a_later_program_as_of_the_first(
+    wrong: tuple[Where, Where], at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sheet, "_AT_ONCE", at_once)
     table, told = InstructionTable(CHIP), []
-    first = built(([(0, 0)], (1, 1)), table)
-    assert first.pattern in table.stamps.patterns.values()  # as long as it is held
-    for one in (table, InstructionTable(CHIP)):
+    built(([(0, 0)], (1, 1)), table)
+    for one, stamping in ((table, True), (InstructionTable(CHIP), True), (InstructionTable(CHIP), False)):
         with pytest.raises(SimError) as error:
-            built(([wrong[0]], wrong[1]), one)
+            built(([(3, 4), wrong[0]], wrong[1]), one, stamping)
         told.append(str(error.value))
-    assert told[0] == told[1] and "covers bytes" in told[0]
+    assert len(set(told)) == 1 and "covers bytes" in told[0]
 
 
-def test_other_rows_are_another_pattern() -> None:
+@given(
+    st.lists(st.tuples(st.integers(-2, 100), st.integers(-2, 64)), min_size=1, max_size=4), st.sampled_from([1, 8, 32])
+)
+@example([(-1, 0)], 32)
+@example([(0, 0), (0, -1)], 32)
+@example([(3, 5), (4, 4)], 8)
+@example([(100, 40)], 32)
+def test_addresses_are_judged_by_their_places_as_row_by_row(given_places: list[Where], step: int) -> None:
+    """A number that moves in two directions, and one in a single one; some leave their space or are not aligned."""
+
+    def written(table: InstructionTable, stamping: bool, moves: list[Where]) -> str:
+        k = KernelBuilder(table, 0, "AIV", (8192, 4096))
+        k.stamping = stamping
+        for _, (one, other) in k.stamped([(0, where) for where in moves]):
+            k.data_copy("GM", "UB", other * step, gm_operand(0, one * 64 + other * 32), 64)
+        try:
+            return str(k.finish().rows.tolist())
+        except SimError as error:
+            return str(error)
+
     table = InstructionTable(CHIP)
-    same, other, whole = (built(([(0, 0)], (1, 1)), table, tail=tail) for tail in (7, 8, 7))
-    assert same.pattern is whole.pattern and same.pattern is not other.pattern
-    assert same.with_rows(same.rows[::-1]).pattern is None
+    written(table, True, [(1, 32)])  # the stamp is looked at where nothing is wrong
+    assert written(table, True, given_places) == written(InstructionTable(CHIP), False, given_places)
+
+
+def test_instructions_of_a_stamp_count_as_often_as_it_stands_there() -> None:
+    program = built(([(i, i) for i in range(20)], (1, 1)), InstructionTable(CHIP))
+    assert np.array_equal(program.counts(), np.bincount(program.rows[:, 0], minlength=len(program.table.instructions)))
+    assert len(program.sheet.which) > len(set(program.sheet.which))
+
+
+def test_a_copy_for_another_process_has_the_rows() -> None:
+    program = built(([(0, 0), (3, 1)], (1, 1)), InstructionTable(CHIP))
+    other = pickle.loads(pickle.dumps(program))
+    assert np.array_equal(other.rows, program.rows) and len(other) == len(program)
+    assert np.array_equal(other.counts(), program.counts()) and not other.table.stamps.known
 
 
 def test_a_flag_that_stays_raised_is_told_of_every_program() -> None:
@@ -114,8 +137,7 @@ def test_a_flag_that_stays_raised_is_told_of_every_program() -> None:
             k.wait_flag(flag)
         return k.finish()
 
-    first = write(True)
-    assert first.pattern in table.stamps.patterns.values()
+    write(True)
     with pytest.raises(SimError, match="still raised 1 times"):
         write(False)
 

@@ -1,0 +1,78 @@
+/* The rows of a program, written out a piece at a time (../../kernel/sheet.py): stamps at their places, of which nobody holds
+ * all. Who is done with rows says so, and their pieces are given back. */
+#include "rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static i64 piece_count(const Rows *rows) { return (rows->program->count + PIECE - 1) >> PIECE_SHIFT; }
+
+/* 0: no memory. */
+int rows_open(Rows *rows, const Program *program) {
+    *rows = (Rows){.program = program};
+    rows->pieces = calloc((size_t)piece_count(rows) + 1, sizeof(i64 *));
+    return rows->pieces != NULL;
+}
+
+void rows_close(Rows *rows) {
+    for (i64 i = rows->first; i < rows->end; i++) free(rows->pieces[i]);
+    free(rows->pieces);
+    free(rows->spare);
+    *rows = (Rows){0};
+}
+
+static const Stamp *stamp_at(const Program *program, i64 put) {
+    const int32_t which = program->which[put];
+    return which < 0 ? &program->own[-1 - which] : &program->stamps[which];
+}
+
+/* The next `count` rows. */
+static void write_out(Rows *rows, i64 *to, i64 count) {
+    const Program *program = rows->program;
+    while (count) {
+        const Stamp *stamp = stamp_at(program, rows->put);
+        const i64 at = rows->at, left = stamp->row_count - at, n = left < count ? left : count, tile = program->tiles[rows->put];
+        memcpy(to, stamp->rows + at * COLUMNS, (size_t)(n * COLUMNS) * sizeof(i64));
+        if (tile)
+            for (i64 i = 0; i < n; i++) to[i * COLUMNS + COLUMNS - 1] += tile;
+        for (; rows->moved < stamp->move_count; rows->moved++) {
+            const i64 *move = stamp->moves + rows->moved * 3; /* cell, axis, step */
+            if (move[0] >= (at + n) * COLUMNS) break;
+            to[move[0] - at * COLUMNS] += move[2] * program->where[rows->where + move[1]];
+        }
+        to += n * COLUMNS;
+        count -= n;
+        rows->at += n;
+        if (n < left) continue;
+        rows->where += stamp->axes;
+        rows->put++;
+        rows->at = rows->moved = 0;
+    }
+}
+
+/* Write out the next piece; there must be one. 0: no memory. */
+int rows_go_on(Rows *rows) {
+    const i64 begin = rows->end << PIECE_SHIFT, left = rows->program->count - begin, count = left < PIECE ? left : PIECE;
+    i64 *piece = rows->spare;
+    rows->spare = NULL;
+    if (!piece && !(piece = malloc((size_t)(count * COLUMNS) * sizeof(i64)))) return 0;
+    write_out(rows, piece, count);
+    rows->pieces[rows->end++] = piece;
+    return 1;
+}
+
+/* Write out all that is left. 0: no memory. */
+int rows_all(Rows *rows) {
+    while (rows->end < piece_count(rows))
+        if (!rows_go_on(rows)) return 0;
+    return 1;
+}
+
+/* Nobody asks for rows before this one any more. */
+void rows_forget(Rows *rows, i64 row) {
+    for (const i64 kept = row >> PIECE_SHIFT; rows->first < kept && rows->first < rows->end; rows->first++) {
+        free(rows->spare);
+        rows->spare = rows->pieces[rows->first];
+        rows->pieces[rows->first] = NULL;
+    }
+}

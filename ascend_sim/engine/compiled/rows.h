@@ -1,0 +1,39 @@
+/* The rows of a program, written out a piece at a time (rows.c). */
+#ifndef ASCEND_SIM_ROWS_H
+#define ASCEND_SIM_ROWS_H
+
+#include <stddef.h>
+#include "base.h"
+#include "program.h"
+
+/* Pieces of so many rows; those from `first` to `end` are there. What comes next stands behind `at` rows and `moved` moves of
+ * stamp `put`, whose place begins at `where`. */
+enum { PIECE_SHIFT = 12, PIECE = 1 << PIECE_SHIFT };
+typedef struct {
+    const Program *program;
+    i64 **pieces, *spare;
+    i64 first, end, put, at, moved, where;
+} Rows;
+
+int rows_open(Rows *rows, const Program *program);
+void rows_close(Rows *rows);
+int rows_go_on(Rows *rows);
+int rows_all(Rows *rows);
+void rows_forget(Rows *rows, i64 row);
+
+/* Rows before this one have been written out. */
+static inline i64 rows_behind(const Rows *rows) { return rows->end << PIECE_SHIFT; }
+static inline const i64 *row_at(const Rows *rows, i64 row) {
+    return rows->pieces[row >> PIECE_SHIFT] + (row & (PIECE - 1)) * COLUMNS;
+}
+
+/* For all rows in order, of which nobody looks back: the next one. NULL: no memory. */
+static inline const i64 *next_row(Rows *rows, i64 row) {
+    if (row == rows_behind(rows)) {
+        rows_forget(rows, row);
+        if (!rows_go_on(rows)) return NULL;
+    }
+    return row_at(rows, row);
+}
+
+#endif

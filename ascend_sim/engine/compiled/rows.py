@@ -1,0 +1,25 @@
+"""The rows of a program as C reads them: where its stamps and their places lie in memory (rows.c)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ascend_sim.kernel.sheet import Sheet
+from ascend_sim.kernel.stamp import laid
+
+
+class Laid:
+    """A sheet in memory that stays as long as this; `places` are fields of `library.Program`."""
+
+    def __init__(self, sheet: Sheet) -> None:
+        stamps, own = sheet.stamps.laid(), laid(sheet.own)
+        self._held = sheet, stamps, own
+        arrays = {"which": sheet.which, "tiles": sheet.tiles, "where": sheet.where}
+        self.places = {name: one.buffer_info()[0] for name, one in arrays.items()}
+        self.places |= {"stamps": _begin(stamps), "own": _begin(own)}
+
+
+def _begin(array: NDArray[Any]) -> int:
+    return int(array.__array_interface__["data"][0])

@@ -1,0 +1,269 @@
+"""The rows of a program: stamps at their places, and between them rows of its own, written one by one.
+
+Nobody holds them all but who asks for `Sheet.rows`: a run that keeps no columns reads them piece by piece where the stamps lie
+(engine/compiled/rows.c), and what is asked of addresses is asked of the places.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Place, Stamp, Stamps
+from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
+
+Numbers = NDArray[np.int64]
+_AT_ONCE = 4096
+"""Stamps that are written out or looked at together."""
+_SOME_ROWS = 4096
+"""Rows that are looked through at a time."""
+_FAR = 1 << 62
+
+
+class Sheet:
+    """The rows of one program. `which` are its stamps in order: numbers of `stamps`, and -1 - i for `own[i]`; each of them has
+    a first tile (`tiles`), and its place is the next of `where`, as many numbers as the stamp has axes.
+    """
+
+    def __init__(self, stamps: Stamps) -> None:
+        self.stamps = stamps
+        self.own: list[Stamp] = []
+        self.which, self.tiles, self.where = array("i"), array("q"), array("q")
+        self.written = array("q")
+        self._count = 0
+        self._rows: Numbers | None = None
+
+    @classmethod
+    def of(cls, rows: NDArray[Any]) -> Sheet:
+        """Rows that are there already."""
+        sheet = cls(Stamps())
+        sheet._append_own(np.ascontiguousarray(rows, np.int64))
+        return sheet
+
+    def __reduce__(self) -> tuple[Callable[[Numbers], Sheet], tuple[Numbers]]:
+        """Another process gets the rows, and not the stamps of their task."""
+        return Sheet.of, (self.rows,)
+
+    def __len__(self) -> int:
+        """Rows so far."""
+        return self._count + len(self.written) // ROW
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def put(self, stamp: Stamp, where: Place, tile: int) -> None:
+        """Repeat a stamp, whose first tile is number `tile`."""
+        if self.written:
+            self.close()
+        self.which.append(stamp.number)
+        self.tiles.append(tile)
+        self.where.extend(where)
+        self._count += len(stamp.rows)
+
+    def close(self) -> None:
+        """What was written one by one is a piece of its own."""
+        if self.written:
+            self._append_own(np.frombuffer(self.written, np.int64).reshape(-1, ROW))
+            self.written = array("q")
+
+    def _append_own(self, rows: Numbers) -> None:
+        self.own.append(Stamp(rows, NO_MOVES, -1 - len(self.own)))
+        self.which.append(-len(self.own))
+        self.tiles.append(0)
+        self._count += len(rows)
+
+    def moved(self, where: Numbers) -> Sheet:
+        """The same stamps at other places."""
+        sheet = Sheet(self.stamps)
+        sheet.own, sheet.which, sheet.tiles, sheet._count = self.own, self.which, self.tiles, self._count
+        sheet.where.frombytes(np.ascontiguousarray(where, np.int64).tobytes())
+        return sheet
+
+    # -- the last rows -------------------------------------------------------------------------------------------------
+
+    def last(self, kinds: Sequence[int]) -> list[tuple[int, int, int]]:
+        """Where the last row of each of these instructions stands: (stamp in order, row of it, row of all)."""
+        self.close()
+        missing, found, first = set(kinds), [], self._count
+        for place in range(len(self.which) - 1, -1, -1):
+            if not missing:
+                break
+            stamp = self._stamp(self.which[place])
+            first -= len(stamp.rows)
+            if not missing.isdisjoint(stamp.kinds):
+                for kind, row in _last_rows(stamp.rows, missing):
+                    missing.remove(kind)
+                    found.append((place, row, first + row))
+        return found
+
+    def without_last(self, kinds: Sequence[int]) -> list[int]:
+        """Take out the last row of each of these instructions; which rows those were."""
+        out: dict[int, list[int]] = {}
+        places = self.last(kinds)
+        for place, row, _ in places:
+            out.setdefault(place, []).append(row)
+        for place, rows in out.items():
+            number = self.which[place]
+            if number >= 0:
+                self.which[place] = self.stamps.without(self._stamp(number), tuple(sorted(rows))).number
+            else:
+                self.own[-1 - number] = self.own[-1 - number].without(rows, number)
+        self._count -= len(places)
+        return [row for _, _, row in places]
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def _stamp(self, number: int) -> Stamp:
+        return self.stamps.known[number] if number >= 0 else self.own[-1 - number]
+
+    def _pieces(self) -> Iterator[_Piece]:
+        begin = 0
+        for first in range(0, len(self.which), _AT_ONCE):
+            stamps = [self._stamp(number) for number in self.which[first : first + _AT_ONCE]]
+            axes = np.array([stamp.axes for stamp in stamps])
+            end = begin + int(axes.sum())
+            where = np.asarray(self.where[begin:end])
+            yield _Piece(stamps, np.asarray(self.tiles[first : first + _AT_ONCE]), where, np.cumsum(axes) - axes)
+            begin = end
+
+    @property
+    def rows(self) -> Numbers:
+        """All rows, written out when they are first asked for."""
+        if self._rows is None:
+            self.close()
+            if len(self.which) == 1 and self.own:
+                self._rows = self.own[0].rows
+            else:
+                parts = [piece.rows() for piece in self._pieces()]
+                self._rows = parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, ROW), np.int64), *parts])
+        return self._rows
+
+    def counts(self) -> Numbers:
+        """How often each instruction stands in it, as far as there are any."""
+        self.close()
+        if not self.which:
+            return np.zeros(0, np.int64)
+        numbers, times = np.unique(np.asarray(self.which), return_counts=True)
+        stamps = [self._stamp(number) for number in numbers.tolist()]
+        kinds = np.concatenate([stamp.counts[0] for stamp in stamps])
+        found = np.zeros(int(kinds.max(initial=-1)) + 1, np.int64)
+        each = np.repeat(times, [len(stamp.counts[0]) for stamp in stamps])
+        np.add.at(found, kinds, np.concatenate([stamp.counts[1] for stamp in stamps]) * each)
+        return found
+
+    def is_right(self, limits: Numbers, sizes: Sequence[int]) -> bool:
+        """Whether every operand lies inside its buffer or tensor, at an aligned address.
+
+        `limits` are those of its table (`InstructionTable.limits`), `sizes` the bytes of its task's tensors.
+        """
+        self.close()
+        return all(piece.is_right(limits, sizes) for piece in self._pieces())
+
+
+class _Piece:
+    """Stamps that follow each other; the place of the i-th begins at `first[i]` of `where`."""
+
+    def __init__(self, stamps: list[Stamp], tiles: Numbers, where: Numbers, first: Numbers) -> None:
+        self.stamps, self.tiles, self.where, self.first = stamps, tiles, where, first
+
+    def _only(self, chosen: list[int]) -> _Piece:
+        """Some of them."""
+        return _Piece([self.stamps[i] for i in chosen], self.tiles[chosen], self.where, self.first[chosen])
+
+    def rows(self) -> Numbers:
+        """Their rows, one after the other."""
+        lengths = np.array([len(stamp.rows) for stamp in self.stamps])
+        rows = np.concatenate([stamp.rows for stamp in self.stamps])
+        rows[:, TILE] += np.repeat(self.tiles, lengths)
+        cells, by = self._moves()
+        counts = [len(stamp.moves) for stamp in self.stamps]
+        np.add.at(rows.reshape(-1), cells + np.repeat((np.cumsum(lengths) - lengths) * ROW, counts), by)
+        return rows
+
+    def _moves(self) -> tuple[Numbers, Numbers]:
+        """The cells that move, counted from their stamp's first, and by how much."""
+        cells, axes, steps = np.concatenate([stamp.moves for stamp in self.stamps]).T
+        return cells, steps * self.where[axes + np.repeat(self.first, [len(stamp.moves) for stamp in self.stamps])]
+
+    def is_right(self, limits: Numbers, sizes: Sequence[int]) -> bool:
+        """As of the whole sheet. All rows of a stamp are looked at the first time, then only what moves."""
+        new = {id(stamp): i for i, stamp in enumerate(self.stamps) if stamp.bounds is None}
+        if new and not self._only(list(new.values()))._look(limits, sizes):
+            return False
+        moving = self._only([i for i, stamp in enumerate(self.stamps) if len(stamp.moves)])
+        if not moving.stamps:
+            return True
+        low, high, unit, rest = np.concatenate([stamp.bounds for stamp in moving.stamps], axis=1)  # type: ignore[arg-type]
+        way = np.add.reduceat(moving._moves()[1], moving._heads())
+        return not ((way < low) | (way > high) | ((way - rest) % unit != 0)).any()
+
+    def _look(self, limits: Numbers, sizes: Sequence[int]) -> bool:
+        """Look at every row, and note of what moves how far it may (`Stamp.bounds`)."""
+        rows, (cells, by), heads = self.rows(), self._moves(), self._heads()
+        for operand in range(limits.shape[1]):
+            if asked(limits, sizes, rows[:, 0], operand, rows[:, 1 + operand]).wrong().any():
+                return False
+        lengths = np.array([len(stamp.rows) for stamp in self.stamps])
+        counts = [len(stamp.moves) for stamp in self.stamps]
+        cells = (cells + np.repeat((np.cumsum(lengths) - lengths) * ROW, counts))[heads]
+        kinds, operands, address = rows[cells // ROW, 0], cells % ROW - 1, rows.reshape(-1)[cells]
+        offset, extent, limit, unit = asked(limits, sizes, kinds, operands, address)
+        if len(heads):
+            offset = offset - np.add.reduceat(by, heads)  # where the way is 0
+        bounds = np.stack((-offset, limit - extent - offset, unit, -offset % unit))
+        bounds[:, extent <= 0] = np.array([[-_FAR], [_FAR], [1], [0]])
+        behind = np.searchsorted(heads, np.cumsum(counts))
+        for stamp, first, end in zip(self.stamps, [0, *behind[:-1].tolist()], behind.tolist(), strict=True):
+            stamp.bounds = bounds[:, first:end]
+        return True
+
+    def _heads(self) -> Numbers:
+        """Which of the moves are the first of their cells."""
+        of_stamp = np.repeat(np.arange(len(self.stamps)), [len(stamp.moves) for stamp in self.stamps])
+        cells = np.concatenate([stamp.moves[:, 0] for stamp in self.stamps])
+        first = np.ones(len(cells), np.bool_)
+        first[1:] = (cells[1:] != cells[:-1]) | (of_stamp[1:] != of_stamp[:-1])
+        return np.flatnonzero(first)
+
+
+class Asked(NamedTuple):
+    """Of operands: the offset in the buffer or tensor, bytes from there (0: there is no such operand), bytes of that (-1: the
+    task has no such tensor), and what the offset is a multiple of.
+    """
+
+    offset: Numbers
+    extent: Numbers
+    limit: Numbers
+    unit: Numbers
+
+    def wrong(self) -> NDArray[np.bool_]:
+        """Which of them are outside, or not aligned."""
+        outside = (self.offset < 0) | (self.offset + self.extent > self.limit)
+        return (self.extent > 0) & (outside | (self.offset % self.unit != 0))
+
+
+def asked(limits: Numbers, sizes: Sequence[int], kinds: Numbers, operand: Any, address: Numbers) -> Asked:
+    """What is asked of operand number `operand` at `address` of instructions `kinds`; the others as of `Sheet.is_right`."""
+    extent, limit, unit = limits[:, operand, kinds]
+    in_gm, slot = limit < 0, address >> SLOT_SHIFT
+    there = np.where((slot >= 0) & (slot < len(sizes)), slot, len(sizes))
+    limit = np.where(in_gm, np.asarray((*sizes, -1), np.int64)[there], limit)
+    return Asked(np.where(in_gm, address & OFFSET_MASK, address), extent, limit, unit)
+
+
+def _last_rows(rows: Numbers, wanted: set[int]) -> list[tuple[int, int]]:
+    """Those of the instructions that stand among `rows`, with the last row of each."""
+    left, found = set(wanted), []
+    for end in range(len(rows), 0, -_SOME_ROWS):
+        start = max(end - _SOME_ROWS, 0)
+        for place in np.flatnonzero(np.isin(rows[start:end, 0], list(left)))[::-1].tolist():
+            kind = int(rows[start + place, 0])
+            if kind in left:
+                left.remove(kind)
+                found.append((kind, start + place))
+        if not left:
+            break
+    return found
