@@ -14,6 +14,7 @@ from ascend_sim.engine.compiled.rows import Laid
 from ascend_sim.engine.l2 import Lines
 from ascend_sim.isa.base import TRANSFER
 from ascend_sim.kernel.program import OPERAND_COLUMN, Program
+from ascend_sim.kernel.stamp import address_of
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import Region, row_starts
 
@@ -78,11 +79,11 @@ def mark_lines(program: Program, bases: Sequence[int], line: int, read: Marks, w
 def mark_by_c(program: Program, bases: Sequence[int], line: int, read: Marks, written: Marks) -> None:
     """By compiled/lines.c."""
     touches, own, rows = program.table.touches, np.asarray(bases, np.int64), Laid(program.sheet)
-    whole = library.Program(**rows.places, count=len(program), bases=own.ctypes.data, tensors=len(own))
+    whole = library.Program(**rows.places, count=len(program), bases=address_of(own), tensors=len(own))
     first, columns = touches.first.ctypes.data, touches.columns.ctypes.data
     library.checked(
         library.load().mark_lines(
-            library.byref(whole), first, columns, line, read.ctypes.data, written.ctypes.data, len(read)
+            library.byref(whole), first, columns, line, address_of(read), address_of(written), len(read)
         )
     )
 

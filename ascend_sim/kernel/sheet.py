@@ -19,7 +19,7 @@ from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 Numbers = NDArray[np.int64]
 _AT_ONCE = 4096
 """Stamps that are written out or looked at together."""
-_SOME_ROWS = 4096
+_SOME_ROWS = 64
 """Rows that are looked through at a time."""
 _FAR = 1 << 62
 
@@ -36,6 +36,7 @@ class Sheet:
         self.written = array("q")
         self._count = 0
         self._rows: Numbers | None = None
+        self._counts: Numbers | None = None
 
     @classmethod
     def of(cls, rows: NDArray[Any]) -> Sheet:
@@ -79,6 +80,7 @@ class Sheet:
         """The same stamps at other places."""
         sheet = Sheet(self.stamps)
         sheet.own, sheet.which, sheet.tiles, sheet._count = self.own, self.which, self.tiles, self._count
+        sheet._counts = self._counts
         sheet.where.frombytes(np.ascontiguousarray(where, np.int64).tobytes())
         return sheet
 
@@ -142,7 +144,12 @@ class Sheet:
         return self._rows
 
     def counts(self) -> Numbers:
-        """How often each instruction stands in it, as far as there are any."""
+        """How often each instruction stands in it when it is written, as far as there are any."""
+        if self._counts is None:
+            self._counts = self._counted()
+        return self._counts
+
+    def _counted(self) -> Numbers:
         self.close()
         if not self.which:
             return np.zeros(0, np.int64)
@@ -259,11 +266,11 @@ def _last_rows(rows: Numbers, wanted: set[int]) -> list[tuple[int, int]]:
     left, found = set(wanted), []
     for end in range(len(rows), 0, -_SOME_ROWS):
         start = max(end - _SOME_ROWS, 0)
-        for place in np.flatnonzero(np.isin(rows[start:end, 0], list(left)))[::-1].tolist():
-            kind = int(rows[start + place, 0])
-            if kind in left:
-                left.remove(kind)
-                found.append((kind, start + place))
-        if not left:
-            break
+        kinds = rows[start:end, 0].tolist()
+        for place in range(len(kinds) - 1, -1, -1):
+            if kinds[place] in left:
+                left.remove(kinds[place])
+                found.append((kinds[place], start + place))
+                if not left:
+                    return found
     return found

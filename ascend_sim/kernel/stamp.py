@@ -31,8 +31,8 @@ from ascend_sim.memory.gm import OFFSET_MASK
 ROW, TILE = 5, 4
 """Numbers of a row, and which of them counts tiles."""
 NO_MOVES = np.empty((0, 3), np.int64)
-LAID = np.dtype([(name, np.int64) for name in ("rows", "moves", "row_count", "move_count", "axes")])
-"""A stamp in memory, as C reads it (`Stamp` of engine/compiled/rows.h)."""
+LAID = 5
+"""Numbers of a stamp in memory, as C reads it (`Stamp` of engine/compiled/program.h)."""
 
 
 Place = tuple[int, ...]
@@ -252,7 +252,7 @@ class Stamps:
         self._numbers: dict[Hashable, int] = {}
         self._moved: dict[tuple[int, Place], int] = {}
         self._without: dict[tuple[int, tuple[int, ...]], Stamp] = {}
-        self._laid = np.empty(0, LAID)
+        self._laid = np.empty((0, LAID), np.int64)
 
     def __reduce__(self) -> tuple[type[Stamps], tuple[()]]:
         """Empty ones: another process runs the programs that are there, and writes none."""
@@ -271,8 +271,8 @@ class Stamps:
             self._without[key] = self.add(stamp.without(rows, 0))
         return self._without[key]
 
-    def laid(self) -> NDArray[np.void]:
-        """Where all stamps lie in memory (LAID), by number; whoever reads them there holds the array and these stamps."""
+    def laid(self) -> NDArray[np.int64]:
+        """Where all stamps lie in memory, by number; whoever reads them there holds the array and these stamps."""
         new = self.known[len(self._laid) :]
         if new:
             self._laid = np.concatenate((self._laid, laid(new)))
@@ -292,13 +292,13 @@ class Stamps:
         return self._moved[number, by]
 
 
-def laid(stamps: Sequence[Stamp]) -> NDArray[np.void]:
-    """Where these stamps lie in memory."""
-    return np.array(
-        [(_address(one.rows), _address(one.moves), len(one.rows), len(one.moves), one.axes) for one in stamps],
-        LAID,
-    )
+def laid(stamps: Sequence[Stamp]) -> NDArray[np.int64]:
+    """Where these stamps lie in memory: addresses of rows and moves, how many there are of both, axes."""
+    found = [(address_of(one.rows), address_of(one.moves), len(one.rows), len(one.moves), one.axes) for one in stamps]
+    return np.array(found, np.int64).reshape(-1, LAID)
 
 
-def _address(array: NDArray[np.int64]) -> int:
-    return int(array.__array_interface__["data"][0])
+def address_of(array: NDArray[Any]) -> int:
+    """Where a contiguous array of plain numbers lies in memory."""
+    address: int = array.__array_interface__["data"][0]
+    return address

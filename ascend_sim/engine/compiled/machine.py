@@ -29,6 +29,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
 from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag
 from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.kernel.stamp import address_of
 
 _NEVER = 1 << 62
 _ASKED = 1024
@@ -107,7 +108,7 @@ class CompiledMachine:
         stamp, dirty = self._l2.arrays(reach)
         self._c.checked(
             self.lib.machine_lend_l2(
-                self._c.pointer, stamp.ctypes.data, len(stamp), dirty.ctypes.data, self._l2.capacity, self._l2.clock
+                self._c.pointer, address_of(stamp), len(stamp), address_of(dirty), self._l2.capacity, self._l2.clock
             )
         )
         self._lent = stamp, dirty
@@ -131,7 +132,7 @@ class CompiledMachine:
                     self._c.pointer,
                     table.handle,
                     core.c_program,
-                    asked.ctypes.data,
+                    address_of(asked),
                     _ASKED,
                     c.byref(reach),
                 )
@@ -241,11 +242,11 @@ class CompiledCore:
         if machine.keep:
             columns = np.zeros((len(c.COLUMNS), count), np.int64)
             self._columns = dict(zip(c.COLUMNS, columns, strict=True))
-            first = columns.ctypes.data
+            first = address_of(columns)
             places = {name: first + i * columns.strides[0] for i, name in enumerate(c.COLUMNS)}
         self.c_program = c.Program(
             **self._laid.places,
-            bases=self._bases.ctypes.data,
+            bases=address_of(self._bases),
             count=count,
             tensors=len(self._bases),
             begin=begin,

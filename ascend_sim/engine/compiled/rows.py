@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy.typing import NDArray
-
 from ascend_sim.kernel.sheet import Sheet
-from ascend_sim.kernel.stamp import laid
+from ascend_sim.kernel.stamp import address_of, laid
 
 
 class Laid:
@@ -18,8 +14,4 @@ class Laid:
         self._held = sheet, stamps, own
         arrays = {"which": sheet.which, "tiles": sheet.tiles, "where": sheet.where}
         self.places = {name: one.buffer_info()[0] for name, one in arrays.items()}
-        self.places |= {"stamps": _begin(stamps), "own": _begin(own)}
-
-
-def _begin(array: NDArray[Any]) -> int:
-    return int(array.__array_interface__["data"][0])
+        self.places |= {"stamps": address_of(stamps), "own": address_of(own)}

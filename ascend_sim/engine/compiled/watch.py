@@ -17,6 +17,7 @@ from ascend_sim.engine.task import Task, order_of
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.engine.totals import TOTALS, ProgramTotals
 from ascend_sim.kernel.program import InstructionTable
+from ascend_sim.kernel.stamp import address_of
 
 TOUCHED = np.dtype([("touches", np.int64), ("count", np.int64)])
 """`Touched` of program.h: where the touches of an instruction lie in memory, and how many they are."""
@@ -58,7 +59,7 @@ class CompiledColumnWatch:
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self.tables: list[InstructionTable] = []
-        self._known: dict[int, tuple[int, int, Any]] = {}
+        self._known: dict[int, tuple[int, int, tuple[int, int]]] = {}
         self._tasks = tasks
         self._lib = c.load()
         self._gm = self._lib.gm_new(LIMIT)
@@ -67,8 +68,8 @@ class CompiledColumnWatch:
         if not self._gm:
             raise MemoryError
 
-    def _table(self, table: InstructionTable) -> tuple[int, Any, Any]:
-        """Its number, its instructions and what they touch, in memory that stays."""
+    def _table(self, table: InstructionTable) -> tuple[int, int, int]:
+        """Its number, and where its instructions and what they touch lie, in memory that stays."""
         known = self._known.get(id(table))
         if known is not None and known[1] == len(table.instructions):
             return known[0], *known[2]
@@ -85,8 +86,9 @@ class CompiledColumnWatch:
         touched["touches"] = touches.columns.ctypes.data + touches.first[:-1] * touches.columns.itemsize
         touched["count"] = np.diff(touches.first)
         self._held.append((touches, instructions, touched))
-        self._known[id(table)] = number, len(table.instructions), (instructions, touched)
-        return number, instructions, touched
+        places = instructions.ctypes.data, touched.ctypes.data
+        self._known[id(table)] = number, len(table.instructions), places
+        return number, *places
 
     def add(self, run: ProgramRun) -> ProgramTotals:
         """What one program comes to; its accesses to GM wait for `in_gm`."""
@@ -97,17 +99,15 @@ class CompiledColumnWatch:
         rows = Laid(program.sheet)
         whole = c.Program(
             **rows.places,
-            bases=bases.ctypes.data,
+            bases=address_of(bases),
             count=len(program),
             tensors=len(bases),
             begin=run.begin,
             issue=program.issue_cycles,
             order=order_of(run.task, program),
-            **{name: column.ctypes.data for name, column in columns.items()},
+            **{name: address_of(column) for name, column in columns.items()},
         )
-        watch = self._lib.watch_columns(
-            c.byref(whole), instructions.ctypes.data, touched.ctypes.data, number, self._gm, LIMIT
-        )
+        watch = self._lib.watch_columns(c.byref(whole), instructions, touched, number, self._gm, LIMIT)
         if not watch:
             raise MemoryError("no memory for the totals of a program")
         try:

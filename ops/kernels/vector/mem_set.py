@@ -44,9 +44,9 @@ def mem_set_task(
         k.vector_duplicate(zeros, filled, tile // int(numpy_dtype(filled).itemsize), value)
         k.set_flag(ready)
         k.wait_flag(ready)
-        for start in range(begin, end, tile):
+        for size, start in k.stamped((min(tile, end - start), start) for start in range(begin, end, tile)):
             k.next_tile()
-            k.data_copy("UB", "GM", gm_operand(0, start), zeros, min(tile, end - start))
+            k.data_copy("UB", "GM", gm_operand(0, start), zeros, size)
         # Nothing is written to UB after the flag, so the copies need no more of them.
 
     info = {"dtypes": {}, "formats": {"output": "ND"}, "shapes": {"output": [nbytes]}}
