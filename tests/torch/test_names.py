@@ -130,6 +130,19 @@ def test_nested_simulations_have_a_whole_table_each(model: Any) -> None:
     assert (passes(outer), passes(inner)) == (PLAIN, dict.fromkeys(PLAIN, (1, 0)))
 
 
+def test_products_of_equal_sizes_are_told_apart_by_each_simulation() -> None:
+    """A square dC fits both dA and dB: each simulation has to remember for itself which of them it has seen."""
+    layer = nn.Linear(8, 4)
+    with simulate() as outer, simulate() as inner:
+        loss = layer(torch.randn(4, 8, requires_grad=True)).sum()
+        loss.backward(retain_graph=True)
+        loss.backward()
+    for sim in (outer, inner):
+        (row,) = sim.rows
+        counts = {call.part: count for call, count in row.calls.items()}
+        assert counts == {"output": 1, "grad_input": 2, "grad_weight": 2}
+
+
 def test_the_inner_ones_values_go_on() -> None:
     torch.manual_seed(0)
     layer, data = nn.Conv2d(4, 4, 3), torch.randn(1, 4, 6, 6)
