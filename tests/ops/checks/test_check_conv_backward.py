@@ -39,6 +39,8 @@ REFUSALS = [
     ("groups", TWO_D, {"groups": 0}, (BAD, "groups.positive"), (BAD, "groups.positive")),
     ("cube-math", TWO_D, {"cube_math_type": 4}, (BAD, "cube_math_type"), (BAD, "cube_math_type")),
     ("empty-y", TWO_D, {"grad_output": half((0, 8, 4, 4))}, (BAD, "empty.documented"), (BAD, "shape.not_empty")),
+    ("empty-rows", TWO_D, {"input": half((2, 4, 0, 6)), "grad_input": half((2, 4, 0, 6))},
+     (BAD, "empty.documented"), (BAD, "empty.input")),
     ("grad-input", TWO_D, {"grad_input": half((2, 4, 6, 5))}, (BAD, "shape.outputs"), (BAD, "shape.outputs")),
     ("grad-weight", TWO_D, {"grad_weight": half((8, 4, 3, 1))}, (BAD, "shape.outputs"), (BAD, "shape.outputs")),
     ("grad-bias", TWO_D, {"grad_bias": half((7,), "ND")}, (BAD, "shape.outputs"), (BAD, "shape.outputs")),
@@ -148,7 +150,7 @@ def test_eight_bit_rules_of_950_under_the_library():
     only_weight = {"mask": (False, True, False), "transposed": False}
     assert status(eight_bit("hifloat8", weight_out="float32", **only_weight), "950", "library") == 0
     for call in (
-        eight_bit("hifloat8", weight_out="float16", **only_weight),
+        *(eight_bit("hifloat8", weight_out=dtype, **only_weight) for dtype in ("float16", "hifloat8")),
         eight_bit("float8_e4m3fn", weight_out="float32", **only_weight),
         eight_bit("hifloat8", weight_out="float32", groups=2, **only_weight),
         eight_bit("hifloat8", weight_out="float32", mask=(False, True, False), output_padding=(0, 1), stride=(2, 2)),
@@ -178,6 +180,8 @@ def test_the_trace_names_every_rule_of_the_profile_once(conformance):
 def test_a_message_names_argument_value_limit_and_source():
     message = check(replace(TWO_D, stride=(1, 0)), "910B", "documented").failure.message
     assert message.startswith("stride = [1, 0]: every value must be at least 1") and "000, stride" in message
+    two = check(replace(TWO_D, stride=(1, 0), dilation=(0, 1)), "910B", "documented").failure.message
+    assert two == message, "the first of two mistakes is told"
     message = check(replace(TWO_D, padding=(256, 0)), "910B", "documented").failure.message
     assert "padding holds 256 (in [256, 0])" in message and "[0, 255]" in message and "000, padding" in message
     message = check(replace(TWO_D, groups=0), "910B", "documented").failure.message

@@ -54,6 +54,14 @@ def test_bias_has_one_dtype_list_on_every_product_of_the_library():
     assert status(replace(GOOD, weight=with_dtype(GOOD.weight, "bfloat16")), "910", "library") == 161002
 
 
+@pytest.mark.parametrize(("kernel", "documented"), [(8, 0), (9, 161002)])
+def test_a_kernel_as_long_as_the_padded_input_leaves_no_time(kernel, documented):
+    """[0, B, C] is a result of 002; a kernel that is longer still has none."""
+    call = replace(GOOD, weight=half((kernel, 4, 6)), grad_weight=half((kernel, 4, 6)), self=half((0, 2, 6)))
+    assert (status(call, "910"), status(call, "950")) == (documented, documented)
+    assert failed_rule(check(call, "950", "library")) == "self.not_empty"
+
+
 def test_formats_nd_and_ncl_mix():
     call = replace(GOOD, input=replace(GOOD.input, format="NCL"))
     assert status(call) == status(call, conformance="library") == 0
