@@ -24,6 +24,7 @@ from typing import Any
 import simpy
 
 from ascend_sim.engine.choice import chosen_engine
+from ascend_sim.engine.columns import ColumnStore
 from ascend_sim.engine.compiled.machine import CompiledMachine
 from ascend_sim.engine.cross import CrossFlags
 from ascend_sim.engine.deadlock import describe
@@ -169,6 +170,7 @@ class Engine:
         self._held_up: dict[int, tuple[Task, str]] = {}
         timeline = Timeline([TaskRun(task, 0) for task in tasks], [], keep)
         self._watch = _Watch(tasks, self._machine) if not keep else None
+        self._store = ColumnStore()
         streams: dict[int, list[int]] = {}
         for index, task in enumerate(tasks):
             self._check(task)
@@ -326,7 +328,7 @@ class Engine:
             if self._watch:
                 self._watch.add(index, core_run, core, now)
             else:
-                timeline.programs.append(_columns_of(index, core_run, core, now))
+                timeline.programs.append(self._store.kept(_columns_of(index, core_run, core, now)))
         for kind, numbers in held.items():
             self._cores[kind].release(numbers)
 

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import io
 import json
 import pkgutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from ascend_sim import isa
@@ -111,15 +116,13 @@ def write_timeline(path: str | Path, recording: Recording, report: Mapping[str, 
     instructions = [(table, i) for table in tables.values() for i in range(len(table.instructions))]
     objects = [table.instructions[i] for table, i in instructions]
     counts = [len(run.program) for run in runs]
-    rows = {name: _joined([getattr(run, name) for run in runs], np.int64) for name in _TIMES}
-    rows["cause"] = rows["cause"].astype(np.uint8)
-    for name in ("pipe", "kind"):
-        rows[name] = _joined([run.program.per_row(name) for run in runs], np.uint8)
-    for place, name in enumerate(COLUMNS):
-        rows[name] = _joined([run.program.rows[:, place] for run in runs], np.int64)
+    length = sum(counts)
+    rows = {name: _Joined(runs, length, attrgetter(name), np.uint8 if name == "cause" else np.int64) for name in _TIMES}
+    rows |= {name: _Joined(runs, length, partial(_property, name), np.uint8) for name in ("pipe", "kind")}
+    rows |= {name: _Joined(runs, length, partial(_number, place)) for place, name in enumerate(COLUMNS)}
+    rows["instruction"] = _Joined(runs, length, lambda run: run.program.rows[:, 0] + offsets[id(run.program.table)])
     lines, of_rows = line_table([run.program for run in runs])
-    rows["line"] = _joined(of_rows, np.int32)
-    rows["instruction"] += np.repeat([offsets[id(run.program.table)] for run in runs], counts).astype(np.int64)
+    rows["line"] = _Joined(of_rows, length, np.asarray, np.int32)
     programs = _fields(runs, "task", "core", "launch", "begin", "finish", "queue_full")
     programs |= _fields([run.program for run in runs], "block", "core_kind", "sub_block", "tiles")
     programs |= {"first_row": np.cumsum([0, *counts])[:-1], "row_count": counts}
@@ -140,18 +143,22 @@ def write_timeline(path: str | Path, recording: Recording, report: Mapping[str, 
     placed = [(_WARM, tensor) for tensor in recording.warm]
     placed += [(index, tensor) for index, task in enumerate(tasks) for tensor in task.tensors]
     tensors = {"task": [index for index, _ in placed], **_fields([one for _, one in placed], "name", "base", "size")}
-    arrays: Columns = {"version": np.asarray(VERSION), "chip": np.asarray(chip.name)}
+    arrays: dict[str, NDArray[Any] | _Joined] = {"version": np.asarray(VERSION), "chip": np.asarray(chip.name)}
     arrays["chip_file"] = np.asarray(chip.to_json())
     arrays["cube_mhz"] = np.asarray(chip.clock.cube_mhz, np.float64)
     groups: tuple[Mapping[str, Any], ...] = (
         rows, programs, task_columns, texts, tensors, _fields(lines, "file", "number", "text"),
     )  # fmt: skip
     for group, columns in zip(_GROUPS, groups, strict=True):
-        arrays |= {f"{group}.{name}": np.asarray(column) for name, column in columns.items()}
+        for name, column in columns.items():
+            arrays[f"{group}.{name}"] = column if isinstance(column, _Joined) else np.asarray(column)
     arrays["report"] = np.asarray("" if report is None else digest_of(report))
     arrays["digest"] = np.asarray(_digest(arrays))
-    with atomic_write(path) as file:
-        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+    with atomic_write(path) as file, ZipFile(file, "w", ZIP_DEFLATED) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                for part in _bytes_of(array):
+                    entry.write(part)
 
 
 def load_timeline(path: str | Path) -> TimelineFile:
@@ -221,12 +228,27 @@ def digest_of(report: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(report, sort_keys=True).encode()).hexdigest()
 
 
-def _digest(arrays: Columns) -> str:
+def _digest(arrays: Mapping[str, NDArray[Any] | _Joined]) -> str:
     digest = hashlib.sha256()
     for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.dtype.str} {array.shape};".encode())
-        digest.update(array.tobytes())
+        for part in _parts_of(array):
+            digest.update(part.tobytes())
     return digest.hexdigest()
+
+
+def _bytes_of(array: NDArray[Any] | _Joined) -> Iterator[bytes]:
+    """The bytes of an .npy file (numpy's own, as `np.save` writes it)."""
+    head = io.BytesIO()
+    described = {"descr": npy.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}
+    npy.write_array_header_1_0(head, described)
+    yield head.getvalue()
+    for part in _parts_of(array):
+        yield part.tobytes()
+
+
+def _parts_of(array: NDArray[Any] | _Joined) -> Iterator[NDArray[Any]]:
+    return iter((array,)) if isinstance(array, np.ndarray) else array.parts()
 
 
 def load_recording(path: str | Path) -> tuple[Recording, str]:
@@ -329,5 +351,23 @@ def _fields(objects: Sequence[Any], *names: str) -> dict[str, Any]:
     return {name: [getattr(one, name) for one in objects] for name in names}
 
 
-def _joined(parts: list[NDArray[np.int64]], dtype: Any) -> NDArray[Any]:
-    return np.concatenate([*parts, np.empty(0, np.int64)]).astype(dtype)
+class _Joined:
+    """One column of all programs, which is made of `column_of` each of them and held of none."""
+
+    def __init__(
+        self, owners: Sequence[Any], length: int, column_of: Callable[[Any], NDArray[Any]], dtype: Any = np.int64
+    ) -> None:
+        self._owners, self._column_of = owners, column_of
+        self.dtype, self.shape = np.dtype(dtype), (length,)
+
+    def parts(self) -> Iterator[NDArray[Any]]:
+        """Program by program."""
+        return (self._column_of(one).astype(self.dtype) for one in self._owners)
+
+
+def _property(name: str, run: ProgramRun) -> NDArray[np.int64]:
+    return run.program.per_row(name)
+
+
+def _number(place: int, run: ProgramRun) -> NDArray[np.int64]:
+    return run.program.rows[:, place]

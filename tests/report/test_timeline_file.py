@@ -46,6 +46,16 @@ def test_the_same_run_gives_the_same_bytes(run, tmp_path):
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
+def test_the_file_is_what_numpy_writes_of_whole_columns(run, tmp_path):
+    """It is written program by program."""
+    tasks, timeline = run
+    write_timeline(tmp_path / "a.npz", Recording(CHIP, timeline, tasks))
+    with np.load(tmp_path / "a.npz") as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    np.savez_compressed(tmp_path / "b.npz", **arrays)
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+
+
 def test_a_recording_comes_back_and_runs_again(run, tmp_path):
     """The programs of the file, on the chip of the file, give the timeline of the file."""
     tasks, timeline = run
