@@ -10,6 +10,7 @@ from machine import CHIP, quiet, scalar_task
 
 from ascend_sim.engine import choice
 from ascend_sim.engine.choice import VARIABLE, chosen_engine
+from ascend_sim.engine.compiled import library
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.errors import SimError
@@ -58,6 +59,14 @@ def test_without_a_compiler_one_line_says_so_once(built: bool) -> None:
     assert [str(one.message).split(":")[0] for one in said] == ["ascend-sim was installed without a C compiler"] * (
         not built
     )
+
+
+@pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
+def test_a_library_of_older_sources_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would read what Python fills otherwise than it was meant."""
+    monkeypatch.setattr(library, "_SIZES", library._SIZES + 8)
+    with pytest.raises(SimError, match="built from older sources"):
+        library.load.__wrapped__()
 
 
 def test_the_engine_knows_its_name() -> None:

@@ -42,7 +42,9 @@ def mapped(array: Any) -> bool:
     return False
 
 
-@pytest.mark.parametrize(("most", "few", "on_disk"), [(1 << 30, 1, 0), (80 * columns.NUMBERS * 8, 50, 2), (0, 1, 4)])
+@pytest.mark.parametrize(
+    ("most", "few", "on_disk"), [(1 << 30, 1, 0), (85 * columns.NUMBERS * 8, 1, 2), (0, 50, 3), (0, 1, 4)]
+)
 def test_what_does_not_fit_lies_on_disk(most: int, few: int, on_disk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = run()
     monkeypatch.setattr(columns, "MOST", most)

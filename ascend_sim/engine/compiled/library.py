@@ -15,6 +15,7 @@ import numpy as np
 from ascend_sim.engine.compiled.built import built_file
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
+from ascend_sim.kernel.stamp import LAID
 
 __all__ = [
     "FINISHED",
@@ -86,7 +87,11 @@ class Event(ctypes.Structure):
     _fields_ = _numbers("what", "core", "pipe", "instruction", "time")
 
 
+_SIZES = ctypes.sizeof(Program) << 20 | LAID * 8 << 10 | ctypes.sizeof(Event)
+"""As `machine_sizes` says it: of what Python fills and C reads."""
+
 _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+    "machine_sizes": (c_int64, []),
     "machine_new": (c_void_p, [POINTER(GmNumbers), c_int64]),
     "machine_free": (None, [c_void_p]),
     "machine_hear": (c_int64, [c_void_p, POINTER(Event)]),
@@ -133,14 +138,19 @@ def load() -> Any:
     library = ctypes.CDLL(str(path))
     missing = [name for name in _FUNCTIONS if not hasattr(library, name)]
     if missing:
-        raise SimError(
-            f"{path.name} was built from older sources (it lacks {missing[0]}): install the package again, "
-            "pip install . or pip install -e ."
-        )
+        raise _older(path.name, f"it lacks {missing[0]}")
     for name, (result, arguments) in _FUNCTIONS.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
+    if library.machine_sizes() != _SIZES:
+        raise _older(path.name, "its structures differ")
     return library
+
+
+def _older(name: str, why: str) -> SimError:
+    return SimError(
+        f"{name} was built from older sources ({why}): install the package again, pip install . or pip install -e ."
+    )
 
 
 def checked(result: int) -> int:
