@@ -29,7 +29,7 @@ from browser import chromium, emulate  # noqa: E402 - the tests' own way to a he
 IMAGES = ROOT / "docs" / "images"
 SECONDS_TO_DRAW = 3.0
 COLOURS = 128
-REPORT = ["run", "resnet50_conv2_3x3", "--html"]
+REPORT = ["run", "resnet50_conv2_3x3", "--mode", "timing", "--html"]
 EXPLAIN = [
     "explain", "by_hand", "--element", "0,0,1,2", "--tiling", "grad_input.baseK=48", "--accumulate", "exact_group", "--html",
 ]  # fmt: skip
@@ -38,20 +38,18 @@ SWEEP = [
     "--vary", "batch=1", "--of", "grad_weight_us", "--heat-map",
 ]  # fmt: skip
 SHORTEN = """
-const main = document.querySelector("main"), words = document.getElementById("words");
-let hidden = false;
+const main = document.querySelector("main"), hide = (part) => { part.style.display = "none"; };
 for (const part of main.children) {
-  if (part.id === "one-kernel") { hidden = false; }
-  if (hidden) { part.style.display = "none"; }
-  if (part === words) { hidden = true; }
+  if (!part.matches("h1, .facts, section.kernel:not([hidden])")) { hide(part); }
 }
-const section = [...document.querySelectorAll("section.kernel")].find((one) => !one.hidden);
-section.querySelector('button[data-window="steady state"]').click();
-section.querySelectorAll(".columns, details").forEach((one) => { one.style.display = "none"; });
-document.querySelector("footer").style.display = "none";
+const section = main.querySelector("section.kernel:not([hidden])"), blocks = section.querySelector(".blocks");
+blocks.querySelector('button[data-show="middle"]').click();
+let below = blocks.nextElementSibling;
+while (below) { hide(below); below = below.nextElementSibling; }
+hide(blocks.previousElementSibling);
 main.style.paddingBottom = "0";
 """
-"""Of the report: what ran, the words, and one timeline with its buffers."""
+"""Of the report: what ran, where the time of its longest kernel goes and what to do about it, and its timeline."""
 
 
 def page(arguments: list[str], path: Path) -> Path:

@@ -47,10 +47,12 @@ class Program(TyperGroup):
                 import_module(f"ascend_sim.cli.{name.replace('-', '_')}")
                 self.commands[name] = _command(name)
         command = self.commands.get(cmd_name)
-        for option in command.params if command is not None else ():
-            if getattr(option, "is_flag", False) and option.metavar is None:
-                option.metavar = ""  # the help shows no type behind it, for it takes no value
+        if command is not None:
+            _without_types(command.get_params(ctx))
         return command
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -87,6 +89,14 @@ class Program(TyperGroup):
         except typer.Abort:
             sys.exit(1)
         sys.exit(code or 0)
+
+
+def _without_types(options: list[Any]) -> list[Any]:
+    """Options, and of the flags among them the help shows no type: they take no value."""
+    for option in options:
+        if getattr(option, "is_flag", False) and option.metavar is None:
+            option.metavar = ""
+    return options
 
 
 app = typer.Typer(

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from ascend_sim.report.advice import layer_words
 from ascend_sim.report.certainty import words
+from ascend_sim.report.columns import GAP
 from ascend_sim.report.grid import Grid, say
 from ascend_sim.report.html import by_probe, results_name
 from ascend_sim.report.report import Report
@@ -20,7 +21,8 @@ from ascend_sim.report.waterfall import WORDS
 
 _FINDINGS_SHOWN = 5
 _BAR = 24
-"""Columns of the bars of a waterfall: a row stays below 80."""
+"""Columns of the bars of a waterfall, fewer where a row would be longer than `_LINE` with them."""
+_LINE = 80
 
 
 def render(report: Report, console: Console) -> None:
@@ -101,12 +103,14 @@ def _bounds(kernels: Sequence[Mapping[str, Any]]) -> Grid:
 def _waterfall(console: Console, data: Mapping[str, Any], kernel: Mapping[str, Any]) -> None:
     """Parts as bars that begin where the last one ended, then what can be changed."""
     elapsed = sum(kernel["waterfall"].values())
-    table = Grid(f"\n{kernel['name']}: from the ideal to its {elapsed:,} cycles", ("", ">cycles", ">share", ""))
-    before = 0
-    for name, cycles in kernel["waterfall"].items():
-        ends = sorted((_BAR * before // elapsed, -(-_BAR * (before + cycles) // elapsed)))
-        bar = Text(" " * ends[0] + "\u2588" * max(ends[1] - ends[0], 1), no_wrap=True)
-        table.row(WORDS[name], f"{cycles:,}", _percent(cycles / elapsed), bar)
+    heads = ("", ">cycles", ">share")
+    table = Grid(f"\n{kernel['name']}: from the ideal to its {elapsed:,} cycles", (*heads, ""))
+    rows = [(WORDS[name], f"{cycles:,}", _percent(cycles / elapsed)) for name, cycles in kernel["waterfall"].items()]
+    beside = sum(max(map(len, cells)) + GAP for cells in zip([one.lstrip(">") for one in heads], *rows, strict=True))
+    width, before = min(_BAR, _LINE - beside), 0
+    for cells, cycles in zip(rows, kernel["waterfall"].values(), strict=True):
+        ends = sorted((width * before // elapsed, -(-width * (before + cycles) // elapsed)))
+        table.row(*cells, Text(" " * ends[0] + "\u2588" * max(ends[1] - ends[0], 1), no_wrap=True))
         before += cycles
     console.print(table)
     if kernel["statements"]:

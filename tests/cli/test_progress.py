@@ -61,6 +61,7 @@ def test_progress_is_for_terminals_only(terminal: bool, monkeypatch: pytest.Monk
 
 
 def test_flags_take_no_value_in_the_help() -> None:
+    assert "bool" not in run("--help").out + run("cases", "--help").out
     for command, flag in (("run", "--json"), ("sweep", "--json"), ("chips", "--compare")):
         described = [line.split() for line in run(command, "--help").out.splitlines()]
         assert ["bool" in " ".join(words) for words in described if words[1:2] == [flag]] == [False]

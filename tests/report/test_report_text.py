@@ -7,7 +7,8 @@ from rich.console import Console
 from small_kernels import CHIP, run_three
 
 from ascend_sim.report.report import Report
-from ascend_sim.report.text import render
+from ascend_sim.report.text import _waterfall, render
+from ascend_sim.report.waterfall import WORDS
 
 pytestmark = pytest.mark.fast
 
@@ -136,3 +137,16 @@ def test_a_real_run_prints_every_kernel():
     text = printed(report, 100)
     for kernel in report.to_dict()["kernels"]:
         assert f"{kernel['task_us']:.2f}" in text and kernel["op_type"] in text
+
+
+@pytest.mark.parametrize("times", [1, 10_000])
+def test_a_waterfall_fits_a_terminal_of_80_columns(times: int) -> None:
+    """The bars get narrower where the figures get longer; they end where the next begin."""
+    waterfall = dict.fromkeys(WORDS, 123 * times)
+    screen = Console(file=io.StringIO(), width=80)
+    _waterfall(screen, {"problem": PROBLEM}, {"name": "grad_input", "waterfall": waterfall, "statements": []})
+    lines = screen.file.getvalue().splitlines()[3:]
+    assert [line.startswith(name) for line, name in zip(lines, WORDS.values(), strict=True)] == [True] * len(WORDS)
+    assert all("\u2588" in line and len(line) <= 80 for line in lines)
+    ends = [line.rstrip().rindex("\u2588") for line in lines]
+    assert ends == sorted(ends) and lines[0].index("\u2588") + 18 < ends[-1] <= 79

@@ -39,6 +39,7 @@ def main() -> int:
         reference.write(pages)
         commands.write(pages)
         live.write(pages)
+        shutil.copyfile(HERE / "site.css", pages / "site.css")
         config = Path(scratch) / "mkdocs.yml"
         config.write_text(_config(pages, lessons), encoding="utf-8")
         built = Path(scratch) / "site"

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+import typer
 from typer.main import get_command
 
 import ascend_sim
@@ -22,9 +23,10 @@ def write(pages: Path) -> None:
 def commands() -> str:
     """A section for each command: what it does, its arguments and options with their defaults, an example."""
     program: Any = get_command(app)
+    context = typer.Context(program)
     parts = ["# Commands\n", "Made from the code, as `ascend-sim COMMAND --help` prints it.\n"]
-    for name in program.list_commands(None):
-        command = program.get_command(None, name)
+    for name in program.list_commands(context):
+        command = program.get_command(context, name)
         hints = get_type_hints(command.callback)
         parts += [f"## {name}\n", f"{inspect.cleandoc(command.help or '')}\n"]
         if command.epilog:
@@ -34,7 +36,7 @@ def commands() -> str:
             if one.name == "help":
                 continue
             argument = one.param_type_name == "argument"
-            shown = (one.metavar or one.name).upper() if argument else ", ".join([*one.opts, *one.secondary_opts])
+            shown = (one.metavar or one.name).upper() if argument else "`, `".join([*one.opts, *one.secondary_opts])
             takes = "" if getattr(one, "is_flag", False) else _takes(hints[one.name])
             default = "required" if one.required else _default(one.default)
             parts.append(f"| `{shown}` | {takes} | {default} | {_cell(one.help or '')} |")
