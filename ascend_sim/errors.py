@@ -30,6 +30,10 @@ class RowError(SimError):
         return self.message
 
 
+class CycleLimitError(SimError):
+    """A run that is longer than it may be (`max_cycles`)."""
+
+
 class DeadlockError(SimError):
     """No event is left and a block is unfinished; the message lists every pipe that stands still."""
 

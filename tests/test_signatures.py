@@ -33,7 +33,11 @@ MAY_HAVE_MORE = {
     "ascend_sim/studies/network/run.py": {"run_network": "public: the options of a run as keywords"},
     "ascend_sim/studies/network/tuning.py": {"tune": "those of `run_network`, and of the searches"},
     "ascend_sim/cli/tile.py": {"tile": OPTIONS},
-    "ascend_sim/studies/tiles/command.py": {"search_tilings": "public: the options of a search as keywords"},
+    "ascend_sim/studies/tiles/command.py": {
+        "search_tilings": "public: the options of a search as keywords",
+        "run_searches": "those of `search_tilings`",
+    },
+    "ascend_sim/studies/tiles/search.py": {"search": "the same"},
     "ascend_sim/cli/kernel.py": {"kernel": OPTIONS},
     "ascend_sim/cli/explain.py": {"explain_command": OPTIONS},
     "ascend_sim/cli/run_network.py": {"run_network": OPTIONS},

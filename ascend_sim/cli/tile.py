@@ -96,6 +96,7 @@ def tile(
                 limit=limit,
                 seconds=time_limit,
                 within=within / 100,
+                top=None if plot is not None else top,  # a picture shows all that was simulated
                 progress=tell,
             )
         best = command.write_best(outcomes, out) if out is not None else {}

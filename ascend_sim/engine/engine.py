@@ -35,7 +35,7 @@ from ascend_sim.engine.timeline import ProgramRun, TaskRun, Timeline
 from ascend_sim.engine.totals import Watched
 from ascend_sim.engine.traffic import Timer
 from ascend_sim.engine.watch import Collected, column_watch
-from ascend_sim.errors import DeadlockError, SimError
+from ascend_sim.errors import CycleLimitError, DeadlockError, SimError
 from ascend_sim.host import collector_paused
 from ascend_sim.kernel.program import Program
 
@@ -133,7 +133,7 @@ class Engine:
     `engine` is "simpy", "compiled" or "auto" (`choice.chosen_engine`); all give the same Timeline, L2 and errors.
     `shared_gm` false gives every transfer its full port (the setting in which a max-plus recurrence is an oracle).
     `max_cycles` ends a run that gets longer. `core_order` deals blocks to cores in another order (an experiment: a
-    timeline must not depend on it). Raises DeadlockError and SimError.
+    timeline must not depend on it). Raises DeadlockError, CycleLimitError beyond `max_cycles`, and SimError.
     """
 
     def __init__(
@@ -238,10 +238,10 @@ class Engine:
         self._streams_open -= 1
 
     def _end_of_patience(self, timeline: Timeline) -> None:
-        """At the first cycle beyond `max_cycles`: SimError if something is still to happen. Machines wait for this instant."""
+        """At the first cycle beyond `max_cycles`, for which machines wait: CycleLimitError if something is still to happen."""
         if self._streams_open and self.env.peek() < simpy.core.Infinity:
             running = next(run.task.name for run in timeline.tasks if not run.finish)
-            raise SimError(f"{running}: still runs at the limit of {self._max_cycles} cycles")
+            raise CycleLimitError(f"{running}: still runs at the limit of {self._max_cycles} cycles")
 
     def _stream(self, indices: list[int], timeline: Timeline) -> Generator[simpy.Event, Any, None]:
         launch = self.chip.launch

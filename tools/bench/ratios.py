@@ -155,7 +155,7 @@ def tilings(_: int, __: bool) -> None:
         kernel = CubeKernel.of(call, chip, name)
         listed = [tiling for _, tiling in kernel.tilings()]
         bounds = kernel.bounds()
-        taken, _ = cpu(lambda bounds=bounds, listed=listed: [bounds.of(tiling) for tiling in listed])  # type: ignore[misc]
+        taken, _ = cpu(lambda bounds=bounds, listed=listed: bounds.least(listed))  # type: ignore[misc]
         fields = [result["fields"] for result in search(kernel, limit=CANDIDATES).results]
         each, _ = cpu(lambda kernel=kernel, fields=fields: [kernel.simulate(one) for one in fields])  # type: ignore[misc]
         print(f"| {name} | {len(listed)} | {len(listed) / taken:,.0f} | {len(fields) / each:.1f} |", flush=True)

@@ -138,7 +138,7 @@ def _search(
     case = OPERATORS.of_pass("backward", layer.kind).of_layer(layer)
     try:
         found = kernels(case, cube_math_type=layer.cube_math_type)
-        return run_searches(found, [], out, jobs=jobs, limit=None, seconds=seconds, within=within)
+        return run_searches(found, [], out, jobs=jobs, limit=None, seconds=seconds, within=within, top=1)
     except SimError:  # a kernel without fields, or none that fits the grid
         return []
 

@@ -71,6 +71,7 @@ def search_tilings(
     seconds: float | None = None,
     limit: int | None = None,
     within: float = 0.0,
+    top: int | None = 10,
     l2: str = "warm",
     cube_math_type: int | None = None,
     deterministic: bool | None = None,
@@ -82,8 +83,9 @@ def search_tilings(
     """Search the tiling with the fewest cycles of each cube kernel of a case (or of `kernel`), as `ascend-sim tile` does.
 
     `fields` fixes some ("baseM=256", "grad_input.baseM=256"); `seconds` and `limit` (simulations) end a search of one kernel
-    early, `within` leaves out what can be better by less than that share. `out` is a folder with a store: what it has is not
-    simulated again, and best.yaml is written to it. Raises SimError for what cannot be searched.
+    early, `within` leaves out what can be better by less than that share. The `top` best are measured; what is slower is
+    stopped when that is known, with None nothing is. `out` is a folder with a store: what it has is not simulated again, and
+    best.yaml is written to it. Raises SimError for what cannot be searched.
     """
     loaded = case if isinstance(case, Case) else load_case(case)
     named = [chips] if isinstance(chips, str) else list(dict.fromkeys(chips or [loaded.chip]))
@@ -99,7 +101,7 @@ def search_tilings(
     )
     folder = None if out is None else Path(out)
     outcomes = run_searches(
-        kernels, fields, folder, jobs=jobs, limit=limit, seconds=seconds, within=within, progress=progress
+        kernels, fields, folder, jobs=jobs, limit=limit, seconds=seconds, within=within, top=top, progress=progress
     )
     if folder is not None:
         write_best(outcomes, folder)
@@ -132,6 +134,7 @@ def run_searches(
     limit: int | None,
     seconds: float | None,
     within: float,
+    top: int | None = None,
     progress: Callable[[str, State], None] | None = None,
 ) -> list[Outcome]:
     """Search kernel by kernel; results go to `out` as they come. An interrupt ends all, with what was found."""
@@ -149,6 +152,7 @@ def run_searches(
                 limit=limit,
                 seconds=seconds,
                 within=within,
+                top=top,
                 progress=None if progress is None else lambda state, name=name: progress(name, state),  # type: ignore[misc]
             )
         finally:

@@ -1,17 +1,22 @@
-"""What grad_input has to do with a tiling, tile by tile."""
+"""What grad_input has to do with tilings: the tiles of a block one by one, their steps of K for all tilings at once."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
+import numpy as np
 
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.isa.direct import FixpipeDn
 from ascend_sim.isa.load import LoadData2D
 from ascend_sim.isa.transfer import Fill
+from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_input.capacity import is_resident, k_slice
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
-from ascend_sim.ops.kernels.grad_input.parts import tiling_input
+from ascend_sim.ops.kernels.grad_input.parts import part_input, tiling_input
 from ascend_sim.ops.kernels.grad_input.pieces import UNCUT, kernel_pieces
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import task_count
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW, SPLIT_NONE, Part, split_parts
@@ -19,15 +24,14 @@ from ascend_sim.ops.kernels.grad_input.tasks import grad_input_tasks
 from ascend_sim.ops.kernels.grad_input.tiles import contributing_planes, runs
 from ascend_sim.ops.kernels.grad_input.window import needed_rows, pad_before
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
-from ascend_sim.studies.tiles.prices import Moved, Prices, TilingWork, Work, lengths
+from ascend_sim.studies.tiles.prices import Ints, Prices, Ragged, TilingWork, Work, lengths, numbered, priced
 
-_OF_NO_WORK: dict[str, Any] = {
-    "al0_buffers": 1, "bl0_buffers": 1, "cl0_buffers": 1, "al1_buffers": 1, "bl1_buffers": 1, "iterate_order": 0,
-    "step_m": 1, "step_n": 1, "source": "",
-}  # fmt: skip
-"""Fields on which the work of a block does not depend, but for whether weights are resident; many tilings differ only there."""
-_OF_NO_BYTES = {"base_k": FRACTAL, "step_ka": 1, "step_kb": 1, "block_dim": 1}
-"""Fields on which the bytes do not depend either."""
+_SHAPE = attrgetter(
+    "single_core_m", "single_core_cin", "single_core_din", "kernel_split", "split_wi", "load_b1", "block_dim"
+)
+"""Fields that say which part of dx a task is and whose it is."""
+_STEPS = attrgetter("base_m", "base_k", "base_n", "step_ka", "step_kb", "k_segment", "full_load")
+"""The others on which the work depends; many tilings differ in neither."""
 _Cut = tuple[int, int, int]
 """How a tiling cuts dx and the kernel: kernelSplitMode, columns of a strip, loadB1Condition."""
 
@@ -63,22 +67,105 @@ _Kind = tuple[int, int, int, _Maps, _Bands]
 """What tasks have in common: group, kernel planes, part, tiles and bands."""
 
 
+class _Tiles(NamedTuple):
+    """The tiles of a block, before anything is said of K: rows whose last number is how often they come up.
+
+    `drains`: pixels, channels with padding and without, C0 blocks of K (0 where there is nothing to sum). `products`: rows,
+    channels, taps, C0 blocks of K. `maps`, loads of gradOutput: number of the window, output channels. `weights`: whether they
+    stay in L1, channels with padding and without, taps, output channels. `least`: cycles of loads that L1 may keep or not.
+    """
+
+    drains: tuple[tuple[int, ...], ...]
+    products: tuple[tuple[int, ...], ...]
+    maps: tuple[tuple[int, ...], ...]
+    weights: tuple[tuple[int, ...], ...]
+    least: float
+
+
+class _Steps(NamedTuple):
+    """K of the tilings: baseK, C0 blocks in an L1 step of A and of B, C0 blocks summed at a time (0 for all), elements of an L1
+    step of B; whether weights stay in L1 while a task lasts, and from task to task.
+    """
+
+    base_k: Ints
+    blocks_a: Ints
+    blocks_b: Ints
+    segment: Ints
+    span_b: Ints
+    resident: Ints
+    full_load: Ints
+
+
 class GradInputWork(Prices):
     """What a tiling of `call` gives its blocks to do."""
 
     cached = (
         *Prices.cached, "_right", "_window", "_load", "_pixels", "_depth_planes", "_parts", "_pieces", "_kinds", "_out",
-        "_maps", "_bands", "_tiles", "_least_loads", "_work", "_bytes", "_misses",
+        "_maps", "_bands", "_tiles", "_least_loads", "_bytes", "_misses", "_shape", "_task_count", "_taps",
     )  # fmt: skip
 
-    def of(self, tiling: GradInputTiling) -> TilingWork:
-        """Its tasks, cycles of a block by pipe, and bytes of all blocks."""
-        resident = is_resident(tiling, tiling_input(tiling, self.inp))
-        work = tiling.but(**_OF_NO_WORK)
-        moved = self._bytes(work.but(**_OF_NO_BYTES), resident)
-        tasks = task_count(tiling, self.inp)
-        missed = 0 if tiling.load_b1 else self._misses(tiling.split_wi)  # pieces may skip rows and columns
-        return TilingWork(tasks, lambda block: self._work(work, resident, block), moved, missed)
+    def __init__(self, call: CubeCall) -> None:
+        super().__init__(call)
+        self._windows: dict[_Window, int] = {}
+        """Every one that was asked for, by number."""
+
+    def of(self, tilings: Sequence[GradInputTiling]) -> TilingWork:
+        """Tasks, cycles of a block by pipe, and bytes of all blocks."""
+        keys, place = numbered(
+            (_SHAPE(tiling), _STEPS(tiling), is_resident(tiling, tiling_input(tiling, self.inp))) for tiling in tilings
+        )
+        shapes, of_shape = numbered(shape for shape, _, _ in keys)
+        fields = [self._shape(*shape) for shape in shapes]
+        base_m, base_k, base_n, step_ka, step_kb, segment, full_load = np.array([own for _, own, _ in keys]).T
+        resident = np.array([kept for _, _, kept in keys], np.int64)
+        per_block = np.array([self._taps(_cut(shape)) * self.inp.c0 for shape in fields])[of_shape]
+        steps = _Steps(
+            base_k,
+            step_ka * base_k // per_block,
+            step_kb * base_k // per_block,
+            segment // self.inp.c0,
+            step_kb * base_k,
+            resident,
+            full_load,
+        )
+        moved, of_moved = numbered(
+            zip(of_shape.tolist(), base_m.tolist(), base_n.tolist(), resident.tolist(), full_load.tolist(), strict=True)
+        )
+        bytes_of = [self._bytes(fields[shape].but(block_dim=1), *rest) for shape, *rest in moved]
+        read, written = np.array(bytes_of, np.int64).T
+
+        def of_blocks(blocks: Ints) -> Work:
+            corners = zip(of_shape.tolist(), base_m.tolist(), base_n.tolist(), blocks.tolist(), strict=True)
+            kinds, of_kind = numbered(corners)
+            return self._work([self._tiles(fields[shape], *rest) for shape, *rest in kinds], of_kind, steps)
+
+        tasks = np.array([self._task_count(shape) for shape in fields])[of_shape]
+        # pieces may skip rows and columns
+        missed = np.array([0 if one.load_b1 else self._misses(one.split_wi) for one in fields])[of_shape]
+        return TilingWork(place, tasks, of_blocks, read[of_moved], written[of_moved], missed)
+
+    def _shape(self, *fields: int) -> GradInputTiling:
+        """A tiling as far as the tasks depend on it."""
+        single_m, single_n, depths, split, strip, cut, blocks = fields
+        return GradInputTiling(
+            FRACTAL,
+            FRACTAL,
+            FRACTAL,
+            single_core_m=single_m,
+            single_core_cin=single_n,
+            single_core_din=depths,
+            kernel_split=split,
+            split_wi=strip,
+            load_b1=cut,
+            block_dim=blocks,
+        )
+
+    def _task_count(self, shape: GradInputTiling) -> int:
+        return task_count(shape, self.inp)
+
+    def _taps(self, cut: _Cut) -> int:
+        """Taps that L1 holds of each block of channels."""
+        return part_input(self.inp, *cut).taps
 
     def _right(self, k: int, n: int) -> float:
         """The loads of weights of grad_input: one for each C0 of K."""
@@ -95,39 +182,70 @@ class GradInputWork(Prices):
         """What a part is summed of: itself, or pieces of a cut kernel."""
         return kernel_pieces(self.problem, self._parts(cut)[part], cut[2])
 
-    def _work(self, tiling: GradInputTiling, resident: bool, block: int) -> Work:
-        """Of a block with a tiling without the fields `_OF_NO_WORK`; `resident`: L1 keeps the weights of a task."""
-        work, coupled = Work(), self.inp.family.coupled
-        cut = _cut(tiling)
-        shape = GradInputTiling(
-            FRACTAL,
-            FRACTAL,
-            FRACTAL,
-            single_core_m=tiling.single_core_m,
-            single_core_cin=tiling.single_core_cin,
-            single_core_din=tiling.single_core_din,
-            kernel_split=tiling.kernel_split,
-            split_wi=tiling.split_wi,
-            block_dim=tiling.block_dim,
-        )
-        for kind, times in self._tiles(shape, cut, tiling.base_m, tiling.base_n, block).items():
-            group, planes, index, maps, bands = kind
-            pieces = self._pieces(cut, index)
-            read = [sum(count for tile, count in maps if tile.windows[i].rows) for i in range(len(pieces))]
-            if resident and any(read):  # once, by the first tile that needs them, if not by an earlier task
-                read = [int(i == next(i for i, tiles in enumerate(read) if tiles)) for i in range(len(pieces))]
-            if not planes or coupled or (resident and tiling.full_load):
-                read = []
-            for channels, of_bands in bands:
-                for tile, count in maps:
-                    self._tile(work, tiling, times * of_bands * count, (index, tile), channels, group, planes)
-                for piece, tiles in zip(pieces, read, strict=False):
-                    if tiles:
-                        each = self._weights(tiling, group, piece, *channels)
-                        work.mte2 += times * of_bands * tiles * planes * each
-        if coupled:
-            work.mte2 += self._least_loads(shape, cut, block)
+    def _work(self, tiles: Sequence[_Tiles], which: Ints, steps: _Steps) -> Work:
+        """Of one block of each tiling: its tiles are `tiles[which]`."""
+        work = Work.none(len(which))
+        self._drains(work, Ragged([one.drains for one in tiles], 5).of(which), steps)
+        self._products(work, Ragged([one.products for one in tiles], 5).of(which), steps)
+        self._loads(work, Ragged([one.maps for one in tiles], 3).of(which), steps)
+        self._weights(work, Ragged([one.weights for one in tiles], 6).of(which), steps)
+        work.mte2 += np.array([one.least for one in tiles])[which]
         return work
+
+    def _drains(self, work: Work, rows: tuple[Ints, Ints], steps: _Steps) -> None:
+        """Tiles and their way out of L0C, once for every segment of K."""
+        owner, (pixels, channels, own, blocks, times) = rows
+        segments = -(-blocks // np.maximum(_or_all(steps.segment[owner], blocks), 1))
+        times = times * np.maximum(segments, 1)
+        work.add("tiles", owner, times)
+        work.add("out", owner, times * priced(self._out, pixels, channels, own))
+
+    def _products(self, work: Work, rows: tuple[Ints, Ints], steps: _Steps) -> None:
+        """Loads into L0 and products."""
+        owner, (pixels, channels, taps, total, times) = rows
+        step = np.minimum(steps.blocks_a, steps.blocks_b)[owner]
+        for of_total, blocks, segments in lengths(total, _or_all(steps.segment[owner], total)):
+            for of_blocks, span, spans in lengths(blocks, step[of_total]):
+                at = of_total[of_blocks]
+                for of_span, k, each in lengths(span * taps[at] * self.inp.c0, steps.base_k[owner[at]]):
+                    row = at[of_span]
+                    m, n, of = pixels[row], channels[row], owner[row]
+                    count = times[row] * segments[of_blocks][of_span] * spans[of_span] * each
+                    work.add("steps", of, count)
+                    work.add("cube", of, count * priced(self.mmad, m, k, n))
+                    work.add("mte1", of, count * (priced(self._left, m, k) + priced(self._right, k, n)))
+
+    def _left(self, m: int, k: int) -> float:
+        return self.left(m, k, False)
+
+    def _loads(self, work: Work, rows: tuple[Ints, Ints], steps: _Steps) -> None:
+        """Of gradOutput: all of K where NCDHW is read, else an L1 step at a time."""
+        owner, (window, outputs, times) = rows
+        windows = list(self._windows)
+
+        def load(number: int, blocks: int) -> float:
+            return self._load(windows[number], blocks)
+
+        if self.inp.layout.plain:
+            pixels = np.array([one.size // BLOCK_BYTES for one in windows], np.int64)[window]
+            work.add("mte2", owner, times * priced(self.copy, pixels * outputs * self.inp.itemsize))
+            return
+        for at, blocks, count in lengths(-(-outputs // self.inp.c0), steps.blocks_a[owner]):
+            work.add("mte2", owner[at], times[at] * count * priced(load, window[at], blocks))
+
+    def _weights(self, work: Work, rows: tuple[Ints, Ints], steps: _Steps) -> None:
+        """Of the weights, one kernel plane at a time."""
+        inp, (owner, (stay, channels, own, taps, outputs, times)) = self.inp, rows
+        loaded = (steps.resident[owner] == stay) & ~((stay == 1) & (steps.full_load[owner] == 1))
+        times = times * loaded
+        if inp.layout.plain:
+            work.add("mte2", owner, times * priced(self.copy, own * outputs * taps * inp.itemsize))
+            return
+        row_bytes = -(-channels // inp.c0) * inp.c0 * inp.itemsize
+        slices = k_slice(inp)
+        total = -(-(-(-outputs // inp.c0) * taps * inp.c0) // slices) * slices
+        for at, span, count in lengths(total, steps.span_b[owner]):
+            work.add("mte2", owner[at], times[at] * count * priced(self.copy, row_bytes[at] * span))
 
     def _least_loads(self, shape: GradInputTiling, cut: _Cut, block: int) -> float:
         """Cycles to load what the tasks of a block load of gradOutput at least, where L1 may keep either operand."""
@@ -137,7 +255,42 @@ class GradInputWork(Prices):
             cycles += times * planes * self._load(window, ceil_div(self._outputs(group), self.inp.c0))
         return cycles
 
-    def _tiles(self, shape: GradInputTiling, cut: _Cut, base_m: int, base_n: int, block: int) -> Counter[_Kind]:
+    def _tiles(self, shape: GradInputTiling, base_m: int, base_n: int, block: int) -> _Tiles:
+        """The tiles of a block, equal ones together."""
+        cut, coupled, c0 = _cut(shape), self.inp.family.coupled, self.inp.c0
+        drains: Counter[tuple[int, ...]] = Counter()
+        products: Counter[tuple[int, ...]] = Counter()
+        loads: Counter[tuple[int, ...]] = Counter()
+        weights: Counter[tuple[int, ...]] = Counter()
+        for (group, planes, part, maps, bands), kinds in self._task_tiles(shape, cut, base_m, base_n, block).items():
+            pieces, outputs = self._pieces(cut, part), self._outputs(group)
+            total = ceil_div(outputs, c0)
+            summed = total if self._parts(cut)[part].taps else 0
+            used = [i for i, piece in enumerate(pieces) if planes and piece.taps]
+            read = [sum(count for tile, count in maps if tile.windows[i].rows) for i in range(len(pieces))]
+            for (channels, own), of_bands in bands:
+                for tile, count in maps:
+                    times = kinds * of_bands * count
+                    drains[tile.pixels, channels, own, summed] += times
+                    for i in used:
+                        if tile.windows[i].rows:
+                            number = self._windows.setdefault(tile.windows[i], len(self._windows))
+                            products[tile.rows, channels, len(pieces[i].taps), total] += times * planes
+                            loads[number, outputs] += times * planes
+                first = next((i for i, tiles in enumerate(read) if tiles), 0)
+                for i, tiles in enumerate(read if planes and not coupled else []):
+                    times, taps = kinds * of_bands * planes, len(pieces[i].taps)
+                    if tiles:
+                        weights[0, channels, own, taps, outputs] += times * tiles
+                    if tiles and i == first:  # what stays is loaded once, by the first tile that needs it
+                        weights[1, channels, own, taps, outputs] += times
+        found = [tuple((*row, times) for row, times in one.items()) for one in (drains, products, loads, weights)]
+        if not coupled:
+            return _Tiles(*found, 0.0)
+        found[2] = ()
+        return _Tiles(*found, self._least_loads(shape, cut, block))
+
+    def _task_tiles(self, shape: GradInputTiling, cut: _Cut, base_m: int, base_n: int, block: int) -> Counter[_Kind]:
         """How often a block has tasks that are tiled alike."""
         found: Counter[_Kind] = Counter()
         every = range(len(self._parts(cut)))
@@ -164,15 +317,6 @@ class GradInputWork(Prices):
         found = Counter((min(base_n, end - n), min(base_n, end - n, channels - n)) for n in range(start, end, base_n))
         return tuple(found.items())
 
-    def _weights(self, tiling: GradInputTiling, group: int, part: Part, n_count: int, own_count: int) -> float:
-        """Cycles to load the weights of a tile, one kernel plane."""
-        inp, taps = self.inp, len(part.taps)
-        if inp.layout.plain:
-            return self.copy(own_count * self._outputs(group) * taps * inp.itemsize)
-        row_bytes = ceil_div(n_count, inp.c0) * inp.c0 * inp.itemsize
-        spans = lengths(ceil_to(self._k_total(group, taps), k_slice(inp)), tiling.step_kb * tiling.base_k)
-        return sum(count * self.copy(row_bytes * span) for span, count in spans)
-
     def _kinds(self, shape: GradInputTiling, block: int) -> Counter[tuple[int, ...]]:
         """How often a block has a task of each kind: (group, first pixel, pixels, first channel, end, kernel planes, part)."""
         found: Counter[tuple[int, ...]] = Counter()
@@ -182,57 +326,6 @@ class GradInputWork(Prices):
             found[task.group, task.m_start, task.m_count, task.n_start, n_end, planes, task.part] += 1
         return found
 
-    def _tile(
-        self,
-        work: Work,
-        tiling: GradInputTiling,
-        times: int,
-        place: tuple[int, _MapTile],
-        channels: tuple[int, int],
-        group: int,
-        planes: int,
-    ) -> None:
-        """`times` tiles of a part, `place` = (part, tile) x `channels` (with padding, without)."""
-        (part, tile), cut = place, _cut(tiling)
-        total = ceil_div(self._outputs(group), self.inp.c0)
-        segments = ceil_div(total, tiling.k_segment // self.inp.c0 or total) if self._parts(cut)[part].taps else 1
-        work.tiles += times * segments
-        work.out += times * segments * self._out(tile.pixels, *channels)
-        for piece, window in zip(self._pieces(cut, part), tile.windows, strict=True):
-            if window.rows and planes and piece.taps:
-                self._piece_of_tile(
-                    work, tiling, times * planes, len(piece.taps), (tile.rows, channels[0]), group, window
-                )
-
-    def _piece_of_tile(
-        self,
-        work: Work,
-        tiling: GradInputTiling,
-        times: int,
-        taps: int,
-        sides: tuple[int, int],
-        group: int,
-        window: _Window,
-    ) -> None:
-        """Loads and products of a tile of `sides` rows and columns, for `taps` of the kernel."""
-        (rows, n), c0 = sides, self.inp.c0
-        total = ceil_div(self._outputs(group), c0)
-        step_a, step_b = self._l1_blocks(tiling)
-        for blocks, segments in lengths(total, tiling.k_segment // c0 or total):
-            for span, spans in lengths(blocks, min(step_a, step_b)):
-                for step_k, count in lengths(span * taps * c0, tiling.base_k):
-                    steps = times * segments * spans * count
-                    work.steps += steps
-                    work.cube += steps * self.mmad(rows, step_k, n)
-                    work.mte1 += steps * (self.left(rows, step_k, False) + self._right(step_k, n))
-        if self.inp.family.coupled:
-            return
-        if self.inp.layout.plain:
-            pixels = window.size // BLOCK_BYTES
-            work.mte2 += times * self.copy(pixels * self._outputs(group) * self.inp.itemsize)
-            return
-        work.mte2 += times * sum(count * self._load(window, blocks) for blocks, count in lengths(total, step_a))
-
     def _out(self, rows: int, count: int, own: int) -> float:
         """The way out of a tile of grad_input, `own` of whose channels are not padding."""
         dtype = "float32" if self.inp.itemsize == 4 else self.call.dtype
@@ -240,11 +333,6 @@ class GradInputWork(Prices):
             return self.drain(rows, count, dtype)
         item = self.inp.itemsize
         return self.cycles(FixpipeDn(rows, own, ceil_to(rows, FRACTAL), 0, dtype, item, rows * item))
-
-    def _l1_blocks(self, tiling: GradInputTiling) -> tuple[int, int]:
-        """C0 blocks of gradOutput channels in one L1 step of A and of B."""
-        per_block = tiling_input(tiling, self.inp).taps * self.inp.c0
-        return tiling.step_ka * tiling.base_k // per_block, tiling.step_kb * tiling.base_k // per_block
 
     def _outputs(self, group: int) -> int:
         """Output channels of a real group."""
@@ -290,10 +378,12 @@ class GradInputWork(Prices):
         copies = blocks * window.copied if stride_w > 1 else blocks
         return zeros + copies * self.copy(size * blocks // copies) if size else zeros
 
-    def _bytes(self, tiling: GradInputTiling, resident: bool) -> Moved:
-        """Of a tiling without the fields `_OF_NO_BYTES` too."""
-        inp, p, moved, coupled = self.inp, self.problem, Moved(), self.inp.family.coupled
-        cut = _cut(tiling)
+    def _bytes(
+        self, shape: GradInputTiling, base_m: int, base_n: int, resident: int, full_load: int
+    ) -> tuple[int, int]:
+        """What all blocks read and write through the L2."""
+        inp, p, coupled, moved = self.inp, self.problem, self.inp.family.coupled, 0
+        cut = _cut(shape)
         images = p.n * sum(self._depth_planes(depth) for depth in range(p.d_in))
         parts = self._parts(cut)
         pieces = [(index, *piece) for index in range(len(parts)) for piece in enumerate(self._pieces(cut, index))]
@@ -301,37 +391,34 @@ class GradInputWork(Prices):
             part = parts[index]
             pixels, taps = part.rows * part.problem.w_in, len(piece.taps)
             sizes, loads = [], 0
-            for start in range(0, pixels, tiling.single_core_m):
-                end = min(start + tiling.single_core_m, pixels)
-                tiles = [(m, min(tiling.base_m, end - m)) for m in range(start, end, tiling.base_m)]
+            for start in range(0, pixels, shape.single_core_m):
+                end = min(start + shape.single_core_m, pixels)
+                tiles = [(m, min(base_m, end - m)) for m in range(start, end, base_m)]
                 windows = [self._window(cut, index, *tile, number) for tile in tiles if self._pixels(cut, index, *tile)]
                 held = [window.size for window in windows if window.rows]
                 sizes += held
                 loads += min(len(held), 1) if resident else len(held)
-            loads = 0 if tiling.full_load else loads
+            loads = 0 if full_load else loads
             for group in range(inp.real_groups if taps else 0):
                 k, n = self._k_total(group, taps), self._channels_end(group, inp.cin1 * inp.c0)
                 columns = sum(
-                    ceil_div(min(tiling.single_core_cin, n - start), tiling.base_n)
-                    for start in range(0, n, tiling.single_core_cin)
+                    ceil_div(min(shape.single_core_cin, n - start), base_n)
+                    for start in range(0, n, shape.single_core_cin)
                 )
                 if inp.layout.plain:
                     n, outputs = min(n, inp.cin_g), self._outputs(group)
-                    moved.read += images * columns * sum(sizes) // BLOCK_BYTES * outputs * inp.itemsize
-                    moved.read += images * loads * n * outputs * taps * inp.itemsize
+                    moved += images * columns * sum(sizes) // BLOCK_BYTES * outputs * inp.itemsize
+                    moved += images * loads * n * outputs * taps * inp.itemsize
                 elif coupled:  # whose L1 may keep either operand: both at least once
-                    moved.read += images * self._window(cut, index, 0, pixels).size * (k // (taps * inp.c0))
-                    moved.read += (index == 0) * n * ceil_to(k, k_slice(inp)) * inp.itemsize
+                    moved += images * self._window(cut, index, 0, pixels).size * (k // (taps * inp.c0))
+                    moved += (index == 0) * n * ceil_to(k, k_slice(inp)) * inp.itemsize
                 else:
-                    moved.read += images * columns * sum(sizes) * (k // (taps * inp.c0))
-                    moved.read += images * loads * n * ceil_to(k, k_slice(inp)) * inp.itemsize
+                    moved += images * columns * sum(sizes) * (k // (taps * inp.c0))
+                    moved += images * loads * n * ceil_to(k, k_slice(inp)) * inp.itemsize
         if inp.layout.plain:
-            moved.written += p.n * p.c_in * p.d_in * p.h_in * p.w_in * inp.itemsize
-            return moved
-        for group in range(inp.real_groups):
-            n = self._channels_end(group, inp.cin1 * inp.c0)
-            moved.written += p.n * p.d_in * n // inp.c0 * p.h_in * p.w_in * BLOCK_BYTES
-        return moved
+            return moved, p.n * p.c_in * p.d_in * p.h_in * p.w_in * inp.itemsize
+        channels = sum(self._channels_end(group, inp.cin1 * inp.c0) for group in range(inp.real_groups))
+        return moved, p.n * p.d_in * channels // inp.c0 * p.h_in * p.w_in * BLOCK_BYTES
 
     def _misses(self, strip: int) -> int:
         """Bytes of gradOutput and weights that nobody has read before."""
@@ -351,3 +438,8 @@ class GradInputWork(Prices):
 
 def _cut(tiling: GradInputTiling) -> _Cut:
     return tiling.kernel_split, tiling.split_wi, tiling.load_b1
+
+
+def _or_all(size: Ints, total: Ints) -> Ints:
+    """Sizes of which 0 stands for all."""
+    return np.where(size > 0, size, total)

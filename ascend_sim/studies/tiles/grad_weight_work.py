@@ -1,52 +1,121 @@
-"""What grad_weight has to do with a tiling, tile by tile."""
+"""What grad_weight has to do with tilings: the tiles of a block one by one, their steps of K for all tilings at once."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from operator import attrgetter
+from typing import NamedTuple
+
+import numpy as np
 
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
+from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, SPLIT_STREAM_K, GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import gemm
-from ascend_sim.ops.kernels.grad_weight.strips import input_rows
+from ascend_sim.ops.kernels.grad_weight.strips import input_rows, stacked
 from ascend_sim.ops.kernels.grad_weight.taps import walk, walked_input
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, grad_weight_tasks
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
-from ascend_sim.studies.tiles.prices import Moved, Prices, TilingWork, Work, cuts, lengths
+from ascend_sim.studies.tiles.prices import Ints, Prices, Ragged, TilingWork, Work, cuts, numbered, priced
 
-_OF_NO_WORK: dict[str, Any] = {
-    "al0_buffers": 1, "bl0_buffers": 1, "cl0_buffers": 1, "al1_buffers": 1, "bl1_buffers": 1, "iterate_order": 0,
-    "step_m": 1, "step_n": 1, "bl1_bound": 0, "source": "",
-}  # fmt: skip
-"""Fields on which neither the work of a block nor the bytes depend; many tilings differ in them alone."""
+_TASKS = (
+    "single_core_m", "single_core_n", "single_core_k", "single_core_batch", "template", "core_bind_order", "stream_k_type",
+    "core_stream_k", "split_kd", "split_wo", "split_kernel", "block_dim",
+)  # fmt: skip
+_SHAPE = attrgetter(*_TASKS)
+"""Fields that say which part of dW a task is and whose it is."""
+_STEPS = attrgetter("base_m", "base_k", "base_n", "step_ka", "step_kb")
+"""The others on which the work depends; many tilings differ in neither."""
+
+
+class _Pixels(NamedTuple):
+    """Of one image: (pixels, times) of its steps; how often an A load and a B load has so many bytes per channel block."""
+
+    steps: tuple[tuple[int, int], ...]
+    spans_a: tuple[tuple[int, int], ...]
+    spans_b: tuple[tuple[int, int], ...]
 
 
 class GradWeightWork(Prices):
     """What a tiling of `call` gives its blocks to do."""
 
-    cached = (*Prices.cached, "_image", "_pixel_spans", "_images", "_kinds", "_block_work", "_bytes")
+    cached = (
+        *Prices.cached, "_image", "_pixel_spans", "_images", "_kinds", "_tiles", "_columns", "_loads_of_map", "_written",
+        "_columns_of_tasks", "_rows_of_tasks", "_shape", "_task_count",
+    )  # fmt: skip
 
-    def of(self, tiling: GradWeightTiling) -> TilingWork:
-        """Its tasks, cycles of a block by pipe, and bytes of all blocks."""
-        inp = walked_input(self.inp, tiling)
-        m, _, n = gemm(inp, tiling.split_kd)
-        rows, images = self._rows(tiling), self._batch(tiling)
-        lanes = inp.real_groups * (inp.problem.k_d if tiling.split_kd else 1)
-        tasks = lanes * ceil_div(m, tiling.single_core_m) * ceil_div(n, tiling.single_core_n)
-        tasks *= ceil_div(inp.problem.h_out, rows) * ceil_div(inp.images, images)
+    def __init__(self, call: CubeCall) -> None:
+        super().__init__(call)
+        self._places: dict[tuple[int, int, int], int] = {}
+        """(first row, rows, tap) of pixels that were asked for, by number."""
 
-        work = tiling.but(**_OF_NO_WORK)
-        return TilingWork(tasks, lambda block: self._block_work(work, block), self._bytes(work, rows, images), 0)
+    def of(self, tilings: Sequence[GradWeightTiling]) -> TilingWork:
+        """Tasks, cycles of a block by pipe, and bytes of all blocks."""
+        keys, place = numbered((_SHAPE(tiling), _STEPS(tiling)) for tiling in tilings)
+        shapes, of_shape = numbered(shape for shape, _ in keys)
+        fields = [self._shape(*shape) for shape in shapes]
+        entries = [(fields[shape], *own) for shape, (_, own) in zip(of_shape.tolist(), keys, strict=True)]
+        walks, of_walk = numbered(
+            (base_k, step_ka, step_kb, shape.split_wo, shape.split_kernel)
+            for shape, _, base_k, _, step_ka, step_kb in entries
+        )
 
-    def _block_work(self, tiling: GradWeightTiling, block: int) -> Work:
-        """Of a block with a tiling without the fields `_OF_NO_WORK`."""
-        work = Work()
-        shape = tiling.but(base_m=FRACTAL, base_k=FRACTAL, base_n=FRACTAL, step_ka=1, step_kb=1)
-        for task, times in self._kinds(shape, block).items():
-            self._work(work, tiling, task, times)
+        def of_blocks(blocks: Ints) -> Work:
+            kinds, of_kind = numbered(
+                (shape, base_m, base_n, block)
+                for (shape, base_m, _, base_n, _, _), block in zip(entries, blocks.tolist(), strict=True)
+            )
+            return self._work(Ragged([self._tiles(*kind) for kind in kinds], 9).of(of_kind), walks, of_walk)
+
+        tasks = np.array([self._task_count(shape) for shape in fields])[of_shape]
+        written = np.array([self._written(shape) for shape in fields], np.int64)[of_shape]
+        read = np.array([self._read(*entry) for entry in entries], np.int64)
+        return TilingWork(place, tasks, of_blocks, read, written, np.zeros(len(keys), np.int64))
+
+    def _shape(self, *fields: int) -> GradWeightTiling:
+        """A tiling as far as the tasks depend on it."""
+        return GradWeightTiling(FRACTAL, FRACTAL, FRACTAL, **dict(zip(_TASKS, fields, strict=True)))  # type: ignore[arg-type]
+
+    def _task_count(self, shape: GradWeightTiling) -> int:
+        inp = walked_input(self.inp, shape)
+        m, _, n = gemm(inp, shape.split_kd)
+        lanes = inp.real_groups * (inp.problem.k_d if shape.split_kd else 1)
+        tasks = lanes * ceil_div(m, shape.single_core_m) * ceil_div(n, shape.single_core_n)
+        return tasks * ceil_div(inp.problem.h_out, self._rows(shape)) * ceil_div(inp.images, self._batch(shape))
+
+    def _work(self, rows: tuple[Ints, Ints], walks: Sequence[tuple[int, ...]], of_walk: Ints) -> Work:
+        """Of one block of each tiling, with `rows` of `_tiles`; each walks over its pixels as `walks[of_walk]`."""
+        owner, (channels, columns, held, stride, atomic, many, pixels, tiles, seen) = rows
+        work = Work.none(len(of_walk))
+        work.add("tiles", owner, tiles)
+        work.add("out", owner, tiles * priced(self._drain, channels, columns, atomic))
+
+        places = list(self._places)
+        # What of an image a tile sees depends on its rows of pixels and on the steps of its tiling along them.
+        pairs, number = numbered(zip(pixels.tolist(), of_walk[owner].tolist(), strict=True))
+        found = [self._pixel_spans(*places[which], *walks[walk]) for which, walk in pairs]
+        of, (length, times) = Ragged([one.steps for one in found], 2).of(number)
+        times = times * seen[of]
+        m, n = channels[of], columns[of]
+        work.add("steps", owner[of], times)
+        work.add("cube", owner[of], times * priced(self.mmad, m, length, n))
+        loads = priced(self._left, m, length) + priced(self._image, length, n, stride[of])
+        work.add("mte1", owner[of], times * loads)
+        for spans, width in (([one.spans_a for one in found], channels), ([one.spans_b for one in found], held)):
+            of, (size, times) = Ragged(spans, 2).of(number)
+            loads_of_image = np.array([sum(count for _, count in one) for one in spans], np.int64)[number]
+            again = (many[of] == 1) | (loads_of_image[of] > 1)  # else L1 may hold it from one tile to the next
+            work.add("mte2", owner[of], times * seen[of] * again * priced(self.copy, self._loaded(size, width[of])))
         return work
+
+    def _drain(self, channels: int, columns: int, atomic: int) -> float:
+        return self.drain(ceil_to(channels, FRACTAL), columns, "float32", bool(atomic))
+
+    def _left(self, channels: int, pixels: int) -> float:
+        return self.left(ceil_to(channels, self.inp.c0), pixels, True)
 
     def _image(self, k: int, n: int, stride_w: int) -> float:
         """img2col of the input to L0B in grad_weight."""
@@ -64,56 +133,50 @@ class GradWeightWork(Prices):
         tasks = grad_weight_tasks(shape, self.inp, block)
         return Counter(replace(task, image_start=task.image_start % self.problem.d_out) for task in tasks)
 
-    def _work(self, work: Work, tiling: GradWeightTiling, task: GradWeightTask, times: int) -> None:
-        inp = walked_input(self.inp, tiling)
-        whole = tiling.template in (SPLIT_GRID, SPLIT_STREAM_K)
-        columns, rows = self._tiles(tiling, task)
-        of_pixels = _of_pixels(tiling)
-        atomic = tiling.template != SPLIT_STREAM_K and task.slot is None
-        parts = times * (1 if whole else task.images)
-        many = whole and task.images > 1  # then L1 holds nothing from one tile to the next
-        for (plane, n_count, blocks), bands in columns.items():
-            kernel_depth, tap = divmod(plane, self.inp.taps) if tiling.split_kernel else (plane, 0)
-            images = times * bands * self._images(task.image_start, task.images, kernel_depth)
-            steps, spans_a, spans_b = self._pixel_spans(task.row_start, task.rows, tap, of_pixels)
-            held = min(blocks * inp.c0, inp.cin_g)
-            for channels, count in rows:
-                tiles, seen = parts * bands * count, images * count
-                work.tiles += tiles
-                work.out += tiles * self.drain(ceil_to(channels, FRACTAL), n_count, "float32", atomic)
-                for length, times_a in steps:
-                    work.steps += seen * times_a
-                    work.cube += seen * times_a * self.mmad(channels, length, n_count)
-                    left = self.left(ceil_to(channels, inp.c0), length, True)
-                    right = self._image(length, n_count, inp.problem.stride_w)
-                    work.mte1 += seen * times_a * (left + right)
-                if many or spans_a.total() > 1:
-                    work.mte2 += seen * self._copies(spans_a, channels)
-                if many or spans_b.total() > 1:
-                    work.mte2 += seen * self._copies(spans_b, held)
+    def _tiles(self, shape: GradWeightTiling, base_m: int, base_n: int, block: int) -> tuple[tuple[int, ...], ...]:
+        """The tiles of a block, equal ones together.
 
-    def _copies(self, spans: Counter[int], channels: int) -> float:
-        """Cycles to load pixels that take so many bytes for each channel block, each so often."""
-        return sum(count * self.copy(self._loaded(size, channels)) for size, count in spans.items())
+        Channels, columns, channels of input that are loaded for them, stride, whether sums are added in GM, whether L1 holds
+        nothing from one tile to the next, number of the rows of pixels in `_places`; how many tiles, how many images in them.
+        """
+        found: dict[tuple[int, ...], list[int]] = {}
+        inp = walked_input(self.inp, shape)
+        whole = shape.template in (SPLIT_GRID, SPLIT_STREAM_K)
+        for task, times in self._kinds(shape, block).items():
+            columns, rows = self._columns(shape, task, base_m, base_n)
+            atomic = shape.template != SPLIT_STREAM_K and task.slot is None
+            parts = times * (1 if whole else task.images)
+            many = whole and task.images > 1
+            for (plane, n_count, blocks), bands in columns:
+                kernel_depth, tap = divmod(plane, self.inp.taps) if shape.split_kernel else (plane, 0)
+                images = times * bands * self._images(task.image_start, task.images, kernel_depth)
+                pixels = self._places.setdefault((task.row_start, task.rows, tap), len(self._places))
+                held = min(blocks * inp.c0, inp.cin_g)
+                for channels, count in rows:
+                    key = (channels, n_count, held, inp.problem.stride_w, int(atomic), int(many), pixels)
+                    sums = found.setdefault(key, [0, 0])
+                    sums[0] += parts * bands * count
+                    sums[1] += images * count
+        return tuple((*key, *sums) for key, sums in found.items())
 
-    def _loaded(self, size: int, channels: int) -> int:
+    def _loaded(self, size: Ints, channels: Ints) -> Ints:
         """Bytes in GM of pixels that take `size` for each channel block."""
         if self.inp.layout.plain:
             return size // BLOCK_BYTES * channels * self.inp.itemsize
-        return size * ceil_div(channels, self.inp.c0)
+        return size * -(-channels // self.inp.c0)
 
     def _blocks(self, inp: TilingInput, first: int, count: int) -> int:
         """C0 blocks of input behind columns `first` .. of a plane."""
         per_block = inp.taps * inp.c0
         return (first + count - 1) // per_block - first // per_block + 1
 
-    def _tiles(
-        self, tiling: GradWeightTiling, task: GradWeightTask
-    ) -> tuple[Counter[tuple[int, int, int]], list[tuple[int, int]]]:
+    def _columns(
+        self, shape: GradWeightTiling, task: GradWeightTask, base_m: int, base_n: int
+    ) -> tuple[list[tuple[tuple[int, int, int], int]], list[tuple[int, int]]]:
         """How often a task has a tile of (plane, columns, C0 blocks of input) along N; channels of its tiles along M, and how
         often.
         """
-        inp, p = walked_input(self.inp, tiling), self.problem
+        inp, p = walked_input(self.inp, shape), self.problem
         per_plane = inp.cin1 * inp.taps * inp.c0
         blocks = ceil_div(self.call.group_channels(task.group, p.c_in, inp.cin_g), inp.c0)
         present = blocks * inp.taps * inp.c0
@@ -121,12 +184,13 @@ class GradWeightWork(Prices):
         n, end = task.n_start, task.n_start + task.n_count
         while n < end:
             plane, column = divmod(n, per_plane)
-            count = min(tiling.base_n, end - n, present - column)
+            count = min(base_n, end - n, present - column)
             if count > 0:
                 columns[plane if task.plane is None else task.plane, count, self._blocks(inp, column, count)] += 1
             n += count if count > 0 else min(end - n, per_plane - column)
         stop = min(task.m_start + task.m_count, self.call.group_channels(task.group, p.c_out, inp.cout_g))
-        return columns, lengths(max(stop - task.m_start, 0), tiling.base_m)
+        rows = Counter(cuts(max(stop - task.m_start, 0), base_m))
+        return list(columns.items()), list(rows.items())
 
     def _images(self, start: int, count: int, plane: int) -> int:
         """Images of a task that a kernel plane sees."""
@@ -137,17 +201,14 @@ class GradWeightWork(Prices):
         return sum(0 <= depth < p.d_in for depth in depths)
 
     def _pixel_spans(
-        self, row: int, rows: int, tap: int, tiling: GradWeightTiling
-    ) -> tuple[list[tuple[int, int]], Counter[int], Counter[int]]:
-        """Of one image: (pixels, times) of its steps; how often an A load and a B load has so many bytes per channel block.
-
-        `tap` matters where taps are split. Of the tiling only base_k, the steps of K and the cuts count.
-        """
-        base_k = tiling.base_k
+        self, row: int, rows: int, tap: int, base_k: int, step_ka: int, step_kb: int, strips: int, taps: int
+    ) -> _Pixels:
+        """`tap` matters where taps are split, which `taps` says; `strips` are the columns of a strip, 0 for whole rows."""
         steps: Counter[int] = Counter()
         spans_a: Counter[int] = Counter()
         spans_b: Counter[int] = Counter()
-        for strip, start, count in walk(self.problem, tiling, tap, row, rows):
+        cut = GradWeightTiling(FRACTAL, FRACTAL, FRACTAL, split_wo=strips, split_kernel=taps)
+        for strip, start, count in walk(self.problem, cut, tap, row, rows):
             p, held = strip.problem, None
             first, last = start * p.w_out, (start + count) * p.w_out
             seen = 0
@@ -157,61 +218,64 @@ class GradWeightWork(Prices):
                     seen += base_k
             if seen < last - first:  # some loads are left out: count none
                 continue
-            span_a, span_b = tiling.step_ka * base_k, tiling.step_kb * base_k
+            span_a, span_b = step_ka * base_k, step_kb * base_k
             spans_a.update(min(span_a, last - begin) * BLOCK_BYTES for begin in range(first, last, span_a))
-            if tiling.split_kernel:
+            if taps:
                 spans_b.update(min(span_b, last - begin) * BLOCK_BYTES for begin in range(first, last, span_b))
                 continue
             for begin in range(first, last, span_b):
                 window = input_rows(p, begin, min(begin + span_b, last))
-                if not tiling.split_wo or window != held:  # rows of a strip stay while its pixels need them
+                if not strips or window != held:  # rows of a strip stay while its pixels need them
                     spans_b[window.rows * p.w_in * BLOCK_BYTES] += 1
                 held = window
-        return list(steps.items()), spans_a, spans_b
+        return _Pixels(tuple(steps.items()), tuple(spans_a.items()), tuple(spans_b.items()))
 
-    def _bytes(self, tiling: GradWeightTiling, rows: int, images: int) -> Moved:
-        """Reads where L1 holds nothing between tiles, and writes: dW for each part of the sum."""
-        inp, p, moved = self.inp, self.problem, Moved()
-        parts, height = 1, walked_input(inp, tiling).problem.h_out
-        if tiling.template != SPLIT_STREAM_K:
-            parts = ceil_div(height, rows) * (
-                ceil_div(inp.images, images) if tiling.template == SPLIT_GRID else inp.images
-            )
-        moved.written += parts * p.c_out * (p.c_in // p.groups) * inp.taps * p.k_d * 4
-        if tiling.split_kernel:  # what a tap reads is not counted
-            return moved
-        if tiling.template not in (SPLIT_GRID, SPLIT_STREAM_K) or images == 1 or inp.real_groups > 1 or p.k_d > 1:
-            return moved
-        m, _, n = gemm(inp, tiling.split_kd)
-        m, n = min(m, p.c_out), min(n, ceil_div(p.c_in, inp.c0) * inp.taps * inp.c0)
-        size_a = size_b = 0
-        for start in range(0, height, rows):
-            _, spans_a, spans_b = self._pixel_spans(start, min(rows, height - start), 0, _of_pixels(tiling))
-            size_a += sum(size * count for size, count in spans_a.items())
-            size_b += sum(size * count for size, count in spans_b.items())
-        rows_m = [cut for task in cuts(m, tiling.single_core_m) for cut in cuts(task, tiling.base_m)]
-        tiles_n = 0
-        blocks_n = 0
-        for begin in range(0, n, tiling.single_core_n):
-            end = min(begin + tiling.single_core_n, n)
-            for column in range(begin, end, tiling.base_n):
-                tiles_n += 1
-                blocks_n += self._blocks(inp, column, min(tiling.base_n, end - column))
+    def _written(self, shape: GradWeightTiling) -> int:
+        """Bytes of dW for each part of the sum."""
+        inp, p = self.inp, self.problem
+        parts = 1
+        if shape.template != SPLIT_STREAM_K:
+            parts = ceil_div(walked_input(inp, shape).problem.h_out, self._rows(shape))
+            parts *= ceil_div(inp.images, self._batch(shape)) if shape.template == SPLIT_GRID else inp.images
+        return parts * p.c_out * (p.c_in // p.groups) * inp.taps * p.k_d * 4
+
+    def _read(self, shape: GradWeightTiling, base_m: int, base_k: int, base_n: int, step_ka: int, step_kb: int) -> int:
+        """Bytes where L1 holds nothing between tiles; what a tap reads is not counted."""
+        inp, images = self.inp, self._batch(shape)
+        if shape.split_kernel or shape.template not in (SPLIT_GRID, SPLIT_STREAM_K):
+            return 0
+        if images == 1 or inp.real_groups > 1 or self.problem.k_d > 1:
+            return 0
+        size_a, size_b = self._loads_of_map(self._rows(shape), shape.split_wo, base_k, step_ka, step_kb)
+        blocks_m, tiles_m = self._rows_of_tasks(shape.single_core_m, base_m, shape.split_kd)
+        blocks_n, tiles_n = self._columns_of_tasks(shape.single_core_n, base_n, shape.split_kd)
         tail = inp.images % images == 1  # a last task of one image may find its tile's rows in L1
-        seen = inp.images - tail
-        moved.read += seen * size_a * tiles_n * sum(ceil_div(count, inp.c0) for count in rows_m)
-        moved.read += seen * size_b * blocks_n * len(rows_m)
-        return moved
+        return (inp.images - tail) * (size_a * tiles_n * blocks_m + size_b * blocks_n * tiles_m)
 
+    def _loads_of_map(self, rows: int, strips: int, base_k: int, step_ka: int, step_kb: int) -> tuple[int, int]:
+        """Bytes per channel block of the loads of A and of B for all pixels of an image, in tasks of so many rows."""
+        height = stacked(self.inp, strips).problem.h_out
+        sizes = [0, 0]
+        for start in range(0, height, rows):
+            _, *spans = self._pixel_spans(start, min(rows, height - start), 0, base_k, step_ka, step_kb, strips, 0)
+            for i, one in enumerate(spans):
+                sizes[i] += sum(size * count for size, count in one)
+        return sizes[0], sizes[1]
 
-def _of_pixels(tiling: GradWeightTiling) -> GradWeightTiling:
-    """A tiling as far as the steps and loads along the pixels depend on it."""
-    return GradWeightTiling(
-        FRACTAL,
-        tiling.base_k,
-        FRACTAL,
-        step_ka=tiling.step_ka,
-        step_kb=tiling.step_kb,
-        split_wo=tiling.split_wo,
-        split_kernel=tiling.split_kernel,
-    )
+    def _rows_of_tasks(self, single_m: int, base_m: int, planes: bool) -> tuple[int, int]:
+        """C0 blocks along M of all tiles, and tiles along M."""
+        m = min(gemm(self.inp, planes)[0], self.problem.c_out)
+        rows = [cut for task in cuts(m, single_m) for cut in cuts(task, base_m)]
+        return sum(ceil_div(count, self.inp.c0) for count in rows), len(rows)
+
+    def _columns_of_tasks(self, single_n: int, base_n: int, planes: bool) -> tuple[int, int]:
+        """C0 blocks of input along N of all tiles, and tiles along N."""
+        inp = self.inp
+        n = min(gemm(self.inp, planes)[2], ceil_div(self.problem.c_in, inp.c0) * inp.taps * inp.c0)
+        blocks, tiles = 0, 0
+        for begin in range(0, n, single_n):
+            end = min(begin + single_n, n)
+            for column in range(begin, end, base_n):
+                tiles += 1
+                blocks += self._blocks(inp, column, min(base_n, end - column))
+        return blocks, tiles

@@ -11,7 +11,7 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.watch import watched
-from ascend_sim.errors import SimError
+from ascend_sim.errors import CycleLimitError, SimError
 from ascend_sim.kernel.program import Program
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.convolution.call import ConvolutionCall
@@ -97,14 +97,13 @@ class CubeKernel:
                 device.warm(tensors[name])
         return device, step.make(self.chip, tensors)
 
-    def sharper_bound(self, bounds: Bounds, fields: Fields, tiling: Tiling) -> int:
-        """Cycles that the block with the most work alone takes, from its program: it knows what waits for what."""
+    def sharper_bound(self, bounds: Bounds, fields: Fields, block: int) -> int:
+        """Cycles that a block (the one with the most work) alone takes, from its program: it knows what waits for what."""
         _, task = self.launch(fields)
-        block = bounds.with_block(tiling)[1]
         return bounds.start(block) + least_cycles(task.build(block)[0])
 
-    def simulate(self, fields: Fields) -> dict[str, Any]:
-        """One launch in `timing` mode, as plain data.
+    def simulate(self, fields: Fields, most: int | None = None) -> dict[str, Any]:
+        """One launch in `timing` mode, as plain data; where it takes more than `most` cycles "slower_than" that and "fields".
 
         "cycles" from launch to end, "us" the same, "busy" the share of the cores' time by pipe, "bytes" by path, "stall"
         {"cause", "share"} of the busiest pipe "bottleneck", "l1" bytes of L1 that the tiling takes, "findings" of the hazard
@@ -116,7 +115,10 @@ class CubeKernel:
         def on_program(index: int, task: Task, program: Program) -> None:
             counts.add(program)
 
-        timeline = Engine(device).run([task], keep=False, on_program=on_program)
+        try:
+            timeline = Engine(device, max_cycles=most).run([task], keep=False, on_program=on_program)
+        except CycleLimitError:
+            return {"fields": dict(fields), "slower_than": most}
         row = timed_kernel(self.chip, timeline, task, counts)
         span = timeline.tasks[0]
         core_us = row["core_us"] or 1.0

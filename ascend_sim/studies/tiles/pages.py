@@ -37,7 +37,8 @@ def render(outcome: Outcome, console: Console, top: int = 10) -> None:
     heads += [f"{pipe}\nbusy" for pipe in pipes]
     table = Grid("", ["tiling", *(f">{head}" for head in heads), "main stall"])
     places = {id(result): str(place) for place, result in enumerate(outcome.results, 1)}
-    rank = next((place for place, result in enumerate(outcome.results, 1) if result["fields"] == own["fields"]), None)
+    shown = enumerate(outcome.results[:top], 1)  # of the others the place is not known
+    rank = next((place for place, result in shown if result["fields"] == own["fields"]), None)
     for row in rows:
         name = ("own" if rank is None else f"own, {rank}.") if row is own else f"{places[id(row)]}."
         table.row(name, *_cells(row, own, differ, pipes, kernel.chip.buffers["L1"]))
@@ -82,7 +83,8 @@ def to_dict(outcome: Outcome, top: int = 10) -> dict[str, Any]:
         "fixed": dict(outcome.fixed),
         "fit": outcome.fit,
         "all_listed": outcome.listed,
-        "simulated": len(outcome.results),
+        "simulated": outcome.simulated,
+        "slower_than_shown": outcome.slower,
         "reused": outcome.reused,
         "might_be_better": outcome.open,
         "lowest_bound_left": outcome.least,

@@ -1,11 +1,17 @@
-"""What the instructions of the cube kernels cost at least, and the work of a block that is summed from them."""
+"""What the instructions of the cube kernels cost at least, and the work of blocks that is summed from them.
+
+Work is summed for many tilings at once: a kernel's loops become rows of arrays, each with the tiling that it belongs to.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.isa.cube import Fixpipe, Mmad
@@ -15,34 +21,81 @@ from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Key = TypeVar("Key", bound=Hashable)
+
 
 @dataclass
 class Work:
-    """Cycles of one block by pipe."""
+    """Cycles of one block of each tiling by pipe, its tiles of L0C and its steps of K."""
 
-    cube: float = 0
-    mte1: float = 0
-    mte2: float = 0
-    out: float = 0
-    tiles: int = 0
-    steps: int = 0
+    cube: Floats
+    mte1: Floats
+    mte2: Floats
+    out: Floats
+    tiles: Floats
+    steps: Floats
 
+    @classmethod
+    def none(cls, count: int) -> Work:
+        """Of `count` tilings, nothing yet."""
+        return cls(*(np.zeros(count) for _ in range(6)))
 
-@dataclass
-class Moved:
-    """Bytes that all blocks move through the L2."""
-
-    read: int = 0
-    written: int = 0
+    def add(self, pipe: str, owner: Ints, amounts: Any) -> None:
+        """`amounts` on a pipe, each for the tiling with the number in `owner`."""
+        own = getattr(self, pipe)
+        own += np.bincount(owner, np.broadcast_to(amounts, owner.shape), minlength=len(own))
 
 
 class TilingWork(NamedTuple):
-    """What a tiling gives a kernel to do: its tasks, the work of a block, what all blocks move, what the L2 cannot have."""
+    """What tilings give a kernel to do. Those that differ only in what does not count here share an entry: their `place`.
 
-    tasks: int
-    of_block: Callable[[int], Work]
-    moved: Moved
-    missed: int
+    `of_blocks` is the work of one block of each entry; `read` and `written` are the bytes that all blocks move through the L2,
+    `missed` those that it cannot have.
+    """
+
+    place: Ints
+    tasks: Ints
+    of_blocks: Callable[[Ints], Work]
+    read: Ints
+    written: Ints
+    missed: Ints
+
+
+def numbered(keys: Iterable[Key]) -> tuple[list[Key], Ints]:
+    """The distinct keys in the order in which they come, and the place of each key among them."""
+    known: dict[Key, int] = {}
+    places = [known.setdefault(key, len(known)) for key in keys]
+    return list(known), np.array(places, np.int64)
+
+
+class Ragged:
+    """Lists of rows, one for each number; a row is `width` whole numbers."""
+
+    def __init__(self, lists: Sequence[Sequence[tuple[int, ...]]], width: int) -> None:
+        self.counts = np.array([len(rows) for rows in lists], np.int64)
+        self._first = np.cumsum(self.counts) - self.counts
+        self._rows = np.array([row for rows in lists for row in rows], np.int64).reshape(-1, width)
+
+    def of(self, numbers: Ints) -> tuple[Ints, Ints]:
+        """The rows of all `numbers`, list behind list, as columns; before them the place in `numbers` that each belongs to."""
+        counts = self.counts[numbers]
+        owner = np.repeat(np.arange(len(numbers)), counts)
+        within = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return owner, self._rows[np.repeat(self._first[numbers], counts) + within].T
+
+
+def priced(price: Callable[..., float], *columns: Ints) -> Floats:
+    """`price` of every row of `columns`, asked once for each distinct one."""
+    if not len(columns[0]):
+        return np.zeros(0)
+    packed = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        packed = packed * (int(column.max()) + 1) + column
+    _, first, place = np.unique(packed, return_index=True, return_inverse=True)
+    rows = zip(*(column[first].tolist() for column in columns), strict=True)
+    return np.array([price(*row) for row in rows])[place]
 
 
 def cuts(total: int, size: int) -> list[int]:
@@ -50,10 +103,15 @@ def cuts(total: int, size: int) -> list[int]:
     return [min(size, total - start) for start in range(0, total, size)]
 
 
-def lengths(total: int, size: int) -> list[tuple[int, int]]:
-    """The lengths of `cuts` and how often each comes up."""
-    count, rest = divmod(total, size)
-    return [(length, times) for length, times in ((size, count), (rest, 1)) if length and times]
+def lengths(total: Ints, size: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
+    """The lengths of `cuts` of each total and how often each comes up: of which total, the length, the times.
+
+    Whole pieces come first, then what is left; what does not come up is left out.
+    """
+    count, rest = np.divmod(total, size)
+    for length, times in ((size, count), (rest, (rest > 0).astype(np.int64))):
+        (which,) = np.nonzero(times)
+        yield which, length[which], times[which]
 
 
 class Prices:

@@ -5,7 +5,8 @@
     outcome.best["fields"], outcome.best["cycles"], outcome.sentence
 
 Every tiling first has a bound from its numbers. One that comes to its turn gets a sharper bound from the program of one block;
-the lowest of those is simulated next. The simulator's own choice is simulated before all others.
+the lowest of those is simulated next, but no longer than a tiling may take that is to be shown. The simulator's own choice is
+simulated before all others.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ Reason = Literal["done", "limit", "time", "interrupted"]
 _AHEAD = 16
 """Sharper bounds between two simulations, at most: what is simulated early rules out much of what follows."""
 _TELL_SECONDS = 0.2
+_TOGETHER = 2048
+"""Tilings that get their bounds together, at most; fewer where listing them takes longer than `_TELL_SECONDS`."""
 _WHY = {
     "limit": "stopped at the limit of simulations", "time": "stopped at the time limit", "interrupted": "interrupted",
 }  # fmt: skip
@@ -53,8 +56,9 @@ class State:
 class Outcome:
     """What a search found.
 
-    `results` are the simulated tilings, fewest cycles first; `own` is the simulator's own choice, which is among them unless
-    fixed fields rule it out. `fit` counts the tilings of the grid; `open` those that might still beat the best (by more than
+    `results` are the tilings that were simulated to their end, fewest cycles first; `own` is the simulator's own choice, which
+    is among them unless fixed fields rule it out. `slower` counts those whose simulation was stopped, each slower than as many
+    results as were wanted. `fit` counts the tilings of the grid; `open` those that might still beat the best (by more than
     `within`), of which `least` is the lowest bound. `reused` results were there before. Where the search ended before all
     tilings were `listed`, the counts are of those that were.
     """
@@ -71,6 +75,12 @@ class Outcome:
     reason: Reason
     seconds: float
     listed: bool = True
+    slower: int = 0
+
+    @property
+    def simulated(self) -> int:
+        """Tilings that were simulated, to their end or not."""
+        return len(self.results) + self.slower
 
     def __repr__(self) -> str:
         gain = f"best {self.best['cycles']:,} cycles, its own choice {self.own['cycles']:,}"
@@ -86,7 +96,9 @@ class Outcome:
     @property
     def sentence(self) -> str:
         """How much of the space was simulated, and what is known of the rest."""
-        counts = f"{self.fit:,} fit, {len(self.results):,} simulated"
+        counts = f"{self.fit:,} fit, {self.simulated:,} simulated"
+        if self.slower:
+            counts += f" ({self.slower:,} stopped when they were slower than those shown)"
         if not self.listed:
             return f"{_WHY[self.reason]} while tilings were listed: {counts} so far, nothing is known of the rest"
         if self.open == 0:
@@ -107,20 +119,22 @@ def search(
     limit: int | None = None,
     seconds: float | None = None,
     within: float = 0.0,
+    top: int | None = None,
     progress: Callable[[State], None] | None = None,
 ) -> Outcome:
     """Find the tiling with the fewest cycles among those of the grid that fit; `fixed` are fields by the vendor's names.
 
     `jobs` processes simulate. After `limit` new simulations no further one begins; after `seconds` the search ends where it is,
-    with the simulator's own choice, which comes first, in any case. With `within` (a share, 0.01
-    is 1 %) tilings that can only be better by less are left out. Results go to `store` as they come, and what it has is not
-    simulated again. An interrupt (Ctrl-C) ends the search as a limit does.
+    with the simulator's own choice, which comes first, in any case. With `within` (a share, 0.01 is 1 %) tilings that can only
+    be better by less are left out. With `top` a simulation stops when so many others, not counting the own choice, have fewer
+    cycles: the first `top` results are the same, and of the rest it is known that they are slower. Results go to `store` as
+    they come, and what it has is not simulated again. An interrupt (Ctrl-C) ends the search as a limit does.
 
     Raises TilingError for fields that no tiling can have, SimError where no tiling of the grid fits.
     """
     if jobs < 1:
         raise SimError(f"jobs is {jobs}; allowed is a whole number from 1")
-    run = _Search(kernel, dict(fixed or {}), store or store_of(kernel), limit, seconds, within, progress)
+    run = _Search(kernel, dict(fixed or {}), store or store_of(kernel), limit, seconds, within, top, progress)
     return run.outcome(jobs)
 
 
@@ -133,17 +147,21 @@ class _Search:
         limit: int | None,
         seconds: float | None,
         within: float,
+        top: int | None,
         progress: Callable[[State], None] | None,
     ) -> None:
         self.begin = time.monotonic()
         self.kernel, self.fixed, self.store = kernel, fixed, store
-        self.limit, self.seconds, self.within, self.progress = limit, seconds, within, progress
+        self.limit, self.seconds, self.within, self.top, self.progress = limit, seconds, within, top, progress
         self.started = 0
         self.reason: Reason = "done"
         self.best: int | None = None
         self.found: dict[str, Result] = {}
+        self.slower: dict[str, int] = {}
+        """Tilings whose simulation was stopped, and the cycles that they take more than."""
         self.tilings: list[tuple[Fields, Tiling]] = []
         self.names: list[str] = []
+        self.blocks: list[int] = []
         self.rough: list[tuple[int, int]] = []
         self.sharp: list[tuple[int, int]] = []
         self.bound_of_started: dict[int, int] = {}
@@ -155,7 +173,7 @@ class _Search:
             kernel.launch(fixed)  # says why, if it is these fields that do not fit
             raise SimError(f"{kernel.name}: no tiling of the grid fits{_with(fixed)}, only smaller ones")
         self.bounds = kernel.bounds()
-        self.before = store.results()
+        self.before, self.stopped_before = _apart(store.results())
         self.own = self._own()
         self.listed = self._list(chain((first,), listed))
         heapq.heapify(self.rough)
@@ -163,13 +181,16 @@ class _Search:
     def _list(self, tilings: Iterator[tuple[Fields, Tiling]]) -> bool:
         """Note every tiling and its bound; False where time or an interrupt came first."""
         try:
-            for fields, tiling in tilings:
-                name = key(fields)
-                self.rough.append((self._bound(tiling), len(self.tilings)))
-                self.tilings.append((fields, tiling))
-                self.names.append(name)
-                if name in self.before:
-                    self._keep(name, self.before[name])
+            while some := self._some(tilings):
+                least, blocks = self.bounds.least([tiling for _, tiling in some])
+                for (fields, tiling), bound in zip(some, least.tolist(), strict=True):
+                    name = key(fields)
+                    self.tilings.append((fields, tiling))
+                    self.names.append(name)
+                    self.rough.append((bound, len(self.names) - 1))
+                    if name in self.before:
+                        self._keep(name, self.before[name])
+                self.blocks += blocks.tolist()
                 if time.monotonic() - self._told > _TELL_SECONDS:
                     self._tell()
                 if self._late():
@@ -184,6 +205,15 @@ class _Search:
                 self._keep(name, result)
         return False
 
+    def _some(self, tilings: Iterator[tuple[Fields, Tiling]]) -> list[tuple[Fields, Tiling]]:
+        """The next tilings, as many as come while nobody waits to hear of them."""
+        begin, some = time.monotonic(), []
+        for one in tilings:
+            some.append(one)
+            if len(some) == _TOGETHER or self._late() or time.monotonic() - begin > _TELL_SECONDS:
+                break
+        return some
+
     def _late(self) -> bool:
         return self.seconds is not None and time.monotonic() - self.begin >= self.seconds
 
@@ -197,15 +227,14 @@ class _Search:
         if result is None:
             result = self.kernel.simulate({})
             tiling = TILINGS[self.kernel.name].from_vendor(result["tiling"])
-            bound = max(self._bound(tiling), self.kernel.sharper_bound(self.bounds, {}, tiling))
+            rough, block = self.bounds.with_block(tiling)
+            sharper = self.kernel.sharper_bound(self.bounds, {}, block)
+            bound = max(sharper, *rough.values())
             result |= {"fields": settable(tiling, self.kernel.inp), "bound": bound}
             self.store.add(name, result)
         if self._fixed_in(result["tiling"]):
             self._keep(key(result["fields"]), result)
         return result
-
-    def _bound(self, tiling: Tiling) -> int:
-        return max(self.bounds.of(tiling).values())
 
     def _keep(self, name: str, result: Result) -> None:
         self.found.setdefault(name, result)
@@ -228,8 +257,8 @@ class _Search:
                 return
             if self._worth(self.rough) and (not self.sharp or (self.rough[0] < self.sharp[0] and ahead < _AHEAD)):
                 bound, number = heapq.heappop(self.rough)
-                if self.names[number] not in self.found:
-                    sharper = self.kernel.sharper_bound(self.bounds, *self.tilings[number])
+                if not self._known(self.names[number]):
+                    sharper = self.kernel.sharper_bound(self.bounds, self.tilings[number][0], self.blocks[number])
                     heapq.heappush(self.sharp, (max(bound, sharper), number))
                     ahead += 1
                 continue
@@ -240,6 +269,25 @@ class _Search:
                 self.bound_of_started[number] = bound
                 yield number
 
+    def _enough(self) -> int | None:
+        """Cycles beyond which nobody wants to know how many more a tiling takes; None where all are wanted."""
+        if self.top is None:
+            return None
+        own = key(self.own["fields"])
+        others = heapq.nsmallest(self.top, (result["cycles"] for name, result in self.found.items() if name != own))
+        return others[-1] if len(others) == self.top else None
+
+    def _known(self, name: str) -> bool:
+        """Whether a tiling was simulated, as far as anybody wants to know."""
+        if name in self.found or name in self.slower:
+            return True
+        told = self.stopped_before.get(name)
+        enough = None if told is None else self._enough()
+        if told is None or enough is None or told < enough:
+            return False
+        self.slower[name] = told
+        return True
+
     def _worth(self, queue: list[tuple[int, int]]) -> bool:
         return bool(queue) and self._beats(queue[0][0])
 
@@ -248,14 +296,19 @@ class _Search:
         if not self.listed:
             return self._outcome()
         # Asked for one at a time: what is worth simulating next depends on what has come back.
-        work = ((number, self.tilings[number][0]) for number in self.pending())
+        work = ((number, self.tilings[number][0], self._enough()) for number in self.pending())
         until = None if self.seconds is None else self.begin + self.seconds
         try:
             with closing(spread_as_done(partial(_simulate, self.kernel), work, jobs=jobs, until=until)) as done:
                 for _, (number, result) in done:
+                    name = self.names[number]
                     kept = {**result, "bound": self.bound_of_started.pop(number)}
-                    self.store.add(self.names[number], kept)
-                    self._keep(self.names[number], kept)
+                    if "slower_than" in kept:
+                        self.slower[name] = kept["slower_than"]
+                        self.store.add(_stopped(name, kept["slower_than"]), kept)
+                    else:
+                        self.store.add(name, kept)
+                        self._keep(name, kept)
                     self._tell()
         except KeyboardInterrupt:
             self.reason = "interrupted"
@@ -265,14 +318,14 @@ class _Search:
 
     def _open(self) -> list[int]:
         """Bounds of the tilings that might still be better."""
-        waiting = [bound for bound, number in (*self.rough, *self.sharp) if self.names[number] not in self.found]
+        waiting = [bound for bound, number in (*self.rough, *self.sharp) if not self._known(self.names[number])]
         return [bound for bound in (*waiting, *self.bound_of_started.values()) if self._beats(bound)]
 
     def _tell(self) -> None:
         self._told = time.monotonic()
         if self.progress is not None:
             left = self._open()
-            self.progress(State(len(self.found), self.best, len(left), min(left, default=None)))
+            self.progress(State(len(self.found) + len(self.slower), self.best, len(left), min(left, default=None)))
 
     def _outcome(self) -> Outcome:
         left = self._open()
@@ -298,14 +351,31 @@ class _Search:
             self.reason,
             time.monotonic() - self.begin,
             self.listed,
+            len(self.slower),
         )
 
 
-def _simulate(kernel: CubeKernel, item: tuple[int, Fields]) -> tuple[int, Result]:
+def _stopped(name: str, cycles: int) -> str:
+    """The name in a store of what is known of a tiling whose simulation was stopped at so many cycles."""
+    return f"{name} slower than {cycles}"
+
+
+def _apart(results: Mapping[str, Result]) -> tuple[dict[str, Result], dict[str, int]]:
+    """What a store holds: results by name; of tilings that were stopped the cycles that they take more than."""
+    ended = {name: result for name, result in results.items() if "slower_than" not in result}
+    stopped: dict[str, int] = {}
+    for result in results.values():
+        if "slower_than" in result:
+            name = key(result["fields"])
+            stopped[name] = max(stopped.get(name, 0), result["slower_than"])
+    return ended, stopped
+
+
+def _simulate(kernel: CubeKernel, item: tuple[int, Fields, int | None]) -> tuple[int, Result]:
     """In a worker process; an error names the tiling."""
-    number, fields = item
+    number, fields, most = item
     try:
-        return number, kernel.simulate(fields)
+        return number, kernel.simulate(fields, most)
     except SimError as error:
         raise SimError(f"{kernel.name} with {key(fields)}: {error}") from None
 

@@ -10,12 +10,14 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
 from places import ROOT
+from rich.console import Console
 from searched import KERNELS, kernel, problems
 
 from ascend_sim.errors import SimError, TilingError
@@ -24,8 +26,9 @@ from ascend_sim.ops.convolution.case import attributes_of
 from ascend_sim.ops.kernels.tilings import settable
 from ascend_sim.studies import store as stores
 from ascend_sim.studies.network.file import Layer, load_network
+from ascend_sim.studies.tiles import pages
 from ascend_sim.studies.tiles.command import kernels_of, parse_fields
-from ascend_sim.studies.tiles.search import State, search
+from ascend_sim.studies.tiles.search import Outcome, State, search
 from ascend_sim.studies.tiles.store import key, store_of
 
 SMALL = {"n": 2, "c_in": 16, "c_out": 32, "size": 5}
@@ -121,6 +124,61 @@ def test_within_looks_only_at_what_gains_more() -> None:
     every, near = search(found, FEW), search(found, FEW, within=0.02)
     assert len(near.results) == 1 < len(every.results)
     assert every.best["cycles"] >= near.best["cycles"] * 0.98
+
+
+STOPPED = {
+    "grad_input": ({"n": 1, "c_out": 32, "size": 5}, FEW | {"baseM": 16, "baseN": 16, "bl1Pbuffer": 2}),
+    "grad_weight": ({"n": 2, "c_in": 32, "c_out": 32}, FEW),
+}
+"""Problems, and the fields that make their spaces small, of which some tilings are stopped once better ones are known."""
+
+
+@pytest.mark.parametrize(("name", "engine"), [("grad_input", "compiled"), ("grad_weight", "simpy")])
+def test_what_is_stopped_is_slower_than_all_that_is_shown(
+    name: str, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same tilings are simulated and the same table is printed as without an end to slow ones."""
+    monkeypatch.setenv("ASCEND_SIM_ENGINE", engine)
+    problem, fixed = STOPPED[name]
+    found = kernel(name, **problem)
+    store = store_of(found)
+    whole, cut = search(found, fixed), search(found, fixed, top=3, store=store)
+    assert cut.slower > 0 and cut.simulated == whole.simulated and cut.open == whole.open == 0
+    assert table(whole) == table(cut)
+    ends = {key(result["fields"]): result["cycles"] for result in whole.results}
+    stopped = [result for result in store.results().values() if "slower_than" in result]
+    assert len(stopped) == cut.slower
+    for result in stopped:
+        assert cut.results[2]["cycles"] <= result["slower_than"] < ends[key(result["fields"])]
+
+
+def table(outcome: Outcome) -> str:
+    """The three best tilings as they are printed, without the sentence above."""
+    screen = Console(file=StringIO(), width=200)
+    pages.render(outcome, screen, 3)
+    return screen.file.getvalue().partition("\n")[2]  # type: ignore[attr-defined]
+
+
+def test_a_store_knows_what_was_stopped_and_ends_it_when_more_is_wanted(tmp_path: Path) -> None:
+    problem, fixed = STOPPED["grad_weight"]
+    found = kernel("grad_weight", **problem)
+    outcomes, written = [], []
+    for top in (2, 2, 5, None):
+        store = store_of(found, tmp_path / "results.sqlite")
+        before = len(store.results())
+        outcomes.append(search(found, fixed, top=top, store=store))
+        written.append(len(store.results()) - before)
+        store.close()
+    first, again, more, every = outcomes
+    assert written[1] == 0 < written[2] and again.results == first.results
+    assert (again.simulated, again.slower) == (first.simulated, first.slower)
+    assert first.slower > more.slower > every.slower == 0
+    alone = search(found, fixed)
+    assert (
+        every.results == alone.results
+        and more.results[:5] == alone.results[:5]
+        and first.results[:2] == alone.results[:2]
+    )
 
 
 def test_an_interrupt_keeps_what_was_found(tmp_path: Path) -> None:
