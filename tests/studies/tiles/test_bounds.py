@@ -222,6 +222,45 @@ def test_bounds_of_one_tiling_by_hand() -> None:
 
 
 @pytest.mark.fast
+def test_the_block_with_the_most_work_bounds_a_tiling() -> None:
+    """Of an odd number of tasks the first block has one more than the last, whose pipes alone would bound nothing."""
+    found = kernel("grad_input", n=3, size=5)
+    _, tiling = next(iter(found.tilings({"coreNum": 2, "singleCoreM": 25})))
+    bounds, block = found.bounds().with_block(tiling)
+    work = {at: counted(found, tiling, at) for at in (0, 1)}
+    assert block == 0 and work[0]["M"] > work[1]["M"] > 0
+    assert bounds["mte1"] == found.bounds().start(0) + int(work[0]["MTE1"])
+
+
+@pytest.mark.fast
+def test_a_step_of_k_is_no_longer_than_what_l1_holds_of_either_operand() -> None:
+    """A base block that spans two L1 steps of one operand is cut: twice the steps of one where L1 holds all of K."""
+    found = kernel("grad_input", n=1, c_out=64)
+    steps = {}
+    for fields, tiling in found.tilings({"baseK": 144, "baseM": 16, "baseN": 16}):
+        if tiling.step_ka != tiling.step_kb:
+            program = found.launch(fields)[1].build(0)[0]
+            steps[tiling.step_ka, tiling.step_kb] = len(rows_on(program, "M"))
+            assert (
+                found.bounds().work([tiling]).of_blocks(np.array([0])).steps[0] == steps[tiling.step_ka, tiling.step_kb]
+            )
+    assert steps
+
+
+@pytest.mark.fast
+def test_bytes_through_the_l2_bound_a_tiling_by_those_that_its_programs_read() -> None:
+    found = kernel("grad_input", n=3, c_out=32)
+    fields, tiling = next((f, t) for f, t in found.tilings() if t.bl1_buffers == 2)
+    _, task = found.launch(fields)
+    read = 0
+    for block in range(task.block_dim):
+        program = task.build(block)[0]
+        read += sum(program.table.accesses[index].region.total for index in rows_on(program, "MTE2"))
+    least = found.bounds().start(0) + int(read / found.chip.l2_read_bytes_per_cycle())
+    assert found.bounds().of(tiling)["L2 read"] == least
+
+
+@pytest.mark.fast
 @pytest.mark.parametrize(("field", "pipe"), [("cl0Pbuffer", "FIX"), ("al0Pbuffer", "M")])
 def test_serial_flags_are_those_between_tiles_and_between_steps(field: str, pipe: str) -> None:
     """One tile in L0C is drained before the next begins, a flag there and one back between two; so the steps in L0."""
