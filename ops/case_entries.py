@@ -49,7 +49,7 @@ def blocks_of(kernels: Any) -> BeforeValidator:
 class Entry(BaseModel):
     """A part of a file: nothing but what it names, and fixed once it is read."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class TensorEntry(Entry):

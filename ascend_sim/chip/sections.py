@@ -71,7 +71,7 @@ def _only(size: int) -> AfterValidator:
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Identity(Section):

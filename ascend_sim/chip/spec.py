@@ -50,7 +50,7 @@ class ChipSpec(BaseModel):
     None and fewer buffers and paths.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     name: str
     references: dict[str, str] = {}

@@ -13,7 +13,7 @@ from ascend_sim.cli.app import app
 __all__ = ["app", "main"]
 
 
-_OBJECTS = 50_000
+_OBJECTS = 200_000
 """New objects from which Python looks for circles among them: a start makes more than 100,000, which stay."""
 _AT_START = {"OPENBLAS_NUM_THREADS": "1", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
 """What libraries do as they are imported, and commands have no use for: threads for products, of which each runs on one

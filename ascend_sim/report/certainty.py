@@ -22,7 +22,7 @@ from importlib import resources
 from statistics import NormalDist, fmean, variance
 from typing import Any, NamedTuple
 
-import yaml
+from ascend_sim.yaml_file import load_shipped
 
 LEVEL = 0.8
 """Of the kernels of a kind, how many lie in its interval."""
@@ -74,7 +74,7 @@ def kinds() -> tuple[Kind, ...]:
             one["library"],
             {name: [(us, math.log(ratio)) for us, ratio in found] for name, found in one["errors"].items()},
         )
-        for one in yaml.safe_load(text)["kinds"]
+        for one in load_shipped(text)["kinds"]
     )
 
 

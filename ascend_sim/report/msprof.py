@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.flags import flag_pairs
@@ -39,6 +38,7 @@ from ascend_sim.report.counts import bytes_of
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.msprof_figures import Value, Work, figures
 from ascend_sim.report.trace import THREADS
+from ascend_sim.yaml_file import load_shipped
 
 FOLDER = "msprof"
 _TRIES = 100
@@ -131,7 +131,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _heads() -> dict[str, Any]:
-    return yaml.safe_load(files("ascend_sim.configs").joinpath("msprof.yaml").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+    return load_shipped(files("ascend_sim.configs").joinpath("msprof.yaml").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
 
 
 def _write_kernel(

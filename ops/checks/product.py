@@ -42,7 +42,7 @@ Source = Annotated[str, Field(min_length=1)]
 
 
 class _Entry(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     source: Source
 
@@ -114,7 +114,7 @@ class CubeEntry(_Entry):
 class ProductProfile(BaseModel):
     """What one product accepts under one conformance profile."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     supported: Flag = Flag(value=True, source="listed in this file")
     ranks: Ranks
@@ -132,7 +132,7 @@ class ProductSpec(BaseModel):
     `unsupported` is what is said of a product that is not listed.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     operator: str
     unsupported: Source

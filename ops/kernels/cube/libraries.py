@@ -7,16 +7,15 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-import yaml
-
 from ascend_sim.errors import SimError
+from ascend_sim.yaml_file import load_shipped
 
 
 @cache
 def libraries() -> Mapping[str, Mapping[str, Any]]:
     """Version -> its source, and what it says of each operator's kernel; newest last."""
     text = resources.files("ascend_sim.configs").joinpath("libraries.yaml").read_text(encoding="utf-8")
-    found: Mapping[str, Mapping[str, Any]] = yaml.safe_load(text)
+    found: Mapping[str, Mapping[str, Any]] = load_shipped(text)
     return found
 
 
