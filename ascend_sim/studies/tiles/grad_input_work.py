@@ -284,11 +284,13 @@ class GradInputWork(Prices):
                         weights[0, channels, own, taps, outputs] += times * tiles
                     if tiles and i == first:  # what stays is loaded once, by the first tile that needs it
                         weights[1, channels, own, taps, outputs] += times
-        found = [tuple((*row, times) for row, times in one.items()) for one in (drains, products, loads, weights)]
-        if not coupled:
-            return _Tiles(*found, 0.0)
-        found[2] = ()
-        return _Tiles(*found, self._least_loads(shape, cut, block))
+        return _Tiles(
+            _rows(drains),
+            _rows(products),
+            () if coupled else _rows(loads),
+            _rows(weights),
+            self._least_loads(shape, cut, block) if coupled else 0.0,
+        )
 
     def _task_tiles(self, shape: GradInputTiling, cut: _Cut, base_m: int, base_n: int, block: int) -> Counter[_Kind]:
         """How often a block has tasks that are tiled alike."""
@@ -443,3 +445,7 @@ def _cut(tiling: GradInputTiling) -> _Cut:
 def _or_all(size: Ints, total: Ints) -> Ints:
     """Sizes of which 0 stands for all."""
     return np.where(size > 0, size, total)
+
+
+def _rows(counted: Counter[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
+    return tuple((*row, times) for row, times in counted.items())

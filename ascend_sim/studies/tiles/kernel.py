@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
@@ -28,7 +29,6 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.report.counts import Counts
 from ascend_sim.report.report import timed_kernel
 from ascend_sim.studies.tiles.bounds import Bounds, Tiling
-from ascend_sim.studies.tiles.chain import least_cycles
 
 Fields = Mapping[str, int]
 """A tiling as a user sets it: fields by the vendor's names. No fields: the simulator's own choice."""
@@ -98,9 +98,18 @@ class CubeKernel:
         return device, step.make(self.chip, tensors)
 
     def sharper_bound(self, bounds: Bounds, fields: Fields, block: int) -> int:
-        """Cycles that a block (the one with the most work) alone takes, from its program: it knows what waits for what."""
-        _, task = self.launch(fields)
-        return bounds.start(block) + least_cycles(task.build(block)[0])
+        """Cycles that `block` (the one with the most work) takes alone, every transfer at the speed of its port.
+
+        Its program knows what waits for what. Others delay it, and no delay spares a cycle where all heads are alike: here the
+        cube has the shorter one also after it stood still. Mixed blocks may wait for each other: of one alone nothing is known
+        but when it begins.
+        """
+        device, task = replace(self, chip=_with_short_heads(self.chip)).launch(fields)
+        if task.core_kind == "MIX":
+            return bounds.start(block)
+        programs = task.build(block)
+        timeline = Engine(device, shared_gm=False).run([replace(task, block_dim=1, build=lambda _: programs)])
+        return bounds.start(block) + timeline.finish - min(run.begin for run in timeline.programs)
 
     def simulate(self, fields: Fields, most: int | None = None) -> dict[str, Any]:
         """One launch in `timing` mode, as plain data; where it takes more than `most` cycles "slower_than" that and "fields".
@@ -144,3 +153,10 @@ class CubeKernel:
             return grad_input_l1(tiling, tiling_input(tiling, inp))
         assert isinstance(tiling, GradWeightTiling)
         return grad_weight_l1(tiling, walked_input(inp, tiling), clipped=True)
+
+
+@cache
+def _with_short_heads(chip: ChipSpec) -> ChipSpec:
+    """The chip whose cube has its shorter head throughout."""
+    head = min(chip.cube.head_first, chip.cube.head_stream)
+    return chip.model_copy(update={"cube": chip.cube.model_copy(update={"head_first": head, "head_stream": head})})
