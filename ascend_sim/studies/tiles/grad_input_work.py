@@ -1,8 +1,7 @@
-"""What grad_input has to do with tilings: the tiles of a block one by one, their steps of K for all tilings at once."""
+"""What grad_input has to do with tilings: their steps of K for all of them at once, and the bytes that they move."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import NamedTuple
@@ -12,19 +11,17 @@ import numpy as np
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.isa.direct import FixpipeDn
 from ascend_sim.isa.load import LoadData2D
-from ascend_sim.isa.transfer import Fill
-from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_input.capacity import is_resident, k_slice
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.parts import part_input, tiling_input
-from ascend_sim.ops.kernels.grad_input.pieces import UNCUT, kernel_pieces
+from ascend_sim.ops.kernels.grad_input.pieces import UNCUT
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import task_count
-from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW, SPLIT_NONE, Part, split_parts
-from ascend_sim.ops.kernels.grad_input.tasks import grad_input_tasks
-from ascend_sim.ops.kernels.grad_input.tiles import contributing_planes, runs
-from ascend_sim.ops.kernels.grad_input.window import needed_rows, pad_before
+from ascend_sim.ops.kernels.grad_input.split import SPLIT_NONE
+from ascend_sim.ops.kernels.grad_input.tiles import contributing_planes
+from ascend_sim.ops.kernels.grad_input.window import pad_before
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
-from ascend_sim.studies.tiles.prices import Ints, Prices, Ragged, TilingWork, Work, lengths, numbered, priced
+from ascend_sim.studies.tiles.grad_input_tiles import Cut, GradInputTiles, Tiles, cut_of
+from ascend_sim.studies.tiles.prices import Ints, Ragged, TilingWork, Work, lengths, numbered, priced
 
 _SHAPE = attrgetter(
     "single_core_m", "single_core_cin", "single_core_din", "kernel_split", "split_wi", "load_b1", "block_dim"
@@ -32,54 +29,6 @@ _SHAPE = attrgetter(
 """Fields that say which part of dx a task is and whose it is."""
 _STEPS = attrgetter("base_m", "base_k", "base_n", "step_ka", "step_kb", "k_segment", "full_load")
 """The others on which the work depends; many tilings differ in neither."""
-_Cut = tuple[int, int, int]
-"""How a tiling cuts dx and the kernel: kernelSplitMode, columns of a strip, loadB1Condition."""
-
-
-class _Window(NamedTuple):
-    """What a tile holds of gradOutput: rows of the dilated map and their width, rows that are copied there, and bytes of them
-    behind one channel block; the strides by which it is dilated.
-    """
-
-    rows: int
-    width: int
-    copied: int
-    size: int
-    strides: tuple[int, int]
-
-
-_NOTHING = _Window(0, 0, 0, 0, (1, 1))
-
-
-class _MapTile(NamedTuple):
-    """A tile along the pixels of dx: its rows, those of them that dx has, and what each piece of its part holds for it."""
-
-    rows: int
-    pixels: int
-    windows: tuple[_Window, ...]
-
-
-_Maps = tuple[tuple[_MapTile, int], ...]
-"""The tiles of a task along the pixels, and how many of each there are."""
-_Bands = tuple[tuple[tuple[int, int], int], ...]
-"""The bands of a task: channels with padding and those that there are, and how many such bands."""
-_Kind = tuple[int, int, int, _Maps, _Bands]
-"""What tasks have in common: group, kernel planes, part, tiles and bands."""
-
-
-class _Tiles(NamedTuple):
-    """The tiles of a block, before anything is said of K: rows whose last number is how often they come up.
-
-    `drains`: pixels, channels with padding and without, C0 blocks of K (0 where there is nothing to sum). `products`: rows,
-    channels, taps, C0 blocks of K. `maps`, loads of gradOutput: number of the window, output channels. `weights`: whether they
-    stay in L1, channels with padding and without, taps, output channels. `least`: cycles of loads that L1 may keep or not.
-    """
-
-    drains: tuple[tuple[int, ...], ...]
-    products: tuple[tuple[int, ...], ...]
-    maps: tuple[tuple[int, ...], ...]
-    weights: tuple[tuple[int, ...], ...]
-    least: float
 
 
 class _Steps(NamedTuple):
@@ -96,18 +45,10 @@ class _Steps(NamedTuple):
     full_load: Ints
 
 
-class GradInputWork(Prices):
+class GradInputWork(GradInputTiles):
     """What a tiling of `call` gives its blocks to do."""
 
-    cached = (
-        *Prices.cached, "_right", "_window", "_load", "_pixels", "_depth_planes", "_parts", "_pieces", "_kinds", "_out",
-        "_maps", "_bands", "_tiles", "_least_loads", "_bytes", "_misses", "_shape", "_task_count", "_taps",
-    )  # fmt: skip
-
-    def __init__(self, call: CubeCall) -> None:
-        super().__init__(call)
-        self._windows: dict[_Window, int] = {}
-        """Every one that was asked for, by number."""
+    cached = (*GradInputTiles.cached, "_right", "_out", "_bytes", "_misses", "_shape", "_task_count", "_taps")
 
     def of(self, tilings: Sequence[GradInputTiling]) -> TilingWork:
         """Tasks, cycles of a block by pipe, and bytes of all blocks."""
@@ -118,7 +59,7 @@ class GradInputWork(Prices):
         fields = [self._shape(*shape) for shape in shapes]
         base_m, base_k, base_n, step_ka, step_kb, segment, full_load = np.array([own for _, own, _ in keys]).T
         resident = np.array([kept for _, _, kept in keys], np.int64)
-        per_block = np.array([self._taps(_cut(shape)) * self.inp.c0 for shape in fields])[of_shape]
+        per_block = np.array([self._taps(cut_of(shape)) * self.inp.c0 for shape in fields])[of_shape]
         steps = _Steps(
             base_k,
             step_ka * base_k // per_block,
@@ -163,7 +104,7 @@ class GradInputWork(Prices):
     def _task_count(self, shape: GradInputTiling) -> int:
         return task_count(shape, self.inp)
 
-    def _taps(self, cut: _Cut) -> int:
+    def _taps(self, cut: Cut) -> int:
         """Taps that L1 holds of each block of channels."""
         return part_input(self.inp, *cut).taps
 
@@ -174,15 +115,7 @@ class GradInputWork(Prices):
             return k // c0 * self.cycles(LoadData2D("L0B", self.inp.itemsize, ceil_div(n, c0), 1, True))
         return k // c0 * self.load3d("L0B", 1, c0, n, True)
 
-    def _parts(self, cut: _Cut) -> tuple[Part, ...]:
-        """The strips, or the parts of a split kernel, or both; the problem itself where nothing is cut."""
-        return split_parts(self.problem, *cut[:2])
-
-    def _pieces(self, cut: _Cut, part: int) -> tuple[Part, ...]:
-        """What a part is summed of: itself, or pieces of a cut kernel."""
-        return kernel_pieces(self.problem, self._parts(cut)[part], cut[2])
-
-    def _work(self, tiles: Sequence[_Tiles], which: Ints, steps: _Steps) -> Work:
+    def _work(self, tiles: Sequence[Tiles], which: Ints, steps: _Steps) -> Work:
         """Of one block of each tiling: its tiles are `tiles[which]`."""
         work = Work.none(len(which))
         self._drains(work, Ragged([one.drains for one in tiles], 5).of(which), steps)
@@ -247,87 +180,6 @@ class GradInputWork(Prices):
         for at, span, count in lengths(total, steps.span_b[owner]):
             work.add("mte2", owner[at], times[at] * count * priced(self.copy, row_bytes[at] * span))
 
-    def _least_loads(self, shape: GradInputTiling, cut: _Cut, block: int) -> float:
-        """Cycles to load what the tasks of a block load of gradOutput at least, where L1 may keep either operand."""
-        cycles = 0.0
-        for (group, m_start, m_count, _, _, planes, own), times in self._kinds(shape, block).items():
-            window = self._window(cut, own, m_start, m_count)
-            cycles += times * planes * self._load(window, ceil_div(self._outputs(group), self.inp.c0))
-        return cycles
-
-    def _tiles(self, shape: GradInputTiling, base_m: int, base_n: int, block: int) -> _Tiles:
-        """The tiles of a block, equal ones together."""
-        cut, coupled, c0 = _cut(shape), self.inp.family.coupled, self.inp.c0
-        drains: Counter[tuple[int, ...]] = Counter()
-        products: Counter[tuple[int, ...]] = Counter()
-        loads: Counter[tuple[int, ...]] = Counter()
-        weights: Counter[tuple[int, ...]] = Counter()
-        for (group, planes, part, maps, bands), kinds in self._task_tiles(shape, cut, base_m, base_n, block).items():
-            pieces, outputs = self._pieces(cut, part), self._outputs(group)
-            total = ceil_div(outputs, c0)
-            summed = total if self._parts(cut)[part].taps else 0
-            used = [i for i, piece in enumerate(pieces) if planes and piece.taps]
-            read = [sum(count for tile, count in maps if tile.windows[i].rows) for i in range(len(pieces))]
-            for (channels, own), of_bands in bands:
-                for tile, count in maps:
-                    times = kinds * of_bands * count
-                    drains[tile.pixels, channels, own, summed] += times
-                    for i in used:
-                        if tile.windows[i].rows:
-                            number = self._windows.setdefault(tile.windows[i], len(self._windows))
-                            products[tile.rows, channels, len(pieces[i].taps), total] += times * planes
-                            loads[number, outputs] += times * planes
-                first = next((i for i, tiles in enumerate(read) if tiles), 0)
-                for i, tiles in enumerate(read if planes and not coupled else []):
-                    times, taps = kinds * of_bands * planes, len(pieces[i].taps)
-                    if tiles:
-                        weights[0, channels, own, taps, outputs] += times * tiles
-                    if tiles and i == first:  # what stays is loaded once, by the first tile that needs it
-                        weights[1, channels, own, taps, outputs] += times
-        return _Tiles(
-            _rows(drains),
-            _rows(products),
-            () if coupled else _rows(loads),
-            _rows(weights),
-            self._least_loads(shape, cut, block) if coupled else 0.0,
-        )
-
-    def _task_tiles(self, shape: GradInputTiling, cut: _Cut, base_m: int, base_n: int, block: int) -> Counter[_Kind]:
-        """How often a block has tasks that are tiled alike."""
-        found: Counter[_Kind] = Counter()
-        every = range(len(self._parts(cut)))
-        for (group, m_start, m_count, n_start, n_end, planes, own), times in self._kinds(shape, block).items():
-            bands = self._bands(group, n_start, n_end, base_n)
-            for index in every if shape.kernel_split == SPLIT_HW else (own,):
-                found[group, planes, index, self._maps(cut, index, m_start, m_count, base_m), bands] += times
-        return found
-
-    def _maps(self, cut: _Cut, part: int, start: int, count: int, base_m: int) -> _Maps:
-        """The tiles along the pixels of a task of a part, equal ones together, and how many there are."""
-        own = self._parts(cut)[part]
-        end, pieces = min(start + count, own.rows * own.problem.w_in), range(len(self._pieces(cut, part)))
-        found: Counter[_MapTile] = Counter()
-        for m in range(start, end, base_m):
-            rows = min(base_m, end - m)
-            if pixels := self._pixels(cut, part, m, rows):
-                found[_MapTile(rows, pixels, tuple(self._window(cut, part, m, rows, i) for i in pieces))] += 1
-        return tuple(found.items())
-
-    def _bands(self, group: int, start: int, end: int, base_n: int) -> _Bands:
-        """The bands of channels of a task: channels with padding, those that there are, and how many such bands."""
-        channels = self.call.group_channels(group, self.problem.c_in, self.inp.cin_g)
-        found = Counter((min(base_n, end - n), min(base_n, end - n, channels - n)) for n in range(start, end, base_n))
-        return tuple(found.items())
-
-    def _kinds(self, shape: GradInputTiling, block: int) -> Counter[tuple[int, ...]]:
-        """How often a block has a task of each kind: (group, first pixel, pixels, first channel, end, kernel planes, part)."""
-        found: Counter[tuple[int, ...]] = Counter()
-        for task in grad_input_tasks(shape, self.inp, block):
-            n_end = self._channels_end(task.group, task.n_start + task.n_count)
-            planes = self._depth_planes(task.depth)
-            found[task.group, task.m_start, task.m_count, task.n_start, n_end, planes, task.part] += 1
-        return found
-
     def _out(self, rows: int, count: int, own: int) -> float:
         """The way out of a tile of grad_input, `own` of whose channels are not padding."""
         dtype = "float32" if self.inp.itemsize == 4 else self.call.dtype
@@ -336,56 +188,15 @@ class GradInputWork(Prices):
         item = self.inp.itemsize
         return self.cycles(FixpipeDn(rows, own, ceil_to(rows, FRACTAL), 0, dtype, item, rows * item))
 
-    def _outputs(self, group: int) -> int:
-        """Output channels of a real group."""
-        return self.call.group_channels(group, self.problem.c_out, self.inp.cout_g)
-
     def _k_total(self, group: int, taps: int) -> int:
         return ceil_div(self._outputs(group), self.inp.c0) * taps * self.inp.c0
-
-    def _channels_end(self, group: int, end: int) -> int:
-        channels = self.call.group_channels(group, self.problem.c_in, self.inp.cin_g)
-        return min(end, ceil_div(channels, self.inp.c0) * self.inp.c0)
-
-    def _depth_planes(self, depth: int) -> int:
-        return len(list(contributing_planes(self.problem, depth)))
-
-    def _pixels(self, cut: _Cut, part: int, m: int, count: int) -> int:
-        """Pixels of dx in a tile: the last strip may end in columns that dx does not have."""
-        if not cut[1]:
-            return count
-        return sum(pixels for _, _, pixels in runs(self._parts(cut)[part], self.problem.w_in, m, count))
-
-    def _window(self, cut: _Cut, part: int, m: int, count: int, piece: int = 0) -> _Window:
-        """What a tile of a part holds of gradOutput for a piece of it."""
-        p = self._pieces(cut, part)[piece].problem
-        window = needed_rows(p, m, count)
-        crop = max(-pad_before(p)[1], 0)
-        width = (p.w_out - 1) * p.stride_w + 1 - crop
-        if not window.rows or width <= 0:
-            return _NOTHING
-        first = ceil_div(window.first_row, p.stride_h)
-        rows = (window.first_row + window.rows - 1) // p.stride_h - first + 1
-        columns = p.w_out - ceil_div(crop, p.stride_w)
-        return _Window(window.rows, width, rows, max(rows, 0) * max(columns, 0) * BLOCK_BYTES, (p.stride_h, p.stride_w))
-
-    def _load(self, window: _Window, blocks: int) -> float:
-        """Cycles to load channel blocks of what a window shows of gradOutput."""
-        size, (stride_h, stride_w) = window.size, window.strides
-        if not window.rows:
-            return 0.0
-        if self.inp.family.coupled or stride_h * stride_w == 1:
-            return self.copy(size * blocks)
-        zeros = self.cycles(Fill("L1", blocks * window.rows * window.width * BLOCK_BYTES))
-        copies = blocks * window.copied if stride_w > 1 else blocks
-        return zeros + copies * self.copy(size * blocks // copies) if size else zeros
 
     def _bytes(
         self, shape: GradInputTiling, base_m: int, base_n: int, resident: int, full_load: int
     ) -> tuple[int, int]:
         """What all blocks read and write through the L2."""
         inp, p, coupled, moved = self.inp, self.problem, self.inp.family.coupled, 0
-        cut = _cut(shape)
+        cut = cut_of(shape)
         images = p.n * sum(self._depth_planes(depth) for depth in range(p.d_in))
         parts = self._parts(cut)
         pieces = [(index, *piece) for index in range(len(parts)) for piece in enumerate(self._pieces(cut, index))]
@@ -438,14 +249,6 @@ class GradInputWork(Prices):
         return p.n * len(planes) * ceil_div(p.c_out, inp.c0) * size if held else 0
 
 
-def _cut(tiling: GradInputTiling) -> _Cut:
-    return tiling.kernel_split, tiling.split_wi, tiling.load_b1
-
-
 def _or_all(size: Ints, total: Ints) -> Ints:
     """Sizes of which 0 stands for all."""
     return np.where(size > 0, size, total)
-
-
-def _rows(counted: Counter[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
-    return tuple((*row, times) for row, times in counted.items())
