@@ -98,7 +98,7 @@ class Outcome:
         """How much of the space was simulated, and what is known of the rest."""
         counts = f"{self.fit:,} fit, {self.simulated:,} simulated"
         if self.slower:
-            counts += f" ({self.slower:,} stopped when they were slower than those shown)"
+            counts += f" ({self.slower:,} stopped, slower than these)"
         if not self.listed:
             return f"{_WHY[self.reason]} while tilings were listed: {counts} so far, nothing is known of the rest"
         if self.open == 0:
