@@ -15,12 +15,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import time
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
@@ -73,9 +73,9 @@ class Copy:
             ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
             cwd=root, check=True, capture_output=True, text=True,
         ).stdout  # fmt: skip
-        suffix = sysconfig.get_config_var("EXT_SUFFIX") or ".so"
-        built = [str(path.relative_to(root)) for path in (root / OURS).rglob(f"*{suffix}")]
-        for name in (*filter(None, names.split("\0")), *built):
+        built = [path for suffix in EXTENSION_SUFFIXES for path in (root / OURS).rglob(f"*{suffix}")]
+        used = [str(path.relative_to(root)) for path in built[:1]]  # as Python looks for it
+        for name in (*filter(None, names.split("\0")), *used):
             if (root / name).is_file():
                 (scratch / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(root / name, scratch / name)
