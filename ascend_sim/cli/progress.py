@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ascend_sim.runtime.outlook import Outlook
 
-PROGRESS_AFTER_SECONDS = 2.0
+PROGRESS_AFTER_SECONDS = 1.0
 """Work that is over sooner shows nothing, unless it is told to show itself at once."""
 LONG_SECONDS = 60.0
 """Work of which more than this is left says so in a line that stays."""
