@@ -92,7 +92,7 @@ def test_a_page_needs_a_timeline() -> None:
 
 
 class Blocks:
-    """A task of many blocks, each of `rows` copies in a stamped loop; counts the programs that are alive."""
+    """A task of many blocks, each of `rows` times 3 copies in a stamped loop; counts the programs that are alive."""
 
     def __init__(self, count: int, rows: int) -> None:
         self.device = Device(CHIP, with_values=False)
@@ -105,7 +105,8 @@ class Blocks:
     def build(self, block: int) -> list[Program]:
         k = KernelBuilder(self.table, block, "AIV", [self.task.tensors[0].size])
         for _, start in k.stamped([(0, block + i) for i in range(self.rows)]):
-            k.data_copy("GM", "UB", 0, gm_operand(0, start * PIECE), 64)
+            for part in range(3):
+                k.data_copy("GM", "UB", 0, gm_operand(0, start * PIECE + part * 512), 64)
         program = k.finish()
         self.alive += 1
         self.most = max(self.most, self.alive)
@@ -122,7 +123,7 @@ def test_programs_are_gone_when_their_blocks_end() -> None:
     blocks = Blocks(200, 30)
     timeline = Engine(blocks.device, engine="compiled").run([blocks.task], keep=False)
     assert timeline.programs == []
-    assert watched(timeline).of_task[0].instructions == 200 * 30
+    assert watched(timeline).of_task[0].instructions == 200 * 30 * 3
     assert blocks.alive == 0
     assert blocks.most <= CHIP.cores.aiv + 1
     kept = Blocks(200, 30)
@@ -134,8 +135,8 @@ def test_programs_are_gone_when_their_blocks_end() -> None:
 @pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
 @pytest.mark.parametrize("keep", [True, False])
 def test_rows_are_written_out_for_whoever_asks(keep: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of many pieces (rows.c), and the engine never asks Python for them."""
-    blocks = Blocks(3, 5 * 4096 + 17)
+    """Rows of many pieces (rows.c), which end inside of stamps; and the engine never asks Python for them."""
+    blocks = Blocks(3, 2 * 4096 + 17)
     with monkeypatch.context() as patch:
         patch.setattr(Program, "rows", property(lambda self: pytest.fail("the rows were written out")))
         timeline = Engine(blocks.device, engine="compiled").run([blocks.task], keep=keep)
