@@ -23,8 +23,8 @@ from fuzzing.outcome import Kind, Outcome
 from fuzzing.store import StoreError, Tally, load
 
 KINDS: dict[str, Kind] = {"phase-one": phase_one, "calls": calls, "acl": acl_programs}
-BLOCK = 500
-"""Calls of one child process."""
+BLOCK = 5000
+"""Calls of one child process at most: each loads every chip that it meets once more."""
 SAVE_EACH = 5.0
 """Seconds between two versions of the file."""
 SHOWN = 10
@@ -88,7 +88,8 @@ def _run(kind: Kind, tally: Tally, options: argparse.Namespace) -> bool:
             saved = time.monotonic()
 
     try:
-        pool.run(kind, tally.seed, tally.missing(options.calls, BLOCK), options.jobs, report)
+        block = min(BLOCK, -(-options.calls // options.jobs))
+        pool.run(kind, tally.seed, tally.missing(options.calls, block), options.jobs, report)
         return True
     except KeyboardInterrupt:
         return False
