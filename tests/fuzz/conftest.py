@@ -6,6 +6,8 @@ import sys
 import pytest
 from places import TOOLS
 
+from ascend_sim.acl import state
+
 
 @pytest.fixture(scope="session")
 def fuzzing():
@@ -13,3 +15,10 @@ def fuzzing():
     sys.path.insert(0, str(TOOLS))
     yield lambda part: importlib.import_module(f"fuzzing.{part}")
     sys.path.remove(str(TOOLS))
+
+
+@pytest.fixture(autouse=True)
+def fresh_process_afterwards():
+    """What programs of acl chose for the process is not left to the tests of other folders."""
+    yield
+    state.PROCESS.__init__()
