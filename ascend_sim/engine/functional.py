@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from ascend_sim.engine.choice import chosen_engine
+from ascend_sim.engine.compiled.values import Workspace, rows_for_python
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.values import BlockShadow, Finding, ProgramValues, raise_fault
@@ -29,7 +31,8 @@ _CROSS = (CrossCoreSetFlag, CrossCoreWaitFlag)
 class FunctionalEngine:
     """Runs tasks in the given order for their values; `findings` lists what went wrong.
 
-    `on_program` is called with a task's index, the task and each of its programs, in block order.
+    `on_program` is called with a task's index, the task and each of its programs, in block order. `engine` as in `Engine`: the
+    compiled one runs in C what moves bytes.
     """
 
     def __init__(
@@ -38,12 +41,14 @@ class FunctionalEngine:
         progress: Callable[[str, int, int], None] | None = None,
         model: ValueModel | None = None,
         on_program: Callable[[int, Task, Program], None] | None = None,
+        engine: str | None = None,
     ) -> None:
         self.device = device
         self.findings: list[Finding] = []
         self._on_program = on_program
         self._progress = progress
-        self._model = model
+        self._model = model or ValueModel.of(device.chip)
+        self._compiled = chosen_engine(engine) == "compiled"
 
     def run(self, tasks: Sequence[Task]) -> None:
         """Execute every task; raises SimError when programs wait for each other for ever."""
@@ -58,13 +63,14 @@ class FunctionalEngine:
     def _run_task(self, index: int, task: Task) -> None:
         raised: _Raised = defaultdict(Counter)
         shadow = BlockShadow()
+        work = Workspace(self.device.chip, self._model) if self._compiled else None
         waiting: list[Iterator[bool]] = []
         for block in range(task.block_dim):
             for program in task.build(block):
                 if self._on_program:
                     self._on_program(index, task, program)
                 values = ProgramValues(task, program, self.device.chip, self.findings, shadow, self._model)
-                waiting.append(_execute(values, raised, task))
+                waiting.append(_execute(values, raised, task, work))
             waiting, _ = _advance(waiting)
             if self._progress:
                 self._progress(task.name, block + 1, task.block_dim)
@@ -88,8 +94,11 @@ def _advance(programs: list[Iterator[bool]]) -> tuple[list[Iterator[bool]], bool
     return left, progressed
 
 
-def _execute(values: ProgramValues, raised: _Raised, task: Task) -> Iterator[bool]:
-    """One program as a coroutine: yields whether it got on since the last time, at every flag that is not yet raised."""
+def _execute(values: ProgramValues, raised: _Raised, task: Task, work: Workspace | None) -> Iterator[bool]:
+    """One program as a coroutine: yields whether it got on since the last time, at every flag that is not yet raised.
+
+    With a workspace C runs what it can.
+    """
     program = values.program
     table, memory = program.table, values.memory
     taken: dict[_Key, int] = defaultdict(int)
@@ -97,7 +106,8 @@ def _execute(values: ProgramValues, raised: _Raised, task: Task) -> Iterator[boo
     got_on = True
     matters = np.asarray([i.has_values or isinstance(i, _CROSS) for i in instructions], np.bool_)[program.rows[:, 0]]
     index = np.flatnonzero(matters)
-    for row, (argument, dst, src0, src1, _) in zip(index.tolist(), program.rows[index].tolist(), strict=True):
+    for row in index.tolist() if work is None else rows_for_python(values, work, index):
+        argument, dst, src0, src1, _ = program.rows[row].tolist()
         kind = kinds[argument]
         instruction = instructions[argument]
         if instruction.has_values:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
+from ascend_sim.isa.moves import Moves
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.local import LocalMemory
 from ascend_sim.memory.regions import Region
@@ -155,6 +156,7 @@ class Instruction:
     """Of a wait: whether it occupies its pipe."""
     reads_late: ClassVar[bool] = False
     """Whether it reads until the end of its occupancy, piece by piece, and not when it starts."""
+    _told_by_moves: ClassVar[tuple[Any, Any] | None] = None
 
     def pipe(self, chip: ChipSpec) -> str:
         """The pipe whose queue takes the instruction; raises SimError when the architecture lacks the path."""
@@ -186,6 +188,23 @@ class Instruction:
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         """Write the result, when the instruction retires."""
+
+    def moves(self, model: ValueModel) -> Moves | None:
+        """What `read` and `commit` do together, as data that C can run; None where only Python can.
+
+        Who overrides one of those two without this is run in Python (`described`).
+        """
+        return None
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "moves" in vars(cls):
+            cls._told_by_moves = (cls.read, cls.commit)
+
+    def described(self, model: ValueModel) -> Moves | None:
+        """`moves`, if it is about the `read` and the `commit` that this instruction has."""
+        own = type(self)
+        return self.moves(model) if own._told_by_moves == (own.read, own.commit) else None
 
     def parameters(self) -> dict[str, Any]:
         """The fields by name, as listings of programs and traces show them."""

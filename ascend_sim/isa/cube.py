@@ -22,7 +22,8 @@ from ascend_sim.chip.fractal import (
 )
 from ascend_sim.chip.sections import Fixpipe as FixpipeUnit
 from ascend_sim.errors import SimError
-from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Memory, Pace, ceil_div
+from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Memory, Pace, ValueModel, ceil_div
+from ascend_sim.isa.moves import Moves, Place, Product, listed, loops, moves, offsets_of
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import cast, decode, format_of, numpy_dtype, round_to
 from ascend_sim.numerics.accumulate import add_chunks, add_exact_groups
@@ -124,6 +125,25 @@ class Mmad(Instruction):
         if memory.model.saturate:
             out[...] = memory.model.settled(out)
 
+    def moves(self, model: ValueModel) -> Moves | None:
+        if model.accumulate != "blas" or self.dtype not in ("float16", "bfloat16", "float32", "hf32"):
+            return None
+        m1, k1, n1, c0 = self._shapes()
+        shape, strides = (m1, FRACTAL, k1, c0), (k1 * FRACTAL_BYTES, BLOCK_BYTES, FRACTAL_BYTES, self.itemsize)
+        left = loops("src0", "L0A", shape, strides, self.itemsize)
+        shape, strides = (n1, FRACTAL, k1, c0), (FRACTAL_BYTES, BLOCK_BYTES, n1 * FRACTAL_BYTES, self.itemsize)
+        right = loops("src1", "L0B", shape, strides, self.itemsize)
+        # In the order of L0C; the product lies row by row.
+        tile = (n1, m1 * FRACTAL, FRACTAL)
+        steps = (m1 * ACCUMULATOR_FRACTAL_BYTES, ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
+        rows = (ACCUMULATOR_ROW_BYTES, n1 * ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
+        put = loops("dst", "L0C", tile, steps, ACCUMULATOR_BYTES, packed=rows)
+        how: dict[str, Any] = {"adds": self.accumulate, "settles": model.saturate}
+        if self.dtype != "float32":
+            formats = ("float32", "hf32") if self.dtype == "hf32" else (self.dtype, "float32")
+            how |= {"source": formats[0], "target": formats[1], "bits": self.hf32_bits}
+        return moves(left, right, put=put, product=Product(m1 * FRACTAL, n1 * FRACTAL, k1 * c0, self.k), **how)
+
     def _added(self, memory: Memory, out: NDArray[Any], a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
         """What L0C holds (or zero) and all products, added as the model says; [m1 * 16, n1 * 16]."""
         rate = memory.model.chip.cube.rates[self.dtype]  # type: ignore[index]
@@ -134,6 +154,19 @@ class Mmad(Instruction):
             return add_chunks(total, a, b, rate.k0)
         digits = format_of(self.dtype).mantissa_bits + 1
         return add_exact_groups(total, a, b, rate.k_per_cycle, digits)
+
+
+def fixpipe_moves(
+    model: ValueModel, dtype: str, take: Place | None, put: Place | None, atomic: bool = False
+) -> Moves | None:
+    """The moves of float32 out of L0C that become `dtype`, or that are added as float32 to what `put` holds."""
+    saturate = model.fixpipe_saturates(numpy_dtype(dtype).itemsize)
+    if dtype not in ("float32", "float16", "bfloat16") or (atomic and dtype != "float32"):
+        return None
+    how: dict[str, Any] = {"adds": atomic, "settles": atomic and model.saturate}
+    if dtype != "float32" or saturate:
+        how |= {"source": "float32", "target": dtype, "saturate": saturate}
+    return moves(take, put=put, **how)
 
 
 def store(memory: Memory, out: NDArray[Any], values: NDArray[Any], atomic: bool) -> None:
@@ -211,6 +244,17 @@ class Fixpipe(Instruction):
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         strides = (self.dst_stride, self.c0 * self.itemsize, self.itemsize)
         store(memory, memory.array("GM", dst, pending.shape, pending.dtype, strides), pending, self.atomic_add)
+
+    def moves(self, model: ValueModel) -> Moves | None:
+        if FRACTAL % self.c0:
+            return None
+        columns, column = ceil_div(self.n, FRACTAL), self.m_padded * ACCUMULATOR_ROW_BYTES
+        shape = (columns, FRACTAL // self.c0, self.m, self.c0)
+        strides = (column, self.c0 * ACCUMULATOR_BYTES, ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
+        take = loops("src0", "L0C", shape, strides, ACCUMULATOR_BYTES)
+        steps = (self.dst_stride, self.c0 * self.itemsize, self.itemsize)
+        put = loops("dst", "GM", (self._blocks, self.m, self.c0), steps, self.itemsize)
+        return fixpipe_moves(model, self.dtype, take, put, self.atomic_add)
 
     def path(self) -> str:
         return "L0C->GM"
@@ -301,6 +345,17 @@ class FixpipeNd(Instruction):
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         out = memory.array("GM", dst, pending.shape, pending.dtype, (self.dst_stride, self.itemsize))
         store(memory, out, pending, self.atomic_add)
+
+    def moves(self, model: ValueModel) -> Moves | None:
+        columns, column = ceil_div(self.n, FRACTAL), self.m_padded * ACCUMULATOR_ROW_BYTES
+        shape, strides = (self.m, columns, FRACTAL), (ACCUMULATOR_ROW_BYTES, column, ACCUMULATOR_BYTES)
+        if self.n % FRACTAL:
+            offsets = offsets_of(shape, strides).reshape(self.m, -1)[:, : self.n]
+            take = listed("src0", "L0C", offsets, ACCUMULATOR_BYTES)
+        else:
+            take = loops("src0", "L0C", shape, strides, ACCUMULATOR_BYTES)
+        put = loops("dst", "GM", (self.m, self.n), (self.dst_stride, self.itemsize), self.itemsize)
+        return fixpipe_moves(model, self.dtype, take, put, self.atomic_add)
 
     def path(self) -> str:
         return "L0C->GM"

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.chip.fractal import ACCUMULATOR_ROW_BYTES, BLOCK_BYTES, FRACTAL
-from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Memory
-from ascend_sim.isa.cube import Fixpipe, store
+from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, ACCUMULATOR_ROW_BYTES, BLOCK_BYTES, FRACTAL
+from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Memory, ValueModel, ceil_div
+from ascend_sim.isa.cube import Fixpipe, fixpipe_moves, store
+from ascend_sim.isa.moves import Moves, listed, loops, moves, offsets_of
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import numpy_dtype
 
@@ -101,6 +102,17 @@ class DataCopyDn2Nz(Instruction):
         strides = (self.dst_step, self.block_stride, self.pixel_stride, 1)
         memory.array("L1", dst, pending.shape, np.uint8, strides)[...] = pending
 
+    def moves(self, model: ValueModel) -> Moves | None:
+        c0 = BLOCK_BYTES // self.itemsize
+        shape = (self.count, self._blocks, self.pixels, c0)
+        strides = (self.src_step, c0 * self.channel_stride, self.itemsize, self.channel_stride)
+        steps = (self.dst_step, self.block_stride, self.pixel_stride, 1)
+        put = loops("dst", "L1", (self.count, self._blocks, self.pixels, BLOCK_BYTES), steps, 1)
+        if self.channels % c0 == 0:
+            return moves(loops("src0", "GM", shape, strides, self.itemsize), put=put)
+        padding = offsets_of(shape, (0, c0, 0, 1)) >= self.channels
+        return moves(listed("src0", "GM", np.where(padding, -1, offsets_of(shape, strides)), self.itemsize), put=put)
+
     def label(self) -> str:
         return self.operand
 
@@ -171,6 +183,19 @@ class FixpipeDn(Instruction):
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         strides = (self.row_stride, self.column_stride)
         store(memory, memory.array("GM", dst, pending.shape, pending.dtype, strides), pending, self.atomic_add)
+
+    def moves(self, model: ValueModel) -> Moves | None:
+        item, end = int(numpy_dtype(self.dtype).itemsize), self.first + self.n
+        # Column by column: rows mostly stand side by side in GM.
+        shape, column = (ceil_div(end, FRACTAL), FRACTAL, self.m), self.m_padded * ACCUMULATOR_ROW_BYTES
+        strides = (column, ACCUMULATOR_BYTES, ACCUMULATOR_ROW_BYTES)
+        if self.first or end % FRACTAL:
+            offsets = offsets_of(shape, strides).reshape(-1, self.m)[self.first : end] + self._offset
+            take = listed("src0", "L0C", offsets, ACCUMULATOR_BYTES)
+        else:
+            take = loops("src0", "L0C", shape, strides, ACCUMULATOR_BYTES, self._offset)
+        put = loops("dst", "GM", (self.n, self.m), (self.column_stride, self.row_stride), item)
+        return fixpipe_moves(model, self.dtype, take, put, self.atomic_add)
 
     def path(self) -> str:
         return "L0C->GM"

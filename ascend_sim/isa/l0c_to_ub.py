@@ -12,7 +12,9 @@ import numpy as np
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, ACCUMULATOR_ROW_BYTES, FRACTAL
-from ascend_sim.isa.base import Cost, Instruction, Memory, ceil_div
+from ascend_sim.isa.base import Cost, Instruction, Memory, ValueModel, ceil_div
+from ascend_sim.isa.cube import fixpipe_moves
+from ascend_sim.isa.moves import Moves, loops
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import cast, numpy_dtype
 
@@ -64,6 +66,13 @@ class L0cToUb(Instruction):
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         memory.array("UB", dst, pending.shape, pending.dtype)[...] = pending
+
+    def moves(self, model: ValueModel) -> Moves | None:
+        shape = (self.columns, self._rows, FRACTAL)
+        strides = (self.m_padded * ACCUMULATOR_ROW_BYTES, ACCUMULATOR_ROW_BYTES, ACCUMULATOR_BYTES)
+        item = int(numpy_dtype(self.dtype).itemsize)
+        put = loops("dst", "UB", (self.columns * self._rows * FRACTAL,), (item,), item)
+        return fixpipe_moves(model, self.dtype, loops("src0", "L0C", shape, strides, ACCUMULATOR_BYTES), put)
 
     def path(self) -> str:
         return "L0C->UB"

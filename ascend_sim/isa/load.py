@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.errors import SimError
-from ascend_sim.isa.base import Cost, Instruction, Memory, ceil_div
+from ascend_sim.isa.base import Cost, Instruction, Memory, ValueModel, ceil_div
+from ascend_sim.isa.moves import Moves, listed, loops, moves
 from ascend_sim.memory.regions import Region
 
 _BLOCK = np.dtype(f"V{BLOCK_BYTES}")
@@ -72,6 +73,14 @@ class LoadData2D(Instruction):
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         memory.array(self.destination, dst, pending.shape, pending.dtype)[...] = pending
+
+    def moves(self, model: ValueModel) -> Moves | None:
+        put = loops("dst", self.destination, (self.repeat * self._unit,), (1,), 1)
+        step = self.src_stride * FRACTAL_BYTES
+        if not self.transpose:
+            return moves(loops("src0", "L1", (self.repeat, self._unit), (step, 1), 1), put=put)
+        shape = (self.repeat, BLOCK_BYTES // self.itemsize, self._unit // BLOCK_BYTES)
+        return moves(loops("src0", "L1", shape, (step, self.itemsize, BLOCK_BYTES), self.itemsize), put=put)
 
     def path(self) -> str:
         return f"L1->{self.destination}"
@@ -182,6 +191,19 @@ class LoadData3D(Instruction):
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         memory.array(self.destination, dst, pending.shape, pending.dtype)[...] = pending
+
+    def moves(self, model: ValueModel) -> Moves | None:
+        index, outside = _block_index(self)
+        places = index * BLOCK_BYTES
+        if outside is not None:
+            places[outside] = -1
+        take = listed("src0", "L1", places, BLOCK_BYTES, unit=BLOCK_BYTES)
+        if self.destination == "L0A" and not self.transpose:
+            return moves(take, put=loops("dst", self.destination, (len(index) * BLOCK_BYTES,), (1,), 1))
+        k1, across = self.rows // self.c0, self.blocks * self.c0 // FRACTAL
+        steps = (across, 1) if self.destination == "L0B" else (1, k1)  # in fractals, along K and along the other side
+        strides = (steps[0] * FRACTAL_BYTES, self.itemsize, steps[1] * FRACTAL_BYTES, BLOCK_BYTES)
+        return moves(take, put=loops("dst", self.destination, (k1, self.c0, across, FRACTAL), strides, self.itemsize))
 
     def path(self) -> str:
         return f"L1->{self.destination}"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import gcd
 from typing import Any
 
 import numpy as np
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
-from ascend_sim.isa.base import LOCAL, TRANSFER, Cost, GmAccess, Instruction, Memory, ceil_div
+from ascend_sim.isa.base import LOCAL, TRANSFER, Cost, GmAccess, Instruction, Memory, ValueModel, ceil_div
+from ascend_sim.isa.moves import Moves, listed, loops, moves, offsets_of
 from ascend_sim.memory.regions import Region
 
 
@@ -85,6 +87,15 @@ class DataCopy(Instruction):
         else:
             memory.array(self.destination, dst, shape, np.uint8, (self.dst_stride, 1))[...] = pending
 
+    def moves(self, model: ValueModel) -> Moves | None:
+        take = loops("src0", self.source, (self.rows, self.row_bytes), (self.src_stride, 1), 1)
+        if not self.atomic_add:
+            return moves(take, put=loops("dst", self.destination, (self.rows, self.row_bytes), (self.dst_stride, 1), 1))
+        if self.atomic_add != "float32" or self.row_bytes % 4:
+            return None
+        put = loops("dst", self.destination, (self.rows, self.row_bytes // 4), (self.dst_stride, 4), 4)
+        return moves(take, put=put, adds=True, settles=model.saturate)
+
     def label(self) -> str:
         return self.operand
 
@@ -156,6 +167,18 @@ class DataCopyNd2Nz(Instruction):
         )
         out[...] = pending
 
+    def moves(self, model: ValueModel) -> Moves | None:
+        row_bytes, blocks = self.cols * self.itemsize, ceil_div(self.cols, self._c0)
+        shape, strides = (blocks, self.rows, BLOCK_BYTES), (self.rows_padded * BLOCK_BYTES, BLOCK_BYTES, 1)
+        put = loops("dst", "L1", shape, strides, 1)
+        if row_bytes % BLOCK_BYTES == 0:
+            return moves(loops("src0", "GM", shape, (BLOCK_BYTES, self.src_stride, 1), 1), put=put)
+        unit = gcd(row_bytes, BLOCK_BYTES)  # the largest pieces that are data or padding as a whole
+        pieces = (blocks, self.rows, BLOCK_BYTES // unit)
+        column = offsets_of(pieces, (BLOCK_BYTES, 0, unit))
+        offsets = column + offsets_of(pieces, (0, self.src_stride, 0))
+        return moves(listed("src0", "GM", np.where(column < row_bytes, offsets, -1), unit), put=put)
+
     def label(self) -> str:
         return self.operand
 
@@ -187,3 +210,6 @@ class Fill(Instruction):
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         memory.buffers[self.destination][dst : dst + self.size] = 0
+
+    def moves(self, model: ValueModel) -> Moves | None:
+        return moves(put=loops("dst", self.destination, (self.size,), (1,), 1))

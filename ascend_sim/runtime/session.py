@@ -57,14 +57,14 @@ def run_tasks(device: Device, tasks: Sequence[Task], how: RunOptions) -> Outcome
         raise SimError(f"mode {mode!r}: allowed are {', '.join(MODES)}")
     engine = chosen_engine(how.engine)
     if mode == "functional":
-        functional = FunctionalEngine(device, progress, model, how.on_program)
+        functional = FunctionalEngine(device, progress, model, how.on_program, engine)
         functional.run(tasks)
         return Outcome(None, functional.findings)
     runner = Engine(device, progress=progress, max_cycles=how.max_cycles, engine=engine)
     timeline = runner.run(tasks, keep=how.keep or mode == "full", on_program=how.on_program)
     findings = list(watched(timeline).findings)
     if mode == "full":
-        findings += replay(device, tasks, timeline, timeline.programs, model, progress, how.observer)
+        findings += replay(device, tasks, timeline, timeline.programs, model, progress, how.observer, engine)
     return Outcome(timeline, findings)
 
 

@@ -1,13 +1,18 @@
-"""One instruction at a time on buffers full of known bytes."""
+"""One instruction at a time on buffers full of known bytes, in numpy and, where it was built, in C: equal bytes."""
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 
 from ascend_sim.chip import load_chip
+from ascend_sim.engine.compiled import library
+from ascend_sim.engine.compiled.values import Workspace, rows_for_python
+from ascend_sim.engine.values import ProgramValues
 from ascend_sim.isa.base import Instruction, Memory, ValueModel
+from ascend_sim.kernel.program import Touches
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.local import LocalMemory
 from ascend_sim.memory.regions import Region
@@ -15,6 +20,30 @@ from ascend_sim.memory.regions import Region
 CHIP = load_chip("ascend910b3")
 SIZES = {"L1": 16384, "L0A": 16384, "L0B": 16384, "L0C": 16384, "UB": 8192}
 GM_BYTES = 16384
+MODELS = (ValueModel.of(CHIP), ValueModel.of(CHIP, overflow="saturate"))
+
+
+def copy_of(memory: Memory, model: ValueModel) -> Memory:
+    """The same bytes once more, all of them written."""
+    local = LocalMemory({name: len(buffer) for name, buffer in memory.buffers.items()})
+    for name, buffer in memory.buffers.items():
+        local.buffers[name][:] = buffer
+        local.written[name][:] = True
+    return Memory(local, [tensor.copy() for tensor in memory.gm], model)
+
+
+def run_in_c(instruction: Instruction, memory: Memory, dst: int, src0: int, src1: int) -> bool:
+    """Start and retire in C; False, with nothing changed, where C leaves it to Python."""
+    touches = Touches.of((instruction,), memory.model.chip)
+    table = SimpleNamespace(instructions=[instruction], touches=touches)
+    program = SimpleNamespace(table=table, rows=np.array([[0, dst, src0, src1, 0]], np.int64))
+    values = cast(ProgramValues, SimpleNamespace(program=program, local=memory.local, memory=memory))
+    return not list(rows_for_python(values, Workspace(memory.model.chip, memory.model), np.zeros(1, np.int64)))
+
+
+def everything(memory: Memory) -> dict[str, bytes]:
+    """Every byte there is."""
+    return {name: buffer.tobytes() for name, buffer in (*memory.buffers.items(), *enumerate(memory.gm))}  # type: ignore[misc]
 
 
 class Workbench:
@@ -44,8 +73,14 @@ class Workbench:
         return self.space(name, address)[offset : offset + count * np.dtype(dtype).itemsize].view(dtype).copy()
 
     def do(self, instruction: Instruction, dst: int = 0, src0: int = 0, src1: int = 0) -> None:
-        """Start and retire."""
+        """Start and retire. Copies of the memory go through C as well, with both ways of overflow."""
         with np.errstate(all="ignore"):
+            if library.load() is not None:
+                for model in MODELS:
+                    memory, other = copy_of(self.memory, model), copy_of(self.memory, model)
+                    if run_in_c(instruction, other, dst, src0, src1):
+                        instruction.commit(memory, dst, instruction.read(memory, dst, src0, src1))
+                        assert everything(memory) == everything(other), f"{model.overflow}: C differs from numpy"
             instruction.commit(self.memory, dst, instruction.read(self.memory, dst, src0, src1))
 
     def snapshot(self) -> dict[str, np.ndarray[Any, Any]]:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.isa.base import Memory
+from ascend_sim.isa.base import Memory, ValueModel
+from ascend_sim.isa.moves import Moves, loops, moves
 from ascend_sim.isa.vector.base import INTEGERS, VectorInstruction, rows_fit, rows_of, size_of, storage, view
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import cast
@@ -78,6 +79,16 @@ class VectorCast(VectorInstruction):
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         view(memory, dst, self.target, self.count, self.rows, self.dst_stride)[...] = pending
+
+    def moves(self, model: ValueModel) -> Moves | None:
+        narrow = ("float16", "bfloat16")
+        widens = self.source in narrow and self.target == "float32" and not model.saturate
+        if not widens and not (self.source == "float32" and self.target in narrow and self.rounding == "RINT"):
+            return None
+        shape, wide, item = (self.rows, self.count), size_of(self.source), size_of(self.target)
+        take = loops("src0", "UB", shape, (self.src_stride, wide), wide)
+        put = loops("dst", "UB", shape, (self.dst_stride, item), item)
+        return moves(take, put=put, source=self.source, target=self.target, saturate=model.saturate)
 
 
 def _from_integers(values: NDArray[Any], target: str, rounding: str) -> NDArray[Any]:

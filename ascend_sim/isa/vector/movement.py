@@ -9,7 +9,8 @@ import numpy as np
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
-from ascend_sim.isa.base import Cost, Memory
+from ascend_sim.isa.base import Cost, Memory, ValueModel
+from ascend_sim.isa.moves import Moves, loops, moves
 from ascend_sim.isa.vector.arithmetic import immediate
 from ascend_sim.isa.vector.base import (
     Mask,
@@ -19,6 +20,7 @@ from ascend_sim.isa.vector.base import (
     rows_fit,
     rows_of,
     size_of,
+    storage,
     store,
     view,
 )
@@ -60,6 +62,12 @@ class Duplicate(VectorInstruction):
         target = view(memory, dst, self.dtype, self.count, self.rows, self.dst_stride)
         store(target, self.value, self.mask)
 
+    def moves(self, model: ValueModel) -> Moves | None:
+        item = size_of(self.dtype)
+        if self.mask is not None or np.asarray(self.value).astype(storage(self.dtype)).tobytes().strip(b"\0"):
+            return None  # only zeros are C's
+        return moves(put=loops("dst", "UB", (self.rows, self.count), (self.dst_stride, item), item))
+
 
 @dataclass(frozen=True)
 class VectorCopy(VectorInstruction):
@@ -99,6 +107,13 @@ class VectorCopy(VectorInstruction):
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         store(view(memory, dst, bits_of(self.dtype), self.count, self.rows, self.dst_stride), pending, self.mask)
+
+    def moves(self, model: ValueModel) -> Moves | None:
+        if self.mask is not None:
+            return None
+        item, shape = size_of(self.dtype), (self.rows, self.count)
+        take = loops("src0", "UB", shape, (self.src_stride, item), item)
+        return moves(take, put=loops("dst", "UB", shape, (self.dst_stride, item), item))
 
 
 @dataclass(frozen=True)
@@ -147,6 +162,11 @@ class BroadcastColumn(VectorInstruction):
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         target = view(memory, dst, bits_of(self.dtype), self.count, self.rows, self.dst_stride)
         target[...] = pending if self.rows > 1 else pending[0]
+
+    def moves(self, model: ValueModel) -> Moves | None:
+        item, shape = size_of(self.dtype), (self.rows, self.count)
+        take = loops("src0", "UB", shape, (item, 0), item)
+        return moves(take, put=loops("dst", "UB", shape, (self.dst_stride, item), item))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ import numpy as np
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import SimError
-from ascend_sim.isa.base import Cost, Memory, ceil_div
+from ascend_sim.isa.base import Cost, Memory, ValueModel, ceil_div
+from ascend_sim.isa.moves import Moves, listed, loops, moves, offsets_of
 from ascend_sim.isa.vector.base import VectorInstruction, bits_of, rows_fit, rows_of, size_of, view, whole_blocks
 from ascend_sim.memory.regions import Region
 
@@ -57,6 +58,11 @@ class Transpose(VectorInstruction):
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         target = view(memory, dst, bits_of(self.dtype), self.rows, self.columns, self.dst_stride)
         target[...] = pending.reshape(target.shape)
+
+    def moves(self, model: ValueModel) -> Moves | None:
+        item, shape = size_of(self.dtype), (self.columns, self.rows)
+        take = loops("src0", "UB", shape, (item, self.src_stride), item)
+        return moves(take, put=loops("dst", "UB", shape, (self.dst_stride, item), item))
 
 
 @dataclass(frozen=True)
@@ -144,6 +150,22 @@ class TransposeBlocks(VectorInstruction):
             self._blocks_view(memory, dst)[...] = pending
         else:
             self._plain_view(memory, dst)[...] = pending
+
+    def moves(self, model: ValueModel) -> Moves | None:
+        item, c0 = self.itemsize, 32 // self.itemsize
+        plain, steps = (self.plain_step, self.row_stride, item), (self.block_step, self.block_stride, item)
+        if not self.to_c0:
+            shape = (self.repeats, self.channels, self.pixels)
+            take = loops("src0", "UB", shape, (steps[0], item, steps[1]), item, self.first * item)
+            return moves(take, put=loops("dst", "UB", shape, plain, item))
+        shape, strides = (self.repeats, self.pixels, c0), (plain[0], item, plain[1])
+        put = loops("dst", "UB", shape, steps, item)
+        if self.channels == c0:
+            return moves(loops("src0", "UB", shape, strides, item), put=put)
+        channel = offsets_of(shape, (0, 0, 1)) - self.first
+        offsets = offsets_of(shape, strides) - self.first * self.row_stride
+        taken = (channel >= 0) & (channel < self.channels)
+        return moves(listed("src0", "UB", np.where(taken, offsets, -1), item), put=put)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,26 @@
+/* Bytes that an instruction moves, and the number formats that it moves them between (moves.c). */
+#ifndef ASCEND_SIM_MOVES_H
+#define ASCEND_SIM_MOVES_H
+
+#include "base.h"
+
+enum { MOST_LOOPS = 5 };
+enum cast { AS_IS, HALF_TO_FLOAT, BFLOAT_TO_FLOAT, FLOAT_TO_HF32, FLOAT_TO_HALF, FLOAT_TO_BFLOAT, FLOAT_TO_FLOAT };
+
+/* Items of a buffer in an order: those of `loops` loops, the last one innermost, or those of a `list` of byte offsets (below
+ * zero: an item of zeros). All lie from `low` to before `high` behind the address that `column` of a row holds. */
+typedef struct {
+    i64 space, column, low, high, unit; /* unit: what that address is a multiple of */
+    i64 item, count; /* bytes of an item, and how many there are */
+    i64 offset, loops, shape[MOST_LOOPS], strides[MOST_LOOPS], packed[MOST_LOOPS]; /* packed: of what is on its way */
+    const int32_t *list;
+} Place;
+
+void gather(const Place *place, const uint8_t *at, uint8_t *dense);
+void scatter(const Place *place, uint8_t *at, const uint8_t *dense);
+void scatter_sum(const Place *place, uint8_t *at, const uint8_t *dense);
+void scatter_zeros(const Place *place, uint8_t *at);
+void make_finite(const Place *place, uint8_t *at);
+void convert(enum cast cast, i64 bits, i64 saturate, i64 count, const uint8_t *restrict from, uint8_t *restrict to);
+
+#endif

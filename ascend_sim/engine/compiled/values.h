@@ -1,0 +1,59 @@
+/* The values of a program's instructions (values.c). */
+#ifndef ASCEND_SIM_VALUES_H
+#define ASCEND_SIM_VALUES_H
+
+#include "moves.h"
+#include "program.h"
+
+enum what { NO_VALUES, MOVES, MULTIPLIES, IN_PYTHON };
+
+/* What one distinct instruction does: it takes the items of up to two places and converts them when it starts, and puts them,
+ * or the product of both, to another one when it retires (../../isa/moves.py). */
+typedef struct {
+    i64 what, takes, cast, bits, saturate; /* takes: none are zeros */
+    i64 adds, settles;                     /* how they are put */
+    i64 room;                              /* bytes between start and retirement */
+    Place from[2], to;
+} Action;
+
+/* Bytes, and their number. */
+typedef struct {
+    uint8_t *bytes;
+    i64 size;
+} Bytes;
+
+/* A program and the memory that it works on; `written` has a flag for each block of a buffer that somebody wrote. */
+typedef struct {
+    const i64 *rows, *order; /* of the rows, those that have values */
+    i64 count;
+    const Action *actions;
+    const i64 *first;
+    const Touch *touches;
+    const Bytes *tensors;
+    i64 tensor_count, block;
+    Bytes buffers[SPACES], written[SPACES];
+} Values;
+
+/* Where factors and products stand, in float32, and what is on its way within a call. */
+typedef struct {
+    Bytes factors[2], product, moved;
+} Scratch;
+
+/* What a call stopped at. */
+enum stop { ENDED, WANTS_PRODUCT, WANTS_PYTHON, NOT_WRITTEN, NOT_WRITTEN_LATE, WANTS_PROGRAM, PROGRAM_ENDED };
+
+/* How far the caller is with what it stopped at. */
+enum stage { FRESH, LOOKED_AT, MULTIPLIED, DONE };
+
+/* Instructions of many programs in the order of time: a start (phase 1) and a retirement of each. `held` has what the
+ * instruction number `pair` has read; `left` how many events a program has yet. */
+typedef struct {
+    const i64 *owner, *row, *pair;
+    const int8_t *phase, *watched;
+    i64 count;
+    const Values **programs;
+    uint8_t **held;
+    i64 *left;
+} Events;
+
+#endif

@@ -1,0 +1,301 @@
+"""Values by C: the rows and events that move bytes run there, one after the other, and what is left comes back to Python.
+
+The two generators hand out what Python has to do, in order; the next step asks for what comes after it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from ctypes import c_int64, c_void_p
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import BLOCK_BYTES
+from ascend_sim.engine.compiled import library
+from ascend_sim.engine.values import ProgramValues
+from ascend_sim.isa.base import Instruction, ValueModel
+from ascend_sim.isa.moves import MOST_LOOPS, Moves, Place, Product
+from ascend_sim.kernel.program import OPERAND_COLUMN, SPACES, InstructionTable
+
+NO_VALUES, MOVES, MULTIPLIES, IN_PYTHON = range(4)
+ENDED, WANTS_PRODUCT, WANTS_PYTHON, NOT_WRITTEN, NOT_WRITTEN_LATE, WANTS_PROGRAM, PROGRAM_ENDED = range(7)
+FRESH, LOOKED_AT, MULTIPLIED, DONE = range(4)
+
+CASTS = {
+    ("", ""): 0,
+    ("float16", "float32"): 1,
+    ("bfloat16", "float32"): 2,
+    ("float32", "hf32"): 3,
+    ("float32", "float16"): 4,
+    ("float32", "bfloat16"): 5,
+    ("float32", "float32"): 6,
+}
+"""The conversions that moves.c has, in its order."""
+_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "hf32": 4, "": 1}
+
+_PLACE = np.dtype(
+    [(name, np.int64) for name in ("space", "column", "low", "high", "unit", "item", "count", "offset", "loops")]
+    + [*((name, np.int64, (MOST_LOOPS,)) for name in ("shape", "strides", "packed")), ("list", np.uint64)]
+)
+_ACTION = np.dtype(
+    [(name, np.int64) for name in ("what", "takes", "cast", "bits", "saturate", "adds", "settles", "room")]
+    + [("from", _PLACE, (2,)), ("to", _PLACE)]
+)
+
+
+class _Bytes(ctypes.Structure):
+    """`Bytes` of values.h."""
+
+    _fields_ = [("bytes", c_void_p), ("size", c_int64)]
+
+    @classmethod
+    def of(cls, array: NDArray[Any]) -> _Bytes:
+        return cls(array.ctypes.data, array.nbytes)
+
+
+class _Values(ctypes.Structure):
+    """`Values` of values.h."""
+
+    _fields_ = [
+        ("rows", c_void_p), ("order", c_void_p), ("count", c_int64), ("actions", c_void_p), ("first", c_void_p),
+        ("touches", c_void_p), ("tensors", c_void_p), ("tensor_count", c_int64), ("block", c_int64),
+        ("buffers", _Bytes * len(SPACES)), ("written", _Bytes * len(SPACES)),
+    ]  # fmt: skip
+
+
+class _Scratch(ctypes.Structure):
+    """`Scratch` of values.h."""
+
+    _fields_ = [("factors", _Bytes * 2), ("product", _Bytes), ("moved", _Bytes)]
+
+
+class _Events(ctypes.Structure):
+    """`Events` of values.h."""
+
+    _fields_ = [
+        *((name, c_void_p) for name in ("owner", "row", "pair", "phase", "watched")),
+        ("count", c_int64),
+        *((name, c_void_p) for name in ("programs", "held", "left")),
+    ]  # fmt: skip
+
+
+class Workspace:
+    """What the programs of one run share: where factors and products stand, and the actions of their instructions."""
+
+    def __init__(self, chip: ChipSpec, model: ValueModel) -> None:
+        most = max(chip.buffers.values())
+        self.left, self.right, self.product = (np.empty(2 * most // 4, np.float32) for _ in range(3))
+        self._moved = np.empty(most, np.uint8)
+        self.scratch = _Scratch((_Bytes * 2)(_Bytes.of(self.left), _Bytes.of(self.right)), _Bytes.of(self.product),
+                                _Bytes.of(self._moved))  # fmt: skip
+        self._model = model
+        self._tables: dict[int, _Actions] = {}
+
+    def actions(self, table: InstructionTable) -> _Actions:
+        """Those of a table, as far as it goes by now."""
+        found = self._tables.get(id(table))
+        if found is None:
+            found = self._tables[id(table)] = _Actions(table)
+        found.extend(self)
+        return found
+
+    def action(self, instruction: Instruction, kept: list[Any]) -> tuple[Any, Product | None]:
+        """The C struct of an instruction as a tuple, with what it points to in `kept`, and the product that it asks for."""
+        found = instruction.described(self._model) if instruction.has_values else None
+        if found is None or not self._fits(found):
+            return _nothing(IN_PYTHON), None
+        kept += [place.listed for place in found.takes]
+        takes = [_place(place) for place in found.takes] + [_NO_PLACE] * (2 - len(found.takes))
+        what = MOVES if found.product is None else MULTIPLIES
+        cast = CASTS[found.source, found.target]
+        how = (what, len(found.takes), cast, found.bits, found.saturate, found.adds, found.settles, _room(found))
+        return (*how, takes, _place(found.put)), found.product
+
+    def _fits(self, moves: Moves) -> bool:
+        """Whether there is room for all that is on its way, and what is put was taken."""
+        taken = [_taken(moves, place) for place in moves.takes]
+        whole = not moves.takes or _room(moves) >= moves.put.count * moves.put.itemsize
+        most = self.left.nbytes
+        return (
+            whole
+            and max((place.count * place.itemsize for place in moves.takes), default=0) <= len(self._moved)
+            and max(*taken, _room(moves), 0) <= most
+        )
+
+
+def _taken(moves: Moves, place: Place) -> int:
+    """Bytes of what is taken from a place, converted."""
+    return place.count * place.itemsize // _BYTES[moves.source] * _BYTES[moves.target]
+
+
+def _room(moves: Moves) -> int:
+    """Bytes of what is on its way from the start to the retirement."""
+    if moves.product is not None:
+        return 4 * moves.product.m * moves.product.n
+    return sum(_taken(moves, place) for place in moves.takes)
+
+
+def _place(place: Place) -> Any:
+    where = SPACES.index(place.space), OPERAND_COLUMN[place.operand], *place.span, place.unit
+    listed = 0 if place.listed is None else place.listed.ctypes.data
+    nest = () if listed else (place.shape, place.strides, place.packed)
+    loops = [(*numbers, *(0,) * (MOST_LOOPS - len(numbers))) for numbers in nest or ((), (), ())]
+    return (*where, place.itemsize, place.count, place.offset, len(nest and place.shape), *loops, listed)
+
+
+_NO_PLACE = (*(0,) * 9, *((0,) * MOST_LOOPS,) * 3, 0)
+
+
+def _nothing(what: int) -> Any:
+    return (what, *(0,) * 7, [_NO_PLACE] * 2, _NO_PLACE)
+
+
+class _Actions:
+    """What C knows of the instructions of a table."""
+
+    def __init__(self, table: InstructionTable) -> None:
+        self.table = table
+        self.columns = np.empty(0, _ACTION)
+        self.factors: dict[int, tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]] = {}
+        self._kept: list[Any] = []
+
+    def extend(self, work: Workspace) -> None:
+        """Take in the instructions that are new."""
+        known, rows = len(self.columns), []
+        for number, instruction in enumerate(self.table.instructions[known:], known):
+            row, product = work.action(instruction, self._kept)
+            rows.append(row)
+            if product is not None:
+                m, n, held, k = product.m, product.n, product.held_k, product.k
+                left = work.left[: m * held].reshape(m, held)[:, :k]
+                right = work.right[: n * held].reshape(n, held)[:, :k].T
+                self.factors[number] = left, right, work.product[: m * n].reshape(m, n)
+        if rows:
+            self.columns = np.concatenate((self.columns, np.array(rows, _ACTION)))
+
+
+class CompiledValues:
+    """The memory of a program as C sees it; `order` are the rows that have values, for a run row by row."""
+
+    def __init__(self, values: ProgramValues, work: Workspace, order: NDArray[np.int64]) -> None:
+        self.values, self.order = values, order
+        actions = work.actions(values.program.table)
+        self.factors = actions.factors
+        self.rows = np.ascontiguousarray(values.program.rows)
+        touches = actions.table.touches
+        local, gm = values.local, values.memory.gm
+        tensors = (_Bytes * max(len(gm), 1))(*(_Bytes.of(tensor) for tensor in gm))
+        self._kept = actions.columns, touches, tensors
+        self.struct = _Values(
+            self.rows.ctypes.data, order.ctypes.data, len(order), actions.columns.ctypes.data,
+            touches.first.ctypes.data, touches.columns.ctypes.data, ctypes.addressof(tensors), len(gm), BLOCK_BYTES,
+        )  # fmt: skip
+        for place, name in enumerate(SPACES):
+            if name in local.buffers:
+                self.struct.buffers[place] = _Bytes.of(local.buffers[name])
+                self.struct.written[place] = _Bytes.of(local.written[name])
+
+    def multiply(self, row: int) -> None:
+        """The product of the factors that C has laid out."""
+        left, right, product = self.factors[int(self.rows[row, 0])]
+        np.matmul(left, right, out=product)
+
+    def look(self, row: int, late: bool) -> None:
+        """C met a block that nobody wrote: let Python say so."""
+        argument, dst, src0, src1, _ = self.rows[row].tolist()
+        key = self.values.key(argument, dst, src0, src1)
+        (self.values.at_retirement if late else self.values.at_start)(row, key)
+
+
+def rows_for_python(values: ProgramValues, work: Workspace, order: NDArray[np.int64]) -> Iterator[int]:
+    """Run the rows `order` of a program; hands out those that Python has to run."""
+    program = CompiledValues(values, work, order)
+    run, stop = library.load().values_run, c_int64()
+    struct, scratch, told = ctypes.byref(program.struct), ctypes.byref(work.scratch), ctypes.byref(stop)
+    numbers = order.tolist()
+    position, stage = 0, FRESH
+    while True:
+        position = run(struct, scratch, position, stage, told)
+        why = stop.value
+        if why == WANTS_PRODUCT:
+            program.multiply(numbers[position])
+            stage = MULTIPLIED
+        elif why == ENDED:
+            return
+        elif why == WANTS_PYTHON:
+            yield numbers[position]
+            stage = DONE
+        else:
+            late = why == NOT_WRITTEN_LATE
+            program.look(numbers[position], late)
+            stage = DONE if late else LOOKED_AT
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Events in the order of time: the program, its row, the number of the start and the retirement that belong together, and
+    the phase (1 is a start); `watched` are those that Python has to run, if any.
+    """
+
+    owner: NDArray[np.int64]
+    row: NDArray[np.int64]
+    pair: NDArray[np.int64]
+    phase: NDArray[np.int8]
+    watched: NDArray[np.int8] | None
+
+
+def events_for_python(
+    events: Columns,
+    left: NDArray[np.int64],
+    work: Workspace,
+    begin: Callable[[int], ProgramValues],
+    end: Callable[[int], None],
+) -> Iterator[int]:
+    """Run events; hands out the places of those that Python has to run.
+
+    `left` is how many events each program has. `begin` makes the memory of a program, `end` hears when it is through.
+    """
+    programs: dict[int, CompiledValues] = {}
+    pointers = np.zeros(len(left), np.uint64)
+    held = np.zeros(len(events.owner) // 2, np.uint64)
+    watched = None if events.watched is None else events.watched.ctypes.data
+    struct = _Events(
+        *(column.ctypes.data for column in (events.owner, events.row, events.pair, events.phase)), watched,
+        len(events.owner), pointers.ctypes.data, held.ctypes.data, left.ctypes.data,
+    )  # fmt: skip
+    lib, stop = library.load(), c_int64()
+    run, given = lib.values_replay, (ctypes.byref(struct), ctypes.byref(work.scratch))
+    told, none = ctypes.byref(stop), np.empty(0, np.int64)
+    position, stage = 0, FRESH
+    try:
+        while True:
+            position = library.checked(run(*given, position, stage, told))
+            why = stop.value
+            if why == ENDED:
+                return
+            owner, row = int(events.owner[position]), int(events.row[position])
+            if why == WANTS_PRODUCT:
+                programs[owner].multiply(row)
+                stage = MULTIPLIED
+            elif why == WANTS_PYTHON:
+                yield position
+                stage = DONE
+            elif why == WANTS_PROGRAM:
+                programs[owner] = CompiledValues(begin(owner), work, none)
+                pointers[owner] = ctypes.addressof(programs[owner].struct)
+                stage = FRESH
+            elif why == PROGRAM_ENDED:
+                pointers[owner] = 0
+                del programs[owner]
+                end(owner)
+                position, stage = position + 1, FRESH
+            else:
+                programs[owner].look(row, why == NOT_WRITTEN_LATE)
+                stage = LOOKED_AT
+    finally:
+        lib.values_drop(held.ctypes.data, len(held))
