@@ -83,8 +83,8 @@ def _events(programs: Sequence[ProgramRun], watched: Mapping[Row, object]) -> tu
         retire, start = run.retire[index], run.read_at()[index]
         pair, pipe, own = known + np.arange(len(index)), run.program.per_row("pipe")[index], np.full(len(index), owner)
         known += len(index)
-        for phase, time in ((np.where(retire == start, 2, 0), retire), (np.full(len(index), 1), start)):
-            columns.append((index, pipe, own, phase, time, pair))
+        for phase, column in ((np.where(retire == start, 2, 0), retire), (np.full(len(index), 1), start)):
+            columns.append((index, pipe, own, phase, column, pair))
     if not columns:
         columns.append((np.empty(0, np.int64),) * 6)
     row, pipe, owner_of, phase_of, when, pairs = (np.concatenate(column) for column in zip(*columns, strict=True))

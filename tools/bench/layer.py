@@ -1,10 +1,14 @@
 """Speed of one layer, ResNet-50's 3x3 of the second stage at batch 32 with all three gradients, in every mode.
 
 Usage: python tools/bench/layer.py [repeats]
+       python tools/bench/layer.py ratios [repeats]
 
 Each mode runs in a process of its own, whose peak memory is its own too; verdicts on the gradients are not part of the
 time. The functional mode and torch's float32 backward, both on one thread, take turns within one process. Beside the wall
 clock stands the processor time, which a busy machine disturbs less.
+
+`ratios` takes turns in one process instead, on processor time: numpy against C for the values, functional against torch, full
+against functional; for three layers of ResNet-50.
 """
 
 from __future__ import annotations
@@ -23,14 +27,14 @@ import numpy as np
 SHAPES = ((32, 64, 56, 56), (32, 64, 56, 56), (64, 64, 3, 3))
 """gradOutput, input, weight."""
 ATTRIBUTES: tuple[Any, ...] = (None, (1, 1), (1, 1), (1, 1), False, (0, 0), 1, (True, True, True))
-LIMITS = {"timing": "4 s", "full": "20 s and 2 GB", "functional": "12 x torch"}
+LIMITS = {"timing": "4 s", "full": "1.2 x functional, 2 GB", "functional": "4 x torch"}
 """What the project promises, printed beside the figures."""
 
 
-def arrays(dtype: Any) -> list[Any]:
+def arrays(dtype: Any, shapes: Any = SHAPES) -> list[Any]:
     """Normal values in the layer's shapes."""
     rng = np.random.default_rng(0)
-    return [rng.standard_normal(shape, np.float32).astype(dtype) for shape in SHAPES]
+    return [rng.standard_normal(shape, np.float32).astype(dtype) for shape in shapes]
 
 
 def call(mode: str) -> Callable[[], object]:
@@ -41,17 +45,17 @@ def call(mode: str) -> Callable[[], object]:
     return lambda: convolution_backward(*values, *ATTRIBUTES, mode=mode)
 
 
-def torch_call() -> Callable[[], object] | None:
+def torch_call(shapes: Any = SHAPES, attributes: tuple[Any, ...] = ATTRIBUTES) -> Callable[[], object] | None:
     """torch's backward of the same layer in fp32 on one thread; None without torch."""
     try:
         import torch
     except ImportError:
         return None
     torch.set_num_threads(1)
-    tensors = [torch.from_numpy(array) for array in arrays(np.float32)]
+    tensors = [torch.from_numpy(array) for array in arrays(np.float32, shapes)]
     backward = torch.ops.aten.convolution_backward
-    bias, *rest = ATTRIBUTES
-    return lambda: backward(*tensors, [64] if bias is None else bias, *rest)
+    bias, *rest = attributes
+    return lambda: backward(*tensors, [shapes[0][1]] if bias is None else bias, *rest)
 
 
 def seconds(run: Callable[[], object]) -> tuple[float, float]:
@@ -101,6 +105,48 @@ def main(repeats: int) -> None:
             print(f"functional / torch: {wall:.2f} by the wall clock, {processor:.2f} by processor time")
 
 
+LAYERS = {
+    "3x3, 64 -> 64, 56x56": SHAPES,
+    "1x1, 64 -> 256, 56x56": ((32, 256, 56, 56), (32, 64, 56, 56), (256, 64, 1, 1)),
+    "7x7, 3 -> 64, stride 2, 224x224": ((32, 64, 112, 112), (32, 3, 224, 224), (64, 3, 7, 7)),
+}
+"""gradOutput, input, weight."""
+
+
+def ratios(repeats: int) -> None:
+    """A row for each layer: medians of the processor seconds of each way, and the medians of the ratios within a turn."""
+    from ascend_sim import convolution_backward
+
+    head = "torch fp32", "numpy", "functional", "full", "numpy / functional", "functional / torch", "full / functional"
+    print(f"| batch 32, fp16, 910B3 | {' | '.join(head)} |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name, shapes in LAYERS.items():
+        values = arrays(np.float16, shapes)
+        half, stride = shapes[2][2] // 2, shapes[1][2] // shapes[0][2]
+        attributes = (None, (stride, stride), (half, half), *ATTRIBUTES[3:])
+        ways: dict[str, Callable[[], object] | None] = {
+            "torch": torch_call(shapes, attributes),
+            "numpy": lambda v=values, a=attributes: convolution_backward(*v, *a, mode="functional", engine="simpy"),
+            "functional": lambda v=values, a=attributes: convolution_backward(*v, *a, mode="functional"),
+            "full": lambda v=values, a=attributes: convolution_backward(*v, *a, mode="full"),
+        }  # type: ignore[dict-item]
+        taken: dict[str, list[float]] = {way: [] for way in ways}
+        for turn in range(repeats + 1):
+            for way, run in ways.items():
+                spent = seconds(run)[1] if run is not None else float("nan")
+                if turn:  # the first one loads and caches
+                    taken[way].append(spent)
+        middle = [statistics.median(times) for times in taken.values()]
+        pairs = (("numpy", "functional"), ("functional", "torch"), ("full", "functional"))
+        found = [
+            statistics.median(a / b for a, b in zip(taken[one], taken[other], strict=True)) for one, other in pairs
+        ]
+        print(
+            f"| {name} | {' | '.join(f'{s:.3f}' for s in middle)} | {' | '.join(f'{r:.2f}' for r in found)} |",
+            flush=True,
+        )
+
+
 def spread(times: list[tuple[float, float]]) -> str:
     """Median and range of the wall clock, median of the processor time."""
     wall, processor = zip(*times, strict=True)
@@ -108,4 +154,8 @@ def spread(times: list[tuple[float, float]]) -> str:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3)
+    asked = sys.argv[1:]
+    if asked[:1] == ["ratios"]:
+        ratios(int(asked[1]) if len(asked) > 1 else 5)
+    else:
+        main(int(asked[0]) if asked else 3)
