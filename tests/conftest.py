@@ -1,5 +1,6 @@
 """Settings for all tests."""
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -10,6 +11,10 @@ from hypothesis import settings
 # Helper modules stand beside the tests that share them; pytest runs with --import-mode=importlib, which adds no folder.
 for folder in sorted({path.parent for path in Path(__file__).parent.rglob("*.py")}):
     sys.path.append(str(folder))
+
+# Where there is no PyTorch, `import torch` would find the folder of its tests, as a package without a file.
+if (torch := importlib.util.find_spec("torch")) is None or torch.origin is None:
+    sys.modules["torch"] = None  # type: ignore[assignment]
 
 # Processes of pytest-xdist are told the width of a terminal of 80 columns; what the commands print goes to a pipe.
 os.environ.pop("COLUMNS", None)
