@@ -224,28 +224,26 @@ def test_bounds_of_one_tiling_by_hand() -> None:
 
 @pytest.mark.fast
 def test_the_block_with_the_most_work_bounds_a_tiling() -> None:
-    """Of an odd number of tasks the first block has one more than the last, whose pipes alone would bound nothing."""
-    found = kernel("grad_input", n=3, size=5)
-    _, tiling = next(iter(found.tilings({"coreNum": 2, "singleCoreM": 25})))
+    """Four rows of each of two images are the first block's, one the last one's."""
+    found = kernel("grad_input", n=2, size=5)
+    _, tiling = next(iter(found.tilings({"coreNum": 2, "singleCoreM": 20})))
     bounds, block = found.bounds().with_block(tiling)
     work = {at: counted(found, tiling, at) for at in (0, 1)}
-    assert block == 0 and work[0]["M"] > work[1]["M"] > 0
+    assert block == 0 and work[0]["MTE1"] > work[1]["MTE1"] > 0
     assert bounds["mte1"] == found.bounds().start(0) + int(work[0]["MTE1"])
 
 
 @pytest.mark.fast
-def test_a_step_of_k_is_no_longer_than_what_l1_holds_of_either_operand() -> None:
-    """A base block that spans two L1 steps of one operand is cut: twice the steps of one where L1 holds all of K."""
-    found = kernel("grad_input", n=1, c_out=64)
-    steps = {}
-    for fields, tiling in found.tilings({"baseK": 144, "baseM": 16, "baseN": 16}):
-        if tiling.step_ka != tiling.step_kb:
-            program = found.launch(fields)[1].build(0)[0]
-            steps[tiling.step_ka, tiling.step_kb] = len(rows_on(program, "M"))
-            assert (
-                found.bounds().work([tiling]).of_blocks(np.array([0])).steps[0] == steps[tiling.step_ka, tiling.step_kb]
-            )
-    assert steps
+def test_the_sharper_bound_gains_the_heads_of_a_cube_that_waits() -> None:
+    """One product: the cube waits for its operands, and in a run it pays the longer head."""
+    found = kernel("grad_input", n=1, size=4, k=1, pad=0)
+    fields, _ = next(iter(found.tilings({"coreNum": 1})))
+    device, task = found.launch(fields)
+    (run,) = Engine(device, shared_gm=False).run([task]).programs
+    alone = found.sharper_bound(found.bounds(), fields, 0) - found.bounds().start(0)
+    cube = found.chip.cube
+    assert len(rows_on(run.program, "M")) == 1
+    assert run.finish - run.begin - alone == cube.head_first - cube.head_stream > 0
 
 
 @pytest.mark.fast

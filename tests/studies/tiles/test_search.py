@@ -189,6 +189,21 @@ def test_a_store_knows_what_was_stopped_and_ends_it_when_more_is_wanted(tmp_path
     )
 
 
+def test_what_was_stopped_before_the_best_that_are_shown_now_is_simulated_again() -> None:
+    """The second best was stopped where only the best was wanted; three others are known, all slower than it."""
+    problem, fixed = STOPPED["grad_input"]
+    found = kernel("grad_input", **problem)
+    every, store = search(found, fixed), store_of(found)
+    store.add("own", every.own)
+    best, second, *others = every.results
+    for result in (best, *others[:2]):
+        store.add(key(result["fields"]), result)
+    store.add("second", {"fields": second["fields"], "slower_than": best["cycles"], "bound": second["bound"]})
+    again = search(found, fixed, store=store, top=3)
+    assert second["bound"] < best["cycles"] < second["cycles"] < others[1]["cycles"]
+    assert again.results[:3] == every.results[:3]
+
+
 def test_an_interrupt_keeps_what_was_found(tmp_path: Path) -> None:
     found = kernel("grad_input", **SMALL)
     store = store_of(found, tmp_path / "results.sqlite")
