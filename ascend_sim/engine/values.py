@@ -109,8 +109,6 @@ class ProgramValues:
         self._local: dict[int, tuple[int, int, int]] = {}
         self._started: set[tuple[int, int, int, int]] = set()
         self.retired: set[tuple[int, int, int, int]] = set()
-        for argument in np.unique(program.rows[:, 0]).tolist():
-            self._prepare(argument)
 
     def _prepare(self, argument: int) -> None:
         """Note the local regions of an instruction: read at its start, read at its retirement, written then.
@@ -128,6 +126,8 @@ class ProgramValues:
 
     def key(self, argument: int, dst: int, src0: int, src1: int) -> tuple[int, int, int, int]:
         """The instruction and where it touches local memory. What was written stays written, so a place is checked once."""
+        if argument not in self._local:
+            self._prepare(argument)
         m0, m1, m2 = self._local[argument]
         return argument, dst * m0, src0 * m1, src1 * m2
 
