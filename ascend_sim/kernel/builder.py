@@ -353,10 +353,6 @@ class KernelBuilder(SyncMethods, VectorMethods):
         self._check_all_taken()
         return self._checked(program)
 
-    def close(self) -> None:
-        """Whatever would write another row is refused from now on: the program is made."""
-        self._index = _Closed(self._where)
-
     def _inspect(self, program: Program, dropped: list[int], inspection: Inspection) -> None:
         """Note what cannot run; flags and addresses are looked at by those who inspect the program."""
         assert self.notes is not None
@@ -365,7 +361,7 @@ class KernelBuilder(SyncMethods, VectorMethods):
             inspection.add(self._where, str(error), self.notes.line(error.row))
 
 
-class _Closed(dict[Key, int]):
+class Closed(dict[Key, int]):
     """Stands for the index of kinds once a program is made, so that no row has to ask whether it is."""
 
     def __init__(self, where: str) -> None:

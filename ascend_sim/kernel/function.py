@@ -160,10 +160,7 @@ class Launch:
         if inspection is not None:
             return self._inspected(inspection, table, block, core, sub_block)
         try:
-            k = self._written(Kernel, table, block, core, sub_block)
-            program = k.finish()
-            k.close()
-            return program
+            return self._written(Kernel, table, block, core, sub_block).finish()
         except RowError as error:
             line = self._line(error.row, table, block, core, sub_block)
             raise KernelError(_told(error, self.kernel, line)) from error

@@ -23,7 +23,7 @@ from ascend_sim.chip.fractal import FRACTAL, FRACTAL_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPE_INDEX, PIPES, Cost, Instruction, ceil_div
 from ascend_sim.isa.sync import PipeBarrier
-from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.builder import Closed, KernelBuilder
 from ascend_sim.kernel.inspection import calling_line
 from ascend_sim.kernel.local_tensor import LocalTensor
 from ascend_sim.kernel.operands import Span, matrix_window
@@ -180,9 +180,11 @@ class Kernel(KernelBuilder):
             queue.close()
 
     def finish(self) -> Program:
-        """Close the queues, then as `KernelBuilder.finish`."""
+        """Close the queues, then as `KernelBuilder.finish`; what would write another row is refused from then on."""
         self.close_queues()
-        return super().finish()
+        program = super().finish()
+        self._index = Closed(self._where)
+        return program
 
     # -- synchronisation between cores ---------------------------------------------------------------------------------
 

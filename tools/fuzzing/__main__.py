@@ -70,7 +70,7 @@ def main(given: list[str] | None = None) -> int:
     except StoreError as error:
         print(f"tools/fuzz: {error}", file=sys.stderr)
         return 2
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # also where a shell has told its job to ignore SIGINT
     ended = _run(kind, tally, options)
     print("\n".join(summary(tally)))
     return 130 if not ended else bool(tally.wrong)
