@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from places import DOCS
+from small_network import THREE_LAYERS
 from typer.testing import CliRunner
 
 from ascend_sim import TensorSpec, conv_tbc_backward, convolution_backward
@@ -24,15 +25,6 @@ from ascend_sim.studies.network.ranking import ranked
 from ascend_sim.studies.network.run import run_network
 from ascend_sim.studies.network.tuning import _faster, read_tilings, tune, write_tilings
 
-THREE_LAYERS = """
-name: small
-batch: 2
-defaults: {dtype: float16, padding: 1}
-layers:
-  - {name: first, input: [2, 16, 8, 8], weight: [16, 16, 3, 3]}
-  - {name: wide, input: [2, 16, 6, 10], weight: [32, 16, 3, 3], stride: 2}
-  - {name: again, input: [2, 16, 8, 8], weight: [16, 16, 3, 3], stride: [1, 1], padding: [1, 1]}
-"""
 ONE = "input: {shape: [1, 16, 4, 4], dtype: float16}, weight: [16, 16, 1, 1]"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from browser import chromium, emulate
+from small_network import THREE_LAYERS
 
 from ascend_sim.studies.network.file import load_network
 from ascend_sim.studies.network.page import write_page
@@ -15,21 +16,11 @@ from ascend_sim.studies.network.ranking import ranked
 from ascend_sim.studies.network.run import NetworkRun, run_network
 from ascend_sim.studies.network.tuning import Tuned
 
-LAYERS = """
-name: small
-batch: 2
-defaults: {dtype: float16, padding: 1}
-layers:
-  - {name: first, input: [2, 16, 8, 8], weight: [16, 16, 3, 3]}
-  - {name: wide, input: [2, 16, 6, 10], weight: [32, 16, 3, 3], stride: 2}
-  - {name: again, input: [2, 16, 8, 8], weight: [16, 16, 3, 3], stride: [1, 1], padding: [1, 1]}
-"""
-
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> NetworkRun:
     path = tmp_path_factory.mktemp("network") / "small.yaml"
-    path.write_text(LAYERS)
+    path.write_text(THREE_LAYERS)
     return run_network(load_network(path))
 
 
