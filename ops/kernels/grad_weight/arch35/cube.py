@@ -158,6 +158,8 @@ class DirectCubeBuilder(CubeBuilder):
     def pixels(self, tile: Tile, strip: Strip, image: int, depth: int, first: int, pixels: int) -> None:
         """A plane's products, chunk by chunk."""
         steps = list(self.steps(strip, first, pixels))
+        if plane_cycles := self.kernel["plane_cycles"]["value"]:
+            self.k.scalar(plane_cycles)
         self.a1.restart()
         self.b1.restart()
         spans = list(dict.fromkeys(step.in_a1 for step in steps))

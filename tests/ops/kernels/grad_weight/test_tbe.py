@@ -219,6 +219,7 @@ def test_no_kernel_is_under_its_roofline() -> None:
         macs = problem.n * height * width * problem.c_out * problem.c_in // problem.groups * taps
         least = macs / kernel["block_dim"] / chip.cube.macs_per_cycle("float16") / chip.clock.cube_mhz
         assert kernel["core_us_max"] > least
+        assert kernel["core_cycles_max"] >= max(kernel["roofline"]["cycles"].values())
 
 
 def test_blocks_cover_dw_and_its_sums_once() -> None:
