@@ -13,10 +13,12 @@ from pathlib import Path
 from accuracy_parts import words
 from accuracy_parts.aims import aims
 from accuracy_parts.fitted import FITTED, fitted_costs
+from accuracy_parts.guessed import guessed
 from accuracy_parts.left_out import LEFT_OUT, left_out
 from accuracy_parts.notes import notes
 from accuracy_parts.picture import TEXT
 from accuracy_parts.programs import POINTS, programs
+from accuracy_parts.refit import refits, refitted
 from accuracy_parts.rows import B2, DW, DX, FIRST, SIMULATED
 from accuracy_parts.sure import sure
 from accuracy_parts.tables import by_label, calls, headline, kernels, kind, layer, products, three_columns
@@ -51,7 +53,7 @@ def main(page: str, long: bool, keep: Path | None) -> None:
         head,
         TEXT,
         "## Convolutions, told nothing and told\n\n" + headline(compared, told),
-        words.GUESSED,
+        guessed(compared),
         "## Task time by chip and operator\n\n" + three_columns(compared, told),
         words.CALLS_TEXT.format(table=table, rows=rows),
         "## Core and pipe times, told nothing\n\n" + markdown([group for group in groups if group.core is not None]),
@@ -59,7 +61,9 @@ def main(page: str, long: bool, keep: Path | None) -> None:
         "Not simulated:\n\n" + "\n".join(f"- {line}" for line in skipped_lines(groups)),
         words.BATCH_32,
         "## Against the aims\n\nTold nothing; in brackets told.\n\n" + aims(compared, told),
-        LEFT_OUT + "\n" + "\n".join([*left_out(compared, "nothing"), *left_out(told, "told")]),
+        LEFT_OUT.format(refitted=refitted(refits(plain, keep)))
+        + "\n"
+        + "\n".join([*left_out(compared, "nothing"), *left_out(told, "told")]),
         sure(),
         FITTED + "\n\n" + fitted_costs(),
         "## Where it is weak, and why\n\n" + notes(groups),

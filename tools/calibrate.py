@@ -179,7 +179,7 @@ class Bench:
 
     def percent(self, rows: Sequence[Row], values: Values) -> float:
         """Mean size of relative errors in percent."""
-        return float(100 * np.abs(self.times(rows, values) / _measured(rows) - 1).mean())
+        return _percent(self.times(rows, values), rows)
 
     def _tried(self, field: str) -> list[float]:
         return sorted({_rounded(self.start[field], factor) for factor in FACTORS})
@@ -191,7 +191,10 @@ class Bench:
         return np.array(tried), np.array([self.times(rows, {**self.start, field: value}) - base for value in tried])
 
     def fitted(self, rows: Sequence[Row]) -> dict[str, float]:
-        """The fields set in turn on the sum of their effects, until none moves; of equal ones the nearest to the start."""
+        """The fields set in turn on the sum of their effects, until none moves; of equal ones the nearest to the start.
+
+        From several starts: where costs do much the same, none moves alone out of a valley of the loss.
+        """
         start, measured, base = self.start, _measured(rows), self.times(rows, self.start)
         self.run([(rows, {**start, field: value}) for field in start for value in self._tried(field)])
         choices: dict[str, list[float]] = {}
@@ -206,21 +209,29 @@ class Bench:
             effects[field] = np.array(
                 [[np.interp(value, tried, row) for row in added.T] for value in choices[field]]
             )  # [choices, rows]
-        at = dict.fromkeys(start, 0)
-        for _ in range(20):
-            before = dict(at)
-            for field in start:
-                others = base + sum(
-                    (effects[other][at[other]] for other in start if other != field), np.zeros(len(rows))
-                )
-                total = np.maximum(others + effects[field], 1e-9)
-                at[field] = int(np.argmin(np.round(np.abs(np.log(total / measured)).mean(axis=1), 6)))
-            if at == before:
-                break
+
+        def descended(at: dict[str, int]) -> tuple[float, dict[str, int]]:
+            """The loss of the place where no field moves alone any more, and that place."""
+            for _ in range(20):
+                before = dict(at)
+                for field in start:
+                    others = base + sum(
+                        (effects[other][at[other]] for other in start if other != field), np.zeros(len(rows))
+                    )
+                    total = np.maximum(others + effects[field], 1e-9)
+                    losses = np.round(np.abs(np.log(total / measured)).mean(axis=1), 6)
+                    at[field] = int(np.argmin(losses))
+                if at == before:
+                    break
+            return float(losses[at[field]]), at
+
+        # Costs that do much the same have valleys of their own: from the start, and from either end of each field.
+        ends = [{**dict.fromkeys(start, 0), field: end} for field in start for end in _ends(choices[field])]
+        at = min((descended(place) for place in (dict.fromkeys(start, 0), *ends)), key=lambda found: found[0])[1]
         return {field: choices[field][at[field]] for field in start}
 
-    def left_out(self, parts: Mapping[str, Sequence[Row]]) -> dict[str, float]:
-        """The error of every group under a fit on the others; nothing with one group."""
+    def left_out_times(self, parts: Mapping[str, Sequence[Row]]) -> dict[str, np.ndarray[Any, Any]]:
+        """The task times of every group under a fit on the others; nothing with one group."""
         if len(parts) < 2:
             return {}
         fits = {
@@ -228,7 +239,11 @@ class Bench:
             for group in parts
         }
         self.run([(parts[group], values) for group, values in fits.items()])
-        return {group: self.percent(parts[group], values) for group, values in fits.items()}
+        return {group: self.times(parts[group], values) for group, values in fits.items()}
+
+    def left_out(self, parts: Mapping[str, Sequence[Row]]) -> dict[str, float]:
+        """The mean size of relative errors of every group under a fit on the others, in percent."""
+        return {group: _percent(times, parts[group]) for group, times in self.left_out_times(parts).items()}
 
     def doubt(self, rows: Sequence[Row], field: str, value: float) -> str:
         """Why a fitted value means little, "" where it does not."""
@@ -277,6 +292,15 @@ def _sizes(kernel: Kernel, without: Sequence[str] = ()) -> str:
 
 def _measured(rows: Sequence[Row]) -> np.ndarray[Any, Any]:
     return np.array([row.duration_us for row in rows])
+
+
+def _ends(values: Sequence[float]) -> tuple[int, int]:
+    """Where the smallest and the largest value stand."""
+    return int(np.argmin(values)), int(np.argmax(values))
+
+
+def _percent(times: np.ndarray[Any, Any], rows: Sequence[Row]) -> float:
+    return float(100 * np.abs(times / _measured(rows) - 1).mean())
 
 
 def _without_effect(added: np.ndarray[Any, Any], measured: np.ndarray[Any, Any]) -> bool:

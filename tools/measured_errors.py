@@ -1,6 +1,9 @@
 """Writes configs/measurements/errors.yaml: how far the measured kernels that ship lie from what is predicted, told nothing;
 and their picture, docs/images/accuracy.png.
 
+Errors are left-out ones where costs can be fitted again (`accuracy_parts/refit.py`): of a prediction by costs that were fitted
+without the kernel's layer.
+
 Usage: python tools/measured_errors.py [--long] [--keep FOLDER]. Some minutes; with --long the products that take minutes each
 run too. FOLDER keeps what was predicted, and a run that was broken off goes on from there (.accuracy serves tools/accuracy
 as well). `ascend_sim.report.certainty` says what is made of it.
@@ -15,6 +18,7 @@ from pathlib import Path
 from statistics import fmean
 
 from accuracy_parts.picture import PICTURE, draw
+from accuracy_parts.refit import Refit, refits
 
 from ascend_sim.chip import load_chip
 from ascend_sim.report.files import atomic_write
@@ -29,7 +33,8 @@ NETWORKS = ("alexnet", "ascdevkit_matmul", "kernelbench")
 HEAD = """# Measured over predicted times of the measured kernels here, told nothing. Made by tools/measured_errors.py.
 # A kind is an architecture, the operators of one kernel, whether it is grouped, and the version of the library where it
 # depends on it. Behind each network or run: [predicted us, measured over predicted] of its distinct kernels, of repeats the
-# geometric mean. Calls of several kernels are left out: only their sum was measured.
+# geometric mean. Where costs were fitted on rows of a kind (but products), the prediction is by costs fitted without the
+# kernel's layer. Calls of several kernels are left out: only their sum was measured.
 kinds:
 """
 
@@ -55,17 +60,19 @@ def network_of(run: str) -> str:
     return next((name for name in NETWORKS if run.startswith(name)), run)
 
 
-def text_of(compared: Sequence[Comparison]) -> str:
-    """The file."""
-    found: dict[Key, dict[str, dict[object, list[tuple[float, float]]]]] = {}
+def text_of(compared: Sequence[Comparison], again: Sequence[Refit] = ()) -> str:
+    """The file; `again` has the left-out times of kernels whose costs were fitted again."""
+    left_out = {kernel: us for found in again for kernel, us in found.left_out.items()}
+    kinds: dict[Key, dict[str, dict[object, list[tuple[float, float]]]]] = {}
     for one in compared:
         key = kind_of(one)
         if key is not None:
-            rows = found.setdefault(key, {}).setdefault(network_of(one.row.cells["run"]), {})
-            pair = one.prediction.task_us, math.log(one.row.duration_us / one.prediction.task_us)
+            rows = kinds.setdefault(key, {}).setdefault(network_of(one.row.cells["run"]), {})
+            us = left_out.get(as_timed(one.row.kernel), one.prediction.task_us)
+            pair = us, math.log(one.row.duration_us / us)
             rows.setdefault(as_timed(one.row.kernel), []).append(pair)
     lines = []
-    for (arch, op_types, grouped, library), networks in sorted(found.items()):
+    for (arch, op_types, grouped, library), networks in sorted(kinds.items()):
         lines += [
             f"- arch: {arch}",
             f"  op_types: [{', '.join(op_types)}]",
@@ -83,9 +90,10 @@ def main(long: bool, keep: Path | None) -> None:
     """Run all rows and write the file."""
     if keep is not None:
         keep.mkdir(exist_ok=True)
-    compared = compare(shipped_rows(), jobs=usable_cores(), long=long, out=keep)
+    rows = shipped_rows()
+    compared = compare(rows, jobs=usable_cores(), long=long, out=keep)
     with atomic_write(FILE) as file:
-        file.write(text_of(compared).encode())
+        file.write(text_of(compared, refits(rows, keep)).encode())
     print(f"wrote {FILE}")
     draw()
     print(f"wrote {PICTURE}")

@@ -9,10 +9,11 @@ from ascend_sim.studies.validate.held_out import HeldOut, held_out
 
 SURE = """## How sure a time is
 
-Reports, pages and totals of `run-network` give each kernel's time with an interval: {level:.0f} % of the kernels of its kind
-(architecture, operator, grouped or not, version of the library; shorter or longer than {long} us where {enough} were measured)
-are expected in it. It is made of `configs/measurements/errors.yaml` (`tools/measured_errors.py`), told nothing. What networks
-have of their own is pooled over all kinds, so that a kind which was measured in one network is not taken for surer than it is
+Reports, pages and totals of `run-network` give each kernel's time with an interval: {level:.0f} % of the kernels of its
+kind (architecture, operator, grouped or not, version of the library; shorter or longer than {long} us where {enough} were
+measured) are expected in it. It is made of `configs/measurements/errors.yaml` (`tools/measured_errors.py`): told nothing
+and, but for products, with costs that were fitted without the kernel's layer. What networks have of their own is pooled
+over all kinds, so that a kind which was measured in one network is not taken for surer than it is
 (`ascend_sim/report/certainty.py`). A kind without measured rows has no interval, and reports say so. Bounds of a total are
 sums, as if all errors went the same way.
 
@@ -21,8 +22,9 @@ sums, as if all errors went the same way.
 {shipped}
 
 Held out: all rows of a network or run are left out, its kernels are predicted and compared with intervals from the others.
-{inside} of {kernels} kernels, {share:.0f} %, lie inside; the aim is 70 to 90 %. Runs of ResNet-50 with other batches count as
-networks here. Predictions come from costs that had seen the rows left out, so on networks of another kind errors are larger.
+{inside} of {kernels} kernels, {share:.0f} %, lie inside; the aim is 70 to 90 %. Runs of ResNet-50 with other batches count
+as networks here. Costs were fitted again without a layer, not without a network, and tilings were written with all rows in
+view, so on networks of another kind errors are larger.
 
 | network or run | architecture | kernel | inside |
 |---|---|---|---|

@@ -6,6 +6,7 @@ import math
 import re
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from places import TOOLS
@@ -13,7 +14,7 @@ from places import TOOLS
 from ascend_sim.report.certainty import kinds
 from ascend_sim.studies.validate.kernel import Kernel
 from ascend_sim.studies.validate.launches import CALLS
-from ascend_sim.studies.validate.pages import Errors
+from ascend_sim.studies.validate.pages import Errors, group_by
 from ascend_sim.studies.validate.rows import of_chips, shipped_rows
 from ascend_sim.studies.validate.run import Comparison, compare
 
@@ -56,6 +57,44 @@ def test_the_headline_is_what_a_prediction_told_nothing_gives(chip: str, op_type
     assert errors is not None
     right = sum(one.row.cells["block_dim"] == str(one.prediction.blocks) for one in found)
     assert (f"{errors.rows}", f"{errors.mean:.1f}", f"{errors.bias:+.1f}", f"{right}") == written.groups()
+
+
+QUICK = {
+    ("ascend910b2", "MemSet"), ("ascend910b2", "ReduceSum"), ("ascend910b", "TransData"),
+    ("ascend910b4", "conv1d, KernelBench"),
+}  # fmt: skip
+"""Lines of the table by chip and operator that take little time."""
+
+
+def lines_by_operator() -> list[Any]:
+    """Chip, operator with series, and the figures told nothing of each line of that table."""
+    page = PAGE.read_text(encoding="utf-8")
+    table = page[page.index("## Task time by chip and operator") : page.index("## Whole calls")]
+    found = re.findall(
+        r"^\| (\w+) \| ([^|]+) \| (\d+) \| (\d+) \| ([\d.]+) \| ([\d.]+) \| ([-+\d.]+) \| (-|[-\d.]+) \|", table, re.M
+    )
+    return [
+        pytest.param(*line[:2], line[2:], marks=[] if line[:2] in QUICK else [pytest.mark.slow], id="-".join(line[:2]))
+        for line in found
+    ]
+
+
+def test_every_operator_has_its_line() -> None:
+    assert len(lines_by_operator()) > 30
+    assert {param.values[:2] for param in lines_by_operator()} > QUICK
+
+
+@pytest.mark.parametrize(("chip", "name", "figures"), lines_by_operator())
+def test_task_times_by_chip_and_operator(chip: str, name: str, figures: tuple[str, ...]) -> None:
+    """Rows, distinct kernels, mean, median, bias and rank of each line, told nothing; products of minutes too."""
+    op_type, _, series = name.partition(", ")
+    rows = [row for row in shipped_rows() if (row.kernel.chip, row.kernel.op_type) == (chip, op_type)]
+    (group,) = [group for group in group_by(compare(rows)) if group.series == series and group.task is not None]
+    errors = group.task
+    assert errors is not None
+    rank = "-" if group.rank is None else f"{group.rank:.3f}"
+    found = errors.rows, group.kernels, f"{errors.mean:.1f}", f"{errors.median:.1f}", f"{errors.bias:+.1f}", rank
+    assert tuple(map(str, found)) == figures
 
 
 def task_errors(found: list[Comparison]) -> Errors:

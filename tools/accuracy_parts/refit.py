@@ -1,0 +1,166 @@
+"""Costs fitted again without a layer's rows, and that layer predicted with them: the errors of rows that no cost has seen.
+
+For the kernels of KINDS every cost is fitted anew whose `fitted_on` names a row of theirs, one layer left out at a time (of
+the 950's weight gradients, which are a row each, one row). Tilings, kernels and rules were written with all rows in view, so
+what comes out is still a lower bound.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from calibrate import Bench, Values, value_of
+
+from accuracy_parts.rows import B2, DW, DX, FIRST
+from ascend_sim.chip import load_chip
+from ascend_sim.ops.kernels.cube.libraries import libraries
+from ascend_sim.runtime.workers import usable_cores
+from ascend_sim.studies.validate.fitted_on import fitted_of, selected
+from ascend_sim.studies.validate.kernel import Kernel, Row
+from ascend_sim.studies.validate.run import as_timed, simulate
+
+KINDS = (
+    (B2, (DX, DW)), (FIRST, (DX, DW)), (B2, ("TransData",)), (B2, ("ReduceSum",)), (B2, ("MemSet",)),
+    (FIRST, ("Cast",)), (FIRST, ("TransData",)), ("ascend950pr_9579", ("npu_conv3d_backward",)),
+)  # fmt: skip
+"""Chip and operators that are fitted together."""
+
+
+@dataclass(frozen=True)
+class Refit:
+    """What fits without a layer say of it: us of each kernel as it ships and left out, and the measured times of `rows`."""
+
+    chip: str
+    op_types: tuple[str, ...]
+    fields: tuple[str, ...]
+    rows: tuple[Row, ...]
+    layers: int
+    shipped: Mapping[Kernel, float]
+    left_out: Mapping[Kernel, float]
+
+    def percent(self, times: Mapping[Kernel, float]) -> float:
+        """Mean size of the rows' errors."""
+        return float(100 * np.mean([abs(times[as_timed(row.kernel)] / row.duration_us - 1) for row in self.rows]))
+
+
+class LibraryBench(Bench):
+    """Trials of costs of a kernel of `configs/libraries.yaml`, in this process; a field is `VERSION, OPERATOR.COST`."""
+
+    def run(self, settings: Sequence[tuple[Sequence[Row], Values]]) -> None:
+        for rows, values in settings:
+            key = self._key(values)
+            wanted = dict.fromkeys(row.kernel for row in rows if (row.kernel, key) not in self._known)
+            with _costs(values):
+                self._known |= {(kernel, key): simulate(as_timed(kernel)).task_us for kernel in wanted}
+
+
+@contextmanager
+def _costs(values: Values) -> Any:
+    leaves = {field: _leaf(field) for field in values}
+    before = {field: leaf["value"] for field, leaf in leaves.items()}
+    for field, leaf in leaves.items():
+        leaf["value"] = values[field]
+    try:
+        yield
+    finally:
+        for field, leaf in leaves.items():
+            leaf["value"] = before[field]
+
+
+def _leaf(field: str) -> dict[str, Any]:
+    version, _, rest = field.partition(", ")
+    operator, _, cost = rest.partition(".")
+    leaf: dict[str, Any] = libraries()[version][operator][cost]
+    return leaf
+
+
+def fitted_fields(chip: str, rows: Sequence[Row]) -> tuple[str, ...]:
+    """The costs that these rows fitted."""
+    cells = [dict(row.cells) for row in rows]
+    return tuple(
+        place
+        for place, (_, texts) in fitted_of(load_chip(chip)).items()
+        if any(dict(row) in cells for text in texts for row in selected(text))
+    )
+
+
+def layer_of(row: Row) -> str:
+    """A convolution's sizes but for batch and blocks, a vector kernel's with all of them; a call is a layer of its own."""
+    if "case" in row.cells:
+        return row.cells["case"]
+    other = ("N", "block_dim") if row.kernel.op_type in (DX, DW) else ("block_dim",)
+    return str((row.kernel.labels, [(name, size) for name, size in row.kernel.sizes if name not in other]))
+
+
+def refit(rows: Sequence[Row], chip: str, op_types: tuple[str, ...], keep: Path | None = None) -> Refit:
+    """Fits without each layer in turn, of the rows of these operators that were told nothing; `keep` is where they stay."""
+    given = [row for row in rows if row.kernel.chip == chip and row.kernel.op_type in op_types and not row.series]
+    fields = fitted_fields(chip, given)
+    file = None if keep is None else keep / f"refit-{_digest(given, chip, fields)}.json"
+    if file is None or not file.exists():
+        times = _fitted_again(given, chip, fields)
+        if file is not None:
+            file.write_text(json.dumps(times), encoding="utf-8")
+    else:
+        times = json.loads(file.read_text(encoding="utf-8"))
+    used = [given[at] for at in times["rows"]]
+    kernels = [as_timed(row.kernel) for row in used]
+    shipped, left_out = (dict(zip(kernels, times[name], strict=True)) for name in ("shipped", "left_out"))
+    return Refit(chip, op_types, fields, tuple(used), len({layer_of(row) for row in used}), shipped, left_out)
+
+
+def _digest(given: Sequence[Row], chip: str, fields: Sequence[str]) -> str:
+    """Of the rows and the numbers that their times depend on."""
+    of_library = {field: _leaf(field)["value"] for field in fields if ", " in field}
+    asked = (load_chip(chip).model_dump_json(), of_library, [(row.kernel, row.duration_us) for row in given], fields)
+    return hashlib.sha256(repr(asked).encode()).hexdigest()
+
+
+def _fitted_again(given: Sequence[Row], chip: str, fields: Sequence[str]) -> dict[str, list[Any]]:
+    """Which rows can be simulated, and their us as shipped and left out."""
+    of_library = all(", " in field for field in fields)
+    with tempfile.TemporaryDirectory() as folder:
+        start = {field: _leaf(field)["value"] if of_library else value_of(chip, field) for field in fields}
+        bench = (LibraryBench if of_library else Bench)(chip, start, Path(folder), usable_cores())
+        used = bench.usable(given)
+        parts: dict[str, list[Row]] = {}
+        for row in used:
+            parts.setdefault(layer_of(row), []).append(row)
+        known = {
+            as_timed(row.kernel): float(us)
+            for name, times in bench.left_out_times(parts).items()
+            for row, us in zip(parts[name], times, strict=True)
+        }
+        return {
+            "rows": [at for at, row in enumerate(given) if row in used],
+            "shipped": [float(us) for us in bench.times(used, start)],
+            "left_out": [known[as_timed(row.kernel)] for row in used],
+        }
+
+
+def refits(rows: Sequence[Row], keep: Path | None = None) -> list[Refit]:
+    """One for each of KINDS."""
+    return [refit(rows, chip, op_types, keep) for chip, op_types in KINDS]
+
+
+def refitted(found: Sequence[Refit]) -> str:
+    """The table of the page."""
+    lines = [
+        "| chip | kernels | costs fitted again | rows | layers | as shipped: mean % | left out: mean % |",
+        "|" + "---|" * 7,
+    ]
+    for one in found:
+        cells = (
+            one.chip, ", ".join(one.op_types), ", ".join(one.fields), len(one.rows), one.layers,
+            f"{one.percent(one.shipped):.1f}", f"{one.percent(one.left_out):.1f}",
+        )  # fmt: skip
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines)
