@@ -127,6 +127,18 @@ def test_sums_of_stream_k_slots_are_clean(chip: str) -> None:
     assert any("vector_binary" in {one.name for one in program.table.instructions} for program in sums)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("shape", [(1, 40, 1, 1), (2, 40, 1, 1), (5, 7, 1, 1), (1, 40, 3, 3), (3, 2, 40, 150)])
+def test_sums_of_a_bias_are_clean(shape: tuple[int, int, int, int], dtype: str) -> None:
+    """One image or many, one pixel or many, with a cast or without: what orders the first sum differs."""
+    n, c, h, w = shape
+    tensors = [asim.TensorSpec(one, dtype) for one in (shape, (n, 16, h, w), (c, 16, 1, 1))]
+    rest = ([c], (1, 1), (0, 0), (1, 1), False, (0, 0), 1, (False, False, True))
+    result = asim.convolution_backward(*tensors, *rest, chip="ascend910b2", mode="timing", check=True)
+    assert any("ReduceSum" in task.name for task in result.tasks)
+    assert result.findings == []
+
+
 @pytest.mark.parametrize("name", sorted(path.stem for path in (DOCS / "kernels").glob("*.py")))
 def test_the_kernels_of_the_pages_are_clean(name: str) -> None:
     code, text = command(DOCS / "kernels" / f"{name}.py")
