@@ -19,8 +19,11 @@ from conv_problems import Array, Problem, operands, same_bits
 from ascend_sim import Result
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import DeadlockError, SimError
+from ascend_sim.isa.base import Instruction
+from ascend_sim.isa.cube import Fixpipe, FixpipeUnitFlag
 from ascend_sim.isa.sync import WaitFlag
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.program import Program
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import CacheTiling
 from ascend_sim.ops.kernels.grad_weight.tbe.choose import choose_tbe
 from ascend_sim.ops.operators.convolution_backward.plans import gradients
@@ -114,15 +117,19 @@ class Case:
     @cached_property
     def waits(self) -> dict[str, str]:
         """The flags that the kernel's programs wait for: name -> the pipe that sets it."""
+        found: dict[str, str] = {}
+        for program, instructions in self.programs:
+            waited = {(i.source, i.destination, i.flag) for i in instructions if isinstance(i, WaitFlag)}
+            found |= {name: key[0] for name, key in program.flags.items() if key in waited}
+        return found
+
+    @cached_property
+    def programs(self) -> list[tuple[Program, set[Instruction]]]:
+        """The kernel's programs and the instructions of each."""
         _, _, result = self.run(slow("nothing", self.chip))
         assert result.timeline is not None
-        found: dict[str, str] = {}
-        for run in result.timeline.programs:
-            if result.tasks[run.task].name == self.kernel:
-                instructions = {run.program.table.instructions[i] for i in np.unique(run.program.rows[:, 0])}
-                waited = {(i.source, i.destination, i.flag) for i in instructions if isinstance(i, WaitFlag)}
-                found |= {name: key[0] for name, key in run.program.flags.items() if key in waited}
-        return found
+        own = [run.program for run in result.timeline.programs if result.tasks[run.task].name == self.kernel]
+        return [(program, {program.table.instructions[i] for i in np.unique(program.rows[:, 0])}) for program in own]
 
     def goes_wrong(self, disarm: Sequence[str] = (), parts: Sequence[str] = ()) -> bool:
         """Whether a run on any of the chips shows it in one of the three ways."""
@@ -181,6 +188,8 @@ LAYER = Problem(1, 32, 64, (8, 8))
 BLOCK = {"baseM": 32, "baseN": 16, "baseK": 48}
 TWICE, ONCE = (dict.fromkeys(("db_al1", "db_bl1", "db_l0c"), count) for count in (2, 1))
 PIXELS = {"baseM": 32, "baseN": 48, "baseK": 16}
+LONG_ROWS = Problem(1, 4, 16, (33, 1040), (8, 16), (8, 16), (0, 0, 0, 0))
+"""A block sums over two rows of gradOutput in five pieces each: L1 has no room for the 16 rows that 65 pixels need."""
 CASES = {
     "grad_input": {
         # A alone is loaded for some base steps, B alone for others; else the wait for one covers the other.
@@ -219,6 +228,11 @@ CASES = {
         "its own tiling": OlderCase(replace(LAYER, n=4)),
         "signal": OlderCase(Problem(2, 16, 32, (1, 80), (1, 3), (1, 1), (0, 0, 1, 1))),
     },
+    # Without a unit flag: cube and Fixpipe hand a tile over by flags like any others.
+    "grad_weight, pieces of rows": {
+        "A more often": OlderCase(LONG_ROWS, {"k_al1": 1, "k_bl1": 2, "n_l0": 64} | TWICE),
+        "B more often": OlderCase(LONG_ROWS, {"k_al1": 2, "k_bl1": 1, "n_l0": 32} | TWICE),
+    },
 }
 EACH = [(kernel, name) for kernel, cases in CASES.items() for name in cases]
 
@@ -240,6 +254,17 @@ def test_every_wait_matters(kernel: str) -> None:
         if not any(case.shows(name, anywhere) for anywhere in (False, True) for case in cases if name in case.waits)
     ]
     assert useless == []
+
+
+def test_pieces_of_rows_have_no_unit_flag() -> None:
+    """Whole rows do (the schedule of the library's kernel: stated), so that pieces need cases of their own."""
+    pieces, rows = (
+        CASES["grad_weight, pieces of rows"]["B more often"],
+        CASES["grad_weight, older kernel"]["B more often"],
+    )
+    for case, unit_flag in ((pieces, False), (rows, True)):
+        drains = [i for _, found in case.of("grad_weight").programs for i in found if isinstance(i, Fixpipe)]
+        assert drains and all(isinstance(i, FixpipeUnitFlag) == unit_flag for i in drains)
 
 
 @pytest.mark.parametrize(
