@@ -4,7 +4,8 @@
     M = H_out*W_out pixels, N = C_out, K = (C_in blocks of C0, k_h, k_w, C0)
 
 x (NDC1HWC0) GM -> L1 -> load_data_3d with the forward stride -> L0A. FRACTAL_Z has the order of L0B already, so weights go
-GM -> L1 -> L0B without a turn. Results leave L0C cast, in NDC1HWC0.
+GM -> L1 -> L0B without a turn. Results leave L0C cast, in NDC1HWC0. On dav-3510 all three are NCDHW, and groups may be merged
+(`merge`).
 """
 
 from __future__ import annotations
@@ -13,35 +14,46 @@ from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import MapWindow, Span
 from ascend_sim.kernel.program import InstructionTable, Program
+from ascend_sim.ops.kernels.conv_forward.merge import WEIGHT, WORKSPACE, await_weights, is_merged, merge_program
 from ascend_sim.ops.kernels.conv_forward.tiling import BUFFERS, ConvForwardTiling, l1_bytes, strip_input, strips
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
 from ascend_sim.ops.kernels.cube.strips import Strip
 from ascend_sim.ops.kernels.cube.tasks import core_share
 from ascend_sim.ops.layouts import weights, x_map, y_map
+from ascend_sim.ops.layouts.blocked import FractalZ
 from ascend_sim.ops.layouts.layout import FilterBox, MapBox, Pitches, Place, TileRun
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.runtime import Allocation, Task
 
-X, WEIGHT, Y = 0, 1, 2
+X, Y = 0, 2
 
 
 def conv_forward_task(
     call: CubeCall, tiling: ConvForwardTiling, tensors: list[Allocation], name: str, op_type: str
 ) -> Task:
-    """The kernel launch; `tensors` are x, weight and y in the layouts above, in the compute dtype."""
+    """The kernel launch; `tensors` are x, weight and y in the layouts above, in the compute dtype.
+
+    Where groups are merged by vector cores a fourth one is their workspace.
+    """
     table = InstructionTable(call.chip)
     sizes = [tensor.size for tensor in tensors]
+    merged = is_merged(call.inp)
+
+    def builder(block: int, core: str, sub_block: int = 0) -> KernelBuilder:
+        return KernelBuilder(table, block, core, sizes, sub_block=sub_block, disarm=call.disarm)
 
     def build(block: int) -> list[Program]:
-        return [
-            _Builder(call, tiling, KernelBuilder(table, block, call.core_kind, sizes, disarm=call.disarm)).program()
-        ]
+        programs = [_Builder(call, tiling, builder(block, call.core_kind)).program()]
+        for sub_block in range(call.chip.cores.aiv_per_aic if merged else 0):
+            programs.append(merge_program(builder(block, "AIV", sub_block), call, tiling.block_dim))
+        return programs
 
     storage = "float32" if call.inp.itemsize == 4 else call.dtype
     names = ("x", "weight", "y")
     info = call.info(tiling, dict.fromkeys(names, storage))
-    return Task(name, op_type, call.core_kind, tiling.block_dim, tensors, build, info=info)
+    kind = "MIX" if merged else call.core_kind
+    return Task(name, op_type, kind, tiling.block_dim, tensors, build, all_cores=merged, info=info)
 
 
 class _Builder:
@@ -52,7 +64,9 @@ class _Builder:
         inp = self.inp = call.inp
         self.p = inp.problem
         self.c0, self.itemsize = inp.c0, inp.itemsize
-        self.x, self.filters, self.y = x_map(inp), weights(inp), y_map(inp)
+        self.merged = is_merged(inp)
+        self.x, self.y = x_map(inp), y_map(inp)
+        self.filters = FractalZ.of(inp, inp.itemsize) if self.merged else weights(inp)
         part = strip_input(inp, tiling.split_wo) if tiling.split_wo else inp
         a1, b1 = l1_bytes(part, tiling.base_m, tiling.base_n, tiling.slices, 1)
         self.a1 = HeldOperand(k, "A1", tiling.l1_buffers, a1)
@@ -65,6 +79,8 @@ class _Builder:
         pixels = p.h_out * self.strips[0].problem.w_out
         parts, n_parts = ceil_div(pixels, tiling.base_m), ceil_div(ceil_to(self.inp.cout_g, FRACTAL), tiling.base_n)
         total = self.inp.real_groups * p.n * p.d_out * n_parts * len(self.strips) * parts
+        if self.merged:
+            await_weights(self.k)
         pieces = (self.piece(number, n_parts, parts) for number in core_share(total, tiling.block_dim, self.k.block))
         for piece, batch in self.k.stamped(piece for piece in pieces if piece is not None):
             index, group, depth, m, m_count, n, n_count = piece
@@ -139,7 +155,7 @@ class _Builder:
         if address is None:
             return
         channel = block * self.c0
-        channels = min(blocks * self.c0, self.inp.cin_g - channel)
+        channels = min(blocks * self.c0, self.call.group_channels(group, self.p.c_in, self.inp.cin_g) - channel)
         place = Place(batch, group * self.inp.cin_g + channel, depth)
         box = MapBox(place, channels, Span(row, rows), Span(strip.source, width))
         pitches = Pitches(width * BLOCK_BYTES, BLOCK_BYTES, rows * width * BLOCK_BYTES)
@@ -159,7 +175,7 @@ class _Builder:
             plane=plane,
             taps=Span(0, self.inp.taps),
         )
-        self.filters.load(self.k, WEIGHT, box, address, ceil_to(n_count, FRACTAL))
+        self.filters.load(self.k, WORKSPACE if self.merged else WEIGHT, box, address, ceil_to(n_count, FRACTAL))
         self.b1.loaded()
 
     def step(self, window: MapWindow, pixels: Span, n_count: int, k_span: Span) -> None:
@@ -184,5 +200,5 @@ class _Builder:
             ]
         batch, depth = divmod(image, self.p.d_out)
         place = Place(batch, group * self.inp.cout_g + n, depth)
-        channels = min(n_count, self.inp.cout_g - n)
+        channels = min(n_count, self.call.group_channels(group, self.p.c_out, self.inp.cout_g) - n)
         self.y.drain(self.pipeline, Y, place, found, m_count, channels, dtype)

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ascend_sim.ops.kernels.conv_forward.merge import with_groups_merged
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.vector.strided import StridedCopy
 from ascend_sim.ops.operators.convolution_backward.plans.gradients import Gradients
@@ -42,8 +43,8 @@ class DirectPlan(Gradients):
         self.deliver(target, "grad_weight")
 
     def data_call(self) -> CubeCall:
-        """The whole problem, its groups not merged."""
-        inp = replace(self.inp, merged=False)
+        """The whole problem; groups are merged by the forward kernel alone."""
+        inp = with_groups_merged(self.inp, self.chip) if self.call.forward else replace(self.inp, merged=False)
         disarm = self.call.disarm.get(self.maps.made, ())
         return CubeCall(self.chip, inp, self.call.compute_dtype, disarm, macs=self.p.macs)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ascend_sim.errors import TilingError
+from ascend_sim.ops.kernels.conv_forward.merge import workspace_bytes as merged_bytes
 from ascend_sim.ops.kernels.conv_forward.program import conv_forward_task
 from ascend_sim.ops.kernels.conv_forward.tiling import choose_conv_forward
 from ascend_sim.ops.kernels.cube.call import CubeCall
@@ -169,13 +170,16 @@ class Gradients(Steps, ABC):
         """
         call, op_type, names, made = self.data_call(), self.data_op_type(), [source, weight, result], self.maps.made
         if self.call.forward:
-            forward = choose_conv_forward(call.inp)
+            forward, scratch = choose_conv_forward(call.inp), []
+            if size := merged_bytes(call.inp):
+                scratch = [self.result.tensor(f"{made}.workspace", self.storage, "FRACTAL_Z", size)]
             self.result.add(
                 op_type,
                 made,
                 names[:2],
                 names[2:],
-                lambda chip, t: conv_forward_task(call, forward, [t[n] for n in names], made, op_type),
+                lambda chip, t: conv_forward_task(call, forward, [t[n] for n in (*names, *scratch)], made, op_type),
+                scratch,
             )
             return
         check_limits(self.call, op_type)
