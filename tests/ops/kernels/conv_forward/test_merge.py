@@ -70,6 +70,7 @@ def test_groups_are_merged_where_the_weights_fit_ub_twice(kernel: int, merged: b
     assert (kernel_of(result)["core_type"] == "MIX") is merged
 
 
+@pytest.mark.fast
 def test_full_groups_and_one_are_loaded_as_they_are() -> None:
     for shapes in (((1, 64, 6, 6), (64, 32, 3, 3), 2), ((1, 6, 6, 6), (6, 6, 3, 3), 1)):
         assert kernel_of(run(shapes, "float16", mode="timing"))["core_type"] == "AIC"
