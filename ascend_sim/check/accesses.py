@@ -6,7 +6,7 @@ few again and again, so that what is asked of pairs is asked of few.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.check.clocks import Clocks
-from ascend_sim.check.regions import RegionColumns, accesses_in, regions_in
+from ascend_sim.check.regions import RegionColumns, regions_in, stacks
 from ascend_sim.check.sync_rows import WIDTH, SyncRows
 from ascend_sim.isa.base import PIPE_INDEX
 from ascend_sim.kernel.program import InstructionTable, ranges
@@ -96,39 +96,42 @@ class Accesses:
 
 
 def gather(
-    space: str, synced: Sequence[SyncRows], programs: Sequence[int], shapes: Shapes, tensors: Sequence[Allocation] = ()
+    space: str,
+    synced: Sequence[SyncRows] | Mapping[int, SyncRows],
+    programs: Sequence[int],
+    shapes: Shapes,
+    tensors: Sequence[Allocation] = (),
 ) -> Accesses:
     """All accesses of `programs` (numbers in `synced`) inside a space; those to GM at the addresses of `tensors`."""
     parts: list[tuple[Any, ...]] = []
     bases = np.asarray([tensor.base for tensor in tensors] or [0], np.int64)
     sizes = np.asarray([tensor.size for tensor in tensors] or [0], np.int64)
-    for number in programs:
-        program = synced[number].program
-        columns, forms, atomic = shapes.of(program.table, space)
+    for stack in stacks((number, synced[number].program) for number in programs):
+        columns, forms, atomic = shapes.of(stack.table, space)
         if not len(columns.regions):
             continue
-        row, region = accesses_in(program, space)
-        address = program.rows[row, columns.column[region]] if len(row) else row
+        row, region = stack.accesses(space)
+        address = stack.rows[row, columns.column[region]]
         if space == "GM":
             slot = address >> SLOT_SHIFT
             address = address & OFFSET_MASK
             inside = (slot >= 0) & (slot < len(tensors))
             limit = np.where(inside, sizes[np.where(inside, slot, 0)], -1)
         else:
-            slot, limit = np.zeros_like(address), np.full_like(address, program.table.chip.buffers[space])  # type: ignore[index]
+            slot, limit = np.zeros_like(address), np.full_like(address, stack.table.chip.buffers[space])  # type: ignore[index]
         # What lies outside is told by memcheck; it would be taken for its neighbour.
         inside = (address + columns.offset[region] >= 0) & (address + columns.extent[region] <= limit)
         if not inside.all():
             row, region, address, slot = row[inside], region[inside], address[inside], slot[inside]
+        number = stack.number[row]
         if space == "GM":
             address = address + bases[slot]
-        owner = number * WIDTH + synced[number].pipe[row]
         parts.append(
             (
-                np.full(len(row), number),
-                row,
-                synced[number].place[row],
-                owner,
+                number,
+                stack.row[row],
+                np.concatenate([synced[one].place for one in stack.programs])[row],
+                number * WIDTH + np.concatenate([synced[one].pipe for one in stack.programs])[row],
                 forms[region],
                 address + columns.offset[region] + (number << _APART if space != "GM" else 0),
                 columns.writes[region],

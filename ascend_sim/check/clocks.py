@@ -14,11 +14,13 @@ from ascend_sim.check.sync_rows import WIDTH
 class Clocks:
     """What every row knows when it starts. Rows of all programs stand in one table, those of program p from `offset[p]`.
 
-    `retired[row, q]`: so many rows of pipe q of its own program have retired. `vectors[outer[row]]` has the same for every
-    (program, pipe) of the task; `level` orders what is known of others.
+    Row `row` knows what its pipe learned last, at `event[row]`; nothing at event 0. Then so many rows of pipe q of its own
+    program have retired: `retired[event, q]`. `vectors[outer[event]]` has the same for every (program, pipe) of the task;
+    `level` orders what is known of others.
     """
 
     offset: NDArray[np.int64]
+    event: NDArray[np.int32]
     retired: NDArray[np.int32]
     outer: NDArray[np.int32]
     vectors: NDArray[np.int32]
@@ -26,11 +28,11 @@ class Clocks:
 
     def known(self, program: NDArray[np.int64], row: NDArray[np.int64], owner: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many rows of pipe `owner` (program * WIDTH + pipe) have retired when a row starts."""
-        place = self.offset[program] + row
+        event = self.event[self.offset[program] + row]
         of, pipe = owner // WIDTH, owner % WIDTH
         if len(self.vectors) == 1:  # nobody knows of others
-            return np.where(program == of, self.retired[place, pipe], 0)
-        return np.where(program == of, self.retired[place, pipe], self.vectors[self.outer[place], owner])
+            return np.where(program == of, self.retired[event, pipe], 0)
+        return np.where(program == of, self.retired[event, pipe], self.vectors[self.outer[event], owner])
 
 
 class Known:

@@ -151,7 +151,7 @@ def _in_order(subject: Subject, a: Accesses) -> list[int]:
     first = a.first[:-1]
     program, row = a.program[first], a.row[first]
     clocks = subject.order.clocks
-    level = clocks.level[clocks.outer[clocks.offset[program] + row]] if len(first) else first
+    level = clocks.level[clocks.outer[clocks.event[clocks.offset[program] + row]]] if len(first) else first
     return np.lexsort((a.writes, row, program, level)).tolist()
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,40 +23,32 @@ class Walker(Protocol):
 
     index: int
     synced: SyncRows
-    left_out: frozenset[int]
     known: list[int]
     free_pass: bool
 
-    def learn(self, pipe: int, place: int, clock: list[int], known: int) -> None: ...
+    def learn(self, row: int, pipe: int, place: int, clock: list[int], known: int) -> None: ...
 
 
-class CrossOrder:
-    """Flags between the cores of a task; who raises and who waits is as in `engine.cross.CrossFlags`."""
+class Meetings:
+    """Who raises and who waits for the flags between the cores of a task: as in `engine.cross.CrossFlags`."""
 
-    def __init__(self, synced: Sequence[SyncRows], others: Known, faults: SyncFaults) -> None:
-        self.synced, self.others, self.faults = synced, others, faults
-        programs = [one.program for one in synced]
-        self.maximum = programs[0].table.chip.sync.cross_flag_max if programs else 0
-        self.cores = [(p.block, p.core_kind, p.sub_block) for p in programs]
-        self.parts: dict[Group, dict[int, list[tuple[int, int, list[int], int]]]] = {}
-        self.released: dict[Group, dict[int, int]] = {}
-        self.taken: dict[tuple[Group, int], list[tuple[int, int, int]]] = {}
-        self.total: dict[Group, dict[int, int]] = {}
+    def __init__(self, synced: Sequence[SyncRows]) -> None:
+        self.synced = synced
+        self.cores = [(one.program.block, one.program.core_kind, one.program.sub_block) for one in synced]
+        self._groups: dict[tuple[int, int], Group] = {}
         self._setters: dict[Group, list[int]] = {}
-        for index, one in enumerate(synced):
-            for _, kind, _, _, code in one.items:
-                if kind == CROSS_SET:
-                    group = self.group(index, one.instructions[code])
-                    counts = self.total.setdefault(group, {})
-                    counts[index] = counts.get(index, 0) + 1
 
-    def group(self, index: int, flag: Any) -> Group:
-        """The counter that program `index` raises, or waits for."""
-        block, kind, _ = self.cores[index]
-        assert isinstance(flag, CrossCoreSetFlag | CrossCoreWaitFlag)
-        if isinstance(flag, CrossCoreWaitFlag) and flag.mode == 2:
-            kind = "AIV" if kind == "AIC" else "AIC"
-        return (flag.flag, flag.mode, kind, -1 if flag.mode == 0 else block)
+    def group(self, index: int, code: int) -> Group:
+        """The counter that instruction `code` of program `index` raises, or waits for."""
+        known = self._groups.get((index, code))
+        if known is None:
+            flag = self.synced[index].instructions[code]
+            assert isinstance(flag, CrossCoreSetFlag | CrossCoreWaitFlag)
+            block, kind, _ = self.cores[index]
+            if isinstance(flag, CrossCoreWaitFlag) and flag.mode == 2:
+                kind = "AIV" if kind == "AIC" else "AIC"
+            known = self._groups[index, code] = (flag.flag, flag.mode, kind, -1 if flag.mode == 0 else block)
+        return known
 
     def setters(self, group: Group) -> list[int]:
         """The programs that raise it together."""
@@ -65,40 +59,79 @@ class CrossOrder:
             self._setters[group] = known
         return known
 
+    def waiters(self, group: Group) -> list[int]:
+        """The programs that wait for it."""
+        _, mode, kind, block = group
+        waits_kind = ("AIV" if kind == "AIC" else "AIC") if mode == 2 else kind
+        return [i for i, core in enumerate(self.cores) if core[1] == waits_kind and block in (-1, core[0])]
+
+    @cached_property
+    def total(self) -> dict[Group, Counter[int]]:
+        """How often each program raises each counter."""
+        found: dict[Group, Counter[int]] = {}
+        for index, one in enumerate(self.synced):
+            for _, kind, _, _, code in one.items:
+                if kind == CROSS_SET:
+                    found.setdefault(self.group(index, code), Counter())[index] += 1
+        return found
+
+    @cached_property
+    def turns(self) -> dict[Group, int]:
+        """How often each counter is raised by all."""
+        return {group: min((counts[i] for i in self.setters(group)), default=0) for group, counts in self.total.items()}
+
+    def missing(self, group: Group, turn: int) -> tuple[str, ...]:
+        """Who never raises his part for that turn."""
+        if turn < self.turns.get(group, 0):
+            return ()
+        counts, setters = self.total.get(group, Counter()), self.setters(group)
+        return tuple(self.synced[i].program.where for i in setters if counts[i] <= turn) if setters else ("nobody",)
+
+
+class CrossOrder:
+    """What flags between the cores of a task hand on."""
+
+    def __init__(self, meetings: Meetings, others: Known, faults: SyncFaults) -> None:
+        self.meetings, self.others, self.faults = meetings, others, faults
+        self.synced, self.cores = meetings.synced, meetings.cores
+        self.maximum = self.synced[0].program.table.chip.sync.cross_flag_max if self.synced else 0
+        self.parts: dict[Group, dict[int, list[tuple[int, int, list[int], int]]]] = {}
+        self.released: dict[Group, dict[int, int]] = {}
+        self.taken: dict[tuple[Group, int], list[tuple[int, int, int]]] = {}
+
+    def told_again(self) -> CrossOrder:
+        """For another walk of a program that is told what it was told in this order."""
+        other = CrossOrder(self.meetings, self.others, SyncFaults())
+        other.released = self.released
+        return other
+
     def set(self, walk: Walker, row: int, pipe: int, place: int, code: int, clock: list[int]) -> None:
-        group = self.group(walk.index, walk.synced.instructions[code])
+        group = self.meetings.group(walk.index, code)
         self.parts.setdefault(group, {}).setdefault(walk.index, []).append((row, pipe, clock, walk.known[pipe]))
 
     def wait(self, walk: Walker, row: int, pipe: int, place: int, code: int) -> bool:
         flag = walk.synced.instructions[code]
-        group = self.group(walk.index, flag)
+        group = self.meetings.group(walk.index, code)
         taken = self.taken.setdefault((group, walk.index), [])
         turn = len(taken)
         released = self._released(group, turn)
         if released is None:
-            missing = self._missing(group, turn)
+            missing = self.meetings.missing(group, turn)
             if not missing and not walk.free_pass:
                 return False
             if missing:
                 self.faults.waits.append(Unpaired(walk.index, row, 1, missing))
-        elif flag.armed and row not in walk.left_out:  # type: ignore[attr-defined]
+        elif flag.armed:  # type: ignore[attr-defined]
             own = self.others.vectors[released][walk.index * WIDTH : (walk.index + 1) * WIDTH]
-            walk.learn(pipe, place, own.tolist(), released)
+            walk.learn(row, pipe, place, own.tolist(), released)
         taken.append((row, pipe, place))
         return True
-
-    def _missing(self, group: Group, turn: int) -> tuple[str, ...]:
-        """Who never raises his part for that turn."""
-        total = self.total.get(group, {})
-        setters = self.setters(group)
-        names = [self.synced[i].program.where for i in setters if total.get(i, 0) <= turn]
-        return tuple(names) if setters else ("nobody",)
 
     def _released(self, group: Group, turn: int) -> int | None:
         known = self.released.setdefault(group, {})
         if turn in known:
             return known[turn]
-        parts, setters = self.parts.get(group, {}), self.setters(group)
+        parts, setters = self.parts.get(group, {}), self.meetings.setters(group)
         if not setters or any(len(parts.get(i, ())) <= turn for i in setters):
             return None
         together = np.zeros(len(self.cores) * WIDTH, np.int32)
@@ -113,24 +146,30 @@ class CrossOrder:
         return known[turn]
 
     def count(self) -> None:
-        """After the walk: flags left raised, and those raised further than they count."""
+        """After the walk: flags left raised."""
         for group, parts in self.parts.items():
-            _, mode, kind, block = group
-            waits_kind = ("AIV" if kind == "AIC" else "AIC") if mode == 2 else kind
-            waiters = [i for i, core in enumerate(self.cores) if core[1] == waits_kind and block in (-1, core[0])]
-            setters = self.setters(group)
+            setters = self.meetings.setters(group)
             rounds = min(len(parts.get(i, ())) for i in setters)
             first = setters[0]
             for i in setters:
                 if len(parts.get(i, ())) > rounds:  # his part of a turn that never comes
                     missing = tuple(self.synced[j].program.where for j in setters if len(parts.get(j, ())) == rounds)
                     self.faults.sets.append(Unpaired(i, parts[i][rounds][0], len(parts[i]) - rounds, missing))
-            for waiter in waiters:
-                taken = self.taken.get((group, waiter), [])
-                left = rounds - len(taken)
+            for waiter in self.meetings.waiters(group):
+                left = rounds - len(self.taken.get((group, waiter), ()))
                 if left > 0:
                     row = parts[first][-1][0]
                     self.faults.sets.append(Unpaired(first, row, left, (self.synced[waiter].program.where,)))
+
+    def count_overflows(self) -> None:
+        """After the walk: flags that may be raised further than they count."""
+        for group, parts in self.parts.items():
+            if max(map(len, parts.values())) <= self.maximum:
+                continue
+            setters = self.meetings.setters(group)
+            first, rounds = setters[0], min(len(parts.get(i, ())) for i in setters)
+            for waiter in self.meetings.waiters(group):
+                taken = self.taken.get((group, waiter), [])
                 for turn in range(self.maximum, rounds):
                     before = turn - self.maximum
                     if before >= len(taken) or not self._after(parts[first][turn], first, waiter, taken[before]):

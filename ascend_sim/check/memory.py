@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ascend_sim.check.findings import CheckFinding
-from ascend_sim.check.regions import accesses_in, regions_in
+from ascend_sim.check.regions import regions_in, stacks
 from ascend_sim.check.subject import SPACES, Subject
 from ascend_sim.kernel.inspection import Allocated
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
@@ -30,13 +30,13 @@ def find_memory_faults(subject: Subject, races: Sequence[CheckFinding], strict: 
 def _addresses(subject: Subject) -> Iterator[CheckFinding]:
     """Accesses outside, one finding for each line of the kernel."""
     found: dict[tuple[str, str, bool, tuple[object, ...]], list[tuple[int, int, int, int]]] = {}
-    for number, program in enumerate(subject.programs):
+    for stack in stacks(enumerate(subject.programs)):
         for space in SPACES:
-            columns = regions_in(program.table.touches, space)
+            columns = regions_in(stack.table.touches, space)
             if not len(columns.regions):
                 continue
-            row, region = accesses_in(program, space)
-            address = program.rows[row, columns.column[region]]
+            row, region = stack.accesses(space)
+            address = stack.rows[row, columns.column[region]]
             low, high = address + columns.offset[region], address + columns.extent[region]
             unit = subject.chip.alignment.unit(space)
             if space == "GM":
@@ -52,11 +52,13 @@ def _addresses(subject: Subject) -> Iterator[CheckFinding]:
             wrong = (low < 0) | (high > limit)
             for kind, mask in (("outside", wrong), ("misaligned", ~wrong & (address % unit != 0))):
                 for i in np.flatnonzero(mask).tolist():
+                    number, at = int(stack.number[row[i]]), int(stack.row[row[i]])
                     writes = bool(columns.writes[region[i]])
-                    key = (kind, space, writes, subject.line_key(number, int(row[i])))
+                    key = (kind, space, writes, subject.line_key(number, at))
                     total = int(columns.extent[region[i]] - columns.offset[region[i]])
                     size = int(beyond[i]) if kind == "outside" else total
-                    found.setdefault(key, []).append((number, int(row[i]), size, int(address[i])))
+                    found.setdefault(key, []).append((number, at, size, int(address[i])))
+    found = dict(sorted(found.items(), key=lambda entry: entry[1][0][:2]))
     for (kind, space, writes, _), places in found.items():
         number, row_, size, at = places[0]
         access = "write" if writes else "read"

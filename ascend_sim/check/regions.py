@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.kernel.program import SPACES, Program, Touches, ranges
+from ascend_sim.kernel.program import SPACES, InstructionTable, Program, Touches, ranges
 from ascend_sim.memory.regions import Region
+
+_ROWS = 1 << 16
+"""Rows of a stack."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +46,46 @@ def regions_in(touches: Touches, space: str) -> RegionColumns:
     )
 
 
-def accesses_in(program: Program, space: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Row and place in `regions_in` of every access of a program to a space, in order of rows."""
-    first, instruction = regions_in(program.table.touches, space).first, program.rows[:, 0]
-    counts = np.diff(first)[instruction]
-    return np.repeat(np.arange(len(program)), counts), ranges(first[instruction], counts)
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Rows of `programs` (numbers) of one table behind each other: many short programs are looked at as one.
+
+    Per row: `number`, its program, and `row`, its place in it.
+    """
+
+    table: InstructionTable
+    programs: list[int]
+    rows: NDArray[np.int64]
+    number: NDArray[np.int64]
+    row: NDArray[np.int64]
+
+    def accesses(self, space: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Row of the stack and place in `regions_in` of every access to a space, in order of rows."""
+        first, instruction = regions_in(self.table.touches, space).first, self.rows[:, 0]
+        counts = np.diff(first)[instruction]
+        return np.repeat(np.arange(len(self.rows)), counts), ranges(first[instruction], counts)
+
+
+def stacks(programs: Iterable[tuple[int, Program]]) -> Iterator[Stack]:
+    """Numbered programs; what is behind each other takes some megabytes at most, or is one program."""
+    waiting: list[tuple[int, Program]] = []
+    for number, program in programs:
+        total = sum(len(other) for _, other in waiting) + len(program)
+        if waiting and (waiting[0][1].table is not program.table or total > _ROWS):
+            yield _stacked(waiting)
+            waiting = []
+        waiting.append((number, program))
+    if waiting:
+        yield _stacked(waiting)
+
+
+def _stacked(programs: list[tuple[int, Program]]) -> Stack:
+    numbers, lengths = [number for number, _ in programs], [len(program) for _, program in programs]
+    rows = [program.rows for _, program in programs]
+    return Stack(
+        programs[0][1].table,
+        numbers,
+        rows[0] if len(rows) == 1 else np.concatenate(rows),
+        np.repeat(numbers, lengths),
+        ranges(np.zeros(len(rows), np.int64), np.asarray(lengths, np.int64)),
+    )

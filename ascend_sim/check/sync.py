@@ -1,7 +1,7 @@
 """synccheck: flags without partners, barriers that not all reach, deadlocks, counters that run over, and what nobody needs.
 
 A flag or a barrier is redundant when without it every two accesses to the same bytes are still in order: that is tried, by
-working out the order again without its waits.
+taking the steps of the walk again without its waits.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from itertools import pairwise
 from ascend_sim.check.accesses import Questions, gather, sharing_pairs
 from ascend_sim.check.findings import CheckFinding
 from ascend_sim.check.order import TaskOrder
-from ascend_sim.check.regions import accesses_in, regions_in
+from ascend_sim.check.regions import regions_in, stacks
 from ascend_sim.check.subject import SPACES, Subject
 from ascend_sim.check.sync_rows import SyncRows, Unpaired
 from ascend_sim.isa.base import BARRIER, BARRIER_ALL, CROSS_WAIT, SET, WAIT
 from ascend_sim.isa.sync import CrossCoreSetFlag, CrossCoreWaitFlag, PipeBarrier, SetFlag, WaitFlag, cross_name
 
-_PREFIXES = (1 << 10, 1 << 12, 1 << 14, 1 << 16)
+_PARTS = (1 << 10, 1 << 12, 1 << 14, 1 << 16)
 """Rows of a program among which a witness is looked for before the whole task is walked again: most flags are needed soon."""
 
 
@@ -284,10 +284,9 @@ class _Proof:
         apart = len(subject.order.clocks.vectors) == 1 and not len(subject.questions["GM"])
         self._numbers = _different(subject) if apart else list(range(len(subject.programs)))
         chosen = [subject.programs[number] for number in self._numbers]
-        self._subject = replace(subject, programs=chosen) if apart else subject
+        self._subject = subject if len(chosen) == len(subject.programs) else replace(subject, programs=chosen)
         self._out: dict[int, frozenset[int]] = {}
-        self._prefixes: dict[tuple[int, int], _Prefix] = {}
-        self._base = self._count({})
+        self._parts: dict[tuple[int, int], _Part] = {}
 
     def leave_out(self, rows: Mapping[int, list[int]]) -> None:
         """From now on these are not there."""
@@ -301,12 +300,10 @@ class _Proof:
             return False
         place = max(there, key=lambda one: len(rows[self._numbers[one]]))
         length, first = len(self._subject.programs[place]), rows[self._numbers[place]][0]
-        for most in _PREFIXES:
-            if most >= length:
-                break
-            if first < most and self._prefix(place, most).worse(out[place]):
-                return True
-        return self._count(out) > self._base
+        parts = [most for most in _PARTS if first < most < length] + [length] * (len(self._numbers) > 1)
+        if any(self._part(place, most).worse(out[place]) for most in parts):
+            return True
+        return self._worse(self._subject.order.without(out))
 
     def _with(self, rows: Mapping[int, list[int]]) -> dict[int, frozenset[int]]:
         both = dict(self._out)
@@ -315,50 +312,51 @@ class _Proof:
                 both[place] = both.get(place, frozenset()) | frozenset(rows[number])
         return both
 
-    def _prefix(self, place: int, most: int) -> _Prefix:
-        if (place, most) not in self._prefixes:
-            self._prefixes[place, most] = _Prefix(self._subject, place, most)
-        return self._prefixes[place, most]
+    def _part(self, place: int, most: int) -> _Part:
+        if (place, most) not in self._parts:
+            self._parts[place, most] = _Part(self._subject, place, most)
+        return self._parts[place, most]
 
-    def _count(self, out: Mapping[int, frozenset[int]]) -> tuple[int, int]:
-        """Pairs out of order, and counters that may run over."""
-        subject = self._subject
-        order = TaskOrder(subject.task, subject.synced, out) if out else subject.order
-        pairs = sum(len(asked.unordered(order.clocks_in(space))[0]) for space, asked in subject.questions.items())
-        return pairs, len(order.faults.overflows) + len(order.faults.stuck)
+    def _worse(self, order: TaskOrder) -> bool:
+        """Whether more pairs are out of order than in the whole task, or more counters may run over."""
+        before = self._subject
+        return len(order.faults.overflows) > len(before.order.faults.overflows) or any(
+            len(asked.unordered(order.clocks_in(space))[0]) > len(before.unordered[space][0])
+            for space, asked in before.questions.items()
+            if len(asked)
+        )
 
 
 def _different(subject: Subject) -> list[int]:
     """Programs of which no other has the same rows, but for the places in GM."""
     seen: dict[tuple[int, bytes], int] = {}
-    for number, program in enumerate(subject.programs):
-        rows = program.rows[:, :4].copy()
-        columns = regions_in(program.table.touches, "GM")
-        if len(columns.regions):
-            row, region = accesses_in(program, "GM")
-            rows[row, columns.column[region]] = 0
-        seen.setdefault((id(program.table), rows.tobytes()), number)
+    for stack in (one for each in enumerate(subject.programs) for one in stacks([each])):
+        rows = stack.rows[:, :4].copy()
+        row, region = stack.accesses("GM")
+        if len(row):
+            rows[row, regions_in(stack.table.touches, "GM").column[region]] = 0
+        seen.setdefault((id(stack.table), rows.tobytes()), stack.programs[0])
     return list(seen.values())
 
 
-class _Prefix:
-    """The first rows of one program, alone."""
+class _Part:
+    """The first rows of one program."""
 
     def __init__(self, subject: Subject, place: int, most: int) -> None:
+        self._order = subject.order.part(place, most)
         program = subject.programs[place]
-        self._task = subject.task
-        self._synced = [SyncRows(program.with_rows(program.rows[:most]))]
-        accesses = [gather(space, self._synced, (0,), subject.shapes, subject.task.tensors) for space in SPACES]
+        synced = {place: SyncRows(program.with_rows(program.rows[:most]))}
+        accesses = [gather(space, synced, (place,), subject.shapes, subject.task.tensors) for space in SPACES]
         self._questions = [Questions(a, *sharing_pairs(a, subject.shapes)) for a in accesses]
         self._base = self._unordered(frozenset())
 
     def worse(self, out: frozenset[int]) -> bool:
-        """Whether more pairs are out of order without these rows."""
+        """Whether more pairs are out of order without these rows, whatever other cores do."""
         return self._unordered(out) > self._base
 
     def _unordered(self, out: frozenset[int]) -> int:
-        order = TaskOrder(self._task, self._synced, {0: out})
-        return sum(len(asked.unordered(order.clocks_in(asked.a.space))[0]) for asked in self._questions if len(asked))
+        clocks_in = self._order.without(out)
+        return sum(len(asked.unordered(clocks_in(asked.a.space))[0]) for asked in self._questions if len(asked))
 
 
 __all__ = ["find_redundant", "find_sync_faults"]

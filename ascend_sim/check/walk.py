@@ -1,4 +1,8 @@
-"""One program, walked row by row in the order of issue: what its pipes learn at waits and barriers."""
+"""One program, walked row by row in the order of issue: what its pipes learn at waits and barriers.
+
+Which set a wait belongs to does not depend on what pipes know. So a walk that has come to its end can be repeated without
+some of its waits, step by step in the same order (`again`), and a pipe learns at the same places, if only less.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +20,17 @@ from ascend_sim.isa.sync import ScalarWait
 
 _JOIN = -1
 """A pipe learns what the scalar unit waited for."""
+Step = tuple["ProgramWalk", Any, bool]
+"""A row that has synchronised, and whether a deadlock was broken there."""
 
 
 class ProgramWalk:
     """One program, walked in issue order; a pipe that must wait keeps its later rows until what it waits for is known."""
 
-    def __init__(self, index: int, synced: SyncRows, left_out: frozenset[int], cross: CrossOrder) -> None:
-        self.index, self.synced = index, synced
+    def __init__(
+        self, index: int, synced: SyncRows, left_out: frozenset[int], cross: CrossOrder, steps: list[Step]
+    ) -> None:
+        self.index, self.synced, self.steps = index, synced, steps
         self.cross, self.others, self.faults = cross, cross.others, cross.faults
         self.left_out = left_out
         self.clocks = [[0] * WIDTH for _ in range(WIDTH)]
@@ -30,6 +38,7 @@ class ProgramWalk:
         self.events: list[list[tuple[int, list[int], int]]] = [[] for _ in range(WIDTH)]
         self.raised: list[list[tuple[list[int], int]]] = [[] for _ in synced.flags]
         self.taken: list[list[int]] = [[] for _ in synced.flags]
+        self.joined: dict[int, tuple[list[int], int]] = {}
         self.blocked: dict[int, deque[Any]] = {}
         self.at = 0
         self.done = False
@@ -49,12 +58,12 @@ class ProgramWalk:
                 if kind == BARRIER_ALL:
                     if self.blocked and any(p in self.blocked for p in self._waited(item[4])):
                         break
-                    if row not in self.left_out:
-                        self._all(item)
-                elif pipe in self.blocked:
-                    self.blocked[pipe].append(item)
-                elif not self._step(item):
-                    self.blocked[pipe] = deque([item])
+                    self._do(item)
+                    counts = self.synced.before(row)
+                    for p in range(1, WIDTH):
+                        self._arrive(p, (row, _JOIN, p, counts[p], row))
+                else:
+                    self._arrive(pipe, item)
                 self.at += 1
                 moved = True
             progressed = progressed or moved
@@ -63,13 +72,32 @@ class ProgramWalk:
         self.done = self.at == len(items) and not self.blocked
         return progressed
 
+    def again(self, item: Any, forced: bool) -> None:
+        """One step of an earlier walk."""
+        self.free_pass = forced
+        self._step(item)
+
+    def _arrive(self, pipe: int, item: Any) -> None:
+        """A row comes to its pipe, which may stand at an earlier one."""
+        if pipe in self.blocked:
+            self.blocked[pipe].append(item)
+        elif not self._do(item):
+            self.blocked[pipe] = deque([item])
+
+    def _do(self, item: Any) -> bool:
+        """`_step`, to be repeated by other walks if it is made."""
+        done = self._step(item)
+        if done:
+            self.steps.append((self, item, self.free_pass))
+        return done
+
     def _blocked_on(self) -> bool:
         moved, again = False, bool(self.blocked)
         while again:
             again = False
             for pipe in list(self.blocked):
                 queue = self.blocked[pipe]
-                while queue and self._step(queue[0]):
+                while queue and self._do(queue[0]):
                     queue.popleft()
                     again = moved = True
                 if not queue:
@@ -85,7 +113,7 @@ class ProgramWalk:
         self.free_pass = True
         for pipe in list(self.blocked):
             queue = self.blocked[pipe]
-            self._step(queue.popleft())
+            self._do(queue.popleft())
             if not queue:
                 del self.blocked[pipe]
         self.free_pass = False
@@ -94,9 +122,8 @@ class ProgramWalk:
         one = self.synced.instructions[code]
         return (PIPES.index(one.on),) if isinstance(one, ScalarWait) else range(1, WIDTH)
 
-    def _all(self, item: tuple[int, int, int, int, int]) -> None:
+    def _join(self, row: int, code: int) -> tuple[list[int], int]:
         """The scalar unit waits for pipes; what is issued later comes after it on every pipe."""
-        row, code = item[0], item[4]
         counts = self.synced.before(row)
         clock, known = [0] * WIDTH, 0
         for p in self._waited(code):
@@ -104,17 +131,14 @@ class ProgramWalk:
             own[p] = max(own[p], counts[p])
             clock = list(map(max, clock, own))
             known = self.others.join(known, self.known[p])
-        for p in range(1, WIDTH):
-            if p in self.blocked:
-                self.blocked[p].append((row, _JOIN, p, counts[p], (clock, known)))
-            else:
-                self.learn(p, counts[p], clock, known)
+        return clock, known
 
-    def learn(self, pipe: int, place: int, clock: list[int], known: int) -> None:
-        """From its row number `place` on, a pipe knows `clock` of its own program and `known` of others."""
-        self.clocks[pipe] = list(map(max, self.clocks[pipe], clock))
-        if known != self.known[pipe]:
-            self.known[pipe] = self.others.join(self.known[pipe], known)
+    def learn(self, row: int, pipe: int, place: int, clock: list[int], known: int) -> None:
+        """From its row number `place` on, a pipe knows `clock` of its own program and `known` of others, if `row` is there."""
+        if row not in self.left_out:
+            self.clocks[pipe] = list(map(max, self.clocks[pipe], clock))
+            if known != self.known[pipe]:
+                self.known[pipe] = self.others.join(self.known[pipe], known)
         self.events[pipe].append((place, self.clocks[pipe], self.known[pipe]))
 
     def _step(self, item: Any) -> bool:
@@ -139,18 +163,19 @@ class ProgramWalk:
                     return False
                 if turn >= self.synced.sets[code]:
                     self.faults.waits.append(Unpaired(self.index, row, 1))
-            elif row not in self.left_out:
-                self.learn(pipe, place, *raised[turn])
+            else:
+                self.learn(row, pipe, place, *raised[turn])
             self.taken[code].append(place)
         elif kind == DISARMED:
             self.taken[code].append(place)
         elif kind == BARRIER:
-            if row not in self.left_out:
-                clock = list(self.clocks[pipe])
-                clock[pipe] = place
-                self.learn(pipe, place, clock, self.known[pipe])
+            clock = list(self.clocks[pipe])
+            clock[pipe] = place
+            self.learn(row, pipe, place, clock, self.known[pipe])
+        elif kind == BARRIER_ALL:
+            self.joined[row] = self._join(row, code)
         elif kind == _JOIN:
-            self.learn(pipe, place, *code)
+            self.learn(row, pipe, place, *self.joined[row])
         elif kind == CROSS_SET:
             clock = list(self.clocks[pipe])
             clock[pipe] = place
@@ -159,8 +184,12 @@ class ProgramWalk:
             return self.cross.wait(self, row, pipe, place, code)
         return True
 
+    def count_overflows(self) -> None:
+        """After the walk: flags that may run over."""
+        self.faults.overflows += [Unpaired(self.index, row, self.maximum) for _, row in sorted(self.extra.items())]
+
     def count_flags(self) -> None:
-        """After the walk: flags that are left raised, that run over, or that fall behind from turn to turn."""
+        """After the walk: flags that are left raised."""
         program = self.synced.program
         whole = program.notes is None or program.notes.whole
         for code in range(len(self.synced.flags)):
@@ -168,24 +197,16 @@ class ProgramWalk:
             if left > 0 and whole:
                 rows = [item[0] for item in self.synced.items if item[1] == SET and item[4] == code]
                 self.faults.sets.append(Unpaired(self.index, rows[-1], left))
-            if code in self.extra:
-                self.faults.overflows.append(Unpaired(self.index, self.extra[code], self.maximum))
 
-    def columns(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """What every row knows of the own pipes, and of other programs."""
+    def last_learned(self, first: int) -> NDArray[np.int32]:
+        """For every row when its pipe learned last, or 0; what the pipes of this walk learn is numbered from `first` on."""
         pipe, place = self.synced.pipe, self.synced.place
-        retired = np.zeros((len(pipe), WIDTH), np.int32)
-        outer = np.zeros(len(pipe), np.int32)
-        for p in range(1, WIDTH):
-            events = self.events[p]
-            rows = np.flatnonzero(pipe == p)
-            if not events or not len(rows):
-                continue
-            starts = np.asarray([event[0] for event in events], np.int64)
-            clocks = np.asarray([event[1] for event in events], np.int32)
-            knows = np.asarray([event[2] for event in events], np.int32)
-            last = np.searchsorted(starts, place[rows], side="right") - 1
-            seen = last >= 0
-            retired[rows[seen]] = clocks[last[seen]]
-            outer[rows[seen]] = knows[last[seen]]
-        return retired, outer
+        last = np.zeros(len(pipe), np.int32)
+        for p, events in enumerate(self.events):
+            rows = np.flatnonzero(pipe == p) if events else ()
+            if len(rows):
+                starts = np.asarray([event[0] for event in events], np.int64)
+                passed = np.searchsorted(starts, place[rows], side="right")
+                last[rows] = np.where(passed > 0, first - 1 + passed, 0)
+            first += len(events)
+        return last

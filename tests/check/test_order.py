@@ -124,4 +124,4 @@ def test_a_clock_learns_through_a_third_pipe() -> None:
     last = np.asarray([5])
     assert clocks.known(np.zeros(1, np.int64), last, np.asarray([PIPES.index("MTE2")])).tolist() == [1]
     assert clocks.known(np.zeros(1, np.int64), last, np.asarray([PIPES.index("V")])).tolist() == [1]
-    assert clocks.retired.shape == (6, WIDTH)
+    assert clocks.event.tolist() == [0, 0, 2, 2, 1, 1] and clocks.retired.shape == (3, WIDTH)
