@@ -76,6 +76,22 @@ def test_an_instruction_that_no_engine_could_run_is_refused(instruction: Any, to
         asim.launch(emits, 1, np.zeros(8, np.float32), chip=CHIP)
 
 
+def test_one_on_a_pipe_of_another_core_is_refused_whatever_it_touches() -> None:
+    @dataclass(frozen=True)
+    class Waits(Square):
+        def reads(self) -> tuple[asim.Region, ...]:
+            return ()
+
+        writes = reads
+
+    @asim.kernel_function(core="AIC")
+    def waits(k: asim.Kernel, x: asim.Tensor) -> None:
+        k.emit(Waits(64))
+
+    with pytest.raises(asim.KernelError, match=r"is on pipe V; an AIC of .* has the pipes"):
+        asim.launch(waits, 1, np.zeros(64, np.float32), chip=CHIP)
+
+
 @pytest.mark.parametrize("mode", ["full", "functional"])
 def test_an_error_in_its_values_is_one_line(mode: str) -> None:
     @dataclass(frozen=True)

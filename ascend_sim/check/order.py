@@ -44,7 +44,9 @@ class TaskOrder:
         self.faults = SyncFaults()
         self._whole = self if like is None else like
         known = Known(len(synced))
-        self.cross = CrossOrder(Meetings(synced) if like is None else like.cross.meetings, known, self.faults)
+        self.cross: CrossOrder = CrossOrder(
+            Meetings(synced) if like is None else like.cross.meetings, known, self.faults
+        )
         self.steps: list[Step] = []
         self.walks = [
             ProgramWalk(index, one, self.left_out.get(index, frozenset()) | one.loose_waits, self.cross, self.steps)
@@ -54,11 +56,14 @@ class TaskOrder:
             self._run()
         else:
             self._repeat(like)
-        for counter in (*self.walks, self.cross):
-            counter.count_overflows()
+        for walk in self.walks:
+            walk.count_overflows()
+        self.cross.count_overflows()
         learned = [event for walk in self.walks for events in walk.events for event in events]
-        self.clocks = Clocks(
-            *(self._rows() if like is None else (like.clocks.offset, like.clocks.event)),
+        offset, event = self._rows() if like is None else (like.clocks.offset, like.clocks.event)
+        self.clocks: Clocks = Clocks(
+            offset,
+            event,
             np.asarray([[0] * WIDTH, *(event[1] for event in learned)], np.int32),
             np.asarray([0, *(event[2] for event in learned)], np.int32),
             np.stack(known.vectors),
@@ -76,14 +81,14 @@ class TaskOrder:
 
     def clocks_in(self, space: str) -> Clocks:
         """What rows know when they touch a space: of a tile of L0C also what the unit flag says."""
-        return self.clocks if space == "L0C" else self._beside_tiles
+        return self.clocks if space == "L0C" else self.beside_tiles.clocks
 
     @cached_property
-    def _beside_tiles(self) -> Clocks:
+    def beside_tiles(self) -> TaskOrder:
         """Without what unit flags tell."""
         if all(one.tile_waits <= self.left_out.get(index, frozenset()) for index, one in enumerate(self.synced)):
-            return self.clocks
-        return self.without({index: one.tile_waits for index, one in enumerate(self.synced)}).clocks
+            return self
+        return self.without({index: one.tile_waits for index, one in enumerate(self.synced)})
 
     def _run(self) -> None:
         waiting = list(self.walks)
@@ -124,19 +129,23 @@ class PartOrder:
         self._first: list[int] = first.tolist()
 
     def without(self, left_out: frozenset[int]) -> Callable[[str], Clocks]:
-        """What rows know at most of their own program in a space, without the waits and barriers in `left_out`."""
-        synced = self._whole.synced[self._program]
-        tiles = self._learned("L0C", left_out | synced.loose_waits)
-        rest = self._learned("L1", left_out | synced.tile_waits) if synced.tile_waits - left_out else tiles
+        """What rows know at most in a space, without the waits and barriers in `left_out`."""
+        tiles = self._learned(self._whole, left_out)
+        beside = self._whole.beside_tiles
+        rest = tiles if beside is self._whole else self._learned(beside, left_out)
         return lambda space: tiles if space == "L0C" else rest
 
-    def _learned(self, space: str, left_out: frozenset[int]) -> Clocks:
-        whole, synced = self._whole, self._whole.synced[self._program]
-        walk = ProgramWalk(self._program, synced, left_out, whole.cross.told_again(), [])
+    def _learned(self, order: TaskOrder, left_out: frozenset[int]) -> Clocks:
+        walk = order.walks[self._program]
+        walk = ProgramWalk(self._program, walk.synced, left_out | walk.left_out, order.cross.told_again(), [])
         for _, item, forced in self._steps:
             walk.again(item, forced)
-        retired = whole.clocks_in(space).retired.copy()
+        before, others = order.clocks, order.cross.others
+        retired, outer = before.retired.copy(), before.outer.copy()
         for first, events in zip(self._first, walk.events, strict=True):
             if events:
                 retired[first : first + len(events)] = [event[1] for event in events]
-        return replace(whole.clocks, retired=retired)
+                outer[first : first + len(events)] = [event[2] for event in events]
+        new = others.vectors[len(before.vectors) :]
+        vectors = np.concatenate((before.vectors, new)) if new else before.vectors
+        return replace(before, retired=retired, outer=outer, vectors=vectors)

@@ -340,7 +340,7 @@ def _different(subject: Subject) -> list[int]:
 
 
 class _Part:
-    """The first rows of one program."""
+    """The first rows of one program; of all of them also what they share with other cores."""
 
     def __init__(self, subject: Subject, place: int, most: int) -> None:
         self._order = subject.order.part(place, most)
@@ -348,6 +348,8 @@ class _Part:
         synced = {place: SyncRows(program.with_rows(program.rows[:most]))}
         accesses = [gather(space, synced, (place,), subject.shapes, subject.task.tensors) for space in SPACES]
         self._questions = [Questions(a, *sharing_pairs(a, subject.shapes)) for a in accesses]
+        if most == len(program):
+            self._questions[-1] = subject.questions["GM"]
         self._base = self._unordered(frozenset())
 
     def worse(self, out: frozenset[int]) -> bool:

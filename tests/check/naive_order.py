@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
@@ -15,8 +15,8 @@ Node = tuple[str, int]
 """("start" or "retire", row)"""
 
 
-def edges(program: Program) -> Iterator[tuple[Node, Node]]:
-    """What happens before what, next to each other."""
+def edges(program: Program, left_out: Collection[int] = ()) -> Iterator[tuple[Node, Node]]:
+    """What happens before what, next to each other; rows `left_out` wait for nothing and hold nobody."""
     kinds, pipes = program.per_row("kind").tolist(), program.per_row("pipe").tolist()
     sets: dict[tuple[str, str, int], list[int]] = {}
     taken: dict[tuple[str, str, int], int] = {}
@@ -26,7 +26,7 @@ def edges(program: Program) -> Iterator[tuple[Node, Node]]:
         later = [other for other in range(row + 1, len(kinds)) if pipes[other] == pipe]
         if later:
             yield ("start", row), ("start", later[0])
-            if kind in (WAIT, BARRIER):  # they hold their pipe until they are over
+            if kind in (WAIT, BARRIER) and row not in left_out:  # they hold their pipe until they are over
                 yield ("retire", row), ("start", later[0])
         if kind != WAIT:  # what stands before a wait may still be in flight when it is over
             yield from ((("retire", row), ("retire", other)) for other in later if kinds[other] != WAIT)
@@ -36,8 +36,9 @@ def edges(program: Program) -> Iterator[tuple[Node, Node]]:
         if kind == WAIT:
             turn = taken.get(key, 0)
             taken[key] = turn + 1
-            yield ("retire", sets[key][turn]), ("retire", row)
-        if kind == BARRIER_ALL:
+            if row not in left_out:
+                yield ("retire", sets[key][turn]), ("retire", row)
+        if kind == BARRIER_ALL and row not in left_out:
             held = (PIPES.index(one.on),) if isinstance(one, ScalarWait) else range(1, len(PIPES))
             for other, its in enumerate(pipes):
                 if other < row and its in held:
@@ -59,11 +60,27 @@ def _bytes(region: Region, address: int) -> Iterator[int]:
         yield from range(address + start, address + start + region.row_bytes)
 
 
+def _after(program: Program, left_out: Collection[int] = ()) -> dict[Node, list[Node]]:
+    after: dict[Node, list[Node]] = {}
+    for one, other in edges(program, left_out):
+        after.setdefault(one, []).append(other)
+    return after
+
+
+def retired_before(program: Program, left_out: Collection[int] = ()) -> dict[int, set[int]]:
+    """For every row those that have retired when it starts."""
+    after = _after(program, left_out)
+    found: dict[int, set[int]] = {row: set() for row in range(len(program))}
+    for row in found:
+        for kind, other in _reached(("retire", row), after):
+            if kind == "start":
+                found[other].add(row)
+    return found
+
+
 def unordered(program: Program) -> set[tuple[int, int, str]]:
     """(earlier row, later row, space) of accesses to the same bytes that are in no order, or in flight together."""
-    after: dict[Node, list[Node]] = {}
-    for one, other in edges(program):
-        after.setdefault(one, []).append(other)
+    after = _after(program)
     found = set()
     accesses = [(row, *access) for row in range(len(program)) for access in touched(program, row)]
     reach = {row: _reached(("retire", row), after) for row in {access[0] for access in accesses}}
@@ -100,4 +117,4 @@ def pairs_of(
     }
 
 
-__all__: Sequence[str] = ("pairs_of", "unordered")
+__all__: Sequence[str] = ("pairs_of", "retired_before", "unordered")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from naive_order import pairs_of, unordered
+from naive_order import pairs_of, retired_before, unordered
 
+from ascend_sim.check.clocks import Known
 from ascend_sim.check.subject import Subject
 from ascend_sim.check.sync_rows import WIDTH
 from ascend_sim.chip import load_chip
@@ -13,7 +14,7 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.watch import find_hazards
-from ascend_sim.isa.base import PIPES
+from ascend_sim.isa.base import BARRIER, BARRIER_ALL, LOCAL, PIPES, TRANSFER, WAIT
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import gm_operand
@@ -89,6 +90,29 @@ def test_what_is_unordered_is_what_a_search_of_the_graph_finds(seed: int) -> Non
     assert nearest <= {(a, b) for a, b, _ in wanted}
 
 
+@pytest.mark.fast
+@pytest.mark.parametrize("seed", range(20))
+def test_without_some_waits_is_known_what_a_search_without_them_reaches(seed: int) -> None:
+    """The first rows alone know as much; those behind them know no less than in the whole program."""
+    program = random_program(100 + seed)
+    subject = subject_of(program)
+    waits = [row for row, kind, *_ in subject.synced[0].items if kind in (WAIT, BARRIER, BARRIER_ALL)]
+    rng = np.random.default_rng(seed)
+    pipes = program.per_row("pipe")
+    works = np.flatnonzero(np.isin(program.per_row("kind"), (LOCAL, TRANSFER)))
+    of, others = (side.ravel() for side in np.meshgrid(works, works))
+    place = subject.synced[0].place[others]
+    for count in (1, 4):
+        left_out = frozenset(rng.permutation(waits)[:count].tolist())
+        reached = retired_before(program, left_out)
+        wanted = [other in reached[row] for row, other in zip(of.tolist(), others.tolist(), strict=True)]
+        order, part = subject.order, subject.order.part(0, 20).without(left_out)
+        clocks = (order.without({0: left_out}).clocks_in("UB"), part("UB"))
+        whole, early = (one.known(np.zeros_like(of), of, pipes[others]) > place for one in clocks)
+        assert whole.tolist() == wanted
+        assert (early[of < 20] == whole[of < 20]).all() and (early >= whole).all()
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_an_ordered_program_shows_no_hazard_when_it_runs(seed: int) -> None:
     """Whatever the costs are: what a run finds lies within what is unordered."""
@@ -98,6 +122,16 @@ def test_an_ordered_program_shows_no_hazard_when_it_runs(seed: int) -> None:
     hazards = find_hazards([subject.task], timeline.programs)
     found = any(len(first) for first, _ in subject.unordered.values())
     assert found or not hazards
+
+
+@pytest.mark.fast
+def test_two_cores_know_together_the_later_of_what_each_knows() -> None:
+    known = Known(2)
+    rows = [np.arange(2 * WIDTH, dtype=np.int32), np.arange(2 * WIDTH, dtype=np.int32)[::-1]]
+    first, second = (known.add(vector, level) for level, vector in enumerate(rows))
+    both = known.join(first, second)
+    assert (known.vectors[both] == np.maximum(*rows)).all() and known.join(second, first) == both
+    assert known.join(first, both) == known.join(both, second) == known.join(both, 0) == known.join(0, both) == both
 
 
 def test_some_random_programs_are_in_order_and_some_are_not() -> None:

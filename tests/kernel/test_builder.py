@@ -59,6 +59,16 @@ def test_rows_in_order_with_their_addresses_and_tiles() -> None:
     assert program[-1].index == 3
 
 
+def test_a_unit_that_another_program_counts_is_not_counted_again() -> None:
+    def write(k: KernelBuilder) -> None:
+        for counted in (True, False, True):
+            k.next_tile(counted=counted)
+            k.scalar(9)
+
+    program = made(write)
+    assert ([view.tile for view in program], program.tiles) == ([0, 1, 2], 2)
+
+
 def test_equal_instructions_share_an_entry_of_the_table() -> None:
     def write(k: KernelBuilder) -> None:
         for i in range(100):
@@ -164,12 +174,13 @@ def test_what_is_no_flag_of_the_program(method: str, given: Any) -> None:
     )
 
 
-def test_a_flag_left_raised() -> None:
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_flag_left_raised(times: int) -> None:
     def write(k: KernelBuilder) -> None:
-        for _ in range(2):
+        for _ in range(times):
             k.set_flag(k.flag("MTE2", "MTE1", "full"))
 
-    refused(write, "block 7 AIC", "flag 'full' (MTE2->MTE1)", "still raised 2 times")
+    refused(write, "block 7 AIC", "flag 'full' (MTE2->MTE1)", f"still raised {times} times")
 
 
 def test_more_flags_than_the_chip_has() -> None:

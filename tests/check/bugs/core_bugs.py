@@ -268,3 +268,24 @@ def flag_between_cores_that_nobody_needs(k, a, between, c, *, bug):
     if bug:
         k.cross_core_wait(1, 2, "MTE2")
     copied(k, between[mine], c[mine])
+
+
+@planted("redundant flag", x(2, N), out(2, N), **MIX)
+def flag_that_the_answer_of_another_core_implies(k, a, b, *, bug):
+    """The cube core reads what a vector core wrote, and answers: then its buffer is free, too."""
+    if k.is_cube:
+        k.cross_core_wait(0, 2, "MTE2")
+        k.data_copy("GM", "L1", 0, b.address, 2 * N * 4)
+        k.cross_core_set(1, 2, "MTE2")
+        return
+    held = k.local_tensor(N, "float32", "held")
+    for turn in range(2):
+        if turn:
+            k.cross_core_wait(1, 2, "MTE2")
+            if bug:
+                order(k, "MTE3", "MTE2", "held free")
+        k.gm_to_ub(held, a[(k.sub_block + turn) % 2])
+        order(k, "MTE2", "MTE3", "held there")
+        k.ub_to_gm(b[k.sub_block], held)
+        if not turn:
+            k.cross_core_set(0, 2, "MTE3")

@@ -189,6 +189,20 @@ def tail_of_a_row(k, a, b, *, bug):
     k.ub_to_gm(b, held)
 
 
+@planted("uninitialized read UB", x(10), out(16))
+def last_block_of_a_row(k, a, b, *, bug):
+    """A load of ten elements fills its last block, sums of ten elements do not."""
+    held, total = k.local_tensor(16, "float32", "held"), k.local_tensor(16, "float32", "total")
+    k.gm_to_ub(held[:10], a)
+    order(k, "MTE2", "V")
+    if bug:
+        k.adds(total[:10], held[:10], 1)
+    else:
+        k.adds(total, held, 1)
+    order(k, "V", "MTE3")
+    k.ub_to_gm(b, total)
+
+
 @planted("uninitialized read UB", x(4, 16), out(4, 24))
 def gaps_between_rows(k, a, b, *, bug):
     """Rows that are padded to 24 elements, of which nobody wrote the last 8."""

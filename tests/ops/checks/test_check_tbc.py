@@ -24,6 +24,7 @@ REFUSALS = [
     ("bias-rank", {"bias": half((6, 1))}, "shape.ranks", "shape.ranks"),
     ("negative", {"input": half((-5, 2, 4))}, "shape.negative", "shape.negative"),
     ("channels", {"input": half((5, 2, 3)), "grad_input": half((5, 2, 3))}, "channels", "channels"),
+    ("channels-more", {"input": half((5, 2, 5)), "grad_input": half((5, 2, 5))}, "channels", "channels"),
     ("bias-size", {"bias": half((5,)), "grad_bias": half((5,))}, "channels", "channels"),
     ("time", {"self": half((4, 2, 6))}, "shape.self", "shape.self"),
     ("batch", {"self": half((5, 1, 6))}, "shape.self", "shape.self"),

@@ -193,6 +193,8 @@ def test_merged_groups_fill_blocks() -> None:
     assert (inp.group_extension, inp.real_groups, inp.cin_g, inp.cout_g) == (16, 20, 16, 16)
     inp = on_910b(conv2d(1, 320, 320, 8, 2, groups=320), itemsize=4)
     assert (inp.group_extension, inp.cin1, inp.cout_padded) == (16, 2, 16)
+    few = on_910b(conv2d(1, 3, 3, 8, 2, groups=3))
+    assert (few.group_extension, few.real_groups, few.cin_g, few.cout_g) == (3, 1, 3, 3)
 
 
 def fields_of(kind: type[GradInputTiling] | type[GradWeightTiling]) -> st.SearchStrategy[dict[str, int]]:

@@ -38,6 +38,8 @@ def test_cuts_are_few_and_aligned(total: int, units: int, unit: int) -> None:
     assert max(count for _, count in pieces) <= largest
     assert all(start % unit == 0 for start, _ in pieces)
     assert len(pieces) <= -(-total // largest)
+    counts = [count for _, count in pieces]
+    assert len(set(counts[:-1])) <= 1 and 0 <= counts[0] - counts[-1] < unit * len(counts)
 
 
 def late_vector_results() -> ChipSpec:
