@@ -62,7 +62,6 @@ NUMBERS = 5
 SHAPE = "a shape, whose order the field knows"
 MAY_BE_ROWS = {
     "ascend_sim/check/sync_rows.py": "a row as the walk over millions of them reads it",
-    "ascend_sim/check/walk.py": "the same",
     "ascend_sim/engine/core.py": "six columns of a program's row, read for every instruction",
     "ops/convolution/call.py": SHAPE,
     "ops/problem/normal.py": SHAPE,

@@ -9,9 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiling_problems import BUFFERS, conv2d, on_910b
 
+from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.cube.capacity import check_load3d_k
-from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input, grad_input_fits_l1, grad_input_l1
+from ascend_sim.ops.kernels.cube.capacity import (
+    check_block,
+    check_load3d,
+    check_load3d_k,
+    check_steps,
+    fits_l0,
+    l0_bytes,
+)
+from ascend_sim.ops.kernels.grad_input.capacity import (
+    check_grad_input,
+    check_grad_input_strips,
+    grad_input_fits_l1,
+    grad_input_l1,
+    is_resident,
+)
 from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
 from ascend_sim.ops.kernels.grad_weight.capacity import (
     b1_slices,
@@ -21,11 +35,23 @@ from ascend_sim.ops.kernels.grad_weight.capacity import (
     grad_weight_l1,
 )  # fmt: skip
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_IMAGES
+from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.family import PLAIN_SPLIT
+from ascend_sim.ops.problem.layout import PLANAR
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 pytestmark = pytest.mark.fast
 
 LAYER = on_910b(conv2d(2, 64, 64, 14, 3, pad=1))
+
+
+def on_950(problem: ConvProblem, itemsize: int = 2) -> TilingInput:
+    """The problem on the kernels that read NCDHW."""
+    chip = load_chip("ascend950pr_9589")
+    buffers = {str(name): size for name, size in chip.buffers.items()}
+    plain = {"layout": PLANAR, "family": PLAIN_SPLIT}
+    return replace(on_910b(problem, itemsize), buffers=buffers, load3d=chip.load3d.limits, **plain)
 
 
 def with_l1(size: int) -> TilingInput:
@@ -56,6 +82,109 @@ def test_the_fields_of_load3d_hold_what_they_hold() -> None:
     check_grad_weight_problem(on_910b(conv2d(1, 16, 16, 511, 511)))
     with pytest.raises(TilingError, match="kernel h = 512 > 511"):
         check_grad_weight_problem(on_910b(conv2d(1, 16, 16, 512, 512)))
+
+
+def test_l0_holds_its_blocks_and_no_byte_more() -> None:
+    tiling = choose_grad_input(LAYER).but(al0_buffers=2, bl0_buffers=1, cl0_buffers=2)
+    m, n, k = tiling.base_m, tiling.base_n, tiling.base_k
+    used = {"L0A": 2 * 2 * m * k, "L0B": 2 * k * n, "L0C": 2 * 4 * m * n}
+    assert l0_bytes(tiling, LAYER) == used
+    full = replace(LAYER, buffers={**BUFFERS, **used})
+    assert fits_l0(tiling, full)
+    check_block(tiling, full)
+    for name in used:
+        short = replace(full, buffers={**full.buffers, name: used[name] - 1})
+        assert not fits_l0(tiling, short)
+        with pytest.raises(TilingError, match=f"{name}: .* = {used[name]} > {used[name] - 1} bytes"):
+            check_block(tiling, short)
+
+
+def test_buffers_are_single_or_double_and_steps_multiples_of_each_other() -> None:
+    tiling = choose_grad_input(LAYER)
+    with pytest.raises(TilingError, match=r"al1Pbuffer = 3; allowed 1 \(single\) or 2"):
+        check_block(tiling.but(al1_buffers=3), LAYER)
+    for pair in ((1, 4), (6, 3), (2, 2)):
+        check_steps(tiling.but(step_ka=pair[0], step_kb=pair[1]))
+    with pytest.raises(TilingError, match="stepKa = 3 and stepKb = 2: one must be a multiple"):
+        check_steps(tiling.but(step_ka=3, step_kb=2))
+
+
+@pytest.mark.parametrize("field", ["dilation", "stride", "pad"])
+def test_a_field_of_load3d_is_full_at_its_limit(field: str) -> None:
+    most = getattr(LAYER.load3d, field)
+
+    def check(value: int) -> None:
+        changes = {} if field == "pad" else {f"{field}_h": value}
+        check_load3d(replace(LAYER, problem=replace(LAYER.problem, **changes)), {"pad up": value if not changes else 0})
+
+    check(most)
+    with pytest.raises(TilingError, match=rf"load3d: {field} \w+ = {most + 1} > {most}"):
+        check(most + 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"single_core_m": 16}, "singleCoreM = 16 is not a multiple of W_in = 14: tasks are whole rows"),
+        ({"split_wi": 14}, "splitWi = 14; allowed 0 .whole rows. or a multiple of 16 below W_in = 14"),
+        ({"split_wi": 16}, "splitWi = 16; allowed 0"),
+    ],
+)
+def test_a_task_of_grad_input_is_whole_rows(changes: dict[str, int], told: str) -> None:
+    tiling = choose_grad_input(LAYER)
+    check_grad_input(tiling, LAYER)
+    with pytest.raises(TilingError, match=told):
+        check_grad_input(tiling.but(**changes), LAYER)
+
+
+def test_a_strip_is_narrower_than_the_map() -> None:
+    wide = on_950(conv2d(2, 64, 64, 32, 3, pad=1))
+    tiling = choose_grad_input(wide)
+    check_grad_input_strips(tiling.but(split_wi=16), wide)
+    with pytest.raises(TilingError, match="splitWi = 32; allowed 0"):
+        check_grad_input_strips(tiling.but(split_wi=32), wide)
+
+
+def test_a_segment_of_k_is_whole_blocks_of_channels() -> None:
+    wide = on_950(conv2d(2, 64, 64, 32, 3, pad=1), itemsize=4)
+    tiling = choose_grad_input(wide)
+    check_grad_input(tiling.but(k_segment=8), wide)
+    with pytest.raises(TilingError, match="kSegment = 4 is not a multiple of 8 output channels"):
+        check_grad_input(tiling.but(k_segment=4), wide)
+
+
+def test_weights_of_several_kernel_planes_do_not_stay() -> None:
+    flat = on_950(conv2d(2, 16, 16, 16, 1))
+    tiling = choose_grad_input(flat)
+    tiling = tiling.but(bl1_buffers=1, step_kb=-(-16 // tiling.base_k), step_n=1, base_n=16, single_core_cin=16)
+    assert is_resident(tiling, flat)
+    assert not is_resident(tiling, replace(flat, problem=replace(flat.problem, k_d=2, d_in=2)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"single_core_n": 32}, r"singleCoreN = 32 is not a multiple of kh\*kw\*C0 = 3\*3\*16"),
+        ({"single_core_k": 15}, "singleCoreK = 15 is not a multiple of W_out = 14: tasks are whole rows"),
+        ({"template": SPLIT_STREAM_K, "single_core_batch": 1}, "deterministic tasks take all N.D_out = 2 images"),
+        (
+            {"template": SPLIT_STREAM_K, "single_core_batch": 2, "stream_k_type": STREAM_IMAGES, "block_dim": 21},
+            "usedCoreNum = 21 > 20 cores: StreamK cores meet at a barrier",
+        ),
+    ],
+)
+def test_a_task_of_grad_weight_is_whole_blocks_rows_and_images(changes: dict[str, int], told: str) -> None:
+    tiling = choose_grad_weight(LAYER)
+    check_grad_weight(tiling, LAYER)
+    with pytest.raises(TilingError, match=told):
+        check_grad_weight(tiling.but(**changes), LAYER)
+
+
+def test_l1_holds_gradient_of_every_buffer() -> None:
+    tiling = choose_grad_weight(LAYER).but(step_ka=3, step_m=2, al1_buffers=1)
+    one, _ = grad_weight_l1(tiling, LAYER)
+    assert one == 3 * tiling.base_k * 2 * tiling.base_m * 2
+    assert grad_weight_l1(tiling.but(al1_buffers=2), LAYER)[0] == 2 * one
 
 
 @given(st.integers(1, 40), st.integers(1, 7))
