@@ -142,14 +142,14 @@ class InstructionTable:
 
     def column(self, name: str) -> NDArray[np.int64]:
         """One property of every distinct instruction: "pipe", "kind", "head_first", "head_stream", "work", "latency";
-        of waits "lead" and "at_work", and "reads_late".
+        of waits "lead" and "at_work"; "reads_late" and "has_values".
         """
         if name not in self._columns:
             if name == "pipe":
                 values = self.pipes
             elif name == "kind":
                 values = self.kinds
-            elif name in ("lead", "at_work", "reads_late"):
+            elif name in ("lead", "at_work", "reads_late", "has_values"):
                 values = [int(getattr(instruction, name)) for instruction in self.instructions]
             else:
                 values = [getattr(cost, name) for cost in self.costs]
@@ -272,10 +272,10 @@ class Program:
     def accesses(self, *spaces: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Row and place in the table's `touches` of every access to one of `spaces`, in order of rows."""
         touches, instruction = self.table.touches, self.rows[:, 0]
-        counts = np.diff(touches.first)[instruction]
-        row, place = np.repeat(np.arange(len(self)), counts), ranges(touches.first[instruction], counts)
-        kept = np.isin(touches.columns["space"][place], [SPACES.index(space) for space in spaces])
-        return row[kept], place[kept]
+        chosen = np.isin(touches.columns["space"], [SPACES.index(space) for space in spaces])
+        first = np.concatenate(([0], np.cumsum(chosen)))[touches.first]  # of each instruction among the chosen ones
+        counts = np.diff(first)[instruction]
+        return np.repeat(np.arange(len(self)), counts), np.flatnonzero(chosen)[ranges(first[instruction], counts)]
 
     def with_rows(self, rows: NDArray[np.int64]) -> Program:
         """The same program with other rows."""

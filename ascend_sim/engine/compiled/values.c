@@ -77,6 +77,11 @@ static i64 items_of(const Action *action, i64 take) {
     return action->from[take].count * action->from[take].item / size;
 }
 
+static i64 taken_bytes(const Action *action, i64 number) {
+    if (action->cast == AS_IS) return action->from[number].count * action->from[number].item;
+    return items_of(action, number) * (action->cast == FLOAT_TO_HALF || action->cast == FLOAT_TO_BFLOAT ? 2 : 4);
+}
+
 /* The items of a place, converted. */
 static void take(const Values *values, const Action *action, i64 number, const i64 *row, uint8_t *moved, uint8_t *to) {
     const Place *place = &action->from[number];
@@ -134,6 +139,101 @@ EXPORT i64 values_run(const Values *values, const Scratch *scratch, i64 position
     return position;
 }
 
+/* Of what has started and taken nothing yet. */
+static uint8_t open_mark;
+#define OPEN (&open_mark)
+
+static i64 *list_of(const Events *events, i64 owner, int in_gm) {
+    return &events->open[in_gm ? events->program_count : owner];
+}
+
+static const Action *action_of(const Events *events, i64 owner, i64 row_number, const i64 **row) {
+    const Values *values = events->programs[owner];
+    *row = values->rows + COLUMNS * row_number;
+    return &values->actions[(*row)[0]];
+}
+
+/* Take what a started instruction reads into bytes of its own; whether there is memory for them. */
+static int hold(const Events *events, const Scratch *scratch, i64 pair) {
+    i64 owner = events->owner[events->begun[pair]], size = 0;
+    const i64 *row;
+    const Action *action = action_of(events, owner, events->row[events->begun[pair]], &row);
+    for (i64 i = 0; i < action->takes; i++) size += taken_bytes(action, i);
+    uint8_t *held = events->held[pair] = malloc((size_t)(size ? size : 1));
+    if (!held) return 0;
+    for (i64 i = 0; i < action->takes; held += taken_bytes(action, i++))
+        take(events->programs[owner], action, i, row, scratch->moved.bytes, held);
+    return 1;
+}
+
+static void close_one(const Events *events, i64 *list, i64 pair) {
+    while (*list != pair) list = &events->next[*list];
+    *list = events->next[pair];
+}
+
+/* Before bytes `low` to `high` are written: who is to have read there holds it from now on. */
+static int hold_before(const Events *events, const Scratch *scratch, i64 *list, const uint8_t *low, const uint8_t *high) {
+    for (i64 pair = *list; pair >= 0; pair = *list) {
+        const i64 *row;
+        i64 owner = events->owner[events->begun[pair]], meets = 0;
+        const Action *action = action_of(events, owner, events->row[events->begun[pair]], &row);
+        for (i64 i = 0; i < action->takes; i++) {
+            const uint8_t *at = begin_of(events->programs[owner], &action->from[i], row);
+            meets |= at + action->from[i].low < high && low < at + action->from[i].high;
+        }
+        if (!meets) {
+            list = &events->next[pair];
+            continue;
+        }
+        *list = events->next[pair];
+        if (!hold(events, scratch, pair)) return 0;
+    }
+    return 1;
+}
+
+/* Before Python writes, nobody knows where: whoever reads in that program or in GM holds it from now on. */
+static int hold_all(const Events *events, const Scratch *scratch, i64 owner) {
+    for (int which = 0; which < 2; which++) {
+        i64 *list = list_of(events, owner, which);
+        for (i64 pair = *list; pair >= 0; pair = *list) {
+            *list = events->next[pair];
+            if (!hold(events, scratch, pair)) return 0;
+        }
+    }
+    return 1;
+}
+
+/* An instruction starts: it has read from now on, as far as anybody can tell. */
+static int begin(const Events *events, const Scratch *scratch, i64 position, const Action *action) {
+    i64 pair = events->pair[position], in_gm = 0;
+    events->begun[pair] = position;
+    for (i64 i = 0; i < action->takes; i++) in_gm += action->from[i].space == GM;
+    if (in_gm && in_gm < action->takes) return hold(events, scratch, pair); /* it would be on two lists */
+    i64 *list = list_of(events, events->owner[position], in_gm > 0);
+    events->next[pair] = *list;
+    *list = pair;
+    events->held[pair] = OPEN;
+    return 1;
+}
+/* It retires: what it has read goes to where it is put from, or where the factors of a product stand. */
+static const uint8_t *taken(const Events *events, const Scratch *scratch, i64 position, const Action *action) {
+    i64 owner = events->owner[position], pair = events->pair[position];
+    const Values *values = events->programs[owner];
+    const i64 *row = values->rows + COLUMNS * events->row[position];
+    const uint8_t *held = events->held[pair];
+    if (held == OPEN) {
+        close_one(events, list_of(events, owner, action->takes && action->from[0].space == GM), pair);
+        for (i64 i = 0; i < action->takes; i++)
+            take(values, action, i, row, scratch->moved.bytes, scratch->factors[i].bytes);
+        return scratch->factors[0].bytes;
+    }
+    if (action->what == MULTIPLIES) {
+        memcpy(scratch->factors[0].bytes, held, (size_t)taken_bytes(action, 0));
+        memcpy(scratch->factors[1].bytes, held + taken_bytes(action, 0), (size_t)taken_bytes(action, 1));
+    }
+    return held;
+}
+
 /* Run events from `position` on, to one that the caller has to do something about. NO_MEMORY where there is none. */
 EXPORT i64 values_replay(const Events *events, const Scratch *scratch, i64 position, i64 stage, i64 *stop) {
     for (; position < events->count; position++, stage = FRESH) {
@@ -145,9 +245,8 @@ EXPORT i64 values_replay(const Events *events, const Scratch *scratch, i64 posit
         }
         const i64 *row = values->rows + COLUMNS * events->row[position];
         const Action *action = &values->actions[row[0]];
-        int begins = events->phase[position] == 1, watched = events->watched && events->watched[position];
-        if (stage != DONE && begins) {
-            if (stage == FRESH && (watched || !is_known(values, action, row))) {
+        if (stage != DONE && events->starts[position]) {
+            if (stage == FRESH && ((events->watched && events->watched[position]) || !is_known(values, action, row))) {
                 *stop = WANTS_PYTHON;
                 return position;
             }
@@ -155,21 +254,10 @@ EXPORT i64 values_replay(const Events *events, const Scratch *scratch, i64 posit
                 *stop = NOT_WRITTEN;
                 return position;
             }
-            if (stage != MULTIPLIED && action->what == MULTIPLIES) {
-                for (i64 i = 0; i < action->takes; i++)
-                    take(values, action, i, row, scratch->moved.bytes, scratch->factors[i].bytes);
-                *stop = WANTS_PRODUCT;
-                return position;
-            }
-            uint8_t *held = events->held[pair] = malloc((size_t)(action->room ? action->room : 1));
-            if (!held) return NO_MEMORY;
-            if (stage == MULTIPLIED)
-                memcpy(held, scratch->product.bytes, (size_t)action->room);
-            else
-                for (i64 i = 0; i < action->takes; i++) take(values, action, i, row, scratch->moved.bytes, held);
+            if (!begin(events, scratch, position, action)) return NO_MEMORY;
         } else if (stage != DONE) {
-            uint8_t *held = events->held[pair];
-            if (!held) { /* it did not start here */
+            if (!events->held[pair]) { /* it did not start here */
+                if (!hold_all(events, scratch, owner)) return NO_MEMORY;
                 *stop = WANTS_PYTHON;
                 return position;
             }
@@ -177,9 +265,20 @@ EXPORT i64 values_replay(const Events *events, const Scratch *scratch, i64 posit
                 *stop = NOT_WRITTEN_LATE;
                 return position;
             }
+            const uint8_t *from = scratch->product.bytes;
+            if (stage != MULTIPLIED) {
+                from = taken(events, scratch, position, action);
+                if (action->what == MULTIPLIES) {
+                    *stop = WANTS_PRODUCT;
+                    return position;
+                }
+            }
+            const uint8_t *at = begin_of(values, &action->to, row);
+            i64 *readers = list_of(events, owner, action->to.space == GM);
+            if (!hold_before(events, scratch, readers, at + action->to.low, at + action->to.high)) return NO_MEMORY;
             note_written(values, row);
-            put(values, action, row, held);
-            free(held);
+            put(values, action, row, from);
+            if (events->held[pair] != OPEN) free(events->held[pair]);
             events->held[pair] = NULL;
         }
         if (!--events->left[owner]) {
@@ -193,5 +292,6 @@ EXPORT i64 values_replay(const Events *events, const Scratch *scratch, i64 posit
 
 /* Give back what instructions hold that started and will not retire. */
 EXPORT void values_drop(uint8_t **held, i64 count) {
-    for (i64 i = 0; i < count; i++) free(held[i]);
+    for (i64 i = 0; i < count; i++)
+        if (held[i] != OPEN) free(held[i]);
 }

@@ -12,7 +12,6 @@ enum what { NO_VALUES, MOVES, MULTIPLIES, IN_PYTHON };
 typedef struct {
     i64 what, takes, cast, bits, saturate; /* takes: none are zeros */
     i64 adds, settles;                     /* how they are put */
-    i64 room;                              /* bytes between start and retirement */
     Place from[2], to;
 } Action;
 
@@ -45,15 +44,18 @@ enum stop { ENDED, WANTS_PRODUCT, WANTS_PYTHON, NOT_WRITTEN, NOT_WRITTEN_LATE, W
 /* How far the caller is with what it stopped at. */
 enum stage { FRESH, LOOKED_AT, MULTIPLIED, DONE };
 
-/* Instructions of many programs in the order of time: a start (phase 1) and a retirement of each. `held` has what the
- * instruction number `pair` has read; `left` how many events a program has yet. */
+/* A start and a retirement of the instructions of many programs, in an order (../events.py). What an instruction reads stays where
+ * it is until it retires, or until before that somebody writes there: `open` lists the instructions that have started and not taken
+ * anything yet, those of each program and behind them those that read GM; `next` is the list's next one by the number of an
+ * instruction (-1 ends a list), `begun` the place of its start. `held` is what an instruction has taken; OPEN while it is on a list,
+ * nothing before its start. `left` are the events that each program has yet. */
 typedef struct {
     const i64 *owner, *row, *pair;
-    const int8_t *phase, *watched;
-    i64 count;
+    const int8_t *starts, *watched;
+    i64 count, program_count;
     const Values **programs;
     uint8_t **held;
-    i64 *left;
+    i64 *left, *open, *next, *begun;
 } Events;
 
 #endif

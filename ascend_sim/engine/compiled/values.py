@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from ctypes import c_int64, c_void_p
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.engine.compiled import library
+from ascend_sim.engine.events import Events
 from ascend_sim.engine.values import ProgramValues
 from ascend_sim.isa.base import Instruction, ValueModel
 from ascend_sim.isa.moves import MOST_LOOPS, Moves, Place, Product
@@ -43,7 +43,7 @@ _PLACE = np.dtype(
     + [*((name, np.int64, (MOST_LOOPS,)) for name in ("shape", "strides", "packed")), ("list", np.uint64)]
 )
 _ACTION = np.dtype(
-    [(name, np.int64) for name in ("what", "takes", "cast", "bits", "saturate", "adds", "settles", "room")]
+    [(name, np.int64) for name in ("what", "takes", "cast", "bits", "saturate", "adds", "settles")]
     + [("from", _PLACE, (2,)), ("to", _PLACE)]
 )
 
@@ -78,9 +78,10 @@ class _Events(ctypes.Structure):
     """`Events` of values.h."""
 
     _fields_ = [
-        *((name, c_void_p) for name in ("owner", "row", "pair", "phase", "watched")),
+        *((name, c_void_p) for name in ("owner", "row", "pair", "starts", "watched")),
         ("count", c_int64),
-        *((name, c_void_p) for name in ("programs", "held", "left")),
+        ("program_count", c_int64),
+        *((name, c_void_p) for name in ("programs", "held", "left", "open", "next", "begun")),
     ]  # fmt: skip
 
 
@@ -113,7 +114,7 @@ class Workspace:
         takes = [_place(place) for place in found.takes] + [_NO_PLACE] * (2 - len(found.takes))
         what = MOVES if found.product is None else MULTIPLIES
         cast = CASTS[found.source, found.target]
-        how = (what, len(found.takes), cast, found.bits, found.saturate, found.adds, found.settles, _room(found))
+        how = (what, len(found.takes), cast, found.bits, found.saturate, found.adds, found.settles)
         return (*how, takes, _place(found.put)), found.product
 
     def _fits(self, moves: Moves) -> bool:
@@ -152,7 +153,7 @@ _NO_PLACE = (*(0,) * 9, *((0,) * MOST_LOOPS,) * 3, 0)
 
 
 def _nothing(what: int) -> Any:
-    return (what, *(0,) * 7, [_NO_PLACE] * 2, _NO_PLACE)
+    return (what, *(0,) * 6, [_NO_PLACE] * 2, _NO_PLACE)
 
 
 class _Actions:
@@ -236,21 +237,9 @@ def rows_for_python(values: ProgramValues, work: Workspace, order: NDArray[np.in
             stage = DONE if late else LOOKED_AT
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Events in the order of time: the program, its row, the number of the start and the retirement that belong together, and
-    the phase (1 is a start); `watched` are those that Python has to run, if any.
-    """
-
-    owner: NDArray[np.int64]
-    row: NDArray[np.int64]
-    pair: NDArray[np.int64]
-    phase: NDArray[np.int8]
-    watched: NDArray[np.int8] | None
-
-
 def events_for_python(
-    events: Columns,
+    events: Events,
+    watched: NDArray[np.int8] | None,
     left: NDArray[np.int64],
     work: Workspace,
     begin: Callable[[int], ProgramValues],
@@ -258,15 +247,23 @@ def events_for_python(
 ) -> Iterator[int]:
     """Run events; hands out the places of those that Python has to run.
 
-    `left` is how many events each program has. `begin` makes the memory of a program, `end` hears when it is through.
+    `watched` are those that Python has to run in any case; `left` is how many events each program has. `begin` makes the memory
+    of a program, `end` hears when it is through.
     """
     programs: dict[int, CompiledValues] = {}
     pointers = np.zeros(len(left), np.uint64)
-    held = np.zeros(len(events.owner) // 2, np.uint64)
-    watched = None if events.watched is None else events.watched.ctypes.data
+    instructions = len(events.owner) // 2
+    held = np.zeros(instructions, np.uint64)
+    opened, following, begun = (
+        np.full(len(left) + 1, -1),
+        np.empty(instructions, np.int64),
+        np.empty(instructions, np.int64),
+    )
     struct = _Events(
-        *(column.ctypes.data for column in (events.owner, events.row, events.pair, events.phase)), watched,
-        len(events.owner), pointers.ctypes.data, held.ctypes.data, left.ctypes.data,
+        *(column.ctypes.data for column in (events.owner, events.row, events.pair, events.starts)),
+        None if watched is None else watched.ctypes.data,
+        len(events.owner), len(left),
+        *(column.ctypes.data for column in (pointers, held, left, opened, following, begun)),
     )  # fmt: skip
     lib, stop = library.load(), c_int64()
     run, given = lib.values_replay, (ctypes.byref(struct), ctypes.byref(work.scratch))

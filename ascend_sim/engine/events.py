@@ -1,0 +1,157 @@
+"""In which order the values of a run come about.
+
+By law it is the order of time: at one instant first the retirements, then the starts, each by (task, block, pipe, row). But
+programs meet in GM only. So each goes on by itself to the next bytes that one of them writes and another one touches, and at
+such bytes they take turns in the order of time: every instruction finds what it would find in the order of time, while a
+program's buffers stay in the processor's cache for longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascend_sim.engine.task import Task
+from ascend_sim.engine.timeline import ProgramRun
+from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
+
+Numbers = NDArray[np.int64]
+_NONE = np.empty(0, np.int64)
+_PHASES = 3
+
+
+@dataclass(frozen=True)
+class Events:
+    """A start and a retirement of each instruction that has values.
+
+    `owner` is the place of its program among all, `row` its row there, `pair` its own number; `starts` tells its start from its
+    retirement.
+    """
+
+    owner: Numbers
+    row: Numbers
+    pair: Numbers
+    starts: NDArray[np.int8]
+
+    @classmethod
+    def of(cls, tasks: Sequence[Task], programs: Sequence[ProgramRun]) -> Events:
+        """Those of `programs` of `tasks`, in an order as above."""
+        rows = [_rows(run) for run in programs]
+        row = np.concatenate([_NONE, *rows])
+        owner = np.repeat(np.arange(len(programs)), [len(some) for some in rows])
+        times = [(run.retire[some], run.read_at()[some]) for run, some in zip(programs, rows, strict=True)]
+        retire, start = (
+            (np.concatenate([_NONE, *column]) for column in zip(*times, strict=True)) if times else (_NONE, _NONE)
+        )
+        # An instruction that starts and retires at one instant still reads before it commits, hence the third phase.
+        instant = _PHASES * np.concatenate((retire, start))
+        instant += np.concatenate((np.where(retire == start, 2, 0), np.ones(len(start), np.int64)))
+        in_time = np.argsort(instant, kind="stable")
+        place = np.empty(len(in_time), np.int64)  # of all retirements, then of all starts
+        place[in_time] = np.arange(len(in_time))
+        whose = np.concatenate((owner, owner))
+        order = _in_turns(whose, place, _Gm.of(tasks, programs, rows).meetings(_stretches(len(programs), whose, place)))
+        pair = order % max(len(row), 1)
+        return cls(owner[pair], row[pair], pair, (order >= len(row)).astype(np.int8))
+
+
+def _rows(run: ProgramRun) -> Numbers:
+    """Rows that have values, pipe by pipe: the order of a program's events at one instant."""
+    rows = np.flatnonzero(run.program.per_row("has_values"))
+    return rows[np.argsort(run.program.per_row("pipe")[rows], kind="stable")]
+
+
+def _stretches(programs: int, owner: Numbers, place: Numbers) -> Numbers:
+    """A number for each program: that of the stretch of the run in which it has its events. No other has events then."""
+    first, last = np.full(programs, len(place)), np.full(programs, -1)
+    np.minimum.at(first, owner, place)
+    np.maximum.at(last, owner, place)
+    order = np.argsort(first, kind="stable")
+    until = np.maximum.accumulate(last[order])
+    found = np.zeros(programs, np.int64)
+    found[order[1:]] = np.cumsum(first[order[1:]] > until[:-1])
+    return found
+
+
+def _in_turns(owner: Numbers, place: Numbers, meetings: Numbers) -> Numbers:
+    """The order of events with a `place` in time each.
+
+    A program's turn ends with an event of `meetings`, or its last one, and turns follow each other as these do in time.
+    """
+    mine = np.lexsort((place, owner))
+    ends = np.zeros(len(place), np.bool_)
+    ends[meetings] = True
+    ends = ends[mine]
+    ends[:-1] |= np.diff(owner[mine]) != 0
+    ends[-1:] = True
+    at = np.flatnonzero(ends)
+    turn = np.repeat(place[mine[at]], np.diff(at, prepend=-1))
+    return mine[np.argsort(turn, kind="stable")]
+
+
+@dataclass(frozen=True)
+class _Gm:
+    """Accesses to GM: the program, the tensor, from which byte to before which one, whether it writes, and the event."""
+
+    owner: Numbers
+    slot: Numbers
+    low: Numbers
+    high: Numbers
+    writes: NDArray[np.bool_]
+    event: Numbers
+
+    @classmethod
+    def of(cls, tasks: Sequence[Task], programs: Sequence[ProgramRun], rows: Sequence[Numbers]) -> _Gm:
+        """Those of `rows` of each program. Reads are at the start of an instruction, writes at its retirement."""
+        known, count = 0, sum(len(some) for some in rows)
+        columns: list[tuple[NDArray[Any], ...]] = [(_NONE, _NONE, _NONE, _NONE, np.empty(0, np.bool_), _NONE)]
+        for owner, (run, some) in enumerate(zip(programs, rows, strict=True)):
+            number = np.full(len(run.program), -1)
+            number[some] = np.arange(known, known + len(some))
+            known += len(some)
+            row, place = run.program.accesses("GM")
+            row, place = row[number[row] >= 0], place[number[row] >= 0]
+            touch = run.program.table.touches.columns[place]
+            writes = touch["writes"] > 0
+            operand = run.program.rows[row, touch["column"]]
+            bases = np.asarray([*(tensor.base for tensor in tasks[run.task].tensors), 0], np.int64)
+            slot = np.clip(operand >> SLOT_SHIFT, 0, len(bases) - 1)
+            low = bases[slot] + (operand & OFFSET_MASK) + touch["offset"]
+            event = number[row] + np.where(writes, 0, count)
+            columns.append(
+                (np.full(len(row), owner), slot, low, low + touch["extent"] - touch["offset"], writes, event)
+            )
+        return cls(*(np.concatenate(column) for column in zip(*columns, strict=True)))
+
+    def meetings(self, stretches: Numbers) -> Numbers:
+        """The events at bytes that one program writes and another one of the same stretch touches.
+
+        What a program touches of a tensor counts as one piece.
+        """
+        apart = stretches[self.owner] * (int(self.high.max(initial=0)) + 1)  # as if each stretch had a GM of its own
+        low, high = self.low + apart, self.high + apart
+        touched, written = self._pieces(low, high, self.writes | True), self._pieces(low, high, self.writes)
+        edges = np.unique(np.concatenate(touched + written))
+        met = (_cover(edges, *touched) > 1) & (_cover(edges, *written) > 0)
+        before = np.concatenate(([0], np.cumsum(met)))
+        first, past = np.searchsorted(edges, low, "right") - 1, np.searchsorted(edges, high)
+        return self.event[before[past] > before[first]]
+
+    def _pieces(self, low: Numbers, high: Numbers, chosen: NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
+        """From where to where the `chosen` accesses of each program to each tensor go."""
+        which = (self.owner * (int(self.slot.max(initial=0)) + 1) + self.slot)[chosen]
+        order = np.argsort(which, kind="stable")
+        if not len(order):
+            return _NONE, _NONE
+        begin = np.flatnonzero(np.diff(which[order], prepend=-1))
+        return np.minimum.reduceat(low[chosen][order], begin), np.maximum.reduceat(high[chosen][order], begin)
+
+
+def _cover(edges: Numbers, low: Numbers, high: Numbers) -> Numbers:
+    """How many pieces lie over what is between each edge and the next one."""
+    ends = (np.bincount(np.searchsorted(edges, some), minlength=len(edges)) for some in (low, high))
+    return np.cumsum(np.subtract(*ends))
