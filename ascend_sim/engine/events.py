@@ -40,13 +40,11 @@ class Events:
     @classmethod
     def of(cls, tasks: Sequence[Task], programs: Sequence[ProgramRun]) -> Events:
         """Those of `programs` of `tasks`, in an order as above."""
-        rows = [_rows(run) for run in programs]
-        row = np.concatenate([_NONE, *rows])
-        owner = np.repeat(np.arange(len(programs)), [len(some) for some in rows])
-        times = [(run.retire[some], run.read_at()[some]) for run, some in zip(programs, rows, strict=True)]
-        retire, start = (
-            (np.concatenate([_NONE, *column]) for column in zip(*times, strict=True)) if times else (_NONE, _NONE)
+        rows, retires, starts = (
+            zip(*(_instructions(run) for run in programs), strict=True) if programs else ((_NONE,),) * 3
         )
+        row, retire, start = (np.concatenate(parts) for parts in (rows, retires, starts))
+        owner = np.repeat(np.arange(len(programs)), [len(some) for some in rows[: len(programs)]])
         # An instruction that starts and retires at one instant still reads before it commits, hence the third phase.
         instant = _PHASES * np.concatenate((retire, start))
         instant += np.concatenate((np.where(retire == start, 2, 0), np.ones(len(start), np.int64)))
@@ -59,10 +57,12 @@ class Events:
         return cls(owner[pair], row[pair], pair, (order >= len(row)).astype(np.int8))
 
 
-def _rows(run: ProgramRun) -> Numbers:
-    """Rows that have values, pipe by pipe: the order of a program's events at one instant."""
-    rows = np.flatnonzero(run.program.per_row("has_values"))
-    return rows[np.argsort(run.program.per_row("pipe")[rows], kind="stable")]
+def _instructions(run: ProgramRun) -> tuple[Numbers, Numbers, Numbers]:
+    """Rows that have values, pipe by pipe, which is the order of a program's events at one instant; retirements and starts."""
+    table, instruction = run.program.table, run.program.rows[:, 0]
+    rows = np.flatnonzero(table.column("has_values")[instruction])
+    rows = rows[np.argsort(table.column("pipe")[instruction[rows]], kind="stable")]
+    return rows, run.retire[rows], run.read_at()[rows]
 
 
 def _stretches(programs: int, owner: Numbers, place: Numbers) -> Numbers:
@@ -119,7 +119,7 @@ class _Gm:
             writes = touch["writes"] > 0
             operand = run.program.rows[row, touch["column"]]
             bases = np.asarray([*(tensor.base for tensor in tasks[run.task].tensors), 0], np.int64)
-            slot = np.clip(operand >> SLOT_SHIFT, 0, len(bases) - 1)
+            slot = np.minimum(operand >> SLOT_SHIFT, len(bases) - 1)
             low = bases[slot] + (operand & OFFSET_MASK) + touch["offset"]
             event = number[row] + np.where(writes, 0, count)
             columns.append(

@@ -272,7 +272,8 @@ class Program:
     def accesses(self, *spaces: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Row and place in the table's `touches` of every access to one of `spaces`, in order of rows."""
         touches, instruction = self.table.touches, self.rows[:, 0]
-        chosen = np.isin(touches.columns["space"], [SPACES.index(space) for space in spaces])
+        asked = np.array([space in spaces for space in SPACES])
+        chosen = asked[touches.columns["space"]]
         first = np.concatenate(([0], np.cumsum(chosen)))[touches.first]  # of each instruction among the chosen ones
         counts = np.diff(first)[instruction]
         return np.repeat(np.arange(len(self)), counts), np.flatnonzero(chosen)[ranges(first[instruction], counts)]

@@ -161,10 +161,10 @@ class _Waits:
 
     def __init__(self, run: ProgramRun, pipe: NDArray[np.int64], kind: NDArray[np.int64]) -> None:
         self._of: dict[str, dict[str, Intervals]] = {}
-        instructions = run.program.table.instructions
+        sources = [_source(instruction) for instruction in run.program.table.instructions]
+        waits = np.isin(kind, (WAIT, *_OTHER_WAITS)) & (run.end > run.start)
         for name, index in PIPE_INDEX.items():
-            rows = np.flatnonzero((pipe == index) & np.isin(kind, (WAIT, *_OTHER_WAITS)) & (run.end > run.start))
-            sources = [_source(instructions[argument]) for argument in range(len(instructions))]
+            rows = np.flatnonzero((pipe == index) & waits)
             by_source: dict[str, list[int]] = {}
             for row, argument in zip(rows.tolist(), run.program.rows[rows, 0].tolist(), strict=True):
                 by_source.setdefault(sources[argument], []).append(row)
