@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from machine import CHIP, KIB, program, quiet, random_bytes, task_of
+from machine import CHIP, KIB, changed, program, quiet, random_bytes, task_of
+from random_programs import tile
 from random_runs import SIZE, Run
 
 import ascend_sim.engine.replay
@@ -21,6 +22,7 @@ from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
 
 ENGINES = ("simpy", "compiled") if library.load() is not None else ("simpy",)
@@ -102,3 +104,24 @@ def test_programs_that_write_the_same_bytes_take_turns() -> None:
 def test_what_an_earlier_task_wrote_is_nobodys_any_more() -> None:
     """Task 1 reads what all of task 0 wrote, and writes what all of task 0 read."""
     assert turns([(0, 0), (512, 512)], tasks=2) == [0, 1, 2, 3]
+
+
+def test_an_instruction_that_retires_when_it_has_read_reads_first() -> None:
+    """A drain with the unit flag reads until the end of its occupancy, and a chip may let it retire there."""
+    chip = changed(quiet(CHIP), paths={"latency": 0})
+    assert chip.fixpipe is not None
+    chip = chip.model_copy(update={"fixpipe": chip.fixpipe.model_copy(update={"latency": 0})})
+
+    def write(k: KernelBuilder) -> None:
+        tiles = UnitFlagTiles(k, "unit", (0,))
+        tile(k, tiles, 0, 1, gm_operand(1, 0))
+        tiles.close()
+
+    device, sizes = Device(chip), [64 * KIB] * 2
+    task = task_of([[program(chip, "AIC", write, sizes)]], [random_bytes(device, size, "t") for size in sizes])
+    runs = Engine(device).run([task]).programs
+    rows = runs[0].program.per_row("has_values") > 0
+    assert (runs[0].read_at() == runs[0].retire)[rows].any()
+    events = Events.of([task], runs)
+    for pair in np.unique(events.pair).tolist():
+        assert events.starts[events.pair == pair].tolist() == [1, 0]
