@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from engine import CASES, ENGINES, seconds
+from engine import CASES, ENGINES, medians, seconds
 
 from ascend_sim import TensorSpec
 from ascend_sim.calls.cases import accept_case, call_case
@@ -70,12 +70,17 @@ def _head(title: str, base: str, fast: str) -> None:
 
 
 def engines(repeats: int, _: bool) -> None:
-    """The same programs on both engines, what a run prepares included."""
-    _head("the same programs", *ENGINES)
+    """The same programs on both engines: whole runs, and without what they prepare."""
+    print(
+        f"\n| the same programs | {' | alone: '.join(['simpy, s | compiled, s | ratio'] * 2)} |\n{'|---' * 7}|",
+        flush=True,
+    )
     for name, (make, shared) in CASES.items():
         case = make()
-        times = {engine: [seconds(case, engine, shared) for _ in range(repeats)] for engine in ENGINES}
-        _line(name, *(times[engine] for engine in ENGINES))
+        turns = [[seconds(case, engine, shared) for engine in ENGINES] for _ in range(repeats)]
+        simpy, compiled = (medians(times) for times in zip(*turns, strict=True))
+        cells = (f"{one:.3f} | {other:.4f} | x{one / other:.1f}" for one, other in zip(simpy, compiled, strict=True))
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
 def _layer(name: str) -> Any:
