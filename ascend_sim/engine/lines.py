@@ -62,7 +62,7 @@ def footprint(region: Region, phase: int, line: int) -> Footprint:
     bytes_per_line = np.bincount(inverse, weights=covered, minlength=len(lines))
     partial = np.flatnonzero(bytes_per_line < line)
     cut = (counts > 1) & (merged.row_bytes >= line) & (ends % line != 0)
-    tails = np.unique(inverse[(np.cumsum(counts) - 1)[cut]]) if cut.any() else np.empty(0, np.int64)
+    tails = np.flatnonzero(np.bincount(inverse[(np.cumsum(counts) - 1)[cut]]))
     begin, end = int(lines[0]), int(lines[-1]) + 1
     whole = (begin, end) if end - begin == len(lines) else None
     return Footprint(touched, lines, tails.astype(np.int64), partial.astype(np.int64), whole)

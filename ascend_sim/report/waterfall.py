@@ -123,9 +123,7 @@ def waterfall(chip: ChipSpec, task: Task, runs: Sequence[ProgramRun], elapsed: i
 
 
 def _multiplies(run: ProgramRun) -> bool:
-    table = run.program.table
-    found = [index for index, one in enumerate(table.instructions) if isinstance(one, Mmad)]
-    return bool(found) and bool(np.isin(run.program.rows[:, 0], found).any())
+    return bool(_is_mmad(run).any())
 
 
 def _named_products(counts: Counts) -> int:

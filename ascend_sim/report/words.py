@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ascend_sim.engine.critical_path import Step, by_what
 from ascend_sim.isa.base import PIPE_INDEX, WAIT
 from ascend_sim.isa.sync import WaitFlag
-from ascend_sim.report.what_if import Outcome
 from ascend_sim.runtime import Recording
+
+if TYPE_CHECKING:
+    from ascend_sim.report.what_if import Outcome
 
 _WAITS = {
     ("MTE2", "MTE1"): "room in L1", ("MTE1", "MTE2"): "data in L1", ("MTE1", "M"): "room in L0A and L0B",
