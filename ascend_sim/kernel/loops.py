@@ -107,7 +107,8 @@ class StampedLoops:
 
     def _phase(self, where: Place) -> Any:
         """What the rows that follow depend on, but for their own `what`."""
-        carried = tuple([relative(getattr(owner, name), where) for owner, name in self._carried])
+        values = [getattr(owner, name) for owner, name in self._carried]
+        carried = tuple([value if type(value) is int else relative(value, where) for value in values])
         return carried, tuple(self._balance.values())
 
     def _resume(self, phase: Any) -> None:

@@ -162,7 +162,7 @@ def relative(value: Any, where: Place) -> Any:
     if type(value) is Placed and len(value.steps) == len(where):
         return _Relative(value.steps, value - _way(value.steps, where))
     if isinstance(value, tuple):
-        return _like(value, [relative(item, where) for item in value])
+        return _like(value, [item if type(item) is int else relative(item, where) for item in value])
     return value
 
 
@@ -171,7 +171,7 @@ def moved(phase: Any, by: Place) -> Any:
     if type(phase) is _Relative:
         return _Relative(phase.steps, phase.start - _way(phase.steps, by))
     if isinstance(phase, tuple):
-        return _like(phase, [moved(item, by) for item in phase])
+        return _like(phase, [item if type(item) is int else moved(item, by) for item in phase])
     return phase
 
 
@@ -182,14 +182,14 @@ def absolute(phase: Any, where: Place | None) -> Any:
             return Moving(phase.steps, phase.start)
         return Placed.of(phase.steps, _way(phase.steps, where) + phase.start)
     if isinstance(phase, tuple):
-        return _like(phase, [absolute(item, where) for item in phase])
+        return _like(phase, [item if type(item) is int else absolute(item, where) for item in phase])
     return phase
 
 
 def _like(value: tuple[Any, ...], items: list[Any]) -> tuple[Any, ...]:
     """`items` as a tuple of the kind of `value`."""
-    make = getattr(type(value), "_make", tuple)
-    return make(items)  # type: ignore[no-any-return]
+    kind = type(value)
+    return tuple(items) if kind is tuple else getattr(kind, "_make", tuple)(items)
 
 
 @dataclass(eq=False)
@@ -212,11 +212,11 @@ class Stamp:
     bounds: NDArray[np.int64] | None = None
 
     @cached_property
-    def counts(self) -> NDArray[np.int64]:
+    def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The instructions that stand in it, and how often."""
         found = np.bincount(self.rows[:, 0])
-        kinds = np.flatnonzero(found)
-        return np.stack((kinds, found[kinds]))
+        (kinds,) = found.nonzero()
+        return kinds, found[kinds]
 
     @cached_property
     def kinds(self) -> frozenset[int]:

@@ -111,6 +111,8 @@ class FractalZ(Filters):
     A slot holds the columns of a task in blocks of C0, each with all rows of the task.
     """
 
+    uniform = True
+
     planes: int
     cin1: int
     taps: int

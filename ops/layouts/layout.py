@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
@@ -238,8 +238,11 @@ class FeatureMap(ABC):
 class Filters(ABC):
     """Weights or their gradient in GM; dW is fp32, and a tile of it [filters][columns].
 
-    Cores that share a task of dW (StreamK) put their sums into slots of the workspace, which vector cores add up.
+    Cores that share a task of dW (StreamK) put their sums into slots of the workspace, which vector cores add up. `uniform`:
+    equal tiles leave alike wherever they stand, in whole C0 channels.
     """
+
+    uniform: ClassVar[bool] = False
 
     @abstractmethod
     def load(self, k: KernelBuilder, slot: int, box: FilterBox, address: int, rows: int) -> None:

@@ -6,8 +6,9 @@ finished tile goes.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import product
+from typing import NamedTuple
 
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.kernel.builder import KernelBuilder
@@ -17,6 +18,7 @@ from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.operand import input_operand
+from ascend_sim.ops.kernels.grad_weight.steps import Step, Walk, Walks
 from ascend_sim.ops.kernels.grad_weight.stream_k import (
     ALL_CUBES,
     CUBE_TO_VECTOR,
@@ -26,34 +28,102 @@ from ascend_sim.ops.kernels.grad_weight.stream_k import (
     WORKSPACE,
     slot_bytes,
 )
-from ascend_sim.ops.kernels.grad_weight.strips import InputRows, Strip, boxes, input_rows
-from ascend_sim.ops.kernels.grad_weight.taps import by_tap, walk
+from ascend_sim.ops.kernels.grad_weight.strips import InputRows, Strip, boxes
+from ascend_sim.ops.kernels.grad_weight.taps import by_tap
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, adds_once_per_task, grad_weight_tasks
 from ascend_sim.ops.layouts import weight_gradient, y_map
 from ascend_sim.ops.layouts.layout import FilterTile, MapBox, Place
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
 
-@dataclass
-class Tile:
-    """A tile under way: dW rows m .. x columns of a kernel plane (of `tap` where taps are split)."""
+class Tile(NamedTuple):
+    """A tile of dW: rows `m` .. of a real group, of which there are `rows`, and columns of a kernel plane (of `tap` where taps
+    are split).
 
-    task: GradWeightTask
+    In L1 are with it the rows `held` (those that exist) of gradOutput, and `channels` channels of the input in `blocks`.
+    """
+
+    group: int
+    tap: int
     m: int
     m_count: int
+    rows: int
+    held: Span
     column: int
     n_count: int
-    tap: int
+    blocks: Span
+    channels: int
+
+    def counted(self, c0: int, per_block: int) -> tuple[Tile, int, int]:
+        """The tile with rows counted from a block of C0 gradOutput channels, columns from a channel block of the input
+        (`per_block` columns each), and these blocks.
+        """
+        rows_from, first = self.held.start // c0, self.blocks.start
+        return self.at(-rows_from * c0, -first, per_block), rows_from, first
+
+    def at(self, row: int, block: int, per_block: int) -> Tile:
+        """The tile `row` rows and `block` channel blocks of the input further on."""
+        return self._replace(
+            m=self.m + row,
+            held=Span(self.held.start + row, self.held.length),
+            column=self.column + block * per_block,
+            blocks=Span(self.blocks.start + block, self.blocks.length),
+        )
+
+
+class Begin(NamedTuple):
+    """A tile begins; a unit of the work split that several programs share is `counted` by one of them."""
+
+    counted: bool
+
+
+class Plane(NamedTuple):
+    """What a plane of gradOutput adds to a tile, whose rows and columns count from its place, as those of the `walk` do.
+
+    The only plane of a tile has its `begin`.
+    """
+
+    tile: Tile
+    walk: Walk
+    depth_out: int
+    depth: int
+    begin: Begin | None = None
+
+
+class End(NamedTuple):
+    """A tile of kernel plane `plane` is summed. Its rows and columns count from its place if it is `moved`.
+
+    `slot` is the task of a StreamK part and the block that computes it.
+    """
+
+    tile: Tile
+    plane: int
+    moved: bool
+    slot: tuple[GradWeightTask, int] | None
+
+
+class Image(NamedTuple):
+    """A plane of a map."""
+
+    batch: int
+    depth: int
+
+
+Piece = Begin | Plane | End
+"""What a program consists of."""
+Where = tuple[int, int, int, int]
+"""Image of the batch, row of gradOutput, C0 block of its channels and channel block of the input that a piece counts from."""
 
 
 class CubeBuilder:
     """Writes the cube program of one block."""
 
-    def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder) -> None:
-        self.call, self.tiling, self.k = call, tiling, k
+    def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder, walks: Walks) -> None:
+        self.call, self.tiling, self.k, self.walks = call, tiling, k, walks
         inp = self.inp = by_tap(call.inp) if tiling.split_kernel else call.inp
         self.p = call.inp.problem
         self.c0, self.itemsize = inp.c0, inp.itemsize
+        self.per_block = inp.taps * inp.c0
         self.dw, self.grad_output = weight_gradient(inp), y_map(call.inp)
         self.input = input_operand(call, inp, tiling, k, INPUT)
         self.atomic = tiling.template != SPLIT_STREAM_K
@@ -68,9 +138,13 @@ class CubeBuilder:
         return HeldOperand(self.k, name, buffers, size)
 
     def program(self) -> Program:
-        for task in grad_weight_tasks(self.tiling, self.inp, self.k.block):
-            for part, images in self.parts(task):
-                self.sums(part, images)
+        pieces = list(self.pieces())
+        return self.k.repeated(pieces, lambda: self.written(pieces))
+
+    def written(self, pieces: Iterable[tuple[Piece, Where]]) -> Program:
+        """The program of `pieces`."""
+        for piece, where in self.k.stamped(pieces):
+            self.write_piece(piece, where)
         self.a1.close()
         self.b1.close()
         self.pipeline.close()
@@ -80,18 +154,30 @@ class CubeBuilder:
             self.k.cross_core_set(CUBE_TO_VECTOR, 2, "FIX")
         return self.k.finish()
 
-    def sums(self, task: GradWeightTask, images: range) -> None:
-        """The tiles of a task, each summed over `images`."""
-        if len(images) > 1:  # `tile` has the loop over images that repeat
-            for tile in self.tiles(task):
-                self.tile(task, images, *tile)
-            return
-        batch, depth = divmod(images.start, self.p.d_out)
-        slot = () if task.slot is None else (task.slot, self.k.block)
-        for tile, batch in self.k.stamped(
-            [(tile, batch) for tile in self.tiles(task)], "tiles", depth, *task.part, *slot
-        ):
-            self.tile(task, [batch * self.p.d_out + depth], *tile)
+    def pieces(self) -> Iterator[tuple[Piece, Where]]:
+        """The tiles of the block's tasks in order, each with its planes, and where they are."""
+        p, block = self.p, self.k.block
+        for task in grad_weight_tasks(self.tiling, self.inp, block):
+            begin = Begin(not task.slot)  # parts of a StreamK task share its tiles
+            slot = None if task.slot is None else (task, block)
+            for part, images in self.parts(task):
+                for plane, tile in self.tiles(part):
+                    kernel_depth, _ = self.input.plane_and_tap(plane)
+                    walk, row = self.walks.of(tile.tap, part.row_start, part.rows)
+                    shape, *blocks = tile.counted(self.c0, self.per_block)
+                    planes = []
+                    for batch, depth_out in (divmod(image, p.d_out) for image in images):
+                        depth = depth_out * p.stride_d - p.pad_front + kernel_depth * p.dilation_d
+                        if 0 <= depth < p.d_in:
+                            planes.append((Plane(shape, walk, depth_out, depth), (batch, row, *blocks)))
+                    first, last = (planes[0][1], planes[-1][1]) if planes else ((0, row, *blocks),) * 2
+                    if len(planes) == 1:
+                        planes = [(planes[0][0]._replace(begin=begin), first)]
+                    else:
+                        yield begin, first
+                    yield from planes
+                    moved = slot is None and self.dw.uniform
+                    yield End(shape if moved else tile, plane, moved, slot), last
 
     def parts(self, task: GradWeightTask) -> Iterator[tuple[GradWeightTask, range]]:
         """What is summed in L0C before dW is written: the task, or rows of it, of some images."""
@@ -101,10 +187,11 @@ class CubeBuilder:
         else:
             yield from ((task, range(image, image + 1)) for image in images)
 
-    def tiles(self, task: GradWeightTask) -> Iterator[tuple[int, int, int, int]]:
-        """L0C tiles of a task, (m, count, n, count), in the order of the tiling; a tile stays within one kernel plane."""
-        per_plane = self.inp.cin1 * self.inp.taps * self.c0
-        present = self.input_blocks(task) * self.inp.taps * self.c0
+    def tiles(self, task: GradWeightTask) -> Iterator[tuple[int, Tile]]:
+        """L0C tiles of a task with their kernel planes, in the order of the tiling; a tile stays within one."""
+        per_plane = self.inp.cin1 * self.per_block
+        channels_in = self.call.group_channels(task.group, self.p.c_in, self.inp.cin_g)
+        present = ceil_div(channels_in, self.c0) * self.per_block
         columns = []
         n = task.n_start
         while n < task.n_start + task.n_count:
@@ -115,132 +202,130 @@ class CubeBuilder:
                 continue
             columns.append((n, count))
             n += count
-        end = min(task.m_start + task.m_count, self.channels(task))
+        channels = self.call.group_channels(task.group, self.p.c_out, self.inp.cout_g)
+        end = min(task.m_start + task.m_count, channels)
         rows = [(m, min(self.tiling.base_m, end - m)) for m in range(task.m_start, end, self.tiling.base_m)]
-        if self.tiling.iterate_order:
-            yield from ((*row, *column) for column in columns for row in rows)
-        else:
-            yield from ((*row, *column) for row in rows for column in columns)
+        pairs = product(columns, rows) if self.tiling.iterate_order else ((c, r) for r, c in product(rows, columns))
+        rows_held = self.tiling.step_m * self.tiling.base_m
+        for (n, n_count), (m, m_count) in pairs:
+            plane, column = divmod(n, per_plane)
+            plane = plane if task.plane is None else task.plane
+            base = task.m_start + (m - task.m_start) // rows_held * rows_held
+            first, last = column // self.per_block, ceil_div(column + n_count, self.per_block)
+            yield (
+                plane,
+                Tile(
+                    group=task.group,
+                    tap=self.input.plane_and_tap(plane)[1],
+                    m=m,
+                    m_count=m_count,
+                    rows=min(m_count, channels - m),
+                    held=Span(base, min(rows_held, channels - base)),
+                    column=column,
+                    n_count=n_count,
+                    blocks=Span(first, last - first),
+                    channels=min((last - first) * self.c0, channels_in - first * self.c0),
+                ),
+            )
 
     # -- one L0C tile --------------------------------------------------------------------------------------------------
 
-    def tile(self, task: GradWeightTask, images: Iterable[int], m: int, m_count: int, n: int, n_count: int) -> None:
-        """dW rows m .. (of the real group) x columns n .., summed over `images` and the task's rows, then written."""
-        self.k.next_tile(counted=not task.slot)  # parts of a StreamK task share its tiles
-        p = self.p
-        plane, column = divmod(n, self.inp.cin1 * self.inp.taps * self.c0)
-        if task.plane is not None:
-            plane = task.plane
-        kernel_depth, tap = self.input.plane_and_tap(plane)
-        tile = Tile(task, m, m_count, column, n_count, tap)
-        self.pipeline.begin_sum()
-        sections = walk(p, self.tiling, tap, task.row_start, task.rows)
-        planes = [(image % p.d_out, image // p.d_out) for image in images]
-        for depth_out, batch in self.k.stamped(planes, "images", *task.part, m, m_count, n, n_count):
-            image = batch * p.d_out + depth_out
-            depth = depth_out * p.stride_d - p.pad_front + kernel_depth * p.dilation_d
-            if 0 <= depth < p.d_in:
-                for strip, row, rows in sections:
-                    self.pixels(tile, strip, image, depth, row * strip.problem.w_out, rows * strip.problem.w_out)
-        self.pipeline.end_sum(m_count, n_count, self.c0, self.call.dtype, self.call.hf32_bits)
-        self.write(task, plane, m, m_count, column, n_count)
+    def write_piece(self, piece: Piece, where: Where) -> None:
+        """The rows of a piece at its place."""
+        if isinstance(piece, Begin):
+            self.begin(piece)
+        elif isinstance(piece, Plane):
+            if piece.begin is not None:
+                self.begin(piece.begin)
+            for strip, steps in piece.walk.parts:
+                self.plane(piece, strip, steps, where)
+        else:
+            tile = self.placed(piece.tile, where) if piece.moved else piece.tile
+            self.pipeline.end_sum(tile.m_count, tile.n_count, self.c0, self.call.dtype, self.call.hf32_bits)
+            self.write(FilterTile(tile.group, piece.plane, tile.m, tile.rows, tile.column, tile.n_count), piece.slot)
 
-    def pixels(self, tile: Tile, strip: Strip, image: int, depth: int, first: int, pixels: int) -> None:
-        """Products of the gradOutput pixels first .. of a strip, and what they see of input plane `depth`."""
-        tiling, end = self.tiling, first + pixels
-        span_a, span_b = tiling.step_ka * tiling.base_k, tiling.step_kb * tiling.base_k
-        for pixel in range(first, end, tiling.base_k):
-            count = min(tiling.base_k, end - pixel)
-            if (pixel - first) % span_a == 0:
-                span_in_a1 = Span(pixel, min(span_a, end - pixel))
-            if (pixel - first) % span_b == 0:
-                span_in_b1 = Span(pixel, min(span_b, end - pixel))
-                held = input_rows(strip.problem, pixel, pixel + span_in_b1.length)
-            seen = input_rows(strip.problem, pixel, pixel + count)
-            if held.rows <= 0 or seen.rows <= 0 or not strip.problem.w_in:
-                continue  # these pixels see padding only
-            self.load_a1(tile, strip, image, span_in_a1)
-            self.load_b1(tile, strip, image // self.p.d_out, depth, span_in_b1, held)
-            self.step(tile, strip, Span(pixel, count), span_in_a1, span_in_b1, held)
+    def begin(self, begin: Begin) -> None:
+        """The next tile of L0C."""
+        self.k.next_tile(counted=begin.counted)
+        self.pipeline.begin_sum()
+
+    def plane(self, plane: Plane, strip: Strip, steps: Sequence[Step], where: Where) -> None:
+        """Products of the gradOutput pixels of a strip, and what they see of the input."""
+        tile, (batch, row, *_) = self.placed(plane.tile, where), where
+        last = None
+        for step in steps:
+            if last is None or step.in_a1 != last.in_a1:
+                self.load_a1(tile, strip, Image(batch, plane.depth_out), step.at(strip.problem, row).in_a1)
+            if last is None or step[2:] != last[2:]:
+                self.load_b1(tile, strip, Image(batch, plane.depth), *step.at(strip.problem, row)[2:])
+            self.step(plane.tile, strip, step)
+            last = step
+
+    def placed(self, tile: Tile, where: Where) -> Tile:
+        """The tile as it is."""
+        return tile.at(where[2] * self.c0, where[3], self.per_block)
 
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
 
-    def load_a1(self, tile: Tile, strip: Strip, image: int, span: Span) -> Hashable:
+    def load_a1(self, tile: Tile, strip: Strip, image: Image, span: Span) -> Hashable:
         """gradOutput pixels of the channel blocks of stepM*baseM rows: [c1][pixels][C0] in L1; what they are known by there."""
-        key, place, channels = self.a1_chunk(tile, strip, image, span)
+        key = self.key_of_rows(tile, strip, image, span)
         address = self.a1.begin(key)
         if address is None:
             return key
-        for rows_of, columns, offset in boxes(strip, span):
-            box = MapBox(place, channels, rows_of, columns)
+        place = self.place_of_rows(tile, image)
+        for rows, columns, offset in boxes(strip, span):
+            box = MapBox(place, tile.held.length, rows, columns)
             self.grad_output.load_pixels(self.k, GRAD_OUTPUT, box, address + offset, span.length, "A")
         self.a1.loaded()
         return key
 
-    def a1_chunk(self, tile: Tile, strip: Strip, image: int, span: Span) -> tuple[Hashable, Place, int]:
-        """What pixels of gradOutput are known by in L1, where they stand and how many channels there are of them."""
-        task, rows = tile.task, self.tiling.step_m * self.tiling.base_m
-        base = task.m_start + (tile.m - task.m_start) // rows * rows
-        batch, depth = divmod(image, self.p.d_out)
-        place = Place(batch, task.group * self.inp.cout_g + base, depth)
-        return (image, task.group, base, strip.column, *span), place, min(rows, self.channels(task) - base)
+    def key_of_rows(self, tile: Tile, strip: Strip, image: Image, span: Span) -> Hashable:
+        """What pixels of gradOutput are known by in L1."""
+        return (*image, tile.group, tile.held.start, strip.column, *span)
 
-    def input_blocks(self, task: GradWeightTask) -> int:
-        """Channel blocks of the input that exist in the task's real group."""
-        return ceil_div(self.call.group_channels(task.group, self.p.c_in, self.inp.cin_g), self.c0)
+    def place_of_rows(self, tile: Tile, image: Image) -> Place:
+        """Where the rows of gradOutput that L1 holds begin."""
+        return Place(image.batch, tile.group * self.inp.cout_g + tile.held.start, image.depth)
 
-    def channels(self, task: GradWeightTask) -> int:
-        """gradOutput channels that exist in the task's real group."""
-        return self.call.group_channels(task.group, self.p.c_out, self.inp.cout_g)
-
-    def load_b1(self, tile: Tile, strip: Strip, batch: int, depth: int, span: Span, held: InputRows) -> Hashable:
+    def load_b1(self, tile: Tile, strip: Strip, image: Image, span: Span, held: InputRows) -> Hashable:
         """What of the input, of its rows `held`, is behind the gradOutput pixels `span`, in the tile's channel blocks."""
-        task, per_block = tile.task, self.inp.taps * self.c0
-        first, end = tile.column // per_block, ceil_div(tile.column + tile.n_count, per_block)
-        what = self.input.key(strip, tile.tap, span, held)
-        key = (batch, depth, task.group, first, end, *what, held.first, held.rows)
+        key = (*image, tile.group, *tile.blocks, *self.input.key(strip, tile.tap, span, held), held.first, held.rows)
         address = self.b1.begin(key)
         if address is None:
             return key
-        present = self.call.group_channels(task.group, self.p.c_in, self.inp.cin_g)
-        channels = min((end - first) * self.c0, present - first * self.c0)
-        place = Place(batch, task.group * self.inp.cin_g + first * self.c0, depth)
-        self.input.load(place, channels, strip, tile.tap, span, held, address)
+        place = Place(image.batch, tile.group * self.inp.cin_g + tile.blocks.start * self.c0, image.depth)
+        self.input.load(place, tile.channels, strip, tile.tap, span, held, address)
         self.b1.loaded()
         return key
 
     # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
 
-    def step(self, tile: Tile, strip: Strip, pixels: Span, span_in_a1: Span, span_in_b1: Span, held: InputRows) -> None:
-        """One base block of `pixels`: fill half of L0A and L0B, multiply. The spans and `held` are what L1 holds."""
-        k, task = self.k, tile.task
+    def step(self, tile: Tile, strip: Strip, step: Step) -> None:
+        """One base block: fill half of L0A and L0B, multiply. Both may count from any place: L1 holds what is there."""
+        k, (pixels, in_a1, in_b1, held) = self.k, step
         half = self.pipeline.operands.acquire()
         left, right = self.pipeline.left[half], self.pipeline.right[half]
-        rows_held = self.tiling.step_m * self.tiling.base_m
-        channel = (tile.m - task.m_start) % rows_held
-        channels = min(tile.m_count, self.channels(task) - tile.m)
-        first, count = pixels
-        rows = Span(first - span_in_a1.start, count)
-        columns = Span(channel, ceil_to(channels, self.c0))
+        rows = Span(pixels.start - in_a1.start, pixels.length)
+        columns = Span(tile.m - tile.held.start, ceil_to(tile.rows, self.c0))
         k.load_data_3d(
-            "L0A", left, self.a1.address, self.itemsize, matrix_window(span_in_a1.length), rows, columns, transpose=True
+            "L0A", left, self.a1.address, self.itemsize, matrix_window(in_a1.length), rows, columns, transpose=True
         )
-        window, rows = self.input.window(strip, pixels, span_in_b1, held)
-        columns = Span(tile.column % (self.inp.taps * self.c0), tile.n_count)
+        window, rows = self.input.window(strip, pixels, in_b1, held)
+        columns = Span(tile.column % self.per_block, tile.n_count)
         k.load_data_3d("L0B", right, self.b1.address, self.itemsize, window, rows, columns)
-        self.pipeline.multiply(half, channels, count, tile.n_count, self.call.dtype, self.call.hf32_bits)
+        self.pipeline.multiply(half, tile.rows, pixels.length, tile.n_count, self.call.dtype, self.call.hf32_bits)
 
     # -- L0C -> GM -----------------------------------------------------------------------------------------------------
 
-    def write(self, task: GradWeightTask, plane: int, m: int, m_count: int, column: int, n_count: int) -> None:
+    def write(self, tile: FilterTile, slot: tuple[GradWeightTask, int] | None) -> None:
         """The tile to dW (added or stored), or to this core's slot."""
-        tile = FilterTile(task.group, plane, m, min(m_count, self.channels(task) - m), column, n_count)
-        if task.slot is not None:
-            self.to_slot(task, tile, atomic_add=False)
+        if slot is not None:
+            self.to_slot(tile, *slot, atomic_add=False)
         else:
             self.dw.drain(self.pipeline, GRAD_WEIGHT, tile, self.atomic)
 
-    def to_slot(self, task: GradWeightTask, tile: FilterTile, *, atomic_add: bool) -> None:
-        """The tile to this core's slot."""
-        offset = self.k.block * slot_bytes(self.tiling, self.inp)
+    def to_slot(self, tile: FilterTile, task: GradWeightTask, block: int, *, atomic_add: bool) -> None:
+        """The tile to a block's slot."""
+        offset = block * slot_bytes(self.tiling, self.inp)
         self.dw.drain_to_slot(self.pipeline, WORKSPACE, offset, task, tile, atomic_add)

@@ -24,6 +24,7 @@ from ascend_sim.ops.kernels.grad_weight.arch35.cube import DirectCubeBuilder
 from ascend_sim.ops.kernels.grad_weight.arch35.vector import DirectVectorBuilder
 from ascend_sim.ops.kernels.grad_weight.cube import CubeBuilder
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.steps import Walks
 from ascend_sim.ops.kernels.grad_weight.stream_k import GRAD_WEIGHT, StreamKBuilder
 from ascend_sim.ops.problem.family import PLAIN_SPLIT
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -63,6 +64,7 @@ def grad_weight_task(
     table = InstructionTable(call.chip)
     sizes = [tensor.size for tensor in tensors]
     helped = direct or tiling.stream_k_type != STREAM_NONE
+    walks = Walks(call.inp.problem, tiling)
 
     library = kernel_of(call.library, op_type) if direct else {}
 
@@ -73,12 +75,12 @@ def grad_weight_task(
             for sub_block in range(call.chip.cores.aiv_per_aic if helped else 0)
         ]
         if direct:
-            own = DirectCubeBuilder(call, tiling, cube, library).program()
+            own = DirectCubeBuilder(call, tiling, cube, walks, library).program()
             return [
                 own,
                 *(DirectVectorBuilder(call, tiling, k, sizes[GRAD_WEIGHT], library).program() for k in vectors),
             ]
-        own = CubeBuilder(call, tiling, cube).program()
+        own = CubeBuilder(call, tiling, cube, walks).program()
         return [own, *(StreamKBuilder(call, tiling, k).program() for k in vectors)]
 
     kind = "MIX" if helped else call.core_kind

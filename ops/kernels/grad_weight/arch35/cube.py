@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
@@ -19,10 +19,11 @@ from ascend_sim.kernel.program import Program
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_weight.arch35.flags import CLEARED, SLOTS_CLEARED
-from ascend_sim.ops.kernels.grad_weight.cube import CubeBuilder, Tile
+from ascend_sim.ops.kernels.grad_weight.cube import CubeBuilder, Image, Plane, Tile, Where
 from ascend_sim.ops.kernels.grad_weight.fields import STREAM_NONE, GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.steps import Step, Walks
 from ascend_sim.ops.kernels.grad_weight.stream_k import GRAD_OUTPUT, GRAD_WEIGHT
-from ascend_sim.ops.kernels.grad_weight.strips import InputRows, Strip, input_rows
+from ascend_sim.ops.kernels.grad_weight.strips import Strip
 from ascend_sim.ops.kernels.grad_weight.taps import walked_input
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask
 from ascend_sim.ops.layouts.layout import FilterTile, Lattice
@@ -108,24 +109,17 @@ class PlaneOperand:
             queue.close()
 
 
-class Step(NamedTuple):
-    """A base block of K: its pixels, those of the chunks of both operands that it belongs to, the input rows of the latter."""
-
-    pixels: Span
-    in_a1: Span
-    in_b1: Span
-    held: InputRows
-
-
 class DirectCubeBuilder(CubeBuilder):
     """Writes the cube program of one block; `kernel` is what the library's version says of it."""
 
     a1: PlaneOperand  # type: ignore[assignment]
     b1: PlaneOperand  # type: ignore[assignment]
 
-    def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder, kernel: Mapping[str, Any]) -> None:
+    def __init__(
+        self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder, walks: Walks, kernel: Mapping[str, Any]
+    ) -> None:
         self.kernel = kernel
-        super().__init__(call, tiling, k)
+        super().__init__(call, tiling, k, walks)
         rate = kernel["turn_bytes_per_cycle"]["value"]
         self.grad_output, self.input.map = self.grad_output.turned_at(rate), self.input.map.turned_at(rate)
         self.walked = walked_input(call.inp, tiling).problem
@@ -155,22 +149,27 @@ class DirectCubeBuilder(CubeBuilder):
 
     # -- a plane -------------------------------------------------------------------------------------------------------
 
-    def pixels(self, tile: Tile, strip: Strip, image: int, depth: int, first: int, pixels: int) -> None:
+    def plane(self, plane: Plane, strip: Strip, steps: Sequence[Step], where: Where) -> None:
         """A plane's products, chunk by chunk."""
-        steps = list(self.steps(strip, first, pixels))
         if plane_cycles := self.kernel["plane_cycles"]["value"]:
             self.k.scalar(plane_cycles)
         self.a1.restart()
         self.b1.restart()
-        spans = list(dict.fromkeys(step.in_a1 for step in steps))
-        windows = list(dict.fromkeys((step.in_b1, step.held) for step in steps))
-        batch = image // self.p.d_out
+        tile, (batch, row, *_) = self.placed(plane.tile, where), where
+        rows_of, columns_of = Image(batch, plane.depth_out), Image(batch, plane.depth)
+        # Chunks are known by where the walk has them, and loaded from where they are.
+        here = [step.at(strip.problem, row) for step in steps]
+        spans = {step.in_a1: placed.in_a1 for step, placed in zip(steps, here, strict=True)}
+        windows = {step[2:]: placed[2:] for step, placed in zip(steps, here, strict=True)}
+        order_a, order_b = list(spans), list(windows)
         for step in steps:
-            at = spans.index(step.in_a1)
-            self.bring(self.a1, spans[at : at + 2], lambda span: self.load_a1(tile, strip, image, span))
-            at = windows.index((step.in_b1, step.held))
-            self.bring(self.b1, windows[at : at + 2], lambda what: self.load_b1(tile, strip, batch, depth, *what))
-            self.step(tile, strip, step.pixels, step.in_a1, step.in_b1, step.held)
+            at = order_a.index(step.in_a1)
+            chunks = [spans[span] for span in order_a[at : at + 2]]
+            self.bring(self.a1, chunks, lambda span: self.load_a1(tile, strip, rows_of, span))
+            at = order_b.index(step[2:])
+            chunks = [windows[window] for window in order_b[at : at + 2]]
+            self.bring(self.b1, chunks, lambda what: self.load_b1(tile, strip, columns_of, *what))
+            self.step(plane.tile, strip, step)
 
     def bring(self, operand: PlaneOperand, chunks: Sequence[Any], load: Callable[[Any], Hashable]) -> None:
         """The first of two chunks to be read next, and where the library loads ahead the second one on its way."""
@@ -181,38 +180,23 @@ class DirectCubeBuilder(CubeBuilder):
                 load(chunk)
         operand.use(key)
 
-    def steps(self, strip: Strip, first: int, pixels: int) -> Iterator[Step]:
-        """Base blocks of a plane that see more than padding."""
-        tiling, end = self.tiling, first + pixels
-        span_a, span_b = tiling.step_ka * tiling.base_k, tiling.step_kb * tiling.base_k
-        if not strip.problem.w_in:
-            return
-        for pixel in range(first, end, tiling.base_k):
-            count = min(tiling.base_k, end - pixel)
-            start_a, start_b = (pixel - (pixel - first) % span for span in (span_a, span_b))
-            in_b1 = Span(start_b, min(span_b, end - start_b))
-            held = input_rows(strip.problem, start_b, start_b + in_b1.length)
-            if held.rows > 0 and input_rows(strip.problem, pixel, pixel + count).rows > 0:
-                yield Step(Span(pixel, count), Span(start_a, min(span_a, end - start_a)), in_b1, held)
-
-    def load_a1(self, tile: Tile, strip: Strip, image: int, span: Span) -> Hashable:  # type: ignore[override]
+    def load_a1(self, tile: Tile, strip: Strip, image: Image, span: Span) -> Hashable:
         """A chunk of gradOutput; whole rows adjoin, so that it is one transfer."""
         if strip.columns < self.p.w_out:
             return super().load_a1(tile, strip, image, span)
-        key, place, channels = self.a1_chunk(tile, strip, image, span)
+        key = self.key_of_rows(tile, strip, image, span)
         address = self.a1.begin(key)
         if address is not None:
-            pixels = Lattice(span.start, 1, span.length, span.length, 1)
-            self.grad_output.gather(self.k, GRAD_OUTPUT, place, channels, pixels, address, span.length, "A")
+            place, pixels = self.place_of_rows(tile, image), Lattice(span.start, 1, span.length, span.length, 1)
+            self.grad_output.gather(self.k, GRAD_OUTPUT, place, tile.held.length, pixels, address, span.length, "A")
             self.a1.loaded()
         return key
 
     # -- L0C -> GM -----------------------------------------------------------------------------------------------------
 
-    def write(self, task: GradWeightTask, plane: int, m: int, m_count: int, column: int, n_count: int) -> None:
+    def write(self, tile: FilterTile, slot: tuple[GradWeightTask, int] | None) -> None:
         """The tile is added to dW, or to this core's slot."""
-        tile = FilterTile(task.group, plane, m, min(m_count, self.channels(task) - m), column, n_count)
-        if task.slot is None:
+        if slot is None:
             self.dw.drain(self.pipeline, GRAD_WEIGHT, tile, True)
         else:
-            self.to_slot(task, tile, atomic_add=True)
+            self.to_slot(tile, *slot, atomic_add=True)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES, BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
@@ -35,7 +36,7 @@ from ascend_sim.ops.kernels.cube.strips import Strip
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Attach, CacheTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import a1_bytes, b1_bytes
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
-from ascend_sim.ops.kernels.grad_weight.strips import boxes, input_rows, piece, strips
+from ascend_sim.ops.kernels.grad_weight.strips import InputRows, boxes, input_rows, piece, strips
 from ascend_sim.ops.kernels.grad_weight.tbe.blocks import Block, OutTile, block_part, out_tiles
 from ascend_sim.ops.kernels.grad_weight.tbe.gather import gather_taps
 from ascend_sim.ops.layouts import weight_gradient, x_map, y_map
@@ -66,10 +67,11 @@ def tbe_grad_weight_task(
     """The kernel launch; `tensors` are gradOutput, input (both NC1HWC0) and dW (fp32 FRACTAL_Z)."""
     table = InstructionTable(call.chip)
     sizes = [tensor.size for tensor in tensors]
+    walks: dict[tuple[_Step, ...], _Walk] = {}
 
     def build(block: int) -> list[Program]:
         k = KernelBuilder(table, block, call.core_kind, sizes, disarm=call.disarm)
-        return [_TbeBuilder(call, p, tiling, k).program()]
+        return [_TbeBuilder(call, p, tiling, k, walks).program()]
 
     storage = "float32" if call.inp.itemsize == 4 else call.dtype
     dtypes = {"grad_output": storage, "input": storage, "grad_weight": "float32"}
@@ -77,8 +79,7 @@ def tbe_grad_weight_task(
     return Task(name, op_type, call.core_kind, block_dim or tiling.cuts.blocks, tensors, build, info=info)
 
 
-@dataclass(frozen=True)
-class _Run:
+class _Run(NamedTuple):
     """Pixels of a strip that are multiplied together, `step` in L0 and `span_a`, `span_b` in L1 at a time."""
 
     strip: Strip
@@ -89,23 +90,103 @@ class _Run:
     span_b: int
 
 
-@dataclass(frozen=True)
-class _Plane:
-    """One image that a tile sums over, and the input plane that its kernel plane meets, None in the padding."""
+class _Step(NamedTuple):
+    """A step of K: what of the `strip` L1 holds of gradOutput, and of `seen`, whose first pixel is `shift`, of the input."""
 
-    image: int
+    strip: Strip
+    seen: Strip
+    shift: int
+    pixels: Span
+    in_a1: Span
+    in_b1: Span
+    held: InputRows
+
+    def at(self, row: int) -> _Step:
+        """The same step `row` rows of gradOutput further down."""
+        p = self.strip.problem
+        pixels, in_a1, in_b1 = (Span(span.start + row * p.w_out, span.length) for span in self[3:6])
+        held = self.held._replace(first=self.held.first + row * p.stride_h)
+        return self._replace(pixels=pixels, in_a1=in_a1, in_b1=in_b1, held=held)
+
+
+@dataclass(frozen=True, eq=False)
+class _Walk:
+    """The steps of a block's pixels, counted from a row; equal ones of a task are the same object.
+
+    `b_first`: the input has the longer step, and is loaded first.
+    """
+
+    steps: tuple[_Step, ...]
+    b_first: bool
+
+
+class _Tile(NamedTuple):
+    """A tile of dW and what is around it in L1: rows and columns, channel blocks of the input, and the channels in these."""
+
+    group: int
+    plane: int
+    m: Span
+    n: Span
+    m_held: Span
+    n_held: Span
+    blocks: Span
+    channels: int
+
+    def at(self, rows: int, block: int, per_block: int) -> _Tile:
+        """The tile `rows` rows and `block` channel blocks further on."""
+        return self._replace(
+            m=Span(self.m.start + rows, self.m.length),
+            n=Span(self.n.start + block * per_block, self.n.length),
+            m_held=Span(self.m_held.start + rows, self.m_held.length),
+            n_held=Span(self.n_held.start + block * per_block, self.n_held.length),
+            blocks=Span(self.blocks.start + block, self.blocks.length),
+        )
+
+
+class _Begin(NamedTuple):
+    """A tile begins."""
+
+
+class _Plane(NamedTuple):
+    """What a plane of gradOutput adds to a tile, whose rows and columns count from its place, as the pixels of the `walk` do.
+
+    `depth_in` is the input plane that the tile's kernel plane meets, None in the padding.
+    """
+
+    tile: _Tile
+    walk: _Walk
     depth: int
-    batch: int
     depth_in: int | None
+
+
+class _End(NamedTuple):
+    """A tile is summed; its rows and columns count from its place."""
+
+    tile: _Tile
+
+
+_Piece = _Begin | _Plane | _End
+_Where = tuple[int, int, int, int]
+"""Image of the batch, row of gradOutput, 16 of its channels and channel block of the input that a piece counts from."""
 
 
 class _TbeBuilder:
     """Writes the cube program of one block."""
 
-    def __init__(self, call: CubeCall, p: FilterProblem, tiling: CacheTiling, k: KernelBuilder) -> None:
-        self.call, self.p, self.tiling, self.k = call, p, tiling, k
+    def __init__(
+        self,
+        call: CubeCall,
+        p: FilterProblem,
+        tiling: CacheTiling,
+        k: KernelBuilder,
+        walks: dict[tuple[_Step, ...], _Walk],
+    ) -> None:
+        self.call, self.p, self.tiling, self.k, self.walks = call, p, tiling, k, walks
         self.inp, self.problem = call.inp, call.inp.problem
         self.c0, self.itemsize = call.inp.c0, call.inp.itemsize
+        self.per_block = p.taps * self.c0
+        # What is gathered pixel by pixel, and a signal's columns, are not the same elsewhere.
+        self.moves = p.load is not Load.DMA and not p.conv1d
         # The input as L1 gets it: without the rows that a flat kernel steps over.
         self.read = replace(self.problem, h_in=p.h_in, stride_h=p.stride_h)
         self.dw, self.grad_output, self.features = weight_gradient(call.inp), y_map(call.inp), x_map(call.inp)
@@ -123,38 +204,65 @@ class _TbeBuilder:
 
     def program(self) -> Program:
         block = block_part(self.p, self.tiling.cuts, self.k.block)
-        if not block.empty:
-            for group in block.groups:
-                part = replace(block, groups=range(group, group + 1))
-                m = self.call.group_channels(group, self.problem.c_out, self.inp.cout_g)
-                channels = self.call.group_channels(group, self.problem.c_in, self.inp.cin_g)
-                n = ceil_to(channels, self.c0) * self.p.taps
-                for out in out_tiles(part, self.tiling.tile, self.p.taps, m, n):
-                    self.tile(block, out)
+        pieces = [] if block.empty else list(self.pieces(block))
+        return self.k.repeated(pieces, lambda: self.written(pieces))
+
+    def written(self, pieces: list[tuple[_Piece, _Where]]) -> Program:
+        """The program of `pieces`."""
+        for what, where in self.k.stamped(pieces):
+            if isinstance(what, _Plane):
+                self.products(what, where)
+            elif isinstance(what, _End):
+                group, plane, m, n = self.placed(what.tile, where)[:4]
+                self.pipeline.end_sum(m.length, n.length, self.c0, self.call.dtype, self.call.hf32_bits)
+                self.dw.drain(self.pipeline, GRAD_WEIGHT, FilterTile(group, plane, *m, *n), True)
+            else:
+                self.k.next_tile()
+                self.pipeline.begin_sum()
         self.a1.close()
         self.b1.close()
         self.pipeline.close()
         return self.k.finish()
 
-    def tile(self, block: Block, out: OutTile) -> None:
-        """A tile of dW, summed over the images and K of the block, then added to dW."""
-        self.k.next_tile()
-        self.pipeline.begin_sum()
-        d_out = self.problem.d_out
-        for (depth, depth_in), batch in self.k.stamped(self.planes(block, out.plane), out, block.k):
-            for run in self.runs(block):
-                self.products(out, _Plane(batch * d_out + depth, depth, batch, depth_in), run)
-        self.pipeline.end_sum(len(out.m), len(out.n), self.c0, self.call.dtype, self.call.hf32_bits)
-        done = FilterTile(out.group, out.plane, out.m.start, len(out.m), out.n.start, len(out.n))
-        self.dw.drain(self.pipeline, GRAD_WEIGHT, done, True)
+    def pieces(self, block: Block) -> Iterator[tuple[_Piece, _Where]]:
+        """The tiles of dW of a block in order: each is summed over the images and K of the block, then added to dW."""
+        walk, row = self.walk(block)
+        for group in block.groups:
+            part = replace(block, groups=range(group, group + 1))
+            m = self.call.group_channels(group, self.problem.c_out, self.inp.cout_g)
+            channels = self.call.group_channels(group, self.problem.c_in, self.inp.cin_g)
+            n = ceil_to(channels, self.c0) * self.p.taps
+            for out in out_tiles(part, self.tiling.tile, self.p.taps, m, n):
+                tile = self.tile_of(out, channels)
+                rows, blocks = (tile.m_held.start // FRACTAL, tile.blocks.start) if self.moves else (0, 0)
+                shape = tile.at(-rows * FRACTAL, -blocks, self.per_block)
+                sums = [_Plane(shape, walk, *depths) for depths in self.depths(block, out.plane)]
+                yield _Begin(), (block.images[0], row, rows, blocks)
+                for batch in block.images:
+                    yield from ((one, (batch, row, rows, blocks)) for one in sums)
+                yield _End(shape), (block.images[-1], row, rows, blocks)
 
-    def planes(self, block: Block, kernel_plane: int) -> Iterator[tuple[tuple[int, int | None], int]]:
-        """((depth, input depth or None in the padding), image of the batch) of the block."""
+    def tile_of(self, out: OutTile, channels: int) -> _Tile:
+        """A tile of dW in a group of so many input channels."""
+        first, last = out.n_held.start // self.per_block, ceil_div(out.n_held.stop, self.per_block)
+        m, n, m_held, n_held = (Span(one.start, len(one)) for one in (out.m, out.n, out.m_held, out.n_held))
+        present = min((last - first) * self.c0, channels - first * self.c0)
+        return _Tile(out.group, out.plane, m, n, m_held, n_held, Span(first, last - first), present)
+
+    def depths(self, block: Block, kernel_plane: int) -> Iterator[tuple[int, int | None]]:
+        """The block's depths of gradOutput, each with the input plane that a kernel plane meets, None in the padding."""
         p = self.problem
-        for batch in block.images:
-            for depth in block.depths:
-                depth_in = depth * p.stride_d - p.pad_front + kernel_plane * p.dilation_d
-                yield (depth, depth_in if 0 <= depth_in < p.d_in else None), batch
+        for depth in block.depths:
+            depth_in = depth * p.stride_d - p.pad_front + kernel_plane * p.dilation_d
+            yield depth, depth_in if 0 <= depth_in < p.d_in else None
+
+    def walk(self, block: Block) -> tuple[_Walk, int]:
+        """The steps of the block's pixels, and the row that they count from."""
+        runs = list(self.runs(block))
+        row = runs[0].first // runs[0].strip.problem.w_out if runs and self.moves else 0
+        steps = tuple([step.at(-row) for run in runs for step in self.steps(run)])
+        b_first = any(run.span_b > run.span_a for run in runs)
+        return self.walks.setdefault(steps, _Walk(steps, b_first)), row
 
     def runs(self, block: Block) -> Iterator[_Run]:
         """The block's pixels of an image."""
@@ -172,125 +280,138 @@ class _TbeBuilder:
                 Strip(self.read, 0, self.read.w_out, 0), block.k.start * pixels, last, tile.k_l0 * pixels, *spans
             )
 
-    def products(self, out: OutTile, plane: _Plane, run: _Run) -> None:
-        """Products of a run of pixels."""
+    def steps(self, run: _Run) -> Iterator[_Step]:
+        """A run's steps, but for those that see padding only."""
         for pixel in range(run.first, run.last, run.step):
-            pixels = range(pixel, min(pixel + run.step, run.last))
+            pixels = Span(pixel, min(run.step, run.last - pixel))
             a, b = (_span(run, pixel, span) for span in (run.span_a, run.span_b))
             strip, shift = self.seen(run.strip, b)
-            if not strip.problem.w_in or input_rows(strip.problem, pixel - shift, pixels.stop - shift).rows <= 0:
-                continue  # these pixels see padding only
-            if run.span_b > run.span_a:
-                self.load_b1(out, plane, strip, b, shift)
-                self.load_a1(out, plane, run.strip, a)
-            else:
-                self.load_a1(out, plane, run.strip, a)
-                self.load_b1(out, plane, strip, b, shift)
-            self.fill_left(out, pixels, a)
-            if plane.depth_in is None:
-                self.leave_out(out, pixels)
-            else:
-                self.step(out, strip, pixels, b, shift)
+            p = strip.problem
+            if p.w_in and input_rows(p, pixel - shift, pixel + pixels.length - shift).rows > 0:
+                held = input_rows(p, b.start - shift, b.start + b.length - shift)
+                yield _Step(run.strip, strip, shift, pixels, a, b, held)
 
-    def seen(self, strip: Strip, b: range) -> tuple[Strip, int]:
+    def products(self, plane: _Plane, where: _Where) -> None:
+        """Products of the block's pixels of a plane."""
+        batch, row = where[0], where[1] if self.moves else 0
+        tile, last = self.placed(plane.tile, where), None
+        for step in plane.walk.steps:
+            loads = [self.load_a1] if last is None or step[:1] + step[4:5] != last[:1] + last[4:5] else []
+            if last is None or (step.seen, step.in_b1) != (last.seen, last.in_b1):
+                loads.insert(0 if plane.walk.b_first else len(loads), self.load_b1)
+            for load in loads:
+                load(tile, plane, batch, step.at(row))
+            self.fill_left(plane.tile, step)
+            if plane.depth_in is None:
+                self.leave_out(plane.tile, step.pixels.length)
+            else:
+                self.step(plane.tile, step)
+            last = step
+
+    def placed(self, tile: _Tile, where: _Where) -> _Tile:
+        """The tile as it is."""
+        return tile.at(where[2] * FRACTAL, where[3], self.per_block) if self.moves else tile
+
+    def seen(self, strip: Strip, b: Span) -> tuple[Strip, int]:
         """The problem that B's pixels are a part of, and the number of its first pixel: of a signal, the columns they see."""
         if self.p.conv1d:
-            return piece(strip.problem, b.start, len(b)), b.start
+            return piece(strip.problem, b.start, b.length), b.start
         return strip, 0
 
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
 
-    def load_a1(self, out: OutTile, plane: _Plane, strip: Strip, span: range) -> None:
+    def load_a1(self, tile: _Tile, plane: _Plane, batch: int, step: _Step) -> None:
         """gradOutput pixels of the rows of dW that L1 holds: [c1][pixels][C0]."""
-        around = {Attach.FULL: None, Attach.WHOLE_K: (out.plane, out.n_held), Attach.PART: out}[self.tiling.attach_a]
-        address = self.a1.begin((plane.image, out.group, out.m_held, strip.column, span, around))
+        around: dict[Attach, tuple[int, ...]] = {
+            Attach.FULL: (), Attach.WHOLE_K: (tile.plane, *tile.n_held), Attach.PART: (tile.plane, *tile.m, *tile.n)
+        }  # fmt: skip
+        span = step.in_a1
+        key = (batch, plane.depth, tile.group, *tile.m_held, step.strip.column, *span, *around[self.tiling.attach_a])
+        address = self.a1.begin(key)
         if address is None:
             return
-        place = Place(plane.batch, out.group * self.inp.cout_g + out.m_held.start, plane.depth)
-        for rows, columns, offset in boxes(strip, Span(span.start, len(span))):
-            box = MapBox(place, len(out.m_held), rows, columns)
-            self.grad_output.load_pixels(self.k, GRAD_OUTPUT, box, address + offset, len(span), "A")
+        place = Place(batch, tile.group * self.inp.cout_g + tile.m_held.start, plane.depth)
+        for rows, columns, offset in boxes(step.strip, span):
+            box = MapBox(place, tile.m_held.length, rows, columns)
+            self.grad_output.load_pixels(self.k, GRAD_OUTPUT, box, address + offset, span.length, "A")
         self.a1.loaded()
 
-    def load_b1(self, out: OutTile, plane: _Plane, strip: Strip, span: range, shift: int) -> None:
+    def load_b1(self, tile: _Tile, plane: _Plane, batch: int, step: _Step) -> None:
         """What the pixels see of the input, for the columns of dW that L1 holds: rows or columns of channel blocks, or taps."""
         if plane.depth_in is None:
             return
-        around = out if self.tiling.attach_b is Attach.PART else None
-        address = self.b1.begin((plane.batch, plane.depth_in, out.group, out.n_held, strip.column, span, around))
+        around = (tile.plane, *tile.m, *tile.n) if self.tiling.attach_b is Attach.PART else ()
+        span = step.in_b1
+        key = (batch, plane.depth_in, tile.group, *tile.n_held, step.seen.column, *span, *around)
+        address = self.b1.begin(key)
         if address is None:
             return
+        group = tile.group * self.inp.cin_g
         if self.p.load is Load.DMA:
-            place = Place(plane.batch, out.group * self.inp.cin_g, plane.depth_in)
-            gather_taps(self.k, self.inp, INPUT, address, place, out.n_held, span)
+            place, columns = Place(batch, group, plane.depth_in), tile.n_held
+            pixels = range(span.start, span.start + span.length)
+            gather_taps(
+                self.k, self.inp, INPUT, address, place, range(columns.start, columns.start + columns.length), pixels
+            )
         else:
-            place = Place(plane.batch, out.group * self.inp.cin_g + self.blocks(out).start * self.c0, plane.depth_in)
-            self.load_rows(out, place, strip, range(span.start - shift, span.stop - shift), address)
+            self.load_rows(
+                Place(batch, group + tile.blocks.start * self.c0, plane.depth_in), tile.channels, step, address
+            )
         self.b1.loaded()
 
-    def load_rows(self, out: OutTile, place: Place, strip: Strip, span: range, address: int) -> None:
+    def load_rows(self, place: Place, channels: int, step: _Step, address: int) -> None:
         """Input rows of channel blocks from `place` on: [c1][rows][columns][C0]."""
-        blocks = self.blocks(out)
-        present = self.call.group_channels(out.group, self.problem.c_in, self.inp.cin_g)
-        channels = min(len(blocks) * self.c0, present - blocks.start * self.c0)
-        held = input_rows(strip.problem, span.start, span.stop)
+        held, strip = step.held, step.seen
         columns = Span(strip.source, strip.problem.w_in)
         pitch = held.rows * columns.length
         lines = [(Span(held.first, held.rows), address)]
         if self.p.skips_rows:
-            step, size = self.problem.stride_h, columns.length * BLOCK_BYTES
-            lines = [(Span((held.first + i) * step, 1), address + i * size) for i in range(held.rows)]
+            stride, size = self.problem.stride_h, columns.length * BLOCK_BYTES
+            lines = [(Span((held.first + i) * stride, 1), address + i * size) for i in range(held.rows)]
         for rows, to in lines:
             self.features.load_pixels(self.k, INPUT, MapBox(place, channels, rows, columns), to, pitch, "B")
 
-    def blocks(self, out: OutTile) -> range:
-        """Channel blocks of the input that the columns in L1 belong to."""
-        per_block = self.p.taps * self.c0
-        return range(out.n_held.start // per_block, ceil_div(out.n_held.stop, per_block))
+    # -- L1 -> L0, mmad: tiles and steps count from anywhere, L1 holds what is there ------------------------------------
 
-    # -- L1 -> L0, mmad ------------------------------------------------------------------------------------------------
-
-    def fill_left(self, out: OutTile, pixels: range, a: range) -> None:
+    def fill_left(self, tile: _Tile, step: _Step) -> None:
         """The next half of L0: gradOutput to L0A."""
         k, left = self.k, self.pipeline.left[self.pipeline.operands.acquire()]
-        count, channels = len(pixels), ceil_to(len(out.m), self.c0)
-        rows, first = Span(pixels.start - a.start, count), out.m.start - out.m_held.start
+        count, channels = step.pixels.length, ceil_to(tile.m.length, self.c0)
+        rows, first = Span(step.pixels.start - step.in_a1.start, count), tile.m.start - tile.m_held.start
         each = TURNED_AT_ONCE if self.itemsize == 4 else channels
         fractals = ceil_div(count, self.c0)
+        window = matrix_window(step.in_a1.length)
         for start in range(0, channels, each):
             columns = Span(first + start, min(each, channels - start))
             target = left + start // FRACTAL * fractals * FRACTAL_BYTES
-            k.load_data_3d(
-                "L0A", target, self.a1.address, self.itemsize, matrix_window(len(a)), rows, columns, transpose=True
-            )
+            k.load_data_3d("L0A", target, self.a1.address, self.itemsize, window, rows, columns, transpose=True)
 
-    def leave_out(self, out: OutTile, pixels: range) -> None:
+    def leave_out(self, tile: _Tile, pixels: int) -> None:
         """Fill L0B too, and multiply nothing."""
         right = self.pipeline.right[self.pipeline.operands.filling]
-        self.k.fill("L0B", right, ceil_div(len(pixels), self.c0) * ceil_div(len(out.n), FRACTAL) * FRACTAL_BYTES)
+        self.k.fill("L0B", right, ceil_div(pixels, self.c0) * ceil_div(tile.n.length, FRACTAL) * FRACTAL_BYTES)
         self.pipeline.leave_out()
 
-    def step(self, out: OutTile, strip: Strip, pixels: range, b: range, shift: int) -> None:
+    def step(self, tile: _Tile, step: _Step) -> None:
         """The input to L0B beside gradOutput in L0A, and the product of both."""
-        k, half, count = self.k, self.pipeline.operands.filling, len(pixels)
+        k, half, pixels = self.k, self.pipeline.operands.filling, step.pixels
         if self.p.load is Load.DMA:
-            window, rows, first_column = matrix_window(len(b)), Span(pixels.start - b.start, count), out.n_held.start
+            window, first_column = matrix_window(step.in_b1.length), tile.n_held.start
+            rows = Span(pixels.start - step.in_b1.start, pixels.length)
         else:
-            held = range(b.start - shift, b.stop - shift)
-            window, first_row = _window(strip, held, pixels.stop - shift), held.start // strip.problem.w_out
-            rows = Span(pixels.start - shift - first_row * strip.problem.w_out, count)
-            first_column = self.blocks(out).start * self.p.taps * self.c0
-        columns = Span(out.n.start - first_column, len(out.n))
+            window, rows = _window(step)
+            first_column = tile.blocks.start * self.per_block
+        columns = Span(tile.n.start - first_column, tile.n.length)
         k.load_data_3d("L0B", self.pipeline.right[half], self.b1.address, self.itemsize, window, rows, columns)
-        self.pipeline.multiply(half, len(out.m), count, len(out.n), self.call.dtype, self.call.hf32_bits)
+        self.pipeline.multiply(half, tile.m.length, pixels.length, tile.n.length, self.call.dtype, self.call.hf32_bits)
 
 
-def _window(strip: Strip, held: range, end: int) -> MapWindow:
-    """How load3d sees the rows behind the pixels `held`, up to pixel `end` of the strip."""
-    p = strip.problem
-    rows = input_rows(p, held.start, held.stop)
-    return MapWindow(
-        height=rows.rows,
+def _window(step: _Step) -> tuple[MapWindow, Span]:
+    """How load3d sees the rows that L1 holds, up to the step's last pixel, and which rows of its matrix are the step's."""
+    p, first = step.seen.problem, step.pixels.start - step.shift
+    first_row = (step.in_b1.start - step.shift) // p.w_out
+    window = MapWindow(
+        height=step.held.rows,
         width=p.w_in,
         k_h=p.k_h,
         k_w=p.k_w,
@@ -298,14 +419,15 @@ def _window(strip: Strip, held: range, end: int) -> MapWindow:
         stride_w=p.stride_w,
         dilation_h=p.dilation_h,
         dilation_w=p.dilation_w,
-        pad_top=rows.pad_top,
+        pad_top=step.held.pad_top,
         pad_left=p.pad_left,
-        out_height=(end - 1) // p.w_out - held.start // p.w_out + 1,
+        out_height=(first + step.pixels.length - 1) // p.w_out - first_row + 1,
         out_width=p.w_out,
     )
+    return window, Span(first - first_row * p.w_out, step.pixels.length)
 
 
-def _span(run: _Run, pixel: int, span: int) -> range:
+def _span(run: _Run, pixel: int, span: int) -> Span:
     """The pixels that L1 holds together with one."""
     start = run.first + (pixel - run.first) // span * span
-    return range(start, min(start + span, run.last))
+    return Span(start, min(span, run.last - start))

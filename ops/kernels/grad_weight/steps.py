@@ -1,0 +1,81 @@
+"""The steps of grad_weight's sums: base blocks of gradOutput pixels, and what L1 holds around each.
+
+Rows that are walked over alike, further down in the map, have the same `Walk`: its steps count from a row. So what a block
+writes for one of its tiles serves blocks that sum other rows (`KernelBuilder.stamped`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ascend_sim.kernel.operands import Span
+from ascend_sim.ops.kernels.cube.strips import Strip
+from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.strips import InputRows, input_rows
+from ascend_sim.ops.kernels.grad_weight.taps import walk
+from ascend_sim.ops.problem.conv_problem import ConvProblem
+
+
+class Step(NamedTuple):
+    """A base block of K: its pixels, those that L1 holds of both operands around them, the input rows behind the latter."""
+
+    pixels: Span
+    in_a1: Span
+    in_b1: Span
+    held: InputRows
+
+    def at(self, problem: ConvProblem, row: int) -> Step:
+        """The same step `row` rows of gradOutput further down."""
+        pixels = row * problem.w_out
+        held = self.held._replace(first=self.held.first + row * problem.stride_h)
+        return Step(*(Span(pixels + first, count) for first, count in self[:3]), held)
+
+
+def steps_of(problem: ConvProblem, first: int, pixels: int, base_k: int, span_a: int, span_b: int) -> Iterator[Step]:
+    """Base blocks of `pixels` pixels of gradOutput from `first` on, but for those that see padding only."""
+    end = first + pixels
+    for pixel in range(first, end, base_k):
+        count = min(base_k, end - pixel)
+        start_a, start_b = (pixel - (pixel - first) % span for span in (span_a, span_b))
+        in_b1 = Span(start_b, min(span_b, end - start_b))
+        held = input_rows(problem, start_b, start_b + in_b1.length)
+        if problem.w_in and held.rows > 0 and input_rows(problem, pixel, pixel + count).rows > 0:
+            yield Step(Span(pixel, count), Span(start_a, min(span_a, end - start_a)), in_b1, held)
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """Strips one after the other, the steps of each counted from a row; equal ones of a task are the same object."""
+
+    parts: tuple[tuple[Strip, tuple[Step, ...]], ...]
+
+
+class Walks:
+    """The walks of a task, whose blocks share them."""
+
+    def __init__(self, problem: ConvProblem, tiling: GradWeightTiling) -> None:
+        self._problem, self._tiling = problem, tiling
+        self._known: dict[tuple[int, int, int], tuple[Walk, int]] = {}
+        self._walks: dict[tuple[tuple[Strip, tuple[Step, ...]], ...], Walk] = {}
+
+    def of(self, tap: int, first: int, rows: int) -> tuple[Walk, int]:
+        """The walk over rows `first` .. as a task counts them, and the row that its steps count from."""
+        key = tap, first, rows
+        if key not in self._known:
+            self._known[key] = self._made(*key)
+        return self._known[key]
+
+    def _made(self, tap: int, first: int, rows: int) -> tuple[Walk, int]:
+        tiling = self._tiling
+        spans = tiling.base_k, tiling.step_ka * tiling.base_k, tiling.step_kb * tiling.base_k
+        sections = walk(self._problem, tiling, tap, first, rows)
+        top = sections[0][1] if sections else 0
+        parts = []
+        for strip, row, count in sections:
+            p = strip.problem
+            steps = steps_of(p, row * p.w_out, count * p.w_out, *spans)
+            parts.append((strip, tuple([step.at(p, -top) for step in steps])))
+        key = tuple(parts)
+        return self._walks.setdefault(key, Walk(key)), top
