@@ -321,7 +321,11 @@ class KernelBuilder(SyncMethods, VectorMethods):
         known, place = self.table.stamps.repeated, places.reshape(-1)
         found = known.get(key)
         if found is not None and (first := found[0]()) is not None:
-            return self._checked(self._program(first.moved(place), *found[1:]))
+            moved = self._program(first.moved(place), *found[1:])
+            by = tuple(
+                [here - there for here, there in zip(place[: places[0].size].tolist(), first.where, strict=False)]
+            )
+            return moved if first.may_move(by) else self._checked(moved)
         program = write()
         sheet = program.sheet
         in_gm = self.table.in_gm()

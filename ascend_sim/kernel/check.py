@@ -37,16 +37,15 @@ def wrong_instructions(program: Program) -> Iterator[RowError]:
     """Those that run on no pipe of this core, touch no buffer of this core or move no bytes."""
     table, core = program.table, program.core_kind
     parts = table.chip.cores.kinds[core]  # type: ignore[index]
-    for index in np.flatnonzero(program.counts()).tolist():
-        if (core, index) in table.checked:
-            continue
+    checked = table.checked.setdefault(core, set())
+    for index in sorted(set(program.counts().nonzero()[0].tolist()) - checked):
         instruction = table.instructions[index]
         regions = (*instruction.reads(), *instruction.writes())
         pipe = instruction.pipe(table.chip)
         foreign = [r.space for r in regions if r.space != "GM" and r.space not in parts.buffers]
         empty = any(min(r.row_bytes, r.rows, r.planes) < 1 or min(r.row_stride, r.plane_stride) < 0 for r in regions)
         if pipe in parts.pipes and not foreign and not empty:
-            table.checked.add((core, index))
+            checked.add(index)
             continue
         row = int(np.flatnonzero(program.rows[:, 0] == index)[0])
         view = program[row]

@@ -99,7 +99,7 @@ class InstructionTable:
     """The distinct instructions of a task on one chip; `index[key]` is the row value of instruction `key`.
 
     `kind` is the kind of core where it decides the cost: vector-only cores beside AI Cores need a table of their own.
-    `stamps` are those of the task's programs, `checked` the (kind of core, instruction) that were found to go together.
+    `stamps` are those of the task's programs, `checked` by kind of core the instructions found to go with it.
     """
 
     def __init__(self, chip: ChipSpec, kind: str = "") -> None:
@@ -113,7 +113,7 @@ class InstructionTable:
         self.accesses: list[GmAccess | None] = []
         self._columns: dict[str, NDArray[np.int64]] = {}
         self._limits = np.zeros((3, len(OPERAND_COLUMN), 0), np.int64)
-        self.checked: set[tuple[str, int]] = set()
+        self.checked: dict[str, set[int]] = {}
         self._touches = Touches.of((), self.chip)
 
     def add(self, key: Key) -> int:

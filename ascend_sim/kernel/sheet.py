@@ -7,7 +7,7 @@ Nobody holds them all but who asks for `Sheet.rows`: a run that keeps no columns
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +37,7 @@ class Sheet:
         self._count = 0
         self._rows: Numbers | None = None
         self._counts: Numbers | None = None
+        self._ways: list[_Way] | None = None
 
     @classmethod
     def of(cls, rows: NDArray[Any]) -> Sheet:
@@ -169,6 +170,29 @@ class Sheet:
         self.close()
         return all(piece.is_right(limits, sizes) for piece in self._pieces())
 
+    def may_move(self, by: Place) -> bool:
+        """Whether this sheet, which is right, is right `by` further on; each of its stamps moves by as many numbers."""
+        if self._ways is None:
+            self._ways = _narrowest([way for piece in self._pieces() for way in piece.ways()])
+        for steps, unit, least, most in self._ways:
+            way = sum([step * place for step, place in zip(steps, by, strict=True)])
+            if not least <= way <= most or way % unit:
+                return False
+        return True
+
+
+_Way = tuple[Place, int, int, int]
+"""Of what moves by the same steps: those, what its way is a multiple of, the least and the most of that."""
+
+
+def _narrowest(ways: Iterable[_Way]) -> list[_Way]:
+    """One for each that moves alike."""
+    found: dict[tuple[Place, int], tuple[int, int]] = {}
+    for steps, unit, least, most in ways:
+        low, high = found.get((steps, unit), (least, most))
+        found[steps, unit] = max(low, least), min(high, most)
+    return [(*key, *span) for key, span in found.items()]
+
 
 class _Piece:
     """Stamps that follow each other; the place of the i-th begins at `first[i]` of `where`."""
@@ -200,19 +224,47 @@ class _Piece:
         new = {id(stamp): i for i, stamp in enumerate(self.stamps) if stamp.bounds is None}
         if new and not self._only(list(new.values()))._look(limits, sizes):
             return False
-        moving = self._only([i for i, stamp in enumerate(self.stamps) if len(stamp.moves)])
+        moving = self._moving()
         if not moving.stamps:
             return True
-        low, high, unit, rest = np.concatenate([stamp.bounds for stamp in moving.stamps], axis=1)  # type: ignore[arg-type]
+        low, high, unit, rest = moving._bounds()
         way = np.add.reduceat(moving._moves()[1], moving._heads())
         return not ((way < low) | (way > high) | ((way - rest) % unit != 0)).any()
+
+    def _moving(self) -> _Piece:
+        """Those of which something moves."""
+        return self._only([i for i, stamp in enumerate(self.stamps) if len(stamp.moves)])
+
+    def _bounds(self) -> Numbers:
+        """`Stamp.bounds` of all, one after the other."""
+        return np.concatenate([stamp.bounds for stamp in self.stamps], axis=1)  # type: ignore[arg-type]
+
+    def ways(self) -> list[_Way]:
+        """How far all that moves may move on, of stamps that were looked at; what moves alike is one way."""
+        moving = self._moving()
+        if not moving.stamps:
+            return []
+        (low, high, unit, _), heads, moves = moving._bounds(), moving._heads(), moving._moves()[1]
+        way = np.add.reduceat(moves, heads)
+        _, axes, steps = np.concatenate([stamp.moves for stamp in moving.stamps]).T
+        alike = np.zeros((len(heads), max(stamp.axes for stamp in moving.stamps) + 1), np.int64)
+        alike[np.searchsorted(heads, np.arange(len(steps)), side="right") - 1, axes] = steps
+        alike[:, -1] = unit
+        kinds, which = np.unique(alike, axis=0, return_inverse=True)
+        least, most = np.full(len(kinds), -_FAR), np.full(len(kinds), _FAR)
+        np.maximum.at(least, which.reshape(-1), low - way)
+        np.minimum.at(most, which.reshape(-1), high - way)
+        return [
+            (tuple(kind[:-1]), kind[-1], *span)
+            for kind, *span in zip(kinds.tolist(), least.tolist(), most.tolist(), strict=True)
+        ]
 
     def _look(self, limits: Numbers, sizes: Sequence[int]) -> bool:
         """Look at every row, and note of what moves how far it may (`Stamp.bounds`)."""
         rows, (cells, by), heads = self.rows(), self._moves(), self._heads()
-        for operand in range(limits.shape[1]):
-            if asked(limits, sizes, rows[:, 0], operand, rows[:, 1 + operand]).wrong().any():
-                return False
+        every = np.arange(limits.shape[1])[:, None]
+        if asked(limits, sizes, rows[:, 0], every, rows[:, 1 : 1 + len(every)].T).wrong().any():
+            return False
         lengths = np.array([len(stamp.rows) for stamp in self.stamps])
         counts = [len(stamp.moves) for stamp in self.stamps]
         cells = (cells + np.repeat((np.cumsum(lengths) - lengths) * ROW, counts))[heads]

@@ -6,7 +6,7 @@ to bf16 and back are two instructions through an exact fp32 copy in UB.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
@@ -19,10 +19,10 @@ from ascend_sim.ops.kernels.vector.common import (
     Launch,
     buffer_queue,
     call_info,
+    looped_task,
     require_positive,
     share,
     vector_cores,
-    vector_task,
 )
 from ascend_sim.ops.problem.sizes import ceil_div, cut
 from ascend_sim.runtime import Task
@@ -58,15 +58,18 @@ def cast_task(
     lines = ceil_div(count, _LINE_ELEMENTS)
     blocks = min(ceil_div(count, tile), vector_cores(chip))
 
-    def body(k: KernelBuilder, block: int) -> None:
-        incoming = buffer_queue(k, "in", "MTE2", "V", tile * sizes[0])
-        outgoing = buffer_queue(k, "out", "V", "MTE3", tile * sizes[1])
-        middle = k.allocate("UB", tile * 4, "fp32") if two_steps else 0
+    def pieces(block: int) -> Iterator[tuple[int, int]]:
+        """(elements, the first of them) of each tile."""
         first_line, line_count = share(lines, blocks, block)
         begin = first_line * _LINE_ELEMENTS
         end = min((first_line + line_count) * _LINE_ELEMENTS, count)
-        pieces = cut(end - begin, tile, _LINE_ELEMENTS)
-        for elements, start in k.stamped((elements, begin + offset) for offset, elements in pieces):
+        yield from ((elements, begin + offset) for offset, elements in cut(end - begin, tile, _LINE_ELEMENTS))
+
+    def body(k: KernelBuilder, pieces: Sequence[tuple[int, int]]) -> None:
+        incoming = buffer_queue(k, "in", "MTE2", "V", tile * sizes[0])
+        outgoing = buffer_queue(k, "out", "V", "MTE3", tile * sizes[1])
+        middle = k.allocate("UB", tile * 4, "fp32") if two_steps else 0
+        for elements, start in k.stamped(pieces):
             k.next_tile()
             k.data_copy("GM", "UB", incoming.acquire(), gm_operand(SOURCE, start * sizes[0]), elements * sizes[0])
             incoming.publish()
@@ -85,4 +88,4 @@ def cast_task(
         outgoing.close()
 
     info = call_info((from_dtype, to_dtype), ("ND", "ND"), ([count], [count]))
-    return vector_task(chip, Launch("Cast", name, disarm), blocks, [source, target], body, info)
+    return looped_task(chip, Launch("Cast", name, disarm), blocks, [source, target], pieces, body, info)

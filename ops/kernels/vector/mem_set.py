@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.numerics import numpy_dtype
-from ascend_sim.ops.kernels.vector.common import Launch, require_positive, share, vector_cores, vector_task
+from ascend_sim.ops.kernels.vector.common import Launch, looped_task, require_positive, share, vector_cores
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.runtime import Task
 
@@ -35,19 +35,24 @@ def mem_set_task(
     lines = ceil_div(nbytes, line)
     blocks = min(lines, vector_cores(chip))
 
-    def body(k: KernelBuilder, block: int) -> None:
+    def pieces(block: int) -> Iterator[tuple[tuple[int, int], int]]:
+        """((bytes that are zeroed in UB, bytes of a copy), where it goes)."""
         first, count = share(lines, blocks, block)
         begin, end = first * line, min((first + count) * line, nbytes)
         tile = min(chip.buffers["UB"] // _TILES, count * line)
+        yield from (((tile, min(tile, end - start)), start) for start in range(begin, end, tile))
+
+    def body(k: KernelBuilder, pieces: Sequence[tuple[tuple[int, int], int]]) -> None:
+        tile = pieces[0][0][0]
         zeros = k.allocate("UB", tile, "zeros")
         ready = k.flag("V", "MTE3", "zeros ready")
         k.vector_duplicate(zeros, filled, tile // int(numpy_dtype(filled).itemsize), value)
         k.set_flag(ready)
         k.wait_flag(ready)
-        for size, start in k.stamped((min(tile, end - start), start) for start in range(begin, end, tile)):
+        for (_, size), start in k.stamped(pieces):
             k.next_tile()
             k.data_copy("UB", "GM", gm_operand(0, start), zeros, size)
         # Nothing is written to UB after the flag, so the copies need no more of them.
 
     info = {"dtypes": {}, "formats": {"output": "ND"}, "shapes": {"output": [nbytes]}}
-    return vector_task(chip, Launch(op_type, name, disarm), blocks, [target], body, info)
+    return looped_task(chip, Launch(op_type, name, disarm), blocks, [target], pieces, body, info)
