@@ -204,3 +204,28 @@ def test_a_moved_program_that_leaves_its_tensor_is_refused_as_a_written_one() ->
     with pytest.raises(SimError) as of_written:
         looped([(1, (63, 0)), (1, (64, 1))], InstructionTable(CHIP), [], stamping=False)
     assert str(of_moved.value) == str(of_written.value)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 3), st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=5),
+    st.tuples(st.integers(-50, 50), st.integers(-50, 50)),
+)
+@example([(1, 0, 0), (2, 4, 8)], (2, -1))
+@example([(1, 2, 4)], (-2, 40))
+def test_how_far_a_sheet_moves_is_how_far_it_is_right(given_pieces: list[tuple[int, int, int]], by: Where) -> None:
+    """Addresses in UB move by 16 bytes, where 32 are asked for, and end with UB; those in GM end with their tensor."""
+    table = InstructionTable(CHIP)
+    k = KernelBuilder(table, 0, "AIV", SIZES)
+    end = CHIP.buffers["UB"] - 60 * 16 - 192
+    for rows, (ub, gm) in k.stamped([(rows, (2 * ub, gm)) for rows, ub, gm in given_pieces]):
+        for copy in range(rows):
+            k.data_copy("GM", "UB", end % 32 + ub * 16 + copy * 64, gm_operand(0, (gm + ub) * 768 + copy), 64)
+            k.data_copy("GM", "UB", end // 32 * 32 - ub * 16, gm_operand(1, gm * 768), 64)
+    try:
+        first = k.finish().sheet
+    except SimError:
+        return
+    moved = first.moved(
+        np.array([place + step for place, step in zip(first.where, by * len(given_pieces), strict=True)])
+    )
+    assert first.may_move(by) == moved.is_right(table.limits(), SIZES)

@@ -164,13 +164,14 @@ class CubeBuilder:
                 for plane, tile in self.tiles(part):
                     kernel_depth, _ = self.input.plane_and_tap(plane)
                     walk, row = self.walks.of(tile.tap, part.row_start, part.rows)
-                    shape, *blocks = tile.counted(self.c0, self.per_block)
-                    planes = []
+                    shape, rows_block, block = tile.counted(self.c0, self.per_block)
+                    planes: list[tuple[Plane, Where]] = []
                     for batch, depth_out in (divmod(image, p.d_out) for image in images):
                         depth = depth_out * p.stride_d - p.pad_front + kernel_depth * p.dilation_d
                         if 0 <= depth < p.d_in:
-                            planes.append((Plane(shape, walk, depth_out, depth), (batch, row, *blocks)))
-                    first, last = (planes[0][1], planes[-1][1]) if planes else ((0, row, *blocks),) * 2
+                            planes.append((Plane(shape, walk, depth_out, depth), (batch, row, rows_block, block)))
+                    nowhere = 0, row, rows_block, block
+                    first, last = (planes[0][1], planes[-1][1]) if planes else (nowhere, nowhere)
                     if len(planes) == 1:
                         planes = [(planes[0][0]._replace(begin=begin), first)]
                     else:

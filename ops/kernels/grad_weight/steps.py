@@ -30,7 +30,8 @@ class Step(NamedTuple):
         """The same step `row` rows of gradOutput further down."""
         pixels = row * problem.w_out
         held = self.held._replace(first=self.held.first + row * problem.stride_h)
-        return Step(*(Span(pixels + first, count) for first, count in self[:3]), held)
+        own, in_a1, in_b1 = (Span(pixels + first, count) for first, count in self[:3])
+        return Step(own, in_a1, in_b1, held)
 
 
 def steps_of(problem: ConvProblem, first: int, pixels: int, base_k: int, span_a: int, span_b: int) -> Iterator[Step]:

@@ -164,8 +164,8 @@ class DirectCubeBuilder(CubeBuilder):
         order_a, order_b = list(spans), list(windows)
         for step in steps:
             at = order_a.index(step.in_a1)
-            chunks = [spans[span] for span in order_a[at : at + 2]]
-            self.bring(self.a1, chunks, lambda span: self.load_a1(tile, strip, rows_of, span))
+            runs = [spans[span] for span in order_a[at : at + 2]]
+            self.bring(self.a1, runs, lambda span: self.load_a1(tile, strip, rows_of, span))
             at = order_b.index(step[2:])
             chunks = [windows[window] for window in order_b[at : at + 2]]
             self.bring(self.b1, chunks, lambda what: self.load_b1(tile, strip, columns_of, *what))

@@ -83,12 +83,12 @@ def test_a_walk_has_the_steps_of_its_rows(p: ConvProblem, base: int, a: int, b: 
 # -- blocks --------------------------------------------------------------------------------------------------------------
 
 
-def kernel(images: int, channels: int, size: int) -> CubeKernel:
+def kernel(channels: int, size: int, stride: int = 1) -> CubeKernel:
     """dW of 3x3 layers on an ascend910b3."""
     chip = load_chip("ascend910b3")
-    shapes = {"input": [images, channels, size, size], "weight": [channels, channels, 3, 3]}
+    shapes = {"input": [1, channels, size, size], "weight": [channels, channels, 3, 3]}
     case: dict[str, Any] = {name: {"shape": shape, "dtype": "float16"} for name, shape in shapes.items()}
-    case |= {"operator": "convolution_backward", "stride": [1, 1], "padding": [1, 1], "dilation": [1, 1]}
+    case |= {"operator": "convolution_backward", "stride": [stride] * 2, "padding": [1, 1], "dilation": [1, 1]}
     return CubeKernel.of(accept_case(ConvolutionBackwardCase.model_validate(case), chip), chip, "grad_weight")
 
 
@@ -97,9 +97,10 @@ def stamps_after_each_block(found: CubeKernel, fields: dict[str, int]) -> list[i
     return [len(program.table.stamps.known) for block in range(task.block_dim) for program in task.build(block)]
 
 
-def test_blocks_of_other_rows_are_the_same_stamps() -> None:
+@pytest.mark.parametrize(("size", "stride"), [(32, 1), (63, 2)])
+def test_blocks_of_other_rows_are_the_same_stamps(size: int, stride: int) -> None:
     fields = {"singleCoreM": 16, "singleCoreN": 144, "singleCoreK": 4 * 32, "singleCoreBatch": 1}
-    after = stamps_after_each_block(kernel(1, 16, 32), fields | {"usedCoreNum": 8})
+    after = stamps_after_each_block(kernel(16, size, stride), fields | {"usedCoreNum": 8})
     assert len(after) == 8
     top, second, *inner, bottom = after
     assert 0 < top < second == inner[-1] < bottom  # only the first and the last see padding above and below
@@ -107,5 +108,5 @@ def test_blocks_of_other_rows_are_the_same_stamps() -> None:
 
 def test_blocks_of_other_channels_are_the_same_stamps() -> None:
     fields = {"singleCoreM": 32, "singleCoreN": 288, "singleCoreK": 8 * 8, "singleCoreBatch": 1}
-    after = stamps_after_each_block(kernel(1, 64, 8), fields | {"usedCoreNum": 4})
+    after = stamps_after_each_block(kernel(64, 8), fields | {"usedCoreNum": 4})
     assert after == [after[0]] * 4
