@@ -10,7 +10,7 @@ Results leave L0C cast, in NDC1HWC0; or in NCDHW, on dav-2201 by way of the vect
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
@@ -25,8 +25,8 @@ from ascend_sim.ops.kernels.grad_input.capacity import k_unit
 from ascend_sim.ops.kernels.grad_input.exchange import WORKSPACE, Exchange
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.loads import OperandLoads, PartMap
-from ascend_sim.ops.kernels.grad_input.parts import tiling_input, tiling_parts
-from ascend_sim.ops.kernels.grad_input.pieces import kernel_pieces
+from ascend_sim.ops.kernels.grad_input.parts import tiling_input
+from ascend_sim.ops.kernels.grad_input.rows import Place, PlacedTile, SeenPart, TileRows
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW, split_products
 from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask
 from ascend_sim.ops.kernels.grad_input.tiles import (
@@ -35,13 +35,13 @@ from ascend_sim.ops.kernels.grad_input.tiles import (
     grad_input_tiles,
     held_channels,
     held_pixels,
-    numbered,
     runs,
 )
 from ascend_sim.ops.kernels.grad_input.turn import GRAD_INPUT, SLOTS, Slot, turn_program
-from ascend_sim.ops.kernels.grad_input.window import RowWindow, needed_rows
+from ascend_sim.ops.kernels.grad_input.window import RowWindow
 from ascend_sim.ops.layouts import x_map
-from ascend_sim.ops.layouts.layout import DrainPiece, Place
+from ascend_sim.ops.layouts.layout import DrainPiece
+from ascend_sim.ops.layouts.layout import Place as MapPlace
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.runtime import Task
 
@@ -79,13 +79,15 @@ def grad_input_task(
         op_type == OLDER and call.chip.has_unit_flag and call.inp.problem.groups == 1 and tiling.cl0_buffers == 1
     )
 
+    rows = TileRows(call, tiling, exchange)
+
     def build(block: int) -> list[Program]:
         k = KernelBuilder(table, block, call.core_kind, sizes, disarm=call.disarm)
         tiles = grad_input_tiles(call, tiling, block)
-        pieces = list(numbered(tiles, exchange.turns if exchange is not None else 0))
+        pieces = list(rows.placed(tiles))
 
         def cube_program() -> Program:
-            return _Builder(call, tiling, k, turned, unit_flag).program(pieces)
+            return _Builder(call, tiling, k, rows, turned, unit_flag).program(pieces)
 
         programs = [cube_program() if helped else k.repeated(pieces, cube_program)]
         if helped:
@@ -134,17 +136,19 @@ class _Builder:
     """Writes the cube program of one block."""
 
     def __init__(
-        self, call: CubeCall, tiling: GradInputTiling, k: KernelBuilder, turned: bool = False, unit_flag: bool = False
+        self,
+        call: CubeCall,
+        tiling: GradInputTiling,
+        k: KernelBuilder,
+        rows: TileRows,
+        turned: bool = False,
+        unit_flag: bool = False,
     ) -> None:
-        self.call, self.tiling, self.k = call, tiling, k
+        self.call, self.tiling, self.k, self.rows = call, tiling, k, rows
         self.slot = Slot(k, tiling, call.inp) if turned else None
         inp = self.inp = call.inp
         self.p, self.c0, self.itemsize = inp.problem, inp.c0, inp.itemsize
         self.unit, self.grad_input = k_unit(inp), x_map(inp)
-        self.maps = [
-            PartMap(i, part, kernel_pieces(self.p, part, tiling.load_b1))
-            for i, part in enumerate(tiling_parts(tiling, inp))
-        ]
         largest = tiling_input(tiling, inp)
         # Channel blocks of one L1 step: L1 holds as many of every part, whose kernels may be smaller.
         self.step_a = tiling.step_ka * tiling.base_k // (largest.taps * self.c0)
@@ -154,14 +158,14 @@ class _Builder:
         tile_bytes = ceil_div(tiling.base_m, FRACTAL) * ceil_div(tiling.base_n, FRACTAL) * FRACTAL * FRACTAL * 4
         self.pipeline = CubePipeline(k, tiling.al0_buffers, tiling.cl0_buffers, tile_bytes, unit_flag)
 
-    def program(self, pieces: Iterable[tuple[tuple[int, Tile], int]]) -> Program:
-        """Of tiles as `numbered` gives them."""
+    def program(self, pieces: Iterable[tuple[PlacedTile, Place]]) -> Program:
+        """Of tiles at their places."""
         if self.exchange is not None:
             self.exchange.await_weights(self.k)
         # A block has slots of its own for what its vector cores take on.
         own = (self.k.block,) if self.slot is not None or self.exchange is not None else ()
-        for (number, tile), batch in self.k.stamped(pieces, "tiles", *own):
-            self.tile(number, tile.of(batch))
+        for placed, place in self.k.stamped(pieces, "tiles", *own):
+            self.tile(*self.rows.at(placed, place))
         self.loads.close()
         self.pipeline.close()
         if self.slot is not None:
@@ -170,19 +174,16 @@ class _Builder:
 
     # -- one L0C tile --------------------------------------------------------------------------------------------------
 
-    def tile(self, number: int, tile: Tile) -> None:
+    def tile(self, number: int, tile: Tile, parts: Sequence[SeenPart]) -> None:
         """dx pixels x channels (of the real group): of each part, in segments of K, summed and written out."""
         self.k.next_tile()
         shared = self.tiling.kernel_split == SPLIT_HW
         if shared and self.exchange is not None:
             self.exchange.open(self.k, number)
-        for part_map in self.maps:
-            count = min(tile.m_count, part_map.pixels - tile.m)
-            if count <= 0 or (not shared and part_map.index != tile.task.part):
-                continue
-            own = tile._replace(m_count=count)
+        for part, pixels, windows in parts:
+            part_map, own = self.rows.maps[part], tile._replace(m_count=pixels)
             for segment, blocks in enumerate(self.segments(tile.task)):
-                self.sum(part_map, own, blocks)
+                self.sum(part_map, own, windows, blocks)
                 if shared and self.exchange is not None:
                     self.hand_over(number, part_map.index, own)
                 else:
@@ -197,20 +198,20 @@ class _Builder:
         step = self.tiling.k_segment // self.c0 or total
         yield from (range(start, min(start + step, total)) for start in range(0, total, step))
 
-    def sum(self, part_map: PartMap, tile: Tile, blocks: range) -> None:
+    def sum(self, part_map: PartMap, tile: Tile, windows: Sequence[RowWindow | None], blocks: range) -> None:
         """One tile of L0C, summed over pieces of the kernel, its planes and K; zeros where nothing contributes."""
         self.pipeline.begin_sum()
-        for piece in part_map.pieces:
-            self.sum_piece(piece, tile, blocks)
+        for piece, window in zip(part_map.pieces, windows, strict=True):
+            if window is not None:
+                self.sum_piece(piece, tile, window, blocks)
         self.pipeline.end_sum(tile.m_count, tile.n_count, self.c0, self.call.dtype, self.call.hf32_bits)
 
-    def sum_piece(self, piece: PartMap, tile: Tile, blocks: range) -> None:
-        """A piece's share of the tile."""
+    def sum_piece(self, piece: PartMap, tile: Tile, window: RowWindow, blocks: range) -> None:
+        """A piece's share of the tile, which reads the rows `window`."""
         task, m, m_count, n, n_count = tile
         held_m = Span(*held_pixels(self.tiling, task, m))
         held_n = Span(*held_channels(self.call, self.tiling, task, n))
-        window = needed_rows(piece.p, held_m.start, min(held_m.length, piece.pixels - held_m.start))
-        if not window.rows or not piece.taps or piece.crop >= piece.width:
+        if not piece.taps or piece.crop >= piece.width:
             return
         per_block = piece.taps * self.c0
         k_total = len(blocks) * per_block
@@ -310,7 +311,7 @@ class _Builder:
             return
         if atomic:
             self.k.pipe_barrier("FIX")  # the segment before must stand in GM
-        place = Place(task.batch, task.group * self.inp.cin_g + n, task.depth)
+        place = MapPlace(task.batch, task.group * self.inp.cin_g + n, task.depth)
         channels = min(n_count, self.inp.cin_g - n)
         found = list(runs(part_map.part, self.p.w_in, m, m_count))
         self.grad_input.drain(self.pipeline, GRAD_INPUT, place, found, m_count, channels, self.result, atomic)
