@@ -156,21 +156,23 @@ class CubeBuilder:
 
     def pieces(self) -> Iterator[tuple[Piece, Where]]:
         """The tiles of the block's tasks in order, each with its planes, and where they are."""
-        p, block = self.p, self.k.block
-        for task in grad_weight_tasks(self.tiling, self.inp, block):
+        p = self.p
+        for task in grad_weight_tasks(self.tiling, self.inp, self.k.block):
             begin = Begin(not task.slot)  # parts of a StreamK task share its tiles
-            slot = None if task.slot is None else (task, block)
+            slot = None if task.slot is None else (task, self.k.block)
             for part, images in self.parts(task):
                 for plane, tile in self.tiles(part):
                     kernel_depth, _ = self.input.plane_and_tap(plane)
                     walk, row = self.walks.of(tile.tap, part.row_start, part.rows)
-                    shape, rows_block, block = tile.counted(self.c0, self.per_block)
+                    shape, rows_block, columns_block = tile.counted(self.c0, self.per_block)
                     planes: list[tuple[Plane, Where]] = []
                     for batch, depth_out in (divmod(image, p.d_out) for image in images):
                         depth = depth_out * p.stride_d - p.pad_front + kernel_depth * p.dilation_d
                         if 0 <= depth < p.d_in:
-                            planes.append((Plane(shape, walk, depth_out, depth), (batch, row, rows_block, block)))
-                    nowhere = 0, row, rows_block, block
+                            planes.append(
+                                (Plane(shape, walk, depth_out, depth), (batch, row, rows_block, columns_block))
+                            )
+                    nowhere = 0, row, rows_block, columns_block
                     first, last = (planes[0][1], planes[-1][1]) if planes else (nowhere, nowhere)
                     if len(planes) == 1:
                         planes = [(planes[0][0]._replace(begin=begin), first)]
