@@ -20,7 +20,7 @@ from ascend_sim.kernel.function import KernelFunction
 from ascend_sim.launching import prepared
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.case import Case
-from ascend_sim.ops.execute import bind, roles_of
+from ascend_sim.ops.execute import roles_of, tasks_without_values
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.plan import Plan
 from ascend_sim.report.timeline_file import load_recording
@@ -86,9 +86,7 @@ def tasks_of_call(case: Case, chip: ChipSpec, **options: Any) -> tuple[Plan, lis
     """The plan of a case, and its kernels with tensors at addresses that hold nothing; `options` and errors as `check_call`."""
     call: AcceptedCall = accept_case(case, chip, **options)
     plan = OPERATORS[case.operator].plan(call, chip)
-    device = Device(chip, with_values=False)
-    held = {one.name: device.allocate(one.size, one.name) for one in plan.tensors.values() if one.role != "workspace"}
-    return plan, bind(plan, chip, held, device.allocate(plan.workspace_bytes, "workspace"))
+    return plan, tasks_without_values(plan, chip)[1]
 
 
 def check_folder(folder: Path, *, tools: str | Sequence[str] | None = None) -> CheckReport:

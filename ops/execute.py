@@ -81,6 +81,16 @@ def bind(plan: Plan, chip: ChipSpec, tensors: Mapping[str, Allocation], workspac
     return [step.make(chip, allocations) for step in plan.steps]
 
 
+def tasks_without_values(plan: Plan, chip: ChipSpec, *, warm: bool = False) -> tuple[Device, list[Task]]:
+    """The tasks of a plan on a device whose tensors hold nothing; `warm`: the L2 has them all."""
+    device = Device(chip, with_values=False)
+    held = {one.name: device.allocate(one.size, one.name) for one in plan.tensors.values() if one.role != "workspace"}
+    workspace = device.allocate(plan.workspace_bytes, "workspace")
+    for allocation in (*held.values(), workspace) if warm else ():
+        device.warm(allocation)
+    return device, bind(plan, chip, held, workspace)
+
+
 def roles_of(plan: Plan) -> dict[str, str]:
     """What the plan's tensors are to a check: the caller's inputs are `given`, for a layer need not read all of them."""
     return {name: "given" if one.role == "input" else one.role for name, one in plan.tensors.items()}

@@ -83,6 +83,8 @@ class Operator(ABC, Generic[Arguments, Call]):
     """Its other arguments but cubeMathType, in that order."""
     kinds: ClassVar[Mapping[str, Kind]] = {}
     """What each of them must be, as a caller writes it."""
+    batch_axes: ClassVar[Mapping[str, int]] = {}
+    """The axis that is the batch, of the caller's tensors that have one."""
     optional: ClassVar[tuple[str, ...]] = ()
     """Tensors that a call may leave out (None)."""
     outputs: ClassVar[tuple[str, ...]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -55,7 +56,17 @@ def run_case(
         "l2": loaded.l2,
     }
     own |= {name: value for name, value in options.items() if value is not None or name not in own}
-    return call_case(loaded, make_tensors(loaded) if values is None else values, chip=spec, mode=mode, **own)
+    result = call_case(loaded, make_tensors(loaded) if values is None else values, chip=spec, mode=mode, **own)
+    if not isinstance(case, Case):
+        result.report = replace(result.report, case=named_in_commands(case, chip))
+    return result
+
+
+def named_in_commands(case: str | Path, chip: str | Path | ChipSpec | None) -> str:
+    """A case as commands take it, with a chip that is not its own; "" where the chip has no name there."""
+    if isinstance(chip, ChipSpec):
+        return ""
+    return shlex.quote(str(case)) + ("" if chip is None else f" --chip {shlex.quote(str(chip))}")
 
 
 def explain_status(

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.ops.call import AcceptedCall
+from ascend_sim.ops.operator import Operator
 from ascend_sim.runtime import Observer, Progress
 
 __all__ = ["CallOptions"]
@@ -36,3 +39,17 @@ class CallOptions:
     check: bool = False
     timeline: bool = True
     probe: bool | None = None
+
+    def accept(self, operator: Operator[Any, Any], arguments: Any, spec: ChipSpec) -> AcceptedCall:
+        """Phase one of a call with these keywords on `spec`; errors are those of `Operator.accept`."""
+        accepted: AcceptedCall = operator.accept(
+            arguments,
+            spec,
+            conformance=self.conformance,
+            deterministic=self.deterministic,
+            tiling=self.tiling,
+            block_dim=self.block_dim,
+            disarm=self.disarm,
+            library=self.library,
+        )
+        return accepted

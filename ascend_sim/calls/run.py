@@ -13,6 +13,7 @@ from typing import Any
 from ascend_sim.calls.options import CallOptions
 from ascend_sim.calls.result import Result
 from ascend_sim.calls.tensors import TensorSpec, flat_storage, fresh_like, tensor_args
+from ascend_sim.calls.trials import Trials
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError, binary_size
 from ascend_sim.numerics import numpy_dtype
@@ -41,16 +42,7 @@ def run_call(
     chip, mode, l2 = options.chip, options.mode, options.l2
     spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
     arguments = arguments_of(operator, given, attributes, options.cube_math_type, options.conformance, options.dtypes)
-    accepted = operator.accept(
-        arguments,
-        spec,
-        conformance=options.conformance,
-        deterministic=options.deterministic,
-        tiling=options.tiling,
-        block_dim=options.block_dim,
-        disarm=options.disarm,
-        library=options.library,
-    )
+    accepted = options.accept(operator, arguments, spec)
     model = ValueModel.of(spec, options.accumulate, options.overflow)
     problem = _problem(operator, arguments, accepted, l2) | {"accumulate": model.accumulate, "overflow": model.overflow}
     check_fits({name: (tensor.shape, tensor.dtype) for name, tensor in accepted.inputs.items()}, spec)
@@ -110,6 +102,7 @@ def run_call(
         l2=l2,
         findings=findings,
         verdicts=verdicts if outputs else None,
+        trials=Trials(operator, given, attributes, options, spec),
     )
     report = replace(
         built,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,7 +93,7 @@ def run(
     In timing mode --json without --out and --html keeps no timeline: a run of any length takes little memory, and the report
     has no waterfall.
     """
-    from ascend_sim.calls.cases import run_case
+    from ascend_sim.calls.cases import named_in_commands, run_case
     from ascend_sim.calls.run import check_fits
     from ascend_sim.chip import load_chip
     from ascend_sim.ops.case import load_case
@@ -153,6 +154,7 @@ def run(
                 timeline=out is not None or html is not None or not json_output,
                 probe=probe,
             )
+            result.report = replace(result.report, case=named_in_commands(case, chip))
             written: list[Path] = []
             if lines:
                 add_lines(result.recording)

@@ -1,76 +1,302 @@
 """What the waterfall of a kernel says in words: its largest parts, what the user can change about each, and the command.
 
-for statement in statements(chip, kernel, stride=(2, 2)):
+for statement in statements(chip, kernel, problem, case, trials):
     statement.text, statement.command       # command "" where no command of this program changes it
     statement.change, statement.gain        # {"batch": 2}, and the cycles that twice the batch saves against two of these calls
 
-A gain is promised only where the waterfall says what the change leaves as it is; what a search of tilings finds, nobody knows
-before (tools/promises.py does what the statements of ten layers say, and compares).
+A change that a statement names was tried (`Trials`: one block of the changed kernel), and its gain is what that gave, of the
+whole kernel. Where no change was found the gain is what the part costs, told as "at most" (tools/promises.py does what the
+statements of ten layers say, and compares).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.ops.kernels.tilings import TILINGS
 from ascend_sim.report.waterfall import WORDS
 
 _SHOWN = 3
 _WORTH_SAYING = 0.05
 """Parts below this share of the kernel are not spoken of."""
-_CASE = "CASE"
-_SEARCH = "another tiling may save some of it; the search tells how much"
+_WORTH_DOING = 0.08
+"""Changes of a setting that save less are not named: one block tells the whole kernel to some 1 %."""
+_ONCE = ("start", "launch", "idle cores")
+"""Parts that one and the same change helps: more work in one launch."""
+_STEPS: Mapping[str, Sequence[tuple[str, int, int]]] = {
+    "tile edges": (("baseM", 1, 2), ("baseN", 1, 2), ("baseK", 1, 2)),
+    "uneven cores": (("baseM", 1, 2), ("baseN", 1, 2)),
+    "heads": (("baseK", 2, 1), ("baseM", 2, 1), ("baseN", 2, 1)),
+    "wait MTE2": (("baseM", 2, 1), ("baseN", 2, 1), ("al1Pbuffer", 2, 1), ("bl1Pbuffer", 2, 1)),
+    "wait MTE1": (("baseM", 2, 1), ("baseN", 2, 1)),
+    "wait FIX": (("cl0Pbuffer", 2, 1), ("baseM", 1, 2)),
+    "drain": (("cl0Pbuffer", 2, 1), ("baseM", 1, 2)),
+}
+"""Fields of a tiling and the factor (up, down) that may make a part smaller; each is tried where the kernel has it."""
+_BUFFERS_AT_MOST = 2
+_CAUSES = {
+    "launch": "launching",
+    "start": "the start of the cores and the first loads, before the first Mmad",
+    "drain": "results leave after the last Mmad",
+    "wait MTE1": "the cube waits for L0A and L0B, which MTE1 fills from L1",
+    "wait FIX": "the cube waits for the Fixpipe, which takes results out of L0C",
+    "wait flags": "flags between the pipes are on their way",
+    "issue": "instructions are not issued yet when the cube is free",
+}
+_PRECISIONS = {1: "down to half precision or HF32 where it can", 2: "in float16", 3: "in HF32"}
+"""cubeMathType that multiplies float32 faster."""
+
+
+class Trials(Protocol):
+    """What a change of the call would bring (`calls.trials`)."""
+
+    @property
+    def batch(self) -> int:
+        """The batch of the call; 0 where it has none."""
+
+    def added(self, kernel: str, change: Mapping[str, Any]) -> int | None:
+        """Cycles that a kernel takes more with a change; None where that cannot be told."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """One part of a waterfall in words: `cycles` are what it costs.
+    """Parts of a waterfall in words: `cycles` are what they cost.
 
     `change` is what the text promises a gain of, {} for nothing: {"batch": f} a batch f times as large, {"channels": c}
-    channels (of a group) filled up to multiples of c. `gain` is in cycles, against as many of these calls as do the same work.
+    channels (of a group) filled up to multiples of c, else keywords of the call ({"tiling": ...}). `gain` is in cycles of the
+    whole kernel, against as many of these calls as do the same work; None where nothing is promised. `at_most`: no change was
+    found, and `gain` is what one that takes the parts away would save.
     """
 
-    part: str
+    parts: tuple[str, ...]
     cycles: int
     text: str
     command: str
-    change: Mapping[str, int]
-    gain: int
+    change: Mapping[str, Any]
+    gain: int | None
+    at_most: bool = False
 
 
-def statements(chip: ChipSpec, kernel: Mapping[str, Any], stride: Sequence[int] = ()) -> list[Statement]:
+def statements(
+    chip: ChipSpec, kernel: Mapping[str, Any], problem: Mapping[str, Any], case: str = "", trials: Trials | None = None
+) -> list[Statement]:
     """The largest parts of `kernel` (an entry of `Report.kernels`) besides the useful products, the largest first.
 
-    `stride` is that of the layer, along height and width.
+    `problem` is the report's; `case` is how a command names the call, with its options, "" where none does.
     """
-    parts = {name: cycles for name, cycles in kernel.get("waterfall", {}).items() if name != "ideal"}
-    elapsed = sum(kernel.get("waterfall", {}).values())
-    worth = [name for name, cycles in parts.items() if cycles >= _WORTH_SAYING * elapsed]
-    found = []
-    for name in sorted(worth, key=lambda name: -parts[name])[:_SHOWN]:
-        cause, words, command = _told(name, chip, kernel, stride)
-        share = f"{100 * parts[name] / elapsed:.0f} % ({chip.us(parts[name]):.1f} us)"
-        change, gain = _promised(name, chip, kernel)
-        found.append(Statement(name, parts[name], f"{share}: {cause}. {words}", command, change, gain))
-    return found
+    return _Speaker(chip, kernel, problem, case, trials).statements() if kernel.get("waterfall") else []
 
 
-def _promised(part: str, chip: ChipSpec, kernel: Mapping[str, Any]) -> tuple[dict[str, int], int]:
-    """A change of the layer and what it saves; ({}, 0) where the waterfall does not tell."""
-    parts, blocks, cores = kernel["waterfall"], kernel["block_dim"], chip.cores.aic
-    elapsed = sum(parts.values())
-    if part in ("start", "launch") and blocks <= cores:  # once a core, however much it has to do
-        return {"batch": 2}, parts[part]
-    if part == "idle cores" and cores // blocks > 1:
-        return {"batch": cores // blocks}, (cores // blocks - 1) * elapsed
-    if part == "padded channels":
-        needed = parts["ideal"] + parts.get("zeros", 0)
-        return {"channels": chip.cube.n0}, round(elapsed * parts[part] / needed)
-    return {}, 0
+@dataclass(frozen=True)
+class _Advice:
+    """What can be done about parts: fields as those of `Statement`."""
+
+    words: str
+    command: str = ""
+    change: Mapping[str, Any] | None = None
+    gain: int | None = None
+    at_most: bool = False
+
+
+@dataclass(frozen=True)
+class _Speaker:
+    """The statements of one kernel."""
+
+    chip: ChipSpec
+    kernel: Mapping[str, Any]
+    problem: Mapping[str, Any]
+    case: str
+    trials: Trials | None
+
+    def statements(self) -> list[Statement]:
+        parts = {name: cycles for name, cycles in self._parts.items() if name != "ideal" and cycles > 0}
+        groups = [(name,) for name in parts if name not in _ONCE]
+        groups.append(tuple(name for name in _ONCE if name in parts))
+        costs = {group: sum(parts[name] for name in group) for group in groups}
+        worth = [group for group in groups if costs[group] >= _WORTH_SAYING * self._elapsed]
+        found = []
+        for group in sorted(worth, key=lambda group: -costs[group])[:_SHOWN]:
+            cause, advice = self._once(group) if group[0] in _ONCE else self._told(group[0])
+            found.append(self._said(group, costs[group], cause, advice))
+        faster = self._faster_products()
+        return [*found, faster] if faster is not None else found
+
+    def _said(self, parts: tuple[str, ...], cycles: int, cause: str, advice: _Advice) -> Statement:
+        share = f"{self._share(cycles)} ({self.chip.us(cycles):.1f} us)"
+        return Statement(
+            parts,
+            cycles,
+            f"{share}: {cause}. {advice.words}{'' if self.case else self._without_case(advice)}",
+            advice.command,
+            advice.change or {},
+            advice.gain,
+            advice.at_most,
+        )
+
+    def _without_case(self, advice: _Advice) -> str:
+        """What to write where no command names the call."""
+        if advice.at_most and self._name in TILINGS:
+            return " (ascend-sim tile searches, given a case file of the call)"
+        keywords = {name: value for name, value in (advice.change or {}).items() if name not in ("batch", "channels")}
+        return "".join(f" (in the call: {name}={value})" for name, value in keywords.items())
+
+    @property
+    def _parts(self) -> Mapping[str, int]:
+        parts: Mapping[str, int] = self.kernel["waterfall"]
+        return parts
+
+    @property
+    def _elapsed(self) -> int:
+        return sum(self._parts.values())
+
+    @property
+    def _name(self) -> str:
+        return str(self.kernel["name"])
+
+    def _share(self, cycles: int, calls: int = 1) -> str:
+        return f"{100 * cycles / (calls * self._elapsed):.0f} %"
+
+    def _command(self, verb: str, options: str) -> str:
+        """A command on the case; "" where it has no name."""
+        return f"ascend-sim {verb} {self.case} {options}" if self.case else ""
+
+    def _saved(self, change: Mapping[str, Any]) -> int | None:
+        """Cycles that the kernel takes less with a change of its settings; None where that cannot be told."""
+        added = None if self.trials is None else self.trials.added(self._name, change)
+        return None if added is None else -added
+
+    def _best(self, changes: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], int] | None:
+        """The change that saves most, and how much; None where none is worth it."""
+        tried = [(change, saved) for change in changes if (saved := self._saved(change)) is not None]
+        best = max(tried, key=lambda pair: pair[1], default=None)
+        return best if best is not None and best[1] >= _WORTH_DOING * self._elapsed else None
+
+    def _once(self, parts: tuple[str, ...]) -> tuple[str, _Advice]:
+        """What comes once a launch, and cores that have nothing to do in it."""
+        blocks, cores = self.kernel["block_dim"], self.chip.cores.aic
+        causes = [f"{_CAUSES[name]} ({self._share(self._parts[name])})" for name in parts if name in _CAUSES]
+        if "idle cores" in parts:
+            causes.append(f"only {blocks} of {cores} cores have a block ({self._share(self._parts['idle cores'])})")
+            more = self._best([{"block_dim": {self._name: cores}}])
+            if more is not None:
+                words = f"{cores} blocks take {self._share(more[1])} less"
+                command = self._command("run", f"--block-dim {self._name}={cores}")
+                return _list(causes), _Advice(words, command, *more)
+        factor = max(2, cores // blocks) if "idle cores" in parts else 2
+        added = None if self.trials is None else self.trials.added(self._name, {"batch": factor})
+        if added is None or self.trials is None:
+            return _list(causes), _Advice("It comes once a launch: fewer and larger launches have less of it")
+        gain = (factor - 1) * self._elapsed - added
+        times = "twice" if factor == 2 else f"{factor} times"
+        words = (
+            f"It comes once a launch: {times} the batch in one launch takes {self._share(gain, factor)} less than "
+            f"{'two' if factor == 2 else factor} of these"
+        )
+        batches = f"{self.trials.batch},{factor * self.trials.batch}"
+        return _list(causes), _Advice(words, self._command("sweep", f"--vary batch={batches}"), {"batch": factor}, gain)
+
+    def _told(self, part: str) -> tuple[str, _Advice]:
+        """Cause, and what to change."""
+        if part == "zeros":
+            return self._zeros()
+        if part == "padded channels":
+            return self._channels()
+        return self._cause(part), self._tiled(part)
+
+    def _cause(self, part: str) -> str:
+        kernel, work = self.kernel, self.kernel["cube_work_cycles"]
+        if part == "tile edges":
+            return "tiles are larger than what is left at their edges"
+        if part == "uneven cores":
+            return f"the work is not shared evenly: the busiest core has {max(work) * len(work) / sum(work):.2f} times the mean"
+        if part == "heads":
+            count = kernel["counts"]["instructions"].get("mmad", 0)
+            return (
+                f"{count:,} Mmads are short ({sum(work) / max(count, 1):.0f} cycles in the mean), and each has a head"
+            )
+        if part == "wait MTE2":
+            moved = kernel["counts"]["bytes"].get("GM->L1", 0)
+            return f"the cube waits for loads from GM ({moved / 2**20:.1f} MiB)"
+        return _CAUSES.get(part, WORDS[part])
+
+    def _tiled(self, part: str) -> _Advice:
+        """One step of a field of the kernel's own tiling, or what a search could find at most."""
+        cycles, tiling = self._parts[part], self.kernel["tiling"]
+        own = [(field, up, down) for field, up, down in _STEPS.get(part, ()) if field in tiling]
+        steps = {field: _step(field, tiling[field], up, down) for field, up, down in own}
+        tried = {field: value for field, value in steps.items() if value != tiling[field]}
+        best = self._best([{"tiling": {self._name: {field: value}}} for field, value in tried.items()])
+        if best is not None:
+            change, gain = best
+            ((field, value),) = change["tiling"][self._name].items()
+            words = f"{field} {value} in place of {tiling[field]} takes {self._share(gain)} less"
+            return _Advice(words, self._command("run", f"--tiling {self._name}.{field}={value}"), change, gain)
+        words = f"Without it the kernel takes at most {self._share(cycles)} less"
+        if self._name not in TILINGS:
+            return _Advice(words, gain=cycles, at_most=True)
+        if "baseM" not in tiling:
+            words += "; its tiling has no field to set, a search tries those of another procedure"
+        elif tried and self.trials is not None:
+            words += f"; no single step of {_list(list(tried))} does it, a search tries them together"
+        return _Advice(words, self._command("tile", f"--kernel {self._name}"), gain=cycles, at_most=True)
+
+    def _zeros(self) -> tuple[str, _Advice]:
+        waterfall, stride = self._parts, self.problem.get("stride", [])
+        products = waterfall["ideal"] + waterfall.get("left out", 0)
+        factor = (products + waterfall["zeros"]) / products
+        if all(step == 1 for step in stride):
+            cause = f"products beyond the border: {factor:.1f} times the useful ones"
+            return cause, _Advice("They belong to the layer's padding")
+        cause = f"stride {_by(stride)} puts zeros between pixels, and the cube multiplies them: "
+        cause += f"{factor:.1f} times the useful products"
+        best = self._best([{"tiling": {self._name: {"kernelSplitMode": mode}}} for mode in (1, 2)])
+        if best is None:
+            arch = self.chip.identity.arch
+            return cause, _Advice(
+                f"No tiling of this kernel avoids it ({arch}); chips that split the kernel by the stride do"
+            )
+        change, gain = best
+        mode = change["tiling"][self._name]["kernelSplitMode"]
+        words = f"A split of the kernel by the stride (kernelSplitMode {mode}) takes {self._share(gain)} less"
+        return cause, _Advice(
+            words, self._command("run", f"--tiling {self._name}.kernelSplitMode={mode}"), change, gain
+        )
+
+    def _channels(self) -> tuple[str, _Advice]:
+        block = self.chip.cube.n0
+        needed = self._parts["ideal"] + self._parts.get("left out", 0) + self._parts.get("zeros", 0)
+        gain = round(self._elapsed * self._parts["padded channels"] / needed)
+        cause = f"channels are filled up to whole blocks of {block}, groups are merged until they fill one"
+        words = (
+            f"Channels (and channels of a group) in multiples of {block} take no longer: {1 + gain / self._elapsed:.1f} times "
+            "the products in the same time"
+        )
+        return cause, _Advice(words, change={"channels": block}, gain=gain)
+
+    def _faster_products(self) -> Statement | None:
+        """What float32 costs against formats that the cube multiplies faster."""
+        cycles = self._parts.get("ideal", 0)
+        if self.problem.get("compute_dtype") != "float32" or cycles < _WORTH_SAYING * self._elapsed:
+            return None
+        best = self._best([{"cube_math_type": number} for number in _PRECISIONS])
+        if best is None:
+            return None
+        change, gain = best
+        number = change["cube_math_type"]
+        words = f"cubeMathType {number} ({_PRECISIONS[number]}) takes {self._share(gain)} less, with fewer bits"
+        command = self._command("run", f"--cube-math-type {number}")
+        return self._said(("ideal",), cycles, "the cube multiplies float32", _Advice(words, command, change, gain))
+
+
+def _step(field: str, value: int, up: int, down: int) -> int:
+    """The value of a field one step away, in whole fractals or at most two buffers; `value` itself where there is none."""
+    if field.endswith("Pbuffer"):
+        return min(value * up, _BUFFERS_AT_MOST)
+    return max(FRACTAL, value * up // down // FRACTAL * FRACTAL)
 
 
 def layer_words(problem: Mapping[str, Any]) -> str:
@@ -95,105 +321,9 @@ def layer_words(problem: Mapping[str, Any]) -> str:
     return ", ".join([*words, f"batch {maps[0]}"])
 
 
-def _told(part: str, chip: ChipSpec, kernel: Mapping[str, Any], stride: Sequence[int]) -> tuple[str, str, str]:
-    """Cause, what to change, command."""
-    name, waterfall, tiling = kernel["name"], kernel["waterfall"], kernel["tiling"]
-    search = f"ascend-sim tile {_CASE} --kernel {name}" if name in TILINGS else ""
-    cores, blocks = chip.cores.aic, kernel["block_dim"]
-    change, gain = _promised(part, chip, kernel)
-    elapsed = sum(waterfall.values())
-    share = f"{100 * gain / (2 * elapsed):.0f} %"
-    base = ", ".join(f"{field} {tiling[field]}" for field in ("baseM", "baseN", "baseK") if field in tiling)
-    fields = f" ({base})" if base else ""
-    if part == "zeros":
-        factor = (waterfall["ideal"] + waterfall["zeros"]) / waterfall["ideal"]
-        if prod(stride) == 1:
-            return (
-                f"products beyond the border: {factor:.1f} times the useful ones",
-                "They belong to the layer's padding",
-                "",
-            )
-        cause = f"stride {_by(stride)} puts zeros between the pixels of gradOutput, and the cube multiplies them"
-        split = "kernelSplitMode" in tiling
-        return (
-            f"{cause}: {factor:.1f} times the useful products",
-            "A split of the kernel by the stride (kernelSplitMode) multiplies none"
-            if split
-            else f"No tiling of this kernel avoids it ({chip.identity.arch}); chips that split the kernel by the stride do",
-            search if split else "",
-        )
-    if part == "padded channels":
-        return (
-            f"channels are filled up to whole blocks of {chip.cube.n0}, groups are merged until they fill one",
-            f"Channels (and channels of a group) in multiples of {chip.cube.n0} take no longer: {1 + gain / elapsed:.1f} times "
-            f"the products in the same time",
-            "",
-        )
-    if part == "tile edges":
-        return f"tiles{fields} are larger than what is left at their edges", _SEARCH.capitalize(), search
-    if part == "idle cores":
-        return (
-            f"only {blocks} of {cores} cores have a block",
-            f"{change['batch']} times the batch takes hardly longer, for the others get work; so may a tiling of smaller blocks"
-            if change
-            else "A larger batch may give the others work, or a tiling with smaller blocks",
-            search,
-        )
-    if part == "uneven cores":
-        work = kernel["cube_work_cycles"]
-        mean = sum(work) / len(work)
-        return (
-            f"the work is not shared evenly: the busiest core has {max(work) / mean:.2f} times the mean{fields}",
-            f"{_SEARCH.capitalize()}, or a batch whose tiles divide by {cores} cores",
-            search,
-        )
-    if part == "heads":
-        count = kernel["counts"]["instructions"].get("mmad", 0)
-        mean = sum(kernel["cube_work_cycles"]) / max(count, 1)
-        return (
-            f"{count:,} Mmads are short ({mean:.0f} cycles in the mean), and each has a head",
-            f"Larger base blocks{fields} make fewer of them",
-            search,
-        )
-    if part in ("start", "launch") and change:
-        return (
-            "the start of the core and the first loads, before the first Mmad"
-            if part == "start"
-            else "launching, or blocks that wait for a core",
-            f"It comes once a launch: twice the work in one, as with twice the batch, takes {share} less than two",
-            "",
-        )
-    if part in ("start", "drain", "launch"):
-        return (
-            {
-                "start": "the start of the core and the first loads, before the first Mmad",
-                "drain": "results leave after the last Mmad",
-                "launch": "launching, or blocks that wait for a core",
-            }[part],
-            "It comes once a block: fewer and longer blocks have less of it",
-            "",
-        )
-    if part == "wait MTE2":
-        moved = kernel["counts"]["bytes"].get("GM->L1", 0)
-        return (
-            f"the cube waits for loads from GM ({moved / 2**20:.1f} MiB)",
-            "Tiles that stay longer in L1 (stepM, stepN, baseM, baseN) load less; 16-bit operands load half of 32-bit ones",
-            search,
-        )
-    if part == "wait MTE1":
-        return (
-            "the cube waits for L0A and L0B, which MTE1 fills from L1",
-            f"Each element in L0 is used baseM or baseN times: larger or squarer base blocks{fields} need fewer loads",
-            search,
-        )
-    if part in ("wait FIX", "wait V", "wait MTE3"):
-        return (
-            f"the cube {WORDS[part]}, which takes results out of L0C",
-            "A second L0C buffer (cl0Pbuffer 2) or a longer K for each tile hides it",
-            search,
-        )
-    return WORDS[part], _SEARCH.capitalize(), search
-
-
 def _by(extents: Any) -> str:
     return "x".join(str(extent) for extent in extents) if isinstance(extents, list | tuple) else str(extents)
+
+
+def _list(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

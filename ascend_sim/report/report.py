@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from ascend_sim.engine.values import Finding
 from ascend_sim.engine.watch import watched
 from ascend_sim.isa.base import PIPES
 from ascend_sim.kernel.program import Program
-from ascend_sim.report.advice import statements
+from ascend_sim.report.advice import Statement, Trials, statements
 from ascend_sim.report.certainty import as_row, interval, together
 from ascend_sim.report.counts import Counts
 from ascend_sim.report.html import report_html
@@ -53,7 +53,8 @@ class Report:
 
     `has_timeline` is False for a run with times that kept none. `verdicts` maps an output to its error figures and "correct",
     or is a function that works them out when somebody looks (at `outputs`). `findings` are {"kind", "task", "text"}; `problem`
-    describes the call (see `report.text`).
+    describes the call (see `report.text`). `case` is how a command names the call ("" where none does), `advise` makes the
+    statements of a kernel.
     """
 
     chip: str
@@ -68,6 +69,8 @@ class Report:
     verdicts: Outputs | Callable[[], Outputs] = field(default_factory=dict, repr=False)
     plan: tuple[Mapping[str, Any], ...] = ()
     has_timeline: bool = True
+    case: str = ""
+    advise: Callable[..., Sequence[Statement]] | None = field(default=None, repr=False)
 
     @classmethod
     def build(
@@ -81,6 +84,7 @@ class Report:
         l2: str = "cold",
         findings: Sequence[Finding] = (),
         verdicts: Outputs | Callable[[], Outputs] | None = None,
+        trials: Trials | None = None,
     ) -> Report:
         """From a Timeline (None: in functional mode) and the `facts` of its programs, which a run that kept them has itself.
 
@@ -108,6 +112,7 @@ class Report:
             findings=tuple({"kind": one.kind, "task": one.task, "text": one.text} for one in findings),
             verdicts=verdicts if verdicts is not None else {},
             has_timeline=timeline is None or timeline.kept,
+            advise=partial(statements, chip, trials=trials),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -125,7 +130,10 @@ class Report:
             "interval": None if self.total_us is None else together(self.kernels),
             "workspace_bytes": self.workspace_bytes,
             "plan": plain(self.plan),
-            "kernels": plain(self.kernels),
+            "kernels": [
+                plain({**kernel, "statements": said} if "waterfall" in kernel else kernel)
+                for kernel, said in zip(self.kernels, self.statements, strict=True)
+            ],
             "outputs": (outputs := plain(self.outputs)),
             **({"gradients": outputs} if _are_gradients(outputs) else {}),
             "findings": plain(self.findings),
@@ -150,6 +158,16 @@ class Report:
     def outputs(self) -> Outputs:
         """Error figures and "correct" by output; worked out the first time."""
         return self.verdicts() if callable(self.verdicts) else self.verdicts
+
+    @cached_property
+    def statements(self) -> tuple[Sequence[Mapping[str, Any]], ...]:
+        """What the waterfall of each kernel says in words (`report.advice`); worked out the first time, by trials."""
+        if self.advise is None:
+            return tuple([] for _ in self.kernels)
+        return tuple(
+            [vars(one) for one in self.advise(kernel, self.problem, self.case)] if "waterfall" in kernel else []
+            for kernel in self.kernels
+        )
 
     @property
     def gradients(self) -> Outputs:
@@ -263,7 +281,6 @@ def _timed_kernels(
             if timeline.kept:
                 span = timeline.tasks[index]
                 row["waterfall"] = dict(waterfall(chip, task, timeline.of(index), span.finish - span.launch))
-                row["statements"] = [vars(one) for one in statements(chip, row, task.info.get("stride", ()))]
         kernels.append(row)
     return kernels
 

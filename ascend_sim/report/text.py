@@ -117,8 +117,9 @@ def _waterfall(console: Console, data: Mapping[str, Any], kernel: Mapping[str, A
         layer = layer_words(data["problem"])
         say(console, f"What costs most{' with ' + layer if layer else ''}:")
     for said in kernel["statements"]:
-        command = f" ({said['command']})" if said["command"] else ""
-        say(console, f"  {said['text']}{command}", indent="  ")
+        say(console, f"  {said['text']}", indent="  ")
+        if said["command"]:  # whole, to be copied: a terminal breaks it where it has to
+            console.print(Text(f"    {said['command']}"), soft_wrap=True)
 
 
 def _outputs(outputs: Mapping[str, Mapping[str, Any]]) -> Grid:

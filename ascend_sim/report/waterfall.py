@@ -6,11 +6,12 @@
 Levels, each in cycles of one core; a part is the difference of two neighbours, so the parts add up to `elapsed` exactly:
 
 1. the useful products, at the cube's rate on all cores of the chip ("ideal");
-2. the products that the kernel's method needs ("zeros": those that a stride inserts, or that lie beyond a border);
+2. without those of them that lie in padding and are never made ("left out", below zero), with those that the kernel's
+   method adds ("zeros": those that a stride inserts, or that lie beyond a border);
 3. the products that its Mmads name ("padded channels": channels filled up to blocks, groups that were merged);
 4. the work of its Mmads in whole fractals ("tile edges");
 5. shared by the cores that have a block ("idle cores");
-6. the work of the core that took longest ("uneven cores"; below zero where another core had more work);
+6. the work of the core that took longest ("uneven cores"; "less work", below zero, where the others have more);
 7. that core's cube with the heads of its Mmads ("heads");
 8. and its time without a product: before the first Mmad of each block ("start"), after the last ("drain"), and between
    them by what the cube waited for, followed through the pipes that waited themselves ("wait ...", "issue");
@@ -41,11 +42,13 @@ CUBE = "M"
 _OTHER_WAITS = {BARRIER: "barrier", CROSS_WAIT: "cross-core"}
 WORDS = {
     "ideal": "useful products on all cores",
+    "left out": "saved: padding that is not multiplied",
     "zeros": "zeros that are multiplied",
     "padded channels": "channels filled up to blocks",
     "tile edges": "tiles filled up to fractals",
     "idle cores": "cores without a block",
     "uneven cores": "the slowest core has more work",
+    "less work": "saved: the slowest core has less work",
     "heads": "heads of the Mmads",
     "start": "before the first Mmad",
     "wait MTE2": "waits for loads (GM to L1)",
@@ -98,9 +101,11 @@ def waterfall(chip: ChipSpec, task: Task, runs: Sequence[ProgramRun], elapsed: i
     rate = chip.cube.macs_per_cycle(task.info["compute_dtype"]) * chip.cores.aic
     counts = Counts(task, (run.program for run in cube))
     work = sum(counts.cube_work_cycles())
+    macs, needed = task.info["macs"], task.info.get("needed_macs", task.info["macs"])
     levels = {
-        "ideal": -(-task.info["macs"] // rate),
-        "zeros": -(-task.info.get("needed_macs", task.info["macs"]) // rate),
+        "ideal": -(-macs // rate),
+        "left out": -(-min(macs, needed) // rate),
+        "zeros": -(-needed // rate),
         "padded channels": -(-_named_products(counts) // rate),
         "tile edges": -(-work // chip.cores.aic),
         "idle cores": -(-work // len(cores)),
@@ -110,6 +115,8 @@ def waterfall(chip: ChipSpec, task: Task, runs: Sequence[ProgramRun], elapsed: i
     before = 0
     for name, level in levels.items():
         parts[name], before = level - before, level
+    if parts["uneven cores"] < 0:
+        parts["less work"] = parts.pop("uneven cores")
     busy = 0
     for run in longest.runs:
         for name, cycles in _block(run).items():

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
+import shlex
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pytest
+import typer.main
 from hypothesis import given
 from hypothesis import strategies as st
 from places import TOOLS
@@ -14,6 +18,8 @@ from small_kernels import CHIP, cube_task
 
 import ascend_sim
 from ascend_sim import TensorSpec
+from ascend_sim.calls.cases import named_in_commands
+from ascend_sim.cli import app
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.errors import SimError
@@ -31,12 +37,14 @@ def layer(
     kernel: int = 3,
     groups: int = 1,
     mask: tuple[bool, bool, bool] = (True, True, False),
+    tiling: Any = None,
+    dtype: str = "float16",
 ) -> Any:
     c_in, c_out = channels
     out = (size + 2 * (kernel // 2) - kernel) // stride + 1
     shapes = (batch, c_out, out, out), (batch, c_in, size, size), (c_out, c_in // groups, kernel, kernel)
     return ascend_sim.convolution_backward(
-        *(TensorSpec(shape, "float16") for shape in shapes),
+        *(TensorSpec(shape, dtype) for shape in shapes),
         None,
         (stride, stride),
         (kernel // 2,) * 2,
@@ -47,6 +55,7 @@ def layer(
         mask,
         chip=chip,
         mode="timing",
+        tiling=tiling,
     )
 
 
@@ -152,24 +161,97 @@ def test_overlap_is_what_both_cover(first: list[int], second: list[int]) -> None
     assert (found[1:, 0] >= found[:-1, 1]).all()
 
 
+def said_of(result: Any, name: str, case: str = "") -> list[dict[str, Any]]:
+    """The statements of a kernel."""
+    report = dataclasses.replace(result.report, case=case)
+    return next(row["statements"] for row in report.to_dict()["kernels"] if row["name"] == name)
+
+
+class Tried:
+    """Trials that know nothing but a cost for every change."""
+
+    batch = 20
+
+    def __init__(self, added: int | None) -> None:
+        self.cost = added
+
+    def added(self, kernel: str, change: Mapping[str, Any]) -> int | None:
+        return self.cost
+
+
 def test_statements_name_the_largest_parts_and_a_command() -> None:
     result = layer(stride=2, channels=(256, 256))
     kernel = kernels(result)["grad_input"]
-    said = statements(CHIP, kernel, (2, 2))
+    said = statements(CHIP, kernel, result.report.problem, "my.yaml", Tried(None))
     assert [one.cycles for one in said] == sorted((one.cycles for one in said), reverse=True)
-    assert said[0].part == "zeros" and "stride 2x2" in said[0].text and "4.0 times" in said[0].text
-    assert all(one.cycles == kernel["waterfall"][one.part] for one in said)
-    assert any("ascend-sim tile" in one.command for one in said)
+    assert said[0].parts == ("zeros",) and "stride 2x2" in said[0].text and "4.0 times" in said[0].text
+    assert said[0].gain is None and not said[0].change
+    assert all(one.cycles == sum(kernel["waterfall"][part] for part in one.parts) for one in said)
+    assert "ascend-sim tile my.yaml --kernel grad_input" in [one.command for one in said]
 
 
-def test_every_part_has_something_to_say() -> None:
+def test_every_part_has_something_to_say_and_a_figure() -> None:
     result = layer()
     kernel = dict(kernels(result)["grad_input"])
+    without = {"zeros"}  # no tiling of this chip's kernel avoids them
     for part in WORDS:
-        if part != "ideal":
+        if part not in ("ideal", "left out", "less work"):
             kernel["waterfall"] = {"ideal": 10, part: 90}
-            (one,) = statements(CHIP, kernel, (2, 2))
+            (one,) = statements(CHIP, kernel, {"stride": [2, 2]}, "", Tried(0))
             assert one.text.startswith("90 % (") and one.text.count(". ") >= 1, one.text
+            assert (one.gain is None) == (part in without), one.text
+            assert one.at_most == (not one.change and part not in without) == ("at most" in one.text), one.text
+
+
+@pytest.mark.parametrize("case", ["my layer.yaml", "by_hand"])
+def test_commands_hold_the_case_and_parse(case: str) -> None:
+    """As the shell splits them: the case is one word, every other a verb or an option that there is."""
+    result, kernel = layer(), dict(kernels(layer())["grad_input"])
+    commands, seen = typer.main.get_command(app), set()
+    named = named_in_commands(case, "ascend910b3")
+    for part, added in ((part, added) for part in WORDS for added in (0, -50)):
+        kernel["waterfall"] = {"ideal": 10, part: 90}
+        problem = dict(result.report.problem) | {"compute_dtype": "float32"}
+        for one in statements(CHIP, kernel, problem, named, Tried(added)):
+            if one.command:
+                program, verb, *words = shlex.split(one.command)
+                assert program == "ascend-sim" and words[0] == case
+                found = commands.get_command(typer.Context(commands), verb)  # type: ignore[attr-defined]
+                assert found is not None
+                found.make_context(verb, list(words))
+                seen.add((verb, words[3]))
+    assert seen == {
+        ("run", "--tiling"), ("run", "--block-dim"), ("run", "--cube-math-type"), ("tile", "--kernel"), ("sweep", "--vary"),
+    }  # fmt: skip
+
+
+def test_where_no_command_names_the_call_words_say_what_to_write() -> None:
+    kernel = dict(kernels(layer())["grad_input"]) | {"waterfall": {"ideal": 10, "wait MTE1": 90}}
+    for added, words in ((0, "given a case file"), (-50, "in the call: tiling={'grad_input': {'base")):
+        (one,) = statements(CHIP, kernel, {}, "", Tried(added))
+        assert not one.command and words in one.text
+
+
+def test_advice_names_fields_of_the_kernels_own_tiling() -> None:
+    """The vendor's grad_weight has other fields than those a user sets."""
+    kernel = dict(kernels(layer(batch=3))["grad_weight"])
+    assert "m_l0" in kernel["tiling"]
+    asked: list[str] = []
+
+    class Watched(Tried):
+        def added(self, name: str, change: Mapping[str, Any]) -> int | None:
+            asked.extend(change.get("tiling", {}).get(name, {}))
+            return 0
+
+    for part in WORDS:
+        kernel["waterfall"] = {"ideal": 10, part: 90}
+        for one in statements(CHIP, kernel, {}, "my.yaml", Watched(0)):
+            assert not any(field in one.text for field in ("baseM", "baseN", "cl0Pbuffer", "al1Pbuffer")), one.text
+    assert asked == []
+    kernel["tiling"] = kernels(layer(batch=3))["grad_input"]["tiling"]
+    kernel["waterfall"] = {"ideal": 10, "wait FIX": 90}
+    statements(CHIP, kernel, {}, "my.yaml", Watched(0))
+    assert set(asked) <= kernel["tiling"].keys() and "cl0Pbuffer" in asked
 
 
 def test_a_layer_in_words() -> None:
@@ -178,28 +260,65 @@ def test_a_layer_in_words() -> None:
     assert layer_words({"operator": "kernel"}) == ""
 
 
-def test_a_promise_is_what_the_change_brings() -> None:
-    """Twice the batch needs start and launch once; filled channels take no longer. `tools/promises.py` asks ten layers."""
-    before = kernels(layer(channels=(3, 64), batch=8, size=112, kernel=7, stride=2))["grad_weight"]
-    twice = kernels(layer(channels=(3, 64), batch=16, size=112, kernel=7, stride=2))["grad_weight"]
-    filled = kernels(layer(channels=(16, 64), batch=8, size=112, kernel=7, stride=2))["grad_weight"]
-    said = {one["part"]: one for one in before["statements"]}
-    assert said["start"]["change"] == {"batch": 2}
-    saved = 2 * before["waterfall"]["start"] - twice["waterfall"]["start"]
-    assert said["start"]["gain"] == pytest.approx(saved, rel=0.2)
-    elapsed = [sum(kernel["waterfall"].values()) for kernel in (before, filled)]
-    assert elapsed[1] == pytest.approx(elapsed[0], rel=0.05)
-    assert said["padded channels"]["change"] == {"channels": 16}
-    assert said["padded channels"]["gain"] == pytest.approx(13 / 3 * elapsed[0], rel=0.05)
+def spent(kernel: dict[str, Any]) -> int:
+    return sum(kernel["waterfall"].values())
 
 
-def test_cores_without_a_block_get_work_from_a_larger_batch() -> None:
-    small = kernels(layer(channels=(128, 256), stride=2, batch=2))["grad_input"]
-    (said,) = [one for one in small["statements"] if one["part"] == "idle cores"]
-    factor = said["change"]["batch"]
-    larger = kernels(layer(channels=(128, 256), stride=2, batch=2 * factor))["grad_input"]
-    before, after = (sum(kernel["waterfall"].values()) for kernel in (small, larger))
-    assert factor > 1 and said["gain"] == pytest.approx(factor * before - after, rel=0.2)
+def test_a_larger_batch_is_one_statement_and_brings_what_it_says() -> None:
+    """Start, launch and idle cores are helped by the same action, whose gain is that of the whole kernel."""
+    shape: dict[str, Any] = {"channels": (128, 256), "stride": 2, "size": 14}
+    before = layer(batch=2, **shape)
+    for name, kernel in kernels(before).items():
+        said = said_of(before, name)
+        (one,) = [one for one in said if "batch" in one["change"]]
+        assert {"start", "launch"} <= set(one["parts"])
+        assert [other for other in said if set(other["parts"]) & {"start", "launch", "idle cores"}] == [one]
+        factor = one["change"]["batch"]
+        after = kernels(layer(batch=2 * factor, **shape))[name]
+        assert one["gain"] == pytest.approx(factor * spent(kernel) - spent(after), rel=0.2), name
+        assert f"{100 * one['gain'] / (factor * spent(kernel)):.0f} % less than" in one["text"]
+
+
+def test_a_step_of_the_tiling_brings_what_it_says() -> None:
+    before = layer(batch=4, dtype="float32")
+    (one,) = [one for one in said_of(before, "grad_input") if "tiling" in one["change"]]
+    after = kernels(layer(batch=4, dtype="float32", tiling=one["change"]["tiling"]))["grad_input"]
+    assert one["gain"] == pytest.approx(spent(kernels(before)["grad_input"]) - spent(after), rel=0.2)
+
+
+def test_filled_channels_take_no_longer() -> None:
+    shape: dict[str, Any] = {"batch": 8, "size": 112, "kernel": 7, "stride": 2}
+    before = layer(channels=(3, 64), **shape)
+    filled = kernels(layer(channels=(16, 64), **shape))["grad_weight"]
+    elapsed = spent(kernels(before)["grad_weight"])
+    (one,) = [one for one in said_of(before, "grad_weight") if one["parts"] == ["padded channels"]]
+    assert spent(filled) == pytest.approx(elapsed, rel=0.05)
+    assert one["change"] == {"channels": 16}
+    assert one["gain"] == pytest.approx(13 / 3 * elapsed, rel=0.05)
+
+
+def test_what_is_below_zero_says_that_it_was_saved() -> None:
+    """Planes of a 3-D kernel that lie in padding are never multiplied; they are no zeros."""
+    shapes = (2, 48, 8, 20, 20), (2, 32, 8, 20, 20), (48, 32, 3, 3, 3)
+    result = ascend_sim.convolution_backward(
+        *(TensorSpec(shape, "float16") for shape in shapes),
+        None,
+        (1, 1, 1),
+        (1, 1, 1),
+        (1, 1, 1),
+        False,
+        (0, 0, 0),
+        1,
+        (True, True, False),
+        chip="ascend910b3",
+        mode="timing",
+    )
+    for name, kernel in kernels(result).items():
+        parts = kernel["waterfall"]
+        below = {part: cycles for part, cycles in parts.items() if cycles < 0}
+        assert below == {"left out": pytest.approx(-parts["ideal"] * 2 / 24, abs=1)}  # of 8 planes x 3 taps two
+        assert all(WORDS[part].startswith("saved") for part in below)
+        assert spent(kernel) == elapsed(result, name)
 
 
 @pytest.mark.slow

@@ -29,6 +29,7 @@ class ConvTbcBackward(GradientsOperator[ConvTbcCall]):
 
     name = "conv_tbc_backward"
     tensors = ("self", "input", "weight", "bias")
+    batch_axes: ClassVar[Mapping[str, int]] = {"self": 1, "input": 1}
     attributes = ("pad", "grad_weight_dtype")
     kinds: ClassVar[Mapping[str, Kind]] = {
         "pad": NUMBER,

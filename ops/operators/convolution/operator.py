@@ -47,6 +47,7 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
 
     name = "convolution"
     tensors = ("input", "weight", "bias")
+    batch_axes: ClassVar[Mapping[str, int]] = {"input": 0}
     optional = ("bias",)
     attributes = ("stride", "padding", "dilation", "transposed", "output_padding", "groups")
     kinds: ClassVar[Mapping[str, Kind]] = ATTRIBUTES

@@ -119,6 +119,7 @@ class ConvolutionBackward(GradientsOperator[ConvBackwardCall]):
 
     name = "convolution_backward"
     tensors = INPUTS
+    batch_axes: ClassVar[Mapping[str, int]] = {"grad_output": 0, "input": 0}
     attributes = (
         "bias_sizes", "stride", "padding", "dilation", "transposed", "output_padding", "groups", "output_mask",
     )  # fmt: skip

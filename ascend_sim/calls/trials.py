@@ -1,0 +1,101 @@
+"""How long the cube kernels of a call take with something changed: planned anew, and one block of each simulated.
+
+    trials = Trials(operator, given, attributes, options, chip)
+    trials.added("grad_input", {"batch": 2})                        # cycles, below zero where the kernel gets shorter
+    trials.added("grad_input", {"tiling": {"grad_input": {"baseN": 128}}})
+
+Block 0 has as much to do as any, and alone on the chip it runs in milliseconds; what others on the same memories cost it, and
+the launch, are taken to stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ascend_sim.calls.options import CallOptions
+from ascend_sim.calls.tensors import TensorSpec, tensor_args
+from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
+from ascend_sim.ops.execute import tasks_without_values
+from ascend_sim.ops.operator import Operator
+from ascend_sim.runtime import RunOptions, run_tasks
+
+__all__ = ["Trials"]
+
+
+class Trials:
+    """Trials of one call; holds no values."""
+
+    def __init__(
+        self,
+        operator: Operator[Any, Any],
+        given: Mapping[str, Any],
+        attributes: Mapping[str, Any],
+        options: CallOptions,
+        chip: ChipSpec,
+    ) -> None:
+        tensors = tensor_args(operator, given, options.dtypes)
+        self._specs = {name: one and TensorSpec(one.shape, one.dtype) for name, one in tensors.items()}
+        self._operator, self._attributes, self._chip = operator, dict(attributes), chip
+        self._options = replace(options, progress=None, observer=None, dtypes=None)
+        self._alone: dict[str, int | None] = {}
+
+    @property
+    def batch(self) -> int:
+        """The batch of the call; 0 where it has none."""
+        sizes = (spec.shape[axis] for name, axis in self._operator.batch_axes.items() if (spec := self._specs[name]))
+        return next(sizes, 0)
+
+    def added(self, kernel: str, change: Mapping[str, Any]) -> int | None:
+        """Cycles that the kernel takes more with `change` than without.
+
+        `change` is {"batch": f} for f times the batch, or keywords of the call. None for a call that is refused, and where
+        the blocks outnumber the cores, so that one of them does not tell.
+        """
+        if kernel not in self._alone:
+            self._alone[kernel] = self._block(kernel, {})
+        before, after = self._alone[kernel], self._block(kernel, change)
+        return None if before is None or after is None else after - before
+
+    def _block(self, kernel: str, change: Mapping[str, Any]) -> int | None:
+        """Cycles of a launch of block 0 alone, its operands in the L2 as the kernels before leave them."""
+        fields = dict(change)
+        times = fields.pop("batch", 1)
+        specs = self._specs
+        if times != 1:
+            specs = {name: self._larger(name, spec, times) for name, spec in specs.items()}
+        how = replace(self._options, **fields)
+        try:
+            arguments = self._operator.arguments(
+                tensor_args(self._operator, specs),
+                self._attributes,
+                cube_math_type=how.cube_math_type,
+                conformance=how.conformance,
+            )
+            plan = self._operator.plan(how.accept(self._operator, arguments, self._chip), self._chip)
+        except SimError:
+            return None
+        device, tasks = tasks_without_values(plan, self._chip, warm=True)
+        task = next((one for one in tasks if one.name == kernel), None)
+        if task is None or task.block_dim > self._cores(task.core_kind):
+            return None
+        try:
+            outcome = run_tasks(device, [replace(task, block_dim=1)], RunOptions(mode="timing", keep=False))
+        except SimError:
+            return None
+        assert outcome.timeline is not None
+        (span,) = outcome.timeline.tasks
+        return span.finish - span.launch
+
+    def _cores(self, kind: str) -> int:
+        return self._chip.cores.aiv if kind == "AIV" else self._chip.cores.aic
+
+    def _larger(self, name: str, spec: TensorSpec | None, times: int) -> TensorSpec | None:
+        axis = self._operator.batch_axes.get(name)
+        if spec is None or axis is None:
+            return spec
+        shape = list(spec.shape)
+        shape[axis] *= times
+        return TensorSpec(tuple(shape), spec.dtype)
