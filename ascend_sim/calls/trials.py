@@ -37,7 +37,7 @@ class Trials:
         chip: ChipSpec,
     ) -> None:
         tensors = tensor_args(operator, given, options.dtypes)
-        self._specs = {name: one and TensorSpec(one.shape, one.dtype) for name, one in tensors.items()}
+        self._specs = {name: None if one is None else TensorSpec(one.shape, one.dtype) for name, one in tensors.items()}
         self._operator, self._attributes, self._chip = operator, dict(attributes), chip
         self._options = replace(options, progress=None, observer=None, dtypes=None)
         self._alone: dict[str, int | None] = {}

@@ -114,7 +114,7 @@ class _Speaker:
 
     def statements(self) -> list[Statement]:
         parts = {name: cycles for name, cycles in self._parts.items() if name != "ideal" and cycles > 0}
-        groups = [(name,) for name in parts if name not in _ONCE]
+        groups: list[tuple[str, ...]] = [(name,) for name in parts if name not in _ONCE]
         groups.append(tuple(name for name in _ONCE if name in parts))
         costs = {group: sum(parts[name] for name in group) for group in groups}
         worth = [group for group in groups if costs[group] >= _WORTH_SAYING * self._elapsed]
