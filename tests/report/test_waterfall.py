@@ -260,6 +260,16 @@ def test_a_layer_in_words() -> None:
     assert layer_words({"operator": "kernel"}) == ""
 
 
+def test_a_tiling_that_brings_another_kernel_says_so() -> None:
+    """The library's older grad_weight kernel takes no fields: with some, the open kernel runs."""
+    own, given = layer(batch=3), layer(batch=3, tiling={"grad_weight": {"baseK": 32}})
+    assert not own.report.warnings
+    (warning,) = given.report.warnings
+    assert "grad_weight runs as the open kernel" in warning and "Conv2DBackpropFilter would" in warning
+    assert kernels(given)["grad_weight"]["tiling"].keys() != kernels(own)["grad_weight"]["tiling"].keys()
+    assert not layer(batch=3, tiling={"grad_input": {"al1Pbuffer": 1}}).report.warnings
+
+
 def spent(kernel: dict[str, Any]) -> int:
     return sum(kernel["waterfall"].values())
 

@@ -38,6 +38,10 @@ ANY_ORDER = (
     "library's Conv2DBackpropFilter then takes pieces of rows or gathers, and its blocks add to dW in any order (ops-nn "
     "routing and the schedule of CANN 8.1: stated)"
 )
+OTHER_KERNEL = (
+    "grad_weight runs as the open kernel, whose tiling has the fields that were given; without them the library's {} would "
+    "run, and choose its tiling itself (vendor procedure)"
+)
 
 
 class Gradients(Steps, ABC):
@@ -256,11 +260,13 @@ class Gradients(Steps, ABC):
         A call that names fields of grad_weight, or none of them ({}), has the open kernel, which takes fields.
         """
         call, blocks = self.filter_call(), self.call.block_dim.get("grad_weight")
-        if "grad_weight" in self.call.tiling:
-            return False
         problem = filter_problem(call.inp, call.dtype, blocks, volumetric=op_type == VOLUMETRIC)
         tiling = choose_tbe(problem, op_type, self.chip)
         if tiling is None:
+            return False
+        if "grad_weight" in self.call.tiling:
+            if self.call.tiling["grad_weight"]:
+                self.result.warnings.append(OTHER_KERNEL.format(op_type))
             return False
         if self.call.deterministic and tiling.cuts.k * tiling.cuts.batch > 1:
             self.result.warnings.append(ANY_ORDER)
