@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -20,6 +21,7 @@ from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.execute import Execution, execute, output_of, roles_of, values_again
 from ascend_sim.ops.operator import Operator
+from ascend_sim.report.advice import statements
 from ascend_sim.report.report import Report, RunFacts
 from ascend_sim.runtime import Recording, RunOptions, ValueModel
 from ascend_sim.settings import check_settings
@@ -102,7 +104,6 @@ def run_call(
         l2=l2,
         findings=findings,
         verdicts=verdicts if outputs else None,
-        trials=Trials(operator, given, attributes, options, spec),
     )
     report = replace(
         built,
@@ -110,6 +111,7 @@ def run_call(
         warnings=(*accepted.warnings, *plan.warnings),
         plan=tuple(plan.rows()),
         workspace_bytes=plan.workspace_bytes,
+        advise=partial(statements, spec, trials=Trials(operator, given, attributes, options, spec)),
     )
     return Result(
         outputs,

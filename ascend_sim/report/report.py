@@ -26,7 +26,7 @@ from ascend_sim.engine.values import Finding
 from ascend_sim.engine.watch import watched
 from ascend_sim.isa.base import PIPES
 from ascend_sim.kernel.program import Program
-from ascend_sim.report.advice import Statement, Trials, statements
+from ascend_sim.report.advice import Statement, statements
 from ascend_sim.report.certainty import as_row, interval, together
 from ascend_sim.report.counts import Counts
 from ascend_sim.report.html import report_html
@@ -54,7 +54,7 @@ class Report:
     `has_timeline` is False for a run with times that kept none. `verdicts` maps an output to its error figures and "correct",
     or is a function that works them out when somebody looks (at `outputs`). `findings` are {"kind", "task", "text"}; `problem`
     describes the call (see `report.text`). `case` is how a command names the call ("" where none does), `advise` makes the
-    statements of a kernel.
+    statements of a kernel (`report.advice`).
     """
 
     chip: str
@@ -84,7 +84,6 @@ class Report:
         l2: str = "cold",
         findings: Sequence[Finding] = (),
         verdicts: Outputs | Callable[[], Outputs] | None = None,
-        trials: Trials | None = None,
     ) -> Report:
         """From a Timeline (None: in functional mode) and the `facts` of its programs, which a run that kept them has itself.
 
@@ -112,7 +111,7 @@ class Report:
             findings=tuple({"kind": one.kind, "task": one.task, "text": one.text} for one in findings),
             verdicts=verdicts if verdicts is not None else {},
             has_timeline=timeline is None or timeline.kept,
-            advise=partial(statements, chip, trials=trials),
+            advise=partial(statements, chip),
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import weakref
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -61,7 +62,7 @@ def test_reports_are_the_same(chip: str, disarm: str | None) -> None:
         kept = ascend_sim.convolution_backward(*specs, *arguments, **options, disarm=wait or None)
         lean = ascend_sim.convolution_backward(*specs, *arguments, **options, disarm=wait or None, timeline=False)
         assert lean.timeline is None and lean.recording is None
-        assert_same_report(kept.report.to_dict(), lean.report.to_dict())
+        assert_same_report(replace(kept.report, advise=None).to_dict(), lean.report.to_dict())
         hazards += len(lean.report.findings)
     assert bool(hazards) == bool(disarm)
 
@@ -78,7 +79,7 @@ def test_reports_of_random_calls_are_the_same() -> None:
             lean = freeze.run({**call, "options": {**call["options"], "timeline": False}}, "timing")
         except (AclnnError, SimError):
             continue
-        assert_same_report(kept.report.to_dict(), lean.report.to_dict())
+        assert_same_report(replace(kept.report, advise=None).to_dict(), lean.report.to_dict())
         compared += 1
     assert compared > 50
 
