@@ -12,6 +12,8 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun, Timeline
+from ascend_sim.engine.values import Finding
+from ascend_sim.engine.watch import ColumnWatch, column_watch, from_columns
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 
@@ -125,3 +127,10 @@ def random_bytes(device: Device, size: int, name: str, seed: int = 0) -> Any:
     values = np.random.default_rng(seed).integers(-8, 9, size // 2).astype(np.float16) / 4
     tensor.data[: size // 2 * 2] = values.view(np.uint8)
     return tensor
+
+
+def find_hazards(tasks: Sequence[Task], runs: Sequence[ProgramRun]) -> list[Finding]:
+    """What C finds in the columns of programs, where it was built; numpy finds the same."""
+    told, plain = (from_columns(tasks, runs, watch(tasks)).findings for watch in (column_watch, ColumnWatch))
+    assert told == plain
+    return plain

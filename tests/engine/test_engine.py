@@ -79,6 +79,22 @@ def test_overhead_grows_with_the_blocks_and_a_template_adds_its_prologue() -> No
     assert [r.begin - timeline.tasks[r.task].begin for r in timeline.programs] == [20, 20, 20, 30]
 
 
+def test_a_flag_between_cores_takes_its_latency() -> None:
+    """All have set it when the slowest has; who waits goes on so many cycles later, on every core."""
+
+    def write(k: KernelBuilder) -> None:
+        k.scalar(100 * k.block)
+        k.cross_core_set(0, 0, "MTE2")
+        k.cross_core_wait(0, 0, "MTE2")
+
+    for latency in (5, 300):
+        chip = changed(QUIET, sync={"cross_latency": latency})
+        made = [[program(chip, "AIV", write, block=block)] for block in range(3)]
+        timeline = run([task_of(made, all_cores=True)], chip)
+        last = max(int(one.retire[1]) for one in timeline.programs)
+        assert [int(one.retire[2]) for one in timeline.programs] == [last + latency] * 3
+
+
 def test_the_scalar_unit_waits_for_one_pipe() -> None:
     """What follows the wait is issued after the vector unit is done, while the slower MTE2 still works."""
 

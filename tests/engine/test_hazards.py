@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from machine import CHIP, KIB, program, task_of
+from machine import CHIP, KIB, find_hazards, program, task_of
 from random_programs import Variant, variants
 from sampling import sampled
 
@@ -18,7 +18,6 @@ from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.hazards import LIMIT
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.engine.values import Finding
-from ascend_sim.engine.watch import find_hazards
 from ascend_sim.isa.base import PIPES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import MapWindow, Span, TurnLayout
@@ -27,6 +26,8 @@ from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT, gm_operand
 pytestmark = pytest.mark.usefixtures("each_engine")
 
 SIZES = (8 * KIB, 8 * KIB)
+
+
 _COLUMN = {"dst": 1, "src0": 2, "src1": 3}
 
 Pair = tuple[str, tuple[int, int], tuple[int, int]]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from machine import CHIP, KIB, changed, ideal_memory, program, quiet, task_of
+from machine import CHIP, KIB, changed, find_hazards, ideal_memory, program, quiet, task_of
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.critical_path import critical_path
@@ -17,7 +17,6 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.replay import replay
 from ascend_sim.engine.timeline import ProgramRun, Timeline
-from ascend_sim.engine.watch import find_hazards
 from ascend_sim.errors import SimError
 from ascend_sim.isa.cube import Fixpipe, FixpipeUnitFlag, Mmad
 from ascend_sim.isa.sync import WaitUnitFlag

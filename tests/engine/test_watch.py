@@ -71,13 +71,14 @@ def test_c_and_numpy_find_the_same_in_columns() -> None:
 
 
 def test_the_mean_of_a_buffer_is_over_programs_and_their_time() -> None:
-    """Two blocks that hold as much for another part of their time; the curve of each is known by itself."""
+    """Two blocks that hold what they hold for another part of their time; the curve of each is known by itself."""
     chip = quiet(CHIP)
 
     def write(k: KernelBuilder) -> None:
-        k.data_copy("GM", "UB", 0, gm_operand(0, 0), 65536)
+        size = 65536 >> k.block
+        k.data_copy("GM", "UB", 0, gm_operand(0, 0), size)
         k.pipe_barrier("ALL")
-        k.data_copy("UB", "GM", gm_operand(1, k.block * 65536), 0, 65536)
+        k.data_copy("UB", "GM", gm_operand(1, k.block * 65536), 0, size)
         k.scalar(1 + 20_000 * k.block)
 
     device = Device(chip, with_values=False)
@@ -87,4 +88,7 @@ def test_the_mean_of_a_buffer_is_over_programs_and_their_time() -> None:
     timeline = Engine(device).run([task_of(made, tensors)])
     means = [occupancy(run, "UB").mean(run.begin, run.finish) for run in timeline.programs]
     assert means[0] > 2 * means[1] > 0
-    assert watched(timeline).of_task[0].buffers["UB"].mean == pytest.approx(sum(means) / 2, abs=1)
+    totals = watched(timeline).of_task[0]
+    assert totals.buffers["UB"].mean == pytest.approx(sum(means) / 2, abs=1)
+    assert totals.buffers["UB"].peak == 65536
+    assert totals.pipes["AIV", "MTE2"].span == sum(run.finish - run.begin for run in timeline.programs)
