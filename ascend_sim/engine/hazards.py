@@ -148,11 +148,10 @@ class Accesses:
     ) -> NDArray[np.int64]:
         """Pairs (earlier, later): each access with those that start while it is in flight, one distance at a time."""
         start, retire = self.start[chosen], self.retire[chosen]
-        horizon = np.maximum.accumulate(retire)
         pairs = [np.empty((0, 2), np.int64)]
         lag = 1
-        while lag < len(chosen) and (start[lag:] < horizon[:-lag]).any():
-            near = np.flatnonzero(start[lag:] < retire[:-lag])
+        # They are in order of their starts: who meets somebody so far ahead meets all between.
+        while len(near := np.flatnonzero(start[lag:] < retire[:-lag])):
             e, l = chosen[near], chosen[near + lag]  # noqa: E741 - earlier and later
             both = (
                 (low[l] < high[e]) & (low[e] < high[l]) & ((writes[e] | writes[l]) > 0) & ((atomic[e] & atomic[l]) == 0)

@@ -20,6 +20,7 @@ from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.replay import replay
 from ascend_sim.engine.timeline import ProgramRun, Timeline
 from ascend_sim.isa.base import PIPES
+from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
 
 pytestmark = pytest.mark.usefixtures("each_engine")
@@ -78,6 +79,17 @@ def test_causes_on_paper() -> None:
     flag = 456 + 2 + 16
     assert (run.start[5], run.end[5]) == (241, flag)
     assert run.stalls("FIX") == {"flag": flag - 241, "nothing to do": 241 + run.finish - run.end[6]}
+
+
+def test_issuing_keeps_the_scalar_unit_busy() -> None:
+    def write(k: KernelBuilder) -> None:
+        k.scalar(7)
+        for _ in range(3):
+            k.vector_duplicate(0, "float32", 64)
+
+    one = run_one(CHIP, "AIV", write, ())
+    assert one.busy()["S"] == 3 * CHIP.scalar.issue_cycles["AIV"] + int(one.end[0] - one.start[0])
+    assert one.end[0] - one.start[0] >= 7
 
 
 def test_the_outstanding_limit_is_a_cause() -> None:

@@ -205,3 +205,8 @@ def test_huge_channels_are_planned_at_once() -> None:
         start = process_time()
         choose(inp, chip=load_chip("ascend910a"))
         assert process_time() - start < 5
+
+
+@pytest.mark.parametrize(("side", "taken"), [(1, False), (2, True), (4096, True), (4097, False)])
+def test_maps_of_2_to_4096_pixels_a_side_are_claimed(side: int, taken: bool) -> None:
+    assert covers_grad_input_1001(on_910a(conv2d(1, 16, 16, side, 1))) == taken

@@ -65,3 +65,9 @@ def test_resnet_first_and_inner_tile() -> None:
 def test_pad_beyond_the_kernel_crops() -> None:
     problem = conv2d(1, 16, 16, 8, 1, pad=2)  # dx row 0 reads row 2 of gradOutput: its first two rows saw only padding
     assert needed_rows(problem, 0, 8) == RowWindow(2, 1, 0, 0)
+
+
+def test_a_gradient_grows_by_the_zeros_between_its_rows() -> None:
+    """8 rows at stride 2: seven rows of zeros between them, none behind the last."""
+    problem = conv2d(1, 16, 16, 15, 3, stride=2, pad=1)
+    assert (problem.h_out, dilated_height(problem)) == (8, 15)
