@@ -75,9 +75,9 @@ class Trials:
                 conformance=how.conformance,
             )
             plan = self._operator.plan(how.accept(self._operator, arguments, self._chip), self._chip)
+            device, tasks = tasks_without_values(plan, self._chip, warm=True)
         except SimError:
             return None
-        device, tasks = tasks_without_values(plan, self._chip, warm=True)
         task = next((one for one in tasks if one.name == kernel), None)
         if task is None or task.block_dim > self._cores(task.core_kind):
             return None
