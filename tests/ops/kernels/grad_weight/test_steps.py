@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 from ascend_sim.calls.cases import accept_case
 from ascend_sim.chip import load_chip
 from ascend_sim.kernel.operands import Span
+from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.steps import Walks, steps_of
+from ascend_sim.ops.kernels.grad_weight.stream_k import WORKSPACE, slot_bytes
 from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwardCase
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.studies.tiles.kernel import CubeKernel
@@ -83,12 +86,13 @@ def test_a_walk_has_the_steps_of_its_rows(p: ConvProblem, base: int, a: int, b: 
 # -- blocks --------------------------------------------------------------------------------------------------------------
 
 
-def kernel(channels: int, size: int, stride: int = 1) -> CubeKernel:
+def kernel(channels: int, size: int, stride: int = 1, **other: Any) -> CubeKernel:
     """dW of 3x3 layers on an ascend910b3."""
     chip = load_chip("ascend910b3")
     shapes = {"input": [1, channels, size, size], "weight": [channels, channels, 3, 3]}
     case: dict[str, Any] = {name: {"shape": shape, "dtype": "float16"} for name, shape in shapes.items()}
     case |= {"operator": "convolution_backward", "stride": [stride] * 2, "padding": [1, 1], "dilation": [1, 1]}
+    case |= other
     return CubeKernel.of(accept_case(ConvolutionBackwardCase.model_validate(case), chip), chip, "grad_weight")
 
 
@@ -110,3 +114,17 @@ def test_blocks_of_other_channels_are_the_same_stamps() -> None:
     fields = {"singleCoreM": 32, "singleCoreN": 288, "singleCoreK": 8 * 8, "singleCoreBatch": 1}
     after = stamps_after_each_block(kernel(64, 8), fields | {"usedCoreNum": 4})
     assert after == [after[0]] * 4
+
+
+def test_a_part_goes_to_the_slot_of_its_own_block_whatever_the_block_does_before() -> None:
+    found, both = kernel(48, 9, deterministic=True), 0
+    for fields, tiling in islice(found.tilings({"blockDim": 4}), 0, 200, 40):
+        task = found.launch(fields)[1]
+        assert isinstance(tiling, GradWeightTiling)
+        for block in range(task.block_dim):
+            program = task.build(block)[0]
+            written = program.rows[program.table.in_gm()[program.rows[:, 0], 0], 1]
+            slots = written[written >> SLOT_SHIFT == WORKSPACE] & OFFSET_MASK
+            assert (slots // slot_bytes(tiling, found.inp) == block).all()
+            both += 0 < len(slots) < len(written)
+    assert both
