@@ -1,4 +1,4 @@
-"""A user's YAML file as a mapping: limited before it is built, no key twice, every fault one line with its place.
+"""A user's YAML file as a mapping: limited before it is built, no key twice, decimal numbers, every fault one line.
 
 What stands in a file decides neither how much memory nor how much time it costs: aliases are counted as often as they would be
 built, so that a page of nested anchors is refused where it gets too large and not when the machine is full.
@@ -7,6 +7,7 @@ built, so that a page of nested anchors is refused where it gets too large and n
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Hashable
 from pathlib import Path
@@ -19,6 +20,7 @@ from yaml.constructor import ConstructorError, SafeConstructor
 from ascend_sim.errors import ConfigError
 
 __all__ = [
+    "DECIMAL",
     "MOST_BYTES",
     "MOST_DEPTH",
     "MOST_VALUES",
@@ -39,6 +41,11 @@ SECTIONS = "must be a mapping of sections"
 """What a file that ships is."""
 _LEAST_INT, _MOST_INT = -(1 << 63), (1 << 63) - 1
 _MERGE = "tag:yaml.org,2002:merge"
+_INT, _FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
+DECIMAL = re.compile(
+    r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+)
+"""Numbers as people write them. YAML 1.1 also reads 010 as 8, 0x10 as 16, 1_0 as 10 and 1:30 as 90."""
 
 
 class _Limited(Composer, SafeConstructor):
@@ -90,6 +97,9 @@ class _Limited(Composer, SafeConstructor):
         return super().construct_mapping(node, deep)
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        if node.tag in (_INT, _FLOAT) and isinstance(node, yaml.ScalarNode) and not DECIMAL.fullmatch(node.value):
+            why = f"numbers are plain decimal, like 16, -3 or 0.5, and {node.value!r} is not; a text stands in quotes"
+            raise ConstructorError(None, None, why, node.start_mark)
         try:
             value = super().construct_object(node, deep)
         except (ValueError, OverflowError) as error:  # no such day, more digits than Python reads

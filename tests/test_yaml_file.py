@@ -107,9 +107,16 @@ def test_values_that_cannot_be(text: str) -> None:
     assert "line 1, column 4: broken YAML: " in refusal(text)
 
 
-@pytest.mark.parametrize("text", ["a: 1\na: 2", "1: x\n0x1: y", "a: {b: 1, b: 2}", "yes: 1\ntrue: 2"])
+@pytest.mark.parametrize("text", ["a: 1\na: 2", "1: x\n+1: y", "a: {b: 1, b: 2}", "yes: 1\ntrue: 2"])
 def test_a_key_twice(text: str) -> None:
     assert "is given twice" in refusal(text)
+
+
+@pytest.mark.parametrize("text", ["010", "0x10", "1_0", "0b11", "1:30", "190:20:30.15", "1_0.5", "-012", "[1, 1:30]"])
+def test_numbers_are_plain_decimal(text: str) -> None:
+    assert "numbers are plain decimal, like 16, -3 or 0.5, and " in refusal(f"a: {text}")
+    quoted = text.strip("[]").rpartition(" ")[2]
+    assert parse_yaml(f"a: '{quoted}'", "f.yaml", "") == {"a": quoted}
 
 
 def test_a_file_beyond_the_limit(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import closing
+from math import isfinite
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
@@ -19,6 +20,7 @@ from ascend_sim.cli.page import add_lines, check_html, check_lines, write_html
 from ascend_sim.cli.progress import Progress, announce
 from ascend_sim.cli.terminal import console, print_paragraphs, print_text
 from ascend_sim.errors import SimError
+from ascend_sim.yaml_file import DECIMAL
 
 MODULE = "ascend_sim_kernel_file"
 """What the file is called among Python's modules while it runs."""
@@ -249,7 +251,10 @@ def _value(text: str) -> Any:
         return text == "true"
     for number in (int, float):
         try:
-            return number(text)
+            value = number(text)
         except ValueError:
             continue
+        if isfinite(value) and not DECIMAL.fullmatch(text):
+            raise SimError(f"--tiling {text!r}: numbers are plain decimal, like 16, -3 or 0.5")
+        return value
     return text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +17,7 @@ from ascend_sim.cli.options import Case, Jobs
 from ascend_sim.cli.progress import Progress
 from ascend_sim.cli.terminal import console, print_text
 from ascend_sim.errors import ConfigError, SimError
+from ascend_sim.report.grid import counted
 
 
 @app.command(
@@ -29,8 +31,8 @@ def sweep(
         list[str],
         typer.Option(
             help="FIELD=VALUES, again for more fields; values with commas, FIRST:LAST:STEP or FIRST:LAST:*FACTOR. "
-            "Fields: of a case file, batch, in_channels, size, kernel_size, ..., baseM, grad_input.baseM, chip, "
-            "chip.SECTION.NUMBER."
+            "FIELD,FIELD=[A,B],[C,D] varies two together. Fields: of a case file, batch, in_channels, size, kernel_size, ..., "
+            "baseM, grad_input.baseM, chip, chip.SECTION.NUMBER."
         ),
     ],
     mode: Annotated[str, typer.Option(help="timing, or full: with values and errors.")] = "timing",
@@ -62,10 +64,12 @@ def sweep(
     Every finished point is kept at once: a sweep that was killed goes on where it was, and two commands on one folder share
     the work.
     """
+    from ascend_sim.ops.case import load_case
     from ascend_sim.runtime.workers import usable_cores
     from ascend_sim.studies.sweep import pages
+    from ascend_sim.studies.sweep.point import columns_of
     from ascend_sim.studies.sweep.run import sweep as run_sweep
-    from ascend_sim.studies.sweep.values import parse_vary
+    from ascend_sim.studies.sweep.values import grouped, parse_vary
     from ascend_sim.studies.validate.scatter import check_plot
 
     begin = time.monotonic()
@@ -75,16 +79,26 @@ def sweep(
                 check_plot(picture, option)
         if table is not None:
             pages.check_table(table)
+        shown = [name.strip() for name in columns.split(",") if name.strip()]
+        known = columns_of(load_case(case).operator, mode)
         varied = [parse_vary(text) for text in vary]
-        names = [name for name, _ in varied]
-        for name in names:
-            if names.count(name) > 1:
+        for name, _ in varied:
+            if [one for one, _ in varied].count(name) > 1:
                 raise ConfigError(f"--vary {name}: given twice; its values stand in one list")
+        groups = grouped(dict(varied))
+        fields = {name: given for group, given in groups.items() for name in group}
         chosen_axes, front_of = _pair("--axes", axes), _pair("--pareto", pareto)
         if heat_map is not None:
-            pages.axes_of(dict(varied), chosen_axes)
+            # Of fields that vary together the first stands for all.
+            chosen_axes = pages.axes_of(
+                fields if chosen_axes else {group[0]: given for group, given in groups.items()}, chosen_axes
+            )
+        for option, names in (("--columns", shown), ("--of", [column]), ("--pareto", front_of)):
+            _check_columns(option, names, [*fields, *known])
         folder = out or Path(f"sweep-{Path(case).stem}")
         make_folder(folder)
+        if scheduler is not None:
+            print(f"asking the scheduler {scheduler} ...", file=sys.stderr)
         with closing(Progress("points", at_once=True)) as progress:
             found = run_sweep(
                 case,
@@ -111,14 +125,21 @@ def sweep(
             print(json.dumps(found.to_dict(), indent=1))
         else:
             screen = console()
-            shown = [name.strip() for name in columns.split(",") if name.strip()] or None
-            pages.render(found, screen, top=top, columns=shown, front=front)
+            pages.render(found, screen, top=top, columns=shown or None, front=front)
             if written:
                 print_text(f"wrote {', '.join(str(path) for path in written)}")
-        again = f"; {found.reused} results were there before" if found.reused else ""
+        again = f"; {counted(found.reused, 'result')} {'was' if found.reused == 1 else 'were'} there before"
+        again *= bool(found.reused)
         print(f"took {time.monotonic() - begin:.1f} s; results are kept in {folder}{again}", file=sys.stderr)
         if not found.complete:
             raise KeyboardInterrupt
+
+
+def _check_columns(option: str, names: Sequence[str], known: Sequence[str]) -> None:
+    """SimError for a column that no row can have, before anything is run."""
+    for name in names:
+        if name not in known:
+            raise SimError(f"{option} {name}: no such column; there are {', '.join(known)}")
 
 
 def _pair(option: str, text: str) -> tuple[str, str] | tuple[()]:

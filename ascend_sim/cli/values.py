@@ -8,7 +8,7 @@ from typing import Any
 
 from ascend_sim.errors import ConfigError
 
-WHOLE_NUMBER = re.compile("-?[0-9]{1,18}")
+WHOLE_NUMBER = re.compile("-?(?:0|[1-9][0-9]{0,17})")
 
 
 def parse_tiling(text: str) -> dict[str, dict[str, Any]]:
@@ -66,7 +66,7 @@ def parse_disarm(flags: list[str] | None) -> dict[str, list[str]] | None:
         kernel, _, flag = one.partition(".")
         if not kernel or not flag:
             raise ConfigError(
-                f"--disarm {one}: allowed is KERNEL.FLAG, for example grad_input.A1[0] full; run --flags lists them"
+                f"--disarm {one}: allowed is KERNEL.FLAG, for example 'grad_input.A1[0] full'; run --flags lists them"
             )
         waits.setdefault(kernel, []).append(flag)
     return waits or None

@@ -87,3 +87,8 @@ def say(console: Console, text: str, *, style: str = "", indent: str = "  ") -> 
     for paragraph in text.split("\n"):
         for line in wrapped(paragraph, console.width, indent):
             console.print(Text(line, style=style), highlight=False, soft_wrap=True)
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """How many of something there are: "1 point", "3 points"."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"

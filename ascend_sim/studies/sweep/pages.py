@@ -13,7 +13,7 @@ from rich.console import Console
 
 from ascend_sim.errors import SimError
 from ascend_sim.report.files import atomic_write
-from ascend_sim.report.grid import Grid, say
+from ascend_sim.report.grid import Grid, counted, say
 from ascend_sim.studies.sweep.run import Row, Sweep
 
 __all__ = ["check_table", "heat_map", "pareto_plot", "render", "write_table"]
@@ -38,7 +38,7 @@ def render(
     refused = len(sweep.ran) < len(rows)
     heads = [f">{name}" for name in sweep.fields] + [f">{_head(name)}" for name in shown]
     heads += ["front"] * bool(front) + ["~refused"] * refused
-    table = Grid(f"{sweep.case}: {len(rows)} points", heads, names=len(sweep.fields))
+    table = Grid(f"{sweep.case}: {counted(len(rows), 'point')}", heads, names=len(sweep.fields))
     for row in rows[:top]:
         cells = [value_text(row[name]) for name in sweep.fields]
         cells += ["" if row["status"] != 0 else _cell(name, row.get(name)) for name in shown]
@@ -56,10 +56,12 @@ def render(
 def sentence(sweep: Sweep) -> str:
     """The best point, and how much of the sweep ran."""
     best, refused = sweep.best, len(sweep.rows) - len(sweep.ran)
-    counts = f"{len(sweep.ran)} points ran" + (f", {refused} were refused" if refused else "")
+    counts = f"{counted(len(sweep.ran), 'point')} ran" + (f", {refused} were refused" if refused else "")
     if best is None:
         return counts
     setting = ", ".join(f"{name} {value_text(best[name])}" for name in sweep.fields)
+    if len(sweep.ran) == 1:
+        return f"{counts}: {best['us']:,.2f} us with {setting}"
     worst = max(row["us"] for row in sweep.ran)
     return f"{counts}; the shortest is {best['us']:,.2f} us with {setting}, the longest {worst / best['us']:.2f} times that"
 

@@ -24,7 +24,7 @@ from ascend_sim.ops.verdicts.sums import sums_of
 from ascend_sim.ops.verdicts.values import numbers, typed
 from ascend_sim.studies.pools import Failed
 
-__all__ = ["LARGER_IS_BETTER", "Point", "measure"]
+__all__ = ["LARGER_IS_BETTER", "Point", "columns_of", "measure"]
 
 LARGER_IS_BETTER = ("tflops", "efficiency")
 """How the names of columns end of which more is better; of all others less is."""
@@ -51,6 +51,18 @@ class Point:
         elif self.case.data.file is not None:
             said["values"] = hashlib.sha256(self.case.data.file.read_bytes()).hexdigest()
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def columns_of(operator_name: str, mode: str) -> list[str]:
+    """The columns that `measure` can give a point of that operator, in its order."""
+    operator = OPERATORS[operator_name]
+    of_cube = ("l1", "l0c", "blocks", "efficiency", "bottleneck")
+    return [
+        *("status", "reason", "us", "cycles"), *(f"{part}_us" for part in (*operator.layer_parts, "around")), "l1",
+        *(f"{kernel}_{figure}" for kernel in operator.cube_kernels for figure in of_cube),
+        *("gm_bytes", "workspace", "tflops", "findings"),
+        *((*(f"{name}_error" for name in operator.outputs), "error", "correct") if mode == "full" else ()),
+    ]  # fmt: skip
 
 
 def measure(point: Point) -> dict[str, Any] | Failed:

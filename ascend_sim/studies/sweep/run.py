@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from ascend_sim.studies.pools import Cluster, Failed, Pool, Processes
 from ascend_sim.studies.store import RESULTS, Store
 from ascend_sim.studies.sweep.fields import Draft, Field, field_of
 from ascend_sim.studies.sweep.point import LARGER_IS_BETTER, Point, measure
-from ascend_sim.studies.sweep.values import MOST_POINTS
+from ascend_sim.studies.sweep.values import MOST_POINTS, grouped
 
 __all__ = ["Sweep", "sweep"]
 
@@ -104,7 +104,7 @@ class Sweep:
 
 def sweep(
     case: str | Path | Case,
-    vary: Mapping[str, Sequence[Any]],
+    vary: Mapping[str, Any],
     *,
     mode: str = "timing",
     chip: str | Path | ChipSpec | None = None,
@@ -113,7 +113,9 @@ def sweep(
     scheduler: str | None = None,
     progress: Progress | None = None,
 ) -> Sweep:
-    """Run a case under every combination of `vary`, which maps a field to its values.
+    """Run a case under every combination of `vary`, which maps a field to its values, or to one.
+
+    Fields with commas between them vary together: {"chip.cores.aic,chip.cores.aiv": [(24, 48), (20, 40)]} is two settings.
 
     A field is one of a case file ("stride", "cube_math_type", "data.seed"), a size of the layer ("batch", "in_channels",
     "kernel_size", ...), a tiling field of a cube kernel ("baseM" of each that has it, "grad_input.baseM"), "chip", or a number
@@ -128,13 +130,13 @@ def sweep(
         raise SimError(f"mode {mode!r}: allowed are {', '.join(_MODES)}")
     named = case if isinstance(case, Case) else load_case(case)
     base = chip if isinstance(chip, ChipSpec) else load_chip(chip or named.chip)
-    values = {name: [given] if isinstance(given, str) else list(given) for name, given in vary.items()}
+    values = grouped(vary)
     _check_values(values)
-    fields = {name: field_of(name, named, base) for name in vary}
+    fields = {name: field_of(name, named, base) for group in values for name in group}
     rows: list[dict[str, Any]] = []
     points: dict[str, Point] = {}
     for combination in product(*values.values()):
-        row = dict(zip(fields, combination, strict=True))
+        row = dict(zip(fields, chain.from_iterable(combination), strict=True))
         made = _point(named, base, fields, row, mode)
         if isinstance(made, Point):
             points.setdefault(made.name, made)
@@ -189,11 +191,11 @@ def _point(
         return {"status": None, "reason": str(error)}
 
 
-def _check_values(values: Mapping[str, Sequence[Any]]) -> None:
+def _check_values(values: Mapping[tuple[str, ...], Sequence[Sequence[Any]]]) -> None:
     """Refuse no fields, too many points, and a value given twice."""
     if not values:
         raise ConfigError("nothing is varied: give at least one field, for example --vary batch=1:64:*2")
-    for name, given in values.items():
+    for name, given in ((",".join(group), given) for group, given in values.items()):
         if not given:
             raise ConfigError(f"--vary {name}: no value given")
         if len({repr(value) for value in given}) < len(given):

@@ -2,23 +2,30 @@
 
 parse_vary("batch=1:64:*2")            # ("batch", [1, 2, 4, 8, 16, 32, 64])
 parse_vary("padding=[0,0],[1,1]")      # ("padding", [[0, 0], [1, 1]])
+parse_vary("chip.cores.aic,chip.cores.aiv=[24,48],[20,40]")    # two fields that vary together
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
+from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import ConfigError
 from ascend_sim.yaml_file import parse_yaml
 
-__all__ = ["MOST_POINTS", "parse_vary"]
+__all__ = ["MOST_POINTS", "grouped", "parse_vary"]
 
 MOST_POINTS = 100_000
 """Of a sweep: what is more is a slip of the keyboard."""
-_NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?"
+_NUMBER = r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
 _RANGE = re.compile(rf"(?P<first>{_NUMBER}):(?P<last>{_NUMBER})(?::(?P<by>\*?)(?P<step>{_NUMBER}))?")
-_ALLOWED = "allowed are values with commas (64,128), FIRST:LAST, FIRST:LAST:STEP or FIRST:LAST:*FACTOR (1:64:*2)"
+_ALLOWED = (
+    "allowed are values with commas (64,128), FIRST:LAST, FIRST:LAST:STEP or FIRST:LAST:*FACTOR (1:64:*2); fields that vary "
+    "together, with commas too, take lists ([24,48],[20,40])"
+)
 
 
 def parse_vary(text: str) -> tuple[str, list[Any]]:
@@ -34,6 +41,33 @@ def parse_vary(text: str) -> tuple[str, list[Any]]:
     if not found or any(value is None or isinstance(value, dict) for value in found):
         raise ConfigError(f"--vary {text!r}: a value is missing or none; {_ALLOWED}")
     return name, found
+
+
+def grouped(vary: Mapping[str, Any]) -> dict[tuple[str, ...], list[tuple[Any, ...]]]:
+    """What is varied: the fields that go together, to the values of each setting; most groups are one field.
+
+    ConfigError for a field that is named twice and for a setting of several fields that is no list of as many values.
+    """
+    found: dict[tuple[str, ...], list[tuple[Any, ...]]] = {}
+    for text, given in vary.items():
+        names = tuple(name.strip() for name in str(text).split(","))
+        one = isinstance(given, str | Path | ChipSpec) or not isinstance(given, Iterable)
+        values = [given] if one else list(given)
+        if len(names) == 1:
+            found[names] = [(value,) for value in values]
+            continue
+        for value in values:
+            if not isinstance(value, list | tuple) or len(value) != len(names):
+                raise ConfigError(
+                    f"--vary {text}: {value!r} given; {len(names)} fields that vary together take {len(names)} values at a "
+                    f"time, like [{','.join('12345'[: len(names)])}]"
+                )
+        found[names] = [tuple(value) for value in values]
+    flat = [name for names in found for name in names]
+    for name in flat:
+        if flat.count(name) > 1:
+            raise ConfigError(f"--vary {name}: given twice; its values stand in one list")
+    return found
 
 
 def _range(text: str, match: re.Match[str]) -> list[Any]:
@@ -55,4 +89,4 @@ def _range(text: str, match: re.Match[str]) -> list[Any]:
 
 
 def _number(text: str) -> int | float:
-    return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
+    return int(text) if re.fullmatch("-?[0-9]+", text) else float(text)

@@ -16,6 +16,7 @@ from ascend_sim.errors import ConfigError, SimError
 from ascend_sim.ops.case import load_case, make_tensors
 from ascend_sim.studies.sweep.fields import Draft, field_of
 from ascend_sim.studies.sweep.pages import axes_of, heat_map, pareto_plot, write_table
+from ascend_sim.studies.sweep.point import columns_of
 from ascend_sim.studies.sweep.run import Sweep, sweep
 
 CHIP = load_chip("ascend910b3")
@@ -48,6 +49,25 @@ def test_a_row_has_the_figures_of_its_call() -> None:
     assert row["grad_weight_l1"] == kernels["grad_weight"]["buffers"]["L1"]["peak_bytes"]
     assert row["l1"] == max(row["grad_input_l1"], row["grad_weight_l1"])
     assert found.best == min(found.rows, key=lambda one: one["us"])
+
+
+@pytest.mark.fast
+def test_fields_vary_together_and_one_value_needs_no_list() -> None:
+    found = sweep("by_hand", {"chip.cores.aic, chip.cores.aiv": [(24, 48), [20, 40]], "batch": 3})
+    assert found.fields == ("chip.cores.aic", "chip.cores.aiv", "batch") and len(found.ran) == 2
+    assert [tuple(row[name] for name in found.fields) for row in found.rows] == [(24, 48, 3), (20, 40, 3)]
+    apart = sweep("by_hand", {"chip.cores.aic": [24, 20], "chip.cores.aiv": [48, 40], "batch": 3})
+    by_cores = {(row["chip.cores.aic"], row["chip.cores.aiv"]): row for row in apart.ran}
+    assert [dict(row) for row in found.rows] == [dict(by_cores[cores]) for cores in ((24, 48), (20, 40))]
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(("case", "mode"), [("by_hand", "full"), ("by_hand", "timing"), ("forward_2d", "full")])
+def test_every_column_is_known_before_anything_runs(case: str, mode: str) -> None:
+    found = sweep(case, {"batch": 1}, mode=mode)
+    known = columns_of(load_case(case).operator, mode)
+    assert set(found.columns) - {"batch"} <= set(known)
+    assert [name for name in known if name in found.columns] == [name for name in found.columns if name != "batch"]
 
 
 @pytest.mark.fast
@@ -134,6 +154,13 @@ def test_a_refused_point_is_a_row() -> None:
         ({}, "nothing is varied"),
         ({"batch": []}, "--vary batch: no value given"),
         ({"batch": [1, 1]}, "--vary batch: a value is given twice"),
+        (
+            {"batch,size": [1, 2]},
+            "--vary batch,size: 1 given; 2 fields that vary together take 2 values at a time, like [1,2]",
+        ),
+        ({"batch,size": [[1, 2, 3]]}, "--vary batch,size: [1, 2, 3] given; 2 fields"),
+        ({"batch,size": [[1, 4]], "batch": 2}, "--vary batch: given twice"),
+        ({"batch,": [[1, 4]]}, "--vary : no such field"),
         ({"batch": [0, -1]}, "none of the 2 points can be: batch: 0 given; allowed is a whole number from 1"),
         ({"dtype": ["float15"]}, "none of the 1 points can be: dtype: 'float15' given; allowed: float32"),
         ({"chip": ["ascend910z"]}, "'ascend910z' is not a known chip"),

@@ -40,6 +40,18 @@ def test_a_table_with_its_front_and_files() -> None:
     assert len(Path("a.csv").read_text().splitlines()) == 5
 
 
+def test_two_fields_together_and_one_point() -> None:
+    code, text, said = sweep(
+        "--vary", "chip.cores.aic,chip.cores.aiv=[24,48],[20,40]", "--columns", "us", "--heat-map", "a.png"
+    )
+    assert code == 2 and "--axes: chip.cores.aic with several values" in said  # the two are one axis
+    code, text, said = sweep("--vary", "chip.cores.aic,chip.cores.aiv=[24,48],[20,40]", "--columns", "us")
+    assert code == 0 and "2 points ran" in text and "chip.cores.aiv" in text and "around" not in text
+    code, text, said = sweep("--vary", "batch=1", "--vary", "chip.cores.aic,chip.cores.aiv=[24,48]")
+    assert "by_hand: 1 point\n" in text and "1 point ran: " in text and "longest" not in text
+    assert "; 1 result was there before" in said
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -54,6 +66,10 @@ def test_a_table_with_its_front_and_files() -> None:
         (["--vary", "batch=1", "--axes", "batch"], "--axes batch: allowed are two different names"),
         (["--vary", "batch=1,2", "--heat-map", "a.png", "--axes", "batch,size"], "--axes: batch, size; a heat map has two"),
         (["--vary", "batch=1,2", "--heat-map", "a.png"], "--axes: batch with several values; a heat map has two"),
+        (["--vary", "batch=1", "--columns", "us,nope"], "--columns nope: no such column; there are batch, status, reason, us"),
+        (["--vary", "batch=1", "--of", "nope"], "--of nope: no such column"),
+        (["--vary", "batch=1", "--pareto", "us,error"], "--pareto error: no such column"),
+        (["--vary", "batch,size=1,2"], "--vary batch,size: 1 given; 2 fields that vary together"),
         (["--vary", "batch=1", "--pareto", "us"], "--pareto us: allowed are two different names"),
         (["--vary", "batch=1", "--out", "/dev/null"], "--out /dev/null: there is a file of that name"),
         (["--vary", "batch=1", "--scheduler", "here"], "scheduler 'here': allowed is tcp://HOST:PORT"),

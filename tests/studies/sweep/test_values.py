@@ -25,6 +25,7 @@ pytestmark = pytest.mark.fast
         ("dtype=float16,float32", ["float16", "float32"]),
         ("chip=ascend910b3,dir/mine.yaml", ["ascend910b3", "dir/mine.yaml"]),
         ("bias=false,true", [False, True]),
+        ("x=010:12", ["010:12"]),  # no range of numbers, and no number
         ("chip.paths.GM->L1.bytes_per_cycle=64", [64]),
     ],
 )
@@ -49,6 +50,10 @@ def test_values(text: str, values: list[Any]) -> None:
         ("batch=~", "a value is missing"),
         ("batch=[1", "broken YAML"),
         ("batch={a: 1}", "a value is missing"),
+        ("batch=1:2:3:4", "numbers are plain decimal"),
+        ("batch=010", "numbers are plain decimal"),
+        ("batch=1,0x10", "numbers are plain decimal"),
+        ("batch=1_0", "numbers are plain decimal"),
     ],
 )
 def test_what_is_none(text: str, said: str) -> None:
