@@ -25,7 +25,7 @@ from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.plan import Plan
 from ascend_sim.report.timeline_file import load_recording
 from ascend_sim.runtime import Device, Task
-from ascend_sim.settings import check_settings
+from ascend_sim.settings import check_settings, disarmed_warnings
 
 __all__ = ["CheckReport", "check_call", "check_folder", "check_kernel", "flags_of_call", "tasks_of_call"]
 
@@ -49,7 +49,9 @@ def check_kernel(
     check_settings({"chip": chip})
     spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
     made = prepared(kernel, blocks, tensors, fields, spec, Device(spec, with_values=False), "timing", disarm)
-    return check_tasks(spec, [made.task], roles=made.roles, tools=tools, strict=True)
+    report = check_tasks(spec, [made.task], roles=made.roles, tools=tools, strict=True)
+    report.remarks.extend(disarmed_warnings(disarm, "timing"))
+    return report
 
 
 def check_call(
@@ -65,7 +67,10 @@ def check_call(
     Raises AclnnError where the operator refuses the call.
     """
     plan, tasks = tasks_of_call(case, chip, disarm=disarm, **options)
-    return check_tasks(chip, tasks, roles=roles_of(plan), tools=tools)
+    report = check_tasks(chip, tasks, roles=roles_of(plan), tools=tools)
+    names = [f"{kernel}.{flag}" for kernel, flags in (disarm or {}).items() for flag in flags]
+    report.remarks.extend(disarmed_warnings(names, "timing"))
+    return report
 
 
 def flags_of_call(case: Case, chip: ChipSpec, **options: Any) -> dict[str, list[str]]:

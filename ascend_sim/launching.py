@@ -53,7 +53,7 @@ from ascend_sim.runtime import (
     run_tasks,
     without_recording,
 )
-from ascend_sim.settings import check_settings
+from ascend_sim.settings import check_disarmed, check_settings, disarmed_warnings
 
 __all__ = ["Empty", "KernelRun", "empty", "launch"]
 
@@ -197,6 +197,7 @@ def launch(
         raise SimError(f"l2 {l2!r}: allowed are cold and warm")
     spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
     disarm = (disarm,) if isinstance(disarm, str) else disarm
+    experiment = disarmed_warnings(disarm, mode)
     model = ValueModel.of(spec, accumulate, overflow)
     device = Device(spec, with_values=mode != "timing")
     made = prepared(kernel, blocks, tensors, fields, spec, device, mode, disarm)
@@ -225,7 +226,7 @@ def launch(
     )
     outcome = run_tasks(device, [task], how)
     counts = facts.of(0, task).counts
-    _check_disarmed(kernel, disarm, counts)
+    check_disarmed(kernel.name, disarm, counts.flag_names())
     task.info |= _products(counts)
     findings = [*outcome.findings, *checked]
     outputs = {}
@@ -250,7 +251,10 @@ def launch(
         findings=findings,
         verdicts=verdicts,
     )
-    report = replace(built, problem=_problem(kernel, places, made.started, {**kernel.defaults(), **fields}, l2, model))
+    problem = _problem(kernel, places, made.started, {**kernel.defaults(), **fields}, l2, model)
+    if disarm:
+        problem["disarmed"] = list(disarm)
+    report = replace(built, problem=problem, warnings=experiment)
     recording = None if held_on_to is None else Recording(spec, held_on_to, [task], warm)
     return KernelRun(outputs, report, findings, held_on_to, recording, programs)
 
@@ -415,11 +419,3 @@ def _written(programs: Sequence[Program]) -> set[int]:
         rows = program.rows[np.asarray(to_gm, np.bool_)[program.rows[:, 0]]]
         slots |= set(np.unique(rows[:, 1] >> SLOT_SHIFT).tolist())
     return slots
-
-
-def _check_disarmed(kernel: KernelFunction, disarm: Sequence[str], counts: Counts) -> None:
-    """Refuse names of flags that the run did not have: an experiment without effect misleads."""
-    flags = counts.flag_names()
-    for name in disarm:
-        if name not in flags:
-            raise SimError(f"disarm: no flag {name!r} in {kernel.name}; it has {', '.join(sorted(flags)) or 'none'}")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.errors import SimError
 from ascend_sim.ops.arguments import is_whole_number
 from ascend_sim.ops.kinds import NUMBER, Kind, check_kinds, is_flag, is_whole_numbers, or_none
 
-__all__ = ["OPTIONS", "check_settings"]
+__all__ = ["OPTIONS", "check_disarmed", "check_settings", "disarmed_warnings"]
 
 
 def _is_text(value: Any) -> bool:
@@ -75,3 +77,27 @@ OPTIONS: dict[str, Kind] = {
 def check_settings(given: Mapping[str, Any], own: Mapping[str, Kind] | None = None) -> None:
     """SimError for the first argument that is not of its kind; `own` are the kinds of an operator's attributes."""
     check_kinds(given, OPTIONS | dict(own or {}))
+
+
+def disarmed_warnings(names: Sequence[str], mode: str) -> tuple[str, ...]:
+    """What the report of a run with disarmed flags says of them, nothing without any; SimError where they change nothing."""
+    if names and mode == "functional":
+        raise SimError(
+            f"disarm: {', '.join(names)} given; functional mode runs one instruction after the other and waits for no flag: "
+            "use mode full, or timing"
+        )
+    return (
+        (f"an experiment, not the kernel: disarmed, so that its waits hold nothing: {', '.join(names)}",)
+        if names
+        else ()
+    )
+
+
+def check_disarmed(kernel: str, wanted: Collection[str], flags: Collection[str]) -> None:
+    """SimError for names of flags that a kernel does not have: an experiment without effect misleads."""
+    for name in wanted:
+        if name not in flags:
+            known = sorted(flags)
+            near = [flag for flag in known if flag.startswith(name)] or get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise SimError(f"disarm: no flag {name!r} in {kernel}{hint}; it has {', '.join(known) or 'none'}")

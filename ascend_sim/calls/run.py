@@ -24,7 +24,7 @@ from ascend_sim.ops.operator import Operator
 from ascend_sim.report.advice import statements
 from ascend_sim.report.report import Report, RunFacts
 from ascend_sim.runtime import Recording, RunOptions, ValueModel
-from ascend_sim.settings import check_settings
+from ascend_sim.settings import check_disarmed, check_settings, disarmed_warnings
 
 __all__ = ["arguments_of", "call_operator", "check_fits", "run_call"]
 
@@ -47,6 +47,10 @@ def run_call(
     accepted = options.accept(operator, arguments, spec)
     model = ValueModel.of(spec, options.accumulate, options.overflow)
     problem = _problem(operator, arguments, accepted, l2) | {"accumulate": model.accumulate, "overflow": model.overflow}
+    disarmed = [f"{kernel}.{flag}" for kernel, flags in accepted.disarm.items() for flag in flags]
+    experiment = disarmed_warnings(disarmed, mode)
+    if disarmed:
+        problem["disarmed"] = disarmed
     check_fits({name: (tensor.shape, tensor.dtype) for name, tensor in accepted.inputs.items()}, spec)
     plan = operator.plan(accepted, spec)
     values = {name: value for name, value in operator.by_our_names(given).items() if name in accepted.inputs}
@@ -108,7 +112,7 @@ def run_call(
     report = replace(
         built,
         problem=problem,
-        warnings=(*accepted.warnings, *plan.warnings),
+        warnings=(*accepted.warnings, *plan.warnings, *experiment),
         plan=tuple(plan.rows()),
         workspace_bytes=plan.workspace_bytes,
         advise=partial(statements, spec, trials=Trials(operator, given, attributes, options, spec)),
@@ -165,13 +169,9 @@ def _problem(operator: Operator[Any, Any], arguments: Any, call: AcceptedCall, l
 
 
 def _check_disarmed(call: AcceptedCall, run: Execution, facts: RunFacts) -> None:
-    """Refuse names of kernels and flags that the run did not have: an experiment without effect misleads."""
+    """Refuse names of kernels and flags that the run did not have."""
     tasks = {task.name: facts.of(index, task).counts for index, task in enumerate(run.tasks)}
     for kernel, wanted in call.disarm.items():
         if kernel not in tasks:
             raise SimError(f"disarm: no kernel {kernel!r}; this call has {', '.join(tasks)}")
-        flags = tasks[kernel].flag_names()
-        unknown = [flag for flag in wanted if flag not in flags]
-        if unknown:
-            known = ", ".join(sorted(flags)) or "none"
-            raise SimError(f"disarm: no flag {unknown[0]!r} in {kernel}; it has {known}")
+        check_disarmed(kernel, wanted, tasks[kernel].flag_names())

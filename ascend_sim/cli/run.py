@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -23,9 +24,16 @@ if TYPE_CHECKING:
     from ascend_sim.report.report import Report
     from ascend_sim.runtime.outlook import Outlook
 
+_OF_FLAGS = (
+    *("case", "chip", "cube_math_type", "deterministic", "conformance", "library", "tiling", "block_dim"),
+    *("flags", "json_output"),
+)
+"""What `--flags` takes: what decides which kernels there are."""
+
 
 @app.command(epilog="Example:  ascend-sim run resnet50_conv2_3x3 --chip ascend910b3 --cube-math-type 0 --out out/")
 def run(
+    context: typer.Context,
     case: Case,
     chip: Chip = None,
     cube_math_type: CubeMathType = None,
@@ -67,7 +75,10 @@ def run(
         Path | None, typer.Option(help="Write one page to this file: timeline, critical path, other rates, pictures.")
     ] = None,
     flags: Annotated[
-        bool, typer.Option("--flags", help="Run nothing: list the flags of the kernels, as --disarm takes them.")
+        bool,
+        typer.Option(
+            "--flags", help="Run nothing: list the kernels' flags, quoted as a shell takes them for --disarm."
+        ),
     ] = False,
     disarm: Annotated[
         list[str] | None,
@@ -99,6 +110,8 @@ def run(
     from ascend_sim.ops.case import load_case
 
     with errors(json_output):
+        if flags:
+            _check_alone(context)
         given = {"chip": chip, "tiling": tiling, "block-dim": block_dim, "l2": l2, "conformance": conformance}
         _check_options(mode, given, out=out, msprof=msprof, html=html)
         check_lines(lines, mode, out, html)
@@ -119,7 +132,7 @@ def run(
             from ascend_sim.checking import flags_of_call
 
             found = flags_of_call(loaded, spec, **own)
-            names = [f"{kernel}.{flag}" for kernel, flags in found.items() for flag in flags]
+            names = [shlex.quote(f"{kernel}.{flag}") for kernel, flags in found.items() for flag in flags]
             print(json.dumps(found, indent=1) if json_output else "\n".join(names))
             return
         if out is not None:
@@ -182,6 +195,14 @@ def run(
         else:
             _print(result.report, with_plan=plan, said=said, written=written)
     raise typer.Exit(0 if passed else 1)
+
+
+def _check_alone(context: typer.Context) -> None:
+    """Refuse what --flags, which runs nothing, has no use for."""
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if option.name not in _OF_FLAGS and source is not None and source.name == "COMMANDLINE":
+            raise SimError(f"--flags runs nothing and does not take {option.opts[0]}: give one of them")
 
 
 def _check_options(

@@ -86,7 +86,7 @@ def output_table(outputs: Mapping[str, Mapping[str, Any]]) -> str:
         correct = figures.get("correct")
         verdict = "not checked" if correct is None else ("correct" if correct else "WRONG") + by_probe(figures)
         style = "" if correct is None else f' class="{"good" if correct else "bad"}"'
-        errors = [_figure(figures.get(key)) for key in ("max_abs_error", "worst_error_over_bound")]
+        errors = [error_figure(figures, key) for key in ("max_abs_error", "worst_error_over_bound")]
         shape = "x".join(map(str, figures.get("shape", ())))
         dtypes = [escape(str(figures.get(key, "-"))) for key in ("dtype", "compute_dtype")]
         rows.append([escape(name), shape, *dtypes, *errors, f"<b{style}>{verdict}</b>"])
@@ -112,5 +112,7 @@ def report_html(report: Mapping[str, Any]) -> str:
     return f'<div class="ascend-sim">{"".join(lines)}</div>'
 
 
-def _figure(value: Any) -> str:
-    return "-" if value is None else f"{value:.3g}"
+def error_figure(figures: Mapping[str, Any], key: str) -> str:
+    """An error of an output: "-" where none was worked out, "not finite" for what JSON has no number for."""
+    value = figures.get(key, "-")
+    return "not finite" if value is None else value if isinstance(value, str) else f"{value:.3g}"

@@ -80,7 +80,7 @@ def write_msprof(
             _write_kernel(kernel, timeline, number, task, chip, heads, trace_limit)
         temporary.mkdir(exist_ok=True)
         (temporary / MARKER).write_text(_MARK, encoding="utf-8")
-        _replace(temporary, folder)
+        replace_msprof(temporary, folder)
     except OSError as error:
         raise SimError(f"cannot write {folder}: {error.strerror or error}") from None
     finally:
@@ -93,7 +93,7 @@ def _in_a_path(name: str) -> str:
     return re.sub(r"[^\w.-]", "_", name, flags=re.ASCII)[:_NAME]
 
 
-def _replace(temporary: Path, folder: Path) -> None:
+def replace_msprof(temporary: Path, folder: Path) -> None:
     """Put a finished folder in the place of an earlier one; of runs that end at once the last one stays, whole."""
     for left in range(_TRIES, -1, -1):
         remove_msprof(folder.parent)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
 
 from numpy.typing import NDArray
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 from ascend_sim.errors import SimError
 from ascend_sim.ops.tensor_files import save_tensors
 from ascend_sim.report.files import write_json
-from ascend_sim.report.msprof import check_msprof, remove_msprof, write_msprof
+from ascend_sim.report.msprof import check_msprof, remove_msprof, replace_msprof, write_msprof
 from ascend_sim.report.report import Report
 from ascend_sim.report.timeline_file import write_timeline
 from ascend_sim.report.trace import write_trace
@@ -21,6 +23,7 @@ TRACE_LIMIT = 500_000
 """Events in trace.json.gz at most, unless told otherwise; beyond, cores are left out."""
 RESULTS = ("gradients", "outputs")
 """What the results of a run are called: the name of their file."""
+_FILES = ("report.json", "trace.json.gz", "timeline.npz", "report.html", *(f"{results}.npz" for results in RESULTS))
 
 
 def write_run(
@@ -36,8 +39,9 @@ def write_run(
     """Write a run to folder `out`, which is made where there is none; returns the paths in order.
 
     `arrays` (with the names of their dtypes) go to `results`.npz, one of `RESULTS`; without them there is no such file.
-    `recording` is None in functional mode. Files of an older run that this one does not replace are removed. Raises
-    SimError where a file cannot be written, and for `msprof` without times.
+    `recording` is None in functional mode. Files of an older run that this one does not replace are removed, once all of this
+    one are written: where one cannot be, SimError is raised and the older run is as it was. SimError too for `msprof` without
+    times.
     """
     if msprof:
         if recording is None:
@@ -45,21 +49,46 @@ def write_run(
         check_msprof(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
+        staging = Path(mkdtemp(prefix=".run.", suffix=".tmp", dir=out))
     except OSError as error:
-        raise SimError(f"{out}: cannot make that folder: {error.strerror or error}") from None
-    for name in ("trace.json.gz", "timeline.npz", "report.html", *(f"{results}.npz" for results in RESULTS)):
-        (out / name).unlink(missing_ok=True)
-    remove_msprof(out)
-    written = [out / "report.json"]
+        raise SimError(f"{out}: cannot write in that folder: {error.strerror or error}") from None
+    try:
+        written = _write_files(staging, report, recording, results, arrays, trace_limit, msprof)
+        for name in _FILES:
+            if staging / name not in written:
+                (out / name).unlink(missing_ok=True)
+        remove_msprof(out)
+        for path in written:
+            if path.is_dir():
+                replace_msprof(path, out / path.name)
+            else:
+                path.replace(out / path.name)
+        return [out / path.name for path in written]
+    except (SimError, OSError) as error:
+        raise SimError(str(error).replace(str(staging), str(out))) from None
+    finally:
+        rmtree(staging, ignore_errors=True)
+
+
+def _write_files(
+    folder: Path,
+    report: Report,
+    recording: Recording | None,
+    results: str,
+    arrays: Mapping[str, tuple[NDArray[Any], str]],
+    trace_limit: int,
+    msprof: bool,
+) -> list[Path]:
+    written = [folder / "report.json"]
     told = report.to_dict()
     write_json(written[0], told)
     if recording is not None:
-        written += [out / "trace.json.gz", out / "timeline.npz"]
+        written += [folder / "trace.json.gz", folder / "timeline.npz"]
         write_trace(written[1], recording.timeline, list(recording.tasks), recording.chip, trace_limit)
         write_timeline(written[2], recording, told)
     if arrays:
-        written.append(out / f"{results}.npz")
+        written.append(folder / f"{results}.npz")
         save_tensors(written[-1], arrays)
     if msprof and recording is not None:
-        written.append(write_msprof(out, recording.timeline, list(recording.tasks), recording.chip, trace_limit))
+        written.append(write_msprof(folder, recording.timeline, list(recording.tasks), recording.chip, trace_limit))
     return written

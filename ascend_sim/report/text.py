@@ -15,7 +15,7 @@ from ascend_sim.report.advice import layer_words
 from ascend_sim.report.certainty import words
 from ascend_sim.report.columns import GAP
 from ascend_sim.report.grid import Grid, say
-from ascend_sim.report.html import by_probe, results_name
+from ascend_sim.report.html import by_probe, error_figure, results_name
 from ascend_sim.report.report import Report
 from ascend_sim.report.waterfall import WORDS
 
@@ -132,7 +132,7 @@ def _outputs(outputs: Mapping[str, Mapping[str, Any]]) -> Grid:
         verdict = Text(said)
         verdict.stylize("green" if correct else "bold red" if correct is False else "")
         shape = "x".join(str(extent) for extent in figures.get("shape", ()))
-        errors = [_figure(figures.get(key)) for key in ("max_abs_error", "worst_error_over_bound")]
+        errors = [error_figure(figures, key) for key in ("max_abs_error", "worst_error_over_bound")]
         dtypes = [str(figures.get(key, "-")) for key in ("dtype", "compute_dtype")]
         table.row(name, shape, *dtypes, *errors, verdict)
     return table
@@ -152,7 +152,3 @@ def _findings(console: Console, data: Mapping[str, Any]) -> None:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f}%"
-
-
-def _figure(value: Any) -> str:
-    return "-" if value is None else f"{value:.3g}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +22,7 @@ from ascend_sim.cli import app
 from ascend_sim.cli.app import COMMANDS
 from ascend_sim.engine import engine
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.report.html import report_html
 from ascend_sim.report.timeline_file import load_recording
 
 # -- what a user can do ------------------------------------------------------------------------------------------------
@@ -160,7 +163,7 @@ def test_what_the_case_says_holds_until_an_option_says_otherwise(tmp_path: Path)
 def test_flags_are_listed_and_can_be_taken_away(case: Path, tmp_path: Path) -> None:
     """Without the flag that tells of filled L0A and L0B the multiplies begin too early: a race, and a wrong gradient."""
     listed = run("run", case, "--flags")
-    flags = listed.out.splitlines()
+    flags = [flag for line in listed.out.splitlines() for flag in shlex.split(line)]  # as a shell reads what is pasted
     assert listed.code == 0 and "grad_input.L0[0] full" in flags and len(set(flags)) == len(flags)
     by_kernel = json.loads(run("run", case, "--flags", "--json").out)
     assert flags == [f"{kernel}.{flag}" for kernel, named in by_kernel.items() for flag in named]
@@ -173,6 +176,32 @@ def test_flags_are_listed_and_can_be_taken_away(case: Path, tmp_path: Path) -> N
     assert [report["outputs"][name]["correct"] for name in ("grad_input", "grad_weight")] == [False, True]
     recording, _ = load_recording(tmp_path / "out" / "timeline.npz")
     assert all(one.program.notes is not None for one in recording.timeline.programs)
+    assert report["problem"]["disarmed"] == ["grad_input.L0[0] full"] and "disarmed" not in whole["problem"]
+    assert len(report["warnings"]) == len(whole["warnings"]) + 1 and "L0[0] full" in report["warnings"][-1]
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["warnings"] == report["warnings"]
+
+
+def test_a_disarmed_run_says_so_everywhere(tmp_path: Path) -> None:
+    """Its time is another and its gradient is not one; whoever meets it later must learn why."""
+    out, flag = tmp_path / "out", "grad_input.L0C[0] full"
+    ran = run("run", "by_hand", "--disarm", flag, "--out", out)
+    told = " ".join(ran.out.split())
+    assert (
+        ran.code == 1
+        and f"warning: an experiment, not the kernel: disarmed, so that its waits hold nothing: {flag}" in told
+    )
+    assert re.search("grad_input +1x2x4x4 +float16 +float16 +not finite +not finite +WRONG", ran.out)
+    report = json.loads((out / "report.json").read_text())
+    assert flag in report_html(report) and "not finite" in report_html(report)
+    timed = run("run", "by_hand", "--mode", "timing", "--disarm", flag)
+    assert (
+        timed.code == 0
+        and f"warning: an experiment, not the kernel: disarmed, so that its waits hold nothing: {flag}"
+        in (" ".join(timed.out.split()))
+    )
+    told = run("compare", "by_hand", out, "--json")
+    call = {fact["name"]: fact for fact in json.loads(told.out)["call"]}
+    assert call["disarmed"]["values"] == ["nothing", flag] and call["disarmed"]["differs"]
 
 
 def test_the_trace_limit_leaves_cores_out(case: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import names, refused, run, save, write_case
+from commands import refused, run, save, write_case
 
 
 @pytest.mark.fast
@@ -143,18 +143,25 @@ def test_a_refused_run_leaves_older_results_alone(case: Path, tmp_path: Path) ->
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
 
-def test_a_file_that_cannot_be_written_is_not_half_there(
+def test_a_run_that_cannot_be_written_leaves_the_older_one_alone(
     case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from ascend_sim.ops import tensor_files
+
+    out = tmp_path / "out"
+    run("run", case, "--mode", "timing", "--out", out)
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    assert sorted(before) == ["report.json", "timeline.npz", "trace.json.gz"]
 
     def full(file: Any, **_: Any) -> None:
         file.write(b"PK")
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(tensor_files.np, "savez", full)
-    line = refused("run", case, "--mode", "functional", "--out", tmp_path / "out")
-    assert "No space left on device" in line and names(tmp_path / "out") == ["report.json"]
+    for folder, left in ((out, before), (tmp_path / "new", {})):
+        line = refused("run", case, "--out", folder)  # its gradients are written last
+        assert line == f"ascend-sim: {folder / 'gradients.npz'}: cannot be written (No space left on device)\n"
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == left
 
 
 def test_errors_as_json(case: Path) -> None:

@@ -336,7 +336,7 @@ def test_runs_that_end_at_once_leave_one_whole_folder(tmp_path: Path) -> None:
             (made / msprof.MARKER).write_text(msprof._MARK)
             for name in ("a", "b"):
                 (made / name).write_text(str((writer, turn)))
-            msprof._replace(made, tmp_path / msprof.FOLDER)
+            msprof.replace_msprof(made, tmp_path / msprof.FOLDER)
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, range(4)))

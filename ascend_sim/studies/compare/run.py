@@ -54,7 +54,10 @@ def compare_runs(
     if not kernels:
         raise SimError("compare: nothing to compare: none of the runs launched a kernel")
     reports = [run.report for run in opened]
-    call = _facts([_call(run) for run in opened], None)
+    calls = [_call(run) for run in opened]
+    if any("disarmed" in one for one in calls):
+        calls = [{"disarmed": "nothing", **one} for one in calls]
+    call = _facts(calls, None)
     outputs = _facts([_outputs(report) for report in reports], None)
     comparison = Comparison(opened, call, outputs, kernels)
     if html is not None:
