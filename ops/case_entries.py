@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -72,10 +73,15 @@ class InputEntry(TensorEntry):
     requires_grad: StrictBool = Field(default=True, description="False: its gradient is not computed.")
 
 
-BiasEntry = Annotated[
-    InputEntry | None,
-    BeforeValidator(lambda value: InputEntry() if value is True else None if value is False else value),
-]
+def _bias(value: Any) -> Any:
+    if isinstance(value, bool):
+        return InputEntry() if value else None
+    if value is None or isinstance(value, Mapping | list | tuple | InputEntry):
+        return value
+    raise ValueError(f"{value!r} given; must be true, false, a shape, or a mapping with shape and dtype")
+
+
+BiasEntry = Annotated[InputEntry | None, BeforeValidator(_bias)]
 """true, false for no bias, or an entry whose shape and dtype follow where they are left out."""
 
 

@@ -26,7 +26,10 @@ from ascend_sim.errors import SimError
     "ascend-sim run-network resnet18 --tiling tuned/   |   ascend-sim run-network unet --training",
 )
 def run_network(
-    network: Annotated[str, typer.Argument(help="A network file (.yaml) or the name of one that ships: resnet50.")],
+    network: Annotated[
+        str,
+        typer.Argument(help="A network file (.yaml), or one that `ascend-sim networks` lists."),
+    ],
     batch: Annotated[int | None, typer.Option(min=1, help="Images in a batch; default: the file's.")] = None,
     chip: Annotated[str, typer.Option(help="Chip name or chip file.")] = "ascend910b3",
     conformance: Annotated[str, typer.Option(help="documented or library.")] = "documented",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -122,6 +123,7 @@ class _Worker:
     """A process that computes `function` of one item after the other."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
+        forget_typed_in_main()
         self.connection, theirs = _CONTEXT.Pipe()
         self._process = _CONTEXT.Process(target=_work, args=(function, theirs), daemon=True)
         with interrupts_held():
@@ -159,7 +161,22 @@ class _Worker:
 def _died(code: int | None) -> WorkerDied:
     if code == _TOO_MUCH_MEMORY:
         return WorkerDied(f"a worker process was {beyond(memory_limit() or 0)}")
+    if code == 1:  # of Python itself: an exception before our own code ran, which catches all
+        return WorkerDied(
+            "a worker process could not begin: it imports the program that started it, which must be importable and start "
+            'its work under `if __name__ == "__main__":`; its traceback stands above'
+        )
     return WorkerDied(f"a worker process died (exit code {code}), perhaps for lack of memory; try fewer --jobs")
+
+
+def forget_typed_in_main() -> None:
+    """Let processes start from a program that came through a pipe (`python - < script`).
+
+    Python names its file "<stdin>", and each new process would look for that to import it.
+    """
+    main = sys.modules["__main__"]
+    if getattr(main, "__file__", None) == "<stdin>":
+        del main.__file__
 
 
 @contextmanager

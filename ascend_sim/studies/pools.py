@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ascend_sim.errors import SimError
-from ascend_sim.runtime.workers import WorkerDied, apart, begin_worker, interrupts_held
+from ascend_sim.runtime.workers import WorkerDied, apart, begin_worker, forget_typed_in_main, interrupts_held
 from ascend_sim.studies.store import code_digest
 
 __all__ = ["Cluster", "Failed", "Function", "Items", "Pool", "Processes"]
@@ -32,6 +32,8 @@ _DEATHS = 2
 """Deaths of a pool while an item is under way, after which that item runs alone: one more is its own."""
 _AHEAD = 2
 """Items under way for each process, so that none waits for the next."""
+_CONNECT_SECONDS = 4
+"""Until somebody who does not answer is given up; Dask itself would ask for half a minute."""
 _LOOK_SECONDS = 0.5
 _QUIET = "ignore:resource_tracker:UserWarning"
 """Of joblib's helper process, which tells of folders when a command was killed, and removes them."""
@@ -67,6 +69,7 @@ class Processes(Pool):
             for name, item in items:
                 yield name, function(item)
             return
+        forget_typed_in_main()
         try:
             yield from self._through_deaths(function, items)
         finally:  # joblib would keep its processes for the next call
@@ -154,8 +157,8 @@ class Cluster(Pool):
             port = None
         if parts.scheme not in ("tcp", "tls", "ws", "wss") or not parts.hostname or port is None:
             raise SimError(f"scheduler {self.address!r}: allowed is tcp://HOST:PORT, as dask scheduler prints it")
-        try:  # Dask itself would ask for half a minute
-            socket.create_connection((parts.hostname, port), timeout=5).close()
+        try:
+            socket.create_connection((parts.hostname, port), timeout=_CONNECT_SECONDS).close()
         except OSError as error:
             raise SimError(f"scheduler {self.address}: nobody answers: {error.strerror or error}") from None
 
@@ -165,7 +168,7 @@ class Cluster(Pool):
         for logger in ("distributed", "distributed.client"):  # it is we who tell what happens
             logging.getLogger(logger).setLevel(logging.CRITICAL)
         try:
-            client = Client(self.address, timeout=10, set_as_default=False)
+            client = Client(self.address, timeout=_CONNECT_SECONDS, set_as_default=False)
         except (OSError, TimeoutError) as error:
             raise SimError(f"scheduler {self.address}: {error}") from None
         digest, under_way = code_digest(self.room), dict[Any, tuple[str, Any]]()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -80,3 +82,20 @@ def test_held_memory_follows_what_is_held() -> None:
     block[::4096] = bytes(len(block[::4096])).replace(b"\0", b"\1")
     assert held_memory() - before > 32 << 20
     del block
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        ("", "[2, 1]"),
+        (
+            "import ascend_sim.runtime.workers as w; w.forget_typed_in_main = lambda: None",
+            "a worker process could not begin",
+        ),
+    ],
+)
+def test_a_program_that_comes_through_a_pipe(head: str, said: str) -> None:
+    """Python calls it "<stdin>", a file that no other process finds; without our part the error names the cause."""
+    text = f"{head}\nfrom ascend_sim.runtime.workers import spread\nprint(spread(abs, [-2, 1], jobs=2))\n"
+    done = subprocess.run([sys.executable, "-"], input=text, capture_output=True, text=True, check=False)
+    assert said in done.stdout + done.stderr

@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from ascend_sim.errors import ConfigError
 from ascend_sim.ops.case import explain_error
@@ -18,6 +18,12 @@ from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.yaml_file import read_yaml
 
 __all__ = ["Layer", "Network", "NetworkFile", "cases_of", "layer_text", "load_network", "network_names"]
+
+
+def _some_layers(layers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    if not layers:
+        raise ValueError("[] given; a network has at least one layer")
+    return layers
 
 
 class NetworkFile(Entry):
@@ -30,7 +36,7 @@ class NetworkFile(Entry):
         description="The batch that the shapes hold; left out: the first layer's. `--batch` asks for another.",
     )
     defaults: dict[str, Any] = Field(default={}, description="Fields of every layer that does not name them.")
-    layers: Annotated[list[dict[str, Any]], Field(min_length=1)] = Field(description="In forward order.")
+    layers: Annotated[list[dict[str, Any]], AfterValidator(_some_layers)] = Field(description="In forward order.")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from ascend_sim.report.certainty import words
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.html import table
 from ascend_sim.report.skeleton import Figures, check_plotly, framed
-from ascend_sim.studies.network.pages import around_line, heads, text_of
+from ascend_sim.studies.network.pages import around_line, heads, text_of, time_text
 from ascend_sim.studies.network.ranking import ranking
 from ascend_sim.studies.network.run import NetworkRun
 from ascend_sim.studies.network.tuning import Tuned
@@ -73,7 +73,7 @@ def _layers_figure(run: NetworkRun) -> Any:
 def _layers(run: NetworkRun) -> str:
     whole, columns, rows = run.totals["total"], heads(run), []
     for layer, times, same in zip(run.network.layers, run.layers, run.same_as, strict=True):
-        figures = ["refused" if times.refused else f"{times.times[part]:,.1f}" for part in columns]
+        figures = ["refused" if times.refused else time_text(times.times[part], ",.1f") for part in columns]
         share = _share(times.times.get("total", 0.0), whole)
         rows.append([escape(layer.name), escape(text_of(layer)), *figures, share, escape(same or "")])
     head = ("layer", "input * weight", *(f">{one}" for one in columns.values()), ">share", "same as")

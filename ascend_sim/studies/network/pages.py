@@ -10,7 +10,7 @@ from rich.console import Console
 
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.report.certainty import words
-from ascend_sim.report.grid import Grid, say
+from ascend_sim.report.grid import Grid, counted, say
 from ascend_sim.studies.network.file import Layer, layer_text, load_network, network_names
 from ascend_sim.studies.network.run import AROUND, NetworkRun
 from ascend_sim.studies.network.tuning import Tuned
@@ -63,9 +63,9 @@ def render(run: NetworkRun, console: Console) -> None:
     titles = [f">{head.removesuffix(' us')}" for head in columns.values()]
     table = Grid(title, ("layer", "input * weight", *titles, *["same as"] * several))
     for layer, times, same in zip(run.network.layers, run.layers, run.same_as, strict=True):
-        figures = ["refused" if times.refused else f"{times.times[part]:.1f}" for part in columns]
+        figures = ["refused" if times.refused else time_text(times.times[part]) for part in columns]
         table.row(layer.name, text_of(layer), *figures, *[same or ""] * several)
-    totals = [f"{run.totals[part]:.1f}" for part in columns]
+    totals = [time_text(run.totals[part]) for part in columns]
     table.row(f"{len(run.layers)} layers", f"{run.distinct} distinct", *totals, *[""] * several, style="bold")
     console.print(table)
     lines = [around_line(run)] if run.around else []
@@ -75,6 +75,11 @@ def render(run: NetworkRun, console: Console) -> None:
         lines.append("interrupted: only the layers that were finished stand here, and the totals are theirs")
     for line in (*lines, *(f"finding: {finding}" for finding in run.findings)):
         say(console, line)
+
+
+def time_text(us: float, form: str = ".1f") -> str:
+    """The time of a part; "-" for one that no kernel makes, such as a gradient that is not asked for."""
+    return f"{us:{form}}" if us else "-"
 
 
 def around_line(run: NetworkRun) -> str:
@@ -101,8 +106,10 @@ def render_tuned(tuned: Tuned, console: Console) -> None:
 def cost_line(run: NetworkRun, seconds: float, jobs: int) -> str:
     """What the simulation itself took."""
     instructions = sum(times.instructions for times, same in zip(run.layers, run.same_as, strict=True) if same is None)
+    processes = min(jobs, run.distinct)
     return (
-        f"took {seconds:.1f} s on {min(jobs, run.distinct)} processes{_usage()}: {run.distinct} distinct layers, "
+        f"took {seconds:.1f} s on {counted(processes, 'process', 'processes')}{_usage()}: "
+        f"{counted(run.distinct, 'distinct layer')}, "
         f"{instructions:,} instructions"
     )
 

@@ -43,7 +43,7 @@ def kernels_of(
             f"tile searches the tilings of {' and '.join(TILINGS)}; {case.operator} has neither of these kernels"
         )
     if kernel is not None and kernel not in kernels:
-        raise SimError(f"--kernel {kernel}: allowed are {' and '.join(kernels)}")
+        raise SimError(f"kernel {kernel!r}: allowed are {' and '.join(kernels)}")
     found: list[CubeKernel] = []
     for name in chips:
         spec = load_chip(name)

@@ -66,7 +66,7 @@ def test_chips_side_by_side_as_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--kernel", "grad_bias"], "--kernel grad_bias: allowed are grad_input and grad_weight"),
+        (["--kernel", "grad_bias"], "kernel 'grad_bias': allowed are grad_input and grad_weight"),
         (["--field", "baseM"], "--field 'baseM': allowed is FIELD=WHOLE NUMBER"),
         (["--field", "baseM=16,baseM=32"], "grad_input.baseM is given twice"),
         (["--field", "grad_weight.baseM=16", "--kernel", "grad_input"], "grad_weight is not searched"),
