@@ -8,7 +8,7 @@ parse_vary("chip.cores.aic,chip.cores.aiv=[24,48],[20,40]")    # two fields that
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +43,12 @@ def parse_vary(text: str) -> tuple[str, list[Any]]:
     return name, found
 
 
-def grouped(vary: Mapping[str, Any]) -> dict[tuple[str, ...], list[tuple[Any, ...]]]:
+def grouped(vary: Mapping[str, Any]) -> dict[tuple[str, ...], list[Sequence[Any]]]:
     """What is varied: the fields that go together, to the values of each setting; most groups are one field.
 
     ConfigError for a field that is named twice and for a setting of several fields that is no list of as many values.
     """
-    found: dict[tuple[str, ...], list[tuple[Any, ...]]] = {}
+    found: dict[tuple[str, ...], list[Sequence[Any]]] = {}
     for text, given in vary.items():
         names = tuple(name.strip() for name in str(text).split(","))
         one = isinstance(given, str | Path | ChipSpec) or not isinstance(given, Iterable)
