@@ -13,6 +13,8 @@ from ascend_sim.errors import SimError
 
 MEMORY_VARIABLE = "ASCEND_SIM_MAX_MEMORY"
 """The environment variable that says how many GiB a process may hold; without it as many as the machine has."""
+MEMORY_OPTION = "--max-memory"
+"""The option that says the same."""
 GIB = 1 << 30
 
 
@@ -29,7 +31,8 @@ def memory_limit(given: str | None = None) -> int | None:
     except ValueError:
         limit = 0.0
     if not 0 < limit < 1 << 32:
-        raise SimError(f"{MEMORY_VARIABLE} {text!r}: allowed is a number of GiB above 0, for example 4 or 0.5")
+        name = MEMORY_VARIABLE if given is None else MEMORY_OPTION
+        raise SimError(f"{name} {text!r}: allowed is a number of GiB above 0, for example 4 or 0.5")
     return int(limit * GIB)
 
 

@@ -49,6 +49,8 @@ class Program(TyperGroup):
         command = self.commands.get(cmd_name)
         if command is not None:
             _without_types(command.get_params(ctx))
+            # Its paragraphs: the lines are those of the code.
+            command.help = "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
         return command
 
     def get_params(self, ctx: Any) -> list[Any]:

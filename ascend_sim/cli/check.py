@@ -12,6 +12,7 @@ import numpy as np
 import typer
 
 from ascend_sim.cli.app import app, errors
+from ascend_sim.cli.completing import CHIPS, SUBJECTS
 from ascend_sim.cli.kernel import called, check_file, choose_kernel, default_blocks, fields_of, run_file
 from ascend_sim.cli.progress import Status, announce
 from ascend_sim.cli.terminal import print_text
@@ -29,7 +30,9 @@ def check(
     subject: Annotated[
         str,
         typer.Argument(
-            metavar="CASE|KERNEL.py|OUT", help="A case, a Python file with a kernel, or the folder of a run."
+            metavar="CASE|KERNEL.py|OUT",
+            help="A case, a Python file with a kernel, or the folder of a run.",
+            autocompletion=SUBJECTS,
         ),
     ],
     name: Annotated[str | None, typer.Argument(help="The kernel, where the file has several.")] = None,
@@ -38,7 +41,8 @@ def check(
         typer.Option(help="memcheck, racecheck, initcheck or synccheck; more than once for several. Default: all."),
     ] = None,
     chip: Annotated[
-        str | None, typer.Option(help="Chip name or chip file; default: the case's, or ascend910b3.")
+        str | None,
+        typer.Option(help="Chip name or chip file; default: the case's, or ascend910b3.", autocompletion=CHIPS),
     ] = None,
     blocks: Annotated[
         int | None, typer.Option(min=1, help="Of a kernel file: blocks; default: BLOCKS of the file, else one a core.")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ascend_sim.cli.app import app, errors
+from ascend_sim.cli.completing import CHIPS
 from ascend_sim.cli.terminal import console
 from ascend_sim.errors import SimError
 
@@ -15,7 +16,9 @@ from ascend_sim.errors import SimError
 def chips(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="A chip's name or file; without it, all chips are listed."),
+        typer.Argument(
+            metavar="[NAME]...", help="A chip's name or file; without it, all are listed.", autocompletion=CHIPS
+        ),
     ] = None,
     compare: Annotated[bool, typer.Option("--compare", help="Print the named chips side by side.")] = False,
 ) -> None:

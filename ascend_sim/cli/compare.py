@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from ascend_sim.cli.app import app, errors
+from ascend_sim.cli.completing import CASES, CHIPS, RUNS
 from ascend_sim.cli.page import check_html
 from ascend_sim.cli.progress import Progress
 from ascend_sim.cli.terminal import console, print_text
@@ -26,11 +27,15 @@ def compare(
         typer.Argument(
             metavar="A B [C ...]",
             help="Each a case, a folder of `run --out`, a tiling file, a chip, or a timeline.npz.",
+            autocompletion=RUNS,
         ),
     ] = None,
-    case: Annotated[str | None, typer.Option(help="The case that tilings and chips are compared with.")] = None,
+    case: Annotated[
+        str | None, typer.Option(help="The case that tilings and chips are compared with.", autocompletion=CASES)
+    ] = None,
     chip: Annotated[
-        str | None, typer.Option(help="Chip name or chip file for cases and tilings; default: each case's.")
+        str | None,
+        typer.Option(help="Chip name or chip file for cases and tilings; default: each case's.", autocompletion=CHIPS),
     ] = None,
     kernel: Annotated[
         list[str] | None, typer.Option(help="Show this kernel; again for more. Default: the three that differ most.")

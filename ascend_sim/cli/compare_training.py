@@ -14,7 +14,7 @@ import typer
 
 from ascend_sim.cli.app import OptionalValues, app, errors
 from ascend_sim.cli.kernel import called, load_file
-from ascend_sim.cli.options import Accumulate, Overflow
+from ascend_sim.cli.options import Accumulate, OneChip, Overflow
 from ascend_sim.cli.progress import Progress
 from ascend_sim.cli.terminal import console, print_text
 from ascend_sim.errors import SimError
@@ -38,7 +38,7 @@ def compare_training(
     precisions: Annotated[
         str, typer.Option(help="fp32, hf32, fp16 (cubeMathType 0, 3, 2) and bf16 (autocast), with commas.")
     ] = "fp32,hf32,fp16,bf16",
-    chip: Annotated[str, typer.Option(help="Chip name or chip file.")] = "ascend910b3",
+    chip: OneChip = "ascend910b3",
     forward: Annotated[
         bool, typer.Option("--forward/--no-forward", help="Whether the chip computes the forward pass too.")
     ] = True,

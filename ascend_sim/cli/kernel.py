@@ -16,6 +16,7 @@ import numpy as np
 import typer
 
 from ascend_sim.cli.app import app, errors, make_folder
+from ascend_sim.cli.options import OneChip
 from ascend_sim.cli.page import add_lines, check_html, check_lines, write_html
 from ascend_sim.cli.progress import Progress, announce
 from ascend_sim.cli.terminal import console, print_paragraphs, print_text
@@ -34,7 +35,7 @@ def kernel(
         Path, typer.Argument(help="A Python file with a kernel, arguments(rng) and perhaps expected(...).")
     ],
     name: Annotated[str | None, typer.Argument(help="The kernel, where the file has several.")] = None,
-    chip: Annotated[str, typer.Option(help="Chip name or chip file.")] = "ascend910b3",
+    chip: OneChip = "ascend910b3",
     mode: Annotated[str, typer.Option(help="full (values and time), functional (values) or timing (time).")] = "full",
     blocks: Annotated[
         int | None, typer.Option(min=1, help="Blocks; default: BLOCKS of the file, else one for each core.")

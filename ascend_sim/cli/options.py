@@ -6,8 +6,14 @@ from typing import Annotated
 
 import typer
 
-Case = Annotated[str, typer.Argument(help="A case file (.yaml) or the name of a case that ships with the package.")]
-Chip = Annotated[str | None, typer.Option(help="Chip name or chip file; default: the case's.")]
+from ascend_sim.cli.completing import CASES, CHIPS
+
+Case = Annotated[
+    str,
+    typer.Argument(help="A case file (.yaml) or the name of a case that ships with the package.", autocompletion=CASES),
+]
+Chip = Annotated[str | None, typer.Option(help="Chip name or chip file; default: the case's.", autocompletion=CHIPS)]
+OneChip = Annotated[str, typer.Option(help="Chip name or chip file.", autocompletion=CHIPS)]
 CubeMathType = Annotated[int | None, typer.Option(help="0 keep, 1 allow down, 2 fp16, 3 hf32.")]
 Conformance = Annotated[str | None, typer.Option(help="documented or library; default: the case's.")]
 Deterministic = Annotated[

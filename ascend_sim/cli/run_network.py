@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from ascend_sim.cli.app import app, errors, make_folder
-from ascend_sim.cli.options import Jobs, Library
+from ascend_sim.cli.completing import NETWORKS
+from ascend_sim.cli.options import Jobs, Library, OneChip
 from ascend_sim.cli.page import check_html
 from ascend_sim.cli.progress import Progress, Status
 from ascend_sim.cli.terminal import console
@@ -28,10 +29,12 @@ from ascend_sim.errors import SimError
 def run_network(
     network: Annotated[
         str,
-        typer.Argument(help="A network file (.yaml), or one that `ascend-sim networks` lists."),
+        typer.Argument(
+            help="A network file (.yaml), or one that `ascend-sim networks` lists.", autocompletion=NETWORKS
+        ),
     ],
     batch: Annotated[int | None, typer.Option(min=1, help="Images in a batch; default: the file's.")] = None,
-    chip: Annotated[str, typer.Option(help="Chip name or chip file.")] = "ascend910b3",
+    chip: OneChip = "ascend910b3",
     conformance: Annotated[str, typer.Option(help="documented or library.")] = "documented",
     library: Library = None,
     l2: Annotated[str, typer.Option(help="cold: each layer starts with an empty L2; warm: with its inputs.")] = "cold",

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from ascend_sim.cli.app import app, errors, make_folder
-from ascend_sim.cli.options import Case, Jobs
+from ascend_sim.cli.options import Case, Chip, Jobs
 from ascend_sim.cli.progress import Progress
 from ascend_sim.cli.terminal import console, print_text
 from ascend_sim.errors import ConfigError, SimError
@@ -36,7 +36,7 @@ def sweep(
         ),
     ],
     mode: Annotated[str, typer.Option(help="timing, or full: with values and errors.")] = "timing",
-    chip: Annotated[str | None, typer.Option(help="Chip name or chip file; default: the case's.")] = None,
+    chip: Chip = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder of the store; default: sweep-CASE. The same command goes on from there."),

@@ -21,7 +21,8 @@
     const figure = figures[place.dataset.figure];
     const layout = Object.assign({}, figure.layout, { template: template() });
     const config = { responsive: true, displaylogo: false, scrollZoom: place.dataset.zoom === "yes" && !narrow.matches,
-      displayModeBar: place.dataset.zoom === "yes" && !narrow.matches, modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"] };
+      displayModeBar: place.dataset.zoom === "yes" && !narrow.matches, modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
+      showSendToCloud: false };  // nothing leaves the page
     drawn.add(place);
     Plotly.newPlot(place, figure.data, layout, config).then(() => {
       const first = together(place).find((other) => other.dataset.zoom === "yes" && other._fullLayout);
