@@ -97,7 +97,7 @@ def sweep(
             _check_columns(option, names, [*fields, *known])
         folder = out or Path(f"sweep-{Path(case).stem}")
         make_folder(folder)
-        if scheduler is not None:
+        if scheduler is not None and sys.stderr.isatty():  # as all that tells of progress
             print(f"asking the scheduler {scheduler} ...", file=sys.stderr)
         with closing(Progress("points", at_once=True)) as progress:
             found = run_sweep(
