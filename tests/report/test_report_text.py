@@ -73,7 +73,7 @@ grad_input        cube      4,608         9,216       2,304  25.0%
 Gradients against float64
 gradient     shape      dtype    computed in  max abs error  error/bound  verdict
 grad_input   1x16x8x8   float16  float16            0.00123          0.5  correct
-grad_weight  16x16x3x3  float16  float16                  -           12  WRONG
+grad_weight  16x16x3x3  float16  float16         not finite           12  WRONG
 
 hazard in Cast: block 0 reads what block 1 writes
 """
