@@ -189,8 +189,6 @@ def test_it_loads_without_errors(browser: Any) -> None:
     visible = [one for one in browser.find_elements("css selector", ".figure") if one.is_displayed()]
     assert len(visible) >= 8
     assert all(one.find_elements("css selector", ".main-svg") for one in visible), "every figure in sight is drawn"
-    buttons = [one.get_attribute("data-title") for one in browser.find_elements("css selector", ".modebar-btn")]
-    assert buttons and not any(word in title.lower() for title in buttons for word in ("share", "cloud", "studio"))
 
 
 def test_another_kernel_can_be_chosen(browser: Any) -> None:

@@ -107,4 +107,9 @@ def test_zooming_one_timeline_zooms_the_other(browser: Any, comparison: Comparis
     for one, other, span in ((first, second, "[1, 2]"), (second, first, "[3, 3.5]")):
         browser.execute_script(f"Plotly.relayout({one}, {{'xaxis.range': {span}}})")
         assert wait_for(f"{other}._fullLayout.xaxis.range.map(Number).join() === {span}.join()")
+    buttons = browser.execute_script(
+        "return [...document.querySelectorAll('.modebar-btn')].map(one => one.dataset.title)"
+    )
+    assert "Reset axes" in buttons
+    assert not any(word in title.lower() for title in buttons for word in ("share", "cloud")), "nothing leaves the page"
     assert [line for line in browser.get_log("browser") if line["level"] == "SEVERE"] == []
