@@ -145,13 +145,16 @@ class FractalZ(Filters):
         return self.offset(groups, 0, 0, 0, 0)
 
     def load(self, k: KernelBuilder, slot: int, box: FilterBox, address: int, rows: int) -> None:
-        """All taps; the rows are there, padded with zeros."""
-        lines = ceil_div(box.channels.length, self.c0) * self.taps
-        source = self.offset(box.group, box.plane, box.channels.start // self.c0, 0, box.filters.start // FRACTAL)
-        row, pitch = rows * self.row_bytes, self.line_bytes
-        if row == pitch:
-            row, lines, pitch = row * lines, 1, 0
-        k.data_copy("GM", "L1", address, gm_operand(slot, source), row, lines, pitch, row, operand="B")
+        """In one copy, or one for each channel block where not all taps are wanted; the rows are there, padded with zeros."""
+        blocks, taps, row = ceil_div(box.channels.length, self.c0), box.taps.length, rows * self.row_bytes
+        pieces = [(0, blocks * taps)] if taps == self.taps else [(block, taps) for block in range(blocks)]
+        for block, count in pieces:
+            source = self.offset(box.group, box.plane, box.channels.start // self.c0 + block, box.taps.start, 0)
+            source, lines, pitch, size = source + box.filters.start * self.row_bytes, count, self.line_bytes, row
+            if size == pitch:
+                size, lines, pitch = row * count, 1, 0
+            to = address + block * taps * row
+            k.data_copy("GM", "L1", to, gm_operand(slot, source), size, lines, pitch, size, operand="B")
 
     def drain(self, finished: FinishedTile, slot: int, tile: FilterTile, atomic_add: bool) -> None:
         """Whole blocks of 16 filters."""

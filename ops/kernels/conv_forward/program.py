@@ -5,7 +5,7 @@
 
 x (NDC1HWC0) GM -> L1 -> load_data_3d with the forward stride -> L0A. FRACTAL_Z has the order of L0B already, so weights go
 GM -> L1 -> L0B without a turn. Results leave L0C cast, in NDC1HWC0. On dav-3510 all three are NCDHW, and groups may be merged
-(`merge`).
+(`with_groups_merged`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import MapWindow, Span
 from ascend_sim.kernel.program import InstructionTable, Program
-from ascend_sim.ops.kernels.conv_forward.merge import WEIGHT, WORKSPACE, await_weights, is_merged, merge_program
 from ascend_sim.ops.kernels.conv_forward.tiling import BUFFERS, ConvForwardTiling, l1_bytes, strip_input, strips
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
 from ascend_sim.ops.kernels.cube.strips import Strip
 from ascend_sim.ops.kernels.cube.tasks import core_share
+from ascend_sim.ops.kernels.vector.merge import WEIGHT, WORKSPACE, await_weights, is_merged, merge_program
 from ascend_sim.ops.layouts import weights, x_map, y_map
 from ascend_sim.ops.layouts.blocked import FractalZ
 from ascend_sim.ops.layouts.layout import FilterBox, MapBox, Pitches, Place, TileRun
@@ -45,8 +45,9 @@ def conv_forward_task(
 
     def build(block: int) -> list[Program]:
         programs = [_Builder(call, tiling, builder(block, call.core_kind)).program()]
-        for sub_block in range(call.chip.cores.aiv_per_aic if merged else 0):
-            programs.append(merge_program(builder(block, "AIV", sub_block), call, tiling.block_dim))
+        cores = call.chip.cores.aiv_per_aic
+        for sub_block in range(cores if merged else 0):
+            programs.append(merge_program(builder(block, "AIV", sub_block), call.inp, tiling.block_dim, cores))
         return programs
 
     storage = "float32" if call.inp.itemsize == 4 else call.dtype

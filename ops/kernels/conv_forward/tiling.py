@@ -15,10 +15,13 @@ from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import check_load3d
 from ascend_sim.ops.kernels.cube.strips import Strip, reach, strip_count, widest_reach, widest_that_fits
 from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.layout import PLANAR
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 BUFFERS = 2  # ping-pong in L0A and L0B, and in L1 where it fits
+RESERVED, COPIES = 256, 2  # bytes of UB that are kept free; copies of merged weights in UB (stated)
+LEAST_BYTES = 2  # of an item: 8-bit weights are not turned here (ours)
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,16 @@ class ConvForwardTiling:
             **cut,
             "source": self.source,
         }
+
+
+def with_groups_merged(inp: TilingInput) -> TilingInput:
+    """The problem as the kernel of dav-3510 takes it: groups that fill whole blocks together are merged where their weights fit
+    UB twice (ops-nn, conv2d_v2_base_tiling.cpp and conv3d_v2_base_tiling.cpp of arch35: stated).
+    """
+    merged, p = replace(inp, merged=True), inp.problem
+    weights = ceil_to(merged.cin_g, inp.c0) * p.k_d * inp.taps * ceil_to(merged.cout_g, FRACTAL) * inp.itemsize
+    fits = COPIES * weights <= inp.buffers["UB"] - RESERVED
+    return replace(inp, merged=inp.layout is PLANAR and inp.itemsize >= LEAST_BYTES and fits)
 
 
 def input_rows(inp: TilingInput, pixels: int) -> int:

@@ -18,7 +18,9 @@ from ascend_sim.ops.kernels.grad_input.split import Part
 from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask
 from ascend_sim.ops.kernels.grad_input.variant import variant_of
 from ascend_sim.ops.kernels.grad_input.window import RowWindow, pad_before
+from ascend_sim.ops.kernels.vector.merge import WORKSPACE, is_merged
 from ascend_sim.ops.layouts import weights, y_map
+from ascend_sim.ops.layouts.blocked import FractalZ
 from ascend_sim.ops.layouts.layout import FilterBox, MapBox, Pitches, Place
 from ascend_sim.ops.problem.sizes import ceil_div, cut
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -74,11 +76,13 @@ class OperandLoads:
     def __init__(
         self, call: CubeCall, tiling: GradInputTiling, k: KernelBuilder, largest: TilingInput, exchange: Exchange | None
     ) -> None:
-        self.tiling, self.k, self.exchange = tiling, k, exchange
+        self.call, self.tiling, self.k, self.exchange = call, tiling, k, exchange
         inp = self.inp = call.inp
         self.c0 = inp.c0
         self.unit = k_unit(inp)
-        self.grad_output, self.filters = y_map(inp), weights(inp)
+        self.grad_output = y_map(inp)
+        self.merged = is_merged(inp)
+        self.filters = FractalZ.of(inp, inp.itemsize) if self.merged else weights(inp)
         self.keeps_operands = variant_of(inp).keeps_operands
         self.resident = is_resident(tiling, largest)
         self.spread: ZeroedQueue | None = None
@@ -142,7 +146,10 @@ class OperandLoads:
         channel = box.block * self.c0
         wanted = MapBox(
             Place(task.batch, task.group * self.inp.cout_g + channel, plane),
-            min(box.blocks * self.c0, self.inp.cout_g - channel),
+            min(
+                box.blocks * self.c0,
+                self.call.group_channels(task.group, self.inp.problem.c_out, self.inp.cout_g) - channel,
+            ),
             Span(row, rows),
             Span(part_map.part.source + column, columns),
         )
@@ -179,5 +186,5 @@ class OperandLoads:
                 plane=plane,
                 taps=Span(part_map.part.taps[0], part_map.taps),
             )
-            self.filters.load(self.k, WEIGHT, box, address, len(slices) * self.unit)
+            self.filters.load(self.k, WORKSPACE if self.merged else WEIGHT, box, address, len(slices) * self.unit)
         self.b1.loaded()

@@ -39,6 +39,7 @@ from ascend_sim.ops.kernels.grad_input.tiles import (
 )
 from ascend_sim.ops.kernels.grad_input.turn import GRAD_INPUT, SLOTS, Slot, turn_program
 from ascend_sim.ops.kernels.grad_input.window import RowWindow
+from ascend_sim.ops.kernels.vector.merge import await_weights, is_merged, merge_program, merged_bytes
 from ascend_sim.ops.layouts import x_map
 from ascend_sim.ops.layouts.layout import DrainPiece
 from ascend_sim.ops.layouts.layout import Place as MapPlace
@@ -59,22 +60,24 @@ def grad_input_task(
 ) -> Task:
     """The kernel launch; `tensors` are gradOutput, weight and gradInput in the layouts above, in the compute dtype.
 
-    With a fourth tensor the vector cores help: it is the workspace of a split kernel (`grad_input_exchange`), or else the
-    slots of `grad_input_turn`, which turns gradInput to NCDHW. `block_dim` launches another number of blocks than the
-    tiling's.
+    With a fourth tensor the vector cores help: it is the workspace of a split kernel (`grad_input_exchange`), the weights of
+    merged groups, or else the slots of `grad_input_turn`, which turns gradInput to NCDHW. `block_dim` launches another number
+    of blocks than the tiling's.
     """
     if block_dim is not None:
         tiling = tiling.but(block_dim=block_dim)
-    exchange = Exchange.of(call, tiling)
-    if exchange is not None and tiling.block_dim > call.chip.cores.aic:
+    exchange, merged = Exchange.of(call, tiling), is_merged(call.inp)
+    together = exchange is not None or merged
+    if together and tiling.block_dim > call.chip.cores.aic:
+        why = "groups are merged" if merged else "the kernel is split"
         raise SimError(
-            f"block_dim of {name}: {tiling.block_dim} given; the kernel is split and its vector cores meet at a barrier, so "
+            f"block_dim of {name}: {tiling.block_dim} given; {why} and its vector cores meet at a barrier, so "
             f"at most {call.chip.cores.aic} blocks can run ({call.chip.name}, cores.aic)"
         )
     table = InstructionTable(call.chip)
     sizes = [tensor.size for tensor in tensors]
     helped = len(tensors) > SLOTS
-    turned = helped and exchange is None
+    turned = helped and not together
     unit_flag = (
         op_type == OLDER and call.chip.has_unit_flag and call.inp.problem.groups == 1 and tiling.cl0_buffers == 1
     )
@@ -91,11 +94,15 @@ def grad_input_task(
 
         programs = [cube_program() if helped else k.repeated(pieces, cube_program)]
         if helped:
-            for sub_block in range(call.chip.cores.aiv_per_aic):
+            cores = call.chip.cores.aiv_per_aic
+            for sub_block in range(cores):
                 k = KernelBuilder(table, block, "AIV", sizes, sub_block=sub_block, disarm=call.disarm)
-                programs.append(
-                    turn_program(k, call, tiling, tiles) if exchange is None else exchange.program(k, tiles)
-                )
+                if exchange is not None:
+                    programs.append(exchange.program(k, tiles))
+                elif merged:
+                    programs.append(merge_program(k, call.inp, tiling.block_dim, cores))
+                else:
+                    programs.append(turn_program(k, call, tiling, tiles))
         return programs
 
     storage = "float32" if call.inp.itemsize == 4 else call.dtype
@@ -103,14 +110,14 @@ def grad_input_task(
     formats = {"grad_input": "NCDHW"} if turned else None
     needed = split_products(call.inp.problem, tiling.kernel_split)
     info = call.info(tiling, dict.fromkeys(names, storage), formats, needed)
-    kind, together = "MIX" if helped else call.core_kind, exchange is not None
+    kind = "MIX" if helped else call.core_kind
     return Task(name, op_type, kind, tiling.block_dim, tensors, build, all_cores=together, info=info)
 
 
 def workspace_bytes(call: CubeCall, tiling: GradInputTiling) -> int:
-    """Bytes of the fourth tensor where the kernel is split, else 0."""
+    """Bytes of the fourth tensor where the kernel is split or groups are merged, else 0."""
     exchange = Exchange.of(call, tiling)
-    return 0 if exchange is None else exchange.bytes
+    return merged_bytes(call.inp) if exchange is None else exchange.bytes
 
 
 class KRange(NamedTuple):
@@ -162,6 +169,8 @@ class _Builder:
         """Of tiles at their places."""
         if self.exchange is not None:
             self.exchange.await_weights(self.k)
+        elif self.loads.merged:
+            await_weights(self.k)
         # A block has slots of its own for what its vector cores take on.
         own = (self.k.block,) if self.slot is not None or self.exchange is not None else ()
         for placed, place in self.k.stamped(pieces, "tiles", *own):
@@ -312,7 +321,7 @@ class _Builder:
         if atomic:
             self.k.pipe_barrier("FIX")  # the segment before must stand in GM
         place = MapPlace(task.batch, task.group * self.inp.cin_g + n, task.depth)
-        channels = min(n_count, self.inp.cin_g - n)
+        channels = min(n_count, self.call.group_channels(task.group, self.p.c_in, self.inp.cin_g) - n)
         found = list(runs(part_map.part, self.p.w_in, m, m_count))
         self.grad_input.drain(self.pipeline, GRAD_INPUT, place, found, m_count, channels, self.result, atomic)
 

@@ -193,7 +193,7 @@ def test_a_separate_program_decides_the_same(row: dict[str, Any]) -> None:
 
 
 def test_what_is_not_the_vendors_own_says_so() -> None:
-    """Groups that the library merges and our kernel does not; a split kernel that is taken whole."""
+    """Groups that the library merges, taken one by one; a split kernel that is taken whole."""
     depthwise = next(row for row in ARCH35["rows"] if "depthwise_group_bf16" in row["name"])
     assert vendor_grad_input_3510(on_950(depthwise)).source == "vendor procedure"
     assert vendor_grad_input_3510(replace(on_950(depthwise), merged=False)).source == "stand-in"

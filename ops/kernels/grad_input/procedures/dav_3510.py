@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
+from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.procedures import Procedure
 from ascend_sim.ops.kernels.grad_input.capacity import (
@@ -28,12 +29,14 @@ from ascend_sim.ops.kernels.grad_input.procedures.arch35.steps import fits, shru
 from ascend_sim.ops.kernels.grad_input.procedures.arch35.templates import decided, small_shape
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import finish, step_candidates
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_input
-from ascend_sim.ops.problem.sizes import ceil_div, divisors_down
+from ascend_sim.ops.problem.layout import PLANAR
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, divisors_down
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 # Numbers of the vendor's procedure (ops-nn conv3d_backprop_input_v2, arch35: stated in summary)
 SPLIT_KERNELS, SPLIT_STRIDE = (1, 2, 3, 4), 2  # of a split of both axes
 SPLIT_H_KERNEL, SPLIT_H_WIDTH, SPLIT_H_CHANNELS = 16, 32, 16
+RESERVED, COPIES = 256, 2  # bytes of UB that are kept free; copies of merged weights in UB
 SPLIT_NARROW = 12  # dx columns of a part; narrower maps are not split (stated for some width, for the part's: inferred)
 OWN_SHARE = frozenset(("single_core_m", "single_core_cin"))  # fields that the procedure decides, not `finish`
 
@@ -60,6 +63,17 @@ def split_mode(inp: TilingInput) -> int:
         return SPLIT_HW if p.w_in // p.stride_w >= SPLIT_NARROW else SPLIT_NONE
     wide = p.w_in >= SPLIT_H_WIDTH and min(p.c_in, p.c_out) >= SPLIT_H_CHANNELS
     return SPLIT_H if wide and 2 <= p.stride_h <= p.k_h <= SPLIT_H_KERNEL else SPLIT_NONE
+
+
+def with_groups_merged(inp: TilingInput) -> TilingInput:
+    """The problem as the kernel takes it: groups that fill blocks together are merged where their weights fit UB twice and the
+    kernel is not cut (ops-nn, conv_backprop_input_context_utils.cpp: stated).
+    """
+    merged = replace(inp, merged=True)
+    weights = ceil_to(merged.cout_g, inp.c0) * inp.taps * ceil_to(merged.cin_g, FRACTAL) * inp.itemsize
+    fits = COPIES * weights + RESERVED <= inp.buffers["UB"]
+    plain = inp.layout is PLANAR and inp.itemsize > 1
+    return merged if plain and fits and DataProblem.of(merged).cut == UNCUT else replace(inp, merged=False)
 
 
 def reads_its_layout(inp: TilingInput) -> bool:
@@ -93,7 +107,7 @@ def _undivided(inp: TilingInput, cut: int | None) -> GradInputTiling:
     found = decided(own)
     tiling = _runnable(found.but(load_b1=own.cut), inp)
     same = not library.packed and tiling.k_segment == found.k_segment and tiling.full_load == found.full_load
-    merged = replace(inp, merged=True).group_extension == inp.group_extension
+    merged = with_groups_merged(inp).group_extension == inp.group_extension
     clears = own.cut != UNCUT or inp.problem.stride_d > inp.problem.k_d
     tiling = tiling.but(init_output=int(clears or tiling.init_output))
     if same and merged and (own == library or found == decided(library)):

@@ -11,8 +11,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ascend_sim.ops.kernels.conv_forward.merge import with_groups_merged
+from ascend_sim.ops.kernels.conv_forward.tiling import with_groups_merged as forward_merged
 from ascend_sim.ops.kernels.cube.call import CubeCall
+from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import with_groups_merged
 from ascend_sim.ops.kernels.vector.strided import StridedCopy
 from ascend_sim.ops.operators.convolution_backward.plans.gradients import Gradients
 from ascend_sim.ops.operators.convolution_backward.plans.routes import filter_as_1x1, on_windows
@@ -43,8 +44,8 @@ class DirectPlan(Gradients):
         self.deliver(target, "grad_weight")
 
     def data_call(self) -> CubeCall:
-        """The whole problem; groups are merged by the forward kernel alone."""
-        inp = with_groups_merged(self.inp, self.chip) if self.call.forward else replace(self.inp, merged=False)
+        """The whole problem, its groups merged where the library merges them."""
+        inp = forward_merged(self.inp) if self.call.forward else with_groups_merged(self.inp)
         disarm = self.call.disarm.get(self.maps.made, ())
         return CubeCall(self.chip, inp, self.call.compute_dtype, disarm, macs=self.p.macs)
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.conv_forward.merge import workspace_bytes as merged_bytes
 from ascend_sim.ops.kernels.conv_forward.program import conv_forward_task
 from ascend_sim.ops.kernels.conv_forward.tiling import choose_conv_forward
 from ascend_sim.ops.kernels.cube.call import CubeCall
@@ -24,6 +23,7 @@ from ascend_sim.ops.kernels.grad_weight.tbe.program import tbe_grad_weight_task
 from ascend_sim.ops.kernels.matmul.program import matmul_task
 from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
 from ascend_sim.ops.kernels.vector.mem_set import mem_set_task
+from ascend_sim.ops.kernels.vector.merge import merged_bytes
 from ascend_sim.ops.kernels.vector.strided import StridedCopy
 from ascend_sim.ops.operators.convolution_backward.arguments import INPUTS
 from ascend_sim.ops.operators.convolution_backward.matmul_routes import PATCHES, PIXELS, MatMulRoute, matmul_routes

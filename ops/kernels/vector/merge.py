@@ -1,0 +1,46 @@
+"""Groups that a cube kernel of dav-3510 multiplies together: the vector cores set their weights between zeros.
+
+The library's vector cores load the weights of a merged group to UB between zeros, turn them and write them to the cube's L1
+(ops-nn, conv_opt_group_impl.h of arch35: stated). Here all vector cores bring them to FRACTAL_Z in the workspace before the
+cubes start, as for a split grad_input (`grad_input.exchange`): ours. Which groups are merged the kernels say.
+"""
+
+from __future__ import annotations
+
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.program import Program
+from ascend_sim.ops.kernels.vector.common import share
+from ascend_sim.ops.kernels.vector.trans_data_filter import to_fractal_z
+from ascend_sim.ops.layouts.blocked import FractalZ
+from ascend_sim.ops.problem.layout import PLANAR
+from ascend_sim.ops.problem.tiling_input import TilingInput
+
+WEIGHT, WORKSPACE = 1, 3
+"""GM slots of the kernels' tensors."""
+_ALL_VECTORS, _WEIGHTS = 0, 1
+"""Cross-core flags: vector cores have turned their weights; so cubes may read them."""
+
+
+def is_merged(inp: TilingInput) -> bool:
+    """Whether a real group of a plain layout is several groups, so that vector cores make its weights."""
+    return inp.layout is PLANAR and inp.group_extension > 1
+
+
+def merged_bytes(inp: TilingInput) -> int:
+    """Bytes of the fourth tensor where groups are merged, else 0."""
+    return FractalZ.of(inp, inp.itemsize).total_bytes(inp.real_groups) if is_merged(inp) else 0
+
+
+def await_weights(k: KernelBuilder) -> None:
+    """The cube's side, before the first load of weights."""
+    k.cross_core_wait(_WEIGHTS, 2, "MTE2")
+
+
+def merge_program(k: KernelBuilder, inp: TilingInput, blocks: int, per_block: int) -> Program:
+    """What one of `per_block` vector cores of a block does in a launch of `blocks`: its share of the filters."""
+    mine = share(inp.real_groups * inp.cout_padded, blocks * per_block, k.block * per_block + k.sub_block)
+    to_fractal_z(k, inp, *mine, (WEIGHT, WORKSPACE))
+    k.cross_core_set(_ALL_VECTORS, 0, "MTE3")
+    k.cross_core_wait(_ALL_VECTORS, 0, "MTE3")
+    k.cross_core_set(_WEIGHTS, 2, "MTE3")
+    return k.finish()
