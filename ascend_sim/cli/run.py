@@ -22,6 +22,7 @@ from ascend_sim.errors import SimError
 
 if TYPE_CHECKING:
     from ascend_sim.report.report import Report
+    from ascend_sim.runtime import Recording
     from ascend_sim.runtime.outlook import Outlook
 
 _OF_FLAGS = (
@@ -193,7 +194,7 @@ def run(
         if json_output:
             print(json.dumps(result.report.to_dict(), indent=1))
         else:
-            _print(result.report, with_plan=plan, said=said, written=written)
+            _print(result.report, result.recording, with_plan=plan, said=said, written=written)
     raise typer.Exit(0 if passed else 1)
 
 
@@ -224,13 +225,16 @@ def _check_options(
         check_html(html, out)
 
 
-def _print(report: Report, *, with_plan: bool, said: list[str], written: list[Path]) -> None:
-    """The tables of a run, what its page says, and the files that were written."""
+def _print(
+    report: Report, recording: Recording | None, *, with_plan: bool, said: list[str], written: list[Path]
+) -> None:
+    """The tables of a run, what its page says (of a faster chip too), and the files that were written."""
     from ascend_sim.report.pages import plan_table
     from ascend_sim.report.text import render
+    from ascend_sim.report.what_if import faster_chip
 
     out = console()
-    render(report, out)
+    render(report, out, None if recording is None or said else faster_chip(recording, report.kernels))
     if with_plan:
         out.print(plan_table(report.plan, report.workspace_bytes))
     print_paragraphs(said)

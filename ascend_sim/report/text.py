@@ -25,8 +25,11 @@ _BAR = 24
 _LINE = 80
 
 
-def render(report: Report, console: Console) -> None:
-    """Print a report; `problem` may hold "operator", "tensors" {name: {shape, dtype}}, "macs" {name: n}, arguments."""
+def render(report: Report, console: Console, faster: Mapping[int, str] | None = None) -> None:
+    """Print a report; `problem` may hold "operator", "tensors" {name: {shape, dtype}}, "macs" {name: n}, arguments.
+
+    `faster` says of kernels, by their place, what a faster chip would change (`what_if.faster_chip`).
+    """
     data = report.to_dict()
     problem = data["problem"]
     say(console, f"{problem.get('operator', 'run')} on {data['chip']}, mode {data['mode']}", style="bold")
@@ -34,9 +37,11 @@ def render(report: Report, console: Console) -> None:
     _kernels(console, data)
     if any(kernel["roofline"] for kernel in data["kernels"]):
         console.print(_bounds(data["kernels"]))
-    for kernel in data["kernels"]:
+    for index, kernel in enumerate(data["kernels"]):
         if kernel.get("waterfall"):
             _waterfall(console, data, kernel)
+            if faster and index in faster:
+                say(console, f"  {faster[index]}", indent="  ")
     if data["outputs"]:
         console.print(_outputs(data["outputs"]))
     _findings(console, data)

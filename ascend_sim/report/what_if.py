@@ -6,7 +6,7 @@ for outcome in what_if(recording):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -138,11 +138,50 @@ def changes(chip: ChipSpec) -> list[Change]:
     return [change for change in found if change.key not in missing]
 
 
-def what_if(recording: Recording, *, jobs: int = 1, progress: Progress | None = None) -> list[Outcome]:
-    """The outcomes of all `changes`, in their order; with `jobs` above 1 in so many processes (see `workers.spread`)."""
+_WORTH_SAYING = 0.05
+"""Parts below this share of a kernel call for no faster chip, and what saves less is not told."""
+_MOST_ROWS = 300_000
+"""Instructions of a run that is run again unasked."""
+_RATES = {
+    "ideal": ("cube",), "zeros": ("cube",), "padded channels": ("cube",), "tile edges": ("cube",), "uneven cores": ("cube",),
+    "start": ("launch",), "launch": ("launch",), "wait MTE1": ("MTE1",), "wait MTE2": ("L2", "HBM"), "wait FIX": ("FIX",),
+    "wait V": ("V",), "wait MTE3": ("MTE3",), "wait S": ("issue",), "issue": ("issue",), "wait flags": ("flag",),
+}  # fmt: skip
+"""The changes that may make a part of a waterfall smaller."""
+
+
+def faster_chip(recording: Recording, kernels: Sequence[Mapping[str, Any]]) -> dict[int, str]:
+    """For each of a report's `kernels` that has a waterfall, by its place: what a faster chip would change, in a sentence.
+
+    Only the rates behind its large parts are tried; {} for a run so long that it takes a while to run again.
+    """
+    if sum(len(run.program) for run in recording.timeline.programs) > _MOST_ROWS:
+        return {}
+    wanted = {}
+    for index, kernel in enumerate(kernels):
+        parts = kernel.get("waterfall", {})
+        large = [name for name, cycles in parts.items() if cycles >= _WORTH_SAYING * sum(parts.values())]
+        wanted[index] = {key for name in large for key in _RATES.get(name, ())}
+    outcomes = what_if(recording, only=set().union(*wanted.values()))
+    found = {}
+    for index, keys in wanted.items():
+        saved = sorted(((one.saved_by_task[index], one.words) for one in outcomes if one.key in keys), reverse=True)
+        told = [f"{words} {-100 * share:+.0f} %" for share, words in saved if share >= _WORTH_SAYING]
+        if told:
+            found[index] = f"On a faster chip, with the same programs: {', '.join(told)}"
+    return found
+
+
+def what_if(
+    recording: Recording, *, jobs: int = 1, progress: Progress | None = None, only: Collection[str] | None = None
+) -> list[Outcome]:
+    """The outcomes of all `changes`, in their order; with `jobs` above 1 in so many processes (see `workers.spread`).
+
+    `only` are the keys of those to try.
+    """
     timeline, chip = recording.timeline, recording.chip
     before = _spans(timeline.tasks)
-    found = changes(chip)
+    found = [change for change in changes(chip) if only is None or change.key in only]
     again = recording if jobs == 1 else recording.without_kernels()
     work = [(again, change.apply(chip)) for change in found]
     outcomes = []

@@ -11,9 +11,11 @@ import pytest
 import yaml
 from calls import call
 
+import ascend_sim
+from ascend_sim import TensorSpec
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.critical_path import by_what, critical_path
-from ascend_sim.report.what_if import Outcome, changes, what_if
+from ascend_sim.report.what_if import Outcome, changes, faster_chip, what_if
 from ascend_sim.report.words import flag_waits, words
 
 CHIP = load_chip("ascend910b3")
@@ -174,3 +176,24 @@ def test_programs_of_one_pattern_go_to_other_processes() -> None:
         (one.program.rows == other.program.rows).all()
         for one, other in zip(recording.timeline.programs, again.timeline.programs, strict=True)
     )
+
+
+def test_a_faster_chip_in_words_is_what_the_programs_take_on_it() -> None:
+    """Only rates behind large parts of a kernel are tried, and the figure is that of running it again."""
+    specs = [TensorSpec(shape, "float16") for shape in ((4, 64, 28, 28), (4, 64, 28, 28), (64, 64, 3, 3))]
+    arguments = (None, (1, 1), (1, 1), (1, 1), False, (0, 0), 1, (True, False, False))
+    result = ascend_sim.convolution_backward(*specs, *arguments, mode="timing")
+    assert result.recording is not None
+    kernels = result.report.kernels
+    (index,) = [place for place, kernel in enumerate(kernels) if "waterfall" in kernel]
+    (text,) = faster_chip(result.recording, kernels).values()
+    parts = kernels[index]["waterfall"]
+    (change,) = [one for one in changes(result.recording.chip) if one.key == "launch"]
+    span = result.recording.rerun(change.apply(result.recording.chip)).tasks[index]
+    saved = 1 - (span.finish - span.launch) / sum(parts.values())
+    assert saved > 0.05 and f"{change.words} {-100 * saved:+.0f} %" in text
+    small = [
+        dict(kernel) | {"waterfall": {"wait FIX": 1}} if place == index else kernel
+        for place, kernel in enumerate(kernels)
+    ]
+    assert "launches" not in "".join(faster_chip(result.recording, small).values())
