@@ -10,6 +10,7 @@ the launch, are taken to stay.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -40,7 +41,7 @@ class Trials:
         self._specs = {name: None if one is None else TensorSpec(one.shape, one.dtype) for name, one in tensors.items()}
         self._operator, self._attributes, self._chip = operator, dict(attributes), chip
         self._options = replace(options, progress=None, observer=None, dtypes=None)
-        self._alone: dict[str, int | None] = {}
+        self._known: dict[tuple[str, str], int | None] = {}
 
     @property
     def batch(self) -> int:
@@ -54,12 +55,17 @@ class Trials:
         `change` is {"batch": f} for f times the batch, or keywords of the call. None for a call that is refused, and where
         the blocks outnumber the cores, so that one of them does not tell.
         """
-        if kernel not in self._alone:
-            self._alone[kernel] = self._block(kernel, {})
-        before, after = self._alone[kernel], self._block(kernel, change)
+        before, after = self._block(kernel, {}), self._block(kernel, change)
         return None if before is None or after is None else after - before
 
     def _block(self, kernel: str, change: Mapping[str, Any]) -> int | None:
+        """`_tried`, once for each change: parts of a waterfall share some."""
+        key = (kernel, json.dumps(change, sort_keys=True))
+        if key not in self._known:
+            self._known[key] = self._tried(kernel, change)
+        return self._known[key]
+
+    def _tried(self, kernel: str, change: Mapping[str, Any]) -> int | None:
         """Cycles of a launch of block 0 alone, its operands in the L2 as the kernels before leave them."""
         fields = dict(change)
         times = fields.pop("batch", 1)
