@@ -122,7 +122,7 @@ class KernelRun:
             raise SimError(f"write_html: {without_recording(self.report.mode)}")
         check_plotly()
         outcomes = run_again(self.recording) if what_if else None
-        write_page(path, self.recording, self.report.to_dict(), outcomes)
+        write_page(path, self.recording, self.report.to_dict(statements=True), outcomes)
 
     def write(self, folder: str | Path, *, msprof: bool = False) -> list[Path]:
         """Write report.json, outputs.npz and, with times, trace.json.gz and timeline.npz to a folder; returns their paths.

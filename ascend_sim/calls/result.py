@@ -76,7 +76,7 @@ class Result:
             raise SimError(f"write_html: {without_recording(self.report.mode)}")
         check_plotly()
         outcomes = run_again(self.recording) if what_if else None
-        write_page(path, self.recording, self.report.to_dict(), outcomes)
+        write_page(path, self.recording, self.report.to_dict(statements=True), outcomes)
 
     def _repr_html_(self) -> str:
         """For notebooks: the report, and where the time went."""

@@ -1,11 +1,11 @@
-"""How long the cube kernels of a call take with something changed: planned anew, and one block of each simulated.
+"""How long the cube kernels of a call take with something changed: planned anew, and simulated alone.
 
     trials = Trials(operator, given, attributes, options, chip)
     trials.added("grad_input", {"batch": 2})                        # cycles, below zero where the kernel gets shorter
     trials.added("grad_input", {"tiling": {"grad_input": {"baseN": 128}}})
 
-Block 0 has as much to do as any, and alone on the chip it runs in milliseconds; what others on the same memories cost it, and
-the launch, are taken to stay.
+A kernel of few instructions is run whole. Of a long one block 0 alone, which takes milliseconds: it is taken to have as much to
+do as any, and what others on the same memories cost it to stay.
 """
 
 from __future__ import annotations
@@ -49,24 +49,24 @@ class Trials:
         sizes = (spec.shape[axis] for name, axis in self._operator.batch_axes.items() if (spec := self._specs[name]))
         return next(sizes, 0)
 
-    def added(self, kernel: str, change: Mapping[str, Any]) -> int | None:
-        """Cycles that the kernel takes more with `change` than without.
+    def added(self, kernel: str, change: Mapping[str, Any], *, whole: bool) -> int | None:
+        """Cycles that the kernel takes more with `change` than without; `whole`: with all its blocks.
 
         `change` is {"batch": f} for f times the batch, or keywords of the call. None for a call that is refused, and where
         the blocks outnumber the cores, so that one of them does not tell.
         """
-        before, after = self._block(kernel, {}), self._block(kernel, change)
+        before, after = (self._cycles(kernel, one, whole) for one in ({}, change))
         return None if before is None or after is None else after - before
 
-    def _block(self, kernel: str, change: Mapping[str, Any]) -> int | None:
+    def _cycles(self, kernel: str, change: Mapping[str, Any], whole: bool) -> int | None:
         """`_tried`, once for each change: parts of a waterfall share some."""
         key = (kernel, json.dumps(change, sort_keys=True))
         if key not in self._known:
-            self._known[key] = self._tried(kernel, change)
+            self._known[key] = self._tried(kernel, change, whole)
         return self._known[key]
 
-    def _tried(self, kernel: str, change: Mapping[str, Any]) -> int | None:
-        """Cycles of a launch of block 0 alone, its operands in the L2 as the kernels before leave them."""
+    def _tried(self, kernel: str, change: Mapping[str, Any], whole: bool) -> int | None:
+        """Cycles of a launch, or of its block 0 alone; operands are in the L2 as the kernels before leave them."""
         fields = dict(change)
         times = fields.pop("batch", 1)
         specs = self._specs
@@ -85,10 +85,12 @@ class Trials:
         except SimError:
             return None
         task = next((one for one in tasks if one.name == kernel), None)
-        if task is None or task.block_dim > self._cores(task.core_kind):
+        if task is None or (task.block_dim > self._cores(task.core_kind) and not whole):
             return None
+        if not whole:
+            task = replace(task, block_dim=1)
         try:
-            outcome = run_tasks(device, [replace(task, block_dim=1)], RunOptions(mode="timing", keep=False))
+            outcome = run_tasks(device, [task], RunOptions(mode="timing", keep=False))
         except SimError:
             return None
         assert outcome.timeline is not None

@@ -107,7 +107,7 @@ def kernel(
                 timeline=out is not None or html is not None or not json_output,
                 **fields,
             )
-            report = run.report.to_dict()
+            report = run.report.to_dict(statements=True)
             if lines:
                 add_lines(run.recording)
             written = run.write(out, msprof=msprof) if out is not None else []

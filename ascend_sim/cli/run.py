@@ -187,12 +187,14 @@ def run(
                     msprof=msprof,
                 )
             if html is not None:
-                said = write_html(html, result.recording, result.report.to_dict(), progress, other_rates=True)
+                said = write_html(
+                    html, result.recording, result.report.to_dict(statements=True), progress, other_rates=True
+                )
                 written.append(html)
         with closing(Status("checking the results against float64")):
             passed = result.report.passed
         if json_output:
-            print(json.dumps(result.report.to_dict(), indent=1))
+            print(json.dumps(result.report.to_dict(statements=True), indent=1))
         else:
             _print(result.report, result.recording, with_plan=plan, said=said, written=written)
     raise typer.Exit(0 if passed else 1)

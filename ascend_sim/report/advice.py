@@ -38,6 +38,8 @@ _STEPS: Mapping[str, Sequence[tuple[str, int, int]]] = {
 }
 """Fields of a tiling and the factor (up, down) that may make a part smaller; each is tried where the kernel has it."""
 _BUFFERS_AT_MOST = 2
+_TRIED_WHOLE = 100_000
+"""Instructions of a kernel that is tried with all its blocks: what they cost one another is seen then."""
 _CAUSES = {
     "launch": "launching",
     "start": "the start of the cores and the first loads, before the first Mmad",
@@ -58,8 +60,8 @@ class Trials(Protocol):
     def batch(self) -> int:
         """The batch of the call; 0 where it has none."""
 
-    def added(self, kernel: str, change: Mapping[str, Any]) -> int | None:
-        """Cycles that a kernel takes more with a change; None where that cannot be told."""
+    def added(self, kernel: str, change: Mapping[str, Any], *, whole: bool) -> int | None:
+        """Cycles that a kernel takes more with a change, tried with all its blocks or one; None where that cannot be told."""
 
 
 @dataclass(frozen=True)
@@ -166,8 +168,15 @@ class _Speaker:
 
     def _saved(self, change: Mapping[str, Any]) -> int | None:
         """Cycles that the kernel takes less with a change of its settings; None where that cannot be told."""
-        added = None if self.trials is None else self.trials.added(self._name, change)
+        added = self._added(change)
         return None if added is None else -added
+
+    def _added(self, change: Mapping[str, Any]) -> int | None:
+        """Cycles that the kernel takes more with a change of the call; None where that cannot be told."""
+        if self.trials is None:
+            return None
+        whole = sum(self.kernel["counts"]["instructions"].values()) <= _TRIED_WHOLE
+        return self.trials.added(self._name, change, whole=whole)
 
     def _best(self, changes: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], int] | None:
         """The change that saves most, and how much; None where none is worth it."""
@@ -187,7 +196,7 @@ class _Speaker:
                 command = self._command("run", f"--block-dim {self._name}={cores}")
                 return _list(causes), _Advice(words, command, *more)
         factor = max(2, cores // blocks) if "idle cores" in parts else 2
-        added = None if self.trials is None else self.trials.added(self._name, {"batch": factor})
+        added = self._added({"batch": factor})
         if added is None or self.trials is None:
             return _list(causes), _Advice("It comes once a launch: fewer and larger launches have less of it")
         gain = (factor - 1) * self._elapsed - added

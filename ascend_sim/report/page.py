@@ -1,6 +1,6 @@
 """The HTML report: one self-contained page with everything that a run and its report say.
 
-    write_page("report.html", recording, report.to_dict(), outcomes=what_if(recording))
+    write_page("report.html", recording, report.to_dict(statements=True), outcomes=what_if(recording))
 
 It needs Plotly to be made and nothing to be read: script, style and figures are all inside.
 """
@@ -385,7 +385,7 @@ def _waterfall(recording: Recording, kernel: Mapping[str, Any], task: int, figur
         return []
     said = [
         f"<li>{escape(one['text'])}{'<br><code>' + escape(one['command']) + '</code>' if one['command'] else ''}</li>"
-        for one in kernel["statements"]
+        for one in kernel.get("statements", ())
     ]
     return [
         f"<h3>From the ideal to the {sum(kernel['waterfall'].values()):,} cycles of {escape(kernel['name'])}</h3>",

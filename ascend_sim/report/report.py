@@ -114,11 +114,18 @@ class Report:
             advise=partial(statements, chip),
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """The whole report as new dicts, lists, strings and numbers; what has no finite value is None.
+    def to_dict(self, *, statements: bool = False) -> dict[str, Any]:
+        """The report as new dicts, lists, strings and numbers; what has no finite value is None.
 
-        That of a run which kept no timeline says so under "timeline".
+        That of a run which kept no timeline says so under "timeline". Kernels get `statements` where asked: what is printed
+        and written has them, and a program that reads figures need not wait for the trials behind them.
         """
+        kernels = self.kernels
+        if statements:
+            said = zip(kernels, self.statements, strict=True)
+            kernels = tuple(
+                {**kernel, "statements": told} if "waterfall" in kernel else kernel for kernel, told in said
+            )
         return {
             "version": VERSION,
             "chip": self.chip,
@@ -129,10 +136,7 @@ class Report:
             "interval": None if self.total_us is None else together(self.kernels),
             "workspace_bytes": self.workspace_bytes,
             "plan": plain(self.plan),
-            "kernels": [
-                plain({**kernel, "statements": said} if "waterfall" in kernel else kernel)
-                for kernel, said in zip(self.kernels, self.statements, strict=True)
-            ],
+            "kernels": plain(kernels),
             "outputs": (outputs := plain(self.outputs)),
             **({"gradients": outputs} if _are_gradients(outputs) else {}),
             "findings": plain(self.findings),

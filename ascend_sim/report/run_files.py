@@ -80,7 +80,7 @@ def _write_files(
     msprof: bool,
 ) -> list[Path]:
     written = [folder / "report.json"]
-    told = report.to_dict()
+    told = report.to_dict(statements=True)
     write_json(written[0], told)
     if recording is not None:
         written += [folder / "trace.json.gz", folder / "timeline.npz"]

@@ -30,7 +30,7 @@ def render(report: Report, console: Console, faster: Mapping[int, str] | None = 
 
     `faster` says of kernels, by their place, what a faster chip would change (`what_if.faster_chip`).
     """
-    data = report.to_dict()
+    data = report.to_dict(statements=True)
     problem = data["problem"]
     say(console, f"{problem.get('operator', 'run')} on {data['chip']}, mode {data['mode']}", style="bold")
     _problem(console, problem)

@@ -164,7 +164,7 @@ def test_overlap_is_what_both_cover(first: list[int], second: list[int]) -> None
 def said_of(result: Any, name: str, case: str = "") -> list[dict[str, Any]]:
     """The statements of a kernel."""
     report = dataclasses.replace(result.report, case=case)
-    return next(row["statements"] for row in report.to_dict()["kernels"] if row["name"] == name)
+    return next(row["statements"] for row in report.to_dict(statements=True)["kernels"] if row["name"] == name)
 
 
 class Tried:
@@ -175,7 +175,7 @@ class Tried:
     def __init__(self, added: int | None) -> None:
         self.cost = added
 
-    def added(self, kernel: str, change: Mapping[str, Any]) -> int | None:
+    def added(self, kernel: str, change: Mapping[str, Any], *, whole: bool) -> int | None:
         return self.cost
 
 
@@ -239,7 +239,7 @@ def test_advice_names_fields_of_the_kernels_own_tiling() -> None:
     asked: list[str] = []
 
     class Watched(Tried):
-        def added(self, name: str, change: Mapping[str, Any]) -> int | None:
+        def added(self, name: str, change: Mapping[str, Any], *, whole: bool) -> int | None:
             asked.extend(change.get("tiling", {}).get(name, {}))
             return 0
 
