@@ -175,7 +175,7 @@ def test_a_foreign_byte_order_is_refused() -> None:
             {},
             {"disarm": {"grad_input": ["L2 full"]}},
             SimError,
-            r"no flag 'L2 full' in grad_input; it has A1",
+            r"no flag 'L2 full' in grad_input; did you mean 'L0\[1\] full'\?; it has A1",
         ),
         (None, {}, {"block_dim": {"grad_bias": 4}}, SimError, "grad_input and grad_weight"),
         (None, {}, {"tiling": {"bias": {"baseM": 16}}}, SimError, "grad_input and grad_weight"),

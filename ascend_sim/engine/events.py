@@ -40,11 +40,11 @@ class Events:
     @classmethod
     def of(cls, tasks: Sequence[Task], programs: Sequence[ProgramRun]) -> Events:
         """Those of `programs` of `tasks`, in an order as above."""
-        rows, retires, starts = (
-            zip(*(_instructions(run) for run in programs), strict=True) if programs else ((_NONE,),) * 3
-        )
+        if not programs:  # a call whose outputs are empty launches nothing
+            return cls(_NONE, _NONE, _NONE, np.empty(0, np.int8))
+        rows, retires, starts = zip(*(_instructions(run) for run in programs), strict=True)
         row, retire, start = (np.concatenate(parts) for parts in (rows, retires, starts))
-        owner = np.repeat(np.arange(len(programs)), [len(some) for some in rows[: len(programs)]])
+        owner = np.repeat(np.arange(len(programs)), [len(some) for some in rows])
         # An instruction that starts and retires at one instant still reads before it commits, hence the third phase.
         instant = _PHASES * np.concatenate((retire, start))
         instant += np.concatenate((np.where(retire == start, 2, 0), np.ones(len(start), np.int64)))

@@ -351,7 +351,7 @@ def test_the_documents_example_gives_2_98_98():
         ),
         ({"bias": [7]}, "bias.shape: [7] given; the other arguments give [6] (the output channels of weight = 6)"),
         ({"bias": {"grad": 1}}, "bias.grad: unknown key; allowed: shape, dtype, requires_grad"),
-        ({"bias": "no"}, "bias: 'no' given; must be a mapping"),
+        ({"bias": "no"}, "bias: 'no' given; must be true, false, a shape, or a mapping"),
         ({"output_mask": [1, 0, 1]}, "output_mask.0: 1 given; must be true or false"),
         ({"output_padding": [1, 0]}, "output_padding: [1, 0] given; allowed: 0 unless transposed"),
         ({"tiling": {"grad_inptu": {}}}, "tiling.grad_inptu: 'grad_inptu' given; allowed: grad_input, grad_weight"),
