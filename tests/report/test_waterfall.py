@@ -289,6 +289,24 @@ def test_a_larger_batch_is_one_statement_and_brings_what_it_says() -> None:
         assert f"{100 * one['gain'] / (factor * spent(kernel)):.0f} % less than" in one["text"]
 
 
+def test_blocks_that_have_unlike_work_are_tried_together() -> None:
+    """Block 0 of dX has a plane of padding and little to do: alone it would promise a third of what twice the batch brings."""
+
+    def call(batch: int) -> Any:
+        specs = [
+            TensorSpec(shape, "float16")
+            for shape in ((batch, 512, 2, 7, 7), (batch, 256, 4, 14, 14), (512, 256, 3, 3, 3))
+        ]
+        steps = (2, 2, 2), (1, 1, 1), (1, 1, 1), False, (0, 0, 0), 1, (True, False, False)
+        return ascend_sim.convolution_backward(*specs, None, *steps, chip="ascend910b3", mode="timing")
+
+    small, large = call(2), call(4)
+    assert not any("statements" in row for row in small.report.to_dict()["kernels"]), "figures do not wait for trials"
+    (one,) = [one for one in said_of(small, "grad_input") if "batch" in one["change"]]
+    before, after = (spent(kernels(result)["grad_input"]) for result in (small, large))
+    assert one["gain"] == pytest.approx(2 * before - after, rel=0.2)
+
+
 def test_a_step_of_the_tiling_brings_what_it_says() -> None:
     before = layer(batch=4, dtype="float32")
     (one,) = [one for one in said_of(before, "grad_input") if "tiling" in one["change"]]
