@@ -29,7 +29,7 @@ def guessed(compared: Sequence[Comparison]) -> str:
     """Rows of dW with more images than cores, with the rule and without it, and the means of both over all rows of a batch."""
     cores = load_chip(FIRST).cores.aic
     ruled = simulated_of(compared, FIRST, (DW, DX))
-    with mock.patch.object(images_first, "TILED_FOR", cores):
+    with mock.patch.object(images_first, "tiled_for", lambda: cores):
         plain = compare([one.row for one in ruled], jobs=1)
     lines = ["| batch | layer | measured | with 32 | error % | without | error % |", "|" + "---|" * 7]
     for one, other in zip(ruled, plain, strict=True):

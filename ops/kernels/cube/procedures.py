@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from importlib import resources
 from itertools import product
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES
@@ -29,10 +29,10 @@ class Procedure(NamedTuple, Generic[T]):
 
 
 @cache
-def open_procedures() -> Mapping[str, Mapping[str, Mapping[str, str]]]:
-    """Architecture -> kernel -> name and source of the vendor's open procedure."""
+def open_procedures() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    """Architecture -> kernel -> name and source of the vendor's open procedure, and numbers of its own."""
     text = resources.files("ascend_sim.configs").joinpath("tilings.yaml").read_text()
-    found: Mapping[str, Mapping[str, Mapping[str, str]]] = load_shipped(text)
+    found: Mapping[str, Mapping[str, Mapping[str, Any]]] = load_shipped(text)
     return found
 
 

@@ -8,9 +8,9 @@ NPUKernelBench) gives other numbers of blocks. The rule here was read off the pu
     batch 64   32 blocks in 18 of 23 rows, though the chip has 30 cores: two rounds, as if tiled for the 910A's 32. The other
                five, 1x1 layers with much to load and little to multiply, have 28
 
-Images that fill more than half of the cores are dealt out one a block. More images than cores: a grid for 32 cores, by the
-least time of loads, products and additions (`stand_in`). Fewer images: a grid for the cores that there are. A call that asks
-for another number of blocks than that has a grid cut for it.
+Images that fill more than half of the cores are dealt out one a block. More images than cores: a grid for 32 cores (`tiled_for`
+in configs/tilings.yaml), by the least time of loads, products and additions (`stand_in`). Fewer images: a grid for the cores
+that there are. A call that asks for another number of blocks than that has a grid cut for it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.ops.kernels.cube.procedures import Procedure
+from ascend_sim.ops.kernels.cube.procedures import Procedure, open_procedures
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.stand_in import sound_grad_weight
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
-__all__ = ["blocks_of", "covers_images_first", "images_first"]
+__all__ = ["blocks_of", "covers_images_first", "images_first", "tiled_for"]
 
-TILED_FOR = 32  # cores; those of the 910A, the largest of its architecture
 ITEMSIZE = 2
+
+
+def tiled_for() -> int:
+    """The cores that more images than cores are dealt out to (configs/tilings.yaml: guessed)."""
+    cores: int = open_procedures()["dav-1001"]["grad_weight"]["tiled_for"]["value"]
+    return cores
 
 
 def covers_images_first(inp: TilingInput) -> bool:
@@ -38,7 +43,7 @@ def covers_images_first(inp: TilingInput) -> bool:
 def blocks_of(images: int, cores: int) -> int:
     """The number of blocks that is sought; a problem that has not as many parts gets fewer."""
     if images > cores:
-        return TILED_FOR
+        return tiled_for()
     return images if 2 * images > cores else cores
 
 

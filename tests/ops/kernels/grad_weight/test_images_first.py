@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import pytest
 from places import ROOT
 from tiling_problems import conv2d
 
 from ascend_sim.chip import load_chip
+from ascend_sim.ops.kernels.cube.procedures import open_procedures
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
-from ascend_sim.ops.kernels.grad_weight.procedures.images_first import TILED_FOR, blocks_of
+from ascend_sim.ops.kernels.grad_weight.procedures import images_first
+from ascend_sim.ops.kernels.grad_weight.procedures.images_first import blocks_of
 from ascend_sim.ops.problem.family import family_of
 from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.runtime import Device
@@ -36,11 +39,19 @@ def problem(images: int, blocks: int | None = None, **changes: Any) -> TilingInp
 
 @pytest.mark.parametrize(
     ("images", "asked", "blocks"),
-    [(16, None, 16), (30, None, 30), (64, None, TILED_FOR), (31, None, TILED_FOR), (64, 28, 28), (16, 32, 32)],
+    [(16, None, 16), (30, None, 30), (64, None, 32), (31, None, 32), (64, 28, 28), (16, 32, 32)],
 )
 def test_blocks(images: int, asked: int | None, blocks: int) -> None:
     tiling = choose_grad_weight(problem(images, asked), chip=CHIP)
     assert (tiling.block_dim, tiling.source) == (blocks, "stand-in")
+
+
+def test_more_images_than_cores_are_dealt_out_as_to_the_910a() -> None:
+    """The number is data, marked as a guess; it is that of the largest chip of the architecture."""
+    told = open_procedures()["dav-1001"]["grad_weight"]["tiled_for"]
+    assert told["source"].startswith("guessed:") and told["value"] == load_chip("ascend910a").cores.aic
+    with mock.patch.object(images_first, "tiled_for", lambda: 28):
+        assert blocks_of(64, 30) == 28
 
 
 @pytest.mark.parametrize("asked", [None, 20])
