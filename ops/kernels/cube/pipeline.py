@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TilePiece
@@ -17,11 +19,19 @@ class CubePipeline:
     """The L0 side of the kernels: halves of L0A and L0B in turn between MTE1 and M, L0C tiles between M and their way out.
 
     That way is the Fixpipe, or on coupled chips the vector unit: L0C -> UB -> GM in pieces of a quarter of UB. `unit_flag`:
-    cube and Fixpipe hand tiles of L0C over fractal by fractal.
+    cube and Fixpipe hand tiles of L0C over fractal by fractal. `own_flags`: L0A and L0B are handed over by flags of their own;
+    then `load_right` stands between the loads into L0A and those into L0B.
     """
 
     def __init__(
-        self, k: KernelBuilder, l0_buffers: int, l0c_buffers: int, tile_bytes: int, unit_flag: bool = False
+        self,
+        k: KernelBuilder,
+        l0_buffers: int,
+        l0c_buffers: int,
+        tile_bytes: int,
+        *,
+        unit_flag: bool = False,
+        own_flags: bool = False,
     ) -> None:
         self._k = k
         self._staged: BufferQueue | None = None
@@ -29,7 +39,11 @@ class CubePipeline:
         unit = k.chip.alignment.fractal
         self.left = [k.allocate("L0A", sizes["L0A"] // unit * unit, f"L0A[{i}]") for i in range(l0_buffers)]
         self.right = [k.allocate("L0B", sizes["L0B"] // unit * unit, f"L0B[{i}]") for i in range(l0_buffers)]
-        self.operands = BufferQueue(k, "L0", "MTE1", "M", list(range(l0_buffers)))
+        halves = list(range(l0_buffers))
+        self._queues = [
+            BufferQueue(k, name, "MTE1", "M", halves) for name in (("L0A", "L0B") if own_flags else ("L0",))
+        ]
+        self.operands = self._queues[0]
         tiles = [k.allocate("L0C", tile_bytes, f"L0C[{i}]") for i in range(l0c_buffers)]
         self._begun = False
         k.carry(self, "_begun")
@@ -48,21 +62,34 @@ class CubePipeline:
         self.tiles.acquire()
         self._begun = False
 
+    def load_right(self) -> None:
+        """The loads into L0A are issued, those into L0B of the same half follow."""
+        for left, right in pairwise(self._queues):
+            left.publish()
+            right.acquire()
+
     def multiply(self, half: int, m: int, k: int, n: int, dtype: str, hf32_bits: int = 0) -> None:
         """What lies in a half of L0A and L0B, multiplied and added to the tile."""
-        self.operands.publish()
-        self.operands.take()
+        self._take()
         left, right = self.left[half], self.right[half]
         mmad = self.tiles.mmad if isinstance(self.tiles, UnitFlagTiles) else self._k.mmad
         mmad(self.tiles.filling, left, right, m, k, n, dtype, self._begun, hf32_bits)
         self._begun = True
-        self.operands.release()
+        self._release()
 
     def leave_out(self) -> None:
         """What lies in the half that was filled last goes unread."""
-        self.operands.publish()
-        self.operands.take()
-        self.operands.release()
+        self._take()
+        self._release()
+
+    def _take(self) -> None:
+        self._queues[-1].publish()
+        for queue in self._queues:
+            queue.take()
+
+    def _release(self) -> None:
+        for queue in self._queues:
+            queue.release()
 
     def end_sum(self, m: int, n: int, c0: int, dtype: str, hf32_bits: int = 0) -> None:
         """A tile that nothing was added to is zeros times zeros, because only an Mmad writes L0C."""
@@ -70,6 +97,7 @@ class CubePipeline:
             return
         half = self.operands.acquire()
         self._k.fill("L0A", self.left[half], ceil_div(m, FRACTAL) * FRACTAL_BYTES)
+        self.load_right()
         self._k.fill("L0B", self.right[half], ceil_div(n, FRACTAL) * FRACTAL_BYTES)
         self.multiply(half, m, c0, n, dtype, hf32_bits)
 
@@ -165,7 +193,8 @@ class CubePipeline:
 
     def close(self) -> None:
         """End of the program."""
-        self.operands.close()
+        for queue in self._queues:
+            queue.close()
         self.tiles.close()
         if self._staged is not None:
             self._staged.close()

@@ -163,7 +163,7 @@ class _Builder:
         self.exchange = Exchange.of(call, tiling)
         self.loads = OperandLoads(call, tiling, k, largest, self.exchange)
         tile_bytes = ceil_div(tiling.base_m, FRACTAL) * ceil_div(tiling.base_n, FRACTAL) * FRACTAL * FRACTAL * 4
-        self.pipeline = CubePipeline(k, tiling.al0_buffers, tiling.cl0_buffers, tile_bytes, unit_flag)
+        self.pipeline = CubePipeline(k, tiling.al0_buffers, tiling.cl0_buffers, tile_bytes, unit_flag=unit_flag)
 
     def program(self, pieces: Iterable[tuple[PlacedTile, Place]]) -> Program:
         """Of tiles at their places."""

@@ -8,6 +8,12 @@ step, the operand with the longer step outside. Nothing is loaded ahead but by t
 schedule of CANN 8.1 (conv2d_backprop_filter_schedule.py: stated), but for one thing: 16-bit A goes to L0A by load3d here. The
 Fixpipe takes a tile fractal by fractal (unit flag), but not where rows are cut.
 
+A step in L0 is one load of each operand. L0A and L0B are two tensors there, each with two buffers and a place of its own in the
+loops (stated). With 32-bit operands, of which alone there are measured rows with counters, each is handed over by flags of its
+own (inferred): how far the scalar unit runs ahead, and so how long the Fixpipe waits at the unit flag, follows from the six
+entries of a step in MTE1's queue of 32. With 16-bit ones, whose gradOutput the library brings by load2d, both share a pair
+(assumed).
+
 The 3-D kernel sums over planes (an image, a depth of gradOutput). A plane whose kernel plane lies in the padding is not left
 out: gradOutput comes to L1, both halves of L0 are filled, and only the Mmad stands behind the condition; there is no unit flag
 (conv3d_backprop_filter_schedule.py and _compute.py of CANN 8.1: stated). L0B then gets what L1 held last; here zeros, which
@@ -46,10 +52,6 @@ from ascend_sim.runtime import Task
 
 GRAD_OUTPUT, INPUT, GRAD_WEIGHT = 0, 1, 2
 """Tensors of the launch."""
-TURNED_AT_ONCE = 32
-"""Channels of gradOutput that one load brings to L0A where it turns 32-bit items (inferred: it explains MTE1 of the two
-AlexNet rows within 5 %, and scalar time and the Fixpipe's waits come nearer; a slower rate explains MTE1 alone, and MatMulV3,
-which turns 32-bit items at full rate, speaks against one)."""
 ONE_AFTER_THE_OTHER = 1
 """Buffers of an operand in L1 of the 3-D kernel, whatever its tiling asks for (inferred from whole calls; a load that stands
 behind a condition, as those of the input do there, is one that the compiler's waits cannot move ahead)."""
@@ -200,6 +202,7 @@ class _TbeBuilder:
             tile.db_l0c,
             tile.m_l0 * tile.n_l0 * ACCUMULATOR_FRACTAL_BYTES,
             unit_flag=k.chip.has_unit_flag and not p.volumetric and p.load is not Load.SPLIT_W,
+            own_flags=self.itemsize == 4,
         )
 
     def program(self) -> Program:
@@ -374,17 +377,13 @@ class _TbeBuilder:
     # -- L1 -> L0, mmad: tiles and steps count from anywhere, L1 holds what is there ------------------------------------
 
     def fill_left(self, tile: _Tile, step: _Step) -> None:
-        """The next half of L0: gradOutput to L0A."""
+        """The next half of L0: gradOutput to L0A, all of it by one load, which turns it; L0B follows."""
         k, left = self.k, self.pipeline.left[self.pipeline.operands.acquire()]
-        count, channels = step.pixels.length, ceil_to(tile.m.length, self.c0)
-        rows, first = Span(step.pixels.start - step.in_a1.start, count), tile.m.start - tile.m_held.start
-        each = TURNED_AT_ONCE if self.itemsize == 4 else channels
-        fractals = ceil_div(count, self.c0)
+        rows = Span(step.pixels.start - step.in_a1.start, step.pixels.length)
+        columns = Span(tile.m.start - tile.m_held.start, ceil_to(tile.m.length, self.c0))
         window = matrix_window(step.in_a1.length)
-        for start in range(0, channels, each):
-            columns = Span(first + start, min(each, channels - start))
-            target = left + start // FRACTAL * fractals * FRACTAL_BYTES
-            k.load_data_3d("L0A", target, self.a1.address, self.itemsize, window, rows, columns, transpose=True)
+        k.load_data_3d("L0A", left, self.a1.address, self.itemsize, window, rows, columns, transpose=True)
+        self.pipeline.load_right()
 
     def leave_out(self, tile: _Tile, pixels: int) -> None:
         """Fill L0B too, and multiply nothing."""

@@ -208,6 +208,9 @@ def test_alexnet_as_measured() -> None:
     busy = kernel["pipes_us"]
     assert busy["cube"] == pytest.approx(39.65, rel=0.05)  # a profiler's mac_time of this layer, us
     assert busy["mte1"] == pytest.approx(33.95, rel=0.10)
+    # Its waits at the unit flag follow from how many entries a step has in MTE1's queue: flags and one load of each operand.
+    assert busy["fixpipe"] == pytest.approx(32.58, rel=0.05)
+    assert kernel["counts"]["instructions"]["load_data_3d"] == 2 * 24 * 9 * 8 * 2
 
 
 def test_no_kernel_is_under_its_roofline() -> None:
