@@ -53,7 +53,7 @@ from ascend_sim.runtime import (
     run_tasks,
     without_recording,
 )
-from ascend_sim.settings import check_disarmed, check_settings, disarmed_warnings
+from ascend_sim.settings import FLAGS, check_disarmed, check_settings, disarmed_warnings
 
 __all__ = ["Empty", "KernelRun", "empty", "launch"]
 
@@ -187,9 +187,12 @@ def launch(
             "progress": progress,
             "max_cycles": max_cycles,
             "engine": engine,
+            "observer": observer,
             "check": check,
             "timeline": timeline,
-        }
+            "disarm": disarm,
+        },
+        {"disarm": FLAGS},
     )
     if mode not in MODES:
         raise SimError(f"mode {mode!r}: allowed are {', '.join(MODES)}")

@@ -12,7 +12,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.ops.arguments import is_whole_number
 from ascend_sim.ops.kinds import NUMBER, Kind, check_kinds, is_flag, is_whole_numbers, or_none
 
-__all__ = ["OPTIONS", "check_disarmed", "check_settings", "disarmed_warnings"]
+__all__ = ["FLAGS", "OPTIONS", "check_disarmed", "check_settings", "disarmed_warnings"]
 
 
 def _is_text(value: Any) -> bool:
@@ -26,19 +26,23 @@ def _is_tiling(value: Any) -> bool:
     )
 
 
+def _is_names(value: Any) -> bool:
+    listed = isinstance(value, Sequence | set | frozenset) and not isinstance(value, str)
+    return listed and all(isinstance(name, str) for name in value)
+
+
 def _is_names_by_kernel(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(
-        isinstance(kernel, str)
-        and isinstance(names, Sequence | set | frozenset)
-        and not isinstance(names, str)
-        and all(isinstance(name, str) for name in names)
-        for kernel, names in value.items()
-    )
+    named = isinstance(value, Mapping) and all(isinstance(kernel, str) for kernel in value)
+    return named and all(_is_names(names) for names in value.values())
 
 
 def _is_dtypes(value: Any) -> bool:
     named = isinstance(value, Mapping) and all(isinstance(part, str) for entry in value.items() for part in entry)
     return named or isinstance(value, str)
+
+
+def _looks_on(value: Any) -> bool:
+    return all(callable(getattr(value, told, None)) for told in ("watch", "started", "retired"))
 
 
 OPTIONS: dict[str, Kind] = {
@@ -66,12 +70,15 @@ OPTIONS: dict[str, Kind] = {
     "accumulate": Kind("a text", _is_text),
     "overflow": Kind("a text or None", or_none(_is_text)),
     "progress": Kind("a function or None", or_none(callable)),
+    "observer": Kind("an object with the methods watch, started and retired, or None", or_none(_looks_on)),
     "engine": Kind("a text or None", or_none(_is_text)),
     "timeline": Kind("True or False", is_flag),
     "max_cycles": Kind("a whole number from 1, or None", or_none(lambda value: is_whole_number(value) and value >= 1)),
     "disarm": Kind('flags per kernel, like {"grad_input": ["L0"]}, or None', or_none(_is_names_by_kernel)),
     "library": Kind("a text or None", or_none(_is_text)),
 }  # fmt: skip
+FLAGS = Kind('the name of a flag, or a list of such, like ["L0"]', lambda value: _is_text(value) or _is_names(value))
+"""What `launch` takes as `disarm`: it has one kernel."""
 
 
 def check_settings(given: Mapping[str, Any], own: Mapping[str, Kind] | None = None) -> None:

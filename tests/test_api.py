@@ -7,6 +7,7 @@ import inspect
 import json
 import pickle
 import re
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.engine import Engine
 from ascend_sim.errors import RowError
 from ascend_sim.runtime import session
+from ascend_sim.settings import OPTIONS
 
 Array = NDArray[Any]
 
@@ -185,6 +187,13 @@ def test_a_foreign_byte_order_is_refused() -> None:
         (None, {}, {"max_cycles": 10}, SimError, "still runs at the limit of 10"),
         (None, {}, {"engine": "fast"}, SimError, "^engine 'fast': allowed are auto, simpy, compiled$"),
         (None, {}, {"engine": 3}, SimError, "engine 3 must be a text or None"),
+        (
+            None,
+            {},
+            {"observer": ()},
+            SimError,
+            r"observer \[\] must be an object with the methods watch, started and retired",
+        ),
         (specs(), {}, {"mode": "full"}, SimError, "grad_output, input, weight is a TensorSpec"),
         ([[1.0]] * 3, {}, {}, SimError, "grad_output must be a numpy array"),
     ],
@@ -198,6 +207,10 @@ def test_a_bad_call_is_one_clear_line(
     assert "\n" not in str(refused.value)
     if isinstance(refused.value, AclnnError):
         assert refused.value.status == (161001 if 7 in changes else 161002)
+
+
+def test_every_option_of_a_call_has_a_kind() -> None:
+    assert {one.name for one in fields(CallOptions)} <= set(OPTIONS)
 
 
 def test_a_tiling_that_does_not_fit_says_the_formula_and_the_numbers() -> None:

@@ -76,6 +76,8 @@ Y = asim.empty((2, 32), "float16")
         ((X, Y), {"chip": "ascend910a"}, "kernel move runs on AIV; ascend910a (dav-1001) has AI_CORE (chip file, cores.kinds)"),
         ((X, Y), {"kernel": turns, "chip": "ascend310p3"}, "runs on AIV"),
         ((X, Y), {"kernel": len}, "is not a kernel"),
+        ((X, Y), {"disarm": [3]}, "disarm [3] must be the name of a flag, or a list of such"),
+        ((X, Y), {"observer": ()}, "observer [] must be an object with the methods watch, started and retired, or None"),
         ((X, Y), {"disarm": ["x[7] full"]}, "disarm: no flag 'x[7] full' in move; did you mean 'x[1] full'?; it has x[0] free"),
         ((asim.empty((2**30, 2**10), "float16"), Y), {"mode": "timing"}, "its tensors take"),
     ],

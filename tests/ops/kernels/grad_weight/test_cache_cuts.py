@@ -1,4 +1,4 @@
-"""What the cache tiling counts: divisors of any size, and the blocks that the tiles of a core bring from L1 to L0."""
+"""What the cache tiling counts: the largest divisor, and the blocks that the tiles of a core bring from L1 to L0."""
 
 from __future__ import annotations
 
@@ -7,27 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_sim.chip import load_chip
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cuts import divisors, largest_divisor
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cuts import largest_divisor
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fewest_loads import _load_from_l1
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Share, Tile
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem
 from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.divisors import divisors
 
 pytestmark = pytest.mark.fast
 
 
 @given(st.integers(1, 3000), st.integers(0, 4000), st.booleans())
-def test_divisors_are_those_of_trying_all(number: int, limit: int, even: bool) -> None:
-    assert divisors(number, limit) == [d for d in range(1, min(number, limit) + 1) if number % d == 0]
+def test_the_largest_divisor_is_that_of_trying_all(number: int, limit: int, even: bool) -> None:
     tried = [d for d in range(1, limit + 1) if number % d == 0 and (d % 2 == 0 or not even)]
     assert largest_divisor(number, limit, even) == (number if limit >= number else max(tried, default=0))
-
-
-def test_divisors_of_what_no_core_could_hold() -> None:
-    """Two primes near a million; trying every number up to the limit would take a day."""
-    one, other = 999_983, 1_000_003
-    assert divisors(one * other, 1 << 62) == [1, one, other, one * other]
-    assert largest_divisor(one * other, one * other - 1) == other
 
 
 @given(st.data())

@@ -5,12 +5,9 @@ Source: host tiling of Conv2DBackpropFilter (NPUKernelBench 6b84216, math_util.c
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_right
 from functools import lru_cache
 
-import numpy as np
-
+from ascend_sim.ops.problem.divisors import divisors
 from ascend_sim.ops.problem.sizes import ceil_div
 
 POOR = 4  # an axis whose divisors have no more divisors than this is cut as a power of two
@@ -18,23 +15,6 @@ SMALL = 16  # below which no power of two is taken
 LARGEST_POWER = 2048
 SHARE_SMALL, SHARE_LARGE = 64, 128  # sizes within which the divisors of a share are looked at
 ALWAYS_FINE = 8
-_AT_ONCE = 1 << 20
-
-
-def divisors(number: int, limit: int) -> list[int]:
-    """Divisors up to `limit`, ascending."""
-    found = _all_divisors(number)
-    return list(found[: bisect_right(found, limit)])
-
-
-@lru_cache(maxsize=4096)
-def _all_divisors(number: int) -> tuple[int, ...]:
-    """Tried in numpy: sizes that no core could hold have to be told in time too."""
-    small: list[int] = []
-    for start in range(1, math.isqrt(number) + 1, _AT_ONCE):
-        tried = np.arange(start, min(start + _AT_ONCE, math.isqrt(number) + 1))
-        small += tried[number % tried == 0].tolist()
-    return tuple(sorted({*small, *(number // d for d in small)}))
 
 
 def largest_divisor(number: int, limit: int, even: bool = False) -> int:
@@ -42,10 +22,6 @@ def largest_divisor(number: int, limit: int, even: bool = False) -> int:
     if limit >= number:
         return number
     return next((d for d in reversed(divisors(number, limit)) if d % 2 == 0 or not even), 0)
-
-
-def is_prime(number: int) -> bool:
-    return number > 1 and len(divisors(number, number)) == 2
 
 
 @lru_cache(maxsize=4096)

@@ -15,13 +15,7 @@ from itertools import product
 
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cuts import (
-    cut_counts,
-    divisors,
-    is_prime,
-    largest_divisor,
-    share_of,
-)
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cuts import cut_counts, largest_divisor, share_of
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Cuts, Share, Tile
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.growth import (
     one_divides_other,
@@ -38,6 +32,7 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import (
 )
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.tiles import nothing_stays
+from ascend_sim.ops.problem.divisors import divisors, is_prime
 from ascend_sim.ops.problem.sizes import ceil_div
 
 MANY_LOOPS = 70  # tiles of L0C in a core from which on fewer of them are worth ...

@@ -11,6 +11,7 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cuts import larg
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Share, Tile
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import a1_bytes, b1_bytes, channel_blocks
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
+from ascend_sim.ops.problem.divisors import divisors
 from ascend_sim.ops.problem.sizes import ceil_div
 
 
@@ -91,9 +92,8 @@ def one_divides_other(p: FilterProblem, share: Share, tile: Tile) -> Tile:
     if large % small == 0:
         return tile
     name = "k_al1" if tile.k_al1 > tile.k_bl1 else "k_bl1"
-    for count in range(large // tile.k_l0, 0, -1):
+    for count in reversed(divisors(steps, large // tile.k_l0)):
         k = count * tile.k_l0
-        found = tile._replace(**{name: k})
-        if steps % count == 0 and not (k % small and small % k):
-            return found
+        if not (k % small and small % k):
+            return tile._replace(**{name: k})
     return tile

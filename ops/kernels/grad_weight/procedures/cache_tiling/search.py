@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import product
 
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cuts import cut_counts, divisors, share_of
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cuts import cut_counts, share_of
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cycles import CycleCosts, CycleModel
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fewest_loads import fewest_loads
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import (
@@ -26,6 +26,7 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import (
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import b1_bytes, rows_out
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.tiles import a_may_stay, a_stays, nothing_stays
+from ascend_sim.ops.problem.divisors import divisors
 from ascend_sim.ops.problem.sizes import ceil_div
 
 BUSY_CORES = Fraction(4, 5)  # of the cores that a cut must occupy, where there are images enough (stated)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cuts import divisors, is_prime, largest_divisor
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cuts import largest_divisor
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Share, Tile
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.growth import (
     one_divides_other,
@@ -18,6 +18,7 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.growth import (
 )
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import a1_bytes, b1_bytes, fits
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
+from ascend_sim.ops.problem.divisors import divisors, is_prime
 from ascend_sim.ops.problem.sizes import ceil_div
 
 SIDE, LONG_SIDE = 16, 32  # blocks along M or N of a tile; of the operand that stays (stated)
