@@ -101,7 +101,7 @@ def _columns_of(task: int, run: RunningProgram, core: int, launch: int) -> Progr
 
 
 class _Watch:
-    """Totals and hazards of a run that keeps no columns: C says them, or they are worked out as a block ends."""
+    """Totals and hazards of a run as it goes: C says them, or they are worked out as a block ends."""
 
     def __init__(self, tasks: Sequence[Task], machine: Machine) -> None:
         self._tasks, self._machine = tasks, machine
@@ -154,22 +154,32 @@ class Engine:
         self._progress = progress
         self._core_order = core_order or (lambda count: list(range(count)))
 
-    def run(self, tasks: Sequence[Task], *, keep: bool = True, on_program: OnProgram | None = None) -> Timeline:
+    def run(
+        self,
+        tasks: Sequence[Task],
+        *,
+        keep: bool = True,
+        watch: bool = False,
+        on_program: OnProgram | None = None,
+    ) -> Timeline:
         """Launch `tasks` (each stream in the given order) and run until the device is idle.
 
         Without `keep` the Timeline has no programs: each is dropped when its block ends, and only its totals are `watched`.
+        Who wants both asks the run to `watch`, which is cheaper than to look at the columns afterwards (`watch.watched`).
         `on_program` is called with every program when it was built, behind its task's index and the task.
         """
         self.env = simpy.Environment(initial_time=self.device.clock)
-        self._keep, self._on_program = keep, on_program
-        self._machine: Machine = new_machine(self.engine, self.env, self.chip, self.device.l2, self._shared_gm, keep)
+        self._keep, self._on_program, watch = keep, on_program, watch or not keep
+        self._machine: Machine = new_machine(
+            self.engine, self.env, self.chip, self.device.l2, self._shared_gm, keep, watch
+        )
         self._cores = {kind: _Cores(self.env, self._core_order(count)) for kind, count in self._core_counts().items()}
         self._events: dict[str, simpy.Event] = {}
         self._unfinished: list[RunningProgram] = []
         self._tickets = 0
         self._held_up: dict[int, tuple[Task, str]] = {}
         timeline = Timeline([TaskRun(task, 0) for task in tasks], [], keep)
-        self._watch = _Watch(tasks, self._machine) if not keep else None
+        self._watch = _Watch(tasks, self._machine) if watch else None
         self._store = ColumnStore()
         streams: dict[int, list[int]] = {}
         for index, task in enumerate(tasks):
@@ -327,7 +337,7 @@ class Engine:
                 raise SimError(f"{task.name}: {core_run.program.where}: {overflow} (chip file, sync.flag_max)")
             if self._watch:
                 self._watch.add(index, core_run, core, now)
-            else:
+            if self._keep:
                 timeline.programs.append(self._store.kept(_columns_of(index, core_run, core, now)))
         for kind, numbers in held.items():
             self._cores[kind].release(numbers)

@@ -30,7 +30,7 @@ class RunningProgram(Protocol):
     queue_full: int
     cross: CrossFlags
     totals: ProgramTotals | None
-    """What it came to, of a machine that keeps no columns."""
+    """What it came to, of a machine that watches."""
 
     def run(self) -> Process:
         """The SimPy process that lasts as long as the program."""
@@ -88,9 +88,9 @@ class SimpyMachine:
 
 
 def new_machine(
-    engine: str, env: simpy.Environment, chip: ChipSpec, l2: L2Cache, shared_gm: bool, keep: bool
+    engine: str, env: simpy.Environment, chip: ChipSpec, l2: L2Cache, shared_gm: bool, keep: bool, watch: bool
 ) -> Machine:
-    """The machine of `engine` ("simpy" or "compiled") for one run, which may `keep` the columns of its programs."""
+    """The machine of `engine` ("simpy" or "compiled") for one run, which may `keep` columns and `watch` programs."""
     if engine == "compiled":
-        return CompiledMachine(env, chip, l2, shared_gm, keep)
+        return CompiledMachine(env, chip, l2, shared_gm, keep, watch)
     return SimpyMachine(env, chip, l2, shared_gm)

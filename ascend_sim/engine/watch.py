@@ -4,8 +4,8 @@ totals = watched(timeline)                       # of whatever run
 totals.of_task[0].pipes["AIC", "MTE1"].busy      # cycles, summed over the task's programs
 totals.findings                                  # its hazards
 
-A run that keeps its columns is looked at afterwards; one that keeps none (`Engine.run(keep=False)`) notes of every program what
-it came to when its block ends. C does it where it was built, else numpy: they find the same.
+A run that is asked to `watch`, or keeps no columns, notes of every program what it came to when its block ends; another one is
+looked at afterwards. C does it where it was built, else numpy: they find the same.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def run_tasks(device: Device, tasks: Sequence[Task], how: RunOptions) -> Outcome
         functional.run(tasks)
         return Outcome(None, functional.findings)
     runner = Engine(device, progress=progress, max_cycles=how.max_cycles, engine=engine)
-    timeline = runner.run(tasks, keep=how.keep or mode == "full", on_program=how.on_program)
+    timeline = runner.run(tasks, keep=how.keep or mode == "full", watch=True, on_program=how.on_program)
     findings = list(watched(timeline).findings)
     if mode == "full":
         findings += replay(device, tasks, timeline, timeline.programs, model, progress, how.observer, engine)

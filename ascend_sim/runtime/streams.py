@@ -108,7 +108,7 @@ def run_streams(device: Device, tasks: Sequence[Task], mode: str) -> StreamRun:
     """Run all streams to idle, in mode "full" or "functional". Raises DeadlockError and other SimErrors."""
     if mode == "functional":
         return _values_in_order(device, tasks)
-    timeline = _StreamEngine(device).run(tasks)
+    timeline = _StreamEngine(device).run(tasks, watch=True)
     findings = list(watched(timeline).findings)
     programs = {index: list(group) for index, group in groupby(timeline.programs, key=lambda run: run.task)}
     # What waits for another task was queued after it, so that the queue's order settles equal instants.

@@ -56,6 +56,14 @@ static void lower(Cores *cores, const CoreNumbers *numbers, Flag *flag, i64 over
 
 /* -- pipes ------------------------------------------------------------------------------------------------------------ */
 
+/* A row of a watched core is over: its times go where the columns are kept, and to whoever watches. */
+static void row_is_over(Cores *cores, Core *core, const Instruction *instruction, i64 row) {
+    const i64 *times = core->at[instruction->pipe];
+    const int count = !core->columns[0] ? 0 : instruction->kind == TRANSFER ? TIMES : CAUSE_TIME + 1;
+    for (int i = 0; i < count; i++) core->columns[i][row] = times[i];
+    if (!watch_row(core->watch, instruction, row, times)) fail(cores->way_out, NO_MEMORY);
+}
+
 /* Work off the queue of pipe `p` in order (CoreRun._pipe); returns a mask of the units of this core to call. */
 static i64 run_pipe(Cores *cores, Core *core, int p) {
     Pipe *pipe = &core->pipes[p];
@@ -228,7 +236,7 @@ static i64 run_pipe(Cores *cores, Core *core, int p) {
         default: /* scalar work is not issued to a pipe */
             fail(cores->way_out, BAD_ROW);
         }
-        if (core->watch && !watch_row(core->watch, instruction, row, core->at[p])) fail(cores->way_out, NO_MEMORY);
+        if (core->watch) row_is_over(cores, core, instruction, row);
     }
 asleep:
     pipe->free = free, pipe->busy_until = busy_until, pipe->last_retire = last_retire, pipe->known = known;
@@ -320,7 +328,7 @@ static i64 run_scalar(Cores *cores, Core *core) {
         core->program.end[at] = core->program.retire[at] = t;
         core->program.stall[at] = held;
         core->program.cause[at] = held ? PIPE_BUSY : NO_CAUSE;
-        if (core->watch && !watch_row(core->watch, instruction, row, core->at[S])) fail(cores->way_out, NO_MEMORY);
+        if (core->watch) row_is_over(cores, core, instruction, row);
     }
     core->row = row, core->t = t, core->queue_full += queue_full;
     core->state = row == count ? ISSUED : state;

@@ -75,15 +75,16 @@ struct Core {
     Pipe pipes[PIPES];
     Flag *flags;
     void *memory;
-    Watch *watch; /* NULL: the columns are kept */
-    i64 at[PIPES][TIMES]; /* in place of the columns: the row at which each pipe is */
+    Watch *watch; /* NULL: the columns alone are asked for */
+    i64 at[PIPES][TIMES]; /* of a watched core: the row at which each pipe is */
+    i64 *columns[TIMES];  /* of a watched core: where rows that are over are kept, NULL where they are not */
 };
 
 /* All cores, and what they have to say. */
 typedef struct {
     WayOut *way_out;
     Traffic *traffic;
-    GmWatch *gm_watch; /* NULL: the columns are kept */
+    GmWatch *gm_watch; /* NULL: nobody watches */
     Core *first, *to_advance;
     Event *events;
     i64 event_head, event_end, event_room;

@@ -282,7 +282,10 @@ EXPORT i64 core_begin(Machine *machine, const Table *table, const Program *progr
         Program *own = &core->program;
         i64 **const columns[TIMES] = {&own->start, &own->end, &own->retire, &own->stall, &own->cause, &own->l2_wait, &own->hbm_wait,
                                       &own->l2_hits, &own->l2_misses, &own->hbm_bytes};
-        for (int i = 0; i < TIMES; i++) *columns[i] = &core->at[0][i];
+        for (int i = 0; i < TIMES; i++) {
+            core->columns[i] = *columns[i];
+            *columns[i] = &core->at[0][i];
+        }
     }
     begin(&machine->cores, core);
     advance_listed(&machine->cores);

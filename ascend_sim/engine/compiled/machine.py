@@ -41,7 +41,9 @@ _BATCH = 2048
 class CompiledMachine:
     """What `SimpyMachine` is, in C: the cores and the shared GM of one device while it runs."""
 
-    def __init__(self, env: simpy.Environment, chip: ChipSpec, l2: L2Cache, shared_gm: bool, keep: bool) -> None:
+    def __init__(
+        self, env: simpy.Environment, chip: ChipSpec, l2: L2Cache, shared_gm: bool, keep: bool, watch: bool
+    ) -> None:
         fault = chip.headroom_fault()
         if fault:
             raise SimError(fault)
@@ -68,8 +70,8 @@ class CompiledMachine:
         self._armed: set[int] = set()
         self._unsettled = False
         self.hbm_bytes = 0
-        self.keep = keep
-        if not keep:
+        self.keep, self.watch = keep, watch
+        if watch:
             self._c.checked(self.lib.machine_watch(self._c.pointer, LIMIT, _BATCH))
         self._lend_l2()
 
@@ -79,7 +81,7 @@ class CompiledMachine:
         return [table.table for table in self._tables.values()]
 
     def in_gm(self, tasks: int) -> dict[int, Hazards]:
-        """Of a run that is over and kept no columns: hazards in GM by the task of the later access."""
+        """Of a watched run that is over: hazards in GM by the task of the later access."""
         return read_gm(self.lib.machine_gm(self._c.pointer), tasks)
 
     def close(self) -> None:
@@ -253,7 +255,7 @@ class CompiledCore:
             issue=program.issue_cycles,
             order=order,
             number=self.number,
-            watched=not machine.keep,
+            watched=machine.watch,
             **places,
         )
 
@@ -296,7 +298,7 @@ class CompiledCore:
     # -- after the run -------------------------------------------------------------------------------------------------
 
     def columns(self) -> dict[str, NDArray[np.int64]]:
-        """The columns of `ProgramRun`; none where `totals` take their place."""
+        """The columns of `ProgramRun`, where they are kept."""
         return self._columns
 
     def _note_the_end(self, finish: int) -> None:
@@ -306,7 +308,7 @@ class CompiledCore:
         flag = lib.core_flag_overflow(self.handle)
         if flag >= 0:
             self._overflow = raised_too_often(self.table.flags[flag], program.table.chip.sync.flag_max)
-        if not self._machine.keep:
+        if self._machine.watch:
             self.totals = self._machine.reader.read(lib.core_watched, self.handle)
         self._machine.forget(self)
 

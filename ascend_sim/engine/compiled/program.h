@@ -6,7 +6,7 @@
 
 enum kind { LOCAL, SET, WAIT, DISARMED, TRANSFER, BARRIER, CROSS_SET, CROSS_WAIT, SCALAR, BARRIER_ALL }; /* isa/base.py */
 enum { S, CUBE = 4, PIPES = 7 }; /* isa/base.py: the scalar unit is pipe 0 */
-enum { TIMES = 10 };         /* columns of a program's timeline (../timeline.py) */
+enum { TIMES = 10, CAUSE_TIME = 4 }; /* columns of a program's timeline (../timeline.py); those behind `cause` are of transfers */
 enum { COLUMNS = 5 };        /* of a program's rows: instruction, dst, src0, src1, tile (kernel/program.py) */
 enum { SLOT_SHIFT = 44 };    /* of a GM operand (memory/gm.py) */
 enum cause { NO_CAUSE = 0, QUEUE_FULL = 1, FLAG = 2, PIPE_BUSY = 3, CROSS_CORE = 7, OUTSTANDING = 8, NOTHING_TO_DO = 9 }; /* timeline.py */
@@ -29,8 +29,7 @@ typedef struct {
     i64 row_count, move_count, axes;
 } Stamp;
 
-/* A program and the columns of its timeline, a number for each row; for each pipe, the row that it is at, where the program is
- * `watched` instead of kept. Its rows are stamps (kernel/sheet.py): `which` of its task's or, as -1 - i, of its `own`, with the
+/* A program and the columns of its timeline, a number for each row; NULL where a `watched` one keeps none. Its rows are stamps (kernel/sheet.py): `which` of its task's or, as -1 - i, of its `own`, with the
  * first tile of each and all places; rows.c writes them out. */
 typedef struct {
     const Stamp *stamps, *own;
