@@ -80,7 +80,7 @@ def mark_by_c(program: Program, bases: Sequence[int], line: int, read: Marks, wr
     """By compiled/lines.c."""
     touches, own, rows = program.table.touches, np.asarray(bases, np.int64), Laid(program.sheet)
     whole = library.Program(**rows.places, count=len(program), bases=address_of(own), tensors=len(own))
-    first, columns = touches.first.ctypes.data, touches.columns.ctypes.data
+    first, columns = address_of(touches.first), address_of(touches.columns)
     library.checked(
         library.load().mark_lines(
             library.byref(whole), first, columns, line, address_of(read), address_of(written), len(read)

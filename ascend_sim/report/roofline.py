@@ -31,8 +31,8 @@ class KernelWork:
     def __init__(self, chip: ChipSpec, task: Task) -> None:
         self._chip, self._task = chip, task
         self.counts = Counts(task)
-        self._most = dict.fromkeys(PIPES, 0.0)
-        self._total: dict[tuple[str, str], float] = {}
+        self._most = np.zeros(len(PIPES))
+        self._total: dict[str, NDArray[np.float64]] = {}
         self._least: dict[int, NDArray[np.float64]] = {}
         count = -(-max((tensor.base + tensor.size for tensor in task.tensors), default=0) // chip.memory.l2_line_bytes)
         self.read, self.written = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
@@ -54,19 +54,17 @@ class KernelWork:
             least = self._least[id(table)] = _least_cycles(table)
         cycles = np.bincount(table.column("pipe"), weights=counts * least, minlength=len(PIPES))
         cycles[0] += program.issue_cycles * len(program)
-        for name, value in zip(PIPES, cycles.tolist(), strict=True):
-            self._most[name] = max(self._most[name], value)
-            key = (program.core_kind, name)
-            self._total[key] = self._total.get(key, 0.0) + value
+        np.maximum(self._most, cycles, out=self._most)
+        self._total[program.core_kind] = self._total.get(program.core_kind, 0.0) + cycles
         bases = [tensor.base for tensor in self._task.tensors]
         mark_lines(program, bases, self._chip.memory.l2_line_bytes, self.read, self.written)
 
     def pipe_bounds(self) -> dict[str, int]:
         """The busiest program of each pipe, or an even share of all work per core where that is more (waves of blocks)."""
-        most, cores = dict(self._most), self._chip.cores
-        for (kind, name), value in self._total.items():
-            most[name] = max(most[name], value / (cores.aiv if kind == "AIV" else cores.aic))
-        return {PIPE_KEYS[name]: int(most[name]) for name in PIPES}
+        most, cores = self._most, self._chip.cores
+        for kind, cycles in self._total.items():
+            most = np.maximum(most, cycles / (cores.aiv if kind == "AIV" else cores.aic))
+        return {PIPE_KEYS[name]: int(value) for name, value in zip(PIPES, most.tolist(), strict=True)}
 
     def l2_bounds(self) -> dict[str, int]:
         """Cycles in which the L2 moves its bytes."""

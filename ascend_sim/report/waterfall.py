@@ -33,6 +33,7 @@ from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.isa.base import BARRIER, CROSS_WAIT, PIPE_INDEX, WAIT
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.sync import WaitFlag
+from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.report.counts import Counts
 
 Intervals = NDArray[np.int64]
@@ -130,7 +131,7 @@ def waterfall(chip: ChipSpec, task: Task, runs: Sequence[ProgramRun], elapsed: i
 
 
 def _multiplies(run: ProgramRun) -> bool:
-    return bool(_is_mmad(run).any())
+    return bool((_mmads(run.program.table) & (run.program.counts() > 0)).any())
 
 
 def _named_products(counts: Counts) -> int:
@@ -156,9 +157,12 @@ def _block(run: ProgramRun) -> dict[str, int]:
     return found
 
 
+def _mmads(table: InstructionTable) -> NDArray[np.bool_]:
+    return np.array([isinstance(one, Mmad) for one in table.instructions], np.bool_)
+
+
 def _is_mmad(run: ProgramRun) -> NDArray[np.bool_]:
-    multiplies = np.array([isinstance(one, Mmad) for one in run.program.table.instructions], np.bool_)
-    return multiplies[run.program.rows[:, 0]]
+    return _mmads(run.program.table)[run.program.rows[:, 0]]
 
 
 class _Waits:

@@ -15,6 +15,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.base import BARRIER_ALL, PIPE_INDEX, PIPES, TRANSFER
 from ascend_sim.isa.sync import CrossCoreWaitFlag, ScalarWait, SetFlag, WaitFlag
 from ascend_sim.kernel.program import OPERAND_COLUMN, InstructionTable
+from ascend_sim.kernel.stamp import address_of
 
 _DIRECTIONS = {"read": 0, "write": 1, "atomic": 2}
 _NO_LINES = np.zeros(1, np.int64)
@@ -87,9 +88,9 @@ class Table:
             machine.lib.table_extend(
                 machine.pointer,
                 self.handle,
-                rows.ctypes.data,
-                first.ctypes.data,
-                touches.ctypes.data,
+                address_of(rows),
+                address_of(first),
+                address_of(touches),
                 count,
                 len(self.flags),
             )
@@ -143,7 +144,7 @@ class Table:
                 instruction,
                 phase,
                 c.byref(numbers),
-                lines.ctypes.data,
-                special.ctypes.data,
+                address_of(lines),
+                address_of(special),
             )
         )

@@ -28,11 +28,12 @@ class Reader:
 
     def __init__(self) -> None:
         self._hazards = np.zeros(LIMIT, HAZARD)
+        self._place = address_of(self._hazards)
 
     def read(self, function: Any, *arguments: Any) -> ProgramTotals:
         """What C has seen of one program: `function` is one of its own that copy it."""
         numbers = np.empty(1, TOTALS)
-        count = function(*arguments, numbers.ctypes.data, self._hazards.ctypes.data)
+        count = function(*arguments, address_of(numbers), self._place)
         if not count:
             return ProgramTotals(numbers, NO_HAZARDS)
         return ProgramTotals(numbers, Hazards(self._hazards[:count].copy(), int(numbers["hazards"][0])))
