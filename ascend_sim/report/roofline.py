@@ -7,6 +7,7 @@ the bytes through the L2 and those that HBM must deliver.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +62,8 @@ class KernelWork:
 
     def pipe_bounds(self) -> dict[str, int]:
         """The busiest program of each pipe, or an even share of all work per core where that is more (waves of blocks)."""
-        most, cores = self._most, self._chip.cores
+        most: NDArray[Any] = self._most
+        cores = self._chip.cores
         for kind, cycles in self._total.items():
             most = np.maximum(most, cycles / (cores.aiv if kind == "AIV" else cores.aic))
         return {PIPE_KEYS[name]: int(value) for name, value in zip(PIPES, most.tolist(), strict=True)}

@@ -143,7 +143,8 @@ class CompiledMachine:
                 table.add_shape(instruction, phase)
             if count < _ASKED:
                 break
-        self._lend_l2(reach.value)
+        if reach.value > len(self._lent[0]):
+            self._lend_l2(reach.value)
 
     def forget(self, core: CompiledCore) -> None:
         """Its program is over, and everything that is to be known of it is known."""
