@@ -33,7 +33,7 @@ class KernelWork:
         self._chip, self._task = chip, task
         self.counts = Counts(task)
         self._most = np.zeros(len(PIPES))
-        self._total: dict[str, NDArray[np.float64]] = {}
+        self._total: dict[str, NDArray[Any]] = {}
         self._least: dict[int, NDArray[np.float64]] = {}
         count = -(-max((tensor.base + tensor.size for tensor in task.tensors), default=0) // chip.memory.l2_line_bytes)
         self.read, self.written = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
