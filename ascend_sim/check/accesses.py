@@ -6,7 +6,8 @@ few again and again, so that what is asked of pairs is asked of few.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.check.clocks import Clocks
-from ascend_sim.check.regions import RegionColumns, regions_in, stacks
+from ascend_sim.check.regions import SPACES, RegionColumns, Stack, regions_in
 from ascend_sim.check.sync_rows import WIDTH, SyncRows
 from ascend_sim.isa.base import PIPE_INDEX
 from ascend_sim.kernel.program import InstructionTable, ranges
@@ -96,55 +97,60 @@ class Accesses:
 
 
 def gather(
-    space: str,
+    lined: Iterable[Stack],
     synced: Sequence[SyncRows] | Mapping[int, SyncRows],
-    programs: Sequence[int],
     shapes: Shapes,
     tensors: Sequence[Allocation] = (),
-) -> Accesses:
-    """All accesses of `programs` (numbers in `synced`) inside a space; those to GM at the addresses of `tensors`."""
-    parts: list[tuple[Any, ...]] = []
-    bases = np.asarray([tensor.base for tensor in tensors] or [0], np.int64)
-    sizes = np.asarray([tensor.size for tensor in tensors] or [0], np.int64)
-    for stack in stacks((number, synced[number].program) for number in programs):
-        columns, forms, atomic = shapes.of(stack.table, space)
-        if not len(columns.regions):
-            continue
-        row, region = stack.accesses(space)
-        address = stack.rows[row, columns.column[region]]
-        if space == "GM":
-            slot = address >> SLOT_SHIFT
-            address = address & OFFSET_MASK
-            inside = (slot >= 0) & (slot < len(tensors))
-            limit = np.where(inside, sizes[np.where(inside, slot, 0)], -1)
-        else:
-            slot, limit = np.zeros_like(address), np.full_like(address, stack.table.chip.buffers[space])  # type: ignore[index]
-        # What lies outside is told by memcheck; it would be taken for its neighbour.
-        inside = (address + columns.offset[region] >= 0) & (address + columns.extent[region] <= limit)
-        if not inside.all():
-            row, region, address, slot = row[inside], region[inside], address[inside], slot[inside]
-        number = stack.number[row]
-        if space == "GM":
-            address = address + bases[slot]
-        parts.append(
-            (
-                number,
-                stack.row[row],
-                np.concatenate([synced[one].place for one in stack.programs])[row],
-                number * WIDTH + np.concatenate([synced[one].pipe for one in stack.programs])[row],
-                forms[region],
-                address + columns.offset[region] + (number << _APART if space != "GM" else 0),
-                columns.writes[region],
-                atomic[region],
-            )
-        )
+) -> dict[str, Accesses]:
+    """All accesses of the programs in stacks (numbers in `synced`), by space; those to GM at the addresses of `tensors`."""
+    parts: dict[str, list[tuple[Any, ...]]] = {space: [] for space in SPACES}
+    for stack in lined:
+        place = np.concatenate([synced[one].place for one in stack.programs])
+        owner = np.concatenate([synced[one].pipe for one in stack.programs]) + stack.number * WIDTH
+        for space, found in parts.items():
+            if len(regions_in(stack.table.touches, space).regions):
+                found.append(_in_stack(stack, space, place, owner, shapes, tensors))
+    return {space: _by_footprint(space, found, len(shapes.forms)) for space, found in parts.items()}
+
+
+def _in_stack(
+    stack: Stack, space: str, place: Ints, owner: Ints, shapes: Shapes, tensors: Sequence[Allocation]
+) -> tuple[Any, ...]:
+    """Program, row, place, owner, form, start, writes and atomic of every access to a space."""
+    columns, forms, atomic = shapes.of(stack.table, space)
+    row, region = stack.accesses(space)
+    address = stack.rows[row, columns.column[region]]
+    apart: Any
+    limit: Any
+    if space == "GM":
+        slot = address >> SLOT_SHIFT
+        slot[(slot < 0) | (slot >= len(tensors))] = -1
+        address = address & OFFSET_MASK
+        apart = np.asarray([*(tensor.base for tensor in tensors), 0], np.int64)[slot]
+        limit = np.asarray([*(tensor.size for tensor in tensors), -1], np.int64)[slot]
+    else:
+        apart, limit = stack.number[row] << _APART, stack.table.chip.buffers[space]  # type: ignore[index]
+    start = address + columns.offset[region]
+    # What lies outside is told by memcheck; it would be taken for its neighbour.
+    inside = (start >= 0) & (address + columns.extent[region] <= limit)
+    start = start + apart
+    if not inside.all():
+        row, region, start = row[inside], region[inside], start[inside]
+    return (
+        stack.number[row], stack.row[row], place[row], owner[row], forms[region], start, columns.writes[region],
+        atomic[region],
+    )  # fmt: skip
+
+
+def _by_footprint(space: str, parts: Sequence[tuple[Any, ...]], forms: int) -> Accesses:
+    """Accesses of stacks, of `forms` distinct forms, together and sorted."""
     if not parts:
         empty, no = np.empty(0, np.int64), np.empty(0, np.bool_)
         return Accesses(space, *(empty,) * 7, no, no, np.zeros(1, np.int64))
-    program_, row, place, owner, form, start, writes, atomic = (
-        np.concatenate(column) for column in zip(*parts, strict=True)
+    program, row, place, owner, form, start, writes, atomic = (
+        np.concatenate(column) if len(parts) > 1 else column[0] for column in zip(*parts, strict=True)
     )
-    kind = (owner * 4 + writes * 2 + atomic) * (len(shapes.forms) + 1) + form
+    kind = (owner * 4 + writes * 2 + atomic) * (forms + 1) + form
     order = np.lexsort((place, start, kind))
     kind, start = kind[order], start[order]
     new = np.ones(len(order), np.bool_)
@@ -152,16 +158,18 @@ def gather(
     first = np.flatnonzero(new)
     one = order[first]
     return Accesses(
-        space, program_[order], row[order], place[order], np.cumsum(new) - 1, owner[one], form[one], start[first],
+        space, program[order], row[order], place[order], np.cumsum(new) - 1, owner[one], form[one], start[first],
         writes[one], atomic[one], np.append(first, len(order)),
     )  # fmt: skip
 
 
 def sharing_pairs(a: Accesses, shapes: Shapes) -> tuple[Ints, Ints]:
     """Pairs of footprints that share a byte, one of them a write, not both atomic; each once, a write with itself too."""
-    low = a.start
-    high = low + shapes.extents()[a.form] if len(low) else low
     written = np.flatnonzero(a.writes)
+    if not len(written):
+        return written, written
+    low = a.start
+    high = low + shapes.extents()[a.form]
     read = np.flatnonzero(~a.writes)
     written, read = written[np.argsort(low[written], kind="stable")], read[np.argsort(low[read], kind="stable")]
     low_w, low_r = low[written], low[read]
@@ -229,6 +237,18 @@ class Questions:
 
     def __len__(self) -> int:
         return len(self.f)
+
+    def about(self, programs: Collection[int]) -> Questions:
+        """Those of which accesses of these programs are a part."""
+        f, g = self.a.owner[self.f] // WIDTH, self.a.owner[self.g] // WIDTH
+        mine = np.zeros(max(int(f.max(initial=0)), int(g.max(initial=0)), *programs) + 1, np.bool_)
+        mine[list(programs)] = True
+        there = mine[f] | mine[g]
+        if there.all():
+            return self
+        one = copy(self)
+        one.f, one.g = self.f[there], self.g[there]
+        return one
 
     def unordered(self, clocks: Clocks) -> tuple[Ints, Ints]:
         """Pairs of accesses (numbers in `a`) that no flag and no barrier orders; one for each access and footprint."""

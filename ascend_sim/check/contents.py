@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from ascend_sim.check.accesses import Accesses, Ints
 from ascend_sim.check.findings import CheckFinding
 from ascend_sim.check.races import racing_footprints
-from ascend_sim.check.subject import LOCAL_SPACES, Subject
+from ascend_sim.check.regions import LOCAL_SPACES
+from ascend_sim.check.subject import Subject
 from ascend_sim.check.sync_rows import WIDTH
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.isa.base import PIPE_INDEX, ceil_div

@@ -96,6 +96,7 @@ class CrossOrder:
         self.synced, self.cores = meetings.synced, meetings.cores
         self.maximum = self.synced[0].program.table.chip.sync.cross_flag_max if self.synced else 0
         self.parts: dict[Group, dict[int, list[tuple[int, int, list[int], int]]]] = {}
+        self._arrived: dict[Group, list[int]] = {}
         self.released: dict[Group, dict[int, int]] = {}
         self.taken: dict[tuple[Group, int], list[tuple[int, int, int]]] = {}
 
@@ -107,7 +108,12 @@ class CrossOrder:
 
     def set(self, walk: Walker, row: int, pipe: int, place: int, code: int, clock: list[int]) -> None:
         group = self.meetings.group(walk.index, code)
-        self.parts.setdefault(group, {}).setdefault(walk.index, []).append((row, pipe, clock, walk.known[pipe]))
+        raised = self.parts.setdefault(group, {}).setdefault(walk.index, [])
+        arrived = self._arrived.setdefault(group, [])
+        if len(raised) == len(arrived):
+            arrived.append(0)
+        arrived[len(raised)] += 1
+        raised.append((row, pipe, clock, walk.known[pipe]))
 
     def wait(self, walk: Walker, row: int, pipe: int, place: int, code: int) -> bool:
         flag = walk.synced.instructions[code]
@@ -131,18 +137,15 @@ class CrossOrder:
         known = self.released.setdefault(group, {})
         if turn in known:
             return known[turn]
-        parts, setters = self.parts.get(group, {}), self.meetings.setters(group)
-        if not setters or any(len(parts.get(i, ())) <= turn for i in setters):
+        arrived, setters = self._arrived.get(group, ()), self.meetings.setters(group)
+        if turn >= len(arrived) or arrived[turn] < len(setters):
             return None
-        together = np.zeros(len(self.cores) * WIDTH, np.int32)
-        level = 0
-        for i in setters:
-            _, _, clock, knows = parts[i][turn]
-            np.maximum(together, self.others.vectors[knows], out=together)
-            own = together[i * WIDTH : (i + 1) * WIDTH]
-            np.maximum(own, np.asarray(clock, np.int32), out=own)
-            level = max(level, self.others.level[knows])
-        known[turn] = self.others.add(together, level + 1)
+        told = [self.parts[group][i][turn] for i in setters]
+        knows = list({part[3] for part in told})
+        together = np.maximum.reduce([self.others.vectors[one] for one in knows])
+        own = together.reshape(-1, WIDTH)
+        own[setters] = np.maximum(own[setters], [part[2] for part in told])
+        known[turn] = self.others.add(together, max(self.others.level[one] for one in knows) + 1)
         return known[turn]
 
     def count(self) -> None:

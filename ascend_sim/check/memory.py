@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ascend_sim.check.findings import CheckFinding
-from ascend_sim.check.regions import regions_in, stacks
-from ascend_sim.check.subject import SPACES, Subject
+from ascend_sim.check.regions import SPACES, regions_in
+from ascend_sim.check.subject import Subject
 from ascend_sim.kernel.inspection import Allocated
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
@@ -30,7 +30,7 @@ def find_memory_faults(subject: Subject, races: Sequence[CheckFinding], strict: 
 def _addresses(subject: Subject) -> Iterator[CheckFinding]:
     """Accesses outside, one finding for each line of the kernel."""
     found: dict[tuple[str, str, bool, tuple[object, ...]], list[tuple[int, int, int, int]]] = {}
-    for stack in stacks(enumerate(subject.programs)):
+    for stack in subject.stacks:
         for space in SPACES:
             columns = regions_in(stack.table.touches, space)
             if not len(columns.regions):

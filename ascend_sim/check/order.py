@@ -10,8 +10,8 @@ as if nobody had waited (`TaskOrder.clocks_in`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -75,9 +75,10 @@ class TaskOrder:
         both = {i: self.left_out.get(i, frozenset()) | left_out.get(i, frozenset()) for i in range(len(self.synced))}
         return TaskOrder(self.task, self.synced, both, self._whole)
 
-    def part(self, program: int, rows: int) -> PartOrder:
-        """The order of the first `rows` of a program alone."""
-        return PartOrder(self, program, [step for step in self.steps if step[0].index == program and step[1][0] < rows])
+    def part(self, left_out: Mapping[int, frozenset[int]], rows: int | None = None) -> PartOrder:
+        """The first `rows` (else all) of these programs without the waits and barriers in `left_out`, whatever others do."""
+        tiles = self._learned(left_out, rows)
+        return PartOrder(tiles, tiles if self.beside_tiles is self else self.beside_tiles._learned(left_out, rows))
 
     def clocks_in(self, space: str) -> Clocks:
         """What rows know when they touch a space: of a tile of L0C also what the unit flag says."""
@@ -111,6 +112,38 @@ class TaskOrder:
             self.walks[walk.index].again(item, forced)
         self.faults.stuck += like.faults.stuck
 
+    def _learned(self, left_out: Mapping[int, frozenset[int]], rows: int | None) -> Learned:
+        before, cross = self.clocks, self.cross.told_again()
+        retired, outer = before.retired.copy(), before.outer.copy()
+        walks = {}
+        for program, out in left_out.items():
+            own = self.walks[program]
+            walk = walks[program] = ProgramWalk(program, own.synced, out | own.left_out, cross, [])
+            for _, item, forced in self._whole._steps_of[program]:
+                if rows is None or item[0] < rows:
+                    walk.again(item, forced)
+            for first, events in zip(self._whole._first_event[program], walk.events, strict=True):
+                if events:
+                    retired[first : first + len(events)] = [event[1] for event in events]
+                    outer[first : first + len(events)] = [event[2] for event in events]
+        new = cross.others.vectors[len(before.vectors) :]
+        vectors = np.concatenate((before.vectors, new)) if new else before.vectors
+        return Learned(replace(before, retired=retired, outer=outer, vectors=vectors), walks, cross)
+
+    @cached_property
+    def _steps_of(self) -> list[list[Step]]:
+        """The steps by program."""
+        found: list[list[Step]] = [[] for _ in self.walks]
+        for step in self.steps:
+            found[step[0].index].append(step)
+        return found
+
+    @cached_property
+    def _first_event(self) -> list[list[int]]:
+        """Where what a pipe learned begins in `clocks`, by program and pipe."""
+        counts = [len(events) for walk in self.walks for events in walk.events]
+        return np.cumsum([1, *counts])[:-1].reshape(-1, WIDTH).tolist()  # type: ignore[no-any-return]
+
     def _rows(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Where the rows of every program begin, and when the pipe of every row learned last."""
         counts = [sum(map(len, walk.events)) for walk in self.walks]
@@ -119,33 +152,25 @@ class TaskOrder:
         return np.cumsum([0, *map(len, last)]), np.concatenate([np.zeros(0, np.int32), *last])
 
 
+@dataclass(frozen=True)
+class Learned:
+    """Some programs of an order walked again: what all rows know then, the walks, and what these tell other programs."""
+
+    clocks: Clocks
+    walks: dict[int, ProgramWalk]
+    cross: CrossOrder
+
+
+@dataclass(frozen=True)
 class PartOrder:
-    """The order of the first rows of one program, when others tell it as much as they tell it in the whole order."""
+    """An order in which some programs were walked again, and other programs told them as much as before.
 
-    def __init__(self, whole: TaskOrder, program: int, steps: Sequence[Step]) -> None:
-        self._whole, self._program, self._steps = whole, program, steps
-        counts = [len(events) for walk in whole.walks for events in walk.events]
-        first = np.cumsum([1, *counts])[program * WIDTH : (program + 1) * WIDTH]
-        self._first: list[int] = first.tolist()
+    `tiles` counts what unit flags say, `rest` does not.
+    """
 
-    def without(self, left_out: frozenset[int]) -> Callable[[str], Clocks]:
-        """What rows know at most in a space, without the waits and barriers in `left_out`."""
-        tiles = self._learned(self._whole, left_out)
-        beside = self._whole.beside_tiles
-        rest = tiles if beside is self._whole else self._learned(beside, left_out)
-        return lambda space: tiles if space == "L0C" else rest
+    tiles: Learned
+    rest: Learned
 
-    def _learned(self, order: TaskOrder, left_out: frozenset[int]) -> Clocks:
-        walk = order.walks[self._program]
-        walk = ProgramWalk(self._program, walk.synced, left_out | walk.left_out, order.cross.told_again(), [])
-        for _, item, forced in self._steps:
-            walk.again(item, forced)
-        before, others = order.clocks, order.cross.others
-        retired, outer = before.retired.copy(), before.outer.copy()
-        for first, events in zip(self._first, walk.events, strict=True):
-            if events:
-                retired[first : first + len(events)] = [event[1] for event in events]
-                outer[first : first + len(events)] = [event[2] for event in events]
-        new = others.vectors[len(before.vectors) :]
-        vectors = np.concatenate((before.vectors, new)) if new else before.vectors
-        return replace(before, retired=retired, outer=outer, vectors=vectors)
+    def clocks_in(self, space: str) -> Clocks:
+        """What rows know when they touch a space."""
+        return self.tiles.clocks if space == "L0C" else self.rest.clocks

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ascend_sim.kernel.program import SPACES, InstructionTable, Program, Touches, ranges
+from ascend_sim.kernel.program import SPACES as _CODES
+from ascend_sim.kernel.program import InstructionTable, Program, Touches, ranges
 from ascend_sim.memory.regions import Region
 
+LOCAL_SPACES = tuple(space for space in _CODES if space != "GM")
+SPACES = (*LOCAL_SPACES, "GM")
 _ROWS = 1 << 16
 """Rows of a stack."""
 
@@ -33,7 +36,7 @@ class RegionColumns:
 @lru_cache(maxsize=64)
 def regions_in(touches: Touches, space: str) -> RegionColumns:
     """Those of a table's `touches` that lie in a buffer, or in "GM"."""
-    here = np.flatnonzero(touches.columns["space"] == SPACES.index(space))
+    here = np.flatnonzero(touches.columns["space"] == _CODES.index(space))
     owners = np.repeat(np.arange(len(touches.first) - 1), np.diff(touches.first))[here]
     columns = touches.columns[here]
     return RegionColumns(
@@ -58,22 +61,27 @@ class Stack:
     rows: NDArray[np.int64]
     number: NDArray[np.int64]
     row: NDArray[np.int64]
+    _accesses: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = field(default_factory=dict)
 
     def accesses(self, space: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Row of the stack and place in `regions_in` of every access to a space, in order of rows."""
-        first, instruction = regions_in(self.table.touches, space).first, self.rows[:, 0]
-        counts = np.diff(first)[instruction]
-        return np.repeat(np.arange(len(self.rows)), counts), ranges(first[instruction], counts)
+        if space not in self._accesses:
+            first, instruction = regions_in(self.table.touches, space).first, self.rows[:, 0]
+            counts = np.diff(first)[instruction]
+            found = np.repeat(np.arange(len(self.rows)), counts), ranges(first[instruction], counts)
+            self._accesses[space] = found
+        return self._accesses[space]
 
 
 def stacks(programs: Iterable[tuple[int, Program]]) -> Iterator[Stack]:
     """Numbered programs; what is behind each other takes some megabytes at most, or is one program."""
     waiting: list[tuple[int, Program]] = []
+    total = 0
     for number, program in programs:
-        total = sum(len(other) for _, other in waiting) + len(program)
+        total += len(program)
         if waiting and (waiting[0][1].table is not program.table or total > _ROWS):
             yield _stacked(waiting)
-            waiting = []
+            waiting, total = [], len(program)
         waiting.append((number, program))
     if waiting:
         yield _stacked(waiting)

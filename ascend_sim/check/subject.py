@@ -9,15 +9,13 @@ from functools import cached_property
 from ascend_sim.check.accesses import Accesses, Ints, Questions, Shapes, gather, sharing_pairs
 from ascend_sim.check.findings import Place
 from ascend_sim.check.order import TaskOrder
+from ascend_sim.check.regions import Stack, stacks
 from ascend_sim.check.sync_rows import SyncRows
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.base import PIPES
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import Allocation
-
-LOCAL_SPACES = ("L1", "L0A", "L0B", "L0C", "UB", "BT", "FB")
-SPACES = (*LOCAL_SPACES, "GM")
 
 
 @dataclass
@@ -35,6 +33,11 @@ class Subject:
         return [SyncRows(program) for program in self.programs]
 
     @cached_property
+    def stacks(self) -> list[Stack]:
+        """All rows, of many programs at a time."""
+        return list(stacks(enumerate(self.programs)))
+
+    @cached_property
     def order(self) -> TaskOrder:
         """What happens before what."""
         return TaskOrder(self.task, self.synced)
@@ -42,8 +45,7 @@ class Subject:
     @cached_property
     def accesses(self) -> dict[str, Accesses]:
         """Who touches what, by space."""
-        everybody = range(len(self.programs))
-        return {space: gather(space, self.synced, everybody, self.shapes, self.task.tensors) for space in SPACES}
+        return gather(self.stacks, self.synced, self.shapes, self.task.tensors)
 
     @cached_property
     def questions(self) -> dict[str, Questions]:

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 from shipped import case_subject
 
-from ascend_sim.check.subject import SPACES, Subject
-from ascend_sim.check.sync import find_redundant
+from ascend_sim.check.redundancy import find_redundant
+from ascend_sim.check.regions import SPACES
+from ascend_sim.check.subject import Subject
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.task import Task

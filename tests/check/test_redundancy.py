@@ -1,0 +1,58 @@
+"""What nobody needs, against the definition: the whole task is put in order once more without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import suite
+from planted import PAIRS, Pair
+
+from ascend_sim.check.redundancy import Proof, groups
+from ascend_sim.check.subject import Subject
+from ascend_sim.chip import load_chip
+from ascend_sim.engine.device import Device
+from ascend_sim.kernel.inspection import inspect
+from ascend_sim.launching import prepared
+
+assert suite.FILES
+
+
+def subject_of(pair: Pair, chip: str, *, bug: bool) -> Subject:
+    """A kernel of the suite, built."""
+    spec = load_chip(chip)
+    device = Device(spec, with_values=False)
+    fields = {"bug": bug, **pair.fields}
+    task = prepared(pair.kernel, pair.blocks, pair.tensors, fields, spec, device, "timing", ()).task
+    with inspect():
+        programs = [program for block in range(task.block_dim) for program in task.build(block)]
+    return Subject(spec, task, programs)
+
+
+def worse(subject: Subject, out: dict[int, frozenset[int]]) -> bool:
+    """Whether more is out of order, or runs over, in the whole task without these rows."""
+    order = subject.order.without(out)
+    return len(order.faults.overflows) > len(subject.order.faults.overflows) or any(
+        len(asked.unordered(order.clocks_in(space))[0]) > len(subject.unordered[space][0])
+        for space, asked in subject.questions.items()
+    )
+
+
+def answers(subject: Subject) -> Iterator[tuple[bool, bool]]:
+    """Of every flag and barrier whether it is needed: as it is proved, and by the definition."""
+    proof, out = Proof(subject), dict[int, frozenset[int]]()
+    for rows in groups(subject).values():
+        more = out | {number: out.get(number, frozenset()) | frozenset(waits) for number, waits in rows.items()}
+        wanted = worse(subject, more)
+        yield proof.needed(rows), wanted
+        out = out if wanted else more
+
+
+def test_what_changes_is_enough_to_say_what_is_needed() -> None:
+    told = []
+    for pair in PAIRS:
+        chip = pair.chips[-1]
+        if pair.kernel.all_cores or pair.kernel.core_on(load_chip(chip)) == "MIX":
+            for bug in (False, True):
+                told += [(pair.name, bug, *answer) for answer in answers(subject_of(pair, chip, bug=bug))]
+    assert [one for one in told if one[2] != one[3]] == []
+    assert len(told) > 60 and {needed for *_, needed in told} == {False, True}
