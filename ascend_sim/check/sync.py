@@ -7,7 +7,6 @@ taking the steps of the walk again without its waits.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 
 from ascend_sim.check.findings import CheckFinding
 from ascend_sim.check.subject import Subject
@@ -148,7 +147,7 @@ def _uneven(subject: Subject) -> Iterator[CheckFinding]:
         for (code, _), turns in seen.items():
             depths = [depth for depth, _ in turns]
             key = (synced.program.core_kind, synced.names[code])
-            if key in told or len(depths) < _TURNS or not _grows(depths):
+            if key in told or not _grows(depths):
                 continue
             told.add(key)
             row = turns[-1][1]
@@ -167,12 +166,17 @@ def _uneven(subject: Subject) -> Iterator[CheckFinding]:
 
 
 _TURNS = 3
-"""Waits of a line from which a loop is seen."""
+"""Turns from which a loop is seen."""
 
 
 def _grows(depths: list[int]) -> bool:
-    """Whether more is raised from turn to turn, by the same each time."""
-    steps = {later - earlier for earlier, later in pairwise(depths)}
+    """Whether more is raised from turn to turn, by the same each time; a turn may come by the line more than once."""
+    return any(_steady(depths, waits) for waits in range(1, len(depths) // _TURNS + 1))
+
+
+def _steady(depths: list[int], waits: int) -> bool:
+    """Whether each wait finds as much more raised than the one that many `waits` before."""
+    steps = {later - earlier for earlier, later in zip(depths, depths[waits:], strict=False)}
     return len(steps) == 1 and steps.pop() > 0
 
 

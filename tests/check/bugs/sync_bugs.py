@@ -145,6 +145,24 @@ def two_sets_and_one_wait_a_turn(k, a, b, *, bug):
         k.wait_flag(flag)
 
 
+@planted("uneven flag", x(8, N), out(8, N), also="RAW UB")
+def three_sets_and_two_waits_a_turn(k, a, b, *, bug):
+    """The waits of a turn stand in a loop of their own."""
+    flag = k.flag("MTE2", "MTE3", "there")
+    held = [k.local_tensor(N, "float32", f"held {i}") for i in range(8)]
+    for i in range(0, 8, 2):
+        for j in (i, i + 1):
+            k.gm_to_ub(held[j], a[j])
+            k.set_flag(flag)
+        if bug:
+            k.set_flag(flag)
+        for j in (i, i + 1):
+            k.wait_flag(flag)
+            k.ub_to_gm(b[j], held[j])
+    for _ in range(4 if bug else 0):
+        k.wait_flag(flag)
+
+
 @planted("deadlock", x(N), out(N))
 def two_pipes_wait_for_each_other(k, a, b, *, bug):
     """Each waits before it sets."""
