@@ -29,7 +29,7 @@ __all__ = ["TOOLS", "CheckReport", "check_tasks", "check_timeline", "chosen_tool
 
 def chosen_tools(names: Sequence[str] | str | None) -> tuple[str, ...]:
     """The tools of these names, in their order; all for none. SimError for one that there is not."""
-    given = (names,) if isinstance(names, str) else tuple(names or TOOLS)
+    given = tuple(names or TOOLS) if names is None or isinstance(names, list | tuple) else (names,)
     for name in given:
         if name not in TOOLS:
             raise SimError(f"tool {name!r}: allowed are {', '.join(TOOLS)}")

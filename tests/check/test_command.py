@@ -12,7 +12,9 @@ from places import DOCS
 from typer.testing import CliRunner
 
 import ascend_sim as asim
+from ascend_sim.check.run import chosen_tools
 from ascend_sim.cli import app
+from ascend_sim.errors import SimError
 
 pytestmark = pytest.mark.fast
 
@@ -70,6 +72,8 @@ def test_only_the_tools_that_are_asked_for(file: Path) -> None:
     assert command(file, "--disarm", "there", "--tool", "racecheck", "--blocks", "1")[0] == 1
     code, text = command(file, "--tool", "lint")
     assert code == 2 and "tool 'lint': allowed are memcheck, racecheck, initcheck, synccheck" in text
+    with pytest.raises(SimError, match="tool 3: allowed are memcheck"):
+        chosen_tools(3)  # type: ignore[arg-type]
 
 
 def test_json(file: Path) -> None:
