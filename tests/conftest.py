@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from ascend_sim.engine.choice import VARIABLE
+from ascend_sim.engine.compiled.built import built_file
+
 # Helper modules stand beside the tests that share them; pytest runs with --import-mode=importlib, which adds no folder.
 for folder in sorted({path.parent for path in Path(__file__).parent.rglob("*.py")}):
     sys.path.append(str(folder))
@@ -18,6 +21,10 @@ if (torch := importlib.util.find_spec("torch")) is None or torch.origin is None:
 
 # Processes of pytest-xdist are told the width of a terminal of 80 columns; what the commands print goes to a pipe.
 os.environ.pop("COLUMNS", None)
+
+# Without a compiler SimPy serves, and every process would say so.
+if built_file() is None:
+    os.environ.setdefault(VARIABLE, "simpy")
 
 # A busy machine must not fail a test: how long an example takes is no property of the code.
 settings.register_profile("no-deadline", deadline=None)

@@ -6,6 +6,9 @@ refused call, told in one line; 130 Ctrl-C and 143 SIGTERM, with what was finish
 
 import gc
 import os
+import sys
+import warnings
+from typing import Any
 
 from ascend_sim.cli import stopping
 from ascend_sim.cli.app import app
@@ -22,8 +25,14 @@ thread so that its sums have one order; a search of all installed packages for p
 
 def main() -> None:
     """Entry point of `ascend-sim`."""
+    warnings.showwarning = _show_warning
     gc.set_threshold(_OBJECTS)
     for variable, value in _AT_START.items():
         os.environ.setdefault(variable, value)
     stopping.listen()
     app()
+
+
+def _show_warning(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
+    """One line, as an error has, without the place in the program."""
+    print(f"ascend-sim: warning: {message}", file=sys.stderr)

@@ -423,6 +423,21 @@ def test_the_version_names_the_engine_that_runs(monkeypatch: pytest.MonkeyPatch)
     assert "ASCEND_SIM_ENGINE 'quick': allowed are auto, simpy, compiled" in run("--version").err
 
 
+def test_a_warning_is_one_line() -> None:
+    code = """
+import os, sys
+from ascend_sim.cli import main
+from ascend_sim.engine import choice
+os.environ.pop("ASCEND_SIM_ENGINE", None)
+choice.built_file = lambda: None
+sys.argv = ["ascend-sim", "--version"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("ascend-sim: warning: ascend-sim was installed without a C compiler: ")
+
+
 def test_an_engine_for_the_whole_command(case: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[str] = []
     new = engine.new_machine
