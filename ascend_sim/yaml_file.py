@@ -11,7 +11,7 @@ import re
 import stat
 from collections.abc import Hashable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import yaml
 from yaml.composer import Composer, ComposerError
@@ -26,7 +26,6 @@ __all__ = [
     "MOST_VALUES",
     "SECTIONS",
     "load_shipped",
-    "parse_shipped",
     "parse_yaml",
     "read_yaml",
 ]
@@ -118,19 +117,6 @@ class _Loader(_Limited, yaml.SafeLoader):
         _Limited.__init__(self)
 
 
-def _loader_of_shipped() -> type[yaml.SafeLoader]:
-    """What reads the files that ship: the scanner in C where PyYAML has one, which is ten times faster."""
-    if not yaml.__with_libyaml__:
-        return _Loader
-
-    class CLoader(_Limited, yaml.CSafeLoader):
-        def __init__(self, text: str) -> None:
-            yaml.CSafeLoader.__init__(self, text)
-            _Limited.__init__(self)
-
-    return cast(type[yaml.SafeLoader], CLoader)
-
-
 def read_yaml(path: Path, what: str) -> dict[Any, Any]:
     """The mapping in a YAML file; ConfigError in one line (file, line, column, fault), with `what` the file should be."""
     try:
@@ -151,17 +137,11 @@ def read_yaml(path: Path, what: str) -> dict[Any, Any]:
 
 
 def load_shipped(text: str) -> Any:
-    """What stands in a YAML text that ships with the package and is checked by who reads it; `yaml.YAMLError` for a fault."""
+    """What stands in a YAML text that ships with the package, scanned in C where PyYAML can; `yaml.YAMLError` for a fault.
+
+    Its limits and keys are not looked at, which takes longer than reading: a test reads every file that ships as a user's.
+    """
     return yaml.load(text, yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader)
-
-
-def parse_shipped(text: str, name: str) -> dict[Any, Any]:
-    """The mapping in a YAML text that ships with the package; ConfigError as `read_yaml`."""
-    try:
-        entries = yaml.load(text, _loader_of_shipped())
-    except yaml.YAMLError:
-        entries = None
-    return entries if isinstance(entries, dict) else parse_yaml(text, name, SECTIONS)
 
 
 def parse_yaml(text: str, name: str | Path, what: str) -> dict[Any, Any]:

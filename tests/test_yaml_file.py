@@ -19,9 +19,7 @@ from ascend_sim.yaml_file import (
     MOST_BYTES,
     MOST_DEPTH,
     MOST_VALUES,
-    SECTIONS,
     load_shipped,
-    parse_shipped,
     parse_yaml,
     read_yaml,
 )
@@ -138,18 +136,10 @@ def test_a_pipe_and_an_endless_device_are_no_files(tmp_path: Path) -> None:
             read_yaml(tmp_path / name, "")
 
 
-def test_files_that_ship_are_the_same_by_the_scanner_in_c() -> None:
-    """And what is wrong with one is said in the same words."""
+def test_files_that_ship_are_read_as_those_of_a_user() -> None:
+    """Within the limits, no key twice, and the same by the scanner in C."""
     shipped = sorted(Path(str(files("ascend_sim.configs"))).rglob("*.yaml"))
     assert len(shipped) > 30
     for path in shipped:
         text = path.read_text(encoding="utf-8")
-        known = parse_shipped(text, path.name)
-        assert repr(known) == repr(parse_yaml(text, path.name, "")) and repr(load_shipped(text)) == repr(known)
-    for broken in ("a: 1\na: 2", "a: [1", "- 1", f"a: {1 << 70}", "a: &x [*x]"):
-        told = []
-        for parse in (lambda text: parse_shipped(text, "f.yaml"), lambda text: parse_yaml(text, "f.yaml", SECTIONS)):
-            with pytest.raises(ConfigError) as caught:
-                parse(broken)
-            told.append(str(caught.value))
-        assert told[0] == told[1]
+        assert repr(load_shipped(text)) == repr(parse_yaml(text, path.name, ""))

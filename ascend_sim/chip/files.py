@@ -15,7 +15,7 @@ from typing import Any
 
 from ascend_sim.chip.leaf import MARKS, Leaf, Source
 from ascend_sim.errors import ConfigError
-from ascend_sim.yaml_file import SECTIONS, parse_shipped, read_yaml
+from ascend_sim.yaml_file import SECTIONS, load_shipped, read_yaml
 
 Tree = dict[Any, Any]
 _LEAF_KEYS = ("value", "unit", "source")
@@ -111,7 +111,8 @@ def _read(name: str | Path, file: str) -> Tree:
     if is_path(name):
         return read_yaml(Path(file), SECTIONS)
     shipped = resources.files("ascend_sim.configs").joinpath("chips", f"{name}.yaml")
-    return parse_shipped(shipped.read_text(encoding="utf-8"), file)
+    tree: Tree = load_shipped(shipped.read_text(encoding="utf-8"))
+    return tree
 
 
 def _lift(node: Any, file: str, at: tuple[object, ...]) -> Any:

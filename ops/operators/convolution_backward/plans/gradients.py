@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ascend_sim.errors import TilingError
-from ascend_sim.ops.kernels.conv_forward.program import conv_forward_task
-from ascend_sim.ops.kernels.conv_forward.tiling import choose_conv_forward
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
 from ascend_sim.ops.kernels.grad_input.program import grad_input_task
@@ -20,8 +18,6 @@ from ascend_sim.ops.kernels.grad_weight.program import clears_itself, grad_weigh
 from ascend_sim.ops.kernels.grad_weight.stream_k import workspace_bytes
 from ascend_sim.ops.kernels.grad_weight.tbe.choose import VOLUMETRIC, choose_tbe
 from ascend_sim.ops.kernels.grad_weight.tbe.program import tbe_grad_weight_task
-from ascend_sim.ops.kernels.matmul.program import matmul_task
-from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
 from ascend_sim.ops.kernels.vector.mem_set import mem_set_task
 from ascend_sim.ops.kernels.vector.merge import merged_bytes
 from ascend_sim.ops.kernels.vector.strided import StridedCopy
@@ -111,6 +107,9 @@ class Gradients(Steps, ABC):
 
     def matmul(self, gradient: str, route: MatMulRoute, plain: Mapping[str, str]) -> None:
         """MatMul of contiguous inputs, whose layouts are those of the matrices; patches are put into their places after."""
+        from ascend_sim.ops.kernels.matmul.program import matmul_task
+        from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul
+
         p, other = self.p, "weight" if gradient == "grad_input" else "input"
         row, pixels = p.c_in * p.k_d * p.k_h * p.k_w, p.d_out * p.h_out * p.w_out
         names = ["grad_output", other]
@@ -174,6 +173,9 @@ class Gradients(Steps, ABC):
         """
         call, op_type, names, made = self.data_call(), self.data_op_type(), [source, weight, result], self.maps.made
         if self.call.forward:
+            from ascend_sim.ops.kernels.conv_forward.program import conv_forward_task
+            from ascend_sim.ops.kernels.conv_forward.tiling import choose_conv_forward
+
             forward, scratch = choose_conv_forward(call.inp), []
             if size := merged_bytes(call.inp):
                 scratch = [self.result.tensor(f"{made}.workspace", self.storage, "FRACTAL_Z", size)]
