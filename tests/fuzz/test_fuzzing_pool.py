@@ -54,6 +54,26 @@ def deaf(action, *arguments):
 
 
 @pytest.mark.fast
+def test_a_child_goes_when_its_parent_has_gone(fuzzing, outcome, monkeypatch):
+    class Gone(BaseException):
+        pass
+
+    def end(code):
+        raise Gone
+
+    heard, parents = [], iter([5, 5, 5, 1])
+    pool = fuzzing("pool")
+    monkeypatch.setattr(pool.os, "getppid", lambda: next(parents))
+    monkeypatch.setattr(pool.os, "_exit", end)
+    monkeypatch.setattr(pool, "one", lambda made, seed, index: (made.run(seed, index), 0.0))
+    monkeypatch.setattr(pool.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(pool.resource, "setrlimit", lambda *_: None)
+    with pytest.raises(Gone):
+        pool._work(kind(outcome, {}), 0, 0, 20, SimpleNamespace(send=heard.append))
+    assert [index for index, *_ in heard] == [0, 1]
+
+
+@pytest.mark.fast
 def test_a_call_that_kills_its_process(fuzzing, outcome):
     made = kind(outcome, {3: lambda: os.kill(os.getpid(), signal.SIGKILL), 9: lambda: os._exit(3)})
     wrong = told(fuzzing, made, 20, block=5)
