@@ -20,8 +20,10 @@ from ascend_sim.engine import critical_path as paths
 from ascend_sim.engine.critical_path import by_what, critical_path
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
+from ascend_sim.engine.flags import flag_pairs
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.isa.base import PIPES
+from ascend_sim.memory.gm import gm_operand
 
 pytestmark = pytest.mark.usefixtures("each_engine")
 
@@ -143,6 +145,33 @@ def test_a_path_worked_out_on_paper() -> None:
         (54, 56, "latency", ""),
         (56, 72, "flag", ""),
     ]
+
+
+def test_a_transfer_waits_for_the_one_that_has_to_retire() -> None:
+    """Two of MTE2 in flight: the third begins when the first has retired, a long latency behind the end of its work."""
+    chip = changed(quiet(CHIP), sync={"outstanding": CHIP.sync.outstanding | {"MTE2": 2}}, scalar=FIVE)
+    write = lambda k: [k.data_copy("GM", "UB", 512 * i, gm_operand(0, 512 * i), 512) for i in range(3)]  # noqa: E731
+    device = Device(chip, with_values=False)
+    tensors = [device.allocate(size, "t") for size in SIZES]
+    timeline = Engine(device, shared_gm=False).run([task_of([[program(chip, "AIV", write, SIZES)]], tensors)])
+    (one,) = timeline.programs
+    assert one.end[1] < one.start[2] == one.retire[0] < one.retire[1]
+    path = assert_whole(timeline)
+    assert [(step.row, step.what, step.because) for step in path if step.row in (0, 2) and step.what == "MTE2"] == [
+        (0, "MTE2", "issue"),
+        (2, "MTE2", "outstanding limit"),
+    ]
+
+
+def test_the_second_wait_for_a_flag_is_for_its_second_set() -> None:
+    def write(k: Any) -> None:
+        done = k.flag("M", "FIX", "done")
+        for _ in range(2):
+            k.set_flag(done)
+            k.wait_flag(done)
+
+    (one,) = Engine(Device(CHIP, with_values=False)).run([task_of([[program(CHIP, "AIC", write)]])]).programs
+    assert flag_pairs(one) == {1: 0, 3: 2}
 
 
 def test_waves_wait_for_a_free_core() -> None:

@@ -81,6 +81,20 @@ def test_causes_on_paper() -> None:
     assert run.stalls("FIX") == {"flag": flag - 241, "nothing to do": 241 + run.finish - run.end[6]}
 
 
+def test_cycles_before_a_long_wait_are_not_the_wait() -> None:
+    """The wait is issued at 15 and over when the flag is there: 5 + 21 + 100, 2 cycles of latency, 16 of the flag."""
+
+    def write(k: Any) -> None:
+        done = k.flag("M", "FIX", "done")
+        k.mmad(0, 0, 0, 160, 16, 160, "float16", False)
+        k.set_flag(done)
+        k.wait_flag(done)
+
+    run = run_one(changed(quiet(CHIP), scalar=FIVE), "AIC", write, SIZES, shared_gm=False)
+    assert (run.start[2], run.end[2], run.finish) == (15, 144, 144)
+    assert run.stalls("FIX") == {"flag": 129, "nothing to do": 15}
+
+
 def test_issuing_keeps_the_scalar_unit_busy() -> None:
     def write(k: KernelBuilder) -> None:
         k.scalar(7)

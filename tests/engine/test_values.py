@@ -144,6 +144,18 @@ def test_poison_is_found_where_it_is_read() -> None:
         assert "reads 224 bytes of UB that were never written" in findings[1].text
 
 
+def test_the_end_of_a_run_of_bytes_that_fills_no_block_is_looked_at() -> None:
+    def write(k: Any) -> None:
+        k.data_copy("GM", "UB", 0, gm_operand(0, 0), 32)
+        k.pipe_barrier("ALL")
+        k.data_copy("UB", "GM", gm_operand(0, 64), 0, 40)
+
+    for run in (full, functional):
+        _, findings = run(CHIP, "AIV", write)
+        assert len(findings) == 1
+        assert "reads 32 bytes of UB that were never written" in findings[0].text
+
+
 def test_accumulating_into_a_fresh_tile_is_found() -> None:
     def write(k: Any) -> None:
         k.fill("L0A", 0, 512)

@@ -269,6 +269,8 @@ def test_figures_of_a_core_by_hand(three: tuple[Path, Timeline, list[dict[str, A
     assert 0 < waited < cycles and told["aic_mte1_wait_ratio"] == pytest.approx(waited / cycles, abs=1e-6)
     seconds = CHIP.us(cycles) * 1e-6
     assert told["aic_main_mem_read_bw(GB/s)"] == pytest.approx(read / 1024**3 / seconds, rel=1e-5)
+    port = CHIP.path("GM", "L1").bytes_per_cycle * cycles
+    assert told["GM_to_L1_bw_usage_rate(%)"] == pytest.approx(100 * read / port, abs=1e-3)
 
 
 def test_a_limit_leaves_cores_out_of_traces_only(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from small_kernels import CHIP, KIB, cast_task, cube_task, run_three
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.functional import FunctionalEngine
+from ascend_sim.engine.timeline import Timeline
 from ascend_sim.engine.values import Finding
 from ascend_sim.report.files import write_json
 from ascend_sim.report.report import Report, RunFacts, plain
@@ -67,6 +68,22 @@ def test_times_follow_the_timeline(run, report):
         if index:  # one stream: a kernel starts where the one before it ended
             assert kernel["start_us"] == pytest.approx(sum(k["task_us"] for k in report["kernels"][:index]), abs=1e-3)
         assert kernel["core_us"] <= kernel["core_us_max"] < kernel["task_us"]
+
+
+def test_times_count_from_the_launch_of_the_first_kernel(run, report):
+    """The same run with a clock that was at 700 when it began."""
+    tasks, timeline = run
+    later = Timeline(
+        [shifted(span, "launch begin finish") for span in timeline.tasks],
+        [shifted(program, "launch begin finish start end retire") for program in timeline.programs],
+    )
+    told = Report.build(CHIP, later, tasks)
+    assert told.total_us == report["total_us"]
+    assert [kernel["start_us"] for kernel in told.kernels] == [kernel["start_us"] for kernel in report["kernels"]]
+
+
+def shifted(one, names):
+    return replace(one, **{name: getattr(one, name) + 700 for name in names.split()})
 
 
 def test_core_time_adds_up_the_blocks_of_a_core(run, report):

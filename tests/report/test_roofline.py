@@ -8,6 +8,10 @@ from small_kernels import CHIP, KIB, cast_task, cube_task, mixed_task, run_three
 
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
+from ascend_sim.engine.task import Task
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.program import InstructionTable
+from ascend_sim.memory.gm import gm_operand
 from ascend_sim.report.roofline import KernelWork, Rooflines
 
 pytestmark = pytest.mark.fast
@@ -66,6 +70,20 @@ def test_bounds_by_hand():
     assert bounds["L2 write"] == int(8192 / CHIP.l2_write_bytes_per_cycle())
     assert bounds["HBM"] == int(16384 / CHIP.hbm_bytes_per_cycle())
     assert bounds["scalar"] == CHIP.scalar.issue_cycles["AIV"] * len(built(task)[0])
+
+
+def test_what_is_added_in_gm_is_read_and_written():
+    device = Device(CHIP, with_values=False)
+    tensors = [device.allocate(16 * KIB, "sums")]
+
+    def build(block):
+        k = KernelBuilder(InstructionTable(CHIP), block, "AIV", [16 * KIB])
+        k.data_copy("UB", "GM", gm_operand(0, 0), 0, 16 * KIB, atomic_add="float32")
+        return [k.finish()]
+
+    bounds = Rooflines(CHIP, cold=True).of(work(Task("add", "Add", "AIV", 1, tensors, build)))
+    assert bounds["L2 read"] == int(16384 / CHIP.l2_read_bytes_per_cycle()) > 0
+    assert bounds["L2 write"] == int(16384 / CHIP.l2_write_bytes_per_cycle()) > 0
 
 
 def test_the_cube_bound_is_the_mmad_work_of_the_longest_block():

@@ -18,6 +18,9 @@ from hypothesis import strategies as st
 from ascend_sim import Result, convolution_backward
 from ascend_sim.chip import load_chip
 from ascend_sim.errors import SimError, TilingError
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.program import InstructionTable
+from ascend_sim.ops.kernels.cube.pipeline import HeldOperand
 from ascend_sim.ops.layouts.blocked import FractalZ
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -132,6 +135,16 @@ def test_any_number_of_blocks_gives_the_same_values(kernel: str, blocks: int) ->
     for core in range(20):
         spans = sorted((run.launch, run.finish) for run in runs if run.core == core)
         assert all(end <= start for (_, end), (start, _) in pairwise(spans))
+
+
+def test_what_l1_holds_is_not_loaded_again() -> None:
+    k = KernelBuilder(InstructionTable(load_chip("ascend910b3")), 0, "AIC", [])
+    operand = HeldOperand(k, "A1", 2, 1024)
+    first = operand.begin("rows 0 to 3")
+    operand.loaded()
+    assert operand.begin("rows 0 to 3") is None and operand.address == first
+    second = operand.begin("rows 4 to 7")
+    assert second not in (None, first) and operand.loaded() == second
 
 
 def test_a_bare_number_of_blocks_means_both_kernels() -> None:

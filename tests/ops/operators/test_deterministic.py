@@ -222,6 +222,33 @@ def test_the_950s_problems_share_their_sums() -> None:
     assert kinds == {"1d": STREAM_IMAGES, "2d grouped": STREAM_ROWS}
 
 
+def test_parts_of_a_sum_are_added_in_the_order_of_their_cores() -> None:
+    """An image a core: 2^24 + 1 is 2^24 in float32, of which the third part leaves nothing; from the other end 1 is left."""
+    g, x, weight = (np.zeros(shape, np.float16) for shape in ((3, 7, 37), (3, 5, 37), (7, 5, 3)))
+    g[:, 0, 5], x[:, 0, 5] = (4096, 1, -4096), (4096, 1, 4096)
+    result = ascend_sim.convolution_backward(
+        g,
+        x,
+        weight,
+        None,
+        (1,),
+        (1,),
+        (1,),
+        False,
+        (0,),
+        1,
+        (False, True, False),
+        chip="ascend950pr_9589",
+        mode="functional",
+        deterministic=True,
+        cube_math_type=0,
+        conformance="library",
+    )
+    (kernel,) = (one for one in result.report.to_dict()["kernels"] if one["name"] == "grad_weight")
+    assert (kernel["tiling"]["streamKType"], kernel["tiling"]["coreStreamK"]) == (STREAM_IMAGES, 3)
+    assert result.grad_weight[0, 0, 1] == 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "chip"), CASES)
 @MANY

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from ml_dtypes import bfloat16
@@ -16,6 +18,7 @@ from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.vector.reduction import ReduceRows
 from ascend_sim.numerics import cast
 from ascend_sim.ops import execute
+from ascend_sim.ops.verdicts.probe import Probe
 
 ONES = np.ones
 
@@ -242,3 +245,25 @@ def test_a_million_products():
         Faulty(patch, total - 1, first, -1.0)
         assert not wrong(backward(**call, probe=False))
         assert wrong(backward(**call)) == {"grad_weight": "probe"}
+
+
+# -- what is not probed, and how large the numbers of a probe are -----------------------------------------------------------
+
+
+def probe_of_sums(products):
+    """Sums of so many products, of which nothing else matters."""
+    operator = SimpleNamespace(products=lambda call: {"dw": products})
+    return Probe(operator, SimpleNamespace(inputs={}), None, dict, dict, wanted=True)
+
+
+def test_sums_that_float32_cannot_hold_are_not_probed():
+    assert probe_of_sums(2**24).refused(0) is None
+    assert probe_of_sums(2**24 + 1).refused(0) == "sums of 16777217 products: float32 holds at most 16777216 exactly"
+
+
+@pytest.mark.parametrize("products", [1, 2**13, 2**14, 2**17, 2**24])
+def test_sums_of_leaning_data_stay_inside_float16(products):
+    """The sum of a bias has one factor, and is the largest."""
+    numbers = probe_of_sums(products)._leaning("x", np.zeros(100), np.random.default_rng(0))
+    assert 0 < numbers.min() and numbers.max() * products < np.finfo(np.float16).max
+    assert products >= 2**14 or numbers.min() >= 0.5

@@ -25,17 +25,19 @@ def case(
     dilation: int = 1,
     groups: int = 1,
     dtype: str = "float16",
+    depth: int = 0,
     **rest: Any,
 ) -> Case:
-    """A square 2-D problem."""
+    """A square 2-D problem, or a 3-D one of so many planes."""
+    axes, planes = (3, (depth,)) if depth else (2, ())
     return ConvolutionBackwardCase.model_validate(
         {
             "operator": "convolution_backward",
-            "input": {"shape": (n, c_in, size, size), "dtype": dtype},
-            "weight": {"shape": (c_out, c_in // groups, k, k), "dtype": dtype},
-            "stride": (stride, stride),
-            "padding": (pad, pad),
-            "dilation": (dilation, dilation),
+            "input": {"shape": (n, c_in, *planes, size, size), "dtype": dtype},
+            "weight": {"shape": (c_out, c_in // groups, *[k] * axes), "dtype": dtype},
+            "stride": (stride,) * axes,
+            "padding": (pad,) * axes,
+            "dilation": (dilation,) * axes,
             "groups": groups,
             **rest,
         }

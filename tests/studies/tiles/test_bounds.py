@@ -163,6 +163,18 @@ def test_the_work_of_a_block_is_that_of_its_program(name: str, problem: dict[str
             assert np.isclose(ours, real, rtol=1e-9), pipe
 
 
+@pytest.mark.fast
+@pytest.mark.parametrize("name", ["grad_input", "grad_weight"])
+def test_planes_of_the_kernel_that_meet_padding_alone_are_no_work(name: str) -> None:
+    """2 planes under 3 taps of depth, padded by 1: each plane meets 2 of them."""
+    found = kernel(name, n=1, size=5, depth=2)
+    fields, tiling = next(iter(found.tilings()))
+    _, task = found.launch(fields)
+    for block in range(task.block_dim):
+        program = task.build(block)[0]
+        assert counted(found, tiling, block)["M"] == pytest.approx(work_of(program, "M")) != 0
+
+
 @settings(max_examples=10, deadline=None)
 @given(KERNELS, problems(), st.data())
 def test_the_sharper_bound_is_a_block_alone_but_for_the_heads_of_the_cube(

@@ -210,3 +210,36 @@ def test_huge_channels_are_planned_at_once() -> None:
 @pytest.mark.parametrize(("side", "taken"), [(1, False), (2, True), (4096, True), (4097, False)])
 def test_maps_of_2_to_4096_pixels_a_side_are_claimed(side: int, taken: bool) -> None:
     assert covers_grad_input_1001(on_910a(conv2d(1, 16, 16, side, 1))) == taken
+
+
+@pytest.mark.parametrize(("width", "fractals"), [(2032, 64), (2048, 32)])
+def test_the_library_leaves_a_little_of_ub(width: int, fractals: int) -> None:
+    """Two rows of fp16 channels on their way in and two strips of 64 fractals on their way out: 262144 bytes at 2048 pixels,
+    of which the procedure counts 262000; half as many fractals leave room for two strips.
+    """
+    assert cache_tiling(on_910a(flat_row(width, 1, 32), 1)).m_l0 == fractals
+
+
+@pytest.mark.parametrize(("width", "fractals"), [(4048, 1), (4049, 64)])
+def test_long_rows_are_cut_on_their_way_through_ub(width: int, fractals: int) -> None:
+    """Under 17 taps rows of up to 4064 pixels come whole: two of 16 channels leave 952 of UB's elements, room for one fractal."""
+    assert cache_tiling(on_910a(flat_row(width, 17, 16), 1)).m_l0 == fractals
+
+
+def flat_row(width: int, taps: int, channels: int) -> ConvProblem:
+    """Two rows of `width` pixels of gradOutput, `channels` of them, under a kernel of `taps` columns; 16 channels of dx."""
+    return ConvProblem(1, 16, channels, 1, 2, width + taps - 1, 1, 2, width, 1, 1, taps)
+
+
+@pytest.mark.parametrize(("channels", "parts"), [(992, 1), (2000, 2), (4000, 4), (15984, 8), (16016, 1)])
+def test_a_core_has_a_microsecond_of_work(channels: int, parts: int) -> None:
+    """Fewer fractals of dx, 16, than cores: 1000 products of fractals a core; one part where a single fractal has more."""
+    assert cache_tiling(on_910a(conv2d(1, 16, channels, 16, 1))).m_dim == parts
+
+
+def test_buffers_of_l1_are_two_each_where_two_each_fit() -> None:
+    """Four C_out blocks at a time, 7 x 7 taps: 4 * 16 * 49 * 128 = 401408 elements of weights for 8 fractals of channels and
+    22 rows of 14 pixels, 19712 elements, of gradOutput. L1 has 524288: two of gradOutput, but not of both.
+    """
+    cut = cache_tiling(on_910a(conv2d(1, 256, 256, 14, 7, pad=3), 1))
+    assert (cut.db_al1, cut.db_bl1) == (1, 1)

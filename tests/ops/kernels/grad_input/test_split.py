@@ -12,13 +12,14 @@ from conv_problems import Array, Problem, operands, same_bits, worst_error_over_
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from sampling import sampled
+from tiling_problems import conv2d
 
 from ascend_sim import Result
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import DeadlockError, SimError, TilingError
 from ascend_sim.isa.direct import DataCopyDn2Nz
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_parts
+from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_HW, SPLIT_NONE, split_parts, split_products
 from ascend_sim.ops.kernels.grad_input.window import pad_before
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 
@@ -167,6 +168,13 @@ def test_values_do_not_depend_on_the_split() -> None:
         result = STRIDED.run(whole(STRIDED), (True, False, False), chip=CHIP, mode="functional", tiling=tiling)
         gradients.append(result.outputs["grad_input"])
     assert same_bits(gradients[0], gradients[1]) and same_bits(gradients[0], gradients[2])
+
+
+@pytest.mark.parametrize(("mode", "taps"), [(SPLIT_NONE, 16), (SPLIT_H, 8), (SPLIT_HW, 4)])
+def test_products_of_a_split_kernel_are_those_of_its_taps(mode: int, taps: int) -> None:
+    """4 x 4 taps at stride 2: a pixel of dx sees every second row of taps, then of those every second column."""
+    problem = conv2d(3, 10, 6, 8, 4, stride=2, pad=1)
+    assert split_products(problem, mode) == 3 * 10 * 6 * 8 * 8 * taps
 
 
 # -- what the programs do ----------------------------------------------------------------------------------------------

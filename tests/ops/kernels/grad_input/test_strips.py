@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from ranked_calls import QUICK, Call, calls, checked, fields_of, with_l1
 from sampling import sampled
@@ -72,6 +72,7 @@ def test_strips_find_the_products_of_the_definition(
 
 
 @given(st.integers(1, 90), st.integers(1, 70), st.integers(0, 200), st.integers(1, 200))
+@example(5, 3, 3, 9)  # begins with the first pixel behind the strip's columns
 def test_what_adjoins_are_the_pixels_that_exist(width: int, columns: int, pixel: int, count: int) -> None:
     strip = Strip(ConvProblem(*[1] * 12), 0, columns, 0)
     wanted = [p for p in range(pixel, pixel + count) if p % width < columns]
@@ -79,6 +80,7 @@ def test_what_adjoins_are_the_pixels_that_exist(width: int, columns: int, pixel:
     assert [row * width + column + i for _, row, column, pixels in found for i in range(pixels)] == wanted
     for before, row, column, _ in found:
         assert pixel + before == row * width + column
+    assert all(pixels > 0 for *_, pixels in found)
 
 
 @given(

@@ -112,7 +112,7 @@ def test_values_and_the_way_to_the_input(way: str, dtype: str, cube_math_type: i
     ("problem", "chip"),
     [
         (Problem(1, 3, 16, (96, 384), (32, 32), (32, 32), (0, 0, 0, 0)), "ascend910a"),
-        (Problem(2, 20, 16, (131, 66), (3, 2), (65, 64), (1, 1, 1, 1)), "ascend310p3"),
+        (Problem(2, 20, 16, (131, 66), (3, 2), (65, 64), (0, 0, 1, 1)), "ascend310p3"),
     ],
     ids=["pieces of rows", "a gather"],
 )
@@ -250,4 +250,6 @@ def test_k_is_the_slowest_axis_of_the_blocks_and_n_the_fastest() -> None:
     assert [b.out_channels.start for b in blocks[:4:2]] == [0, 32]
     assert [b.images.start for b in blocks[:8:4]] == [0, 2]
     assert [b.k.start for b in blocks[::8]] == [0, 7]
-    assert block_part(p, Cuts(batch=2), 5).empty  # more blocks than the tiling has
+    assert [block_part(p, Cuts(batch=2), number).empty for number in range(5)] == [False, False, True, True, True]
+    shares = [block_part(p, Cuts(n=3), number).in_channels for number in range(3)]  # 2, 2 and none of 4 blocks of channels
+    assert [len(share) for share in shares] == [32, 32, 0]

@@ -18,7 +18,7 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import DeadlockError, SimError, TilingError
 from ascend_sim.isa.sync import WaitFlag
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul, matmul_tiles
+from ascend_sim.ops.kernels.matmul.tiling import MatMulProblem, choose_matmul, estimated_cycles, matmul_tiles
 
 CHIPS = ("ascend910b3", "ascend950pr_9599")
 DTYPES = ("float16", "bfloat16", "float32", "hf32")
@@ -122,6 +122,7 @@ def test_what_the_user_leaves_out_follows(fields: dict[str, int]) -> None:
         ({"baseM": 256, "baseN": 256}, r"L0C: baseM\*baseN\*4\*dbL0C = 262144 bytes; ascend910b3 has 131072"),
         ({"baseM": 128, "baseN": 256, "baseK": 128}, "L0B: "),
         ({"stepKa": 64, "baseM": 128, "baseK": 64}, "L1: "),
+        ({"baseM": 128, "baseN": 128, "stepKa": 8, "stepKb": 8}, "L1: .* = 1048576 bytes; ascend910b3 has 524288"),
         ({"stepKa": 2, "stepKb": 3}, "one must be a multiple of the other"),
         ({"dbL0C": 3}, "dbL0C = 3; allowed are 1 and 2"),
         ({"coreNum": 3}, "unknown tiling field coreNum; this gradient is a MatMul, allowed: baseM, baseK, baseN"),
@@ -130,6 +131,28 @@ def test_what_the_user_leaves_out_follows(fields: dict[str, int]) -> None:
 def test_tilings_that_cannot_run_are_refused(fields: dict[str, int], message: str) -> None:
     with pytest.raises(TilingError, match=message):
         choose_matmul(MatMulProblem(1024, 1024, 4096), load_chip("ascend910b3"), fields)
+
+
+@pytest.mark.fast
+def test_no_block_is_estimated_much_faster_than_the_one_that_is_taken() -> None:
+    """Of those within 5 % of the fastest the largest is taken: not 128 x 256, which keeps one core for as long as 3 x 48 rows."""
+    chip, problem = load_chip("ascend910b3"), MatMulProblem(128, 256, 4096)
+    taken = choose_matmul(problem, chip)
+    sides = [(16 * m, 16 * n) for m in (1, 2, 3, 4, 8) for n in (4, 8, 16)]
+    cycles = {
+        side: estimated_cycles(choose_matmul(problem, chip, {"baseM": side[0], "baseN": side[1]}), problem, chip)
+        for side in sides
+    }
+    assert (taken.base_m, taken.base_n) == (48, 256)
+    assert min(cycles.values()) < cycles[48, 256] <= 1.05 * min(cycles.values()) < cycles[128, 256]
+
+
+@pytest.mark.fast
+def test_steps_of_k_stay_within_the_field_of_load3d() -> None:
+    chip = load_chip("ascend910b3")
+    load3d = chip.load3d.model_copy(update={"limits": chip.load3d.limits.model_copy(update={"k_extent": 256})})
+    tiling = choose_matmul(MatMulProblem(256, 256, 4096), chip.model_copy(update={"load3d": load3d}))
+    assert tiling.step_ka * tiling.base_k == tiling.step_kb * tiling.base_k == 256
 
 
 def test_architectures_without_the_kernel_say_so() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import product
 
 import ml_dtypes
 import numpy as np
@@ -16,6 +17,7 @@ from ascend_sim.engine.task import Task
 from ascend_sim.errors import SimError
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.cast import cast_task
+from ascend_sim.ops.kernels.vector.dilation import Spread
 from ascend_sim.ops.kernels.vector.mem_set import mem_set_task
 from ascend_sim.ops.kernels.vector.strided import StridedCopy
 from ascend_sim.ops.kernels.vector.view_copy import view_copy_task
@@ -189,3 +191,12 @@ def test_an_empty_tensor_is_refused() -> None:
     space = Allocation(0, 100, "x", None)
     with pytest.raises(SimError, match="elements is 0"):
         view_copy_task(chip(), space, space, StridedCopy([0, 3], [3, 1], [3, 1], 2))
+
+
+@pytest.mark.fast
+def test_pixels_of_a_spread_map_are_those_whose_place_is_in_the_tile() -> None:
+    """Also where the map begins before its target, and tiles that begin between two pixels."""
+    spread = Spread(1, 1, 1, 1, 1, 1)
+    for first, count, stride, start, size in product(range(6), (1, 4), (1, 2, 3), (-4, -1, 0, 2), (1, 5)):
+        inside = [i for i in range(size) if first <= i * stride + start < first + count]
+        assert list(spread.inside(first, count, stride, start, size)) == inside

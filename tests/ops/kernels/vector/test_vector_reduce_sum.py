@@ -14,6 +14,8 @@ from vector_runs import both_modes, chip, useless_waits
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.task import Task
 from ascend_sim.errors import SimError
+from ascend_sim.isa.sync import Scalar
+from ascend_sim.isa.vector.conversion import VectorCast
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.reduce_sum import reduce_sum_task
 
@@ -113,6 +115,24 @@ def test_published_block_counts(shape: tuple[int, int, int], blocks: int) -> Non
     """AlexNet on a 910B2 (Ascend/msinsight test data)."""
     space = Allocation(0, 10**9, "x", None)
     assert reduce_sum_task(load_chip("ascend910b2"), space, space, shape, "float32").block_dim == blocks
+
+
+@pytest.mark.parametrize(("shape", "repeats"), [((1, 1, 6400), 100), ((2, 1, 100), 2 * 2)])
+def test_every_repeat_of_a_row_reduction_is_issued(shape: tuple[int, int, int], repeats: int) -> None:
+    """A repeat takes 64 fp32 elements of one row; the scalar unit issues each, for as long as it issues an instruction."""
+    space = Allocation(0, 10**6, "x", None)
+    on = chip()
+    (program,) = reduce_sum_task(on, space, space, shape, "float32").build(0)
+    issued = [row.instruction.cycles for row in program if isinstance(row.instruction, Scalar)]
+    assert issued == [repeats * on.scalar.issue_cycles["AIV"]]
+
+
+def test_a_sum_is_not_narrowed_where_it_stands() -> None:
+    """The 16-bit result and the fp32 total that it is cast from share no bytes of UB, and nothing else is narrowed."""
+    space = Allocation(0, 10**6, "x", None)
+    (program,) = reduce_sum_task(chip(), space, space, (3, 2, 20_000), "float16").build(0)
+    (row,) = (row for row in program if isinstance(row.instruction, VectorCast) and row.instruction.target == "float16")
+    assert abs(row.dst - row.src0) >= 2 * 4
 
 
 def test_other_dtypes_are_refused() -> None:
