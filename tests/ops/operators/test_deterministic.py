@@ -222,7 +222,8 @@ def test_the_950s_problems_share_their_sums() -> None:
     assert kinds == {"1d": STREAM_IMAGES, "2d grouped": STREAM_ROWS}
 
 
-def test_parts_of_a_sum_are_added_in_the_order_of_their_cores() -> None:
+@pytest.mark.parametrize("chip", WIDE)
+def test_parts_of_a_sum_are_added_in_the_order_of_their_cores(chip: str) -> None:
     """An image a core: 2^24 + 1 is 2^24 in float32, of which the third part leaves nothing; from the other end 1 is left."""
     g, x, weight = (np.zeros(shape, np.float16) for shape in ((3, 7, 37), (3, 5, 37), (7, 5, 3)))
     g[:, 0, 5], x[:, 0, 5] = (4096, 1, -4096), (4096, 1, 4096)
@@ -238,7 +239,7 @@ def test_parts_of_a_sum_are_added_in_the_order_of_their_cores() -> None:
         (0,),
         1,
         (False, True, False),
-        chip="ascend950pr_9589",
+        chip=chip,
         mode="functional",
         deterministic=True,
         cube_math_type=0,

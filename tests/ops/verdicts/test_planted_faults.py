@@ -265,5 +265,5 @@ def test_sums_that_float32_cannot_hold_are_not_probed():
 def test_sums_of_leaning_data_stay_inside_float16(products):
     """The sum of a bias has one factor, and is the largest."""
     numbers = probe_of_sums(products)._leaning("x", np.zeros(100), np.random.default_rng(0))
-    assert 0 < numbers.min() and numbers.max() * products < np.finfo(np.float16).max
+    assert numbers.min() > 0 and numbers.max() * products < np.finfo(np.float16).max
     assert products >= 2**14 or numbers.min() >= 0.5

@@ -222,7 +222,7 @@ def test_the_library_leaves_a_little_of_ub(width: int, fractals: int) -> None:
 
 @pytest.mark.parametrize(("width", "fractals"), [(4048, 1), (4049, 64)])
 def test_long_rows_are_cut_on_their_way_through_ub(width: int, fractals: int) -> None:
-    """Under 17 taps rows of up to 4064 pixels come whole: two of 16 channels leave 952 of UB's elements, room for one fractal."""
+    """Under 17 taps rows of up to 4064 pixels come whole: two of 16 channels leave 952 of UB's elements, one fractal."""
     assert cache_tiling(on_910a(flat_row(width, 17, 16), 1)).m_l0 == fractals
 
 

@@ -251,5 +251,5 @@ def test_k_is_the_slowest_axis_of_the_blocks_and_n_the_fastest() -> None:
     assert [b.images.start for b in blocks[:8:4]] == [0, 2]
     assert [b.k.start for b in blocks[::8]] == [0, 7]
     assert [block_part(p, Cuts(batch=2), number).empty for number in range(5)] == [False, False, True, True, True]
-    shares = [block_part(p, Cuts(n=3), number).in_channels for number in range(3)]  # 2, 2 and none of 4 blocks of channels
-    assert [len(share) for share in shares] == [32, 32, 0]
+    shares = [len(block_part(p, Cuts(n=3), number).in_channels) for number in range(3)]
+    assert shares == [32, 32, 0]  # two of four blocks of channels each, and nothing

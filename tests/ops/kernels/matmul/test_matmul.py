@@ -135,7 +135,7 @@ def test_tilings_that_cannot_run_are_refused(fields: dict[str, int], message: st
 
 @pytest.mark.fast
 def test_no_block_is_estimated_much_faster_than_the_one_that_is_taken() -> None:
-    """Of those within 5 % of the fastest the largest is taken: not 128 x 256, which keeps one core for as long as 3 x 48 rows."""
+    """Of those within 5 % of the fastest the largest is taken; 128 x 256 would keep one core at it, 48 x 256 three."""
     chip, problem = load_chip("ascend910b3"), MatMulProblem(128, 256, 4096)
     taken = choose_matmul(problem, chip)
     sides = [(16 * m, 16 * n) for m in (1, 2, 3, 4, 8) for n in (4, 8, 16)]
@@ -150,9 +150,9 @@ def test_no_block_is_estimated_much_faster_than_the_one_that_is_taken() -> None:
 @pytest.mark.fast
 def test_steps_of_k_stay_within_the_field_of_load3d() -> None:
     chip = load_chip("ascend910b3")
-    load3d = chip.load3d.model_copy(update={"limits": chip.load3d.limits.model_copy(update={"k_extent": 256})})
+    load3d = chip.load3d.model_copy(update={"limits": chip.load3d.limits.model_copy(update={"k_extent": 128})})
     tiling = choose_matmul(MatMulProblem(256, 256, 4096), chip.model_copy(update={"load3d": load3d}))
-    assert tiling.step_ka * tiling.base_k == tiling.step_kb * tiling.base_k == 256
+    assert tiling.step_ka * tiling.base_k == tiling.step_kb * tiling.base_k == 128
 
 
 def test_architectures_without_the_kernel_say_so() -> None:
