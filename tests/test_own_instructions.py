@@ -61,6 +61,7 @@ def broken(**changes: Any) -> type[asim.Instruction]:
         (broken(pipe=lambda s, c: "W")(), "pipe\\(\\) is 'W'; pipes are S, MTE1"),
         (broken(cost=lambda s, c: asim.Cost(1, 1, 2.5, 0))(), "Cost of whole cycles"),
         (broken(cost=lambda s, c: None)(), "Cost of whole cycles"),
+        (broken(cost=lambda s, c: asim.Cost(1, 1, -1, 0))(), "none below 0"),
         (broken()(), "Broken has no cost\\(self, chip\\)"),
         (dataclass(frozen=True)(type("Idle", (asim.Instruction,), {"name": "idle"}))(), "Idle has no pipe\\(self, chip\\)"),
         (broken(reads=lambda s: (asim.Region("src7", "UB", 4),))(), "touches Region\\(operand='src7'"),
@@ -90,6 +91,23 @@ def test_one_on_a_pipe_of_another_core_is_refused_whatever_it_touches() -> None:
 
     with pytest.raises(asim.KernelError, match=r"is on pipe V; an AIC of .* has the pipes"):
         asim.launch(waits, 1, np.zeros(64, np.float32), chip=CHIP)
+
+
+def test_an_operand_reaches_as_far_as_the_longest_of_what_is_read_and_written() -> None:
+    @dataclass(frozen=True)
+    class Shortens(Square):
+        def reads(self) -> tuple[asim.Region, ...]:
+            return (asim.Region("dst", "UB", 1024),)
+
+        def writes(self) -> tuple[asim.Region, ...]:
+            return (asim.Region("dst", "UB", 64),)
+
+    @asim.kernel_function(core="AIV")
+    def shortens(k: asim.Kernel, x: asim.Tensor) -> None:
+        k.emit(Shortens(64), k.chip.buffers["UB"] - 512)
+
+    with pytest.raises(asim.KernelError, match="dst covers bytes"):
+        asim.launch(shortens, 1, np.zeros(64, np.float32), chip=CHIP)
 
 
 @pytest.mark.parametrize("mode", ["full", "functional"])

@@ -372,3 +372,30 @@ def test_a_flag_counts_to_its_most_and_no_farther(between: int) -> None:
     assert run_one(chip, "AIV", lambda k: write(k, 3), SIZES).finish > 0
     with pytest.raises(SimError, match="is raised more than 3 times without a wait"):
         run_one(chip, "AIV", lambda k: write(k, 4), SIZES)
+
+
+@pytest.mark.parametrize("behind", [0, CHIP.sync.queue_depth["V"] - 3])
+def test_a_full_flag_may_be_raised_in_the_cycle_in_which_a_wait_is_over(behind: int) -> None:
+    """And not in the one before it. The first wait stands behind work of V; `behind` it the queue of V may be full."""
+    chip = changed(QUIET, sync={"flag_max": 3})
+
+    def write(k: KernelBuilder, pause: int) -> None:
+        flag = k.flag("MTE2", "V", "f")
+        k.vector_duplicate(0, "float32", 32768)
+        for _ in range(3):
+            k.set_flag(flag)
+        k.wait_flag(flag)
+        for _ in range(behind):
+            k.pipe_barrier("V")
+        k.scalar(pause)
+        k.set_flag(flag)
+        for _ in range(3):
+            k.wait_flag(flag)
+
+    late = run_one(chip, "AIV", lambda k: write(k, 10_000), SIZES)
+    wait, last = 4, len(late.start) - 4
+    spare = int(late.start[last] - late.end[wait])
+    met = run_one(chip, "AIV", lambda k: write(k, 10_000 - spare), SIZES)
+    assert met.start[last] == met.end[wait] > 0
+    with pytest.raises(SimError, match="is raised more than 3 times without a wait"):
+        run_one(chip, "AIV", lambda k: write(k, 9_999 - spare), SIZES)

@@ -71,6 +71,7 @@ def test_readings_of_the_same_bytes() -> None:
         (lambda: LocalTensor(0, (2, 8), "float32", 16), "rows of 32 bytes do not fit into a row_stride of 16"),
         (lambda: LocalTensor(0, (2, 8), "float12"), "no number format 'float12'"),
         (lambda: LocalTensor(0, (2, 3), "uint16").view("float32"), "rows are not whole elements of float32"),
+        (lambda: LocalTensor(0, (2, 4), "uint16", 10).view("float32"), "rows are not whole elements of float32"),
         (lambda: LocalTensor(0, (2, 8), "float32").reshape(5, 3), r"no \(5, 3\) of it, which needs 15 elements"),
         (lambda: LocalTensor(0, (2, 8), "float32", 64).reshape(16), "without gaps between rows"),
     ],

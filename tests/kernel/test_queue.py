@@ -15,7 +15,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.sync import SetFlag, WaitFlag
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable
-from ascend_sim.kernel.queue import BufferQueue
+from ascend_sim.kernel.queue import BufferQueue, ZeroedQueue
 from ascend_sim.memory.gm import gm_operand
 
 pytestmark = pytest.mark.fast
@@ -129,3 +129,21 @@ def test_any_interleaving_is_free_of_hazards(count: int, turns: list[bool]) -> N
         assert runs[0].start[use] >= runs[0].retire[fills[n]]
         if n + count < len(fills):
             assert runs[0].start[fills[n + count]] >= runs[0].retire[use]
+
+
+def test_a_buffer_is_zeros_before_it_is_filled() -> None:
+    k = KernelBuilder(InstructionTable(CHIP), 0, "AIV", [4096])
+    tiles = ZeroedQueue(k, "tile", [0, 1024])
+    for place in (0, 1024):
+        k.data_copy("GM", "UB", tiles.acquire_zeroed(1024), gm_operand(0, place), 32)
+        tiles.publish()
+        tiles.take()
+        tiles.release()
+    tiles.close()
+    rows = list(k.finish())
+    for first in (index for index, row in enumerate(rows) if row.pipe == "V" and row.instruction.has_values):
+        done, waits, fills = rows[first + 1 : first + 4]
+        assert isinstance(done.instruction, SetFlag) and isinstance(waits.instruction, WaitFlag)
+        assert (done.pipe, waits.pipe, fills.pipe) == ("V", "MTE2", "MTE2")
+        assert fills.instruction.has_values and fills.dst == rows[first].dst
+    assert len(rows) > 10

@@ -15,7 +15,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
-from ascend_sim.kernel.stamp import Moving
+from ascend_sim.kernel.stamp import Moving, Placed, absolute, moved, relative
 from ascend_sim.memory.gm import gm_operand
 
 CHIP = load_chip("ascend910b3")
@@ -70,12 +70,36 @@ def test_what_is_the_same_everywhere_can_be_asked(start: int, step: int, where: 
     "ask",
     [
         lambda m: m < 4, lambda m: m == 4, lambda m: m >= 4, lambda m: m % 2, lambda m: m // 2, lambda m: bool(m),
-        lambda m: m * m, lambda m: m | 1, lambda m: min(m, 7), lambda m: m == 2 * m,
+        lambda m: m * m, lambda m: m | 1, lambda m: m | 64, lambda m: min(m, 7), lambda m: m == 2 * m,
     ],
 )  # fmt: skip
 def test_what_is_not_the_same_everywhere_is_refused(ask: Callable[[Moving], object]) -> None:
     with pytest.raises(SimError, match="belongs in `what`"):
         ask(Moving.along(0, 1))
+
+
+def test_one_step_that_does_not_divide_is_refused() -> None:
+    with pytest.raises(SimError, match="belongs in `what`"):
+        (2 * Moving.along(0, 2) + Moving.along(1, 2)) % 2
+
+
+PLACES = st.tuples(st.integers(-99, 99), st.integers(-99, 99))
+
+
+@given(PLACES, st.integers(-99, 99), PLACES, PLACES)
+def test_a_phase_is_the_same_wherever_it_is_left(
+    steps: tuple[int, int], start: int, where: tuple[int, int], by: tuple[int, int]
+) -> None:
+    """A number that moves, carried in a tuple: as it was at its place, and seen from another one."""
+    further = (where[0] + by[0], where[1] + by[1])
+    here, there = (
+        (Placed.of(steps, start + steps[0] * down + steps[1] * right), 7) for down, right in (where, further)
+    )
+    assert relative(here, where) == relative(there, further) == relative((Moving(steps, start), 7), where)
+    again = absolute(relative(here, where), where)
+    assert again == here and again[0].steps == steps
+    seen = moved(relative(here, where), by)
+    assert absolute(seen, by) == (start, 7)
 
 
 @pytest.mark.parametrize("ask", [hash, range, int, lambda m: [1, 2][m]])
@@ -89,9 +113,15 @@ def test_a_moving_integer_is_no_integer_and_no_key(ask: Callable[[Moving], objec
 Items = list[tuple[tuple[int, bool], int]]
 
 
-def copies(items: Items, stamping: bool = True, size: int = 1 << 20) -> Program:
+def copies(
+    items: Items,
+    stamping: bool = True,
+    size: int = 1 << 20,
+    table: InstructionTable | None = None,
+    disarm: tuple[str, ...] = (),
+) -> Program:
     """Pieces of (copies, whether it begins a tile) at blocks of GM through a queue of three buffers."""
-    k = KernelBuilder(InstructionTable(CHIP), 0, "AIV", [size])
+    k = KernelBuilder(table or InstructionTable(CHIP), 0, "AIV", [size], disarm=disarm)
     k.stamping = stamping
     queue = BufferQueue(k, "x", "MTE2", "MTE3", [k.allocate("UB", KIB, f"x[{i}]") for i in range(3)])
     k.scalar(7)
@@ -137,6 +167,16 @@ def test_an_address_that_is_wrong_in_one_repetition_is_told_as_without_stamps(wr
             copies(items, stamping, size=1 << 19)
         told.append(str(error.value))
     assert told[0] == told[1] and "dst covers bytes 1048064 to 1048096 of 524288" in told[0]
+
+
+def test_programs_that_share_their_instructions_share_no_stamps_of_other_tensors_and_waits() -> None:
+    table, items = InstructionTable(CHIP), [((2, True), block) for block in (1, 5, 9, 700)]
+    copies(items, table=table)
+    told = [copies(items, stamping=stamping, table=table, disarm=("x[1] full",)) for stamping in (True, False)]
+    assert np.array_equal(told[0].rows, told[1].rows)
+    assert any(getattr(row.instruction, "armed", True) is False for row in told[0])
+    with pytest.raises(SimError, match="covers bytes 71.* of 524288"):
+        copies(items, size=1 << 19, table=table)
 
 
 def refused(body: Callable[[KernelBuilder, Any], object], words: str) -> None:

@@ -65,7 +65,7 @@ def test_rows_of_a_piece_with_gaps_keep_their_distance() -> None:
 @pytest.mark.parametrize(
     ("index", "told"),
     [
-        ((9,), "index 9 of dimension 0, which has 8 places"),
+        ((8,), "index 8 of dimension 0, which has 8 places"),
         ((0, -21), "index -21 of dimension 1"),
         ((0, 0, 0), "3 indices for 2 dimensions"),
         ((slice(8, 12),), "the piece \\[8:12\\] has no elements"),
