@@ -204,3 +204,27 @@ def test_one_flag_may_be_disarmed_by_its_name_alone() -> None:
         for given in ("x[0] full", ["x[0] full"])
     )
     assert [str(found) for found in one.findings] == [str(found) for found in many.findings] != []
+
+
+@pytest.mark.parametrize(("row", "rows"), [(1, 16), (0, 17)])
+def test_a_piece_of_a_matrix_lies_inside_it(row: int, rows: int) -> None:
+    @asim.kernel_function(core="AIC")
+    def loads(k: asim.Kernel, x: asim.Tensor) -> None:
+        k.l1_to_l0a(0, 0, rows, 16, "float16", held=16, row=row)
+
+    with pytest.raises(asim.KernelError, match=f"rows {row} to 17 of 16.*a piece lies inside the matrix"):
+        asim.launch(loads, 1, np.zeros(64, np.float32), chip="ascend910b3")
+
+
+def test_rows_of_a_tensor_begin_at_blocks_in_ub() -> None:
+    """Rows of 40 bytes are 64 apart there, though they have no gaps in GM."""
+
+    @asim.kernel_function(core="AIV")
+    def second_row(k: asim.Kernel, x: asim.Tensor, y: asim.Tensor) -> None:
+        k.gm_to_ub(0, x)
+        k.pipe_barrier("ALL")
+        k.ub_to_gm(y, k.row_bytes(40))
+
+    x, y = np.arange(20, dtype=np.float32).reshape(2, 10), asim.empty(10, "float32")
+    result = asim.launch(second_row, 1, x, y, chip="ascend910b3")
+    np.testing.assert_array_equal(result.outputs["y"], x[1])

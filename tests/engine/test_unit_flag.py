@@ -21,7 +21,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.cube import Fixpipe, FixpipeUnitFlag, Mmad
 from ascend_sim.isa.sync import WaitUnitFlag
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.program import Program, Touches
+from ascend_sim.kernel.program import InstructionTable, Program, Touches
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
 
@@ -222,3 +222,19 @@ def test_no_hazard_whatever_the_speeds(
     path = critical_path(timeline)
     assert all(a.end == b.begin for a, b in pairwise(path))
     assert path[-1].end == timeline.finish and all(step.cycles > 0 for step in path)
+
+
+def test_a_product_follows_the_last_drain_of_its_own_tile() -> None:
+    """Two tiles in turn: the third product comes into the first one, whatever the second one was drained by."""
+
+    def waits(first: int, second: int) -> list[str]:
+        k = KernelBuilder(InstructionTable(CHIP), 0, "AIC", [1 << 20])
+        tiles = UnitFlagTiles(k, "L0C", [0, 1 << 15])
+        for height in (first, second, 64):
+            tiles.acquire()
+            tiles.mmad(tiles.filling, 0, 0, 64, 16, 64, "float16", False)
+            tiles.drain(gm_operand(0, 0), height, 64, 64, "float32", 16, 64 * 64)
+        tiles.close()
+        return [str(row.instruction) for row in k.finish() if row.pipe == "M" and "Wait" in str(row.instruction)]
+
+    assert waits(64, 16)[-1] == waits(64, 64)[-1] != waits(16, 16)[-1]

@@ -175,7 +175,7 @@ def test_programs_that_share_their_instructions_share_no_stamps_of_other_tensors
     told = [copies(items, stamping=stamping, table=table, disarm=("x[1] full",)) for stamping in (True, False)]
     assert np.array_equal(told[0].rows, told[1].rows)
     assert any(getattr(row.instruction, "armed", True) is False for row in told[0])
-    with pytest.raises(SimError, match="covers bytes 71.* of 524288"):
+    with pytest.raises(SimError, match=r"covers bytes 71.* of 524288"):
         copies(items, size=1 << 19, table=table)
 
 
