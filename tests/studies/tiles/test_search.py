@@ -290,6 +290,7 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
         ("update results set digest = ''", "the result of x was changed after it was written"),
         ("update results set name = 'y'", "the result of y was changed after it was written"),
         ("alter table results drop column digest", "no such column: digest"),
+        ("pragma user_version = 1", "results of version 1; this ascend-sim writes version 2"),
         ("pragma user_version = 9", "results of version 9; this ascend-sim writes version 2"),
     ],
 )

@@ -220,6 +220,7 @@ def test_helpers_and_products(tmp_path: Path) -> None:
         (line("Cast", [((4,), "FLOAT", "ND")], [((4,), "INT32", "ND")], "AI_CPU"), "runs on the AI CPU"),
         (line("hcom_allReduce_", [], [], "COMMUNICATION"), "no kernel of hcom_allReduce_ here"),
         (line("MatMul_AddN", [], []), "fused with other operators"),
+        (line("FusionOp_Mul_AddN", [], []), "fused with other operators"),
         (line("Cast", [((4,), "FLOAT", "ND")], [((4,), "INT32", "ND")], **{"Task Duration(us)": "N/A"}), "gives no time"),
         (line("Cast", [((4, 0), "FLOAT", "ND")], [((4, 0), "INT32", "ND")]), "without elements"),
         (gradient("Conv2DBackpropInput", 2, 16, 16, [8, 8], [8, 8], [3, 3], **{"Block Dim": "0"}), "--task-time=l1"),

@@ -46,6 +46,12 @@ def rows_seen(p: ConvProblem, pixels: Span) -> set[int]:
     return set(range(min(met), max(met) + 1)) & set(range(p.h_in))
 
 
+def test_a_step_that_sees_padding_only_is_left_out_of_a_load_that_sees_more() -> None:
+    """Two rows of padding, two of the map and two of padding, under one tap: four are loaded at a time."""
+    p = ConvProblem(1, 16, 16, 1, 2, 3, 1, 6, 7, 1, 1, 1, pad_up=2, pad_down=2, pad_left=2, pad_right=2)
+    assert [step.pixels.start for step in steps_of(p, 0, 42, 7, 28, 28)] == [14, 21]
+
+
 @given(problems(), st.integers(1, 40), st.integers(1, 4), st.integers(1, 4), st.data())
 def test_steps_are_the_pixels_that_see_something(
     p: ConvProblem, base: int, a: int, b: int, data: st.DataObject
