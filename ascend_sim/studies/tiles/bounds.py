@@ -1,8 +1,9 @@
 """Cycles that tilings cannot go below, from their numbers alone: no program is built.
 
 For the core with the most work: the cycles of each pipe with the shortest heads, transfers at the speed of their port; and
-the cube together with whatever cannot overlap it, where L0 or L0C have one buffer. For the chip: the bytes through the L2,
-and over HBM when the L2 is cold. All of them count from the launch of the kernel to its end, like the simulated cycles.
+what each kind of buffer takes to be filled, handed over, emptied and handed back, again and again (`_turns`). For the chip:
+the bytes through the L2, and over HBM when the L2 is cold. All of them count from the launch of the kernel to its end, like
+the simulated cycles.
 
 What the kernels do with a tiling is told a second time in `grad_input_work` and `grad_weight_work`, for many tilings at once.
 Tests hold it against their programs.
@@ -11,16 +12,18 @@ Tests hold it against their programs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
+from ascend_sim.ops.kernels.grad_input.program import has_unit_flag
 from ascend_sim.ops.kernels.grad_weight.fields import STREAM_NONE, GradWeightTiling
 from ascend_sim.studies.tiles.grad_input_work import GradInputWork
 from ascend_sim.studies.tiles.grad_weight_work import GradWeightWork
-from ascend_sim.studies.tiles.prices import Ints, TilingWork, Work
+from ascend_sim.studies.tiles.prices import Floats, Ints, Prices, TilingWork, Work
 
 Tiling = GradInputTiling | GradWeightTiling
 
@@ -35,8 +38,8 @@ def _last_with_most(tiling: Tiling, tasks: int) -> int:
 class Bounds:
     """Bounds for all tilings of one kernel; `cold` says that nothing is in the L2 when it starts."""
 
-    def __init__(self, call: CubeCall, *, cold: bool) -> None:
-        self._call, self._cold = call, cold
+    def __init__(self, call: CubeCall, op_type: str, *, cold: bool) -> None:
+        self._call, self._op_type, self._cold = call, op_type, cold
         self.inp, self.chip = call.inp, call.chip
         self._grad_input, self._grad_weight = GradInputWork(call), GradWeightWork(call)
 
@@ -46,8 +49,13 @@ class Bounds:
             return self._grad_input.of(tilings)
         return self._grad_weight.of(tilings)
 
+    def _prices(self, tiling: Tiling) -> Prices:
+        return self._grad_input if isinstance(tiling, GradInputTiling) else self._grad_weight
+
     def of(self, tiling: Tiling) -> dict[str, int]:
-        """Least cycles by what bounds the tiling: "cube", "mte1", "mte2", the way out of L0C, "L2 read", "L2 write", "HBM"."""
+        """Least cycles by what bounds the tiling: the pipes "cube", "mte1", "mte2" and "out" (the way out of L0C), the buffers
+        "L1-A", "L1-B", "L0" and "L0C", and "L2 read", "L2 write", "HBM".
+        """
         return self.with_block(tiling)[0]
 
     def with_block(self, tiling: Tiling) -> tuple[dict[str, int], int]:
@@ -91,18 +99,35 @@ class Bounds:
         own, place = work.of_blocks(blocks), work.place
         starts = {block: self.start(block) for block in np.unique(blocks).tolist()}
         start = np.array([starts[block] for block in blocks.tolist()])[place]
-        found = {
-            "cube": own.cube[place] + self._serial(tilings, own, place),
-            "mte1": own.mte1[place],
-            "mte2": own.mte2[place],
-            "out": own.out[place],
-        }
+        found = {"cube": own.cube, "mte1": own.mte1, "mte2": own.mte2, "out": own.out}
+        by_pipe = {name: cycles[place] for name, cycles in found.items()}
+        found = by_pipe | self._turns(tilings, Work(*(getattr(own, one.name)[place] for one in fields(own))))
         return {name: start + cycles.astype(np.int64) for name, cycles in found.items()}
 
-    def _serial(self, tilings: Sequence[Tiling], work: Work, place: Ints) -> Any:
-        """What the cube waits for: the way out of every tile with one buffer of L0C, the loads of each step with one of L0."""
-        flag = 2 * self.chip.sync.flag_latency
-        cl0, al0 = np.array([(tiling.cl0_buffers, tiling.al0_buffers) for tiling in tilings]).T
-        out = np.where(cl0 == 1, (work.out + flag * np.maximum(work.tiles - 1, 0))[place], 0.0)
-        loads = np.where(al0 == 1, (work.mte1 + flag * np.maximum(work.steps - 1, 0))[place], 0.0)
-        return np.maximum(out, loads)
+    def _turns(self, tilings: Sequence[Tiling], work: Work) -> dict[str, Floats]:
+        """Cycles that buffers take by their kind: one is filled, handed over by a flag, emptied and handed back, and only then
+        filled again; so the one of several that is busiest takes at least their mean.
+
+        What a tile of L0C that a unit flag hands over takes is not known, nor which half of L0 a step takes but where `work`
+        says it.
+        """
+        flag, latency = self.chip.sync.flag_latency, self._prices(tilings[0]).latencies()
+        names = "al1_buffers", "bl1_buffers", "al0_buffers", "cl0_buffers"
+        a1, b1, l0, l0c = (np.array([getattr(tiling, name) for tiling in tilings]) for name in names)
+        to_l1, to_l0, cube, out = (cycles + flag for cycles in latency)
+
+        def turns(cycles: Floats, times: Floats, buffers: Ints, there: int, back: int) -> Floats:
+            """`times` turns, of `cycles` together; nobody waits for the last hand-back of a buffer."""
+            return (cycles + times * there + np.maximum(times - buffers, 0) * back) / buffers
+
+        halves = ((work.first, work.firsts), (work.mte1 + work.cube - work.first, work.steps - work.firsts))
+        busiest = np.maximum(*(turns(*half, np.ones_like(l0), to_l0, cube) for half in halves))
+        whole = turns(work.mte1 + work.cube, work.steps, l0, to_l0, cube)
+        tiles = turns(work.cube + work.out, work.tiles, l0c, cube, out)
+        early = [isinstance(one, GradInputTiling) and has_unit_flag(self._call, one, self._op_type) for one in tilings]
+        return {
+            "L1-A": turns(work.load_a + work.mte1, work.loads_a, a1, to_l1, to_l0),
+            "L1-B": turns(work.load_b + work.mte1, work.loads_b, b1, to_l1, to_l0),
+            "L0": np.where(l0 == 2, np.maximum(whole, busiest), whole),
+            "L0C": np.where(early, 0, tiles),
+        }

@@ -122,7 +122,8 @@ class GradInputWork(GradInputTiles):
         self._products(work, Ragged([one.products for one in tiles], 5).of(which), steps)
         self._loads(work, Ragged([one.maps for one in tiles], 3).of(which), steps)
         self._weights(work, Ragged([one.weights for one in tiles], 6).of(which), steps)
-        work.mte2 += np.array([one.least for one in tiles])[which]
+        work.load += np.array([one.least for one in tiles])[which]
+        work.first, work.firsts = (work.mte1 + work.cube) / 2, work.steps / 2
         return work
 
     def _drains(self, work: Work, rows: tuple[Ints, Ints], steps: _Steps) -> None:
@@ -159,12 +160,13 @@ class GradInputWork(GradInputTiles):
         def load(number: int, blocks: int) -> float:
             return self._load(windows[number], blocks)
 
+        size = np.array([one.size for one in windows], np.int64)[window]
         if self.inp.layout.plain:
-            pixels = np.array([one.size // BLOCK_BYTES for one in windows], np.int64)[window]
-            work.add("mte2", owner, times * priced(self.copy, pixels * outputs * self.inp.itemsize))
+            pixels = size // BLOCK_BYTES
+            work.loaded("a", owner, times, priced(self.copy, pixels * outputs * self.inp.itemsize))
             return
         for at, blocks, count in lengths(-(-outputs // self.inp.c0), steps.blocks_a[owner]):
-            work.add("mte2", owner[at], times[at] * count * priced(load, window[at], blocks))
+            work.loaded("a", owner[at], times[at] * count, priced(load, window[at], blocks), size[at] > 0)
 
     def _weights(self, work: Work, rows: tuple[Ints, Ints], steps: _Steps) -> None:
         """Of the weights, one kernel plane at a time."""
@@ -172,13 +174,13 @@ class GradInputWork(GradInputTiles):
         loaded = (steps.resident[owner] == stay) & ~((stay == 1) & (steps.full_load[owner] == 1))
         times = times * loaded
         if inp.layout.plain:
-            work.add("mte2", owner, times * priced(self.copy, own * outputs * taps * inp.itemsize))
+            work.loaded("b", owner, times, priced(self.copy, own * outputs * taps * inp.itemsize))
             return
         row_bytes = -(-channels // inp.c0) * inp.c0 * inp.itemsize
         slices = k_slice(inp)
         total = -(-(-(-outputs // inp.c0) * taps * inp.c0) // slices) * slices
         for at, span, count in lengths(total, steps.span_b[owner]):
-            work.add("mte2", owner[at], times[at] * count * priced(self.copy, row_bytes[at] * span))
+            work.loaded("b", owner[at], times[at] * count, priced(self.copy, row_bytes[at] * span))
 
     def _out(self, rows: int, count: int, own: int) -> float:
         """The way out of a tile of grad_input, `own` of whose channels are not padding."""

@@ -32,9 +32,11 @@ _STEPS = attrgetter("base_m", "base_k", "base_n", "step_ka", "step_kb")
 
 
 class _Pixels(NamedTuple):
-    """Of one image: (pixels, times) of its steps; how often an A load and a B load has so many bytes per channel block."""
+    """Of one image: (pixels, times, times at even places) of its steps; how often an A load and a B load has so many bytes per
+    channel block.
+    """
 
-    steps: tuple[tuple[int, int], ...]
+    steps: tuple[tuple[int, int, int], ...]
     spans_a: tuple[tuple[int, int], ...]
     spans_b: tuple[tuple[int, int], ...]
 
@@ -97,18 +99,29 @@ class GradWeightWork(Prices):
         # What of an image a tile sees depends on its rows of pixels and on the steps of its tiling along them.
         pairs, number = numbered(zip(pixels.tolist(), of_walk[owner].tolist(), strict=True))
         found = [self._pixel_spans(*places[which], *walks[walk]) for which, walk in pairs]
-        of, (length, times) = Ragged([one.steps for one in found], 2).of(number)
-        times = times * seen[of]
+        of, (length, times, even) = Ragged([one.steps for one in found], 3).of(number)
+        times, even = times * seen[of], even * seen[of]
         m, n = channels[of], columns[of]
-        work.add("steps", owner[of], times)
-        work.add("cube", owner[of], times * priced(self.mmad, m, length, n))
+        products = priced(self.mmad, m, length, n)
         loads = priced(self._left, m, length) + priced(self._image, length, n, stride[of])
+        work.add("steps", owner[of], times)
+        work.add("cube", owner[of], times * products)
         work.add("mte1", owner[of], times * loads)
-        for spans, width in (([one.spans_a for one in found], channels), ([one.spans_b for one in found], held)):
+        # Steps take the halves of L0 in turn: where all tiles have an even number of them, those at even places take the first.
+        # A tile without any, all of it in padding, is zeros times zeros: one step.
+        evenly = np.array([bool(one.steps) and sum(step[1] for step in one.steps) % 2 == 0 for one in found])[number]
+        known = np.full(len(of_walk), self.problem.plane_products == self.problem.d_out * self.problem.k_d)
+        known[owner[~evenly]] = False
+        even = np.where(known[owner[of]], even, times / 2)
+        work.add("first", owner[of], even * (products + loads))
+        work.add("firsts", owner[of], even)
+        spans_of = {"a": ([one.spans_a for one in found], channels), "b": ([one.spans_b for one in found], held)}
+        for operand, (spans, width) in spans_of.items():
             of, (size, times) = Ragged(spans, 2).of(number)
             loads_of_image = np.array([sum(count for _, count in one) for one in spans], np.int64)[number]
             again = (many[of] == 1) | (loads_of_image[of] > 1)  # else L1 may hold it from one tile to the next
-            work.add("mte2", owner[of], times * seen[of] * again * priced(self.copy, self._loaded(size, width[of])))
+            times = times * seen[of] * again
+            work.loaded(operand, owner[of], times, priced(self.copy, self._loaded(size, width[of])))
         return work
 
     def _drain(self, channels: int, columns: int, atomic: int) -> float:
@@ -205,6 +218,8 @@ class GradWeightWork(Prices):
     ) -> _Pixels:
         """`tap` matters where taps are split, which `taps` says; `strips` are the columns of a strip, 0 for whole rows."""
         steps: Counter[int] = Counter()
+        even: Counter[int] = Counter()
+        place = 0
         spans_a: Counter[int] = Counter()
         spans_b: Counter[int] = Counter()
         cut = GradWeightTiling(FRACTAL, FRACTAL, FRACTAL, split_wo=strips, split_kernel=taps)
@@ -215,6 +230,8 @@ class GradWeightWork(Prices):
             for pixel in range(first, last, base_k):
                 if p.w_in and input_rows(p, pixel, min(pixel + base_k, last)).rows > 0:
                     steps[min(base_k, last - pixel)] += 1
+                    even[min(base_k, last - pixel)] += place % 2 == 0
+                    place += 1
                     seen += base_k
             if seen < last - first:  # some loads are left out: count none
                 continue
@@ -228,7 +245,8 @@ class GradWeightWork(Prices):
                 if not strips or window != held:  # rows of a strip stay while its pixels need them
                     spans_b[window.rows * p.w_in * BLOCK_BYTES] += 1
                 held = window
-        return _Pixels(tuple(steps.items()), tuple(spans_a.items()), tuple(spans_b.items()))
+        of_steps = tuple((pixels, times, even[pixels]) for pixels, times in steps.items())
+        return _Pixels(of_steps, tuple(spans_a.items()), tuple(spans_b.items()))
 
     def _written(self, shape: GradWeightTiling) -> int:
         """Bytes of dW for each part of the sum."""

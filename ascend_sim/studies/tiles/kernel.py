@@ -25,6 +25,7 @@ from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.taps import walked_input
 from ascend_sim.ops.kernels.tilings import TILINGS, settable, tilings_that_fit
 from ascend_sim.ops.operators import OPERATORS
+from ascend_sim.ops.plan import Plan, PlanStep
 from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.report.counts import Counts
 from ascend_sim.report.report import timed_kernel
@@ -79,7 +80,13 @@ class CubeKernel:
 
     def bounds(self) -> Bounds:
         """Bounds from the tiling's numbers."""
-        return Bounds(self._cube_call, cold=self.l2 == "cold")
+        return Bounds(self._cube_call, self._step({})[1].op_type, cold=self.l2 == "cold")
+
+    def _step(self, fields: Fields) -> tuple[Plan, PlanStep]:
+        """The launch of the kernel in the plan of its call."""
+        call = replace(self.call, tiling={self.name: dict(fields)})
+        plan = OPERATORS[call.operator].plan(call, self.chip)
+        return plan, next(step for step in plan.steps if step.name == self.name)
 
     def launch(self, fields: Fields) -> tuple[Device, Task]:
         """A fresh device and the kernel on it; TilingError for fields that do not fit.
@@ -87,9 +94,7 @@ class CubeKernel:
         Without fields it is the kernel that takes fields, with its own choice: not the older kernel of the 910B's grad_weight,
         whose tiling nobody can set.
         """
-        call = replace(self.call, tiling={self.name: dict(fields)})
-        plan = OPERATORS[call.operator].plan(call, self.chip)
-        step = next(step for step in plan.steps if step.name == self.name)
+        plan, step = self._step(fields)
         device = Device(self.chip, with_values=False)
         tensors = {name: device.allocate(plan.tensors[name].size, name) for name in step.tensors}
         if self.l2 == "warm":

@@ -6,7 +6,7 @@ Work is summed for many tilings at once: a kernel's loops become rows of arrays,
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip.fractal import FRACTAL
+from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.cube import Fixpipe, Mmad
 from ascend_sim.isa.l0c_to_ub import L0cToUb
-from ascend_sim.isa.load import LoadData3D
+from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
@@ -28,24 +29,55 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass
 class Work:
-    """Cycles of one block of each tiling by pipe, its tiles of L0C and its steps of K."""
+    """What one block of each tiling does at least: cycles by pipe, those of MTE2 by operand of L1 (`load` where it is not known
+    which), and how often it fills what: tiles of L0C, steps of K in L0, loads of the operands.
+
+    `first` are the cycles of MTE1 and M in those of the steps, `firsts`, that take the first half of L0.
+    """
 
     cube: Floats
     mte1: Floats
-    mte2: Floats
+    load: Floats
+    load_a: Floats
+    load_b: Floats
     out: Floats
     tiles: Floats
     steps: Floats
+    loads_a: Floats
+    loads_b: Floats
+    first: Floats
+    firsts: Floats
 
     @classmethod
     def none(cls, count: int) -> Work:
         """Of `count` tilings, nothing yet."""
-        return cls(*(np.zeros(count) for _ in range(6)))
+        return cls(*(np.zeros(count) for _ in fields(cls)))
 
-    def add(self, pipe: str, owner: Ints, amounts: Any) -> None:
-        """`amounts` on a pipe, each for the tiling with the number in `owner`."""
-        own = getattr(self, pipe)
+    @property
+    def mte2(self) -> Floats:
+        """Cycles of all loads into L1."""
+        return self.load + self.load_a + self.load_b
+
+    def add(self, what: str, owner: Ints, amounts: Any) -> None:
+        """`amounts` of something, each for the tiling with the number in `owner`."""
+        own = getattr(self, what)
         own += np.bincount(owner, np.broadcast_to(amounts, owner.shape), minlength=len(own))
+
+    def loaded(self, operand: str, owner: Ints, times: Any, cycles: Floats, copied: Any = True) -> None:
+        """`times` loads of operand "a" or "b" into L1, each of `cycles`; as turns of a buffer count those that copy."""
+        self.add(f"load_{operand}", owner, times * cycles)
+        self.add(f"loads_{operand}", owner, times * (copied & (cycles > 0)))
+
+
+class Latencies(NamedTuple):
+    """Cycles from the end of an instruction's occupancy to its retirement, at least: of loads into L1 and into L0, of products,
+    and on the way out of L0C.
+    """
+
+    into_l1: int
+    into_l0: int
+    cube: int
+    out: int
 
 
 class TilingWork(NamedTuple):
@@ -132,6 +164,18 @@ class Prices:
         moved = access.region.total / access.rate if access is not None else 0.0
         return float(min(cost.head_first, cost.head_stream) + cost.work + moved)
 
+    def latencies(self) -> Latencies:
+        """Those of the instructions that fill and empty the buffers of a core."""
+        chip, item = self.chip, self.inp.itemsize
+        into_l1 = [path.latency for key, path in chip.paths.items() if key.startswith("GM->L1")]
+        into_l0 = [self._img2col("L0A", 1, 1, 1, False), LoadData2D("L0B", item, 1)]
+        return Latencies(
+            into_l1=min(into_l1),
+            into_l0=min(load.cost(chip).latency for load in into_l0),
+            cube=Mmad(1, 1, 1, self.call.dtype, False).cost(chip).latency,
+            out=self._way_out(1, 1, "float32", False).cost(chip).latency,
+        )
+
     def mmad(self, m: int, k: int, n: int) -> float:
         return self.cycles(Mmad(m, k, n, self.call.dtype, False))
 
@@ -141,9 +185,12 @@ class Prices:
 
     def drain(self, m: int, n: int, dtype: str, atomic: bool = False) -> float:
         """The way out of L0C: the Fixpipe, or the vector unit of a coupled core."""
+        return self.cycles(self._way_out(m, n, dtype, atomic))
+
+    def _way_out(self, m: int, n: int, dtype: str, atomic: bool) -> Instruction:
         if self.inp.family.coupled:
-            return self.cycles(L0cToUb(m, ceil_div(n, FRACTAL), ceil_to(m, FRACTAL), dtype))
-        return self.cycles(Fixpipe(m, n, ceil_to(m, FRACTAL), dtype, self.inp.c0, 0, atomic))
+            return L0cToUb(m, ceil_div(n, FRACTAL), ceil_to(m, FRACTAL), dtype)
+        return Fixpipe(m, n, ceil_to(m, FRACTAL), dtype, self.inp.c0, 0, atomic)
 
     def left(self, m: int, k: int, turned: bool) -> float:
         """img2col to L0A: `m` x `k`, or with `turned` rows of K."""
@@ -151,5 +198,8 @@ class Prices:
         return self.load3d("L0A", 1, rows, columns, turned)
 
     def load3d(self, to: str, stride_w: int, rows: int, columns: int, turned: bool) -> float:
+        return self.cycles(self._img2col(to, stride_w, rows, columns, turned))
+
+    def _img2col(self, to: str, stride_w: int, rows: int, columns: int, turned: bool) -> Instruction:
         fields = (1, 1, 1, 1, 1, stride_w, 1, 1, 0, 0, 1, 1, 0, rows, 0, columns)
-        return self.cycles(LoadData3D(to, self.inp.itemsize, *fields, turned))
+        return LoadData3D(to, self.inp.itemsize, *fields, turned)

@@ -78,10 +78,7 @@ def grad_input_task(
     sizes = [tensor.size for tensor in tensors]
     helped = len(tensors) > SLOTS
     turned = helped and not together
-    unit_flag = (
-        op_type == OLDER and call.chip.has_unit_flag and call.inp.problem.groups == 1 and tiling.cl0_buffers == 1
-    )
-
+    unit_flag = has_unit_flag(call, tiling, op_type)
     rows = TileRows(call, tiling, exchange)
 
     def build(block: int) -> list[Program]:
@@ -112,6 +109,12 @@ def grad_input_task(
     info = call.info(tiling, dict.fromkeys(names, storage), formats, needed)
     kind = "MIX" if helped else call.core_kind
     return Task(name, op_type, kind, tiling.block_dim, tensors, build, all_cores=together, info=info)
+
+
+def has_unit_flag(call: CubeCall, tiling: GradInputTiling, op_type: str) -> bool:
+    """Whether cube and Fixpipe of this operator hand tiles of L0C over fractal by fractal."""
+    alone = call.inp.problem.groups == 1 and tiling.cl0_buffers == 1
+    return op_type == OLDER and call.chip.has_unit_flag and alone
 
 
 def workspace_bytes(call: CubeCall, tiling: GradInputTiling) -> int:

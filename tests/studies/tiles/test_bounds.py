@@ -14,6 +14,8 @@ from searched import CHIPS, KERNELS, kernel, problems
 from ascend_sim.engine.engine import Engine
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPE_INDEX
+from ascend_sim.isa.cube import Mmad
+from ascend_sim.isa.sync import SetFlag
 from ascend_sim.kernel.program import Program
 from ascend_sim.studies.tiles.kernel import CubeKernel
 
@@ -131,10 +133,10 @@ def counted(found: CubeKernel, tiling: Any, block: int) -> dict[str, float]:
 
 
 def work_of(program: Program, pipe: str) -> float:
-    """Cycles on a pipe with the shorter heads, row by row of the program."""
+    """Cycles on a pipe, or of the loads of an operand, with the shorter heads, row by row of the program."""
     table, total = program.table, 0.0
     for index in program.rows[:, 0].tolist():
-        if table.pipes[index] == PIPE_INDEX[pipe]:
+        if table.pipes[index] == PIPE_INDEX.get(pipe) or table.instructions[index].label() == pipe != "":
             cost, access = table.costs[index], table.accesses[index]
             total += min(cost.head_first, cost.head_stream) + cost.work
             total += access.region.total / access.rate if access else 0.0
@@ -272,20 +274,93 @@ def test_bytes_through_the_l2_bound_a_tiling_by_those_that_its_programs_read() -
 
 
 @pytest.mark.fast
-@pytest.mark.parametrize(("field", "pipe"), [("cl0Pbuffer", "FIX"), ("al0Pbuffer", "M")])
-def test_serial_flags_are_those_between_tiles_and_between_steps(field: str, pipe: str) -> None:
-    """One tile in L0C is drained before the next begins, a flag there and one back between two; so the steps in L0."""
-    found = kernel("grad_input", n=3, c_out=32)
-    fixed = {"cl0Pbuffer": 2, "al0Pbuffer": 2, "bl0Pbuffer": 2, "baseM": 16, "baseN": 16, "coreNum": 1, field: 1}
-    fields, tiling = next(iter(found.tilings(fixed)))
+@pytest.mark.parametrize(
+    ("buffer", "field", "pipes", "turn"),
+    [
+        ("L1-A", "al1Pbuffer", ("A", "MTE1"), "A1"),
+        ("L1-B", "bl1Pbuffer", ("B", "MTE1"), "B1"),
+        ("L0", "al0Pbuffer", ("MTE1", "M"), "L0"),
+        ("L0C", "cl0Pbuffer", ("M", "FIX"), "L0C"),
+    ],
+)
+@pytest.mark.parametrize("buffers", [1, 2])
+def test_turns_of_a_buffer_are_those_of_its_flags(
+    buffer: str, field: str, pipes: tuple[str, str], turn: str, buffers: int
+) -> None:
+    """What is filled is handed over by a flag and back by another; of two buffers one takes half of that at least."""
+    found = kernel("grad_input", n=3, c_out=32, groups=2)  # groups: no unit flag
+    fixed = {"al1Pbuffer": 1, "bl1Pbuffer": 1, "cl0Pbuffer": 1, "al0Pbuffer": 1, "bl0Pbuffer": 1}
+    fixed |= {"baseM": 16, "baseN": 16, "coreNum": 1, field: buffers}
+    fields, tiling = next(iter(found.tilings(fixed | ({"bl0Pbuffer": buffers} if buffer == "L0" else {}))))
     told, block = found.bounds().with_block(tiling)
     program = found.launch(fields)[1].build(block)[0]
-    turns = len(rows_on(program, pipe))
-    assert turns > 2
-    behind = work_of(program, "FIX" if pipe == "FIX" else "MTE1")
-    flags = 2 * found.chip.sync.flag_latency * (turns - 1)
-    start = found.bounds().start(block)
-    assert told["cube"] - start == pytest.approx(work_of(program, "M") + behind + flags, abs=1)
+    full = {flag for name, flag in program.flags.items() if name.startswith(f"{turn}[") and name.endswith("full")}
+    rows = [program.table.instructions[index] for index in program.rows[:, 0].tolist()]
+    times = sum(isinstance(one, SetFlag) and (one.source, one.destination, one.flag) in full for one in rows)
+    there, back = (least_latency(program, pipe) + found.chip.sync.flag_latency for pipe in pipes)
+    assert times > 2
+    cycles = sum(work_of(program, pipe) for pipe in pipes) + times * there + (times - buffers) * back
+    assert told[buffer] - found.bounds().start(block) == pytest.approx(cycles / buffers, abs=1)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("problem", "base_k", "known"),
+    [
+        pytest.param({"n": 4}, 32, True, id="32 pixels and 4: the long steps all take one half"),
+        pytest.param({"n": 4}, 16, False, id="16, 16 and 4: three steps, so tiles begin with either half"),
+        pytest.param({"depth": 1}, 32, False, id="a tile in padding is one step"),
+    ],
+)
+def test_steps_at_even_places_take_the_same_half_of_l0(problem: dict[str, Any], base_k: int, known: bool) -> None:
+    found = kernel("grad_weight", c_in=32, **problem)
+    fields, tiling = next(iter(found.tilings({"baseK": base_k, "singleCoreK": 36, "usedCoreNum": 1})))
+    told, block = found.bounds().with_block(tiling)
+    work = found.bounds().work([tiling]).of_blocks(np.array([block]))
+    halves = steps_by_half(found.launch(fields)[1].build(block)[0])
+    both = work.mte1[0] + work.cube[0]
+    if known:
+        assert halves == [work.first[0], both - work.first[0]]
+        assert told["L0"] - found.bounds().start(block) > max(halves) > sum(halves) / 2
+    else:
+        assert work.first[0] == both / 2 <= max(halves)
+
+
+def steps_by_half(program: Program) -> list[float]:
+    """Cycles of MTE1 and M for what goes through each half of L0, by the place that a product reads."""
+    halves: dict[int, float] = {}
+    loads = 0.0
+    for row in program.rows.tolist():
+        one = program.table.instructions[row[0]]
+        if not one.has_values or program.table.pipes[row[0]] not in (PIPE_INDEX["MTE1"], PIPE_INDEX["M"]):
+            continue
+        cost = program.table.costs[row[0]]
+        loads += min(cost.head_first, cost.head_stream) + cost.work
+        if isinstance(one, Mmad):
+            halves[row[2]] = halves.get(row[2], 0.0) + loads
+            loads = 0.0
+    return [halves[place] for place in sorted(halves)]
+
+
+def least_latency(program: Program, pipe: str) -> int:
+    """Of the instructions with values on a pipe, or of the loads of an operand."""
+    return min(
+        cost.latency
+        for one, cost, at in zip(program.table.instructions, program.table.costs, program.table.pipes, strict=True)
+        if one.has_values and (one.label() == pipe or at == PIPE_INDEX.get(pipe))
+    )
+
+
+@pytest.mark.fast
+def test_a_unit_flag_has_tiles_leave_while_they_are_summed() -> None:
+    """With one buffer of L0C the cube and the Fixpipe of the older operator take less than their sum."""
+    found = kernel("grad_input", n=4, c_in=256, c_out=16, size=32, k=1, pad=0)
+    fixed = {"cl0Pbuffer": 1, "baseM": 256, "baseN": 128, "coreNum": 1, "al1Pbuffer": 2, "bl1Pbuffer": 2}
+    fields, tiling = next(iter(found.tilings(fixed)))
+    work = found.bounds().work([tiling]).of_blocks(np.array([0]))
+    cycles = found.simulate(fields)["cycles"]
+    check(found, fields, tiling, cycles)
+    assert cycles < found.bounds().start(0) + work.cube[0] + work.out[0]
 
 
 @pytest.mark.fast
