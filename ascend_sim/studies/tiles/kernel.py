@@ -72,11 +72,14 @@ class CubeKernel:
         """What a tiling is made for."""
         return self._cube_call.inp
 
-    def tilings(self, fixed: Mapping[str, Any] | None = None) -> Iterator[tuple[Fields, Tiling]]:
+    def grid(self, fixed: Mapping[str, Any] | None = None) -> Iterator[Tiling]:
         """Every tiling of the grid that fits, `fixed` fields given; raises TilingError for what no tiling can have."""
+        return tilings_that_fit(self.name, self.inp, fixed, self.chip)
+
+    def tilings(self, fixed: Mapping[str, Any] | None = None) -> Iterator[tuple[Fields, Tiling]]:
+        """The grid, each tiling with the fields that a user would set."""
         inp = self.inp
-        for tiling in tilings_that_fit(self.name, inp, fixed, self.chip):
-            yield settable(tiling, inp), tiling
+        return ((settable(tiling, inp), tiling) for tiling in self.grid(fixed))
 
     def bounds(self) -> Bounds:
         """Bounds from the tiling's numbers."""

@@ -159,15 +159,15 @@ class _Search:
         self.found: dict[str, Result] = {}
         self.slower: dict[str, int] = {}
         """Tilings whose simulation was stopped, and the cycles that they take more than."""
-        self.tilings: list[tuple[Fields, Tiling]] = []
-        self.names: list[str] = []
+        self.inp = kernel.inp
+        self.tilings: list[Tiling] = []
         self.blocks: list[int] = []
         self.rough: list[tuple[int, int]] = []
         self.sharp: list[tuple[int, int]] = []
         self.bound_of_started: dict[int, int] = {}
         self._told = self.begin
         self._tell()
-        listed = kernel.tilings(fixed)
+        listed = kernel.grid(fixed)
         first = next(listed, None)
         if first is None:
             kernel.launch(fixed)  # says why, if it is these fields that do not fit
@@ -178,19 +178,19 @@ class _Search:
         self.listed = self._list(chain((first,), listed))
         heapq.heapify(self.rough)
 
-    def _list(self, tilings: Iterator[tuple[Fields, Tiling]]) -> bool:
+    def _list(self, tilings: Iterator[Tiling]) -> bool:
         """Note every tiling and its bound; False where time or an interrupt came first."""
+        known = self.before.keys() - {"own"}
         try:
             while some := self._some(tilings):
-                least, blocks = self.bounds.least([tiling for _, tiling in some])
-                for (fields, tiling), bound in zip(some, least.tolist(), strict=True):
-                    name = key(fields)
-                    self.tilings.append((fields, tiling))
-                    self.names.append(name)
-                    self.rough.append((bound, len(self.names) - 1))
-                    if name in self.before:
-                        self._keep(name, self.before[name])
+                least, blocks = self.bounds.least(some)
+                first = len(self.tilings)
+                self.tilings += some
+                self.rough += zip(least.tolist(), range(first, len(self.tilings)), strict=True)
                 self.blocks += blocks.tolist()
+                for name in (self._name(number) for number in range(first, len(self.tilings)) if known):
+                    if name in known:
+                        self._keep(name, self.before[name])
                 if time.monotonic() - self._told > _TELL_SECONDS:
                     self._tell()
                 if self._late():
@@ -205,7 +205,14 @@ class _Search:
                 self._keep(name, result)
         return False
 
-    def _some(self, tilings: Iterator[tuple[Fields, Tiling]]) -> list[tuple[Fields, Tiling]]:
+    def _fields(self, number: int) -> Fields:
+        """Of a tiling, as a user sets them."""
+        return settable(self.tilings[number], self.inp)
+
+    def _name(self, number: int) -> str:
+        return key(self._fields(number))
+
+    def _some(self, tilings: Iterator[Tiling]) -> list[Tiling]:
         """The next tilings, as many as come while nobody waits to hear of them."""
         begin, some = time.monotonic(), []
         for one in tilings:
@@ -230,7 +237,7 @@ class _Search:
             rough, block = self.bounds.with_block(tiling)
             sharper = self.kernel.sharper_bound(self.bounds, {}, block)
             bound = max(sharper, *rough.values())
-            result |= {"fields": settable(tiling, self.kernel.inp), "bound": bound}
+            result |= {"fields": settable(tiling, self.inp), "bound": bound}
             self.store.add(name, result)
         if self._fixed_in(result["tiling"]):
             self._keep(key(result["fields"]), result)
@@ -257,8 +264,8 @@ class _Search:
                 return
             if self._worth(self.rough) and (not self.sharp or (self.rough[0] < self.sharp[0] and ahead < _AHEAD)):
                 bound, number = heapq.heappop(self.rough)
-                if not self._known(self.names[number]):
-                    sharper = self.kernel.sharper_bound(self.bounds, self.tilings[number][0], self.blocks[number])
+                if not self._known(self._name(number)):
+                    sharper = self.kernel.sharper_bound(self.bounds, self._fields(number), self.blocks[number])
                     heapq.heappush(self.sharp, (max(bound, sharper), number))
                     ahead += 1
                 continue
@@ -296,12 +303,12 @@ class _Search:
         if not self.listed:
             return self._outcome()
         # Asked for one at a time: what is worth simulating next depends on what has come back.
-        work = ((number, self.tilings[number][0], self._enough()) for number in self.pending())
+        work = ((number, self._fields(number), self._enough()) for number in self.pending())
         until = None if self.seconds is None else self.begin + self.seconds
         try:
             with closing(spread_as_done(partial(_simulate, self.kernel), work, jobs=jobs, until=until)) as done:
                 for _, (number, result) in done:
-                    name = self.names[number]
+                    name = self._name(number)
                     kept = {**result, "bound": self.bound_of_started.pop(number)}
                     if "slower_than" in kept:
                         self.slower[name] = kept["slower_than"]
@@ -316,10 +323,17 @@ class _Search:
             self.reason = "time"
         return self._outcome()
 
+    def _own_on_grid(self) -> bool:
+        own = self.own["fields"]
+        block = own["baseM"], own["baseK"], own["baseN"]
+        alike = (i for i, one in enumerate(self.tilings) if (one.base_m, one.base_k, one.base_n) == block)
+        return any(self._fields(number) == own for number in alike)
+
     def _open(self) -> list[int]:
         """Bounds of the tilings that might still be better."""
-        waiting = [bound for bound, number in (*self.rough, *self.sharp) if not self._known(self.names[number])]
-        return [bound for bound in (*waiting, *self.bound_of_started.values()) if self._beats(bound)]
+        waiting = [one for one in (*self.rough, *self.sharp) if self._beats(one[0])]
+        started = [bound for bound in self.bound_of_started.values() if self._beats(bound)]
+        return [bound for bound, number in waiting if not self._known(self._name(number))] + started
 
     def _tell(self) -> None:
         self._told = time.monotonic()
@@ -334,8 +348,7 @@ class _Search:
         results = sorted(
             self.found.values(), key=lambda result: (result["cycles"], result["bound"], key(result["fields"]))
         )
-        own_on_grid = key(self.own["fields"]) in self.names
-        extra = int(key(self.own["fields"]) in self.found and not own_on_grid)
+        extra = int(key(self.own["fields"]) in self.found and not self._own_on_grid())
         return Outcome(
             self.kernel,
             self.fixed,

@@ -76,6 +76,13 @@ def complete_grad_weight(
     Raises TilingError for what cannot run.
     """
     check_grad_weight(tiling, inp)  # before anything divides by a task's extent
+    return completed(tiling, inp, given, chip)
+
+
+def completed(
+    tiling: GradWeightTiling, inp: TilingInput, given: Mapping[str, int], chip: ChipSpec | None
+) -> GradWeightTiling:
+    """As `complete_grad_weight`, of a task whose extents are known to be whole."""
     inp = walked_input(inp, tiling)
     tasks = task_count(tiling, inp)
     together = chip is None or chip.sync.cross_flag_ids > 0

@@ -22,7 +22,7 @@ from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import fits_l0, l0_base_k
 from ascend_sim.ops.kernels.cube.space import STEPS, Fixed, axis, even_parts, pairs
 from ascend_sim.ops.kernels.grad_weight.capacity import grad_weight_fits_l1, n_slice
-from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight, complete_grad_weight
+from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight, completed
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, SPLIT_MK, SPLIT_NK, SPLIT_STREAM_K, GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import gemm, whole_rows, with_core_shape
 from ascend_sim.ops.kernels.grad_weight.taps import walked_input
@@ -47,7 +47,7 @@ def grad_weight_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -
             for tiling in _grad_weight_steps(block, inp, given):
                 for tiled in _task_shapes(tiling, inp, given):
                     try:
-                        yield complete_grad_weight(tiled, whole, given, chip)
+                        yield completed(tiled, whole, given, chip)
                     except TilingError:
                         continue
 
