@@ -56,7 +56,7 @@ def check_tasks(
     programs: list[list[Program]] = []
     faults: list[list[Fault]] = []
     for task in tasks:
-        with inspect() as inspection:
+        with collector_paused(), inspect() as inspection:
             built: list[Program] = []
             for block in range(task.block_dim):
                 try:

@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from types import CodeType, FrameType
 
 Line = tuple[str, int]
 """File and line."""
@@ -60,11 +61,20 @@ class Notes:
     """What stands in lines whose file is not there any more: those of a stored run."""
     whole: bool = True
     fixed: Line | None = None
+    _told: dict[tuple[int, int], tuple[Line, CodeType]] = field(default_factory=dict, repr=False)
+    """Lines by code (held, so that its number stays its own) and place in it: Python counts through a function for each."""
 
     def add(self, row: int) -> None:
         """The rows from `row` on come from the line that is being executed, up to the next call."""
         self.rows.append(row)
-        self.lines.append(self.fixed or calling_line())
+        self.lines.append(self.fixed or self._line_of(_calling_frame()))
+
+    def _line_of(self, frame: FrameType) -> Line:
+        code = frame.f_code
+        told = self._told.get((id(code), frame.f_lasti))
+        if told is None:
+            told = self._told[id(code), frame.f_lasti] = (code.co_filename, frame.f_lineno), code
+        return told[0]
 
     def line(self, row: int) -> Line | None:
         """Where a row comes from."""
@@ -112,10 +122,15 @@ def inspect() -> Iterator[Inspection]:
 
 def calling_line() -> Line:
     """The innermost line that belongs to a kernel and not to the machinery that builds it."""
+    frame = _calling_frame()
+    return frame.f_code.co_filename, frame.f_lineno
+
+
+def _calling_frame() -> FrameType:
     frame = sys._getframe(1)
     while _is_machinery(frame.f_code.co_filename) and frame.f_back is not None:
         frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno
+    return frame
 
 
 @cache
