@@ -15,8 +15,11 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import compress
 from pathlib import Path
 from types import CodeType, FrameType
+
+import numpy as np
 
 Line = tuple[str, int]
 """File and line."""
@@ -83,9 +86,10 @@ class Notes:
 
     def without(self, dropped: list[int]) -> None:
         """Rows that are taken out; those behind them move up."""
-        gone, out = sorted(dropped), set(dropped)
-        kept = [(row, line) for row, line in zip(self.rows, self.lines, strict=True) if row not in out]
-        self.rows, self.lines = [row - bisect_right(gone, row) for row, _ in kept], [line for _, line in kept]
+        rows, gone = np.asarray(self.rows, np.int64), np.sort(np.asarray(dropped, np.int64))
+        kept = ~np.isin(rows, gone)
+        self.rows = (rows - np.searchsorted(gone, rows))[kept].tolist()
+        self.lines = list(compress(self.lines, kept.tolist()))
 
 
 @dataclass
