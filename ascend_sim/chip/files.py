@@ -138,9 +138,10 @@ def _lift(node: Any, file: str, at: tuple[object, ...]) -> Any:
     if not (isinstance(rows, list) and all(isinstance(row, str) for row in rows)):
         raise ConfigError(f"{where}: {_ROWS_KEY} must be a list of texts, FILE: column=value, ...; got {rows!r}")
     found = Source(unit, source.strip(), tuple(rows))
-    if rows and found.mark != "fitted":
+    if rows and found.mark == "stated":
         raise ConfigError(
-            f"{where}: {_ROWS_KEY} belongs to a number whose source begins with `fitted:`; got {source!r}"
+            f"{where}: {_ROWS_KEY} belongs to a number whose source begins with `fitted:`, `derived:` or `assumed:`; "
+            f"got {source!r}"
         )
     return Leaf(value, found)
 

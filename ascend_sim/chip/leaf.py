@@ -1,7 +1,8 @@
 """One number of a chip file: its value, its unit and where it comes from.
 
-In YAML a number is `{value: 65536, unit: bytes, source: "CANN 8.1.RC1 platform_config/Ascend910B3.ini l0_a_size"}`. One whose
-source is "fitted: ..." may say which rows of configs/measurements fitted it: `fitted_on: ["matmul.csv: series=AlexNet, K=32"]`.
+In YAML a number is `{value: 65536, unit: bytes, source: "CANN 8.1.RC1 platform_config/Ascend910B3.ini l0_a_size"}`. One that is
+not stated may say which rows of configs/measurements decided it, by a fit or where a derivation or an assumption was chosen by
+them: `fitted_on: ["matmul.csv: series=AlexNet, K=32"]`.
 A field of the models declares the unit it expects with `Unit`; what is left after validation is the plain number.
 """
 
@@ -22,7 +23,7 @@ PLAIN = "plain numbers"
 
 @dataclass(frozen=True)
 class Source:
-    """Unit and origin of one number, as its YAML leaf gives them; of a fitted one also the measured rows that fitted it."""
+    """Unit and origin of one number, as its YAML leaf gives them; also the measured rows that decided it."""
 
     unit: str
     text: str

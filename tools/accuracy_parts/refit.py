@@ -1,7 +1,7 @@
 """Costs fitted again without a layer's rows, and that layer predicted with them: the errors of rows that no cost has seen.
 
-For the kernels of KINDS every cost is fitted anew whose `fitted_on` names a row of theirs, one layer left out at a time (of
-the 950's weight gradients, which are a row each, one row). Tilings, kernels and rules were written with all rows in view, so
+For the kernels of KINDS every fitted cost is fitted anew whose `fitted_on` names a row of theirs, one layer left out at a
+time (of the 950's weight gradients, which are a row each, one row). Tilings, kernels and rules were written with all rows in view, so
 what comes out is still a lower bound.
 """
 
@@ -83,12 +83,12 @@ def _leaf(field: str) -> dict[str, Any]:
 
 
 def fitted_fields(chip: str, rows: Sequence[Row]) -> tuple[str, ...]:
-    """The costs that these rows fitted."""
+    """The costs that these rows fitted; what was derived or assumed and chosen by them stays as it is."""
     cells = [dict(row.cells) for row in rows]
     return tuple(
         place
-        for place, (_, texts) in fitted_of(load_chip(chip)).items()
-        if any(dict(row) in cells for text in texts for row in selected(text))
+        for place, (source, texts) in fitted_of(load_chip(chip)).items()
+        if source.startswith("fitted:") and any(dict(row) in cells for text in texts for row in selected(text))
     )
 
 

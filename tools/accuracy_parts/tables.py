@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
-from accuracy_parts.fitted import is_fitted
+from accuracy_parts.fitted import fitted_mark
 from accuracy_parts.rows import B2, DW, DX, FIRST, pooled, simulated_of
 from ascend_sim.studies.validate.kernel import PIPES
 from ascend_sim.studies.validate.launches import CALLS, MATMULS, MICROBENCHMARKS
@@ -34,7 +34,7 @@ def headline(compared: Sequence[Comparison], told: Sequence[Comparison]) -> str:
 
 
 def three_columns(compared: Sequence[Comparison], helped_rows: Sequence[Comparison]) -> str:
-    """Task times told nothing and told, and whether costs were fitted on such rows."""
+    """Task times told nothing and told, and what was fitted or chosen on such rows."""
     groups, told = group_by(compared), group_by(helped_rows)
     rows: dict[tuple[str, str, str], list[Comparison]] = {}
     for one in compared:
@@ -54,7 +54,7 @@ def three_columns(compared: Sequence[Comparison], helped_rows: Sequence[Comparis
         name = f"{group.op_type}, {group.series}" if group.series else group.op_type
         own, other = group.task, with_help.task
         key = (group.chip, group.op_type, group.series)
-        fitted = "yes" if is_fitted(rows[key]) else "no"
+        fitted = fitted_mark(rows[key], *key)
         lines.append(
             f"| {group.chip} | {name} | {own.rows} | {group.kernels} | {own.mean:.1f} | {own.median:.1f} | {own.bias:+.1f} | "
             f"{ranks[0]} | {other.mean:.1f} | {other.bias:+.1f} | {ranks[1]} | {fitted} |"

@@ -17,8 +17,11 @@ in the L2 as far as they fit (`--l2 cold` for the contrary), unless the source o
 and tiling are its own. "told" (`ascend-sim validate --told block_dim,tiling`) also takes from the row what the measured library
 had decided: the blocks of convolutions and products, and base block and share of a core where a product's source gives them
 (8192^3 samples and others). Every table says which of both it shows. "fitted" says whether costs of the chip were fitted on
-rows of the same network or sample: then the figure is in-sample, whatever it was told. The costs and their rows are listed
-[below](#fitted-costs-and-the-rows-that-fitted-them).
+rows of the same network or sample ("yes"): then the figure is in-sample, whatever it was told. The costs and their rows are
+listed [below](#fitted-costs-and-the-rows-that-fitted-them). "structure" is of rows with which something else was chosen, and
+is in-sample as well: that the V1 3-D kernel of npu_conv3d_backward loads nothing ahead (23.6 % without), that the 32-bit dW of
+AlexNet has flags of its own for each operand and turns a step's gradOutput at once, the blocks of dW on the first 910, and
+that the machine of KernelBench's rows is a 910B4. "no" means neither; all kernels were still written with all rows in view.
 
 **Figures.** Error of a row: (predicted - measured) / measured. mean and median are of the sizes of errors, bias is the mean
 of errors, rank is Spearman's correlation over rows (three kernels or more). "kernels" counts distinct ones: {rows_910b2} rows

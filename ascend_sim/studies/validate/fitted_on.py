@@ -1,4 +1,4 @@
-"""Measured rows that fitted a cost, by what the cost's `fitted_on` says: `matmul.csv: series=AlexNet, K=32`."""
+"""Measured rows that decided a cost, by what the cost's `fitted_on` says: `matmul.csv: series=AlexNet, K=32`."""
 
 from __future__ import annotations
 
@@ -47,15 +47,21 @@ def _rows(name: str) -> Sequence[Mapping[str, str]]:
 
 
 def fitted_of(chip: ChipSpec) -> dict[str, tuple[str, Sequence[str]]]:
-    """The fitted costs of a chip, and of the kernels that differ by the library's version: place -> source, `fitted_on`."""
+    """Costs of a chip that measured rows decided, and of the kernels that differ by the library's version.
+
+    Place -> source, `fitted_on`. Those whose source does not begin with `fitted:` were derived or assumed, and chosen by these
+    rows.
+    """
     found: dict[str, tuple[str, Sequence[str]]] = {
-        place: (source.text, source.fitted_on) for place, source in chip.sources.items() if source.mark == "fitted"
+        place: (source.text, source.fitted_on)
+        for place, source in chip.sources.items()
+        if source.mark == "fitted" or source.fitted_on
     }
     for version, kernels in libraries().items():
         for name, kernel in kernels.items():
             if name == "source" or kernel["arch"] != chip.identity.arch:
                 continue
             for cost, leaf in kernel.items():
-                if isinstance(leaf, dict) and leaf["source"].startswith("fitted:"):
-                    found[f"{version}, {name}.{cost}"] = leaf["source"], leaf["fitted_on"]
+                if isinstance(leaf, dict) and (leaf["source"].startswith("fitted:") or "fitted_on" in leaf):
+                    found[f"{version}, {name}.{cost}"] = leaf["source"], leaf.get("fitted_on", ())
     return found

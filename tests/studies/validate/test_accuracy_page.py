@@ -6,6 +6,7 @@ import math
 import re
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from places import TOOLS
 from ascend_sim.report.certainty import kinds
 from ascend_sim.studies.validate.kernel import Kernel
 from ascend_sim.studies.validate.launches import CALLS
-from ascend_sim.studies.validate.pages import Errors, group_by
+from ascend_sim.studies.validate.pages import Errors, group_by, series_of
 from ascend_sim.studies.validate.rows import of_chips, shipped_rows
 from ascend_sim.studies.validate.run import Comparison, compare
 
@@ -82,6 +83,24 @@ def lines_by_operator() -> list[Any]:
 def test_every_operator_has_its_line() -> None:
     assert len(lines_by_operator()) > 30
     assert {param.values[:2] for param in lines_by_operator()} > QUICK
+
+
+def test_the_column_fitted_says_what_was_decided_on_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(TOOLS)
+    fitted = import_module("accuracy_parts.fitted")
+    groups: dict[tuple[str, str, str], list[Any]] = {}
+    for row in shipped_rows():
+        one = SimpleNamespace(row=row)
+        groups.setdefault((row.kernel.chip, row.kernel.op_type, series_of(one)), []).append(one)  # type: ignore[arg-type]
+    page = PAGE.read_text(encoding="utf-8")
+    for chip, name in (param.values[:2] for param in lines_by_operator()):
+        op_type, _, series = str(name).partition(", ")
+        mark = fitted.fitted_mark(groups[str(chip), op_type, series], str(chip), op_type, series)
+        (line,) = re.findall(rf"^\| {chip} \| {re.escape(str(name))} \| .*\| ([a-z, ]+) \|$", page, re.M)
+        assert line == mark
+    chosen = {(chip, op_type, series) for (chip, series), names in fitted.STRUCTURE.items() for op_type in names}
+    assert chosen <= set(groups)
+    assert fitted.fitted_costs() in page
 
 
 @pytest.mark.parametrize(("chip", "name", "figures"), lines_by_operator())

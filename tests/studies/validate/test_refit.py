@@ -27,6 +27,10 @@ def test_the_fields_are_those_that_rows_fitted(refit: Any) -> None:
     rows = [row for row in shipped_rows() if row.kernel.chip == "ascend910b2" and row.kernel.op_type == "MemSet"]
     assert refit.fitted_fields("ascend910b2", rows) == ("launch.overhead_per_block_us.AIV", "launch.prologue_us.MemSet")
     assert refit.fitted_fields("ascend950pr_9579", rows) == ()
+    of_dx = [row for row in shipped_rows() if (row.kernel.chip, row.kernel.op_type) == ("ascend910b2", refit.DX)]
+    fields = refit.fitted_fields("ascend910b2", of_dx)
+    assert "load3d.rates.L0B.transpose_32bit" in fields
+    assert "load3d.slide_rows" not in fields  # derived, with these rows in view
 
 
 @pytest.mark.slow
