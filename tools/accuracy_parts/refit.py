@@ -1,8 +1,8 @@
 """Costs fitted again without a layer's rows, and that layer predicted with them: the errors of rows that no cost has seen.
 
 For the kernels of KINDS every fitted cost is fitted anew whose `fitted_on` names a row of theirs, one layer left out at a
-time (of the 950's weight gradients, which are a row each, one row). Tilings, kernels and rules were written with all rows in view, so
-what comes out is still a lower bound.
+time (of the 950's weight gradients, which are a row each, one row). Tilings, kernels and rules were written with all rows in
+view, so what comes out is still a lower bound.
 """
 
 from __future__ import annotations

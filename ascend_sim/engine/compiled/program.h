@@ -29,8 +29,9 @@ typedef struct {
     i64 row_count, move_count, axes;
 } Stamp;
 
-/* A program and the columns of its timeline, a number for each row; NULL where a `watched` one keeps none. Its rows are stamps (kernel/sheet.py): `which` of its task's or, as -1 - i, of its `own`, with the
- * first tile of each and all places; rows.c writes them out. */
+/* A program and the columns of its timeline, a number for each row; NULL where a `watched` one keeps none. Its rows are
+ * stamps (kernel/sheet.py): `which` of its task's or, as -1 - i, of its `own`, with the first tile of each and all places;
+ * rows.c writes them out. */
 typedef struct {
     const Stamp *stamps, *own;
     const int32_t *which;
