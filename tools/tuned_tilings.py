@@ -65,13 +65,17 @@ def _line(row: Mapping[str, Any], limit: int) -> str:
     outcome = search(kernel, jobs=usable_cores(), limit=limit)
     faster = sum(result["cycles"] < cycles for result in outcome.results)
     block = "/".join(str(fields[name]) for name in ("baseM", "baseK", "baseN"))
-    choose = choose_grad_input if row["kernel"] == "grad_input" else choose_grad_weight
-    ours = kernel.simulate(settable(choose(kernel.inp, chip=kernel.chip), kernel.inp))  # without the table
-    best, own = outcome.best["cycles"], ours["cycles"]
+    best, own = outcome.best["cycles"], own_choice(row, kernel)["cycles"]
     compared = " | ".join(f"{count:,} ({100 * (count / cycles - 1):+.1f} %)" for count in (best, own))
     return (
         f"{block} | {cycles:,} | {faster + 1} | {len(outcome.results) + 1} simulated, {outcome.fit:,} fit | {compared}"
     )
+
+
+def own_choice(row: Mapping[str, Any], kernel: CubeKernel) -> Mapping[str, Any]:
+    """What the simulator decides without the table of tuned tilings, simulated."""
+    choose = choose_grad_input if row["kernel"] == "grad_input" else choose_grad_weight
+    return kernel.simulate(settable(choose(kernel.inp, chip=kernel.chip), kernel.inp))
 
 
 def kernel_of(row: Mapping[str, Any]) -> CubeKernel:

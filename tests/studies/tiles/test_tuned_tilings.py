@@ -55,3 +55,13 @@ def test_the_page_has_a_line_for_each(tool: Any) -> None:
     assert section.strip().replace("../docs/", "") in (TOOLS.parent / "docs" / "accuracy.md").read_text(
         encoding="utf-8"
     )
+
+
+def test_the_cycles_of_a_line_are_those_of_the_kernels_of_now(tool: Any) -> None:
+    """The smallest kernel alone: what was tuned, and what is chosen without the table."""
+    row = next(row for row in ROWS if row["input"] == [4, 192, 12, 12, 12])
+    kernel = tool.kernel_of(row)
+    tuned, own = kernel.simulate(tuned_fields(row))["cycles"], tool.own_choice(row, kernel)["cycles"]
+    section = (TOOLS / "tuned_tilings.md").read_text(encoding="utf-8")
+    (line,) = [line for line in section.splitlines() if "| 4x192x12x12x12 |" in line]
+    assert f"| {tuned:,} | " in line and line.endswith(f"| {own:,} ({100 * (own / tuned - 1):+.1f} %) |")
