@@ -17,6 +17,8 @@ from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.parts import tiling_input
 from ascend_sim.ops.kernels.grad_input.pieces import NO_HK, NO_HK_WK, UNCUT
 from ascend_sim.ops.kernels.grad_input.procedures import procedure_named
+from ascend_sim.ops.kernels.grad_input.procedures.arch35.problem import DataProblem
+from ascend_sim.ops.kernels.grad_input.procedures.arch35.turned import turns_weights
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import (
     aligned_base_k,
     finish,
@@ -51,7 +53,7 @@ def choose_grad_input(
         return choose_grad_input(inp, tuned, chip=chip).but(source="vendor table")
     given = GradInputTiling.given(overrides or {})
     tiling = _automatic_grad_input(inp, chip, blocks, given, free=not overrides)
-    if stand_in:
+    if stand_in or _turns_weights(tiling, inp, dtype):
         tiling = tiling.but(source="stand-in")
     if not overrides:
         return tiling
@@ -64,6 +66,12 @@ def choose_grad_input(
     tiling = finish(tiling, inp, keep=frozenset(given)).but(source="manual")
     check_grad_input(tiling, inp)
     return tiling
+
+
+def _turns_weights(tiling: GradInputTiling, inp: TilingInput, dtype: str) -> bool:
+    """Whether the library lets vector cores turn the weights first, which our kernel does only where it is split."""
+    own = variant_of(inp).kernel_parts and tiling.source == "vendor procedure"
+    return own and turns_weights(DataProblem.of(inp), tiling, hf32=dtype == "hf32")
 
 
 def _manual_3510(tiling: GradInputTiling, inp: TilingInput, given: Mapping[str, int]) -> GradInputTiling:

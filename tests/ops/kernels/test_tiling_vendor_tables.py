@@ -18,6 +18,7 @@ from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.procedures.arch35.problem import DataProblem
 from ascend_sim.ops.kernels.grad_input.procedures.arch35.templates import decided
+from ascend_sim.ops.kernels.grad_input.procedures.arch35.turned import turns_weights
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import covers_grad_input, task_count, vendor_grad_input
 from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import vendor_grad_input_3510
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_NONE
@@ -153,6 +154,31 @@ def test_the_procedure_for_grad_input_of_dav_3510(row: dict[str, Any]) -> None:
     got = fields_of(decided(DataProblem.of(on_950(row))))
     expected = {name: value for name, value in row["fields"].items() if name != "coreNum"}
     assert {name: got[name] for name in expected} == expected
+
+
+def test_when_the_library_turns_weights_first() -> None:
+    """In these rows and in no others without a split, whether fp32 is computed as HF32 or not; ours then is a stand-in."""
+    rows = [r for r in ARCH35["rows"] if not r["fields"]["kernelSplitMode"]]
+    chip = load_chip("ascend950pr_9589")
+    for row in rows:
+        p, wanted = DataProblem.of(on_950(row)), bool(row["enableVecTrans"])
+        assert {turns_weights(p, decided(p), hf32=hf32) for hf32 in (False, True)} == {wanted}, row["name"]
+        if wanted:
+            assert choose_grad_input(on_950(row), chip=chip).source == "stand-in"
+    assert (len(rows), sum(row["enableVecTrans"] for row in rows)) == (31, 4)
+
+
+@pytest.mark.parametrize(
+    ("itemsize", "kernel", "hf32", "long"),
+    [(4, 3, False, 256), (4, 3, True, 512), (2, 3, False, 384), (2, 5, False, 512)],
+)
+def test_long_blocks_leave_weights_as_they_are(itemsize: int, kernel: int, hf32: bool, long: int) -> None:
+    """From so many pixels a block, where weights are loaded for each plane; many tasks share them."""
+    row = next(r for r in ARCH35["rows"] if r["name"] == "conv3d_dx_4")
+    inp = replace(on_950(row), itemsize=itemsize)
+    p = DataProblem.of(replace(inp, problem=replace(inp.problem, k_h=kernel, k_w=kernel)))
+    turned = [turns_weights(p, decided(p).but(base_m=m), hf32=hf32) for m in (long - 16, long)]
+    assert turned == [True, False]
 
 
 @pytest.mark.parametrize("row", [r for r in ARCH35["rows"] if not r["reason"]], ids=lambda row: row["name"])

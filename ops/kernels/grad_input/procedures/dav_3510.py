@@ -2,7 +2,8 @@
 
 Not written, because the description leaves it open or the kernel has no use for it: which problems take the split kernels
 (97 and 98: the conditions here are a summary's) and their blocks, the packing of at most 4 output channels (C04), sums of
-16-bit results in segments of K, weights that the vector cores turn first.
+16-bit results in segments of K. Where the library turns the weights of a kernel that is not split (`arch35.turned`) the tiling
+is its own, but the kernel reads them as they are; `choose_grad_input` then says "stand-in".
 """
 
 from __future__ import annotations
