@@ -5,6 +5,8 @@ L1 formulas: ops-nn arch22 tiling of Conv3DBackpropInputV2 (stated).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import (
@@ -252,8 +254,15 @@ ANOTHER_WAY = "gathers gradOutput from GM to L0A (canndev 2022, tiling of Conv2D
 
 
 def check_grad_input_problem(inp: TilingInput) -> None:
-    """Raise TilingError where no grad_input tiling can help, because load3d cannot express the problem."""
-    (up, left), (down, right) = pad_before(inp.problem), pad_after(inp.problem)
+    """Raise TilingError where no grad_input tiling can help, because load3d cannot express the problem.
+
+    It never gets a stride: the loads to L1 put zeros between the pixels of gradOutput. That strides are limited on coupled
+    chips is the library's (canndev 2022).
+    """
+    problem = inp.problem
+    (up, left), (down, right) = pad_before(problem), pad_after(problem)
+    if not inp.family.coupled:
+        inp = replace(inp, problem=replace(problem, stride_h=1, stride_w=1))
     pads = {
         "backprop pad up (kh-1)*dh-pad": up,
         "backprop pad left (kw-1)*dw-pad": left,

@@ -120,9 +120,9 @@ def test_stream_k_cannot_have_more_cores_than_the_chip() -> None:
 
 def test_what_load3d_cannot_express_is_refused() -> None:
     wide_stride = ConvProblem(1, 16, 16, 1, 1, 65, 1, 1, 2, 1, 1, 1, 1, 1, 64)
-    for choose in (choose_grad_input, choose_grad_weight):
-        with pytest.raises(TilingError, match=r"load3d: stride w = 64 > 63"):
-            choose(on_910b(wide_stride))
+    with pytest.raises(TilingError, match=r"load3d: stride w = 64 > 63"):
+        choose_grad_weight(on_910b(wide_stride))
+    choose_grad_input(on_910b(wide_stride))  # the loads to L1 put zeros between the pixels
     reach = ConvProblem(1, 16, 16, 1, 1, 300, 1, 1, 2, 1, 1, 2, 1, 1, 1, 1, 1, 298)
     with pytest.raises(TilingError, match=r"load3d: dilation w = 298 > 255"):
         choose_grad_input(on_910b(reach))
@@ -142,6 +142,8 @@ def test_the_limits_of_load3d_are_the_chips(field: str, size: int, message: str)
     """Each field of the chip file decides; the same problem passes with the file as it is."""
     for choose in (choose_grad_input, choose_grad_weight):
         choose(INP)
+        if choose is choose_grad_input and field == "stride":
+            continue  # its load3d always moves by one pixel
         less = replace(INP, load3d=INP.load3d.model_copy(update={field: size}))
         with pytest.raises(TilingError, match=message):
             choose(less, {"baseK": 144, "stepKa": 1, "stepKb": 1} if field == "k_extent" else {})

@@ -223,6 +223,15 @@ def weight_loads(result: Result) -> list[int]:
     return found
 
 
+def test_a_stride_that_load3d_does_not_hold() -> None:
+    """It never gets one: zeros are put between the pixels before; the older data kernel of the 910B does so too."""
+    layer = Problem(1, 3, 20, (67, 68), stride=(64, 65))
+    check(layer, dtype="float32")
+    own = operands(layer, "bfloat16")
+    got = layer.run(own, (True, False, False), chip="ascend910b3")
+    assert worst_error_over_bound(layer, got.outputs, own, "bfloat16", {"grad_input": ["bfloat16"]})["grad_input"] <= 1
+
+
 def test_segments_of_k_are_added_up_in_gm() -> None:
     layer = Problem(1, 16, 48, (8, 8))
     result = check(layer, {"kSegment": 16}, "float32")
