@@ -139,8 +139,14 @@ def test_grad_weight_of_dav_3510(row: dict[str, Any]) -> None:
         with pytest.raises(TilingError, match=r"open procedure for dav-3510|load3d|L1:"):
             vendor_grad_weight_3510(inp)
         return
-    got = vendor_grad_weight_3510(inp).to_vendor()
+    tiling = vendor_grad_weight_3510(inp)
+    got = tiling.to_vendor()
     assert {name: got[name] for name in row["fields"]} == row["fields"]
+    assert tiling.source == "vendor procedure"
+    p = inp.problem
+    if p.groups > 1:  # of two channels a group on either side there is no row
+        for more in ({"c_in": 2 * p.c_in}, {"c_out": 2 * p.c_out}):
+            assert vendor_grad_weight_3510(replace(inp, problem=replace(p, **more))).source == "stand-in"
 
 
 ARCH35 = json.loads((DATA / "ut_tilings_arch35_grad_input.json").read_text())

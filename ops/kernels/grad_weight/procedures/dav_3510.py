@@ -37,8 +37,9 @@ LONGEST_ROW = 512  # of gradOutput; the vendor splits longer ones (inferred from
 def covers_grad_weight_3510(inp: TilingInput) -> bool:
     """Whether the StreamK template as written here decides this problem.
 
-    Deterministic mode, 16- or 32-bit operands, no Winograd, no rows that are split, and groups that are merged as on
-    dav-2201 (inferred from three tests: only those with fewer than 16 channels on both sides are).
+    Deterministic mode, 16- or 32-bit operands, no Winograd, no rows that are split, and no merged groups of 16 channels or
+    more, which the library takes otherwise (two tests). That narrower ones are merged as on dav-2201 one test shows, of one
+    channel a group: the tiling of others is a stand-in.
     """
     problem = inp.problem
     narrow = max(problem.c_in, problem.c_out) // problem.groups < FRACTAL
@@ -51,7 +52,10 @@ def covers_grad_weight_3510(inp: TilingInput) -> bool:
 
 
 def vendor_grad_weight_3510(inp: TilingInput) -> GradWeightTiling:
-    """The vendor's tiling. Raises TilingError where the procedure does not apply or its result does not fit."""
+    """The vendor's tiling; "stand-in" where groups are merged as only assumed.
+
+    Raises TilingError where the procedure does not apply or its result does not fit.
+    """
     if not covers_grad_weight_3510(inp):
         raise TilingError(
             "grad_weight: the vendor's open procedure for dav-3510 needs deterministic mode, no 8-bit operands, rows of at "
@@ -85,7 +89,8 @@ def vendor_grad_weight_3510(inp: TilingInput) -> GradWeightTiling:
     # Rows above and below the image are counted only while there is room for them.
     tiling = tiling.but(bl1_bound=bl1_bound(tiling, inp, clipped=not grad_weight_fits_l1(tiling, inp)))
     check_grad_weight(tiling, inp)
-    return tiling
+    depthwise = inp.problem.c_in == inp.problem.c_out == inp.problem.groups
+    return tiling if inp.group_extension == 1 or depthwise else tiling.but(source="stand-in")
 
 
 def _parts(m: int, n: int, lanes: int, inp: TilingInput) -> tuple[int, int]:
