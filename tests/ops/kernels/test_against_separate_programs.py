@@ -1,7 +1,8 @@
 """Our tilings of the 910B's dW and of the 950's dx against programs that others wrote from a description of the vendor's.
 
-The programs lie in a folder beside the repository and are no part of it; without them nothing is compared here. Rows
-that they decided stand in tests/data and are compared always.
+The programs lie in a folder beside the repository and are no part of it; without them each test here is skipped, and its
+reason says how many problems are then not compared (pytest -rs). Rows that they decided stand in tests/data and are compared
+always.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ pytestmark = pytest.mark.slow
 def program(name: str) -> ModuleType:
     path = FACTS / f"{name}.py"
     if not path.is_file():
-        pytest.skip(f"no {path}")
+        pytest.skip(
+            f"{COUNT} problems are NOT compared: {path}, which decides them separately, is not beside this tree"
+        )
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -1,1 +1,1 @@
-"""grad_weight as Conv3DBackpropFilterV2 of arch35 (Ascend 950) is built: `cube`, `vector`, `clearing`."""
+"""grad_weight as Conv3DBackpropFilterV2 of arch35 (Ascend 950) is built: `cube`, `vector`, and the `flags` between them."""

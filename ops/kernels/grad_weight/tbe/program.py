@@ -5,8 +5,9 @@
 A block keeps a tile of dW in L0C over all its images and all its K, and adds it to dW in GM once; a MemSet has cleared dW.
 gradOutput (A) and the input (B) lie in L1 as the tiling says: for the whole block, for a tile with all of its K, or K step by K
 step, the operand with the longer step outside. Nothing is loaded ahead but by the second buffer of an operand. From the
-schedule of CANN 8.1 (conv2d_backprop_filter_schedule.py: stated), but for one thing: 16-bit A goes to L0A by load3d here. The
-Fixpipe takes a tile fractal by fractal (unit flag), but not where rows are cut.
+schedule of CANN 8.1 (conv2d_backprop_filter_schedule.py: stated), but for two loads from L1, which are load2d there and load3d
+here: 16-bit A, and 16-bit B of a 1x1 kernel without strides and pads in 2-D. The Fixpipe takes a tile fractal by fractal (unit
+flag), but not where rows are cut.
 
 A step in L0 is one load of each operand. L0A and L0B are two tensors there, each with two buffers and a place of its own in the
 loops (stated). With 32-bit operands, of which alone there are measured rows with counters, each is handed over by flags of its
