@@ -327,3 +327,10 @@ def test_notes_say_what_was_lost_where(table):
     assert "grad_input sums up to 180 products in float32 and rounds them to bf16 (16 bits dropped)" in text
     assert "grad_bias sums 72 values of gradOutput in its own dtype, in float32 (assumed)" in text
     assert "Refused with 161002: bf16 with 2" in text and "is the hardware's" in text
+
+
+@pytest.mark.fast
+def test_a_row_with_findings_has_not_passed():
+    row = precision_run.PrecisionRow("ascend910b3", "float16", 0, "blas", 0, outputs={"grad_input": {"correct": True}})
+    assert row.passed and not replace(row, findings=1).passed
+    assert not replace(row, outputs={"grad_input": {"correct": False}}).passed

@@ -269,6 +269,16 @@ def test_a_search_is_another_one_by_every_part_of_its_identity(tmp_path: Path, c
 
 
 @pytest.mark.fast
+def test_a_chip_of_the_same_name_with_other_numbers_is_another_search(tmp_path: Path) -> None:
+    path, found = tmp_path / "results.sqlite", kernel("grad_weight", **SMALL)
+    first = store_of(found, path)
+    first.add("x", {"cycles": 1})
+    first.close()
+    slower = found.chip.model_copy(update={"clock": found.chip.clock.model_copy(update={"cube_mhz": 1})})
+    assert store_of(replace(found, chip=slower), path).results() == {}
+
+
+@pytest.mark.fast
 def test_another_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "results.sqlite"
     path.write_text(

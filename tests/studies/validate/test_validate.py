@@ -355,6 +355,18 @@ def test_spearman_sees_only_the_order(values: list[float]) -> None:
 
 
 @pytest.mark.fast
+def test_fewer_than_three_kernels_have_no_order() -> None:
+    def rank(kernels: int) -> float | None:
+        rows = [
+            Row(Kernel("ascend910b3", "K", "fp16", (("n", n),)), 10.0 + n, None, {}, "", "", {}) for n in range(kernels)
+        ]
+        (group,) = group_by([Comparison(row, Prediction(row.duration_us)) for row in rows], lambda one: "all")
+        return group.rank
+
+    assert (rank(2), rank(3)) == (None, pytest.approx(1))
+
+
+@pytest.mark.fast
 def test_groups_and_csv(rows_file: Path) -> None:
     compared = compare(read_rows(rows_file))
     filters, inputs = group_by(compared)
