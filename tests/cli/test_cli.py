@@ -360,9 +360,9 @@ def test_explain_status_stops_at_the_rule_that_fails(case: Path) -> None:
 
 
 def test_explain_status_tells_of_a_problem_that_no_tiling_fits(tmp_path: Path) -> None:
-    """The checks pass; `run` ends in 561103, so this does too."""
-    row = {"input": {"shape": [1, 16, 1, 400], "dtype": "float16"}, "weight": {"shape": [16, 16, 1, 3]}}
-    long = write_case(tmp_path, **row, padding=[0, 0], stride=[1, 70])
+    """The checks pass; `run` ends in 561103, so this does too: no strip holds a stride of 70,000."""
+    row = {"input": {"shape": [1, 16, 1, 140000], "dtype": "float16"}, "weight": {"shape": [16, 16, 1, 3]}}
+    long = write_case(tmp_path, **row, padding=[0, 0], stride=[1, 70000])
     code, told, of = verdicts(long, "--chip", "ascend910_95")
     assert (code, told["status"], of["plan"]) == (2, 561103, "fail") and set(of.values()) == {"pass", "skipped", "fail"}
     refused = run("run", long, "--chip", "ascend910_95", "--mode", "timing", "--json")
