@@ -89,6 +89,65 @@ def test_generic_changes_are_programs_that_differ_in_one_place(generic: ModuleTy
     assert first == again != generic.sample(ROOT, [file], 5, 2, {})
 
 
+FAKE = """
+import sqlite3, sys
+if sys.argv[1] == "init":
+    database = sqlite3.connect(sys.argv[3])
+    database.execute(
+        "create table mutation_specs (start_pos_row int, start_pos_col int, operator_name text, occurrence int)"
+    )
+    text = open(open(sys.argv[2]).read().split('module-path = "')[1].split('"')[0]).read()
+    for line, words in enumerate(text.splitlines(), 1):
+        for operator in ("core/Plus_Minus", "core/Operator_Eq_Is", "core/Nothing"):
+            database.executemany(
+                "insert into mutation_specs values (?, ?, ?, ?)",
+                [(line, column, operator, 0) for column, letter in enumerate(words) if letter == "+"],
+            )
+    database.commit()
+else:
+    path, operator = sys.argv[2:4]
+    text = open(path).read()
+    open(path, "w").write(text.replace("b + c", "b - c") if operator == "core/Plus_Minus" else text)
+"""
+SOURCE = "@cached(1 + 2)\ndef f(a: A + B) -> C:\n    if a:\n        raise E(a + 1)\n    return 'ü', b + c\n"
+
+
+@pytest.mark.fast
+def test_changes_by_cosmic_ray_are_programs_and_run(
+    tmp_path: Path, listed: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that lists a change of nothing, too, and changes that nobody runs; the one that is left is drawn once."""
+    monkeypatch.syspath_prepend(FOLDER)
+    cosmic = importlib.import_module("cosmic")
+    command, source = tmp_path / "cosmic-ray", tmp_path / "source.py"
+    command.write_text(f"#!{sys.executable}{FAKE}", encoding="utf-8")
+    command.chmod(0o755)
+    source.write_text(SOURCE, encoding="utf-8")
+    drawn = [
+        one
+        for seed in range(4)
+        for one in cosmic.sample(
+            tmp_path, ["source.py"], 5, seed, {"source.py": ("tests/test_mutants.py",)}, str(command)
+        )
+    ]
+    assert 1 <= len(drawn) <= 4  # a seed may choose the change of nothing
+    assert {one.changed(SOURCE) for one in drawn} == {SOURCE.replace("b + c", "b - c")}
+    assert {(one.before, one.after) for one in drawn} == {("+", "-")}
+    assert {one.rule for one in drawn} == {"source.py:5: \"return 'ü', b + c\" becomes \"return 'ü', b - c\""}
+    assert {type(one).__name__ for one in drawn} == {listed.Mutant.__name__}
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("before", "after"), [("a == b", "a != b"), ("aa", "aaa"), ("x and y", "x or y"), ("not a", "a")]
+)
+def test_a_change_is_what_differs(monkeypatch: pytest.MonkeyPatch, before: str, after: str) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    one = importlib.import_module("cosmic").mutant("f.txt", before, after, ())
+    assert one.changed(before) == after
+    assert len(one.before) < len(before) and len(one.after) < len(after)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", ["a range is freed once", "C: write-backs are charged"])
 def test_a_planted_mistake_is_found_and_the_tree_is_left_alone(tmp_path: Path, rule: str) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import signal
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import cosmic
 import generic
 import listed
 import trial
@@ -36,6 +38,9 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument(
         "--generic", nargs="+", metavar="FILE", help="changes of operators and bounds in these files instead"
+    )
+    parser.add_argument(
+        "--cosmic-ray", metavar="COMMAND", help="generic changes by cosmic-ray, of an environment of its own"
     )
     parser.add_argument("--sample", type=int, default=20, help="how many of the generic changes (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="which of the generic changes (%(default)s)")
@@ -135,14 +140,16 @@ def summary(mutants: list[Mutant], lines: dict[str, dict[str, Any]], tell: Calla
 
 def main() -> int:
     options = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the copy and the tests in it go, too
     try:
         if options.generic:
             told = dict.fromkeys(options.generic, tuple(options.tests))
             tests = told if options.tests else of_files(listed.read_list())
-            mutants = generic.sample(ROOT, options.generic, options.sample, options.seed, tests)
+            drawn = (ROOT, options.generic, options.sample, options.seed, tests)
+            mutants = cosmic.sample(*drawn, options.cosmic_ray) if options.cosmic_ray else generic.sample(*drawn)
         else:
             mutants = listed.read_list()
-    except (StaleError, OSError) as error:
+    except (StaleError, OSError, subprocess.CalledProcessError) as error:
         print(error, file=sys.stderr)
         return 2
     stale = listed.check(ROOT, mutants)
@@ -155,7 +162,6 @@ def main() -> int:
     left = [
         m for m in chosen if m.identity not in lines or (options.again and lines[m.identity]["found_by"] == SURVIVED)
     ]
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the copy and the tests in it go, too
     trial.import_what_is_not_ours()
     with trial.copy_of(ROOT) as copy:
         runs = Runs(copy, options.results, options.seconds, options.named)

@@ -1,105 +1,106 @@
-"""Generic planted mistakes by cosmic-ray: a sample of its operators on one file, in a copy of the tree.
+"""Changes by cosmic-ray, a well-kept tool for planted mistakes: one of its operators at one place of a file.
 
-    pip install cosmic-ray          # in an environment of its own: `--cosmic-ray PATH` says where
-    python tools/mutation/cosmic.py ops/kernels/cube/capacity.py --sample 20 --seed 1
-
-The tests run with the Python of this process. A session file holds what was chosen and what came of it; the same command
-goes on with it.
+cosmic-ray lists and writes the changes (`init`, `apply`); they are run as all other planted mistakes are, with a limit and a
+result that is kept. Left out are what no run reads (annotations, words of errors), decorators (most are caches) and `is` in
+place of `==`, a question of Python and not of a rule.
 """
 
 from __future__ import annotations
 
-import argparse
+import ast
 import random
-import shlex
-import shutil
 import sqlite3
 import subprocess
-import sys
+import tempfile
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
-import listed
-import trial
+from generic import places_not_run, room_tests
+from listed import Mutant
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", help="a source file, from the root of the tree")
-    parser.add_argument("--tests", nargs="+", default=(), help="otherwise those that the list names for the file")
-    parser.add_argument("--sample", type=int, default=20, help="how many of all changes (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="which (%(default)s)")
-    parser.add_argument("--seconds", type=float, default=120, help="the longest that the tests may take (%(default)s)")
-    parser.add_argument("--session", type=Path, help="(default: out/cosmic/FILE.SEED.sqlite)")
-    parser.add_argument("--cosmic-ray", default="cosmic-ray", help="its command (%(default)s)")
-    return parser.parse_args()
+NOT_OF_A_RULE = ("RemoveDecorator", "Operator_Eq_Is", "Operator_NotEq_IsNot", "Operator_Is_Eq", "Operator_IsNot_NotEq")
 
 
-def tests_of(file: str) -> tuple[str, ...]:
-    """What the list names for a file."""
-    named = (test.partition("::")[0] for one in listed.read_list() if one.file == file for test in one.tests)
-    return tuple(dict.fromkeys(named))
+class Change(NamedTuple):
+    """The `occurrence`th place of a file for an operator; `place` is (line, column)."""
+
+    file: str
+    place: tuple[int, int]
+    operator: str
+    occurrence: int
 
 
-def keep(session: Path, count: int, seed: int) -> int:
-    """Leave `count` of the changes in a session that is new, every one as likely as another; how many there were."""
-    with closing(sqlite3.connect(session)) as database, database:
-        jobs = [job for (job,) in database.execute(
-            "select job_id from mutation_specs order by start_pos_row, start_pos_col, operator_name, occurrence"
-        )]  # fmt: skip
-        gone = set(jobs) - set(random.Random(seed).sample(jobs, min(count, len(jobs))))
-        for table in ("mutation_specs", "work_items"):
-            database.executemany(f"delete from {table} where job_id = ?", [(job,) for job in gone])
-    return len(jobs)
+def sample(
+    root: Path, files: list[str], count: int, seed: int, tests: Mapping[str, tuple[str, ...]], command: str
+) -> list[Mutant]:
+    """`count` changes, each at a place of its own, every place as likely as another; `tests` as in `generic`."""
+    by_place: dict[tuple[str, tuple[int, int]], list[Change]] = {}
+    for file in files:
+        for change in _changes(root, file, command):
+            by_place.setdefault((change.file, change.place), []).append(change)
+    draw = random.Random(seed)
+    chosen: list[Mutant] = []
+    for _, changes in draw.sample(sorted(by_place.items()), len(by_place)):
+        change = draw.choice(changes)
+        before = (root / change.file).read_text(encoding="utf-8")
+        after = _applied(before, change, command)
+        if _is_another_program(before, after):
+            chosen.append(mutant(change.file, before, after, tests.get(change.file) or room_tests(root, change.file)))
+        if len(chosen) == count:
+            break
+    return sorted(chosen, key=lambda mutant: (mutant.file, mutant.start))
 
 
-def report(session: Path) -> int:
-    """Print each change that survived and the share that was found; how many survived."""
-    with closing(sqlite3.connect(session)) as database:
-        rows = database.execute(
-            "select r.test_outcome, s.operator_name, s.module_path, s.start_pos_row, r.diff from work_results r "
-            "join mutation_specs s on s.job_id = r.job_id order by s.start_pos_row"
-        ).fetchall()
-        (chosen,) = database.execute("select count(*) from mutation_specs").fetchone()
-    survivors = [row for row in rows if "SURVIVED" in str(row[0]).upper()]
-    for _, operator, module, line, diff in survivors:
-        changed = [text for text in (diff or "").splitlines() if text[:1] in "+-" and text[:3] not in ("+++", "---")]
-        print(f"survived: {module}:{line} {operator}")
-        print("\n".join(f"    {text}" for text in changed))
-    print(f"{len(rows)} of {chosen} run, {len(rows) - len(survivors)} found")
-    return len(survivors)
+def mutant(file: str, before: str, after: str, tests: tuple[str, ...]) -> Mutant:
+    """The change that makes a text of another, without what both begin and end with."""
+    start = _alike(before, after)
+    rest, other = before[start:], after[start:]
+    end = _alike(rest[::-1], other[::-1])
+    line = before.count("\n", 0, start)
+    lines = [text.splitlines()[line].strip() for text in (before, after)]
+    rule = f"{file}:{line + 1}: {lines[0]!r} becomes {lines[1]!r}"
+    return Mutant(rule, file, rest[: len(rest) - end], other[: len(other) - end], tests, "generic", start)
 
 
-def main() -> int:
-    options = arguments()
-    tests = tuple(options.tests) or tests_of(options.file)
-    ray = shutil.which(options.cosmic_ray)
-    if ray is None or not (ROOT / options.file).is_file() or not tests:
-        missing = "no cosmic-ray" if ray is None else f"no tests for {options.file}, or no such file"
-        print(f"{missing}; see --help", file=sys.stderr)
-        return 2
-    name = options.file.replace("/", ".").removesuffix(".py")
-    session = (options.session or ROOT / "out" / "cosmic" / f"{name}.{options.seed}.sqlite").resolve()
-    session.parent.mkdir(parents=True, exist_ok=True)
-    run = shlex.join([sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests])
-    with trial.copy_of(ROOT) as copy:
-        config = copy.root / "cosmic.toml"
+def _alike(one: str, other: str) -> int:
+    """How many letters both begin with."""
+    differ = (n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return next(differ, min(len(one), len(other)))
+
+
+def _changes(root: Path, file: str, command: str) -> Iterator[Change]:
+    """Every change that cosmic-ray has for a file, in the order of the text."""
+    silent = places_not_run((root / file).read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory() as scratch:
+        config, session = Path(scratch, "config.toml"), Path(scratch, "session.sqlite")
         config.write_text(
-            f'[cosmic-ray]\nmodule-path = "{options.file}"\ntimeout = {options.seconds}\nexcluded-modules = []\n'
-            f'test-command = "env PYTHONPATH={copy.root} PYTHONDONTWRITEBYTECODE=1 {run}"\n'
+            f'[cosmic-ray]\nmodule-path = "{root / file}"\ntimeout = 1\nexcluded-modules = []\ntest-command = "true"\n'
             '[cosmic-ray.distributor]\nname = "local"\n',
             encoding="utf-8",
         )
-        commands = [] if session.exists() else [("baseline", str(config)), ("init", str(config), str(session))]
-        for command in commands:
-            subprocess.run([ray, *command], cwd=copy.root, check=True)
-        if commands:
-            print(f"{options.sample} of {keep(session, options.sample, options.seed)} changes of {options.file}")
-        subprocess.run([ray, "exec", str(config), str(session)], cwd=copy.root, check=True)
-    return int(report(session) > 0)
+        subprocess.run([command, "init", str(config), str(session)], check=True)
+        with closing(sqlite3.connect(session)) as database:
+            rows = database.execute(
+                "select start_pos_row, start_pos_col, operator_name, occurrence from mutation_specs order by 1, 2, 3, 4"
+            ).fetchall()
+    for row, column, operator, occurrence in rows:
+        if not operator.endswith(NOT_OF_A_RULE) and not any(a <= (row, column) < b for a, b in silent):
+            yield Change(file, (row, column), operator, occurrence)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _applied(text: str, change: Change, command: str) -> str:
+    """A text with a change, written by cosmic-ray into a copy."""
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch, "changed.py")
+        copy.write_text(text, encoding="utf-8")
+        subprocess.run([command, "apply", str(copy), change.operator, str(change.occurrence)], check=True)
+        return copy.read_text(encoding="utf-8")
+
+
+def _is_another_program(before: str, after: str) -> bool:
+    try:
+        return ast.dump(ast.parse(before)) != ast.dump(ast.parse(after))
+    except SyntaxError:
+        return False

@@ -92,7 +92,10 @@ def _between(text: str, start: int, end: int, old: str, new: str) -> Iterator[tu
 
 
 def _not_run(tree: ast.Module) -> set[ast.AST]:
-    """Annotations (no annotation is evaluated: all files import them from __future__) and the words of errors."""
+    """Annotations (no annotation is evaluated: all files import them from __future__), words of errors, decorators.
+
+    Decorators are read, but what they say here (frozen, cached, registered under a name) changes no result or fails at once.
+    """
     found: set[ast.AST] = set()
     for node in ast.walk(tree):
         quiet: list[ast.AST | None] = []
@@ -105,9 +108,25 @@ def _not_run(tree: ast.Module) -> set[ast.AST]:
             quiet = [node.annotation]
         elif isinstance(node, ast.Raise | ast.JoinedStr):
             quiet = [node]
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            quiet += node.decorator_list
         for one in quiet:
             found |= set(ast.walk(one)) if one is not None else set()
     return found
+
+
+def places_not_run(text: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """(line, column) of the first letter and past the last of what no run reads; columns of letters, as in an editor."""
+    places, tree = _Places(text), ast.parse(text)
+
+    def letters(line: int, column: int) -> tuple[int, int]:
+        return line, places.of(line, column) - places.starts[line - 1]
+
+    return [
+        (letters(node.lineno, node.col_offset), letters(node.end_lineno or 0, node.end_col_offset or 0))
+        for node in _not_run(tree)
+        if isinstance(node, ast.expr | ast.stmt)
+    ]
 
 
 def sample(root: Path, files: list[str], count: int, seed: int, tests: Mapping[str, tuple[str, ...]]) -> list[Mutant]:
