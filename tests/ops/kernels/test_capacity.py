@@ -22,12 +22,15 @@ from ascend_sim.ops.kernels.cube.capacity import (
 from ascend_sim.ops.kernels.grad_input.capacity import (
     check_grad_input,
     check_grad_input_strips,
+    check_split,
     grad_input_fits_l1,
     grad_input_l1,
     is_resident,
 )
 from ascend_sim.ops.kernels.grad_input.choose import choose_grad_input
+from ascend_sim.ops.kernels.grad_input.split import SPLIT_H, SPLIT_NONE
 from ascend_sim.ops.kernels.grad_weight.capacity import (
+    b1_pixels,
     b1_slices,
     check_grad_weight,
     check_grad_weight_problem,
@@ -138,11 +141,38 @@ def test_a_task_of_grad_input_is_whole_rows(changes: dict[str, int], told: str) 
 
 
 def test_a_strip_is_narrower_than_the_map() -> None:
-    wide = on_950(conv2d(2, 64, 64, 32, 3, pad=1))
+    wide = on_950(conv2d(2, 64, 64, 48, 3, pad=1))
     tiling = choose_grad_input(wide)
-    check_grad_input_strips(tiling.but(split_wi=16), wide)
-    with pytest.raises(TilingError, match="splitWi = 32; allowed 0"):
-        check_grad_input_strips(tiling.but(split_wi=32), wide)
+    for columns in (0, 16, 32):
+        check_grad_input_strips(tiling.but(split_wi=columns), wide)
+    for columns in (-16, 8, 40, 48, 64):
+        with pytest.raises(TilingError, match=f"splitWi = {columns}; allowed 0"):
+            check_grad_input_strips(tiling.but(split_wi=columns), wide)
+
+
+def test_what_a_split_kernel_needs() -> None:
+    strided = conv2d(1, 32, 32, 16, 4, stride=2, pad=1)
+    for itemsize in (2, 4):
+        check_split(SPLIT_H, on_950(strided, itemsize))
+    check_split(SPLIT_NONE, on_950(replace(strided, groups=2), 1))
+    for problem, itemsize, told in (
+        (strided, 1, "2 or 4 bytes, given 1"),
+        (replace(strided, groups=2), 2, "needs groups 1, given 2"),
+        (replace(strided, stride_h=1), 2, "there is nothing to split"),
+    ):
+        with pytest.raises(TilingError, match=told):
+            check_split(SPLIT_H, on_950(problem, itemsize))
+
+
+def test_pixels_are_counted_in_sixteens_and_8_bit_channels_in_thirty_twos() -> None:
+    """A base block of M pixels, N channels for dX, and of M channels, K pixels for dW."""
+    inp = on_950(conv2d(2, 64, 64, 14, 3, pad=1), itemsize=1)
+    data, weight = choose_grad_input(LAYER), choose_grad_weight(LAYER)
+    check_block(data.but(base_m=48, base_n=32, base_k=32), inp)
+    check_block(weight.but(base_m=32, base_n=32, base_k=48), inp)
+    for tiling in (data.but(base_m=32, base_n=48, base_k=32), weight.but(base_m=48, base_n=32, base_k=32)):
+        with pytest.raises(TilingError, match="= 48 is not a positive multiple of 32"):
+            check_block(tiling, inp)
 
 
 def test_a_segment_of_k_is_whole_blocks_of_channels() -> None:
@@ -164,6 +194,7 @@ def test_weights_of_several_kernel_planes_do_not_stay() -> None:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
+        ({"single_core_m": 0}, "singleCoreM = 0 is not a multiple of 16"),
         ({"single_core_n": 32}, r"singleCoreN = 32 is not a multiple of kh\*kw\*C0 = 3\*3\*16"),
         ({"single_core_k": 15}, "singleCoreK = 15 is not a multiple of W_out = 14: tasks are whole rows"),
         ({"template": SPLIT_STREAM_K, "single_core_batch": 1}, "deterministic tasks take all N.D_out = 2 images"),
@@ -178,6 +209,15 @@ def test_a_task_of_grad_weight_is_whole_blocks_rows_and_images(changes: dict[str
     check_grad_weight(tiling, LAYER)
     with pytest.raises(TilingError, match=told):
         check_grad_weight(tiling.but(**changes), LAYER)
+
+
+def test_l1_holds_no_channel_block_that_does_not_exist() -> None:
+    """But the host code for dav-3510 counts one."""
+    problem = conv2d(2, 16, 16, 14, 1)
+    tiling = choose_grad_weight(LAYER).but(base_n=32, step_n=1, bl1_buffers=1)
+    for inp, slices in ((on_910b(problem), 1), (on_950(problem), 2)):
+        pixels = b1_pixels(inp, tiling.base_k * tiling.step_kb, clipped=True)
+        assert grad_weight_l1(tiling, inp, clipped=True)[1] == pixels * slices * 16 * 2
 
 
 def test_l1_holds_gradient_of_every_buffer() -> None:
