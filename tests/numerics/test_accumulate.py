@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -29,6 +31,28 @@ def test_what_a_float64_loses_beside_the_sum_so_far_decides_a_tie() -> None:
     total, left = np.float32([[2.0**30]]), row(8, 2.0**-12)
     assert add_exact_groups(total, left, row(8, 2.0**-12), 2, 11) == 2.0**30 + 2.0**7
     assert add_exact_groups(total, left, row(8, -(2.0**-12)), 2, 11) == 2.0**30
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("even", [0, 1])
+def test_sums_around_a_tie_go_where_they_lie(even: int, sign: int) -> None:
+    """Places of float64 on both sides of a tie of float32, and less than half a place beside each: exact, then to even."""
+    total = np.float32([[sign * (2.0**30 + 128 * even)]])  # steps of 128; those of float64 are 2^-22
+    for places in range(-4, 5):
+        for beside in (-1, 0, 1):
+            left = row(8, places * 2.0**-11, beside * 2.0**-12)
+            right = sign * row(8, 2.0**-11, 2.0**-12)
+            exact = sign * (2**30 + 128 * even + 64 + Fraction(places, 2**22) + Fraction(beside, 2**24))
+            assert add_exact_groups(total, left, right, 3, 11) == 128 * round(exact / 128)
+
+
+def test_both_words_of_a_float32_count() -> None:
+    """A tie below 2, and 2^-62 less: what two products of 24 digits each leave of one another, 2^16 below the third."""
+    last, small = 1 + 2.0**-23, 2.0**-8
+    left = row(1 + 2.0**-12, small * last, small)
+    right = row(1 - 2.0**-12, -small * last, small * (1 + 2.0**-22))
+    assert add_exact_groups(row(1), left, right, 3, 24) == 2 - 2.0**-23
+    assert add_exact_groups(row(1), left, row(1 - 2.0**-12, 0, 0), 3, 24) == 2
 
 
 def test_products_that_no_float64_holds_together_are_added_one_by_one() -> None:

@@ -166,3 +166,6 @@ def test_a_float64_is_rounded_once():
 def test_the_largest_value_does_not_overflow_by_either_reading():
     for reading in ("rounded", "given"):
         assert cast([448.0, -448.0], "float8_e4m3fn", e4m3_overflow=reading).astype(np.float32).tolist() == [448, -448]
+    values = [np.nextafter(448.0, 449), 464.0, -464.0, 480.0]
+    assert cast(values, "float8_e4m3fn").astype(np.float32).tolist()[:3] == [448, 448, -448]
+    assert np.isnan(cast(values, "float8_e4m3fn", e4m3_overflow="given").astype(np.float32)).all()

@@ -60,6 +60,31 @@ def test_no_single_error_above_the_limit(error, passes):
     assert compare(result, np.ones(1000), compute_dtype="hf32").vendor_pass is passes
 
 
+@pytest.mark.parametrize(
+    ("name", "rtol", "atol", "most", "mean"),
+    [
+        ("float16", -9, -9, 0.1, -10), ("bfloat16", -6, -6, 1, -7), ("float32", -10, -16, 0.01, -13),
+        ("hf32", -9, -10, 0.1, -11), ("float8_e4m3fn", -2, -4, 1, -3), ("float8_e5m2", -1, -3, 0.1, -2),
+    ],
+)  # fmt: skip
+def test_each_column_of_the_standards(name, rtol, atol, most, mean):
+    """Powers of two, but `most`, as the page of the vendor has them: a hair below each limit and a hair above."""
+
+    def judged(reference, error):
+        result = np.full(4, reference + error)
+        return compare(result, np.full(4, reference), dtype="float32", compute_dtype=name)
+
+    hair = 2.0**-30
+    for reference in (0.0, 4096.0):
+        limit = 2.0**atol + reference * 2.0**rtol
+        assert [judged(reference, limit + x).vendor_matched_ratio for x in (0, hair)] == [1, 0]
+    small = compare(np.eye(1, 100)[0] * (most - hair), np.zeros(100), dtype="float32", compute_dtype=name)
+    large = compare(np.eye(1, 100)[0] * (most + hair), np.zeros(100), dtype="float32", compute_dtype=name)
+    assert (small.vendor_pass, large.vendor_pass) == (True, False)
+    relative = (1 + 1e-7) * 2.0**mean
+    assert [judged(1.0, relative + x).relative_pass for x in (-hair, hair)] == [True, False]
+
+
 def test_the_limit_grows_to_32_ulp():
     """At 1024 a float16 step is 1, so 32 is still within the limit of 0.1 "or 32 ULP"; 33 is not."""
     reference = np.full(1000, 1024.0)
