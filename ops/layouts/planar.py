@@ -293,6 +293,8 @@ class PlanarFilters(PlainFilters):
         pitch, every = self.row_pitch(task.n_count), self.channels_of(task)
         rows_at_once, channels_at_once = min(room // pitch, len(shares)), len(every)
         whole_rows = rows_at_once > 0
+        if not every:  # columns of merged groups' padding alone: dW holds none of them
+            return
         if not whole_rows:
             rows_at_once, channels_at_once = 1, max(room // self.channel_pitch // 8, 1) * 8
         for row in range(shares.start, shares.stop, rows_at_once):

@@ -65,6 +65,12 @@ def test_values_of_merged_groups_and_strides() -> None:
     checked(arguments((2, 8, 12, 12), (8, 1, 3, 3), stride=2, groups=8))
 
 
+def test_values_where_a_shared_task_holds_padding_alone() -> None:
+    """A group of 20 channels in 32 places: where a task takes a part of them, one can be left without a channel of dW."""
+    kernel = checked(arguments((2, 60, 3, 4, 4), (24, 20, 1, 3, 3), groups=3, dtype="float32"))
+    assert kernel["tiling"]["streamKType"]
+
+
 @pytest.mark.parametrize("most", [40, 200])
 def test_long_sums_are_added_in_pieces(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some rows of a plane, or some planes, at a time: the tile leaves L0C more often, with the same sum."""
