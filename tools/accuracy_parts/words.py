@@ -103,8 +103,9 @@ a third to 80 % too slow, because TransData and its launch were fitted on a step
 (`configs/libraries.yaml`), so its figure here is in-sample; each row predicted with a fit on the other nine stands
 [below](#rows-left-out-of-a-fit). Two of the four are surrogates, for 14 us of head and for what turns the last sum of
 shared tiles; the file says what is known of them. That a plane costs something was also seen in an outside check on the ten
-even rows, which was known when `plane_cycles` was made: for that choice they are no blind test. The nine forward rows make the same kind of access to NCDHW, which dW
-turns at 36 bytes/cycle at most: with 33 for every kernel their mean error is 37 %, without it what the table has. Rows of
+even rows, which was known when `plane_cycles` was made: for that choice they are no blind test. The nine forward rows make
+the same kind of access to NCDHW, which dW turns at 36 bytes/cycle at most: with 33 for every kernel their mean error is
+37 %, without it what the table has. Rows of
 the weight gradient name version 9.0.0 of the library; as version 2026-08, which loads ahead,
 the same rows have a mean error of 16 %. Depthwise forward convolutions multiply merged groups as the library
 does (stated; group by group their mean error is 121 %), with a tiling of our own (`stand-in` in reports). The two largest are
