@@ -27,8 +27,8 @@ from ascend_sim.engine.task import Task
 class TaskOrder:
     """The order of the programs of a task (`synced`).
 
-    `like` is the order with all waits and barriers: without those in `left_out` (program -> rows) it is worked out from the
-    same steps.
+    `first` is the walk with all waits and barriers: without those in `left_out` (program -> rows) the order is worked out from
+    its steps.
     """
 
     def __init__(
@@ -36,34 +36,35 @@ class TaskOrder:
         task: Task,
         synced: Sequence[SyncRows],
         left_out: Mapping[int, frozenset[int]] | None = None,
-        like: TaskOrder | None = None,
+        first: FirstWalk | None = None,
     ) -> None:
         self.task = task
         self.synced = synced
         self.left_out = left_out or {}
         self.faults = SyncFaults()
-        self._whole = self if like is None else like
         known = Known(len(synced))
-        self.cross: CrossOrder = CrossOrder(
-            Meetings(synced) if like is None else like.cross.meetings, known, self.faults
-        )
-        self.steps: list[Step] = []
+        meetings = Meetings(synced) if first is None else first.meetings
+        self.cross: CrossOrder = CrossOrder(meetings, known, self.faults)
+        steps: list[Step] = []
         self.walks = [
-            ProgramWalk(index, one, self.left_out.get(index, frozenset()) | one.loose_waits, self.cross, self.steps)
+            ProgramWalk(index, one, self.left_out.get(index, frozenset()) | one.loose_waits, self.cross, steps)
             for index, one in enumerate(synced)
         ]
-        if like is None:
+        if first is None:
             self._run()
+            first = FirstWalk.of(self.walks, steps, meetings, self.faults.stuck)
         else:
-            self._repeat(like)
+            for program, item, forced in first.steps:
+                self.walks[program].again(item, forced)
+            self.faults.stuck += first.stuck
+        self._first = first
         for walk in self.walks:
             walk.count_overflows()
         self.cross.count_overflows()
         learned = [event for walk in self.walks for events in walk.events for event in events]
-        offset, event = self._rows() if like is None else (like.clocks.offset, like.clocks.event)
         self.clocks: Clocks = Clocks(
-            offset,
-            event,
+            first.offset,
+            first.event,
             np.asarray([[0] * WIDTH, *(event[1] for event in learned)], np.int32),
             np.asarray([0, *(event[2] for event in learned)], np.int32),
             np.stack(known.vectors),
@@ -73,7 +74,7 @@ class TaskOrder:
     def without(self, left_out: Mapping[int, frozenset[int]]) -> TaskOrder:
         """The order without more waits and barriers than this one lacks."""
         both = {i: self.left_out.get(i, frozenset()) | left_out.get(i, frozenset()) for i in range(len(self.synced))}
-        return TaskOrder(self.task, self.synced, both, self._whole)
+        return TaskOrder(self.task, self.synced, both, self._first)
 
     def part(self, left_out: Mapping[int, frozenset[int]], rows: int | None = None) -> PartOrder:
         """The first `rows` (else all) of these programs without the waits and barriers in `left_out`, whatever others do."""
@@ -84,11 +85,16 @@ class TaskOrder:
         """What rows know when they touch a space: of a tile of L0C also what the unit flag says."""
         return self.clocks if space == "L0C" else self.beside_tiles.clocks
 
-    @cached_property
+    @property
     def beside_tiles(self) -> TaskOrder:
         """Without what unit flags tell."""
+        return self._beside_tiles or self
+
+    @cached_property
+    def _beside_tiles(self) -> TaskOrder | None:
+        """That order, where it is another one."""
         if all(one.tile_waits <= self.left_out.get(index, frozenset()) for index, one in enumerate(self.synced)):
-            return self
+            return None
         return self.without({index: one.tile_waits for index, one in enumerate(self.synced)})
 
     def _run(self) -> None:
@@ -107,11 +113,6 @@ class TaskOrder:
             walk.count_flags()
         self.cross.count()
 
-    def _repeat(self, like: TaskOrder) -> None:
-        for walk, item, forced in like.steps:
-            self.walks[walk.index].again(item, forced)
-        self.faults.stuck += like.faults.stuck
-
     def _learned(self, left_out: Mapping[int, frozenset[int]], rows: int | None) -> Learned:
         before, cross = self.clocks, self.cross.told_again()
         retired, outer = before.retired.copy(), before.outer.copy()
@@ -119,10 +120,10 @@ class TaskOrder:
         for program, out in left_out.items():
             own = self.walks[program]
             walk = walks[program] = ProgramWalk(program, own.synced, out | own.left_out, cross, [])
-            for _, item, forced in self._whole._steps_of[program]:
+            for _, item, forced in self._first.steps_of[program]:
                 if rows is None or item[0] < rows:
                     walk.again(item, forced)
-            for first, events in zip(self._whole._first_event[program], walk.events, strict=True):
+            for first, events in zip(self._first.first_event[program], walk.events, strict=True):
                 if events:
                     retired[first : first + len(events)] = [event[1] for event in events]
                     outer[first : first + len(events)] = [event[2] for event in events]
@@ -130,26 +131,38 @@ class TaskOrder:
         vectors = np.concatenate((before.vectors, new)) if new else before.vectors
         return Learned(replace(before, retired=retired, outer=outer, vectors=vectors), walks, cross)
 
+
+@dataclass(frozen=True)
+class FirstWalk:
+    """The steps of a walk that others repeat, and what is the same in those: who meets, pipes in a deadlock, and where a row of
+    `Clocks` finds what it knows. `first_event` is where what a pipe learned begins there, by program and pipe.
+    """
+
+    steps: list[Step]
+    meetings: Meetings
+    stuck: list[tuple[int, int]]
+    offset: NDArray[np.int64]
+    event: NDArray[np.int32]
+    first_event: list[list[int]]
+
+    @classmethod
+    def of(
+        cls, walks: Sequence[ProgramWalk], steps: list[Step], meetings: Meetings, stuck: Sequence[tuple[int, int]]
+    ) -> FirstWalk:
+        """From walks that have come to their end."""
+        counts = [[len(events) for events in walk.events] for walk in walks]
+        first = np.cumsum([1, *(count for each in counts for count in each)])[:-1].reshape(-1, WIDTH)
+        last = [walk.last_learned(start) for walk, start in zip(walks, first[:, 0].tolist(), strict=True)]
+        offset, event = np.cumsum([0, *map(len, last)]), np.concatenate([np.zeros(0, np.int32), *last])
+        return cls(steps, meetings, list(stuck), offset, event, first.tolist())
+
     @cached_property
-    def _steps_of(self) -> list[list[Step]]:
+    def steps_of(self) -> list[list[Step]]:
         """The steps by program."""
-        found: list[list[Step]] = [[] for _ in self.walks]
+        found: list[list[Step]] = [[] for _ in self.first_event]
         for step in self.steps:
-            found[step[0].index].append(step)
+            found[step[0]].append(step)
         return found
-
-    @cached_property
-    def _first_event(self) -> list[list[int]]:
-        """Where what a pipe learned begins in `clocks`, by program and pipe."""
-        counts = [len(events) for walk in self.walks for events in walk.events]
-        return np.cumsum([1, *counts])[:-1].reshape(-1, WIDTH).tolist()  # type: ignore[no-any-return]
-
-    def _rows(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Where the rows of every program begin, and when the pipe of every row learned last."""
-        counts = [sum(map(len, walk.events)) for walk in self.walks]
-        first = np.cumsum([1, *counts])
-        last = [walk.last_learned(start) for walk, start in zip(self.walks, first.tolist(), strict=False)]
-        return np.cumsum([0, *map(len, last)]), np.concatenate([np.zeros(0, np.int32), *last])
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
 from ascend_sim.errors import SimError
 from ascend_sim.host import collector_paused
-from ascend_sim.kernel.inspection import Fault, inspect
+from ascend_sim.kernel.inspection import Fault, Inspection, inspect
 from ascend_sim.kernel.program import Program
 
 __all__ = ["TOOLS", "CheckReport", "check_tasks", "check_timeline", "chosen_tools"]
@@ -56,13 +56,9 @@ def check_tasks(
     programs: list[list[Program]] = []
     faults: list[list[Fault]] = []
     for task in tasks:
-        with collector_paused(), inspect() as inspection:
-            built: list[Program] = []
-            for block in range(task.block_dim):
-                try:
-                    built += task.build(block)
-                except SimError as error:  # a kernel that is no `KernelFunction` breaks off
-                    inspection.add(f"block {block}", str(error))
+        built, inspection = _built(task)
+        if inspection.faults and inspection.stamped:  # one of a piece that was repeated is one of every piece
+            built, inspection = _built(task, stamping=False)
         programs.append(built)
         faults.append(inspection.faults)
     findings = [_refused(task, fault) for task, noted in zip(tasks, faults, strict=True) for fault in noted]
@@ -77,6 +73,18 @@ def check_tasks(
             found = [_with_cycles(one, tasks, timeline) for one in found]
     rows = sum(len(one) for built in programs for one in built)
     return CheckReport(chip.name, wanted, sort_findings([*findings, *found]), sum(map(len, programs)), rows, remarks)
+
+
+def _built(task: Task, stamping: bool = True) -> tuple[list[Program], Inspection]:
+    """The programs of a task, and what their builders found."""
+    programs: list[Program] = []
+    with collector_paused(), inspect(stamping) as inspection:
+        for block in range(task.block_dim):
+            try:
+                programs += task.build(block)
+            except SimError as error:  # a kernel that is no `KernelFunction` breaks off
+                inspection.add(f"block {block}", str(error))
+    return programs, inspection
 
 
 def check_timeline(

@@ -20,8 +20,8 @@ from ascend_sim.isa.sync import ScalarWait
 
 _JOIN = -1
 """A pipe learns what the scalar unit waited for."""
-Step = tuple["ProgramWalk", Any, bool]
-"""A row that has synchronised, and whether a deadlock was broken there."""
+Step = tuple[int, Any, bool]
+"""The program of a row that has synchronised, the row, and whether a deadlock was broken there."""
 
 
 class ProgramWalk:
@@ -88,7 +88,7 @@ class ProgramWalk:
         """`_step`, to be repeated by other walks if it is made."""
         done = self._step(item)
         if done:
-            self.steps.append((self, item, self.free_pass))
+            self.steps.append((self.index, item, self.free_pass))
         return done
 
     def _blocked_on(self) -> bool:

@@ -62,7 +62,7 @@ class KernelBuilder(SyncMethods, VectorMethods):
         self._used: dict[str, int] = {}
         self._inspection = current_inspection()
         self.notes = None if self._inspection is None else Notes()
-        self.stamping = self.stamping and self.notes is None
+        self.stamping = self.stamping and (self._inspection is None or self._inspection.stamping)
 
     def _refuse(self, error: SimError, tool: str = "memcheck") -> None:
         """Raise what cannot run; where the program is only inspected it is noted for that check, and building goes on."""
@@ -315,26 +315,28 @@ class KernelBuilder(SyncMethods, VectorMethods):
             return write()
         places = np.array([where for _, where in pieces], np.int64)
         key = (
-            *(self.core_kind, self.sub_block, self._sizes, self._disarm, same),
+            *(self.core_kind, self.sub_block, self._sizes, self._disarm, same, self.notes is None),
             *(tuple([what for what, _ in pieces]), (places - places[0]).tobytes()),
         )
         known, place = self.table.stamps.repeated, places.reshape(-1)
         found = known.get(key)
-        if found is not None and (first := found[0]()) is not None:
-            moved = self._program(first.moved(place), *found[1:])
+        if found is not None and (first := found()) is not None:
+            moved = self._program(first.sheet.moved(place), first.flags, first.tiles, first.notes)
             by = tuple(
-                [here - there for here, there in zip(place[: places[0].size].tolist(), first.where, strict=False)]
+                [here - there for here, there in zip(place[: places[0].size].tolist(), first.sheet.where, strict=False)]
             )
-            return moved if first.may_move(by) else self._checked(moved)
+            return moved if self.notes is not None or first.sheet.may_move(by) else self._checked(moved)
         program = write()
         sheet = program.sheet
         in_gm = self.table.in_gm()
         if np.array_equal(sheet.where, place) and not any(in_gm[one.rows[:, 0]].any() for one in sheet.own):
-            known[key] = ref(sheet), program.flags, program.tiles
+            known[key] = ref(program)
         return program
 
-    def _program(self, sheet: Sheet, flags: Mapping[str, tuple[str, str, int]], tiles: int) -> Program:
-        return Program(self.block, self.core_kind, self.sub_block, self.table, sheet, tiles, flags, self.notes)
+    def _program(
+        self, sheet: Sheet, flags: Mapping[str, tuple[str, str, int]], tiles: int, notes: Notes | None
+    ) -> Program:
+        return Program(self.block, self.core_kind, self.sub_block, self.table, sheet, tiles, flags, notes)
 
     def _checked(self, program: Program) -> Program:
         """The program, every address of it checked."""
@@ -348,7 +350,7 @@ class KernelBuilder(SyncMethods, VectorMethods):
             raise SimError(f"{self._where}: a stamped loop was left before the end of its body")
         dropped = self._sheet.without_last(self._dropped_kinds())
         flags = {f.name: (f.source, f.destination, f.identity) for f in self._flags.values()}
-        program = self._program(self._sheet, flags, self._tiles)
+        program = self._program(self._sheet, flags, self._tiles, self.notes)
         if self._inspection is not None:
             self._inspect(program, dropped, self._inspection)
             return program

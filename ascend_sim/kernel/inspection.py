@@ -79,6 +79,15 @@ class Notes:
             told = self._told[id(code), frame.f_lasti] = (code.co_filename, frame.f_lineno), code
         return told[0]
 
+    def of_stamp(self) -> Notes:
+        """For the rows of a stamp, counted from its first one."""
+        return Notes(_told=self._told)
+
+    def repeat(self, stamp: Notes, first: int) -> None:
+        """The rows of a stamp follow, from `first` on."""
+        self.rows += [first + row for row in stamp.rows]
+        self.lines += stamp.lines
+
     def line(self, row: int) -> Line | None:
         """Where a row comes from."""
         place = bisect_right(self.rows, row) - 1
@@ -94,8 +103,12 @@ class Notes:
 
 @dataclass
 class Inspection:
-    """What the builders found while programs were built."""
+    """What the builders found while programs were built. They repeat the pieces of loops (`stamping`), and say so (`stamped`):
+    a fault is then noted for the first piece alone, and whoever wants them all has the programs built again without.
+    """
 
+    stamping: bool = True
+    stamped: bool = False
     faults: list[Fault] = field(default_factory=list)
 
     def add(self, where: str, text: str, line: Line | None = None, tool: str = "memcheck") -> None:
@@ -114,9 +127,9 @@ def current_inspection() -> Inspection | None:
 
 
 @contextlib.contextmanager
-def inspect() -> Iterator[Inspection]:
+def inspect(stamping: bool = True) -> Iterator[Inspection]:
     """Programs that are built meanwhile are inspected."""
-    inspection = Inspection()
+    inspection = Inspection(stamping)
     token = _CURRENT.set(inspection)
     try:
         yield inspection

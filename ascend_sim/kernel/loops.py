@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ascend_sim.errors import SimError
+from ascend_sim.kernel.inspection import Inspection, Notes
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.kernel.stamp import Moving, Place, Stamp, absolute, relative
@@ -26,6 +27,8 @@ class StampedLoops:
         block: int
         core_kind: str
         sub_block: int
+        notes: Notes | None
+        _inspection: Inspection | None
         _sizes: tuple[int, ...]
         _disarm: frozenset[str]
         _flags: dict[str, Any]
@@ -57,9 +60,12 @@ class StampedLoops:
         if not self.stamping or self._moves is not None:
             yield from items
             return
-        stamps = self.table.stamps
+        stamps, notes = self.table.stamps, self.notes
+        if self._inspection is not None:
+            self._inspection.stamped = True
         loop = (
             same,
+            notes is None,
             self.core_kind,
             self.sub_block,
             self._sizes,
@@ -82,16 +88,20 @@ class StampedLoops:
                     self._resume(absolute(stamps.phases[phase], None))
                     tile, tiles = self._tile, self._tiles
                     self._sheet, self._tile, self._tiles, self._moves = Sheet(stamps), 0, 0, []
+                    self.notes = None if notes is None else notes.of_stamp()
                     axes: Any = tuple([Moving.along(axis, len(place)) for axis in range(len(place))])
                     yield what, axes if isinstance(where, tuple) else axes[0]
                     moves = np.array(self._moves, np.int64).reshape(-1, 3)
                     after = stamps.number(self._phase(place))
-                    made = Stamp(self._sheet.rows, moves, 0, len(place), self._tile, self._tiles, after)
+                    made = Stamp(self._sheet.rows, moves, 0, len(place), self._tile, self._tiles, after, self.notes)
                     stamp = stamps.add(made)
                     found[what, phase] = stamp
                     self._sheet, self._tile, self._tiles, self._moves = sheet, tile, tiles, None
+                    self.notes = notes
                 if step[1] >= 0:
                     steps[step] = stamp
+            if notes is not None and stamp.notes is not None:
+                notes.repeat(stamp.notes, len(sheet))
             sheet.put(stamp, place, self._tile)
             self._tile += stamp.tiles
             self._tiles += stamp.counted

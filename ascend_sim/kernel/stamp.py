@@ -16,7 +16,7 @@ from outside and is not the same in all runs of the loop belongs into `what`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from ctypes import addressof, c_char
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.errors import SimError
+from ascend_sim.kernel.inspection import Notes
 from ascend_sim.memory.gm import OFFSET_MASK
 
 ROW, TILE = 5, 4
@@ -199,7 +200,8 @@ class Stamp:
     order.
 
     `number` is its own among the stamps of a task; a place is `axes` numbers. It takes the kernel on by `tiles` tiles, of which
-    it counts `counted`, and to the phase `after`. `bounds` say of each number that moves (least, most, unit, rest): by how much
+    it counts `counted`, and to the phase `after`; `notes` says from which lines its rows came, where it was written under
+    inspection. `bounds` say of each number that moves (least, most, unit, rest): by how much
     it may, and the rest of that by the unit; None before a sheet with the stamp was looked at.
     """
 
@@ -210,6 +212,7 @@ class Stamp:
     tiles: int = 0
     counted: int = 0
     after: int = 0
+    notes: Notes | None = None
     bounds: NDArray[np.int64] | None = None
 
     @cached_property
@@ -241,14 +244,14 @@ Steps = dict[tuple[Hashable, int, Place], Stamp]
 class Stamps:
     """The stamps of a task's programs, which the builders of its blocks share; phases are numbered.
 
-    `known` are all stamps by their numbers. `repeated` has sheets of one loop by its pieces, with the flags and tiles of their
-    programs (`KernelBuilder.repeated`), as long as such a program is there.
+    `known` are all stamps by their numbers. `repeated` has programs of one loop by its pieces (`KernelBuilder.repeated`), as
+    long as they are there.
     """
 
     def __init__(self) -> None:
         self.known: list[Stamp] = []
         self.of_loops: dict[Hashable, tuple[dict[tuple[Hashable, int], Stamp], Steps]] = {}
-        self.repeated: dict[Hashable, tuple[ref[Any], Mapping[str, tuple[str, str, int]], int]] = {}
+        self.repeated: dict[Hashable, ref[Any]] = {}
         self.phases: list[Any] = []
         self._numbers: dict[Hashable, int] = {}
         self._moved: dict[tuple[int, Place], int] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections import Counter
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -20,6 +21,7 @@ from ascend_sim import SimError, TensorSpec
 from ascend_sim.calls.cases import accept_case
 from ascend_sim.chip import load_chip
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.inspection import Notes, inspect
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.kernel.sheet import Sheet
@@ -97,9 +99,10 @@ def check_tiling(name: str, chip: str, problem: dict[str, Any], cut: bool, draw:
     except (SimError, StopIteration):  # fields that this chip or problem cannot have
         assume(False)
         raise
-    with row_by_row():
-        plain = built(task)
-    assert not difference(plain, built(found.launch(fields)[1]))
+    with inspect() if draw.draw(st.booleans()) else nullcontext():
+        with row_by_row():
+            plain = built(task)
+        assert not difference(plain, built(found.launch(fields)[1]))
 
 
 @settings(max_examples=15, deadline=None)
@@ -149,14 +152,15 @@ def check_calls(freezer: ModuleType, indices: range) -> Counter[str]:
     seen: Counter[str] = Counter()
     for index in indices:
         call = larger(freezer.make_call(index), index)
-        try:
-            stamped = programs(freezer, call)
-        except SimError:
-            with row_by_row(), pytest.raises(SimError):  # and not because of the stamps
-                programs(freezer, call)
-            continue
-        with row_by_row():
-            assert not difference(programs(freezer, call), stamped), freezer.describe(call)
+        with inspect() if index % 2 else nullcontext():
+            try:
+                stamped = programs(freezer, call)
+            except SimError:
+                with row_by_row(), pytest.raises(SimError):  # and not because of the stamps
+                    programs(freezer, call)
+                continue
+            with row_by_row():
+                assert not difference(programs(freezer, call), stamped), freezer.describe(call)
         seen[f"family {index % len(freezer.FAMILIES)}"] += 1
         seen["rows"] += repeated(stamped)
     return seen
@@ -249,6 +253,14 @@ def test_a_planted_mistake_is_found(mistake: str, monkeypatch: pytest.MonkeyPatc
     except SimError as error:  # such a program cannot be finished
         told = str(error)
     assert told
+
+
+def test_lines_of_a_stamp_that_are_off_by_a_row_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    repeat = Notes.repeat
+    with inspect():
+        assert not some_differences()
+        monkeypatch.setattr(Notes, "repeat", lambda self, stamp, first: repeat(self, stamp, first + 1))
+        assert some_differences().endswith("other lines, or other pieces of buffers")
 
 
 # -- the unit flag ---------------------------------------------------------------------------------------------------------

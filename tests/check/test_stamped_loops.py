@@ -1,0 +1,72 @@
+"""Loops whose pieces are repeated under inspection: what is found is what is found where every row is written by itself."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ascend_sim as asim
+from ascend_sim.check.walk import ProgramWalk
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.memory.gm import gm_operand
+
+BLOCKS, PIECES, SIZE = 3, 7, 64
+
+
+@asim.kernel_function(core="AIV")
+def copies(k: Any, a: Any, b: Any, wrong: str = "") -> None:
+    """Each block copies pieces of 64 bytes through a queue; `wrong` is what its last pieces do besides."""
+    queue = k.queue_of("x", [k.allocate("UB", SIZE, f"x[{i}]") for i in range(2)], "MTE2", "MTE3")
+    pieces = [("" if piece < 4 else wrong, SIZE * (PIECES * k.block + piece)) for piece in range(PIECES)]
+    for what, place in k.stamped(pieces):
+        if what == "flag":
+            k.cross_core_set(99, 2, "MTE3")
+        if what == "path":
+            k.data_copy("UB", "L0C", 0, 0, SIZE)
+        k.data_copy("GM", "UB", queue.acquire(), gm_operand(0, place), SIZE)
+        queue.publish()
+        if what == "raised":
+            k.no_such_method()
+        if what == "barrier":
+            k.pipe_barrier("MTE3")
+        far = SIZE * PIECES * (what == "far")
+        k.data_copy("UB", "GM", gm_operand(1, place + far), queue.take(), SIZE)
+        if what != "held":
+            queue.release()
+
+
+def report(wrong: str) -> dict[str, Any]:
+    a = np.zeros(BLOCKS * PIECES * SIZE // 4, np.float32)
+    return asim.check_kernel(copies, BLOCKS, a, asim.empty(a.shape, "float32"), wrong=wrong).to_dict()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind"),
+    [
+        ("", ""), ("flag", "refused"), ("path", "refused"), ("raised", "refused"), ("barrier", "redundant barrier"),
+        ("far", "illegal write"), ("held", "unpaired wait_flag"),
+    ],
+)  # fmt: skip
+def test_what_is_found_in_a_stamped_loop(wrong: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stamped = report(wrong)
+    monkeypatch.setattr(KernelBuilder, "stamping", False)
+    assert stamped == report(wrong)
+    assert (kind in {one["kind"] for one in stamped["findings"]}) == bool(kind)
+
+
+def test_every_block_says_what_its_pieces_do_wrong() -> None:
+    told = [one for one in report("flag")["findings"] if one["kind"] == "refused"]
+    assert [sum(f"block {block} " in str(one) for one in told) for block in range(BLOCKS)] == [1] * BLOCKS
+
+
+def test_a_check_leaves_nothing_to_the_search_for_cycles() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        report("")
+        assert not [one for one in gc.get_objects() if isinstance(one, ProgramWalk)]
+    finally:
+        gc.enable()
