@@ -139,6 +139,17 @@ def test_an_eight_bit_code_beside_the_right_one_is_found(fuzzing, monkeypatch):
     assert "1 of" in calls.judge(call).wrong
 
 
+def test_eight_bits_of_operands_that_were_narrowed(fuzzing):
+    """Beside the middle of two hifloat8 numbers, float32 operands in HF32 can go the other way; those of float16 cannot."""
+    calls, call = first(fuzzing, dtype="float32", operator="conv_tbc_backward", data="normal")
+    for dtype, math_type, slack in (("float32", "0", 2**-15), ("float32", "1", 2**-10), ("float16", "0", 2**-15)):
+        drawn = replace(call, dtype=dtype, options=call.options | {"cube_math_type": math_type})
+        allowed = float(calls._slack(drawn, np.array(1.0)))
+        assert slack <= allowed < 1.1 * slack, (dtype, math_type)
+    whole = replace(call, data="integers")
+    assert list(calls._slack(whole, np.array([2.0**11, 2.0**30])) > 0) == [False, True]
+
+
 @pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
 def test_engines_that_differ_are_found(fuzzing, monkeypatch):
     calls, call = first(fuzzing, both=True)
