@@ -5,11 +5,15 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ascend_sim.errors import SimError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 MEMORY_VARIABLE = "ASCEND_SIM_MAX_MEMORY"
 """The environment variable that says how many GiB a process may hold; without it as many as the machine has."""
@@ -65,6 +69,28 @@ def beyond(limit: int) -> str:
         f"stopped: more than {limit / GIB:.3g} GiB of memory, which is the limit ({MEMORY_VARIABLE}, or all that this "
         "machine has); --mode timing needs no tensor data, a smaller batch less of everything"
     )
+
+
+class Lately:
+    """Arrays that can be made again, held as long as those asked for later take no more than `most` bytes; the last one always.
+
+    A key is good as long as what it stands for does not change.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._bytes = most, 0
+        self._held: dict[Hashable, NDArray[Any]] = {}
+
+    def get(self, key: Hashable, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        """The array of this key, which `make` makes where it is not held."""
+        found = self._held.pop(key, None)
+        if found is None:
+            found = make()
+            self._bytes += found.nbytes
+        self._held[key] = found  # behind all others
+        while self._bytes > self._most and len(self._held) > 1:
+            self._bytes -= self._held.pop(next(iter(self._held))).nbytes
+        return found
 
 
 @contextmanager

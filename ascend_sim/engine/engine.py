@@ -94,10 +94,7 @@ class _Cores:
 
 def _columns_of(task: int, run: RunningProgram, core: int, launch: int) -> ProgramRun:
     """A program that is over, with its columns."""
-    columns = run.columns()
-    return ProgramRun(
-        task, run.program, core, run.begin, run.finish, **columns, queue_full=run.queue_full, launch=launch
-    )
+    return ProgramRun(task, run.program, core, run.begin, run.finish, run.columns(), run.queue_full, launch)
 
 
 class _Watch:

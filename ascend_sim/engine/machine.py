@@ -5,7 +5,7 @@ An `Engine` deals with streams, tasks and blocks, whatever the machine; a machin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import simpy
@@ -35,7 +35,7 @@ class RunningProgram(Protocol):
     def run(self) -> Process:
         """The SimPy process that lasts as long as the program."""
 
-    def columns(self) -> dict[str, NDArray]:
+    def columns(self) -> Mapping[str, NDArray]:
         """The columns of `ProgramRun`, a number for each row."""
 
     def flag_overflow(self) -> str | None:

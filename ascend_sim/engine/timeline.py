@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +36,20 @@ _HELD = {WAIT: "flag", BARRIER: "pipe busy", CROSS_WAIT: "cross-core"}
 _ZERO_KINDS = (SET, WAIT, DISARMED, BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT)
 
 
+TIMES = ("start", "end", "retire", "stall", "cause", "l2_wait", "hbm_wait", "l2_hits", "l2_misses", "hbm_bytes")
+"""The columns of a program's timeline, in the order of the C struct; those behind `cause` are of transfers."""
+
+
+class _Column:
+    """A column of a `ProgramRun`, by its name."""
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, run: ProgramRun, _: type | None = None) -> NDArray[np.int64]:
+        return run.columns[self._name]
+
+
 @dataclass(eq=False)
 class ProgramRun:
     """The timeline of one program: a row per instruction in issue order, all times in cycles.
@@ -43,7 +58,7 @@ class ProgramRun:
     or in it, `cause` why (index into CAUSES); `l2_wait`, `hbm_wait` are cycles in which a transfer was held back by
     others, `l2_hits` and `l2_misses` its lines that the L2 had and those that it took in, `hbm_bytes` what HBM moved for it
     (write-backs that it caused included). `core` is the core that ran it,
-    `begin` and `finish` the block's span on it.
+    `begin` and `finish` the block's span on it. `columns` has all of `TIMES`, which may be unpacked when they are read.
     """
 
     task: int
@@ -51,18 +66,12 @@ class ProgramRun:
     core: int
     begin: int
     finish: int
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
-    retire: NDArray[np.int64]
-    stall: NDArray[np.int64]
-    cause: NDArray[np.int64]
-    l2_wait: NDArray[np.int64]
-    hbm_wait: NDArray[np.int64]
-    l2_hits: NDArray[np.int64]
-    l2_misses: NDArray[np.int64]
-    hbm_bytes: NDArray[np.int64]
+    columns: Mapping[str, NDArray[np.int64]]
     queue_full: int
     launch: int = 0
+
+    start, end, retire, stall, cause = _Column(), _Column(), _Column(), _Column(), _Column()
+    l2_wait, hbm_wait, l2_hits, l2_misses, hbm_bytes = _Column(), _Column(), _Column(), _Column(), _Column()
 
     def __repr__(self) -> str:
         of = f"task {self.task}, {self.program.where}, on core {self.core}"
@@ -190,4 +199,15 @@ def stall_columns(
     return stall, cause
 
 
-__all__ = ["CAUSES", "LOCAL", "SCALAR", "TRANSFER", "ProgramRun", "TaskRun", "Timeline", "at_work", "stall_columns"]
+__all__ = [
+    "CAUSES",
+    "LOCAL",
+    "SCALAR",
+    "TIMES",
+    "TRANSFER",
+    "ProgramRun",
+    "TaskRun",
+    "Timeline",
+    "at_work",
+    "stall_columns",
+]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ascend_sim.host import Lately
 from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Place, Stamp, Stamps
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
@@ -36,6 +37,8 @@ class Sheet:
         self.written = array("q")
         self._count = 0
         self._rows: Numbers | None = None
+        self._lately: Lately | None = None
+        self._own = object()
         self._counts: Numbers | None = None
         self._ways: list[_Way] | None = None
 
@@ -135,14 +138,22 @@ class Sheet:
     @property
     def rows(self) -> Numbers:
         """All rows, written out when they are first asked for."""
+        if self._lately is not None:
+            return self._lately.get(self._own, self._written_out)
         if self._rows is None:
-            self.close()
-            if len(self.which) == 1 and self.own:
-                self._rows = self.own[0].rows
-            else:
-                parts = [piece.rows() for piece in self._pieces()]
-                self._rows = parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, ROW), np.int64), *parts])
+            self._rows = self._written_out()
         return self._rows
+
+    def hold_lately(self, lately: Lately) -> None:
+        """Rows are held only as long as `lately` holds them, and written out again when they are asked for then."""
+        self._rows, self._lately = None, lately
+
+    def _written_out(self) -> Numbers:
+        self.close()
+        if len(self.which) == 1 and self.own:
+            return self.own[0].rows
+        parts = [piece.rows() for piece in self._pieces()]
+        return parts[0] if len(parts) == 1 else np.concatenate([np.empty((0, ROW), np.int64), *parts])
 
     def counts(self) -> Numbers:
         """How often each instruction stands in it when it is written, as far as there are any."""

@@ -309,7 +309,7 @@ def _recording(file: TimelineFile) -> Recording:
         )
         times: dict[str, Any] = {name: columns[name].astype(np.int64) for name in _TIMES}
         span = {name: row[name] for name in ("task", "core", "begin", "finish", "queue_full", "launch")}
-        timeline.programs.append(ProgramRun(program=program, **span, **times))
+        timeline.programs.append(ProgramRun(program=program, columns=times, **span))
     return Recording(chip, timeline, tasks, tensors.get(_WARM, []))
 
 

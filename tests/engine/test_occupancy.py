@@ -117,7 +117,8 @@ def test_c_and_numpy_find_the_same_for_any_times(seed: int, rows: int) -> None:
 
     run = run_one(CHIP, "AIV", write, SIZES)
     start = rng.integers(0, 1 + rows // rng.integers(1, 5), len(run.program))
-    run = dataclasses.replace(run, start=start, retire=start + rng.integers(0, 1 + rows // 2, len(start)))
+    times = {"start": start, "retire": start + rng.integers(0, 1 + rows // 2, len(start))}
+    run = dataclasses.replace(run, columns={**run.columns, **times})
     assert assert_both_equal(run, "UB")
 
 

@@ -59,8 +59,9 @@ static void lower(Cores *cores, const CoreNumbers *numbers, Flag *flag, i64 over
 /* A row of a watched core is over: its times go where the columns are kept, and to whoever watches. */
 static void row_is_over(Cores *cores, Core *core, const Instruction *instruction, i64 row) {
     const i64 *times = core->at[instruction->pipe];
-    const int count = !core->columns[0] ? 0 : instruction->kind == TRANSFER ? TIMES : CAUSE_TIME + 1;
-    for (int i = 0; i < count; i++) core->columns[i][row] = times[i];
+    const int count = instruction->kind == TRANSFER ? TIMES : CAUSE_TIME + 1;
+    if (core->kept && !kept_row(core->kept, row, times, count)) fail(cores->way_out, NO_MEMORY);
+    for (int i = 0; core->columns[0] && i < count; i++) core->columns[i][row] = times[i];
     if (!watch_row(core->watch, instruction, row, times)) fail(cores->way_out, NO_MEMORY);
 }
 

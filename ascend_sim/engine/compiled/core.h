@@ -3,6 +3,7 @@
 #define ASCEND_SIM_CORE_H
 
 #include "base.h"
+#include "columns.h"
 #include "memory.h"
 #include "program.h"
 #include "rows.h"
@@ -78,6 +79,7 @@ struct Core {
     Watch *watch; /* NULL: the columns alone are asked for */
     i64 at[PIPES][TIMES]; /* of a watched core: the row at which each pipe is */
     i64 *columns[TIMES];  /* of a watched core: where rows that are over are kept, NULL where they are not */
+    Kept *kept;           /* the same, packed */
 };
 
 /* All cores, and what they have to say. */

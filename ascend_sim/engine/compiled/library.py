@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ascend_sim.engine.compiled.built import built_file
+from ascend_sim.engine.timeline import TIMES
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
 from ascend_sim.kernel.stamp import LAID
@@ -35,8 +36,6 @@ __all__ = [
     "load",
 ]  # fmt: skip
 
-COLUMNS = ("start", "end", "retire", "stall", "cause", "l2_wait", "hbm_wait", "l2_hits", "l2_misses", "hbm_bytes")
-"""What the machine writes for every row, in the order of the C struct."""
 FINISHED, RAISES, PASSES_BY, WAITS = range(4)
 NO_MEMORY, CLOCK_OVERFLOW, BAD_ROW, BAD_SHAPE = -1, -2, -3, -4
 
@@ -76,8 +75,8 @@ class Program(ctypes.Structure):
 
     _fields_ = [
         *((name, c_void_p) for name in ("stamps", "own", "which", "tiles", "where", "bases")),
-        *_numbers("count", "tensors", "begin", "issue", "order", "number", "watched"),
-        *((name, c_void_p) for name in COLUMNS),
+        *_numbers("count", "tensors", "begin", "issue", "order", "number", "watched", "packed"),
+        *((name, c_void_p) for name in TIMES),
     ]  # fmt: skip
 
 
@@ -109,6 +108,8 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "core_pass": (c_int64, [c_void_p, c_void_p, c_int64, c_int64]),
     "core_flag_overflow": (c_int64, [c_void_p]),
     "core_watched": (c_int64, [c_void_p, c_void_p, c_void_p]),
+    "core_kept_size": (c_int64, [c_void_p]),
+    "core_kept": (None, [c_void_p, c_void_p, c_void_p]),
     "core_queue_full": (c_int64, [c_void_p]),
     "core_progress": (None, [c_void_p, c_int64, POINTER(c_int64), POINTER(c_int64)]),
     "core_scalar_wants": (c_int64, [c_void_p, POINTER(c_int64)]),

@@ -17,6 +17,7 @@
  *   memory.c                   memory, and the way out of a call for which there is none
  *
  * Every call that can fail returns a negative `enum failure`; after that only `machine_free` may follow. */
+#include "columns.h"
 #include "core.h"
 #include "hazards.h"
 #include "memory.h"
@@ -86,6 +87,7 @@ static void free_core(Core *core) {
         free(core->flags[f].taken.items);
     }
     watch_free(core->watch);
+    kept_free(core->kept);
     rows_close(&core->rows);
     free(core->memory);
     free(core);
@@ -279,6 +281,7 @@ EXPORT i64 core_begin(Machine *machine, const Table *table, const Program *progr
         core->watch = watch_new(
             &core->rows, table->touched, table->number, machine->cores.gm_watch, machine->hazard_limit, machine->watch_batch);
         if (!core->watch) fail(&machine->way_out, NO_MEMORY);
+        if (program->packed && !(core->kept = kept_new(program->count))) fail(&machine->way_out, NO_MEMORY);
         Program *own = &core->program;
         i64 **const columns[TIMES] = {&own->start, &own->end, &own->retire, &own->stall, &own->cause, &own->l2_wait, &own->hbm_wait,
                                       &own->l2_hits, &own->l2_misses, &own->hbm_bytes};
@@ -315,6 +318,10 @@ EXPORT i64 core_flag_overflow(const Core *core) {
 EXPORT i64 core_watched(const Core *core, Totals *totals, Hazard *hazards) {
     return watch_read(core->watch, core->finish, core->queue_full, totals, hazards);
 }
+
+/* The packed columns of a core that is over: how many bytes they are, and the same with where each piece of them begins. */
+EXPORT i64 core_kept_size(const Core *core) { return kept_size(core->kept); }
+EXPORT void core_kept(const Core *core, char *bytes, i64 *places) { kept_read(core->kept, bytes, places); }
 
 EXPORT i64 core_queue_full(const Core *core) { return core->queue_full; }
 

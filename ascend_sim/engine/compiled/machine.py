@@ -6,7 +6,7 @@ event and says when a program came to its end or stands at a cross-core flag; th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from ctypes import c_int64, c_void_p
 from typing import Any
 
@@ -15,6 +15,7 @@ import simpy
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.engine.columns import FEW, PIECE, Packed
 from ascend_sim.engine.compiled import library as c
 from ascend_sim.engine.compiled.rows import Laid
 from ascend_sim.engine.compiled.shapes import Table
@@ -23,6 +24,7 @@ from ascend_sim.engine.core import Process, raised_too_often
 from ascend_sim.engine.cross import CrossFlags
 from ascend_sim.engine.hazards import LIMIT, Hazards
 from ascend_sim.engine.l2 import L2Cache
+from ascend_sim.engine.timeline import TIMES
 from ascend_sim.engine.totals import ProgramTotals
 from ascend_sim.engine.traffic import SETTLE, Timer, scaled
 from ascend_sim.errors import SimError
@@ -240,13 +242,14 @@ class CompiledCore:
         count = len(program)
         self._laid = Laid(program.sheet)
         self._bases = np.asarray(gm_bases, np.int64)
-        self._columns: dict[str, NDArray[np.int64]] = {}
+        self._columns: Mapping[str, NDArray[np.int64]] = {}
+        self._packed = machine.keep and machine.watch and count >= FEW
         places: dict[str, int] = {}
-        if machine.keep:
-            columns = np.zeros((len(c.COLUMNS), count), np.int64)
-            self._columns = dict(zip(c.COLUMNS, columns, strict=True))
+        if machine.keep and not self._packed:
+            columns = np.zeros((len(TIMES), count), np.int64)
+            self._columns = dict(zip(TIMES, columns, strict=True))
             first = address_of(columns)
-            places = {name: first + i * columns.strides[0] for i, name in enumerate(c.COLUMNS)}
+            places = {name: first + i * columns.strides[0] for i, name in enumerate(TIMES)}
         self.c_program = c.Program(
             **self._laid.places,
             bases=address_of(self._bases),
@@ -257,6 +260,7 @@ class CompiledCore:
             order=order,
             number=self.number,
             watched=machine.watch,
+            packed=self._packed,
             **places,
         )
 
@@ -298,7 +302,7 @@ class CompiledCore:
 
     # -- after the run -------------------------------------------------------------------------------------------------
 
-    def columns(self) -> dict[str, NDArray[np.int64]]:
+    def columns(self) -> Mapping[str, NDArray[np.int64]]:
         """The columns of `ProgramRun`, where they are kept."""
         return self._columns
 
@@ -309,6 +313,11 @@ class CompiledCore:
         flag = lib.core_flag_overflow(self.handle)
         if flag >= 0:
             self._overflow = raised_too_often(self.table.flags[flag], program.table.chip.sync.flag_max)
+        if self._packed:
+            numbers = np.empty(lib.core_kept_size(self.handle), np.uint8)
+            begins = np.empty(-(-len(program) // PIECE), np.int64)
+            lib.core_kept(self.handle, address_of(numbers), address_of(begins))
+            self._columns = Packed(len(program), numbers, begins)
         if self._machine.watch:
             self.totals = self._machine.reader.read(lib.core_watched, self.handle)
         self._machine.forget(self)

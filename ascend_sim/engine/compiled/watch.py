@@ -14,7 +14,7 @@ from ascend_sim.engine.compiled import library as c
 from ascend_sim.engine.compiled.rows import Laid
 from ascend_sim.engine.hazards import HAZARD, LIMIT, NO_HAZARDS, Hazards
 from ascend_sim.engine.task import Task, order_of
-from ascend_sim.engine.timeline import ProgramRun
+from ascend_sim.engine.timeline import TIMES, ProgramRun
 from ascend_sim.engine.totals import TOTALS, ProgramTotals
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.kernel.stamp import address_of
@@ -96,7 +96,7 @@ class CompiledColumnWatch:
         program = run.program
         number, instructions, touched = self._table(program.table)
         bases = np.array([tensor.base for tensor in self._tasks[run.task].tensors], np.int64)
-        columns = {name: np.ascontiguousarray(getattr(run, name), np.int64) for name in c.COLUMNS}
+        columns = {name: np.ascontiguousarray(getattr(run, name), np.int64) for name in TIMES}
         rows = Laid(program.sheet)
         whole = c.Program(
             **rows.places,

@@ -1,0 +1,21 @@
+/* The columns of a program's timeline, packed as its rows come to their end (columns.c). */
+#ifndef ASCEND_SIM_COLUMNS_H
+#define ASCEND_SIM_COLUMNS_H
+
+#include "base.h"
+#include "program.h"
+
+/* How a column of a piece is packed: `base` is the least of its numbers, and what they exceed it by stands in `width` bytes
+ * each, `at` bytes behind the beginning of the piece; nothing stands there where all are the same (width 0). */
+typedef struct {
+    i64 base, width, at;
+} Packing;
+
+typedef struct Kept Kept;
+Kept *kept_new(i64 count);
+void kept_free(Kept *kept);
+int kept_row(Kept *kept, i64 row, const i64 *times, int count);
+i64 kept_size(const Kept *kept);
+void kept_read(const Kept *kept, char *bytes, i64 *places);
+
+#endif
