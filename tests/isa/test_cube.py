@@ -121,6 +121,17 @@ def test_work_on_paper() -> None:
         assert Mmad(17, 64, 48, dtype, False).cost(CHIP).work == cycles
 
 
+def test_the_head_and_latency_of_fixpipe_stand_beside_those_of_its_path() -> None:
+    unit, path = CHIP.fixpipe, CHIP.path("L0C", "GM")
+    assert unit is not None
+    known = CHIP.model_copy(update={
+        "fixpipe": unit.model_copy(update={"head": 3, "latency": 5}),
+        "paths": {**CHIP.paths, "L0C->GM": path.model_copy(update={"head": 10, "latency": 70})},
+    })  # fmt: skip
+    cost = Fixpipe(16, 16, 16, "float32", 16, 1024).cost(known)
+    assert (cost.head_first, cost.head_stream, cost.latency) == (13, 13, 75)
+
+
 @sampled(20, 80)
 @given(
     st.integers(1, 30), st.integers(1, 50), st.integers(0, 2), st.sampled_from(["float16", "bfloat16", "float32"]),

@@ -41,14 +41,17 @@ def test_channels_become_blocks(channels: int, pixels: int, itemsize: int, count
 
 
 @pytest.mark.parametrize("atomic", [False, True])
+@pytest.mark.parametrize(("first", "columns"), [(3, 13), (3, 30), (0, 32)])
 @pytest.mark.parametrize(
     ("dtype", "row_stride", "column_stride"), [("float32", 4, 100), ("float32", 480, 36), ("float16", 2, 60)]
 )
-def test_a_tile_goes_out_element_by_element(dtype: str, row_stride: int, column_stride: int, atomic: bool) -> None:
+def test_a_tile_goes_out_element_by_element(
+    dtype: str, row_stride: int, column_stride: int, first: int, columns: int, atomic: bool
+) -> None:
     bench = Workbench(4)
-    rows, columns, first, padded = 11, 13, 3, 16
+    rows, padded = 11, 16
     item = np.dtype(dtype).itemsize
-    values = np.arange(2 * padded * 16, dtype=np.float32).reshape(2, padded, 16)  # [16 columns][row]
+    values = np.arange(3 * padded * 16, dtype=np.float32).reshape(3, padded, 16)  # [16 columns][row]
     bench.put("L0C", 1024, values)
     places = {
         (i, j): gm_operand(1, 96 + i * row_stride + j * column_stride) for i in range(rows) for j in range(columns)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from workbench import Workbench
 
 from ascend_sim import SimError, load_chip
 from ascend_sim.isa.base import Memory, ValueModel
@@ -15,9 +16,9 @@ pytestmark = pytest.mark.fast
 A910, P3, B3, C950 = (load_chip(name) for name in ("ascend910a", "ascend310p3", "ascend910b3", "ascend950pr_9589"))
 
 
-def moved(instruction, tile, source):
+def moved(instruction, tile, source, model=None):
     """What stands in UB after the instruction read from byte `source` of L0C, which holds `tile`."""
-    memory = Memory(LocalMemory({"L0C": tile.nbytes, "UB": 65536}), [], ValueModel.of(A910))
+    memory = Memory(LocalMemory({"L0C": tile.nbytes, "UB": 65536}), [], model or ValueModel.of(A910))
     memory.array("L0C", 0, tile.shape, np.float32)[...] = tile
     instruction.commit(memory, 1024, instruction.read(memory, 1024, source, 0))
     (written,) = instruction.writes()
@@ -34,6 +35,10 @@ def test_a_piece_of_a_tile_arrives_as_column_blocks_of_whole_fractals(dtype):
             for i in range(16):
                 expected[column, row, i] = tile[1 + column, 16 + row, i]
     assert found.tobytes() == expected.tobytes()
+    bench = Workbench()  # compares with C
+    bench.put("L0C", 0, tile[:4, :48])
+    bench.do(L0cToUb(20, 3, 48, dtype), 1024, (1 * 48 + 16) * 64)
+    assert bench.get("UB", 1024, dtype, 3 * 32 * 16).tolist() == tile[1:4, 16:48].astype(dtype).ravel().tolist()
 
 
 def test_a_narrow_result_is_rounded_once_to_nearest_even_and_saturates():
@@ -41,6 +46,15 @@ def test_a_narrow_result_is_rounded_once_to_nearest_even_and_saturates():
     tile[0, 0, :5] = (1 + 2.0**-11, 1 + 3 * 2.0**-11, 1 + 2.0**-11 + 2.0**-20, 1e6, -np.inf)
     found = moved(L0cToUb(16, 1, 16, "float16"), tile, 0).view(np.float16)[:5]
     assert found.tolist() == [1, 1 + 2.0**-9, 1 + 2.0**-10, 65504, -65504]
+
+
+def test_a_result_that_is_kept_saturates_where_it_is_asked_for():
+    tile = np.zeros((1, 16, 16), np.float32)
+    tile[0, 0, :3] = (np.inf, -np.inf, 1.5)
+    most = float(np.finfo(np.float32).max)
+    for overflow, wanted in (("saturate", [most, -most, 1.5]), ("inf_nan", [np.inf, -np.inf, 1.5])):
+        found = moved(L0cToUb(16, 1, 16, "float32"), tile, 0, ValueModel.of(B3, overflow=overflow)).view(np.float32)[:3]
+        assert found.tolist() == wanted
 
 
 def test_it_runs_where_the_path_table_has_it():

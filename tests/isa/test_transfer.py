@@ -114,6 +114,9 @@ def test_rows_that_are_not_whole_blocks_of_gm_cost_the_pipe(copy: DataCopy, pays
     row = CHIP.path(copy.source, copy.destination).unaligned_row
     assert row
     assert copy.cost(CHIP).work == (8 * row if pays else 0)
+    name = f"{copy.source}->{copy.destination}"
+    free = {**CHIP.paths, name: CHIP.paths[name].model_copy(update={"unaligned_row": None})}
+    assert copy.cost(CHIP.model_copy(update={"paths": free})).work == 0
 
 
 def test_the_paths_of_each_instruction() -> None:
