@@ -94,14 +94,15 @@ import sqlite3, sys
 if sys.argv[1] == "init":
     database = sqlite3.connect(sys.argv[3])
     database.execute(
-        "create table mutation_specs (start_pos_row int, start_pos_col int, operator_name text, occurrence int)"
+        "create table mutation_specs "
+        "(module_path text, start_pos_row int, start_pos_col int, operator_name text, occurrence int)"
     )
-    text = open(open(sys.argv[2]).read().split('module-path = "')[1].split('"')[0]).read()
-    for line, words in enumerate(text.splitlines(), 1):
+    path = open(sys.argv[2]).read().split('module-path = ["')[1].split('"')[0]
+    for line, words in enumerate(open(path).read().splitlines(), 1):
         for operator in ("core/Plus_Minus", "core/Operator_Eq_Is", "core/Nothing"):
             database.executemany(
-                "insert into mutation_specs values (?, ?, ?, ?)",
-                [(line, column, operator, 0) for column, letter in enumerate(words) if letter == "+"],
+                "insert into mutation_specs values (?, ?, ?, ?, ?)",
+                [(path, line, column, operator, 0) for column, letter in enumerate(words) if letter == "+"],
             )
     database.commit()
 else:

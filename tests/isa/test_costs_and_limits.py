@@ -140,6 +140,17 @@ def test_rows_that_are_not_aligned_are_copied_before_they_turn() -> None:
     aligned, apart = (TransposeBlocks(True, 2, 4, 16, stride).cost(CHIP) for stride in (64, 48))
     assert (apart.head_first, apart.work) == (head + turn_head, copied + turned)
     assert (aligned.head_first, aligned.work) == (turn_head, turned)
+    assert TransposeBlocks(True, 2, 16, 16, 48).cost(CHIP) == apart  # 16 rows of 32 bytes are still one
+    twice = TransposeBlocks(True, 2, 16, 17, 48).cost(
+        CHIP
+    )  # and of 34 bytes two, of which the second pays its head as work
+    assert (twice.head_first, twice.work) == (head + turn_head, 2 * (copied + turned) + head + turn_head)
+
+
+def test_a_turn_takes_the_channels_of_one_block() -> None:
+    assert TransposeBlocks(True, 2, 12, 16, 32, first=4).pipe(CHIP) == "V"
+    with pytest.raises(SimError, match=r"rows 5 to 17 of a block of 16$"):
+        TransposeBlocks(True, 2, 12, 16, 32, first=5).pipe(CHIP)
 
 
 def test_mul_add_adds_to_what_the_target_holds() -> None:

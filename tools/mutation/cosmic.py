@@ -8,6 +8,7 @@ place of `==`, a question of Python and not of a rule.
 from __future__ import annotations
 
 import ast
+import json
 import random
 import sqlite3
 import subprocess
@@ -37,9 +38,8 @@ def sample(
 ) -> list[Mutant]:
     """`count` changes, each at a place of its own, every place as likely as another; `tests` as in `generic`."""
     by_place: dict[tuple[str, tuple[int, int]], list[Change]] = {}
-    for file in files:
-        for change in _changes(root, file, command):
-            by_place.setdefault((change.file, change.place), []).append(change)
+    for change in _changes(root, files, command):
+        by_place.setdefault((change.file, change.place), []).append(change)
     draw = random.Random(seed)
     chosen: list[Mutant] = []
     for _, changes in draw.sample(sorted(by_place.items()), len(by_place)):
@@ -70,24 +70,25 @@ def _alike(one: str, other: str) -> int:
     return next(differ, min(len(one), len(other)))
 
 
-def _changes(root: Path, file: str, command: str) -> Iterator[Change]:
-    """Every change that cosmic-ray has for a file, in the order of the text."""
-    silent = places_not_run((root / file).read_text(encoding="utf-8"))
+def _changes(root: Path, files: list[str], command: str) -> Iterator[Change]:
+    """Every change that cosmic-ray has for some files, in the order of each text."""
+    silent = {str(root / file): places_not_run((root / file).read_text(encoding="utf-8")) for file in files}
     with tempfile.TemporaryDirectory() as scratch:
         config, session = Path(scratch, "config.toml"), Path(scratch, "session.sqlite")
         config.write_text(
-            f'[cosmic-ray]\nmodule-path = "{root / file}"\ntimeout = 1\nexcluded-modules = []\ntest-command = "true"\n'
-            '[cosmic-ray.distributor]\nname = "local"\n',
+            f"[cosmic-ray]\nmodule-path = {json.dumps(list(silent))}\ntimeout = 1\nexcluded-modules = []\n"
+            'test-command = "true"\n[cosmic-ray.distributor]\nname = "local"\n',
             encoding="utf-8",
         )
         subprocess.run([command, "init", str(config), str(session)], check=True)
         with closing(sqlite3.connect(session)) as database:
             rows = database.execute(
-                "select start_pos_row, start_pos_col, operator_name, occurrence from mutation_specs order by 1, 2, 3, 4"
+                "select module_path, start_pos_row, start_pos_col, operator_name, occurrence from mutation_specs "
+                "order by 1, 2, 3, 4, 5"
             ).fetchall()
-    for row, column, operator, occurrence in rows:
-        if not operator.endswith(NOT_OF_A_RULE) and not any(a <= (row, column) < b for a, b in silent):
-            yield Change(file, (row, column), operator, occurrence)
+    for path, row, column, operator, occurrence in rows:
+        if not operator.endswith(NOT_OF_A_RULE) and not any(a <= (row, column) < b for a, b in silent[path]):
+            yield Change(str(Path(path).relative_to(root)), (row, column), operator, occurrence)
 
 
 def _applied(text: str, change: Change, command: str) -> str:
