@@ -119,6 +119,20 @@ def test_a_grouped_float32_grad_weight_of_16_bit_inputs_is_refused_on_the_3d_pat
     assert check(flat, "910B", "library", deterministic=True).status == 561103
 
 
+@pytest.mark.parametrize("channels", [6, 10])
+def test_an_empty_transposed_call_has_as_many_channels_as_its_weights(channels):
+    good, wrong = (conv_call((0, 4, 6, 6), (0, c, 4, 4), (8, 4, 3, 3), transposed=True) for c in (8, channels))
+    assert status(good, "910B", "library") == 0
+    assert failed_rule(check(wrong, "910B", "library")) == "empty.channels"
+
+
+def test_a_result_says_which_rule_refused():
+    good = check(TWO_D, "910B", "documented")
+    assert repr(good) == f"<CheckResult 0: accepted, {len(good.trace)} rules>"
+    wrong = check(replace(TWO_D, groups=0), "910B", "documented")
+    assert repr(wrong) == f"<CheckResult 161002: refused by groups.positive, {len(wrong.trace)} rules>"
+
+
 def test_four_paddings_in_2d_are_up_down_left_right():
     call = conv_call((1, 1, 5, 11), (1, 1, 4, 6), (1, 1, 3, 3), padding=(1, 2, 3, 4))
     assert status(call) == status(call, conformance="library") == 0
@@ -152,7 +166,7 @@ def test_eight_bit_rules_of_950_under_the_library():
     for call in (
         *(eight_bit("hifloat8", weight_out=dtype, **only_weight) for dtype in ("float16", "hifloat8")),
         eight_bit("float8_e4m3fn", weight_out="float32", **only_weight),
-        eight_bit("hifloat8", weight_out="float32", groups=2, **only_weight),
+        *(eight_bit("hifloat8", weight_out="float32", groups=groups, **only_weight) for groups in (0, 2)),
         eight_bit("hifloat8", weight_out="float32", mask=(False, True, False), output_padding=(0, 1), stride=(2, 2)),
     ):
         assert failed_rule(check(call, "950", "library")) == "eight_bit.grad_weight"

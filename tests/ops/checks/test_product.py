@@ -96,6 +96,7 @@ products:
         ("source: assumed}}}", "source: assumed, status: 1}}}", "cube_math_type.float16.0"),
         ("library: *same", "library: *same\n    speed: 3", "speed"),
         ("    library: *same", "", "library"),
+        ("library: *same", "library: *same\n    aliases: !!set {X2: null}", "aliases"),
         ("operator:", "operators:", "operator"),
     ],
 )
