@@ -88,8 +88,8 @@ class Contents:
             unit = 1 if state is None else state.unit
             untouched = tensor.size if state is None else int(np.count_nonzero(~state.touched)) * unit
             missing = tensor.size if state is None else int(np.count_nonzero(~state.written)) * unit
-            if role == "output" and missing and untouched < tensor.size:
-                at = 0 if state is None else int(np.argmin(state.written)) * unit
+            if role == "output" and missing and state is not None and untouched < tensor.size:
+                at = int(np.argmin(state.written)) * unit
                 found.append(
                     CheckFinding.of(
                         "initcheck",

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from naive_order import pairs_of, retired_before, unordered
 
+from ascend_sim.check.accesses import Shapes
 from ascend_sim.check.clocks import Known
 from ascend_sim.check.subject import Subject
 from ascend_sim.check.sync_rows import WIDTH
@@ -15,12 +16,22 @@ from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.watch import find_hazards
 from ascend_sim.isa.base import BARRIER, BARRIER_ALL, LOCAL, PIPES, TRANSFER, WAIT
+from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import gm_operand
 
 CHIP = load_chip("ascend910b3")
 SIZE = 4096
+
+
+def test_regions_of_the_same_bytes_are_of_one_form() -> None:
+    """However far the next row would be that there is not, and whether rows that touch are told as rows."""
+    table, shapes = InstructionTable(CHIP), Shapes()
+    for rows, row_bytes, stride in ((1, 128, 128), (1, 128, 4096), (2, 64, 64), (2, 64, 96)):
+        table.add((DataCopy, "GM", "UB", row_bytes, rows, stride, 128))
+    _, forms, _ = shapes.of(table, "GM")
+    assert forms.tolist() == [0, 0, 0, 1]
 
 
 def random_program(seed: int, length: int = 40) -> Program:

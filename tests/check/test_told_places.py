@@ -1,0 +1,60 @@
+"""Where in a tensor a finding says that something is missing or outside, to the byte."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import suite
+from planted import PAIRS, SPLIT, VECTOR, order, out, x
+
+import ascend_sim as asim
+from ascend_sim.check.findings import CheckFinding
+from ascend_sim.memory.gm import OFFSET_MASK
+
+assert suite.FILES
+pytestmark = pytest.mark.fast
+
+
+def told(report: Any) -> dict[str, CheckFinding]:
+    return {one.kind: one for one in report.findings}
+
+
+def test_the_first_byte_that_nobody_writes_or_reads() -> None:
+    """Whole tiles of 64 of 100 float32: 36 of them are left, from byte 256 on."""
+    pair = next(pair for pair in PAIRS if pair.name == "tail_left_out")
+    found = told(pair.check(SPLIT[0], bug=True))
+    for kind, name in (("unwritten output", "b"), ("unused memory", "a")):
+        assert found[kind].size == 144
+        assert f"{name}+0x100" in found[kind].details[0]
+
+
+@asim.kernel_function(core=VECTOR)
+def across_the_end(k: Any, a: Any, b: Any, *, at: int) -> None:
+    held = k.local_tensor(16, "float32", "held")
+    k.data_copy("GM", "UB", held.address, a.address, 64)
+    order(k, "MTE2", "MTE3")
+    k.data_copy("UB", "GM", b.address + at, held.address, 64)
+
+
+@pytest.mark.parametrize(("at", "size"), [(0, 0), (1, 1), (63, 63), (64, 64), (96, 64), (OFFSET_MASK - 31, 64)])
+def test_only_what_lies_outside_counts(at: int, size: int) -> None:
+    """Of 64 bytes that begin so many behind the start of a tensor of 64; the last cross the end of all addresses."""
+    found = told(asim.check_kernel(across_the_end, 1, x(16), out(16), chip=SPLIT[0], at=at))
+    assert (found["illegal write"].size if "illegal write" in found else 0) == size
+
+
+@asim.kernel_function(core="AIV", all_cores=True)
+def barrier_of_the_first_core(k: Any, a: Any, b: Any) -> None:
+    if k.block == 0:
+        k.cross_core_set(0, 0, "MTE3")
+        k.cross_core_wait(0, 0, "MTE2")
+
+
+@pytest.mark.parametrize(("blocks", "more"), [(5, ""), (6, " and 1 more")])
+def test_at_most_four_cores_are_named_that_do_not_come(blocks: int, more: str) -> None:
+    report = asim.check_kernel(barrier_of_the_first_core, blocks, x(16), out(16), chip=SPLIT[0])
+    missed = {
+        one.details[0].partition("not set by ")[2] for one in report.findings if one.kind == "barrier not reached"
+    }
+    assert missed == {"block 1 AIV0, block 2 AIV0, block 3 AIV0, block 4 AIV0" + more}
