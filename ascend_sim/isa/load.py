@@ -29,7 +29,7 @@ def _unsigned(itemsize: int) -> np.dtype[Any]:
 
 @dataclass(frozen=True)
 class LoadData2D(Instruction):
-    """`repeat` fractals of 512 bytes, `src_stride` fractals apart in L1, to consecutive fractals of L0A or L0B.
+    """`repeat` fractals of 512 bytes, `src_stride` fractals apart in L1, to fractals of L0A or L0B that are `dst_stride` apart.
 
     With `transpose` squares are moved instead, each turned on the way: a fractal of 16 x 16 2-byte items, or two fractals
     that follow each other, 32 x 32 1-byte items (hiascend CCE page of load_cbuf_to_ca_transpose: takes both; that the unit of
@@ -41,6 +41,7 @@ class LoadData2D(Instruction):
     repeat: int
     src_stride: int = 1
     transpose: bool = False
+    dst_stride: int = 1
 
     name = "load_data_2d"
 
@@ -63,7 +64,7 @@ class LoadData2D(Instruction):
         return (Region("src0", "L1", self._unit, self.src_stride * FRACTAL_BYTES, self.repeat),)
 
     def writes(self) -> tuple[Region, ...]:
-        return (Region("dst", self.destination, self.repeat * self._unit),)
+        return (Region("dst", self.destination, self._unit, self.dst_stride * self._unit, self.repeat),)
 
     def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
         strides = (self.src_stride * FRACTAL_BYTES, BLOCK_BYTES, self.itemsize)
@@ -72,10 +73,11 @@ class LoadData2D(Instruction):
         return (fractals.transpose(0, 2, 1) if self.transpose else fractals).copy()
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
-        memory.array(self.destination, dst, pending.shape, pending.dtype)[...] = pending
+        strides = (self.dst_stride * self._unit, pending.strides[1], pending.strides[2])
+        memory.array(self.destination, dst, pending.shape, pending.dtype, strides)[...] = pending
 
     def moves(self, model: ValueModel) -> Moves | None:
-        put = loops("dst", self.destination, (self.repeat * self._unit,), (1,), 1)
+        put = loops("dst", self.destination, (self.repeat, self._unit), (self.dst_stride * self._unit, 1), 1)
         step = self.src_stride * FRACTAL_BYTES
         if not self.transpose:
             return moves(loops("src0", "L1", (self.repeat, self._unit), (step, 1), 1), put=put)

@@ -206,9 +206,10 @@ class KernelBuilder(SyncMethods, VectorMethods):
         repeat: int,
         src_stride: int = 1,
         transpose: bool = False,
+        dst_stride: int = 1,
     ) -> None:
         """Fractals from L1 to L0A or L0B; see `LoadData2D`."""
-        self._emit((LoadData2D, destination, itemsize, repeat, src_stride, transpose), dst, src)
+        self._emit((LoadData2D, destination, itemsize, repeat, src_stride, transpose, dst_stride), dst, src)
 
     def load_data_3d(
         self,

@@ -146,6 +146,7 @@ KNOWN: list[tuple[Instruction, int, int]] = [
     (DataCopyDn2Nz(16, 5, 4, 30, 32, 160), 32, gm_operand(0, 96)),
     (Fill("L1", 96), 64, 0),
     (LoadData2D("L0A", 2, 3, 2), 512, 64),
+    (LoadData2D("L0A", 2, 3, 2, True, 3), 512, 64),
     (LoadData2D("L0B", 1, 3, 2, True), 512, 64),
     (LoadData3D("L0A", 2, 5, 4, 2, 3, 1, 2, 1, 1, 1, 1, 4, 2, 1, 7, 32, 80), 0, 64),
     (LoadData3D("L0B", 4, 5, 4, 2, 2, 2, 1, 2, 1, 1, 0, 3, 3, 2, 6, 16, 40), 0, 64),

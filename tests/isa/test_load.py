@@ -161,6 +161,18 @@ def test_load_data_2d_turns_every_fractal() -> None:
                 assert got[fractal * 256 + column * 16 + row] == source[32 + fractal * 512 + row * 16 + column]
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_load_data_2d_leaves_room_between_fractals(turned: bool) -> None:
+    bench = Workbench(3)
+    source = bench.memory.buffers["L1"].view(np.uint16).copy()
+    before = bench.get("L0A", 512, np.uint16, 7 * 256).reshape(7, 16, 16).copy()
+    bench.do(LoadData2D("L0A", 2, 3, 2, turned, 3), 512, 64)
+    for number in range(3):
+        fractal = source[32 + number * 512 :][:256].reshape(16, 16)
+        before[3 * number] = fractal.T if turned else fractal
+    np.testing.assert_array_equal(bench.get("L0A", 512, np.uint16, 7 * 256).reshape(7, 16, 16), before)
+
+
 def test_load_data_2d_turns_squares_of_32_bytes() -> None:
     """Two fractals that follow each other are 32 rows of 32 items, which become the columns of two others."""
     bench = Workbench(3)

@@ -68,6 +68,7 @@ CASES: list[tuple[Instruction, int, int, int]] = [
     (Fill("L0A", 512), 512, 0, 0),
     (Fill("L0B", 1024), 512, 0, 0),
     (LoadData2D("L0A", 2, 3, 2), 512, 64, 0),
+    (LoadData2D("L0A", 2, 3, 2, True, 3), 512, 64, 0),
     (LoadData2D("L0B", 2, 3, 1, True), 512, 64, 0),
     (LoadData2D("L0B", 4, 2, 3), 512, 64, 0),
     (LoadData3D("L0A", 2, 5, 4, 2, 3, 1, 2, 1, 1, 1, 1, 4, 2, 1, 7, 32, 80), 0, 64, 0),

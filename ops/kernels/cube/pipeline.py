@@ -210,10 +210,16 @@ class HeldOperand:
 
     def __init__(self, k: KernelBuilder, name: str, buffers: int, size: int, producer: str = "MTE2") -> None:
         size = ceil_to(size, BLOCK_BYTES)
-        addresses = [k.allocate("L1", size, f"{name}[{i}]") for i in range(buffers)]
-        self.queue = BufferQueue(k, name, producer, "MTE1", addresses)
+        self._k, self._size = k, size
+        self._addresses = [k.allocate("L1", size, f"{name}[{i}]") for i in range(buffers)]
+        self.queue = BufferQueue(k, name, producer, "MTE1", self._addresses)
         self._held: object = None
         k.carry(self, "_held")
+
+    def clear(self) -> None:
+        """Zeros in all its buffers; a barrier of MTE2 has to stand between them and what is loaded."""
+        for address in self._addresses:
+            self._k.fill("L1", address, self._size)
 
     def begin(self, key: object) -> int | None:
         """Address to load `key` to, or None when it is the one that is held."""

@@ -188,6 +188,7 @@ LAYER = Problem(1, 32, 64, (8, 8))
 BLOCK = {"baseM": 32, "baseN": 16, "baseK": 48}
 TWICE, ONCE = (dict.fromkeys(("db_al1", "db_bl1", "db_l0c"), count) for count in (2, 1))
 PIXELS = {"baseM": 32, "baseN": 48, "baseK": 16}
+POINTS = Problem(1, 32, 32, (5, 11), (1, 1), (1, 1), (0, 0, 0, 0))
 LONG_ROWS = Problem(1, 4, 16, (33, 1040), (8, 16), (8, 16), (0, 0, 0, 0))
 """A block sums over two rows of gradOutput in five pieces each: L1 has no room for the 16 rows that 65 pixels need."""
 CASES = {
@@ -227,6 +228,7 @@ CASES = {
         "single buffers, B more often": OlderCase(LAYER, {"k_l0": 1, "k_al1": 2, "k_bl1": 1, "n_l0": 3} | ONCE),
         "its own tiling": OlderCase(replace(LAYER, n=4)),
         "signal": OlderCase(Problem(2, 16, 32, (1, 80), (1, 3), (1, 1), (0, 0, 1, 1))),
+        "a point": OlderCase(POINTS, {"k_l0": 1, "k_al1": 1, "k_bl1": 2, "n_l0": 1} | TWICE),
     },
     "grad_weight, older kernel, 32-bit": {
         "A more often": OlderCase(LAYER, {"k_l0": 2, "k_al1": 2, "k_bl1": 4, "n_l0": 1} | TWICE, "float32"),
@@ -320,6 +322,14 @@ def test_every_wait_between_the_950s_cores_matters(flag: str, library: str) -> N
 def test_the_barrier_behind_the_zeros_matters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stride 2: MTE2 writes zeros, then gradOutput between them."""
     case = CASES["grad_input"]["stride 2"].of("grad_input")
+    assert case.known.size
+    monkeypatch.setattr(KernelBuilder, "pipe_barrier", lambda self, pipe: None)
+    assert case.goes_wrong()
+
+
+def test_the_barrier_behind_the_zeros_of_runs_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both operands' buffers are zeros before the first pixels come, because the last fractal of a run has only seven."""
+    case = OlderCase(POINTS).of("grad_weight")
     assert case.known.size
     monkeypatch.setattr(KernelBuilder, "pipe_barrier", lambda self, pipe: None)
     assert case.goes_wrong()

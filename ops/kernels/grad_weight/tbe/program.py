@@ -5,15 +5,15 @@
 A block keeps a tile of dW in L0C over all its images and all its K, and adds it to dW in GM once; a MemSet has cleared dW.
 gradOutput (A) and the input (B) lie in L1 as the tiling says: for the whole block, for a tile with all of its K, or K step by K
 step, the operand with the longer step outside. Nothing is loaded ahead but by the second buffer of an operand. From the
-schedule of CANN 8.1 (conv2d_backprop_filter_schedule.py: stated), but for two loads from L1, which are load2d there and load3d
-here: 16-bit A, and 16-bit B of a 1x1 kernel without strides and pads in 2-D. The Fixpipe takes a tile fractal by fractal (unit
-flag), but not where rows are cut.
+schedule of CANN 8.1 (conv2d_backprop_filter_schedule.py: stated). The Fixpipe takes a tile fractal by fractal (unit flag), but
+not where rows are cut.
 
-A step in L0 is one load of each operand. L0A and L0B are two tensors there, each with two buffers and a place of its own in the
-loops (stated). With 32-bit operands, of which alone there are measured rows with counters, each is handed over by flags of its
-own (inferred): how far the scalar unit runs ahead, and so how long the Fixpipe waits at the unit flag, follows from the six
-entries of a step in MTE1's queue of 32. With 16-bit ones, whose gradOutput the library brings by load2d, both share a pair
-(assumed).
+16-bit operands that are read as they lie go from L1 to L0 by load2d (`runs`), all others by load3d, one load a step.
+
+L0A and L0B are two tensors there, each with two buffers and a place of its own in the loops (stated). With 32-bit operands, of
+which alone there are measured rows with counters, each is handed over by flags of its own (inferred): how far the scalar unit
+runs ahead, and so how long the Fixpipe waits at the unit flag, follows from the six entries of a step in MTE1's queue of 32.
+With 16-bit ones both share a pair (assumed).
 
 The 3-D kernel sums over planes (an image, a depth of gradOutput). A plane whose kernel plane lies in the padding is not left
 out: gradOutput comes to L1, both halves of L0 are filled, and only the Mmad stands behind the condition; there is no unit flag
@@ -43,9 +43,10 @@ from ascend_sim.ops.kernels.cube.strips import Strip
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Attach, CacheTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import a1_bytes, b1_bytes
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
-from ascend_sim.ops.kernels.grad_weight.strips import InputRows, boxes, input_rows, piece, strips
+from ascend_sim.ops.kernels.grad_weight.strips import InputRows, input_rows, piece, strips
 from ascend_sim.ops.kernels.grad_weight.tbe.blocks import Block, OutTile, block_part, out_tiles
 from ascend_sim.ops.kernels.grad_weight.tbe.gather import gather_taps
+from ascend_sim.ops.kernels.grad_weight.tbe.runs import Runs
 from ascend_sim.ops.layouts import weight_gradient, x_map, y_map
 from ascend_sim.ops.layouts.layout import FilterTile, MapBox, Place
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
@@ -188,6 +189,8 @@ class _TbeBuilder:
         self.inp, self.problem = call.inp, call.inp.problem
         self.c0, self.itemsize = call.inp.c0, call.inp.itemsize
         self.per_block = p.taps * self.c0
+        # What load2d moves are whole fractals, and what is multiplied at a time begins one.
+        self.held_runs = Runs(k, FRACTAL if self.itemsize == 2 else 1, p.load is Load.SPLIT_W)
         # What is gathered pixel by pixel, and a signal's columns, are not the same elsewhere.
         self.moves = p.load is not Load.DMA and not p.conv1d
         # The input as L1 gets it: without the rows that a flat kernel steps over.
@@ -213,6 +216,7 @@ class _TbeBuilder:
 
     def written(self, pieces: list[tuple[_Piece, _Where]]) -> Program:
         """The program of `pieces`."""
+        self.pad_runs([step for what, _ in pieces if isinstance(what, _Plane) for step in what.walk.steps])
         for what, where in self.k.stamped(pieces):
             if isinstance(what, _Plane):
                 self.products(what, where)
@@ -335,9 +339,7 @@ class _TbeBuilder:
         if address is None:
             return
         place = Place(batch, tile.group * self.inp.cout_g + tile.m_held.start, plane.depth)
-        for rows, columns, offset in boxes(step.strip, span):
-            box = MapBox(place, tile.m_held.length, rows, columns)
-            self.grad_output.load_pixels(self.k, GRAD_OUTPUT, box, address + offset, span.length, "A")
+        self.held_runs.load(self.grad_output, GRAD_OUTPUT, place, tile.m_held.length, step.strip, span, address)
         self.a1.loaded()
 
     def load_b1(self, tile: _Tile, plane: _Plane, batch: int, step: _Step) -> None:
@@ -351,16 +353,17 @@ class _TbeBuilder:
         if address is None:
             return
         group = tile.group * self.inp.cin_g
-        if self.p.load is Load.DMA:
+        blocks = Place(batch, group + tile.blocks.start * self.c0, plane.depth_in)
+        if self.p.load is Load.LOAD2D:
+            self.held_runs.load(self.features, INPUT, blocks, tile.channels, step.strip, span, address)
+        elif self.p.load is Load.DMA:
             place, columns = Place(batch, group, plane.depth_in), tile.n_held
             pixels = range(span.start, span.start + span.length)
             gather_taps(
                 self.k, self.inp, INPUT, address, place, range(columns.start, columns.start + columns.length), pixels
             )
         else:
-            self.load_rows(
-                Place(batch, group + tile.blocks.start * self.c0, plane.depth_in), tile.channels, step, address
-            )
+            self.load_rows(blocks, tile.channels, step, address)
         self.b1.loaded()
 
     def load_rows(self, place: Place, channels: int, step: _Step, address: int) -> None:
@@ -377,13 +380,24 @@ class _TbeBuilder:
 
     # -- L1 -> L0, mmad: tiles and steps count from anywhere, L1 holds what is there ------------------------------------
 
+    def pad_runs(self, steps: list[_Step]) -> None:
+        """Zeros where a run ends inside a fractal, of which load2d takes all."""
+        if all(step.pixels.length % self.held_runs.whole == 0 for step in steps):
+            return
+        for operand in (self.a1, self.b1) if self.p.load is Load.LOAD2D else (self.a1,):
+            operand.clear()
+        self.k.pipe_barrier("MTE2")
+
     def fill_left(self, tile: _Tile, step: _Step) -> None:
-        """The next half of L0: gradOutput to L0A, all of it by one load, which turns it; L0B follows."""
-        k, left = self.k, self.pipeline.left[self.pipeline.operands.acquire()]
-        rows = Span(step.pixels.start - step.in_a1.start, step.pixels.length)
-        columns = Span(tile.m.start - tile.m_held.start, ceil_to(tile.m.length, self.c0))
-        window = matrix_window(step.in_a1.length)
-        k.load_data_3d("L0A", left, self.a1.address, self.itemsize, window, rows, columns, transpose=True)
+        """The next half of L0: gradOutput to L0A, turned; L0B follows."""
+        left, held = self.pipeline.left[self.pipeline.operands.acquire()], step.in_a1
+        rows = Span(tile.m.start - tile.m_held.start, ceil_to(tile.m.length, self.c0))
+        if self.itemsize == 2:
+            blocks = Span(rows.start // FRACTAL, rows.length // FRACTAL)
+            self.held_runs.turn("L0A", left, self.a1.address, step.strip, held, step.pixels, blocks)
+        else:
+            window, pixels = matrix_window(held.length), Span(step.pixels.start - held.start, step.pixels.length)
+            self.k.load_data_3d("L0A", left, self.a1.address, self.itemsize, window, pixels, rows, transpose=True)
         self.pipeline.load_right()
 
     def leave_out(self, tile: _Tile, pixels: int) -> None:
@@ -394,15 +408,17 @@ class _TbeBuilder:
 
     def step(self, tile: _Tile, step: _Step) -> None:
         """The input to L0B beside gradOutput in L0A, and the product of both."""
-        k, half, pixels = self.k, self.pipeline.operands.filling, step.pixels
-        if self.p.load is Load.DMA:
-            window, first_column = matrix_window(step.in_b1.length), tile.n_held.start
-            rows = Span(pixels.start - step.in_b1.start, pixels.length)
+        half, held, pixels, address = self.pipeline.operands.filling, step.in_b1, step.pixels, self.b1.address
+        right, gathered = self.pipeline.right[half], self.p.load is Load.DMA
+        first = tile.n_held.start if gathered else tile.blocks.start * self.per_block
+        columns = Span(tile.n.start - first, tile.n.length)
+        if self.p.load is Load.LOAD2D:
+            blocks = Span(columns.start // FRACTAL, ceil_div(columns.length, FRACTAL))
+            self.held_runs.turn("L0B", right, address, step.strip, held, pixels, blocks)
         else:
-            window, rows = _window(step)
-            first_column = tile.blocks.start * self.per_block
-        columns = Span(tile.n.start - first_column, tile.n.length)
-        k.load_data_3d("L0B", self.pipeline.right[half], self.b1.address, self.itemsize, window, rows, columns)
+            matrix = matrix_window(held.length), Span(pixels.start - held.start, pixels.length)
+            window, rows = matrix if gathered else _window(step)
+            self.k.load_data_3d("L0B", right, address, self.itemsize, window, rows, columns)
         self.pipeline.multiply(half, tile.m.length, pixels.length, tile.n.length, self.call.dtype, self.call.hf32_bits)
 
 

@@ -15,10 +15,16 @@ from tiling_problems import conv2d, on_910b
 
 import ascend_sim
 from ascend_sim.chip import load_chip
+from ascend_sim.isa.load import LoadData2D
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import Span
+from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.numerics import numpy_dtype
+from ascend_sim.ops.kernels.cube.strips import Strip
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Cuts, Tile
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load, filter_problem
 from ascend_sim.ops.kernels.grad_weight.tbe.blocks import Block, block_part, out_tiles
+from ascend_sim.ops.kernels.grad_weight.tbe.runs import Runs
 
 torch = pytest.importorskip("torch")
 
@@ -63,6 +69,7 @@ WAYS = {
     "groups": (Problem(2, 24, 36, (9, 9), groups=3), Load.LOAD3D),
     "groups that merge": (Problem(2, 12, 6, (9, 9), groups=6), Load.LOAD3D),
     "a point": (Problem(3, 48, 32, (14, 10), (1, 1), (1, 1), (0, 0, 0, 0)), Load.LOAD2D),
+    "points in groups": (Problem(2, 32, 96, (16, 5), (1, 1), (1, 1), (0, 0, 0, 0), groups=2), Load.LOAD2D),
     "rows stepped over": (Problem(2, 32, 16, (27, 28), (1, 3), (2, 1), (0, 0, 1, 1)), Load.LOAD3D),
     "a signal": (Problem(3, 20, 32, (1, 301), (1, 5), (1, 2), (0, 0, 2, 2)), Load.LOAD3D),
     "pieces of rows": (Problem(1, 4, 32, (33, 2050), (16, 16), (16, 16), (0, 0, 0, 0)), Load.SPLIT_W),
@@ -171,19 +178,65 @@ def volumetric(
 def test_the_3d_operator(depth_in: int, pad: tuple[int, int, int], dtype: str) -> None:
     """Planes in the padding are loaded for, and not multiplied."""
     depth = depth_in + 2 * pad[0] - 2
-    size = (9 + 2 * pad[1] - 2, 10 + 2 * pad[2] - 2)
-    result, known = volumetric(((2, 12, depth_in, 9, 10), (2, 20, depth, *size)), dtype, pad)
+    size = (8 + 2 * pad[1] - 2, 10 + 2 * pad[2] - 2)  # whole fractals: nothing else is filled
+    result, known = volumetric(((2, 12, depth_in, 8, 10), (2, 20, depth, *size)), dtype, pad)
     assert not result.report.to_dict()["findings"]
     np.testing.assert_array_equal(result.grad_weight, known.astype(result.grad_weight.dtype))
     done = older(result)["counts"]["instructions"]
     met = sum(0 <= d + plane - pad[0] < depth_in for d in range(depth) for plane in range(3))
-    steps, rest = divmod(
-        done["load_data_3d"], 2 * (3 * depth + met)
-    )  # gradOutput of every plane, the input where they meet
-    assert rest == 0
+    steps, rest = divmod(done["load_data_3d"], 2 * met)  # the input, where planes meet
+    assert rest == 0 and done["load_data_2d"] >= steps * 2 * 3 * depth  # gradOutput of every plane
     empty = done["mmad"] - 2 * steps * met  # tiles of blocks that meet no plane are zeros times zeros
     assert empty >= 0
     assert done.get("fill", 0) == steps * 2 * (3 * depth - met) + 2 * empty
+
+
+def test_runs_that_end_inside_a_fractal_in_3d() -> None:
+    result, known = volumetric(((2, 12, 4, 7, 9), (2, 20, 4, 7, 9)), "float16", (1, 1, 1))
+    assert not result.report.to_dict()["findings"]
+    np.testing.assert_array_equal(result.grad_weight, known.astype(np.float16))
+
+
+def test_who_goes_by_load2d_and_who_by_load3d() -> None:
+    """16-bit gradOutput always, the 16-bit input of a 1x1 kernel; nothing of 32 bits."""
+    layers = {kernel: Problem(2, 64, 96, (16, 16), (kernel,) * 2, (1, 1), (kernel // 2,) * 4) for kernel in (1, 3)}
+    counts = {
+        (kernel, dtype): older(layer.timing(ONLY, dtype, chip=CHIP, cube_math_type=0))["counts"]["instructions"]
+        for kernel, layer in layers.items()
+        for dtype in ("float16", "bfloat16", "float32")
+    }
+    assert all("load_data_3d" not in counts[1, dtype] for dtype in ("float16", "bfloat16"))
+    assert all(counts[3, dtype]["load_data_3d"] == counts[3, dtype]["mmad"] for dtype in ("float16", "bfloat16"))
+    assert all("load_data_2d" not in counts[kernel, "float32"] for kernel in (1, 3))
+
+
+@pytest.mark.parametrize("units", [1, 3])
+@pytest.mark.parametrize("blocks", [1, 2, 5])
+@pytest.mark.parametrize("destination", ["L0A", "L0B"])
+@pytest.mark.parametrize("held", [48, 80])
+def test_a_run_is_turned_in_as_few_loads_as_its_strides_allow(
+    held: int, destination: str, blocks: int, units: int
+) -> None:
+    """Fractal by fractal as the layouts say, [c1][K1] in L0A and [K1][c1] in L0B."""
+    table = InstructionTable(load_chip(CHIP))
+    k = KernelBuilder(table, 0, "AIC", [])
+    strip = Strip(conv2d(1, 16, 16, 16, 1), 0, 16, 0)
+    pixels = Span(0 if units * 16 == held else 16, units * 16)
+    Runs(k, 16, False).turn(destination, 0, 0, strip, Span(0, held), pixels, Span(2, blocks))
+    program = k.finish()
+    moved, pitch = {}, held // 16
+    for number, dst, src, _, _ in program.rows.tolist():
+        load = table.instructions[number]
+        assert isinstance(load, LoadData2D) and load.transpose
+        moved |= {dst // 512 + i * load.dst_stride: src // 512 + i * load.src_stride for i in range(load.repeat)}
+    first = pixels.start // 16 + 2 * pitch
+    for block in range(blocks):
+        for unit in range(units):
+            place = block * units + unit if destination == "L0A" else unit * blocks + block
+            assert moved.pop(place) == first + block * pitch + unit
+    assert not moved
+    together = destination == "L0A" and units == pitch
+    assert len(program) == (1 if together else min(blocks, units))
 
 
 def test_the_3d_operator_loads_nothing_ahead() -> None:

@@ -1,0 +1,71 @@
+"""Operands in L1 as runs of pixels, [c1][pixels][C0], that go to L0 by load2d: fractal by fractal, each turned on the way.
+
+They are 16-bit gradOutput, and the 16-bit input of a 1x1 kernel without strides and pads in 2-D (stated: schedule of CANN 8.1,
+conv2d_backprop_filter_schedule.py; gradOutput in 3-D: the schedule of 2022 and the tiling's cost model, both stated). The run
+of a channel block is padded to whole fractals (stated); behind the last pixel lie zeros, which no Mmad multiplies (ours). How
+many loads a step takes is not known. Here they are as few as the strides of load2d allow: one for each channel block or for
+each unit of K, whichever are fewer (inferred: the cost model has one start a step, and two cycles more for each unit of K of
+gradOutput, or channel block of the input).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import Span
+from ascend_sim.ops.kernels.cube.strips import Strip
+from ascend_sim.ops.kernels.grad_weight.strips import boxes
+from ascend_sim.ops.layouts.layout import FeatureMap, MapBox, Place
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs of one kernel, padded to multiples of `whole` pixels; with `by_rows` each row of a strip for itself."""
+
+    k: KernelBuilder
+    whole: int
+    by_rows: bool
+
+    def load(
+        self, tensor: FeatureMap, slot: int, place: Place, channels: int, strip: Strip, span: Span, to: int
+    ) -> None:
+        """A run of a strip's pixels, `channels` channels from `place` on, from the tensor `slot` to L1."""
+        pitch = self.pitch(strip, span)
+        step = self._row(strip) or span.length
+        for first in range(0, span.length, step):
+            at = to + self.place(strip, first) * BLOCK_BYTES
+            for rows, columns, offset in boxes(strip, Span(span.start + first, step)):
+                tensor.load_pixels(self.k, slot, MapBox(place, channels, rows, columns), at + offset, pitch, "AB"[slot])
+
+    def pitch(self, strip: Strip, span: Span) -> int:
+        """Pixels in L1 from one channel block of a run to the next."""
+        return ceil_to(self.place(strip, span.length), self.whole)
+
+    def place(self, strip: Strip, pixels: int) -> int:
+        """Where in L1 what follows the first `pixels` of a run lies, in pixels."""
+        row = self._row(strip)
+        return pixels // row * ceil_to(row, self.whole) + pixels % row if row else pixels
+
+    def _row(self, strip: Strip) -> int:
+        """Pixels of a row that is padded for itself; 0 where none is."""
+        width = strip.problem.w_out
+        return width if self.by_rows and width % self.whole else 0
+
+    def turn(self, destination: str, dst: int, src: int, strip: Strip, held: Span, pixels: Span, blocks: Span) -> None:
+        """`pixels` of the channel `blocks` of the run `held`, which lies at `src`, to L0A [c1][K1] or L0B [K1][c1]."""
+        pitch = self.pitch(strip, held)
+        source = src + (blocks.start * pitch + self.place(strip, pixels.start - held.start)) * BLOCK_BYTES
+        count, units = blocks.length, ceil_div(pixels.length, FRACTAL)
+        # Loads, and fractals of each: their number, and how far apart they are in L1 and in L0.
+        along_c, along_k = (count, pitch // FRACTAL, 1), (units, 1, count)
+        if destination == "L0A":
+            along_c, along_k = (count, pitch // FRACTAL, units), (units, 1, 1)
+            if pitch == units * FRACTAL:
+                along_c, along_k = (1, 0, 0), (count * units, 1, 1)
+        (loads, far, apart), (repeat, stride, place) = sorted((along_c, along_k), key=lambda axis: axis[0])
+        for index in range(loads):
+            to, start = dst + index * apart * FRACTAL_BYTES, source + index * far * FRACTAL_BYTES
+            self.k.load_data_2d(destination, to, start, 2, repeat, stride, True, place)
