@@ -22,7 +22,9 @@ Make = Callable[[ChipSpec, Mapping[str, Allocation]], Task]
 
 @dataclass(frozen=True)
 class PlanTensor:
-    """A tensor of the plan: `role` is "input", "output" (both the caller's) or "workspace"; `size` in bytes."""
+    """A tensor of the plan: `role` is "input", "output" (both the caller's), "workspace", or "spare" for an input on which no
+    result depends; `size` in bytes.
+    """
 
     name: str
     dtype: str

@@ -25,9 +25,9 @@ from ascend_sim.isa.base import PIPE_INDEX, ceil_div
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.memory.regions import Region
 
-ROLES = ("input", "given", "output", "workspace")
-"""What a tensor is to a check: an `input` holds values and is read whole, one that is `given` holds values, an `output` must be
-written whole, a `workspace` holds nothing at first."""
+ROLES = ("input", "given", "spare", "output", "workspace")
+"""What a tensor is to a check: an `input` holds values and is read whole, one that is `given` holds values and is used, one
+that is `spare` holds values that nothing depends on, an `output` must be written whole, a `workspace` is empty at first."""
 
 _MTE2 = PIPE_INDEX["MTE2"]
 Bits = NDArray[np.bool_]
@@ -101,7 +101,7 @@ class Contents:
                         size=missing,
                     )
                 )
-            elif tensor.size and (untouched == tensor.size or (role == "input" and untouched)):
+            elif untouched and role != "spare" and (role == "input" or untouched == tensor.size):
                 at = 0 if state is None else int(np.argmin(state.touched)) * unit
                 found.append(
                     CheckFinding.of(
@@ -124,7 +124,7 @@ class Contents:
         if known is None:
             unit = self._units.get(key, 1) or 1
             count = tensor.size // unit
-            full = self.roles.get(tensor.name, "given") in ("input", "given")
+            full = self.roles.get(tensor.name, "given") in ("input", "given", "spare")
             known = self._held[key] = _Bytes(unit, np.full(count, full), np.zeros(count, np.bool_))
         return known
 

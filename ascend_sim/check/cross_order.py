@@ -18,6 +18,10 @@ Group = tuple[int, int, str, int]
 """A counter between cores: flag, mode, kind of the cores that raise it, block (-1: all)."""
 
 
+_Waits = tuple[Group, bool, list[tuple[int, int, int]], dict[int, int]]
+"""Of a program's waits for one flag: the counter, whether they hold anything, those that came so far, and what was released."""
+
+
 class Walker(Protocol):
     """The walk over a program (`walk.ProgramWalk`), as far as a flag between cores asks it."""
 
@@ -99,6 +103,7 @@ class CrossOrder:
         self._arrived: dict[Group, list[int]] = {}
         self.released: dict[Group, dict[int, int]] = {}
         self.taken: dict[tuple[Group, int], list[tuple[int, int, int]]] = {}
+        self._waits: dict[tuple[int, int], _Waits] = {}
 
     def told_again(self) -> CrossOrder:
         """For another walk of a program that is told what it was told in this order."""
@@ -116,27 +121,31 @@ class CrossOrder:
         raised.append((row, pipe, clock, walk.known[pipe]))
 
     def wait(self, walk: Walker, row: int, pipe: int, place: int, code: int) -> bool:
-        flag = walk.synced.instructions[code]
-        group = self.meetings.group(walk.index, code)
-        taken = self.taken.setdefault((group, walk.index), [])
+        group, armed, taken, known = self._waits.get((walk.index, code)) or self._waiting(walk, code)
         turn = len(taken)
-        released = self._released(group, turn)
+        released = known.get(turn)
+        if released is None:
+            released = self._released(group, turn)
         if released is None:
             missing = self.meetings.missing(group, turn)
             if not missing and not walk.free_pass:
                 return False
             if missing:
                 self.faults.waits.append(Unpaired(walk.index, row, 1, missing))
-        elif flag.armed:  # type: ignore[attr-defined]
+        elif armed:
             own = self.others.vectors[released][walk.index * WIDTH : (walk.index + 1) * WIDTH]
             walk.learn(row, pipe, place, own.tolist(), released)
         taken.append((row, pipe, place))
         return True
 
+    def _waiting(self, walk: Walker, code: int) -> _Waits:
+        flag, group = walk.synced.instructions[code], self.meetings.group(walk.index, code)
+        assert isinstance(flag, CrossCoreWaitFlag)
+        taken, known = self.taken.setdefault((group, walk.index), []), self.released.setdefault(group, {})
+        waits = self._waits[walk.index, code] = group, flag.armed, taken, known
+        return waits
+
     def _released(self, group: Group, turn: int) -> int | None:
-        known = self.released.setdefault(group, {})
-        if turn in known:
-            return known[turn]
         arrived, setters = self._arrived.get(group, ()), self.meetings.setters(group)
         if turn >= len(arrived) or arrived[turn] < len(setters):
             return None
@@ -145,8 +154,9 @@ class CrossOrder:
         together = np.maximum.reduce([self.others.vectors[one] for one in knows])
         own = together.reshape(-1, WIDTH)
         own[setters] = np.maximum(own[setters], [part[2] for part in told])
-        known[turn] = self.others.add(together, max(self.others.level[one] for one in knows) + 1)
-        return known[turn]
+        released = self.others.add(together, max(self.others.level[one] for one in knows) + 1)
+        self.released[group][turn] = released
+        return released
 
     def count(self) -> None:
         """After the walk: flags left raised."""

@@ -36,6 +36,7 @@ def chosen_tools(names: Sequence[str] | str | None) -> tuple[str, ...]:
     return tuple(tool for tool in TOOLS if tool in given)
 
 
+@collector_paused()
 def check_tasks(
     chip: ChipSpec,
     tasks: Sequence[Task],
@@ -62,8 +63,7 @@ def check_tasks(
         programs.append(built)
         faults.append(inspection.faults)
     findings = [_refused(task, fault) for task, noted in zip(tasks, faults, strict=True) for fault in noted]
-    with collector_paused():
-        found, remarks = _look(_subjects(chip, tasks, programs), roles or {}, wanted, strict)
+    found, remarks = _look(_subjects(chip, tasks, programs), roles or {}, wanted, strict)
     if found:
         astray = any(one.tool == "memcheck" and one.level == "ERROR" for one in (*findings, *found))
         timeline, why = (None, "it leaves its memory") if astray else _timed(chip, tasks, programs, engine)
@@ -78,7 +78,7 @@ def check_tasks(
 def _built(task: Task, stamping: bool = True) -> tuple[list[Program], Inspection]:
     """The programs of a task, and what their builders found."""
     programs: list[Program] = []
-    with collector_paused(), inspect(stamping) as inspection:
+    with inspect(stamping) as inspection:
         for block in range(task.block_dim):
             try:
                 programs += task.build(block)
@@ -87,6 +87,7 @@ def _built(task: Task, stamping: bool = True) -> tuple[list[Program], Inspection
     return programs, inspection
 
 
+@collector_paused()
 def check_timeline(
     chip: ChipSpec,
     tasks: Sequence[Task],
@@ -98,8 +99,7 @@ def check_timeline(
     """Check the programs of a run as they ran, with its cycles; what a builder would refuse it has refused before."""
     wanted = chosen_tools(tools)
     programs = [[run.program for run in timeline.of(index)] for index in range(len(tasks))]
-    with collector_paused():
-        found, remarks = _look(_subjects(chip, tasks, programs), roles or {}, wanted, strict=False)
+    found, remarks = _look(_subjects(chip, tasks, programs), roles or {}, wanted, strict=False)
     found = [_with_cycles(one, tasks, timeline) for one in found]
     rows = sum(len(run.program) for run in timeline.programs)
     return CheckReport(chip.name, wanted, sort_findings(found), len(timeline.programs), rows, remarks)

@@ -20,7 +20,7 @@ from ascend_sim.isa.base import (
     WAIT,
 )
 from ascend_sim.isa.sync import SetFlag, WaitFlag, WaitUnitFlag
-from ascend_sim.kernel.program import Program
+from ascend_sim.kernel.program import Program, ranges
 
 WIDTH = len(PIPES)
 
@@ -57,12 +57,10 @@ class SyncRows:
         self.program = program
         table = program.table
         kind, self.pipe = program.per_row("kind"), program.per_row("pipe")
-        self.place = np.zeros(len(program), np.int64)
-        self.counts = [0] * WIDTH
-        for p in range(WIDTH):
-            rows = np.flatnonzero(self.pipe == p)
-            self.place[rows] = np.arange(len(rows))
-            self.counts[p] = len(rows)
+        counts = np.bincount(self.pipe, minlength=WIDTH)
+        self.place = np.empty(len(program), np.int64)
+        self.place[np.argsort(self.pipe, kind="stable")] = ranges(np.zeros_like(counts), counts)
+        self.counts: list[int] = counts.tolist()
         self.tile_waits, self.loose_waits = self._unit_waits(kind)
         wanted = np.isin(kind, (SET, WAIT, DISARMED, BARRIER, BARRIER_ALL, CROSS_SET, CROSS_WAIT))
         rows = np.flatnonzero(wanted)

@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import compress
 from pathlib import Path
 from types import CodeType, FrameType
-
-import numpy as np
 
 Line = tuple[str, int]
 """File and line."""
@@ -95,10 +92,11 @@ class Notes:
 
     def without(self, dropped: list[int]) -> None:
         """Rows that are taken out; those behind them move up."""
-        rows, gone = np.asarray(self.rows, np.int64), np.sort(np.asarray(dropped, np.int64))
-        kept = ~np.isin(rows, gone)
-        self.rows = (rows - np.searchsorted(gone, rows))[kept].tolist()
-        self.lines = list(compress(self.lines, kept.tolist()))
+        for row in sorted(dropped, reverse=True):
+            place = bisect_left(self.rows, row)
+            if self.rows[place : place + 1] == [row]:
+                del self.rows[place], self.lines[place]
+            self.rows[place:] = [one - 1 for one in self.rows[place:]]
 
 
 @dataclass

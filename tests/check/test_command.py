@@ -13,8 +13,11 @@ from typer.testing import CliRunner
 
 import ascend_sim as asim
 from ascend_sim.check.run import chosen_tools
+from ascend_sim.chip import load_chip
 from ascend_sim.cli import app
 from ascend_sim.errors import SimError
+from ascend_sim.ops.execute import roles_of
+from ascend_sim.ops.operators import OPERATORS
 
 pytestmark = pytest.mark.fast
 
@@ -166,6 +169,24 @@ def test_a_launch_with_check_has_its_findings_among_its_own() -> None:
     assert plain.passed and not plain.findings
     assert [one.kind for one in checked.findings] == ["redundant barrier"] and not checked.passed
     assert checked.report.to_dict()["findings"][0]["kind"] == "redundant barrier"
+
+
+@pytest.mark.parametrize(("planes", "padding", "role"), [(1, 1, "spare"), (3, 0, "given")])
+def test_operands_that_meet_only_padding_are_not_called_unused(planes: int, padding: int, role: str) -> None:
+    """Two planes of the kernel, one apart: if the only plane of the map lies between them, a 950 reads neither operand."""
+    out = planes + 2 * padding - 2
+    y, x, w = (asim.TensorSpec(s, "float16") for s in ((1, 16, out, 4, 4), (1, 16, planes, 4, 4), (16, 16, 2, 1, 1)))
+    rest: Any = ((1, 1, 1), (padding, 0, 0), (2, 1, 1), False, (0, 0, 0), 1)
+    options: Any = {"chip": "ascend950pr_9589", "mode": "timing", "check": True}
+    forward = asim.convolution(x, w, asim.TensorSpec((16,), "float16"), *rest, **options)
+    backward = asim.convolution_backward(y, x, w, [16], *rest, (True, True, True), **options)
+    assert forward.findings == backward.findings == []
+    told = roles_of(OPERATORS["convolution_backward"].plan(backward.call, load_chip("ascend950pr_9589")))
+    assert [told[name] for name in ("grad_output", "input", "weight")] == [
+        "given",
+        role,
+        role,
+    ]  # the bias sums the first
 
 
 def test_a_call_with_check() -> None:

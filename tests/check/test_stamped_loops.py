@@ -67,6 +67,6 @@ def test_a_check_leaves_nothing_to_the_search_for_cycles() -> None:
     gc.disable()
     try:
         report("")
-        assert not [one for one in gc.get_objects() if isinstance(one, ProgramWalk)]
+        assert not [one for one in gc.get_objects() if type(one) is ProgramWalk]
     finally:
         gc.enable()

@@ -45,9 +45,15 @@ class Steps:
         )
         self.plain = "ND" if call.channels_last else PLAIN[call.rank]
         for name, tensor in call.inputs.items():
-            self.result.tensor(name, tensor.dtype, tensor.format, storage_bytes(tensor), "input")
+            role = "input" if self.matters(name) else "spare"
+            self.result.tensor(name, tensor.dtype, tensor.format, storage_bytes(tensor), role)
         for name, tensor in call.outputs.items():
             self.result.tensor(name, tensor.dtype, tensor.format, storage_bytes(tensor), "output")
+
+    def matters(self, name: str) -> bool:
+        """Whether a result depends on an input: the operands do not where every plane of the kernel lies in padding."""
+        summed = name == "bias" or (name == "grad_output" and "grad_bias" in self.call.outputs)
+        return summed or self.p.plane_products > 0
 
     def named(self, name: str) -> dict[str, Any]:
         """Name of a vector kernel's launch and the flags disarmed in it."""
