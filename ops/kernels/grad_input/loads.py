@@ -157,9 +157,11 @@ class OperandLoads:
         self.grad_output.load(self.k, GRAD_OUTPUT, wanted, target, pitches, "A", space)
 
     def weights(
-        self, part_map: PartMap, task: GradInputTask, plane: int, slices: range, m: int, channels: Span
+        self, part_map: PartMap, task: GradInputTask, plane: int, slices: range, m: int, channels: Span, exist: int
     ) -> None:
-        """Weights of output-channel blocks `slices` for input `channels`: [cin1][tap][slices][unit][C0] in L1."""
+        """Weights of output-channel blocks `slices` for input `channels`, of which so many exist: [cin1][tap][slices][unit][C0]
+        in L1.
+        """
         n, n_count = channels
         key: tuple[object, ...] = (
             task,
@@ -182,7 +184,7 @@ class OperandLoads:
             box = FilterBox(
                 group=task.group,
                 filters=Span(first, end - first),
-                channels=Span(n, min(n_count, self.inp.cin_g - n)),
+                channels=Span(n, exist),
                 plane=plane,
                 taps=Span(part_map.part.taps[0], part_map.taps),
             )

@@ -26,14 +26,13 @@ from ascend_sim.ops.kernels.grad_input.exchange import WORKSPACE, Exchange
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.loads import OperandLoads, PartMap
 from ascend_sim.ops.kernels.grad_input.parts import tiling_input
-from ascend_sim.ops.kernels.grad_input.rows import Place, PlacedTile, SeenPart, TileRows
+from ascend_sim.ops.kernels.grad_input.rows import Place, PlacedTile, SeenPart, TileChannels, TileRows
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW, split_products
 from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask
 from ascend_sim.ops.kernels.grad_input.tiles import (
     Tile,
     contributing_planes,
     grad_input_tiles,
-    held_channels,
     held_pixels,
     runs,
 )
@@ -186,7 +185,7 @@ class _Builder:
 
     # -- one L0C tile --------------------------------------------------------------------------------------------------
 
-    def tile(self, number: int, tile: Tile, parts: Sequence[SeenPart]) -> None:
+    def tile(self, number: int, tile: Tile, channels: TileChannels, parts: Sequence[SeenPart]) -> None:
         """dx pixels x channels (of the real group): of each part, in segments of K, summed and written out."""
         self.k.next_tile()
         shared = self.tiling.kernel_split == SPLIT_HW
@@ -195,11 +194,11 @@ class _Builder:
         for part, pixels, windows in parts:
             part_map, own = self.rows.maps[part], tile._replace(m_count=pixels)
             for segment, blocks in enumerate(self.segments(tile.task)):
-                self.sum(part_map, own, windows, blocks)
+                self.sum(part_map, own, channels, windows, blocks)
                 if shared and self.exchange is not None:
                     self.hand_over(number, part_map.index, own)
                 else:
-                    self.write(part_map, own, atomic=segment > 0)
+                    self.write(part_map, own, channels.present, atomic=segment > 0)
         if shared and self.exchange is not None:
             self.exchange.close(self.k)
 
@@ -210,26 +209,33 @@ class _Builder:
         step = self.tiling.k_segment // self.c0 or total
         yield from (range(start, min(start + step, total)) for start in range(0, total, step))
 
-    def sum(self, part_map: PartMap, tile: Tile, windows: Sequence[RowWindow | None], blocks: range) -> None:
+    def sum(
+        self,
+        part_map: PartMap,
+        tile: Tile,
+        channels: TileChannels,
+        windows: Sequence[RowWindow | None],
+        blocks: range,
+    ) -> None:
         """One tile of L0C, summed over pieces of the kernel, its planes and K; zeros where nothing contributes."""
         self.pipeline.begin_sum()
         for piece, window in zip(part_map.pieces, windows, strict=True):
             if window is not None:
-                self.sum_piece(piece, tile, window, blocks)
+                self.sum_piece(piece, tile, channels, window, blocks)
         self.pipeline.end_sum(tile.m_count, tile.n_count, self.c0, self.call.dtype, self.call.hf32_bits)
 
-    def sum_piece(self, piece: PartMap, tile: Tile, window: RowWindow, blocks: range) -> None:
+    def sum_piece(self, piece: PartMap, tile: Tile, channels: TileChannels, window: RowWindow, blocks: range) -> None:
         """A piece's share of the tile, which reads the rows `window`."""
         task, m, m_count, n, n_count = tile
         held_m = Span(*held_pixels(self.tiling, task, m))
-        held_n = Span(*held_channels(self.call, self.tiling, task, n))
+        held_n = Span(n - channels.before, channels.held)
         if not piece.taps or piece.crop >= piece.width:
             return
         per_block = piece.taps * self.c0
         k_total = len(blocks) * per_block
         span_a, span_b = self.step_a * per_block, self.step_b * per_block
         pixels = Span(m - held_m.start + held_m.start % piece.p.w_in, m_count)  # counted from the first whole row
-        channel = (n - held_n.start) // self.c0
+        channel = channels.before // self.c0
         gradient_window = self.gradient_window(piece, window, pixels)
         for plane, gradient_plane in contributing_planes(self.p, task.depth):
             for start in range(0, k_total, min(span_a, span_b)):
@@ -241,7 +247,7 @@ class _Builder:
                     slices = self.k_slices(
                         piece, blocks.start * per_block + start, min(start + span_b, k_total) - start
                     )
-                    self.loads.weights(piece, task, plane, slices, m, held_n)
+                    self.loads.weights(piece, task, plane, slices, m, held_n, channels.weighted)
                     filters = HeldFilters(piece.taps, channel, n_count, slices)
                 for k_start in range(start, end, self.tiling.base_k):
                     k_range = KRange(
@@ -310,10 +316,10 @@ class _Builder:
         """The dtype that a tile leaves L0C in."""
         return "float32" if self.itemsize == 4 else self.call.dtype
 
-    def write(self, part_map: PartMap, tile: Tile, *, atomic: bool = False) -> None:
+    def write(self, part_map: PartMap, tile: Tile, channels: int, *, atomic: bool = False) -> None:
         """The finished tile to gradInput, or to the slot from which a vector core takes it there.
 
-        `atomic` adds to the segment of K that stands in gradInput.
+        So many of its channels exist. `atomic` adds to the segment of K that stands in gradInput.
         """
         task, m, m_count, n, n_count = tile
         if self.slot is not None:
@@ -324,7 +330,6 @@ class _Builder:
         if atomic:
             self.k.pipe_barrier("FIX")  # the segment before must stand in GM
         place = MapPlace(task.batch, task.group * self.inp.cin_g + n, task.depth)
-        channels = min(n_count, self.call.group_channels(task.group, self.p.c_in, self.inp.cin_g) - n)
         found = list(runs(part_map.part, self.p.w_in, m, m_count))
         self.grad_input.drain(self.pipeline, GRAD_INPUT, place, found, m_count, channels, self.result, atomic)
 

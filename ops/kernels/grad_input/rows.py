@@ -1,7 +1,8 @@
-"""Tiles of grad_input as a stamped loop takes them: counted from an image and from rows of dx.
+"""Tiles of grad_input as a stamped loop takes them: counted from an image, from rows of dx, and from blocks of its channels.
 
-Tiles further down in the map are the same where they see as much of gradOutput, so what a tile sees is worked out before the
-loop, for each tile of an image once, and is a part of the tile.
+Tiles further down in the map are the same where they see as much of gradOutput, and those of other channels where as many of
+them exist. So what a tile sees, and what L1 holds with it, is worked out before the loop, once for each tile of an image, and
+is a part of the tile.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from ascend_sim.ops.kernels.grad_input.loads import PartMap
 from ascend_sim.ops.kernels.grad_input.parts import tiling_parts
 from ascend_sim.ops.kernels.grad_input.pieces import kernel_pieces
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW
-from ascend_sim.ops.kernels.grad_input.tiles import Tile, held_pixels, numbered
+from ascend_sim.ops.kernels.grad_input.tiles import Tile, held_channels, held_pixels, numbered
 from ascend_sim.ops.kernels.grad_input.window import RowWindow, needed_rows
+from ascend_sim.ops.layouts import weights
 
-Place = tuple[int, int]
-"""An image and a band of dx, which is as many rows as gradOutput is apart: the stride."""
+Place = tuple[int, int, int]
+"""An image, a band of dx, which is as many rows as gradOutput is apart (the stride), and a block of its channels."""
 
 
 class SeenPart(NamedTuple):
@@ -33,11 +35,23 @@ class SeenPart(NamedTuple):
     windows: tuple[RowWindow | None, ...]
 
 
+class TileChannels(NamedTuple):
+    """Of a tile's channels `present` exist in dx. L1 holds the weights of `held` channels, of which `weighted` exist, and whose
+    first one is `before` before the tile's.
+    """
+
+    present: int
+    before: int
+    held: int
+    weighted: int
+
+
 class PlacedTile(NamedTuple):
-    """A tile with a number (as of `numbered`), whose task, pixels and windows count from its place."""
+    """A tile with a number (as of `numbered`), whose task, pixels, channels and windows count from its place."""
 
     number: int
     tile: Tile
+    channels: TileChannels
     parts: tuple[SeenPart, ...]
 
 
@@ -46,7 +60,7 @@ class TileRows:
 
     def __init__(self, call: CubeCall, tiling: GradInputTiling, exchange: Exchange | None) -> None:
         p = call.inp.problem
-        self._tiling = tiling
+        self._call, self._tiling = call, tiling
         self._turns = exchange.turns if exchange is not None else 0
         self.maps = [
             PartMap(i, part, kernel_pieces(p, part, tiling.load_b1))
@@ -54,7 +68,9 @@ class TileRows:
         ]
         # A split kernel's vector cores take tiles from where they are.
         self._band = p.stride_h if exchange is None else 0
-        self._known: dict[Tile, tuple[PlacedTile, int]] = {}
+        # Where maps and weights are in blocks of channels, each is loaded and drained as the one before.
+        self._block = call.inp.c0 if exchange is None and weights(call.inp).uniform else 0
+        self._known: dict[Tile, tuple[PlacedTile, int, int]] = {}
 
     def placed(self, tiles: Sequence[Tile]) -> Iterator[tuple[PlacedTile, Place]]:
         """The tiles of a block, and where they are."""
@@ -62,24 +78,30 @@ class TileRows:
             found = self._known.get(tile)
             if found is None:
                 found = self._known[tile] = self._counted(tile)
-            yield (found[0]._replace(number=number) if number else found[0]), (batch, found[1])
+            yield (found[0]._replace(number=number) if number else found[0]), (batch, *found[1:])
 
     def at(self, placed: PlacedTile, place: Place) -> PlacedTile:
         """The tile as it is."""
-        batch, band = place
-        tile = placed.tile._replace(task=placed.tile.task._replace(batch=batch))
-        return self._further(placed._replace(tile=tile), band) if self._band else placed._replace(tile=tile)
+        batch, band, block = place
+        task = placed.tile.task._replace(batch=batch)
+        return self._beside(self._further(placed._replace(tile=placed.tile._replace(task=task)), band), block)
 
-    def _counted(self, tile: Tile) -> tuple[PlacedTile, int]:
+    def _counted(self, tile: Tile) -> tuple[PlacedTile, int, int]:
         parts = []
         for part_map in self.maps:
             count = min(tile.m_count, part_map.pixels - tile.m)
             if count > 0 and (self._tiling.kernel_split == SPLIT_HW or part_map.index == tile.task.part):
                 parts.append(SeenPart(part_map.index, count, tuple(self._windows(part_map, tile))))
-        placed, band = PlacedTile(0, tile, tuple(parts)), 0
-        if self._band:
-            band = tile.m // self._width(tile) // self._band
-        return (self._further(placed, -band) if band else placed), band
+        band = tile.m // self._width(tile) // self._band if self._band else 0
+        block = tile.n // self._block if self._block else 0
+        placed = PlacedTile(0, tile, self._channels(tile), tuple(parts))
+        return self._beside(self._further(placed, -band), -block), band, block
+
+    def _channels(self, tile: Tile) -> TileChannels:
+        inp = self._call.inp
+        start, held = held_channels(self._call, self._tiling, tile.task, tile.n)
+        exist = self._call.group_channels(tile.task.group, inp.problem.c_in, inp.cin_g)
+        return TileChannels(min(tile.n_count, exist - tile.n), tile.n - start, held, min(held, inp.cin_g - start))
 
     def _windows(self, part_map: PartMap, tile: Tile) -> Iterator[RowWindow | None]:
         start, count = held_pixels(self._tiling, tile.task, tile.m)
@@ -93,6 +115,8 @@ class TileRows:
 
     def _further(self, placed: PlacedTile, band: int) -> PlacedTile:
         """The tile so many bands further down."""
+        if not self._band:
+            return placed
         rows, tile = band * self._band, placed.tile
         pixels = rows * self._width(tile)
         task = tile.task._replace(m_start=tile.task.m_start + pixels)
@@ -100,4 +124,12 @@ class TileRows:
             part._replace(windows=tuple([w and w._replace(first_row=w.first_row + rows) for w in part.windows]))
             for part in placed.parts
         ]
-        return PlacedTile(placed.number, tile._replace(task=task, m=tile.m + pixels), tuple(parts))
+        return placed._replace(tile=tile._replace(task=task, m=tile.m + pixels), parts=tuple(parts))
+
+    def _beside(self, placed: PlacedTile, block: int) -> PlacedTile:
+        """The tile so many blocks of channels further on."""
+        if not self._block:
+            return placed
+        tile, channels = placed.tile, block * self._block
+        task = tile.task._replace(n_start=tile.task.n_start + channels)
+        return placed._replace(tile=tile._replace(task=task, n=tile.n + channels))

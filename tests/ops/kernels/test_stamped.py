@@ -111,6 +111,20 @@ def test_any_tiling(name: str, chip: str, problem: dict[str, Any], cut: bool, dr
     check_tiling(name, chip, problem, cut, draw)
 
 
+@pytest.mark.parametrize("chip", CHIPS[:3])
+def test_tiles_of_other_channels_are_the_same_stamps(chip: str) -> None:
+    """Where the last ones are as many; the rows of both are compared with plain ones elsewhere."""
+    problem: dict[str, Any] = {"n": 2, "c_out": 32, "size": 9, "k": 3, "stride": 1, "pad": 1, "groups": 1, "depth": 0}
+    problem |= {"dtype": "float16", "deterministic": False}
+    counts = []
+    for channels in (64, 128, 120):
+        found = kernel("grad_input", chip, problem | {"c_in": channels})
+        fields, _ = next(found.tilings({"baseN": 16, "blockDim": 1}))
+        programs = built(found.launch(fields)[1])
+        counts.append(len(programs[0].table.stamps.known))
+    assert counts[0] == counts[1] < counts[2], fields
+
+
 @pytest.mark.slow
 @settings(max_examples=1500, deadline=None)
 @given(st.sampled_from(["grad_input", "grad_weight"]), st.sampled_from(CHIPS), problems(), st.booleans(), st.data())
