@@ -13,7 +13,7 @@ from pathlib import Path
 from accuracy_parts import words
 from accuracy_parts.aims import aims
 from accuracy_parts.fitted import FITTED, fitted_costs
-from accuracy_parts.guessed import guessed
+from accuracy_parts.guessed import guessed, unseen
 from accuracy_parts.left_out import LEFT_OUT, left_out
 from accuracy_parts.notes import notes
 from accuracy_parts.picture import TEXT
@@ -22,6 +22,7 @@ from accuracy_parts.refit import refits, refitted
 from accuracy_parts.rows import B2, DW, DX, FIRST, SIMULATED
 from accuracy_parts.sure import sure
 from accuracy_parts.tables import by_label, calls, headline, kernels, kind, layer, products, three_columns
+from accuracy_parts.what_if import figures
 
 from ascend_sim.report.files import atomic_write
 from ascend_sim.runtime.workers import usable_cores
@@ -47,7 +48,8 @@ def main(page: str, long: bool, keep: Path | None) -> None:
         for one in compared
         if one.row.kernel.chip == B2 and one.row.kernel.op_type in SIMULATED and not one.prediction.skipped
     ]
-    head = words.HEAD.format(rows_910b2=len(on_b2), kernels_910b2=len({one.row.kernel for one in on_b2}))
+    asked = figures(compared)
+    head = words.HEAD.format(rows_910b2=len(on_b2), kernels_910b2=len({one.row.kernel for one in on_b2}), **asked)
     table, rows = calls(compared)
     parts = [
         head,
@@ -55,12 +57,12 @@ def main(page: str, long: bool, keep: Path | None) -> None:
         "## Convolutions, told nothing and told\n\n" + headline(compared, told),
         guessed(compared),
         "## Task time by chip and operator\n\n" + three_columns(compared, told),
-        words.CALLS_TEXT.format(table=table, rows=rows),
+        words.CALLS_TEXT.format(table=table, rows=rows, **asked),
         "## Core and pipe times, told nothing\n\n" + markdown([group for group in groups if group.core is not None]),
         words.REMOVED,
         "Not simulated:\n\n" + "\n".join(f"- {line}" for line in skipped_lines(groups)),
-        words.BATCH_32,
-        "## Against the aims\n\nTold nothing; in brackets told.\n\n" + aims(compared, told),
+        words.BATCH_32.format(unseen=unseen(compared)),
+        "## Against the aims\n\nTold nothing, and told.\n\n" + aims(compared, told),
         LEFT_OUT.format(refitted=refitted(refits(plain, keep)))
         + "\n"
         + "\n".join([*left_out(compared, "nothing"), *left_out(told, "told")]),

@@ -1,8 +1,8 @@
 """Writes configs/measurements/errors.yaml: how far the measured kernels that ship lie from what is predicted, told nothing;
 and their picture, docs/images/accuracy.png.
 
-Errors are left-out ones where costs can be fitted again (`accuracy_parts/refit.py`): of a prediction by costs that were fitted
-without the kernel's layer.
+Errors are those of the prediction that ships; where costs can be fitted again (`accuracy_parts/refit.py`) those of costs that
+were fitted without the kernel's layer stand beside them.
 
 Usage: python tools/measured_errors.py [--long] [--keep FOLDER]. Some minutes; with --long the products that take minutes each
 run too. FOLDER keeps what was predicted, and a run that was broken off goes on from there (.accuracy serves tools/accuracy
@@ -23,6 +23,7 @@ from accuracy_parts.refit import Refit, refits
 from ascend_sim.chip import load_chip
 from ascend_sim.report.files import atomic_write
 from ascend_sim.runtime.workers import usable_cores
+from ascend_sim.studies.validate.kernel import Kernel
 from ascend_sim.studies.validate.launches import CALLS, MATMULS, MICROBENCHMARKS
 from ascend_sim.studies.validate.rows import shipped_rows
 from ascend_sim.studies.validate.run import Comparison, as_timed, compare
@@ -33,8 +34,8 @@ NETWORKS = ("alexnet", "ascdevkit_matmul", "kernelbench")
 HEAD = """# Measured over predicted times of the measured kernels here, told nothing. Made by tools/measured_errors.py.
 # A kind is an architecture, the operators of one kernel, whether it is grouped, and the version of the library where it
 # depends on it. Behind each network or run: [predicted us, measured over predicted] of its distinct kernels, of repeats the
-# geometric mean. Where costs were fitted on rows of a kind (but products), the prediction is by costs fitted without the
-# kernel's layer. Calls of several kernels are left out: only their sum was measured.
+# geometric mean, as shipped; where costs were fitted on rows of a kind (but products), also measured over what is predicted by
+# costs that were fitted without the kernel's layer. Calls of several kernels are left out: only their sum was measured.
 kinds:
 """
 
@@ -63,14 +64,12 @@ def network_of(run: str) -> str:
 def text_of(compared: Sequence[Comparison], again: Sequence[Refit] = ()) -> str:
     """The file; `again` has the left-out times of kernels whose costs were fitted again."""
     left_out = {kernel: us for found in again for kernel, us in found.left_out.items()}
-    kinds: dict[Key, dict[str, dict[object, list[tuple[float, float]]]]] = {}
+    kinds: dict[Key, dict[str, dict[Kernel, list[Comparison]]]] = {}
     for one in compared:
         key = kind_of(one)
         if key is not None:
             rows = kinds.setdefault(key, {}).setdefault(network_of(one.row.cells["run"]), {})
-            us = left_out.get(as_timed(one.row.kernel), one.prediction.task_us)
-            pair = us, math.log(one.row.duration_us / us)
-            rows.setdefault(as_timed(one.row.kernel), []).append(pair)
+            rows.setdefault(as_timed(one.row.kernel), []).append(one)
     lines = []
     for (arch, op_types, grouped, library), networks in sorted(kinds.items()):
         lines += [
@@ -81,8 +80,15 @@ def text_of(compared: Sequence[Comparison], again: Sequence[Refit] = ()) -> str:
             "  errors:",
         ]
         for network, kernels in sorted(networks.items()):
-            rows = sorted((pairs[0][0], math.exp(fmean(log for _, log in pairs))) for pairs in kernels.values())
-            lines.append(f"    {network}: [{', '.join(f'[{us:.2f}, {ratio:.4f}]' for us, ratio in rows)}]")
+            rows = []
+            for kernel, found in kernels.items():
+                us = found[0].prediction.task_us
+                measured = math.exp(fmean(math.log(one.row.duration_us) for one in found))
+                ratios = [
+                    f"{measured / time:.4f}" for time in (us, *([left_out[kernel]] if kernel in left_out else []))
+                ]
+                rows.append((us, f"[{us:.2f}, {', '.join(ratios)}]"))
+            lines.append(f"    {network}: [{', '.join(text for _, text in sorted(rows))}]")
     return HEAD + "\n".join(lines) + "\n"
 
 

@@ -1,20 +1,25 @@
 """How sure a time is: where the measured times of 80 % of kernels like this one lie.
 
     sure = interval("dav-2201", "TransData", us=53.7)
-    sure.low_us, sure.high_us, sure.kernels
+    sure.low_us, sure.high_us, sure.kernels, sure.borrowed
 
 `configs/measurements/errors.yaml` has measured over predicted times of kernels that were told nothing, by kind (architecture,
-operator, grouped or not, version of the library) and network; `tools/measured_errors.py` makes it. The logarithm of such a
-ratio is the sum of what a network has of its own and of what a kernel has. The former's variance is the same for all kinds and
-pooled over those with several networks, so that a kind measured in one network alone is not taken for surer than it is; the
-latter's is the kind's. The interval is a prediction interval of Student's t around the mean of the networks. It is that of
-short or long kernels (`LONG_US`) where enough of either were measured. What was fitted on rows has seen them: on a
-new kind of network errors are larger.
+operator, grouped or not, version of the library) and network; `tools/measured_errors.py` makes it. The prediction is the one
+that ships. Where costs were fitted on a kernel, the file also has what costs that were fitted without its layer miss it by:
+of both scatters the larger counts, so that a fit makes no kind surer than it is and a bad fit hides nothing.
+
+The logarithm of such a ratio is the sum of what a network and a kernel have of their own. A network's variance is the same
+for all kinds and pooled over those with several networks, so that a kind measured in one network alone is not taken for surer
+than it is; a kernel's is the kind's. The interval is a prediction interval of Student's t around the mean of the networks. It
+is that of short or long kernels (`LONG_US`) where enough of either were measured. A kind that was not measured borrows the
+interval of the nearest that was (`nearest`), with the variance of a network once more: that two kinds differ as two networks
+do is assumed. What was fitted on rows has seen them: on a new kind of network errors are larger.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -33,8 +38,17 @@ ENOUGH = 8
 _FEWEST = 2
 """Kernels below which nothing is known of how errors scatter."""
 
-Errors = Mapping[str, Sequence[tuple[float, float]]]
-"""Network -> its kernels of one kind: predicted us, and the logarithm of measured over predicted time."""
+
+class Measured(NamedTuple):
+    """A kernel: predicted us, the logarithm of measured over predicted time, the same of costs fitted without its layer."""
+
+    us: float
+    error: float
+    left_out: float
+
+
+Errors = Mapping[str, Sequence[Measured]]
+"""Network -> its kernels of one kind."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +66,31 @@ class Kind:
         rest = {name: found for name, found in self.errors.items() if name != network}
         return Kind(self.arch, self.op_types, self.grouped, self.library, rest)
 
+    @property
+    def kernels(self) -> int:
+        """How many were measured."""
+        return sum(map(len, self.errors.values()))
+
+    @property
+    def kernel(self) -> str:
+        """All but the architecture, as pages have it."""
+        kernel = "MatMul" if "MatMul" in self.op_types else ", ".join(self.op_types)
+        return kernel + ", grouped" * self.grouped + (f", library {self.library}" if self.library else "")
+
+    @property
+    def name(self) -> str:
+        """As reports have it."""
+        return f"{self.arch} {self.kernel}"
+
 
 class Interval(NamedTuple):
-    """`low_us` .. `high_us`, from so many measured `kernels` of so many `networks`."""
+    """`low_us` .. `high_us`, from so many measured `kernels` of so many `networks`, of another kind if `borrowed` names one."""
 
     low_us: float
     high_us: float
     kernels: int
     networks: int
+    borrowed: str = ""
 
 
 @cache
@@ -72,18 +103,68 @@ def kinds() -> tuple[Kind, ...]:
             tuple(one["op_types"]),
             one["grouped"],
             one["library"],
-            {name: [(us, math.log(ratio)) for us, ratio in found] for name, found in one["errors"].items()},
+            {name: [_measured(*numbers) for numbers in found] for name, found in one["errors"].items()},
         )
         for one in load_shipped(text)["kinds"]
     )
 
 
-def interval(arch: str, op_type: str, us: float, *, grouped: bool = False, library: str = "") -> Interval | None:
-    """The interval of a kernel that is predicted to take `us`; None where no or too few rows of its kind are measured."""
+def _measured(us: float, ratio: float, left_out: float | None = None) -> Measured:
+    return Measured(us, math.log(ratio), math.log(left_out or ratio))
+
+
+def interval(
+    arch: str, op_type: str, us: float, *, cube: bool | None = None, grouped: bool = False, library: str = ""
+) -> Interval:
+    """The interval of a kernel that is predicted to take `us`, of its kind or borrowed from the nearest.
+
+    `cube` says whether the cube works in it; without it the operator's name does.
+    """
     for kind in kinds():
         if (kind.arch, kind.grouped, kind.library) == (arch, grouped, library) and op_type in kind.op_types:
-            return of_errors(kind.errors, us, _shipped_between())
-    return None
+            found = of_errors(kind.errors, us, _shipped_between())
+            if found is not None:
+                return found
+    kind = nearest(kinds(), arch, op_type, cube=cube, grouped=grouped, library=library)
+    return borrowed(kind, us, _shipped_between())
+
+
+def nearest(
+    among: Sequence[Kind],
+    arch: str,
+    op_type: str,
+    *,
+    cube: bool | None = None,
+    grouped: bool = False,
+    library: str = "",
+) -> Kind:
+    """The kind with enough kernels that differs least: in the unit that works, else the architecture, what is worked out, the
+    operator, groups, and the version of the library; of equally near ones the one with the most kernels (chosen, not fitted).
+    """
+
+    cube = _of_cube(op_type) if cube is None else cube
+
+    def distance(kind: Kind) -> tuple[bool | int, ...]:
+        return (
+            _of_cube(kind.op_types[0]) != cube,
+            kind.arch != arch,
+            _work(kind.op_types[0]) != _work(op_type),
+            op_type not in kind.op_types,
+            kind.grouped != grouped,
+            kind.library != library,
+            -kind.kernels,
+        )
+
+    return min((kind for kind in among if kind.kernels >= _FEWEST), key=distance)
+
+
+def _of_cube(op_type: str) -> bool:
+    return "Conv" in op_type or "MatMul" in op_type
+
+
+def _work(op_type: str) -> str:
+    """The operator without rank and version: Conv3DBackpropFilterV2 and Conv2DBackpropFilter do the same."""
+    return "MatMul" if "MatMul" in op_type else re.sub(r"[23]D|V\d$", "", op_type)
 
 
 @cache
@@ -95,7 +176,7 @@ def between_networks(every: Iterable[Kind]) -> float:
     """Variance of a network's own part, pooled over kinds with several networks by their degrees of freedom (moments)."""
     total, freedom = 0.0, 0
     for kind in every:
-        found = [[error for _, error in rows] for rows in kind.errors.values()]
+        found = _by_network(kind.errors)
         if len(found) < 2:
             continue
         scattered = [variance(errors) for errors in found if len(errors) > 1]
@@ -106,22 +187,38 @@ def between_networks(every: Iterable[Kind]) -> float:
     return total / freedom if freedom else 0.0
 
 
-def of_errors(errors: Errors, us: float, between: float) -> Interval | None:
-    """The interval of `us` by these errors; None for too few."""
-    sized = {name: [one for one in rows if (one[0] >= LONG_US) == (us >= LONG_US)] for name, rows in errors.items()}
+def borrowed(kind: Kind, us: float, between: float) -> Interval:
+    """The interval of a neighbour's `us` by a kind with enough kernels: wider by as much as networks differ (assumed)."""
+    found = of_errors(kind.errors, us, between, more=between)
+    assert found is not None
+    return found._replace(borrowed=kind.name)
+
+
+def of_errors(errors: Errors, us: float, between: float, more: float = 0.0) -> Interval | None:
+    """The interval of `us` by these errors, with `more` variance; None for too few."""
+    sized = {name: [one for one in rows if (one.us >= LONG_US) == (us >= LONG_US)] for name, rows in errors.items()}
     if sum(map(len, sized.values())) >= ENOUGH:
         errors = {name: rows for name, rows in sized.items() if rows}
-    found = [[error for _, error in rows] for rows in errors.values()]
+    found = _by_network(errors)
     kernels, networks = sum(map(len, found)), len(found)
     if kernels < _FEWEST:
         return None
-    means = [fmean(rows) for rows in found]
-    freedom = kernels - networks
-    squares = sum((error - mean) ** 2 for rows, mean in zip(found, means, strict=True) for error in rows)
-    within = squares / freedom if freedom else 0.0
-    spread = math.sqrt(between * (1 + 1 / networks) + within * (1 + 1 / kernels))
-    reach, middle = _student(kernels - 1) * spread, fmean(means)
+    within = max(_within(found), _within([[one.left_out for one in rows] for rows in errors.values()]))
+    spread = math.sqrt(more + between * (1 + 1 / networks) + within * (1 + 1 / kernels))
+    reach, middle = _student(kernels - 1) * spread, fmean(map(fmean, found))
     return Interval(us * math.exp(middle - reach), us * math.exp(middle + reach), kernels, networks)
+
+
+def _by_network(errors: Errors) -> list[list[float]]:
+    """The errors of what ships."""
+    return [[one.error for one in rows] for rows in errors.values()]
+
+
+def _within(found: Sequence[Sequence[float]]) -> float:
+    """Variance of kernels around the means of their networks."""
+    freedom = sum(map(len, found)) - len(found)
+    squares = sum((error - fmean(errors)) ** 2 for errors in found for error in errors)
+    return squares / freedom if freedom else 0.0
 
 
 def _student(freedom: int) -> float:
@@ -135,42 +232,42 @@ def _student(freedom: int) -> float:
     return z + sum(term / freedom**power for power, term in enumerate(terms, 1))
 
 
-def as_row(found: Interval | None) -> dict[str, Any] | None:
-    """As a report has it."""
-    if found is None:
-        return None
-    low, high = (round(us, 4) for us in found[:2])
-    return {"low_us": low, "high_us": high, "kernels": found.kernels, "networks": found.networks}
+def as_row(found: Interval) -> dict[str, Any]:
+    """As a report has it; "borrowed" names the kind that the interval is of, where the kernel's own was not measured."""
+    row: dict[str, Any] = {
+        "low_us": round(found.low_us, 4), "high_us": round(found.high_us, 4),
+        "kernels": found.kernels, "networks": found.networks,
+    }  # fmt: skip
+    return row | ({"borrowed": found.borrowed} if found.borrowed else {})
 
 
 def together(kernels: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of kernels that have "task_us" and "interval": the interval of the time of those that have one.
+    """Of kernels that have "task_us" and "interval": the interval of their time.
 
-    Bounds are added, as if all errors went the same way. "unmeasured" are the operators without measured rows, with their us.
+    Bounds are added, as if all errors went the same way. "unmeasured_us" are the operators without measured rows, with their
+    us, and "borrowed" whose intervals they have.
     """
     rows = list(kernels)
-    known = [row for row in rows if row["interval"]]
     unmeasured: dict[str, float] = {}
+    borrowed: dict[str, str] = {}
     for row in rows:
-        if not row["interval"]:
+        if "borrowed" in row["interval"]:
             unmeasured[row["op_type"]] = round(unmeasured.get(row["op_type"], 0.0) + row["task_us"], 4)
+            borrowed[row["op_type"]] = row["interval"]["borrowed"]
     return {
-        "of_us": round(sum(row["task_us"] for row in known), 4),
-        "low_us": round(sum(row["interval"]["low_us"] for row in known), 4),
-        "high_us": round(sum(row["interval"]["high_us"] for row in known), 4),
+        "of_us": round(sum(row["task_us"] for row in rows), 4),
+        "low_us": round(sum(row["interval"]["low_us"] for row in rows), 4),
+        "high_us": round(sum(row["interval"]["high_us"] for row in rows), 4),
         "unmeasured_us": unmeasured,
+        "borrowed": borrowed,
     }
 
 
 def words(total: Mapping[str, Any]) -> str:
     """What `together` says, in a line."""
-    parts = []
-    if total["of_us"]:
-        parts.append(
-            f"{100 * LEVEL:.0f} % interval of {total['of_us']:,.1f} us: {total['low_us']:,.1f} to {total['high_us']:,.1f} us"
-        )
-    if total["unmeasured_us"]:
-        parts.append(
-            "no measured rows: " + ", ".join(f"{name} {us:,.1f} us" for name, us in total["unmeasured_us"].items())
-        )
-    return "How sure: " + "; ".join(parts)
+    ends = f"{total['low_us']:,.1f} to {total['high_us']:,.1f} us"
+    line = f"How sure: {100 * LEVEL:.0f} % interval of {total['of_us']:,.1f} us: {ends}"
+    unmeasured = ", ".join(
+        f"{name} {us:,.1f} us ({total['borrowed'][name]})" for name, us in total["unmeasured_us"].items()
+    )
+    return line + (f"; no measured rows, so the nearest kind's, wider (assumed): {unmeasured}" if unmeasured else "")

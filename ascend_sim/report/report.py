@@ -261,10 +261,11 @@ def timed_kernel(chip: ChipSpec, timeline: Timeline, task: Task, counts: Counts)
     return _kernel(chip, task, counts) | _times(chip, span, totals, span.launch)
 
 
-def interval_of(chip: ChipSpec, task: Task, us: float) -> dict[str, Any] | None:
-    """The interval of a task's time, as a report has it; None where no kernels of its kind were measured."""
+def interval_of(chip: ChipSpec, task: Task, us: float) -> dict[str, Any]:
+    """The interval of a task's time, as a report has it."""
     grouped, library = task.info.get("groups", 1) > 1, task.info.get("library", "")
-    return as_row(interval(chip.identity.arch, task.op_type, us, grouped=grouped, library=library))
+    cube = "macs" in task.info or task.core_kind in ("AIC", "MIX")
+    return as_row(interval(chip.identity.arch, task.op_type, us, cube=cube, grouped=grouped, library=library))
 
 
 def _timed_kernels(

@@ -13,7 +13,8 @@ DISAGREE = "sources disagree"
 
 PROGRAMS = """## Small programs
 
-Streams out of GM by all cores (row size, alignment, L2 hits), single transfers and a vector add, each built and simulated:
+Streams out of GM by all cores (row size, alignment, L2 hits), single transfers and a vector add, each built and simulated, told
+its own sizes and cores, beside which there is nothing to tell:
 `configs/measurements/microbench.csv` has the rows, their sources and what was left out because it is doubted,
 [measured-bandwidth.md](measured-bandwidth.md) the figures behind some of them. A row that "sets a cost" was used to fit one, so
 it stands apart; so do the loads into L0A and L0B, for which the sources disagree (msKPP has 2 cycles a transfer beside its

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from calibrate import Bench, Values, value_of
 
+from accuracy_parts.fitted import STRUCTURE
 from accuracy_parts.rows import B2, DW, DX, FIRST
 from ascend_sim.chip import load_chip
 from ascend_sim.ops.kernels.cube.libraries import libraries
@@ -154,13 +155,15 @@ def refits(rows: Sequence[Row], keep: Path | None = None) -> list[Refit]:
 def refitted(found: Sequence[Refit]) -> str:
     """The table of the page."""
     lines = [
-        "| chip | kernels | costs fitted again | rows | layers | as shipped: mean % | left out: mean % |",
-        "|" + "---|" * 7,
+        "| chip | kernels | costs fitted again | rows | layers | as shipped: mean % | left out: mean % "
+        "| in-sample all the same |",
+        "|" + "---|" * 8,
     ]
     for one in found:
         cells = (
             one.chip, ", ".join(one.op_types), ", ".join(one.fields), len(one.rows), one.layers,
             f"{one.percent(one.shipped):.1f}", f"{one.percent(one.left_out):.1f}",
+            ", ".join(op for op in one.op_types if op in STRUCTURE.get((one.chip, ""), ())) or "-",
         )  # fmt: skip
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(lines)

@@ -19,9 +19,10 @@ had decided: the blocks of convolutions and products, and base block and share o
 (8192^3 samples and others). Every table says which of both it shows. "fitted" says whether costs of the chip were fitted on
 rows of the same network or sample ("yes"): then the figure is in-sample, whatever it was told. The costs and their rows are
 listed [below](#fitted-costs-and-the-rows-that-fitted-them). "structure" is of rows with which something else was chosen, and
-is in-sample as well: that the V1 3-D kernel of npu_conv3d_backward loads nothing ahead (23.6 % without), that the 32-bit dW of
-AlexNet has flags of its own for each operand and turns a step's gradOutput at once, the blocks of dW on the first 910, and
-that the machine of KernelBench's rows is a 910B4. "no" means neither; all kernels were still written with all rows in view.
+is in-sample as well: that the V1 3-D kernel of npu_conv3d_backward loads nothing ahead ({v1_ahead} % without), that the 32-bit
+dW of AlexNet (both layers that are measured) has flags of its own for each operand and turns a step's gradOutput at once, the
+blocks of dW on the first 910, and that the machine of KernelBench's rows is a 910B4. "no" means neither; all kernels were still
+written with all rows in view.
 
 **Figures.** Error of a row: (predicted - measured) / measured. mean and median are of the sizes of errors, bias is the mean
 of errors, rank is Spearman's correlation over rows (three kernels or more). "kernels" counts distinct ones: {rows_910b2} rows
@@ -38,27 +39,18 @@ REMOVED = """## Helps that are gone
 
 **The state of the L2.** Rows of training steps whose inputs were written or read long before used to say so (`stale`, inferred
 from the place of the row in its step): the L2 was taken to be full of what other kernels wrote. The simulator has no rule for
-it, and no user could have told it. Without it TransData of the 910B2 has a mean error of 16 instead of 13 %, its AlexNet
-products with weights of up to 151 MB come out faster still."""
+it, and no user could have told it. When it went, the mean error of TransData on the 910B2 rose from 13 to 16 percent, and its
+AlexNet products, with weights of up to 151 MB, came out faster still."""
 
 
 BATCH_32 = """The batch 32 rows of the first 910 come from other software (other splits, other fusion): never average them with
 the rest.
 
 All rows of the first 910 are of ResNet-50. Layers of other kinds have none here, so no error can be given for them; what is
-predicted of nine (fp16, batch 16, us with its 80 % interval, and the longest core over its roofline):
+predicted of nine (told nothing, fp16, batch 16, inputs in the L2, us with its 80 % interval, and the longest core over its
+roofline):
 
-| kernel | layer | us | interval | over the roofline |
-|---|---|---|---|---|
-| dX | 128 -> 256, 80x80, 1x1 | 85 | 61 to 133 | 1.45 |
-| dX | 128 -> 256, 20x20, 1x1 | 10 | 7 to 16 | 2.10 |
-| dX | 256 -> 128, 40x40, 1x1 | 21 | 15 to 32 | 1.25 |
-| dX | 1280 -> 448, 8x8, 1x1 | 25 | 18 to 38 | 1.78 |
-| dX | 2048 -> 320, 8x8, 1x1 | 24 | 17 to 38 | 1.55 |
-| dX | 128 -> 128, 56x56, 3x3 stride 2 | 166 | 109 to 247 | 1.30 |
-| dW | 128 -> 128, 56x56, 3x3 stride 2 | 51 | 35 to 75 | 1.54 |
-| dW | 128 -> 256, 80x80, 1x1 | 102 | 63 to 128 | 1.75 |
-| dW | 448 -> 384, 8x8, 3x3 | 87 | 59 to 127 | 1.05 |"""
+{unseen}"""
 
 
 NOT_MODELLED = """Not modelled anywhere: misses of the instruction cache, dual issue.
@@ -80,40 +72,35 @@ turned, MemSet, the V1 kernel with an fp32 dW, dW turned (910B2); the V2 kernel 
 
 {table}
 
-Four costs of the 950's weight gradient were fitted on its ten rows, none on any other of these rows. One rule was inferred
+Costs of the 950's weight gradient were fitted on its ten rows, none on any other of these rows. One rule was inferred
 from the nine of the 910B2: that the V1 3-D kernel loads nothing ahead. What is plan and what is kernel there (mean of the
 sizes of errors, bias):
 
 | kernels | mean % | bias % |
 |---|---|---|
-| aclnnConvolutionBackward's plan: weights turned, Cast, V2 for three of them | 16.4 | +5.3 |
-| the kernels that ran, V1 with loads ahead and a unit flag, as the 2-D kernel | 23.6 | -23.1 |
-| the kernels that ran, V1 as its schedule says and with nothing loaded ahead | 5.1 | -0.1 |
+| aclnnConvolutionBackward's plan: weights turned, Cast, V2 for three of them | {by_plan} |
+| the kernels that ran, V1 with two buffers of each operand and a unit flag, as the 2-D kernel | {with_loads_ahead} |
+| the kernels that ran, V1 as its schedule says and with nothing loaded ahead | {as_scheduled} |
 
 **What the transposed convolutions say.** KernelBench's rows name their machine "Atlas A2", and their file the 910B2. On a
-910B2 all of them would be predicted too fast, the 3-D ones (conv_transpose3d, fp32) by 44 %, the products of 1 GB by 52 %.
-But these products leave at 0.745 TB/s, which is 93 % of the 0.8 TB/s of a 910B4 and 43 % of a 910B2's 1.75; and the fp32
-product of 2048^3 takes 274 us, where the 910B2 of another source takes 223 (20 cores at 1.65 GHz have 0.76 times the peak
-of 24 at 1.8). As an Ascend910B4 the same rows are predicted with a median error of 10 % and a bias of +7 %, nothing fitted,
-the 3-D transposed ones within 8 %: they are bound by memory, which the result passes three times (out of the cube, into and
-out of TransData). What stays: the batched product (128 of 128 x 512 x 256) is 45 % too fast, and kernels of some 26 us are
-a third to 80 % too slow, because TransData and its launch were fitted on a step of dynamic shapes.
+910B2 the 3-D ones (conv_transpose3d, fp32) would be off by {b2_3d} %, the products that write 1 GB by {b2_large} %. But these
+products leave at {rate} TB/s, which is {of_b4} TB/s of a 910B4 and {of_b2}; and the fp32 product of
+2048^3 takes 274 us, where the 910B2 of another source takes 223 (20 cores at 1.65 GHz have 0.76 times the peak of 24 at 1.8).
+As an Ascend910B4 the same rows are predicted with a median error of {b4_median} % and a bias of {b4_bias} %, nothing fitted,
+the 3-D transposed ones within {b4_3d} %: they are bound by memory, which the result passes three times (out of the cube, into
+and out of TransData). What stays: the batched product (128 of 128 x 512 x 256, {batched} %) and kernels of less than
+{small_us} us ({small} %), because TransData and its launch were fitted on a step of dynamic shapes.
 
-**What the 950's rows say.** Four costs of the weight gradient's kernel are fitted on its ten rows
-(`configs/libraries.yaml`), so its figure here is in-sample; each row predicted with a fit on the other nine stands
-[below](#rows-left-out-of-a-fit). Two of the four are surrogates, for 14 us of head and for what turns the last sum of
-shared tiles; the file says what is known of them. That a plane costs something was also seen in an outside check on the ten
-even rows, which was known when `plane_cycles` was made: for that choice they are no blind test. The nine forward rows make
-the same kind of access to NCDHW, which dW turns at 36 bytes/cycle at most: with 33 for every kernel their mean error is
-37 %, without it what the table has. Rows of
-the weight gradient name version 9.0.0 of the library; as version 2026-08, which loads ahead,
-the same rows have a mean error of 16 %. Depthwise forward convolutions multiply merged groups as the library
-does (stated; group by group their mean error is 121 %), with a tiling of our own (`stand-in` in reports). The two largest are
-half too fast, and nothing here tells why.
+**What the 950's rows say.** Costs of the weight gradient's kernel are fitted on its ten rows (`configs/libraries.yaml`), so
+its figure here is in-sample; each row predicted with a fit on the other nine stands [below](#rows-left-out-of-a-fit). What of
+them is a surrogate the file says. That a plane costs something was also seen in an outside check on the ten even rows, which
+was known when `plane_cycles` was made: for that choice they are no blind test. The nine forward rows make the same kind of
+access to NCDHW and speak against turning as slowly as dW does. Rows of the weight gradient name version 9.0.0 of the library;
+as version 2026-08, which loads ahead, the same rows have a mean error of {newer} %. Depthwise forward convolutions multiply
+merged groups as the library does (stated), with a tiling of our own (`stand-in` in reports). The two largest are half too
+fast, and nothing here tells why.
 
 **Rows that are not simulated.** 16-bit forward convolutions of the 910B2 launch a MemSet and, with bf16, a Cast, and
 grouped calls a further TransData and MemSet, of tensors that the source does not name; they stand in the list below.
-Of the 87 us of the grouped weight gradient (case 17) the five kernels that it shares with the others would last 46 here,
-with a TransData and a MemSet of a map 64; what the rest is cannot be told.
 
 {rows}"""

@@ -42,7 +42,7 @@ def test_the_picture_shows_the_errors_that_ship(monkeypatch: pytest.MonkeyPatch)
     for row in of_rows:
         mean.setdefault(row.kernel, []).append(math.log(row.duration_us))
     assert measured == sorted(round(math.exp(sum(logs) / len(logs))) for logs in mean.values())
-    assert [us for _, us in picture.points(one)] == [us for us, _ in one.errors["alexnet"]]
+    assert [us for _, us in picture.points(one)] == [found.us for found in one.errors["alexnet"]]
 
 
 @pytest.mark.parametrize("op_type", OPERATORS)
@@ -114,6 +114,41 @@ def test_task_times_by_chip_and_operator(chip: str, name: str, figures: tuple[st
     rank = "-" if group.rank is None else f"{group.rank:.3f}"
     found = errors.rows, group.kernels, f"{errors.mean:.1f}", f"{errors.median:.1f}", f"{errors.bias:+.1f}", rank
     assert tuple(map(str, found)) == figures
+
+
+def test_no_error_is_typed_into_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures of rows are computed where they stand in a text too; the level of the intervals is no such figure."""
+    monkeypatch.syspath_prepend(TOOLS)
+    words, guessed = import_module("accuracy_parts.words"), import_module("accuracy_parts.guessed")
+    texts = [text for name, text in vars(words).items() if name.isupper()] + [guessed.GUESSED]
+    assert len(texts) > 4
+    assert set(re.findall(r"[-+\d.]+ %", " ".join(texts))) <= {"80 %"}
+
+
+def test_what_is_said_of_the_first_910_without_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the rule on blocks jumps, and a layer of another network."""
+    monkeypatch.syspath_prepend(TOOLS)
+    guessed = import_module("accuracy_parts.guessed")
+    page = PAGE.read_text(encoding="utf-8")
+    kernels = [row.kernel for row in of_chips(shipped_rows(), ["ascend910b"]) if row.kernel["N"] == 16]
+    (layer,) = [k for k in kernels if k.op_type == OPERATORS[0] and guessed._sizes(k) == guessed.EXAMPLE]
+    for line in list(guessed.jumps({OPERATORS[0]: [layer]})):
+        chip, _, images, *_, example = line.strip("| ").split(" | ")
+        assert re.search(rf"^\| {chip} \| dW \| {images} \|.*\| {re.escape(example)} \|$", page, re.M), line
+    monkeypatch.setattr(guessed, "UNSEEN", guessed.UNSEEN[1:2])
+    made = [SimpleNamespace(row=SimpleNamespace(kernel=next(k for k in kernels if k.op_type == OPERATORS[1])))]
+    assert guessed.unseen(made).splitlines()[-1] in page
+
+
+@pytest.mark.slow
+def test_what_the_texts_say_of_other_rules_chips_and_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(TOOLS)
+    what_if, words = import_module("accuracy_parts.what_if"), import_module("accuracy_parts.words")
+    rows = [row for row in shipped_rows() if row.kernel.op_type in CALLS or row.series == "KernelBench"]
+    figures = what_if.figures(compare(rows, long=True))
+    page = PAGE.read_text(encoding="utf-8")
+    text = words.CALLS_TEXT[words.CALLS_TEXT.index("What is plan") : words.CALLS_TEXT.index("{rows}")]
+    assert text.format(**figures) in page
 
 
 def task_errors(found: list[Comparison]) -> Errors:
