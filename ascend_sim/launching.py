@@ -75,7 +75,7 @@ def empty(shape: int | Sequence[int], dtype: Any, *, workspace: bool = False) ->
     `dtype` is a name ("float16", "bfloat16", "int32", ...) or a numpy or ml_dtypes dtype. A `workspace` is the kernel's
     own: it is not among the outputs. In timing mode, where nothing has values, it stands for an input as well.
     """
-    sizes: Any = (shape,) if is_whole_number(shape) else shape
+    sizes: Any = shape if isinstance(shape, Sequence) or np.ndim(shape) else (shape,)
     check_settings({"shape": sizes})
     if min(sizes, default=1) < 0:
         raise SimError(f"empty: shape {list(sizes)}; sizes are 0 or more")
@@ -297,7 +297,7 @@ def prepared(
         raise SimError(
             f"launch: {kernel!r} is not a kernel; put @ascend_sim.kernel_function(core=...) before its function"
         )
-    if not is_whole_number(blocks) or isinstance(blocks, bool) or blocks < 1:
+    if not is_whole_number(blocks) or blocks < 1:
         raise SimError(f"launch {kernel.name}: {blocks!r} blocks; a kernel is launched with 1 or more")
     if blocks > spec.launch.blocks_max:
         raise SimError(

@@ -86,5 +86,5 @@ def dtype_name(dtype: Any) -> str:
 
 
 def is_whole_number(value: Any) -> bool:
-    """A Python or numpy integer."""
-    return isinstance(value, int | np.integer)
+    """A Python or numpy integer; True and False are none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)

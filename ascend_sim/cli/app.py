@@ -205,9 +205,14 @@ class OptionalValues(TyperCommand):
         return super().parse_args(ctx, filled)
 
 
+_MADE: list[list[Path]] = []
+"""Folders that commands which still run have made, each from the inside out."""
+
+
 @contextmanager
 def errors(as_json: bool) -> Iterator[None]:
-    """Turn the errors a user can cause into one line and exit code 2."""
+    """Turn the errors a user can cause into one line and exit code 2; folders of `make_folder` that stay empty go again."""
+    made = len(_MADE)
     try:
         yield
     except BrokenPipeError:  # whoever read our output has enough, as `head` has
@@ -222,6 +227,11 @@ def errors(as_json: bool) -> Iterator[None]:
             whole = isinstance(error, DeadlockError)  # which tells of every program in a line of its own
             print(f"ascend-sim: {plain_text(text, whole)}", file=sys.stderr)
         raise typer.Exit(2) from None
+    finally:
+        while len(_MADE) > made:
+            from ascend_sim.report.files import remove_empty
+
+            remove_empty(_MADE.pop())
 
 
 def plain_text(text: str, whole: bool = False) -> str:
@@ -233,10 +243,14 @@ def plain_text(text: str, whole: bool = False) -> str:
 
 
 def make_folder(out: Path) -> None:
-    """The folder of `--out`, made where there is none; SimError where a file has its name or it cannot be made."""
+    """The folder of `--out`, made where there is none; SimError where a file has its name, it cannot be made or written in."""
     if out.exists() and not out.is_dir():
         raise SimError(f"--out {out}: there is a file of that name; give a folder")
+    from ascend_sim.report import files
+
+    there = out.is_dir()
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        _MADE.append(files.make_folder(out))
     except OSError as error:
-        raise SimError(f"--out {out}: cannot make that folder: {error.strerror or error}") from None
+        cannot = "write in" if there else "make"
+        raise SimError(f"--out {out}: cannot {cannot} that folder: {error.strerror or error}") from None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 
 from ascend_sim.errors import SimError
@@ -30,6 +31,28 @@ def atomic_write(path: str | Path) -> Iterator[BinaryIO]:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise SimError(f"cannot write {target}: {error.strerror or error}") from None
+
+
+def make_folder(folder: Path) -> list[Path]:
+    """Make a folder in which something will be written, and those around it; returned are those that were not there, from the
+    inside out. OSError where it cannot be made, or no file can be made in it; then none of them is left.
+    """
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError:
+        remove_empty(missing)
+        raise
+    return missing
+
+
+def remove_empty(folders: Sequence[Path]) -> None:
+    """Remove folders in this order, those that are there and hold nothing."""
+    for one in folders:
+        with suppress(OSError):
+            one.rmdir()
 
 
 def write_json(path: str | Path, data: Any) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.errors import SimError
 from ascend_sim.ops.tensor_files import save_tensors
-from ascend_sim.report.files import write_json
+from ascend_sim.report.files import make_folder, remove_empty, write_json
 from ascend_sim.report.msprof import check_msprof, remove_msprof, replace_msprof, write_msprof
 from ascend_sim.report.report import Report
 from ascend_sim.report.timeline_file import write_timeline
@@ -48,7 +48,7 @@ def write_run(
             raise SimError("msprof: needs a mode with time (full or timing)")
         check_msprof(out)
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        made = make_folder(out)
         staging = Path(mkdtemp(prefix=".run.", suffix=".tmp", dir=out))
     except OSError as error:
         raise SimError(f"{out}: cannot write in that folder: {error.strerror or error}") from None
@@ -68,6 +68,7 @@ def write_run(
         raise SimError(str(error).replace(str(staging), str(out))) from None
     finally:
         rmtree(staging, ignore_errors=True)
+        remove_empty(made)
 
 
 def _write_files(

@@ -42,10 +42,7 @@ _ALLOWED = {"mode": MODES, "values": ("torch", "chip"), "l2": ("cold", "warm"), 
 _OWN = {
     "values": Kind("a text", lambda value: isinstance(value, str)),
     **dict.fromkeys(("forward", "matmul", "strict"), FLAG),
-    "jobs": Kind(
-        "a whole number from 1",
-        lambda value: is_whole_number(value) and not isinstance(value, bool) and value >= 1,
-    ),
+    "jobs": Kind("a whole number from 1", lambda value: is_whole_number(value) and value >= 1),
 }
 """The kinds of the options that `simulate` has beside those of calls."""
 

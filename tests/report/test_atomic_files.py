@@ -1,12 +1,16 @@
 """A file is whole or not there, and whatever stood in its place survives a failure."""
 
+import errno
 import json
 import os
 
 import pytest
+from typer.testing import CliRunner
 
+from ascend_sim.cli import app
 from ascend_sim.errors import SimError
-from ascend_sim.report.files import atomic_write, write_json
+from ascend_sim.report import files, run_files
+from ascend_sim.report.files import atomic_write, make_folder, remove_empty, write_json
 
 pytestmark = pytest.mark.fast
 
@@ -47,3 +51,48 @@ def test_json_is_strict(tmp_path):
     with pytest.raises(ValueError, match="JSON"):
         write_json(path, {"a": float("nan")})
     assert json.loads(path.read_text(encoding="utf-8"))["a"][0] == 1
+
+
+def test_folders_that_were_made_for_nothing_go_again(tmp_path):
+    made = make_folder(tmp_path / "a" / "b")
+    assert made == [tmp_path / "a" / "b", tmp_path / "a"] and not os.listdir(made[0])
+    remove_empty(made)
+    assert not os.listdir(tmp_path)
+    remove_empty(make_folder(tmp_path))  # that was there
+    made = make_folder(tmp_path / "a")
+    (tmp_path / "a" / "kept").touch()
+    remove_empty(made)
+    assert os.listdir(tmp_path / "a") == ["kept"]
+
+
+def test_a_folder_that_cannot_be_made_leaves_none_of_those_around_it(tmp_path):
+    with pytest.raises(OSError, match="too long"):
+        make_folder(tmp_path / "a" / ("b" * 300))
+    assert not os.listdir(tmp_path)
+
+
+def test_a_full_disk_leaves_no_folder(tmp_path, monkeypatch):
+    """The command says it in one line; a folder that was there before stays."""
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(run_files, "write_json", full)
+    (tmp_path / "older").mkdir()
+    for name in ("new", "older"):
+        result = CliRunner().invoke(app, ["run", "by_hand", "--mode", "timing", "--out", str(tmp_path / name)])
+        assert result.exit_code == 2 and "No space left on device" in result.output
+    assert os.listdir(tmp_path) == ["older"] and not os.listdir(tmp_path / "older")
+
+
+def test_a_folder_that_cannot_be_written_in_is_refused_before_the_run(tmp_path, monkeypatch):
+    def refused(**_):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(files, "TemporaryFile", refused)
+    monkeypatch.setattr(run_files, "write_run", None)
+    for name, cannot in ((tmp_path, "write in"), (tmp_path / "new", "make")):
+        result = CliRunner().invoke(app, ["run", "by_hand", "--mode", "timing", "--out", str(name)])
+        assert result.exit_code == 2
+        assert f"--out {name}: cannot {cannot} that folder: Permission denied" in result.output.replace("\n", "")
+    assert not os.listdir(tmp_path)
