@@ -28,15 +28,18 @@ static const Shape *shape_of(const Core *core, i64 row, i64 *first) {
 
 static inline i64 nth(const Ring *ring, i64 n) { return ring->items[n & (ring->room - 1)]; }
 
+/* Room for the n-th number beside those from `needed` on. */
+static void widen(Cores *cores, Ring *ring, i64 n, i64 needed) {
+    Ring more = {NULL, 0};
+    more.items = grow(cores->way_out, NULL, &more.room, ring->room ? 2 * ring->room : 8, sizeof(i64));
+    for (i64 i = needed; i < n; i++) more.items[i & (more.room - 1)] = nth(ring, i);
+    free(ring->items);
+    *ring = more;
+}
+
 /* The n-th number; those from `needed` on are kept. */
-static void put(Cores *cores, Ring *ring, i64 n, i64 needed, i64 number) {
-    if (n - needed >= ring->room) {
-        Ring more = {NULL, 0};
-        more.items = grow(cores->way_out, NULL, &more.room, ring->room ? 2 * ring->room : 8, sizeof(i64));
-        for (i64 i = needed; i < n; i++) more.items[i & (more.room - 1)] = nth(ring, i);
-        free(ring->items);
-        *ring = more;
-    }
+static inline void put(Cores *cores, Ring *ring, i64 n, i64 needed, i64 number) {
+    if (n - needed >= ring->room) widen(cores, ring, n, needed);
     ring->items[n & (ring->room - 1)] = number;
 }
 
@@ -56,116 +59,121 @@ static void lower(Cores *cores, const CoreNumbers *numbers, Flag *flag, i64 over
 
 /* -- pipes ------------------------------------------------------------------------------------------------------------ */
 
-/* A row of a watched core is over: its times go where the columns are kept, and to whoever watches. */
-static void row_is_over(Cores *cores, Core *core, const Instruction *instruction, i64 row) {
-    const i64 *times = core->at[instruction->pipe];
-    const int count = instruction->kind == TRANSFER ? TIMES : CAUSE_TIME + 1;
-    if (core->kept && !kept_row(core->kept, row, times, count)) fail(cores->way_out, NO_MEMORY);
-    for (int i = 0; core->columns[0] && i < count; i++) core->columns[i][row] = times[i];
-    if (!watch_row(core->watch, instruction, row, times)) fail(cores->way_out, NO_MEMORY);
+/* What the columns have of every row; what they have of a transfer besides, the transfer knows. */
+typedef struct {
+    i64 start, end, retire, stall, cause;
+} Times;
+
+static inline void keep(const Program *program, i64 row, Times times, const Transfer *moved) {
+    program->start[row] = times.start;
+    program->end[row] = times.end;
+    program->retire[row] = times.retire;
+    program->stall[row] = times.stall;
+    program->cause[row] = times.cause;
+    if (!moved) return;
+    program->l2_wait[row] = moved->wait_l2;
+    program->hbm_wait[row] = moved->wait_hbm;
+    program->l2_hits[row] = moved->hits;
+    program->l2_misses[row] = moved->allocated;
+    program->hbm_bytes[row] = moved->hbm_bytes;
 }
 
-/* Work off the queue of pipe `p` in order (CoreRun._pipe); returns a mask of the units of this core to call. */
+static void show(Cores *cores, const Core *core, const Instruction *instruction, i64 row, Times times, const Transfer *moved) {
+    i64 all[TIMES] = {times.start, times.end, times.retire, times.stall, times.cause};
+    if (moved) {
+        all[5] = moved->wait_l2;
+        all[6] = moved->wait_hbm;
+        all[7] = moved->hits;
+        all[8] = moved->allocated;
+        all[9] = moved->hbm_bytes;
+    }
+    if (core->kept && !kept_row(core->kept, row, all, moved ? TIMES : CAUSE_TIME + 1)) fail(cores->way_out, NO_MEMORY);
+    if (!watch_row(core->watch, instruction, row, all)) fail(cores->way_out, NO_MEMORY);
+}
+
+/* A row is over: its times go where the columns are kept, and to whoever watches. `moved`: the transfer that it was in a GM which
+ * is shared, else NULL. */
+static inline void row_is_over(
+    Cores *cores, const Core *core, const Instruction *instruction, i64 row, Times times, const Transfer *moved
+) {
+    if (core->program.start) keep(&core->program, row, times, moved);
+    if (core->watch) show(cores, core, instruction, row, times, moved);
+}
+
+static inline i64 later(i64 a, i64 b) { return a > b ? a : b; }
+
+/* Work off the queue of pipe `p` in order (CoreRun._pipe); returns a mask of the units of this core to call. A pipe that slept
+ * begins its row anew, and comes as far by the same numbers. */
 static i64 run_pipe(Cores *cores, Core *core, int p) {
     Pipe *pipe = &core->pipes[p];
     const Table *table = core->table;
-    const i64 flag_latency = table->numbers.flag_latency, barrier_latency = table->numbers.barrier_latency;
-    i64 *start_of = core->program.start, *end_of = core->program.end, *retire_of = core->program.retire;
-    i64 *stall_of = core->program.stall, *cause_of = core->program.cause;
+    const CoreNumbers *numbers = &table->numbers;
+    const Instruction *instructions = table->instructions;
     Issued *queue = pipe->queue;
-    i64 *left_at = pipe->left_at, *retired = pipe->retired;
-    const i64 issued = pipe->issued, mask = pipe->mask, limit = pipe->limit, left_before = pipe->left;
+    i64 *retired = pipe->retired;
+    const i64 issued = pipe->issued, mask = pipe->mask, limit = pipe->limit;
     i64 free = pipe->free, busy_until = pipe->busy_until, last_retire = pipe->last_retire, known = pipe->known;
-    i64 left = pipe->left, oldest = pipe->oldest, state = pipe->state, t = pipe->t, row = pipe->row, wake = 0;
-    for (;;) {
-        i64 gap = 0; /* how long the pipe stood still before this row */
-        if (state == IDLE) {
-            if (left == issued) break;
-            t = queue[left & mask].time;
-            row = queue[left & mask].row;
-            if (free > t) t = free;
-            gap = t - free;
-        }
-        const Instruction *instruction = instruction_at(core, row);
-        const i64 at = core->watch ? TIMES * p : row; /* its place in the columns */
-        i64 cause = gap > 0 ? NOTHING_TO_DO : NO_CAUSE;
+    i64 position = pipe->position, oldest = pipe->oldest, asleep = IDLE, wake = 0;
+    for (; position != issued; position++) {
+        Issued *head = &queue[position & mask];
+        const Instruction *instruction = instructions + head->instruction;
+        i64 t = later(head->time, free), begun = t;
+        i64 gap = t - free; /* how long the pipe stood still before this row */
+        i64 cause = gap > 0 ? NOTHING_TO_DO : NO_CAUSE, retires;
+        i64 leaves = t; /* its queue, or later, when the flag of an earlier wait comes in */
+        Transfer *moved = NULL;
         switch (instruction->kind) {
         case LOCAL:
         case TRANSFER: {
             i64 latency = instruction->latency;
-            if (state == IDLE) {
-                if (retired[oldest] > t) { /* too many in flight */
-                    if (gap == 0) cause = OUTSTANDING;
-                    else cause = NOTHING_TO_DO;
-                    t = retired[oldest];
-                    gap = t - free;
-                }
-                left_at[left++ & mask] = t > known ? t : known;
-                start_of[at] = t;
-                stall_of[at] = gap;
-                cause_of[at] = cause;
-                free = t + (t > busy_until ? instruction->first : instruction->stream);
-                if (instruction->kind == TRANSFER) {
-                    i64 first;
-                    const Shape *shape = shape_of(core, row, &first);
-                    if (cores->traffic->gm.shared) {
-                        Transfer *transfer = request(cores->traffic, free, core->program.order * PIPES + p, shape, first);
-                        transfer->core = core;
-                        transfer->pipe = p;
-                        pipe->transfer = transfer;
-                        state = MOVING;
-                        goto asleep;
-                    }
-                    free += shape->n.port_cycles;
-                }
-            } else {
-                Transfer *transfer = pipe->transfer;
-                state = IDLE;
-                free = pipe->over;
-                core->program.l2_wait[at] = transfer->wait_l2;
-                core->program.hbm_wait[at] = transfer->wait_hbm;
-                core->program.l2_hits[at] = transfer->hits;
-                core->program.l2_misses[at] = transfer->allocated;
-                core->program.hbm_bytes[at] = transfer->hbm_bytes;
-                if (transfer->ready > free) latency += transfer->ready - free;
-                release(cores->traffic, transfer);
-                pipe->transfer = 0;
+            if (retired[oldest] > t) { /* too many in flight */
+                cause = gap == 0 ? OUTSTANDING : NOTHING_TO_DO;
+                begun = leaves = t = retired[oldest];
+                gap = t - free;
             }
-            busy_until = free;
-            if (free + latency > last_retire) last_retire = free + latency;
+            t += t > busy_until ? instruction->first : instruction->stream;
+            if (instruction->kind == TRANSFER) {
+                i64 first;
+                const Shape *shape = shape_of(core, head->row, &first);
+                moved = pipe->transfer; /* that is over */
+                if (!cores->traffic->gm.shared) {
+                    t += shape->n.port_cycles;
+                } else if (!moved) {
+                    pipe->transfer = request(cores->traffic, t, core->program.order * PIPES + p, shape, first);
+                    pipe->transfer->core = core;
+                    pipe->transfer->pipe = p;
+                    pipe->begun = begun;
+                    head->left = later(leaves, known);
+                    asleep = MOVING;
+                    goto asleep;
+                } else {
+                    t = pipe->over;
+                    if (moved->ready > t) latency += moved->ready - t;
+                }
+            }
+            free = busy_until = t;
+            retires = last_retire = later(last_retire, t + latency);
             retired[oldest] = last_retire;
             if (++oldest == limit) oldest = 0;
-            end_of[at] = free;
-            retire_of[at] = last_retire;
             break;
         }
         case SET: {
-            left_at[left++ & mask] = t > known ? t : known;
-            free = start_of[at] = end_of[at] = t;
-            stall_of[at] = gap;
-            cause_of[at] = cause;
-            i64 raised = retire_of[at] = last_retire > t ? last_retire : t;
-            Flag *flag = &core->flags[instruction->other];
-            raise(cores, &table->numbers, flag, raised + flag_latency);
+            free = t;
+            retires = later(last_retire, t);
+            raise(cores, numbers, &core->flags[instruction->other], retires + numbers->flag_latency);
             if (core->pipes[instruction->waiter].state == ON_FLAG) wake |= (i64)1 << instruction->waiter;
             break;
         }
         case WAIT: {
-            if (state == IDLE) {
-                start_of[at] = t;
-                stall_of[at] = gap;
-            }
             Flag *flag = &core->flags[instruction->other];
             if (flag->raised <= flag->lowered) {
-                state = ON_FLAG;
+                pipe->begun = begun;
+                asleep = ON_FLAG;
                 goto asleep;
             }
-            state = IDLE;
             i64 arrived = nth(&flag->sets, flag->lowered);
-            gap = stall_of[at];
-            cause = gap > 0 ? NOTHING_TO_DO : NO_CAUSE;
             if (instruction->first) { /* its lead */
-                if (arrived > known) known = arrived;
+                known = later(known, arrived);
                 arrived -= instruction->first;
             }
             if (arrived > t) {
@@ -175,75 +183,62 @@ static i64 run_pipe(Cores *cores, Core *core, int p) {
                 }
                 t = arrived;
             }
-            lower(cores, &table->numbers, flag, t);
-            left_at[left++ & mask] = t > known ? t : known;
-            stall_of[at] = gap;
-            cause_of[at] = cause;
-            free = end_of[at] = t;
-            retire_of[at] = t > known ? t : known;
+            lower(cores, numbers, flag, t);
+            free = leaves = t;
+            retires = later(t, known);
             break;
         }
         case BARRIER: {
-            left_at[left++ & mask] = t > known ? t : known;
-            i64 begun = start_of[at] = t;
-            if (last_retire > t) t = last_retire;
-            t += barrier_latency;
+            t = later(t, last_retire) + numbers->barrier_latency;
             if (t > begun && t - begun >= gap) cause = PIPE_BUSY;
-            stall_of[at] = gap + t - begun;
-            cause_of[at] = cause;
-            free = end_of[at] = retire_of[at] = t;
+            gap += t - begun;
+            free = retires = t;
             break;
         }
         case DISARMED: {
-            Flag *flag = &core->flags[instruction->other];
-            lower(cores, &table->numbers, flag, t);
-            left_at[left++ & mask] = t > known ? t : known;
-            stall_of[at] = gap;
-            cause_of[at] = cause;
-            free = start_of[at] = end_of[at] = retire_of[at] = t;
+            lower(cores, numbers, &core->flags[instruction->other], t);
+            free = retires = t;
             break;
         }
         case CROSS_SET:
-            left_at[left++ & mask] = t > known ? t : known;
-            stall_of[at] = gap;
-            cause_of[at] = cause;
-            free = start_of[at] = end_of[at] = t;
-            retire_of[at] = last_retire > t ? last_retire : t;
-            tell(cores, RAISES, core, p, instruction, retire_of[at]);
+            free = t;
+            retires = later(last_retire, t);
+            tell(cores, RAISES, core, p, instruction, retires);
             break;
         case CROSS_WAIT: {
-            if (state == IDLE) {
-                start_of[at] = t;
-                stall_of[at] = gap;
-                pipe->over = t;
+            if (pipe->state != ON_CROSS) {
                 tell(cores, instruction->other ? WAITS : PASSES_BY, core, p, instruction, t);
+                pipe->over = t;
                 if (instruction->other) {
-                    state = ON_CROSS;
+                    pipe->begun = begun;
+                    asleep = ON_CROSS;
                     goto asleep;
                 }
             }
-            state = IDLE;
-            gap = stall_of[at];
-            cause = gap > 0 ? NOTHING_TO_DO : NO_CAUSE;
-            i64 held = pipe->over - t;
+            pipe->state = IDLE;
+            const i64 held = pipe->over - t;
             if (held > 0 && held >= gap) cause = CROSS_CORE;
-            stall_of[at] = gap + held;
-            cause_of[at] = cause;
-            t = pipe->over;
-            left_at[left++ & mask] = t > known ? t : known;
-            free = end_of[at] = retire_of[at] = t;
+            gap += held;
+            free = leaves = retires = pipe->over;
             break;
         }
         default: /* scalar work is not issued to a pipe */
             fail(cores->way_out, BAD_ROW);
         }
-        if (core->watch) row_is_over(cores, core, instruction, row);
+        head->left = later(leaves, known);
+        row_is_over(cores, core, instruction, head->row, (Times){begun, free, retires, gap, cause}, moved);
+        if (moved) {
+            release(cores->traffic, moved);
+            pipe->transfer = NULL;
+        }
     }
 asleep:
     pipe->free = free, pipe->busy_until = busy_until, pipe->last_retire = last_retire, pipe->known = known;
-    pipe->left = left, pipe->oldest = oldest, pipe->state = state, pipe->t = t, pipe->row = row;
-    if (core->state == WANTS && core->want == p && left > left_before) wake |= 1 << S;
-    if (core->state == DRAINS && state == IDLE) wake |= 1 << S;
+    pipe->position = position, pipe->oldest = oldest, pipe->state = asleep;
+    const i64 left = position + (asleep == MOVING), more = left > pipe->left;
+    pipe->left = left;
+    if (core->state == WANTS && core->want == p && more) wake |= 1 << S;
+    if (core->state == DRAINS && asleep == IDLE) wake |= 1 << S;
     return wake;
 }
 
@@ -253,7 +248,7 @@ static i64 drained(const Core *core, i64 mask) {
     for (int p = 1; p < PIPES; p++) {
         const Pipe *pipe = &core->pipes[p];
         if (!(mask >> p & 1)) continue;
-        if (pipe->left != pipe->issued || pipe->state != IDLE) return -1;
+        if (pipe->position != pipe->issued) return -1;
         if (pipe->free > over) over = pipe->free;
         if (pipe->last_retire > over) over = pipe->last_retire;
     }
@@ -265,53 +260,63 @@ static i64 first_needed(const Core *core) {
     i64 first = core->row;
     for (int p = 1; p < PIPES; p++) {
         const Pipe *pipe = &core->pipes[p];
-        if (pipe->left != pipe->issued) {
-            const i64 row = pipe->queue[pipe->left & pipe->mask].row;
-            if (row < first) first = row;
-        }
-        if (pipe->state != IDLE && pipe->row < first) first = pipe->row;
+        if (pipe->position == pipe->issued) continue;
+        const i64 row = pipe->queue[pipe->position & pipe->mask].row;
+        if (row < first) first = row;
     }
     const i64 waiting = core->watch ? watch_first(core->watch) : first;
     return waiting < first ? waiting : first;
 }
 
+/* The pipes to which something was issued since they slept (CoreRun._wake_pipes). */
+static i64 to_wake(const Core *core) {
+    i64 pipes = 0;
+    for (int p = 1; p < PIPES; p++)
+        if (core->pipes[p].state == IDLE && core->pipes[p].position != core->pipes[p].issued) pipes |= (i64)1 << p;
+    return pipes;
+}
+
 /* Issue in order; each instruction costs its issue time and a free place in the queue of its pipe (CoreRun._scalar). */
 static i64 run_scalar(Cores *cores, Core *core) {
     const i64 count = core->program.count, issue = core->program.issue;
-    i64 row = core->row, t = core->t, state = core->state == DRAINS ? DRAINS : RUNNING, queue_full = 0, wake = 0;
-    for (; row < count; row++) {
-        if (row == rows_behind(&core->rows)) {
+    const Instruction *instructions = core->table->instructions;
+    i64 row = core->row, t = core->t, state = core->state == DRAINS ? DRAINS : RUNNING, queue_full = 0;
+    i64 behind = rows_behind(&core->rows);
+    const i64 *columns = row < behind ? row_at(&core->rows, row) : NULL;
+    for (; row < count; row++, columns += COLUMNS) {
+        if (row == behind) {
             core->row = row;
             rows_forget(&core->rows, first_needed(core));
             if (!rows_go_on(&core->rows)) fail(cores->way_out, NO_MEMORY);
+            behind = rows_behind(&core->rows);
+            columns = row_at(&core->rows, row);
         }
-        const Instruction *instruction = instruction_at(core, row);
+        const Instruction *instruction = instructions + columns[0];
         if (instruction->pipe != S) {
             Pipe *pipe = &core->pipes[instruction->pipe];
-            const i64 n = pipe->issued;
-            if (n >= pipe->left + pipe->depth) {
+            const i64 n = pipe->issued, depth = pipe->depth, mask = pipe->mask;
+            if (n >= pipe->left + depth) {
                 state = WANTS;
                 core->want = instruction->pipe;
                 break;
             }
             t += issue;
-            if (n >= pipe->depth) {
-                const i64 place = pipe->left_at[(n - pipe->depth) & pipe->mask];
-                if (place > t) {
-                    queue_full += place - t;
-                    t = place;
-                }
+            const i64 place = pipe->queue[(n - depth) & mask].left;
+            if (place > t) {
+                queue_full += place - t;
+                t = place;
             }
-            pipe->queue[n & pipe->mask] = (Issued){t, row};
+            Issued *last = &pipe->queue[n & mask];
+            last->time = t;
+            last->row = row;
+            last->instruction = columns[0];
             pipe->issued = n + 1;
-            wake |= (i64)1 << instruction->pipe;
             continue;
         }
-        const i64 at = core->watch ? TIMES * S : row;
         i64 held = 0;
         if (instruction->kind == BARRIER_ALL) {
             if (state != DRAINS) {
-                core->program.start[at] = t;
+                core->begun = t;
                 t += issue;
             }
             i64 over = drained(core, instruction->other);
@@ -323,19 +328,14 @@ static i64 run_scalar(Cores *cores, Core *core) {
             held = (over > t ? over - t : 0) + core->table->numbers.barrier_latency;
             t += held;
         } else {
-            core->program.start[at] = t;
+            core->begun = t;
             t += issue + instruction->other;
         }
-        core->program.end[at] = core->program.retire[at] = t;
-        core->program.stall[at] = held;
-        core->program.cause[at] = held ? PIPE_BUSY : NO_CAUSE;
-        if (core->watch) row_is_over(cores, core, instruction, row);
+        row_is_over(cores, core, instruction, row, (Times){core->begun, t, t, held, held ? PIPE_BUSY : NO_CAUSE}, NULL);
     }
     core->row = row, core->t = t, core->queue_full += queue_full;
     core->state = row == count ? ISSUED : state;
-    for (int p = 1; p < PIPES; p++)
-        if (core->pipes[p].state != IDLE) wake &= ~((i64)1 << p);
-    return wake;
+    return to_wake(core);
 }
 
 /* The cycle before which no row of this core starts that is not over yet. */
@@ -344,9 +344,9 @@ static i64 horizon(const Core *core) {
     for (int p = 1; p < PIPES; p++) {
         const Pipe *pipe = &core->pipes[p];
         i64 next = pipe->free;
-        if (pipe->state != IDLE) next = core->at[p][0]; /* its start */
-        else if (pipe->left == pipe->issued && core->state == ISSUED) next = NEVER;
-        else if (pipe->left == pipe->issued && core->t > next) next = core->t;
+        if (pipe->state != IDLE) next = pipe->begun;
+        else if (pipe->position == pipe->issued && core->state == ISSUED) next = NEVER;
+        else if (pipe->position == pipe->issued && core->t > next) next = core->t;
         if (next < least) least = next;
     }
     return least;

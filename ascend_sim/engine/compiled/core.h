@@ -34,8 +34,9 @@ typedef struct Table {
     i64 count, flags, number, block_count, shape_count, shape_room;
 } Table;
 
+/* What was issued to a pipe when, and when it left the queue. */
 typedef struct {
-    i64 time, row;
+    i64 time, row, instruction, left;
 } Issued;
 
 /* Numbers that are asked for for some time: the n-th stands at place `n & (room - 1)` until it is overwritten. */
@@ -53,12 +54,11 @@ typedef struct {
 enum pipe_state { IDLE, ON_FLAG, MOVING, ON_CROSS };
 typedef struct {
     i64 free, busy_until, last_retire, known; /* as in CoreRun._pipe */
-    i64 issued, left;                  /* how many were put into the queue, and how many have left it */
-    i64 state, t, row;                 /* what it sleeps on, at which row, since when */
+    i64 issued, left, position;        /* how many were put into the queue, have left it, and are over */
+    i64 state, begun;                  /* what it sleeps on, and when the row began at which it does */
     i64 over;                          /* when that was over: the end of a transfer, the instant of a cross-core flag */
     i64 depth, mask, limit, oldest;
-    Issued *queue;                     /* the last ones issued, place `n & mask` */
-    i64 *left_at;                      /* when they left it */
+    Issued *queue;                     /* the last ones issued, place `n & mask`; one more than `depth`, for the one at work */
     i64 *retired;                      /* the last `limit` retirements, a ring whose oldest one is at `oldest` */
     Transfer *transfer;
 } Pipe;
@@ -69,7 +69,7 @@ struct Core {
     Program program;
     Rows rows;
     const Table *table;
-    i64 row, t, state, want, queue_full, finish;
+    i64 row, t, begun, state, want, queue_full, finish;
     i64 wake;    /* mask of the units to call */
     i64 in_list; /* of the cores to advance */
     i64 flag_count; /* of its program: another one that began meanwhile may have brought the table more */
@@ -77,9 +77,7 @@ struct Core {
     Flag *flags;
     void *memory;
     Watch *watch; /* NULL: the columns alone are asked for */
-    i64 at[PIPES][TIMES]; /* of a watched core: the row at which each pipe is */
-    i64 *columns[TIMES];  /* of a watched core: where rows that are over are kept, NULL where they are not */
-    Kept *kept;           /* the same, packed */
+    Kept *kept;   /* of a watched core: its columns, packed; NULL where it keeps none */
 };
 
 /* All cores, and what they have to say. */

@@ -236,10 +236,11 @@ EXPORT i64 program_survey(Machine *machine, Table *table, const Program *program
 
 /* -- running ---------------------------------------------------------------------------------------------------------- */
 
-static i64 power_of_two(i64 least) {
-    i64 power = 1;
-    while (power < least) power *= 2;
-    return power;
+/* Places of a queue: of what is in it, and of what the pipe works at. */
+static i64 places_of(const CoreNumbers *numbers, int p) {
+    i64 places = 1;
+    while (places <= numbers->depth[p]) places *= 2;
+    return places;
 }
 
 /* Begin a surveyed program on a core of its own and let it compute ahead. `found` is the core. */
@@ -257,24 +258,23 @@ EXPORT i64 core_begin(Machine *machine, const Table *table, const Program *progr
     core->flag_count = table->flags;
     i64 size = table->flags * (i64)sizeof(Flag);
     for (int p = 1; p < PIPES; p++)
-        size += power_of_two(table->numbers.depth[p]) * (i64)(sizeof(Issued) + sizeof(i64)) +
+        size += places_of(&table->numbers, p) * (i64)sizeof(Issued) +
                 table->numbers.outstanding[p] * (i64)sizeof(i64);
     char *at = core->memory = zeros(&machine->way_out, size, 1);
     core->flags = (Flag *)at;
     at += table->flags * (i64)sizeof(Flag);
     for (int p = 1; p < PIPES; p++) {
         Pipe *pipe = &core->pipes[p];
-        const i64 places = power_of_two(table->numbers.depth[p]);
+        const i64 places = places_of(&table->numbers, p);
         *pipe = (Pipe){
             .free = program->begin, .busy_until = -1, .last_retire = program->begin,
             .known = program->begin, .depth = table->numbers.depth[p],
             .mask = places - 1, .limit = table->numbers.outstanding[p]};
         pipe->queue = (Issued *)at;
         at += places * (i64)sizeof(Issued);
-        pipe->left_at = (i64 *)at;
-        at += places * (i64)sizeof(i64);
         pipe->retired = (i64 *)at;
         at += pipe->limit * (i64)sizeof(i64);
+        for (i64 i = 0; i < places; i++) pipe->queue[i].left = program->begin;
         for (i64 i = 0; i < pipe->limit; i++) pipe->retired[i] = program->begin;
     }
     if (program->watched) {
@@ -282,13 +282,6 @@ EXPORT i64 core_begin(Machine *machine, const Table *table, const Program *progr
             &core->rows, table->touched, table->number, machine->cores.gm_watch, machine->hazard_limit, machine->watch_batch);
         if (!core->watch) fail(&machine->way_out, NO_MEMORY);
         if (program->packed && !(core->kept = kept_new(program->count))) fail(&machine->way_out, NO_MEMORY);
-        Program *own = &core->program;
-        i64 **const columns[TIMES] = {&own->start, &own->end, &own->retire, &own->stall, &own->cause, &own->l2_wait, &own->hbm_wait,
-                                      &own->l2_hits, &own->l2_misses, &own->hbm_bytes};
-        for (int i = 0; i < TIMES; i++) {
-            core->columns[i] = *columns[i];
-            *columns[i] = &core->at[0][i];
-        }
     }
     begin(&machine->cores, core);
     advance_listed(&machine->cores);

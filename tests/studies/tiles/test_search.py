@@ -137,9 +137,9 @@ STOPPED = {
 @pytest.mark.parametrize(
     ("name", "which", "engine"),
     [
-        ("grad_input", "grad_input", "compiled"),
+        ("grad_input", "grad_input", "auto"),
         ("grad_weight", "grad_weight", "simpy"),
-        ("grad_weight", "own among the best", "compiled"),
+        ("grad_weight", "own among the best", "auto"),
     ],
 )
 def test_what_is_stopped_is_slower_than_all_that_is_shown(
