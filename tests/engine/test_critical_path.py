@@ -174,6 +174,15 @@ def test_the_second_wait_for_a_flag_is_for_its_second_set() -> None:
     assert flag_pairs(one) == {1: 0, 3: 2}
 
 
+@pytest.mark.parametrize(("kind", "interval"), [("AIC", 5400), ("AIV", 1800)])
+def test_blocks_begin_in_turn(kind: str, interval: int) -> None:
+    """So many cycles after each other as the chip says for their kind of core: here 3 us and 1 us at 1800 MHz."""
+    chip = changed(quiet(CHIP), launch={"block_us": {"AIC": 3.0, "AIV": 1.0}})
+    path = assert_whole(Engine(Device(chip, with_values=False)).run([scalar_task(chip, kind, [10, 10, 1000])]))
+    turns = [(step.begin, step.end, step.program) for step in path if step.what == paths.DISPATCH]
+    assert turns == [(0, interval, 1), (interval, 2 * interval, 2)]
+
+
 def test_waves_wait_for_a_free_core() -> None:
     """More blocks than cores: the path leads through the block that left its core to a later one."""
     lengths = [100] * CHIP.cores.aic + [5000, 10]

@@ -80,7 +80,7 @@ class Runs:
             outcome = self.copy.run(tests, 10 * self.seconds, keep_compiled=True)
             if outcome.killed:
                 print(f"without any mistake: {outcome.by} fails", flush=True)
-            self._limits[tests] = 0 if outcome.killed else max(self.seconds, 3 * int(outcome.seconds))
+            self._limits[tests] = 0 if outcome.killed else max(self.seconds, 3 * round(outcome.cpu))
         return self._limits[tests]
 
     def one(self, mutant: Mutant) -> dict[str, Any]:

@@ -46,10 +46,14 @@ MEMORY = 12 << 30
 
 @dataclass(frozen=True)
 class Outcome:
-    """`by` is the first test that failed, or how the trial ended otherwise; empty where all tests passed."""
+    """`by` is the first test that failed, or how the trial ended otherwise; empty where all tests passed.
+
+    `seconds` passed on the clock, `cpu` of them on processors.
+    """
 
     by: str
     seconds: float
+    cpu: float
 
     @property
     def killed(self) -> bool:
@@ -131,12 +135,12 @@ class Copy:
         if pid == 0:
             _child(self.root, tests, seconds, writer, keep_compiled)
         os.close(writer)
-        status = None
+        status, cpu = None, float(seconds)
         try:
             while status is None and time.monotonic() - began < 5 * seconds:
-                done, found = os.waitpid(pid, os.WNOHANG)
+                done, found, usage = os.wait4(pid, os.WNOHANG)
                 if done:
-                    status = found
+                    status, cpu = found, usage.ru_utime + usage.ru_stime
                 else:
                     time.sleep(0.02)
         finally:  # also where this process is told to end
@@ -146,7 +150,7 @@ class Copy:
                 os.waitpid(pid, 0)
         with os.fdopen(reader, encoding="utf-8") as pipe:
             failed = pipe.readline().strip()
-        return Outcome(failed or _ended(status), round(time.monotonic() - began, 2))
+        return Outcome(failed or _ended(status), round(time.monotonic() - began, 2), round(cpu, 2))
 
 
 def _is_c(file: str) -> bool:
