@@ -6,6 +6,7 @@ import re
 from itertools import combinations
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from sampling import sampled
 
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
-from ascend_sim.engine.hazards import LIMIT
+from ascend_sim.engine.hazards import HAZARD, LIMIT, Hazards
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.engine.values import Finding
 from ascend_sim.isa.base import PIPES
@@ -26,6 +27,16 @@ from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT, gm_operand
 pytestmark = pytest.mark.usefixtures("each_engine")
 
 SIZES = (8 * KIB, 8 * KIB)
+
+
+def test_hazards_are_equal_where_number_and_records_are() -> None:
+    one = np.zeros(1, HAZARD)
+    later = one.copy()
+    later["start"] = 7
+    assert Hazards(one, 1) == Hazards(one.copy(), 1)
+    assert Hazards(one, 1) != Hazards(one, 2)
+    assert Hazards(one, 1) != Hazards(later, 1)
+    assert Hazards(one, 1) != 1
 
 
 _COLUMN = {"dst": 1, "src0": 2, "src1": 3}
