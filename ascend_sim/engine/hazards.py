@@ -47,7 +47,7 @@ class Hazards:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Hazards):
             return NotImplemented
-        return self.total == other.total and self.records.tolist() == other.records.tolist()
+        return self.total == other.total and self.records.tobytes() == other.records.tobytes()
 
 
 NO_HAZARDS = Hazards(np.empty(0, HAZARD), 0)
