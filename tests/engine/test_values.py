@@ -17,16 +17,37 @@ from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.functional import FunctionalEngine
 from ascend_sim.engine.replay import replay
 from ascend_sim.engine.task import Task
-from ascend_sim.engine.values import Finding
+from ascend_sim.engine.values import BlockShadow, Finding
 from ascend_sim.engine.watch import find_hazards
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.memory.local import POISON
+from ascend_sim.memory.regions import Region
 
 pytestmark = pytest.mark.usefixtures("each_engine")
 
 QUIET = quiet(CHIP)
 Bytes = np.ndarray[Any, Any]
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(1, 100), st.integers(0, 100), st.integers(0, 3), st.integers(0, 300), st.integers(0, 3),
+    st.integers(0, 70), st.integers(0, 200),
+)  # fmt: skip
+def test_the_blocks_of_a_region_are_those_of_its_bytes(
+    row_bytes: int, row_stride: int, rows: int, plane_stride: int, planes: int, offset: int, address: int
+) -> None:
+    region = Region("dst", "UB", row_bytes, row_stride, rows, plane_stride, planes, offset)
+    wanted = {
+        (address + offset + plane * plane_stride + row * row_stride + byte) // 32
+        for plane in range(planes)
+        for row in range(rows)
+        for byte in range(row_bytes)
+    }
+    everything, shadow = np.arange(100), BlockShadow()
+    for _ in range(2):  # the second time it is remembered
+        assert set(everything[shadow.blocks(region, address)].tolist()) == wanted
 
 
 def full(
