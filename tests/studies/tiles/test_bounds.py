@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
-from searched import CHIPS, KERNELS, kernel, problems
+from searched import CHIPS, KERNELS, case, kernel, problems
 
+from ascend_sim.calls.cases import accept_case
+from ascend_sim.chip import load_chip
 from ascend_sim.engine.engine import Engine
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPE_INDEX
@@ -374,3 +376,52 @@ def test_bytes_of_dw_are_those_that_its_programs_write() -> None:
         program = task.build(block)[0]
         written += sum(program.table.accesses[index].region.total for index in rows_on(program, "FIX"))
     assert found.bounds().work([tiling]).written.tolist() == [written] and written > 0
+
+
+@pytest.mark.fast
+def test_columns_behind_the_last_strip_are_no_work() -> None:
+    """40 columns in strips of 16: the bytes of dx go out, and of the heads one of each block's tile counts."""
+    found = kernel("grad_input", n=1, size=40)
+    fields, tiling = next(iter(found.tilings({"splitWi": 16})))
+    _, task = found.launch(fields)
+    for block in range(task.block_dim):
+        program = task.build(block)[0]
+        rows, table = rows_on(program, "FIX"), program.table
+        moved = sum(table.accesses[index].region.total / table.accesses[index].rate for index in rows)
+        head = table.costs[rows[0]].head_stream
+        assert counted(found, tiling, block)["FIX"] == pytest.approx(moved + head, rel=1e-9)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("stride", [(2, 1), (1, 2), (2, 2)])
+def test_gradient_between_zeros_costs_what_its_copies_do(stride: tuple[int, int]) -> None:
+    """Rows apart go in one copy for each block of channels, columns apart row by row."""
+    chip = load_chip("ascend910b3")
+    problem = case(n=1, size=9, c_out=32).model_copy(update={"stride": stride})
+    found = CubeKernel.of(accept_case(problem, chip), chip, "grad_input", "warm")
+    fields, tiling = next(iter(found.tilings()))
+    program = found.launch(fields)[1].build(0)[0]
+    assert counted(found, tiling, 0)["MTE2"] == pytest.approx(work_of(program, "MTE2"), rel=1e-9)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("chip", ["ascend910b3", "ascend950pr_9589"])
+def test_all_of_the_gradient_comes_from_hbm_once(chip: str) -> None:
+    found = kernel("grad_input", chip, l2="cold", n=3, c_out=32)
+    tiling = next(iter(found.tilings()))[1]
+    grad_output = 3 * 32 * 6 * 6 * 2
+    least = found.bounds().of(tiling)["HBM"] - found.bounds().start(0)
+    assert least == int(grad_output / found.chip.hbm_bytes_per_cycle())
+
+
+@pytest.mark.fast
+def test_what_tasks_of_several_images_read_of_both_maps() -> None:
+    """Between the tiles of such tasks L1 holds nothing: neither more nor less than what the programs load."""
+    found = kernel("grad_weight", n=4, c_in=32, c_out=32, size=8)
+    fields, tiling = next((f, t) for f, t in found.tilings() if t.single_core_batch > 1)
+    _, task = found.launch(fields)
+    read = 0
+    for block in range(task.block_dim):
+        program = task.build(block)[0]
+        read += sum(program.table.accesses[index].region.total for index in rows_on(program, "MTE2"))
+    assert 0 < found.bounds().work([tiling]).read.tolist()[0] <= read

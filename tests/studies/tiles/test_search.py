@@ -214,6 +214,9 @@ def test_an_interrupt_keeps_what_was_found(tmp_path: Path) -> None:
 
     outcome = search(found, store=store, progress=stop)
     assert outcome.reason == "interrupted" and len(outcome.results) == 4
+    late = search(found, store=store, seconds=0.0)  # ends before it comes to them
+    assert late.reason == "time" and late.reused == len(late.results) == 4
+    assert sorted(r["cycles"] for r in late.results) == sorted(r["cycles"] for r in outcome.results)
     again = search(found, store=store, limit=3)
     assert again.reused == 4 and len(again.results) == 7
 
