@@ -24,7 +24,7 @@ from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT, Allocation
 from ascend_sim.memory.regions import Region, overlap
 
 Ints = NDArray[np.int64]
-_APART = 44
+APART = 44
 """Buffers of different cores lie so far apart (as a power of two) where they are looked at together."""
 _CHUNK = 1 << 21
 """Questions that are asked at a time: what they take stays within some tens of megabytes."""
@@ -129,7 +129,7 @@ def _in_stack(
         apart = np.asarray([*(tensor.base for tensor in tensors), 0], np.int64)[slot]
         limit = np.asarray([*(tensor.size for tensor in tensors), -1], np.int64)[slot]
     else:
-        apart, limit = stack.number[row] << _APART, stack.table.chip.buffers[space]  # type: ignore[index]
+        apart, limit = stack.number[row] << APART, stack.table.chip.buffers[space]  # type: ignore[index]
     start = address + columns.offset[region]
     # What lies outside is told by memcheck; it would be taken for its neighbour.
     inside = (start >= 0) & (address + columns.extent[region] <= limit)

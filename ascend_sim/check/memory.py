@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ascend_sim.check.accesses import APART, Accesses
 from ascend_sim.check.findings import CheckFinding
-from ascend_sim.check.regions import SPACES, regions_in
+from ascend_sim.check.regions import LOCAL_SPACES, SPACES, regions_in
 from ascend_sim.check.subject import Subject
+from ascend_sim.isa.base import ceil_div
 from ascend_sim.kernel.inspection import Allocated
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
@@ -22,7 +24,7 @@ def find_memory_faults(subject: Subject, races: Sequence[CheckFinding], strict: 
 
     `strict`: what a kernel takes of a buffer is meant to be used, whatever the shapes.
     """
-    wrong = list(_addresses(subject))
+    wrong = [*_addresses(subject), *_overruns(subject)]
     unused = _unused_buffers(subject) if strict and not wrong else ()  # what goes astray may be meant for any of them
     return [*wrong, *_several_cores(races), *unused]
 
@@ -82,6 +84,61 @@ def _addresses(subject: Subject) -> Iterator[CheckFinding]:
             count=len(places),
             advice=advice,
         )
+
+
+def _overruns(subject: Subject) -> Iterator[CheckFinding]:
+    """Accesses that begin in a piece of a buffer that the kernel took and go on behind its end, one for each line.
+
+    Behind its end means behind its last unit of address: no other piece begins in that.
+    """
+    accesses = subject.accesses
+    extents = subject.shapes.extents()
+    taken = [program.notes.allocated if program.notes is not None else [] for program in subject.programs]
+    for space in LOCAL_SPACES:
+        a = accesses[space]
+        pieces = [(number, one) for number, some in enumerate(taken) for one in some if one.buffer == space]
+        if not pieces or not len(a.start):
+            continue
+        unit = subject.chip.alignment.unit(space)
+        begin = np.asarray([(number << APART) + one.start for number, one in pieces], np.int64)
+        end = np.asarray(
+            [(number << APART) + ceil_div(one.start + one.size, unit) * unit for number, one in pieces], np.int64
+        )
+        order = np.argsort(begin, kind="stable")
+        at = np.searchsorted(begin[order], a.start, side="right") - 1
+        piece = order[np.maximum(at, 0)]
+        beyond = a.start + extents[a.form] - end[piece]
+        found: dict[tuple[object, ...], list[int]] = {}
+        for one in np.flatnonzero((at >= 0) & (a.start < end[piece]) & (beyond > 0)).tolist():
+            access = int(a.first[one])
+            key = (bool(a.writes[one]), *subject.line_key(int(a.program[access]), int(a.row[access])))
+            found.setdefault(key, []).append(one)
+        for some in found.values():
+            yield _overrun(subject, a, some, pieces[int(piece[some[0]])][1], int(beyond[some[0]]))
+
+
+def _overrun(subject: Subject, a: Accesses, footprints: list[int], piece: Allocated, beyond: int) -> CheckFinding:
+    one = footprints[0]
+    number, row = int(a.program[a.first[one]]), int(a.row[a.first[one]])
+    access = "write" if a.writes[one] else "read"
+    start = int(a.start[one]) - (number << APART)
+    others = subject.programs[number].notes.allocated  # type: ignore[union-attr]
+    behind = [other.name for other in others if other.buffer == a.space and other.start >= piece.start + piece.size]
+    return CheckFinding.of(
+        "memcheck",
+        "overrun",
+        subject.task.name,
+        f"illegal {access} of size {beyond}",
+        details=(
+            f"at {piece.start + piece.size:#x} on {a.space} in {subject.task.name}, behind {piece.name} of {piece.size} "
+            f"byte(s)" + (f", where {behind[0]} begins" if behind else ""),
+        ),
+        places=(subject.place(number, row, access, start),),
+        space=a.space,
+        size=beyond,
+        count=int(a.counts[footprints].sum()),
+        advice=f"{piece.name} was taken with {piece.size} byte(s) from {piece.start:#x}; the {access} begins in it",
+    )
 
 
 def _operand(subject: Subject, number: int, row: int, space: str, writes: bool) -> int:
@@ -145,7 +202,7 @@ def _unused_buffers(subject: Subject) -> Iterator[CheckFinding]:
             if touched.get(key) or piece.buffer not in subject.accesses or not piece.size:
                 continue
             a = subject.accesses[piece.buffer]
-            low = (number << 44) + piece.start
+            low = (number << APART) + piece.start
             touched[key] = bool(((a.start < low + piece.size) & (ends[piece.buffer] > low)).any())
     for key, used in touched.items():
         if not used:

@@ -1,6 +1,6 @@
 """Addresses and contents: outside, unaligned, never used, never written."""
 
-from planted import ALL, SPLIT, order, out, planted, work, x
+from planted import ALL, COUPLED, SPLIT, order, out, planted, work, x
 
 N = 64
 
@@ -281,3 +281,50 @@ def added_to_an_output_that_holds_nothing(k, total, a, *, bug):
         k.pipe_barrier("MTE3")
         order(k, "V", "MTE3")
         k.ub_to_gm(total, zero)
+
+
+@planted("overrun UB", x(2 * N), out(N))
+def two_rows_into_the_place_of_one(k, a, b, *, bug):
+    """Behind it is nobody's memory, so that nothing else is wrong."""
+    held = k.local_tensor(N, "float32", "held")
+    k.data_copy("GM", "UB", held.address, a.address, 4 * N * (2 if bug else 1))
+    order(k, "MTE2", "MTE3")
+    k.ub_to_gm(b, held)
+    if not bug:
+        k.pipe_barrier("ALL")
+        k.gm_to_ub(held, a[N:])
+
+
+@planted("overrun UB", x(2 * N), x(N), out(2, N))
+def neighbour_overwritten_in_order(k, a, c, b, *, bug):
+    held, other = (k.local_tensor(N, "float32", name) for name in ("held", "other"))
+    k.gm_to_ub(other, c)
+    if bug:
+        k.pipe_barrier("MTE2")
+    k.data_copy("GM", "UB", held.address, a.address, 8 * N if bug else 4 * N)
+    if not bug:
+        k.gm_to_ub(k.local_tensor(N, "float32", "rest"), a[N:])
+    order(k, "MTE2", "MTE3")
+    k.ub_to_gm(b[0], held)
+    k.ub_to_gm(b[1], other)
+
+
+@planted("overrun UB", x(4, 2 * N), out(4, N))
+def place_of_a_queue_filled_twice_over(k, a, b, *, bug):
+    """The last place: what is behind it is nobody's."""
+    queue = k.ub_queue("q", N if bug else 2 * N, "float32", "MTE2", "MTE3", buffers=1)
+    for i in range(4):
+        with queue.write() as place:
+            k.data_copy("GM", "UB", place.address, a[i].address, 8 * N)
+        with queue.read() as place:
+            k.data_copy("UB", "GM", b[i].address, place.address, 4 * N)
+
+
+@planted("overrun L1", x(16, 64, dtype="float16"), out(16, 64, dtype="float16"), chips=COUPLED, core="AI_CORE")
+def matrix_larger_than_its_place_in_l1(k, a, b, *, bug):
+    held = k.allocate("L1", 1024 if bug else 2048, "held")
+    k.data_copy("GM", "L1", held, a.address, 2048)
+    place = k.local_tensor((16, 64), "float16", "place")
+    k.gm_to_ub(place, a)
+    order(k, "MTE2", "MTE3")
+    k.ub_to_gm(b, place)
