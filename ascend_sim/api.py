@@ -65,8 +65,8 @@ def convolution_backward(
     the same results at another speed. `check` adds what `ascend-sim check` finds to the findings. Without `timeline` a
     `timing` run keeps no instruction once it is over: memory does not grow with the instructions, and there is no waterfall, no
     critical path, no what-if and no page; every other figure is the same.
-    `probe` runs the programs again on data on which each product counts, when the report's outputs are looked at; None: where
-    the caller's data may lose one.
+    `probe` runs the programs again on data on which each product counts, when the report's outputs are looked at; None:
+    where that is soon done (2^27 products), and beyond where the caller's data may lose one.
 
     Raises AclnnError (with `.status`) where the operator refuses the call, TilingError for a tiling that does not fit, and
     other SimErrors for arguments that the simulator itself cannot take.

@@ -96,7 +96,7 @@ def run(
     probe: Annotated[
         bool | None,
         typer.Option(
-            help="Run the programs again on data on which each product counts; default: where the data need it."
+            help="Run the programs again on data on which each product counts; default: small calls, and where data need it."
         ),
     ] = None,
 ) -> None:

@@ -72,9 +72,9 @@ def results_name(names: Collection[str]) -> str:
 
 
 def by_probe(figures: Mapping[str, Any]) -> str:
-    """What stands behind a verdict that the probe decided; nothing where the bound did."""
+    """What stands behind a verdict: the probe, or what the caller's data alone show."""
     if figures.get("decided_by") != "probe":
-        return ""
+        return " (on this data)" if figures.get("decided_by") and figures["correct"] else ""
     failed = figures["probe"]["failed"]
     return f" (probe: {failed})" if failed else " (probe)"
 

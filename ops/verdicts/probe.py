@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ ACCUMULATOR_DIGITS = 24
 MOST_DIGITS = 12
 """Digits of an operand of the exact data at most: products of two fill the accumulator."""
 SEED = 20
+SOON_DONE = 1 << 27
+"""Products of all outputs up to which a call is probed without being asked: well under a second."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,8 @@ class Probed:
 class Probe:
     """A call that can be run again. `fresh` makes (flat storage, view) of each input, laid out as the caller's array is.
 
-    `wanted` None leaves it to the data: a probe costs two more runs of the values, and two float64 references.
+    A probe costs two more runs of the values, and two float64 references. `wanted` None leaves it to the call: it is probed
+    where that is soon done (`SOON_DONE` products), and a larger one where the caller's data may lose a product of mean size.
     """
 
     operator: Operator[Any, Any]
@@ -92,12 +96,14 @@ class Probe:
     wanted: bool | None = None
 
     def refused(self, may_lose: float) -> str | None:
-        """Why the call is not probed, or None: `wanted` None asks for it where the caller's data may lose a product."""
+        """Why the call is not probed, or None."""
         if self.wanted is False:
             return "probe = False"
-        if self.wanted is None and may_lose < 1:
-            return "no product of mean size can be lost within the bound"
-        longest = max(self.operator.products(self.call).values(), default=0)
+        products = self.operator.products(self.call)
+        work = sum(products[name] * prod(made.shape) for name, made in self.call.outputs.items())
+        if self.wanted is None and may_lose < 1 and work > SOON_DONE:
+            return f"{work} products, and none of mean size can be lost within the bound: small ones may be, and sums may lean"
+        longest = max(products.values(), default=0)
         if longest == 0 or any(tensor.is_empty for tensor in self.call.inputs.values()):
             return "there is nothing to add"
         if longest > 1 << ACCUMULATOR_DIGITS:

@@ -18,7 +18,9 @@ from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.vector.reduction import ReduceRows
 from ascend_sim.numerics import cast
 from ascend_sim.ops import execute
+from ascend_sim.ops.verdicts import probe
 from ascend_sim.ops.verdicts.probe import Probe
+from ascend_sim.report.html import by_probe
 
 ONES = np.ones
 
@@ -216,11 +218,20 @@ def test_a_right_machine(chip, mode):
         assert figures["probe"]["least_chance"] == 1.0
 
 
-def test_when_a_call_is_probed():
-    """By default where the given data may lose a product, and then once, when somebody looks."""
+def test_when_a_call_is_probed(monkeypatch):
+    """By default a small call, and a larger one where the given data may lose a product of mean size."""
     rng = np.random.default_rng(1)
-    centred = backward(make=rng.standard_normal, probe=None).report.outputs["grad_weight"]
-    assert centred["may_lose"] < 1 and centred["decided_by"] == "bound" and not centred["probe"]["ran"]
+    small = backward(make=rng.standard_normal, probe=None).report.outputs["grad_weight"]
+    assert small["may_lose"] < 1 and small["decided_by"] == "probe"
+    monkeypatch.setattr(probe, "SOON_DONE", 1000)
+    large = backward(make=rng.standard_normal, probe=None).report.outputs["grad_weight"]
+    assert (
+        large["may_lose"] < 1
+        and large["decided_by"] == "bound"
+        and "products, and none of mean size" in large["probe"]["why"]
+    )
+    assert by_probe(large) == " (on this data)"
+    assert by_probe(large | {"correct": False}) == ""
     ones = backward(shape=(1, 16, 64, 64), kernel=1, padding=0, probe=None).report.outputs["grad_weight"]
     assert ones["may_lose"] > 1 and ones["decided_by"] == "probe" and ones["correct"]
 
@@ -253,7 +264,7 @@ def test_a_million_products():
 def probe_of_sums(products):
     """Sums of so many products, of which nothing else matters."""
     operator = SimpleNamespace(products=lambda call: {"dw": products})
-    return Probe(operator, SimpleNamespace(inputs={}), None, dict, dict, wanted=True)
+    return Probe(operator, SimpleNamespace(inputs={}, outputs={}), None, dict, dict, wanted=True)
 
 
 def test_sums_that_float32_cannot_hold_are_not_probed():
