@@ -25,7 +25,7 @@ from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.vector.named import NamedInstruction, named
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.local_tensor import LocalTensor
-from ascend_sim.kernel.operands import ChannelMatrices, MapWindow, Span, TilePiece, TurnLayout
+from ascend_sim.kernel.operands import ChannelMatrices, MapWindow, ScatterLoops, Span, TilePiece, TurnLayout
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.memory.regions import Region
@@ -140,6 +140,11 @@ SECTIONS: dict[str, list[Sample]] = {
         Sample("gm_to_ub", lambda k, gm, dtype: k.gm_to_ub(ub(0, (64, 64), dtype), gm), "64 rows of 64"),
         Sample("ub_to_gm", lambda k, gm, dtype: k.ub_to_gm(gm, ub(0, (64, 64), dtype)), "64 rows of 64"),
         Sample("data_copy", lambda k, gm, dtype: k.data_copy("GM", "UB", 0, gm.address, 96, 4, 128, 96), "4 rows of 96 bytes"),
+        Sample(
+            "data_copy_planes",
+            lambda k, gm, dtype: k.data_copy_planes("UB", "GM", gm.address, 0, 4, 16, (4, 108), 2, (64, 1728)),
+            "2 planes of 16 rows of 4 bytes",
+        ),
         Sample("fill", lambda k, gm, dtype: k.fill("L1", 0, 8192), "8192 bytes"),
     ],
     "Matrices": [
@@ -195,6 +200,11 @@ SECTIONS: dict[str, list[Sample]] = {
         Sample("vector_cast", lambda k, gm, dtype: k.vector_cast(0, 8192, "float32", "float16", 1024), "1024 elements"),
         Sample("vector_duplicate", lambda k, gm, dtype: k.vector_duplicate(0, dtype, 1024), "1024 elements"),
         Sample("reduce_rows", lambda k, gm, dtype: k.reduce_rows(0, 8192, 8, 128, 512), "8 rows of 128"),
+        Sample(
+            "scatter",
+            lambda k, gm, dtype: k.scatter(0, 8192, "float32", ScatterLoops(3, 8, 16, 512, 64, 4, 192, 12)),
+            "3 x 8 x 16 elements",
+        ),
         Sample(
             "transpose_blocks", lambda k, gm, dtype: k.transpose_blocks(0, 8192, True, 2, 16, 64, TurnLayout(128)), "16 x 64"
         ),

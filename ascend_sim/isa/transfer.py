@@ -115,6 +115,41 @@ class DataCopyPastL2(DataCopy):
 
 
 @dataclass(frozen=True)
+class DataCopyPlanes(DataCopy):
+    """`planes` times the rows of a copy, `src_plane` and `dst_plane` bytes apart (asc-devkit, SetLoopModePara)."""
+
+    planes: int = 1
+    src_plane: int = 0
+    dst_plane: int = 0
+
+    name = "data_copy_planes"
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        return replace(super().cost(chip), work=self.planes * super().cost(chip).work)
+
+    def reads(self) -> tuple[Region, ...]:
+        return (Region("src0", self.source, self.row_bytes, self.src_stride, self.rows, self.src_plane, self.planes),)
+
+    def writes(self) -> tuple[Region, ...]:
+        return (
+            Region("dst", self.destination, self.row_bytes, self.dst_stride, self.rows, self.dst_plane, self.planes),
+        )
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        shape, strides = (self.planes, self.rows, self.row_bytes), (self.src_plane, self.src_stride, 1)
+        return memory.array(self.source, src0, shape, np.uint8, strides).copy()
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        strides = (self.dst_plane, self.dst_stride, 1)
+        memory.array(self.destination, dst, pending.shape, np.uint8, strides)[...] = pending
+
+    def moves(self, model: ValueModel) -> Moves | None:
+        shape = (self.planes, self.rows, self.row_bytes)
+        take = loops("src0", self.source, shape, (self.src_plane, self.src_stride, 1), 1)
+        return moves(take, put=loops("dst", self.destination, shape, (self.dst_plane, self.dst_stride, 1), 1))
+
+
+@dataclass(frozen=True)
 class DataCopyNd2Nz(Instruction):
     """A row-major matrix in GM becomes NZ fractals in L1: [ceil(cols/C0)][rows_padded][C0].
 

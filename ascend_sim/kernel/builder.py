@@ -14,12 +14,12 @@ from ascend_sim.isa.direct import DataCopyDn2Nz, FixpipeDn
 from ascend_sim.isa.l0c_to_ub import L0cToUb
 from ascend_sim.isa.load import LoadData2D, LoadData3D
 from ascend_sim.isa.sync import Scalar
-from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPastL2, Fill
-from ascend_sim.isa.vector import Duplicate, Interleave, ReduceRows, TransposeBlocks, VectorBinary, VectorCast
+from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPastL2, DataCopyPlanes, Fill
+from ascend_sim.isa.vector import Duplicate, Interleave, ReduceRows, Scatter, TransposeBlocks, VectorBinary, VectorCast
 from ascend_sim.kernel.check import check_addresses, check_buffer, check_pipe, wrong_instructions
 from ascend_sim.kernel.inspection import Allocated, Inspection, Notes, calling_line, current_inspection
 from ascend_sim.kernel.loops import What, Where
-from ascend_sim.kernel.operands import ChannelMatrices, MapWindow, Span, TilePiece, TurnLayout
+from ascend_sim.kernel.operands import ChannelMatrices, MapWindow, ScatterLoops, Span, TilePiece, TurnLayout
 from ascend_sim.kernel.program import InstructionTable, Key, Program
 from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.kernel.sync import SyncMethods
@@ -158,6 +158,22 @@ class KernelBuilder(SyncMethods, VectorMethods):
         key = (opcode, source, destination, row_bytes, rows, src_stride, dst_stride, atomic_add, operand)
         self._emit(key, dst, src)
 
+    def data_copy_planes(
+        self,
+        source: str,
+        destination: str,
+        dst: int,
+        src: int,
+        row_bytes: int,
+        rows: int,
+        strides: tuple[int, int],
+        planes: int,
+        plane_strides: tuple[int, int],
+    ) -> None:
+        """Planes of rows of bytes from one space to another, strides of source and destination; see `DataCopyPlanes`."""
+        key = (DataCopyPlanes, source, destination, row_bytes, rows, *strides, "", "", planes, *plane_strides)
+        self._emit(key, dst, src)
+
     def _check_atomic(self, source: str, destination: str, row_bytes: int, dtype: str) -> None:
         """An atomic copy adds whole elements of a number format to GM."""
         what = f"block {self.block} {self.core_kind}: data_copy {source} to {destination} with atomic_add={dtype!r}"
@@ -293,6 +309,10 @@ class KernelBuilder(SyncMethods, VectorMethods):
     def reduce_rows(self, dst: int, src: int, rows: int, columns: int, row_stride: int) -> None:
         """Sum of each row of fp32, in UB."""
         self._emit((ReduceRows, rows, columns, row_stride), dst, src)
+
+    def scatter(self, dst: int, src: int, dtype: str, loops: ScatterLoops) -> None:
+        """Elements to places of their own, in UB; see `Scatter`."""
+        self._emit((Scatter, dtype, *loops), dst, src)
 
     def transpose_blocks(
         self, dst: int, src: int, to_c0: bool, itemsize: int, channels: int, pixels: int, layout: TurnLayout

@@ -69,6 +69,20 @@ class TilePiece(NamedTuple):
     row: int = 0
 
 
+class ScatterLoops(NamedTuple):
+    """Where `scatter` takes its elements and puts them; fields as in `Scatter`."""
+
+    groups: int
+    rows: int
+    columns: int
+    src_group: int
+    src_row: int
+    dst_group: int
+    dst_row: int
+    dst_column: int
+    dst_first: int = 0
+
+
 class TurnLayout(NamedTuple):
     """Where `transpose_blocks` finds its rows and blocks; fields as in `TransposeBlocks` (bytes, `first` in elements)."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ascend_sim.ops.layouts.blocked import BlockedMap, FractalZ
 from ascend_sim.ops.layouts.channels_last import ChannelsLastFilters, ChannelsLastMap
-from ascend_sim.ops.layouts.layout import FeatureMap, Filters
-from ascend_sim.ops.layouts.planar import PlanarFilters, PlanarMap
+from ascend_sim.ops.layouts.layout import FeatureMap, Filters, SlottedFilters
+from ascend_sim.ops.layouts.planar import PlainFilters, PlanarFilters, PlanarMap
 from ascend_sim.ops.problem.layout import BLOCKED, CHANNELS_LAST, PLANAR, Layout
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
@@ -37,3 +37,17 @@ def weights(inp: TilingInput) -> Filters:
 def weight_gradient(inp: TilingInput) -> Filters:
     """dW, in fp32."""
     return FILTERS[inp.layout](inp, SUM_ITEMSIZE)
+
+
+def slotted_gradient(inp: TilingInput) -> SlottedFilters:
+    """dW of kernels that read blocked maps."""
+    found = weight_gradient(inp)
+    assert isinstance(found, SlottedFilters)
+    return found
+
+
+def turned_gradient(inp: TilingInput) -> PlainFilters:
+    """dW of kernels that read plain maps."""
+    found = weight_gradient(inp)
+    assert isinstance(found, PlainFilters)
+    return found

@@ -12,7 +12,6 @@ from ascend_sim.ops.layouts.layout import (
     DrainPiece,
     FeatureMap,
     FilterBox,
-    Filters,
     FilterTask,
     FilterTile,
     FinishedTile,
@@ -20,6 +19,7 @@ from ascend_sim.ops.layouts.layout import (
     Pitches,
     Place,
     Portion,
+    SlottedFilters,
     Store,
     TileRun,
 )
@@ -105,7 +105,7 @@ class BlockedMap(FeatureMap):
 
 
 @dataclass(frozen=True)
-class FractalZ(Filters):
+class FractalZ(SlottedFilters):
     """FRACTAL_Z of one call: [real group][k_d][cin1][k_h*k_w][cout1][16 co][C0 ci], sizes per real group.
 
     A slot holds the columns of a task in blocks of C0, each with all rows of the task.

@@ -5,26 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ascend_sim.chip.fractal import BLOCK_BYTES
+from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.operands import ChannelMatrices
+from ascend_sim.kernel.operands import ChannelMatrices, ScatterLoops
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.layouts.layout import (
     DrainPiece,
     FilterBox,
-    FilterTask,
     FilterTile,
     FinishedTile,
     Lattice,
     MapBox,
     Pitches,
     Place,
-    Portion,
-    Store,
+    Turned,
+    Writing,
 )
 from ascend_sim.ops.layouts.planar import SUM_BYTES, PlainFilters, PlainMap
-from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ class ChannelsLastMap(PlainMap):
 
 @dataclass(frozen=True)
 class ChannelsLastFilters(PlainFilters):
-    """Weights [kD, kH, kW, C_in, C_out]; a slot holds lines [tap][channel] of a task's rows."""
+    """Weights [kD, kH, kW, C_in, C_out]."""
 
     @property
     def channel_stride(self) -> int:
@@ -133,38 +132,21 @@ class ChannelsLastFilters(PlainFilters):
         ]
         finished.drain_elements(pieces, tile.rows, SUM_BYTES, self.channel_stride, atomic_add)
 
-    def drain_to_slot(
-        self, finished: FinishedTile, slot: int, offset: int, task: FilterTask, tile: FilterTile, atomic_add: bool
-    ) -> None:
-        """A C0 of columns at a time."""
-        pitch, held, first = self._line(task.m_count), task.n_count // self.inp.taps, task.n_start // self.inp.taps
-        start = offset + (tile.row - task.m_start) * SUM_BYTES
-        pieces = []
-        for column, channels, tap in self.channel_pieces(tile):
-            target = gm_operand(slot, start + (tap * held + channels.start - first) * pitch)
-            pieces.append(DrainPiece(target, 0, tile.rows, column, len(channels)))
-        finished.drain_elements(pieces, tile.rows, SUM_BYTES, pitch, atomic_add)
-
-    def _line(self, rows: int) -> int:
-        """Bytes of a line of a slot."""
-        return ceil_to(rows * SUM_BYTES, BLOCK_BYTES)
-
-    def slot_bytes(self, rows: int, columns: int) -> int:
-        """A line for each column."""
-        return columns * self._line(rows)
-
-    def shares(self, task: FilterTask) -> int:
-        """Lines."""
-        return self.inp.taps * len(self.channels_of(task))
-
-    def portions(self, task: FilterTask, shares: range, room: int) -> Iterator[Portion]:
-        """Lines of one tap, as many as there is room for: they adjoin in a slot, and lie a channel apart in dW."""
-        pitch, held, channels = self._line(task.m_count), task.n_count // self.inp.taps, self.channels_of(task)
-        at_once, width, line = max(room // pitch, 1), self.rows_of(task) * SUM_BYTES, shares.start
-        while line < shares.stop:
-            tap, channel = divmod(line, len(channels))
-            count = min(at_once, shares.stop - line, len(channels) - channel)
-            target = self.offset(task.m_start, channels.start + channel, task.plane or 0, tap)
-            store = Store(0, target, width, count, pitch, self.channel_stride)
-            yield Portion((tap * held + channel) * pitch, count * pitch, [store])
-            line += count
+    def turned(self, total: FilterTile, room: int) -> Iterator[Turned]:
+        """Lines of rows, one for each column; as many columns as there is room for."""
+        rows, line = total.rows, ceil_to(total.rows * SUM_BYTES, BLOCK_BYTES)
+        row, pieces = FRACTAL * SUM_BYTES, list(self.channel_pieces(total))
+        for first, count in cut(ceil_div(total.columns, FRACTAL), max(room // (FRACTAL * line), 1)):
+            loops = ScatterLoops(count, rows, FRACTAL, rows * row, row, FRACTAL * line, SUM_BYTES, line)
+            writings = [
+                Writing(
+                    (column - first * FRACTAL) * line,
+                    self.offset(total.row, channels.start, total.plane, tap),
+                    rows * SUM_BYTES,
+                    len(channels),
+                    (line, self.channel_stride),
+                )
+                for column, channels, tap in pieces
+                if channels and first <= column // FRACTAL < first + count
+            ]
+            yield Turned([(first * rows * row, 0, loops)], writings)

@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple, Protocol
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.operands import Span
+from ascend_sim.kernel.operands import ScatterLoops, Span
 
 # -- maps ----------------------------------------------------------------------------------------------------------------
 
@@ -123,6 +123,26 @@ class Store(NamedTuple):
     rows: int = 1
     source_stride: int = 0
     target_stride: int = 0
+
+
+class Writing(NamedTuple):
+    """Planes of rows of bytes from `source` in UB to `target` in dW; strides of UB and dW."""
+
+    source: int
+    target: int
+    row_bytes: int
+    rows: int
+    strides: tuple[int, int]
+    planes: int = 1
+    plane_strides: tuple[int, int] = (0, 0)
+
+
+class Turned(NamedTuple):
+    """Part of a sum that lies in UB as it left L0C, its fractals [column / 16][row][16]: from where to where its elements go
+    in UB (byte offsets, and the loops), and what is written to dW from there."""
+
+    scatters: Sequence[tuple[int, int, ScatterLoops]]
+    writings: Sequence[Writing]
 
 
 class Portion(NamedTuple):
@@ -238,8 +258,7 @@ class FeatureMap(ABC):
 class Filters(ABC):
     """Weights or their gradient in GM; dW is fp32, and a tile of it [filters][columns].
 
-    Cores that share a task of dW (StreamK) put their sums into slots of the workspace, which vector cores add up. `uniform`:
-    equal tiles leave alike wherever they stand, in whole C0 channels.
+    `uniform`: equal tiles leave alike wherever they stand, in whole C0 channels.
     """
 
     uniform: ClassVar[bool] = False
@@ -251,6 +270,10 @@ class Filters(ABC):
     @abstractmethod
     def drain(self, finished: FinishedTile, slot: int, tile: FilterTile, atomic_add: bool) -> None:
         """A finished tile of dW to its place."""
+
+
+class SlottedFilters(Filters):
+    """dW whose shared tasks (StreamK) leave sums in slots that have its order; vector cores add them up."""
 
     @abstractmethod
     def drain_to_slot(

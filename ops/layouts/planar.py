@@ -9,25 +9,24 @@ from math import prod
 
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.operands import ChannelMatrices
+from ascend_sim.kernel.operands import ChannelMatrices, ScatterLoops
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.layouts.layout import (
     DrainPiece,
     FeatureMap,
     FilterBox,
     Filters,
-    FilterTask,
     FilterTile,
     FinishedTile,
     Lattice,
     MapBox,
     Pitches,
     Place,
-    Portion,
-    Store,
     TileRun,
+    Turned,
+    Writing,
 )
-from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 SUM_BYTES = 4
@@ -164,19 +163,10 @@ class PlainFilters(Filters):
         """Channels of a filter."""
         return self.inp.problem.c_in // self.inp.problem.groups
 
-    def rows_of(self, task: FilterTask) -> int:
-        """Rows of a task that exist: the last real group may have fewer filters than the others."""
-        own = min(self.inp.cout_g, self.inp.problem.c_out - task.group * self.inp.cout_g)
-        return min(task.m_count, own - task.m_start)
-
     def channels_in(self, group: int, first: int, count: int) -> range:
         """Those of the channels `first` .. of a real group that exist."""
         own = min(self.inp.cin_g, self.inp.problem.c_in - group * self.inp.cin_g)
         return range(first, min(first + count, own))
-
-    def channels_of(self, task: FilterTask) -> range:
-        """Channels of a task that exist."""
-        return self.channels_in(task.group, task.n_start // self.inp.taps, task.n_count // self.inp.taps)
 
     def channel_pieces(self, tile: FilterTile) -> Iterator[tuple[int, range, int]]:
         """(column of the tile, channels, tap) of a tile's columns, a C0 at a time, which is channels of one tap."""
@@ -185,14 +175,14 @@ class PlainFilters(Filters):
             block, tap = divmod((tile.column + column) // c0, self.inp.taps)
             yield column, self.channels_in(tile.group, block * c0, c0), tap
 
+    @abstractmethod
+    def turned(self, total: FilterTile, room: int) -> Iterator[Turned]:
+        """How the sum of a tile leaves UB, in parts that take `room` bytes there once they are turned."""
+
 
 @dataclass(frozen=True)
 class PlanarFilters(PlainFilters):
-    """Weights [C_out, C_in / groups, kD, kH, kW].
-
-    A slot holds the rows of a task, [channel][tap] each; where such a row is not in one piece in dW (not `dense`), the taps of
-    a channel take whole 32-byte blocks.
-    """
+    """Weights [C_out, C_in / groups, kD, kH, kW]."""
 
     @property
     def channel_stride(self) -> int:
@@ -253,68 +243,59 @@ class PlanarFilters(PlainFilters):
                 pieces.append(DrainPiece(target, rows.start - tile.row, len(rows), first, len(own)))
         finished.drain_elements(pieces, tile.rows, self.filter_stride, self.channel_stride, atomic_add)
 
-    @property
-    def dense(self) -> bool:
-        """Whether a row of a task is in one piece in dW: one kernel plane, and no groups that are merged."""
-        return self.inp.problem.k_d == 1 and self.inp.group_extension == 1
+    def turned(self, total: FilterTile, room: int) -> Iterator[Turned]:
+        """Filters [channel][tap] where a tile has all taps of its channels; else columns as they are, each written by itself.
 
-    @property
-    def channel_pitch(self) -> int:
-        """Bytes of a channel in a row of a slot."""
-        taps = self.inp.taps * SUM_BYTES
-        return taps if self.dense else ceil_to(taps, BLOCK_BYTES)
+        The second also where a kernel has planes, between whose taps those of a tile lie (ops-nn, Conv3DBackpropFilterV2 of
+        arch35: stated). Of merged groups only some channels exist, so that each begins a block of its own.
+        """
+        taps, merged = self.inp.taps, self.inp.group_extension > 1
+        block = taps * self.inp.c0
+        whole = not (total.column % block or total.columns % block) and (merged or self.inp.problem.k_d == 1)
+        if whole:
+            run, runs = taps * SUM_BYTES, total.columns // taps
+            pieces = [(0, self.channels_in(total.group, total.column // taps, runs), 0)]
+        else:
+            run, runs = SUM_BYTES, ceil_to(total.columns, FRACTAL)
+            pieces = list(self.channel_pieces(total))
+        pitch = ceil_to(run, BLOCK_BYTES) if merged else run
+        width = runs * pitch
+        for top, count in cut(total.rows, max(room // width, 1)):
+            rows = range(total.row + top, total.row + top + count)
+            writings = [
+                self._writing(
+                    (filters.start - rows.start) * width + (column + own.start - channels.start) * pitch,
+                    self.offset(total.group, filters.start, own.start, total.plane, tap),
+                    (run, pitch, len(own)),
+                    (width, len(filters)),
+                )
+                for column, channels, tap in pieces
+                for filters, own in self.rectangles(rows, channels)
+            ]
+            yield Turned(list(self._scatters(total, top, count, whole, pitch, width)), writings)
 
-    def row_pitch(self, columns: int) -> int:
-        """Bytes of a slot's row of `columns` columns (channels and taps)."""
-        return ceil_to(columns // self.inp.taps * self.channel_pitch, BLOCK_BYTES)
+    def _writing(self, source: int, target: int, runs: tuple[int, int, int], filters: tuple[int, int]) -> Writing:
+        """Runs of bytes (their size, pitch and number) of filters (their pitch and number)."""
+        (run, pitch, count), (width, planes) = runs, filters
+        if run == pitch == self.channel_stride:  # they adjoin
+            return Writing(source, target, count * run, planes, (width, self.filter_stride))
+        return Writing(source, target, run, count, (pitch, self.channel_stride), planes, (width, self.filter_stride))
 
-    def drain_to_slot(
-        self, finished: FinishedTile, slot: int, offset: int, task: FilterTask, tile: FilterTile, atomic_add: bool
-    ) -> None:
-        """A C0 of columns at a time."""
-        pitch, start = self.row_pitch(task.n_count), offset - task.n_start // self.inp.taps * self.channel_pitch
-        start += (tile.row - task.m_start) * pitch
-        pieces = []
-        for column, channels, tap in self.channel_pieces(tile):
-            target = gm_operand(slot, start + channels.start * self.channel_pitch + tap * SUM_BYTES)
-            pieces.append(DrainPiece(target, 0, tile.rows, column, len(channels)))
-        finished.drain_elements(pieces, tile.rows, pitch, self.channel_pitch, atomic_add)
-
-    def slot_bytes(self, rows: int, columns: int) -> int:
-        """Rows in whole fractals."""
-        return ceil_to(rows, FRACTAL) * self.row_pitch(columns)
-
-    def shares(self, task: FilterTask) -> int:
-        """Rows."""
-        return self.rows_of(task)
-
-    def portions(self, task: FilterTask, shares: range, room: int) -> Iterator[Portion]:
-        """As many rows as there is room for; where not even one is, runs of channels that keep 32-byte places."""
-        pitch, every = self.row_pitch(task.n_count), self.channels_of(task)
-        rows_at_once, channels_at_once = min(room // pitch, len(shares)), len(every)
-        whole_rows = rows_at_once > 0
-        if not every:  # columns of merged groups' padding alone: dW holds none of them
-            return
-        if not whole_rows:
-            rows_at_once, channels_at_once = 1, max(room // self.channel_pitch // 8, 1) * 8
-        for row in range(shares.start, shares.stop, rows_at_once):
-            rows = range(row, min(row + rows_at_once, shares.stop))
-            for first in range(every.start, every.stop, channels_at_once):
-                channels = range(first, min(first + channels_at_once, every.stop))
-                size = len(rows) * pitch if whole_rows else ceil_to(len(channels) * self.channel_pitch, BLOCK_BYTES)
-                offset = row * pitch + (first - every.start) * self.channel_pitch
-                own = range(task.m_start + rows.start, task.m_start + rows.stop)
-                yield Portion(offset, size, list(self._stores(task, own, channels, pitch)))
-
-    def _stores(self, task: FilterTask, rows: range, channels: range, pitch: int) -> Iterator[Store]:
-        """The way to dW of added rows, `pitch` bytes apart: at one go, or a row at a time."""
-        plane, taps = task.plane or 0, self.inp.taps * SUM_BYTES
-        if self.dense:
-            target = self.offset(task.group, rows.start, channels.start, plane, 0)
-            yield Store(0, target, len(channels) * taps, len(rows), pitch, self.filter_stride)
-            return
-        for row in rows:
-            for _, own in self.rectangles(range(row, row + 1), channels):
-                source = (row - rows.start) * pitch + (own.start - channels.start) * self.channel_pitch
-                target = self.offset(task.group, row, own.start, plane, 0)
-                yield Store(source, target, taps, len(own), self.channel_pitch, self.channel_stride)
+    def _scatters(
+        self, total: FilterTile, top: int, count: int, whole: bool, pitch: int, width: int
+    ) -> Iterator[tuple[int, int, ScatterLoops]]:
+        """`count` rows from `top` on of fractals [column / 16][row][16]."""
+        taps, c0, line = self.inp.taps, self.inp.c0, FRACTAL * SUM_BYTES
+        column = total.rows * line
+        if not whole:
+            groups = ceil_div(total.columns, FRACTAL)
+            yield top * line, 0, ScatterLoops(groups, count, FRACTAL, column, line, FRACTAL * pitch, width, pitch)
+        elif c0 == FRACTAL:
+            for block in range(total.columns // (taps * c0)):
+                loops = ScatterLoops(taps, count, c0, column, line, SUM_BYTES, width, pitch)
+                yield block * taps * column + top * line, block * c0 * pitch, loops
+        else:
+            for number in range(total.columns // c0):
+                (fractal, half), (block, tap) = divmod(number * c0, FRACTAL), divmod(number, taps)
+                source, first = fractal * column + top * line + half * SUM_BYTES, tap * SUM_BYTES
+                yield source, block * c0 * pitch, ScatterLoops(1, count, c0, 0, line, 0, width, pitch, first)

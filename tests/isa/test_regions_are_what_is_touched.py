@@ -12,7 +12,7 @@ from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
 from ascend_sim.isa.direct import DataCopyDn2Nz, FixpipeDn
 from ascend_sim.isa.load import LoadData2D, LoadData3D
-from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, Fill
+from ascend_sim.isa.transfer import DataCopy, DataCopyNd2Nz, DataCopyPlanes, Fill
 from ascend_sim.isa.vector import (
     BroadcastColumn,
     Compare,
@@ -22,6 +22,7 @@ from ascend_sim.isa.vector import (
     Mask,
     ReduceBlocks,
     ReduceRows,
+    Scatter,
     Select,
     Transpose,
     TransposeBlocks,
@@ -58,6 +59,7 @@ CASES: list[tuple[Instruction, int, int, int]] = [
     (DataCopy("UB", "GM", 50, 4, 64, 500), GM1, 96, 0),
     (DataCopy("L1", "GM", 32, 2, 32, 32), GM1, 96, 0),
     (DataCopy("UB", "GM", 64, 2, 96, 100, "float32"), GM1, 96, 0),
+    (DataCopyPlanes("UB", "GM", 4, 5, 4, 36, "", "", 3, 64, 400), GM1, 96, 0),
     (DataCopyNd2Nz(5, 20, 2, 100, 8), 32, GM0, 0),
     (DataCopyNd2Nz(5, 20, 4, 100, 5), 32, GM0, 0),
     (DataCopyNd2Nz(3, 33, 1, 60, 4), 32, GM0, 0),
@@ -117,6 +119,12 @@ CASES: list[tuple[Instruction, int, int, int]] = [
     (Transpose("float16", 5, 20, 32, 64), 2048, 64, 0),
     (Transpose("float32", 1, 8, 32, 32), 2048, 64, 0),
     (Interleave(2, 21), 512, 64, 1024),
+    (Scatter("float32", 3, 5, 16, 5 * 64, 64, 4, 192, 12), 2048, 64, 0),  # [tap][row][channel] to [row][channel][tap]
+    (Scatter("float32", 3, 5, 16, 5 * 64, 64, 64, 192, 4), 2048, 64, 0),
+    (Scatter("float32", 2, 5, 8, 5 * 64, 64, 4, 256, 32), 2048, 64, 0),
+    (Scatter("float32", 1, 5, 16, 0, 64, 0, 4, 32), 2048, 64, 0),
+    (Scatter("float32", 1, 5, 8, 0, 64, 0, 288, 36, 12), 2048, 64, 0),
+    (Scatter("float32", 2, 3, 16, 3 * 64, 64, 1024, 4, 40), 2048, 64, 0),
     (Gather("float16", 24, 40), 2048, 64, 1024),
     (ReduceRows(3, 20, 96, "max", "float16"), 512, 64, 0),
     (ReduceRows(3, 20, 96, "sum", "int32"), 512, 64, 0),
@@ -136,7 +144,7 @@ CASES: list[tuple[Instruction, int, int, int]] = [
 IDS = [f"{instruction.name}-{i}" for i, (instruction, *_) in enumerate(CASES)]
 
 MOVES = (
-    DataCopy, DataCopyDn2Nz, DataCopyNd2Nz, LoadData2D, TransposeBlocks, Transpose, VectorCopy, BroadcastColumn,
+    DataCopy, DataCopyDn2Nz, DataCopyNd2Nz, LoadData2D, TransposeBlocks, Transpose, VectorCopy, BroadcastColumn, Scatter,
 )  # fmt: skip
 """They move bytes as they are, so every byte that they read shows in what they write."""
 

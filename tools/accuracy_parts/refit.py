@@ -12,7 +12,7 @@ import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,14 +53,20 @@ class Refit:
 
 
 class LibraryBench(Bench):
-    """Trials of costs of a kernel of `configs/libraries.yaml`, in this process; a field is `VERSION, OPERATOR.COST`."""
+    """Trials in this process, also of costs of a kernel of `configs/libraries.yaml`: fields `VERSION, OPERATOR.COST`."""
 
     def run(self, settings: Sequence[tuple[Sequence[Row], Values]]) -> None:
         for rows, values in settings:
             key = self._key(values)
             wanted = dict.fromkeys(row.kernel for row in rows if (row.kernel, key) not in self._known)
-            with _costs(values):
-                self._known |= {(kernel, key): simulate(as_timed(kernel)).task_us for kernel in wanted}
+            chip = self._file({field: value for field, value in key if not _of_library(field)})
+            with _costs({field: value for field, value in values.items() if _of_library(field)}):
+                trials = {kernel: as_timed(replace(kernel, chip=chip)) for kernel in wanted}
+                self._known |= {(kernel, key): simulate(trial).task_us for kernel, trial in trials.items()}
+
+
+def _of_library(field: str) -> bool:
+    return ", " in field
 
 
 @contextmanager
@@ -120,17 +126,17 @@ def refit(rows: Sequence[Row], chip: str, op_types: tuple[str, ...], keep: Path 
 
 def _digest(given: Sequence[Row], chip: str, fields: Sequence[str]) -> str:
     """Of the rows and the numbers that their times depend on."""
-    of_library = {field: _leaf(field)["value"] for field in fields if ", " in field}
+    of_library = {field: _leaf(field)["value"] for field in fields if _of_library(field)}
     asked = (load_chip(chip).model_dump_json(), of_library, [(row.kernel, row.duration_us) for row in given], fields)
     return hashlib.sha256(repr(asked).encode()).hexdigest()
 
 
 def _fitted_again(given: Sequence[Row], chip: str, fields: Sequence[str]) -> dict[str, list[Any]]:
     """Which rows can be simulated, and their us as shipped and left out."""
-    of_library = all(", " in field for field in fields)
+    kind = LibraryBench if any(_of_library(field) for field in fields) else Bench
     with tempfile.TemporaryDirectory() as folder:
-        start = {field: _leaf(field)["value"] if of_library else value_of(chip, field) for field in fields}
-        bench = (LibraryBench if of_library else Bench)(chip, start, Path(folder), usable_cores())
+        start = {field: _leaf(field)["value"] if _of_library(field) else value_of(chip, field) for field in fields}
+        bench = kind(chip, start, Path(folder), usable_cores())
         used = bench.usable(given)
         parts: dict[str, list[Row]] = {}
         for row in used:

@@ -15,7 +15,7 @@ from ascend_sim.isa.vector.arithmetic import (
 from ascend_sim.isa.vector.base import Mask, VectorInstruction
 from ascend_sim.isa.vector.conversion import VectorCast
 from ascend_sim.isa.vector.movement import BroadcastColumn, Duplicate, Gather, VectorCopy
-from ascend_sim.isa.vector.rearrangement import Interleave, Transpose, TransposeBlocks
+from ascend_sim.isa.vector.rearrangement import Interleave, Scatter, Transpose, TransposeBlocks
 from ascend_sim.isa.vector.reduction import ReduceBlocks, ReduceRows
 from ascend_sim.isa.vector.selection import COMPARISONS, Compare, Select
 
@@ -32,6 +32,7 @@ __all__ = [
     "Mask",
     "ReduceBlocks",
     "ReduceRows",
+    "Scatter",
     "Select",
     "Transpose",
     "TransposeBlocks",

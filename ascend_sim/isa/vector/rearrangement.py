@@ -197,3 +197,80 @@ class Interleave(VectorInstruction):
 
     def commit(self, memory: Memory, dst: int, pending: Any) -> None:
         memory.array("UB", dst, pending.shape, pending.dtype)[...] = pending
+
+
+@dataclass(frozen=True)
+class Scatter(VectorInstruction):
+    """Elements to places of their own: `groups` of `rows` of `columns`, the strides of each side in bytes.
+
+    In src0 the columns of a row adjoin; in dst the first element lies `dst_first` bytes behind its address. A repeat takes as
+    many whole rows as a register holds and puts elements by an index register that all repeats of the loop share (Scatter in a
+    vector function of asc-devkit; the index is not modelled).
+    """
+
+    dtype: str
+    groups: int
+    rows: int
+    columns: int
+    src_group: int
+    src_row: int
+    dst_group: int
+    dst_row: int
+    dst_column: int
+    dst_first: int = 0
+
+    name = "scatter"
+
+    @property
+    def opcode(self) -> str:
+        return "scatter"
+
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        return self.groups, self.rows, self.columns
+
+    @property
+    def _places(self) -> tuple[int, int, int]:
+        return self.dst_group, self.dst_row, self.dst_column
+
+    @property
+    def _sources(self) -> tuple[int, int, int]:
+        return self.src_group, self.src_row, size_of(self.dtype)
+
+    def _cost_key(self) -> tuple[str, int]:
+        return self.dtype, self.groups * self.rows * self.columns * size_of(self.dtype)
+
+    def cost(self, chip: ChipSpec) -> Cost:
+        unit = chip.vector.repeat_bytes
+        rows = max(unit // (self.columns * size_of(self.dtype)), 1)
+        head, work = chip.vector.cycles("scatter", self.dtype, self.groups * ceil_div(self.rows, rows) * unit)
+        return Cost(head, head, work, chip.vector.latency)
+
+    def pipe(self, chip: ChipSpec) -> str:
+        if chip.vector.repeat_bytes % (self.columns * size_of(self.dtype)):
+            raise SimError(f"scatter: rows of {self.columns} {self.dtype} elements do not fill a register")
+        return super().pipe(chip)
+
+    def reads(self) -> tuple[Region, ...]:
+        row_bytes = self.columns * size_of(self.dtype)
+        return (Region("src0", "UB", row_bytes, self.src_row, self.rows, self.src_group, self.groups),)
+
+    def writes(self) -> tuple[Region, ...]:
+        """Loops whose elements adjoin become runs, innermost the one with the smallest stride."""
+        run, left = size_of(self.dtype), sorted(zip(self._places, self._shape, strict=True))
+        while left and (left[0][0] == run or left[0][1] == 1):
+            run *= left.pop(0)[1]
+        (inner, rows), (outer, planes), (step, times) = [*left, (0, 1), (0, 1), (0, 1)][:3]
+        offsets = [self.dst_first + i * step for i in range(times)]
+        return tuple([Region("dst", "UB", run, inner, rows, outer, planes, offset) for offset in offsets])
+
+    def read(self, memory: Memory, dst: int, src0: int, src1: int) -> Any:
+        return memory.array("UB", src0, self._shape, bits_of(self.dtype), self._sources).copy()
+
+    def commit(self, memory: Memory, dst: int, pending: Any) -> None:
+        memory.array("UB", dst + self.dst_first, self._shape, bits_of(self.dtype), self._places)[...] = pending
+
+    def moves(self, model: ValueModel) -> Moves | None:
+        item = size_of(self.dtype)
+        take = loops("src0", "UB", self._shape, self._sources, item)
+        return moves(take, put=loops("dst", "UB", self._shape, self._places, item, self.dst_first))

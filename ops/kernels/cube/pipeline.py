@@ -158,6 +158,15 @@ class CubePipeline:
             self._k.fixpipe_dn(target, source, piece, dtype, row_stride, column_stride, atomic_add)
         self.tiles.release()
 
+    def drain_fractals(self, pieces: list[DrainPiece], height: int, atomic_add: bool) -> None:
+        """Pieces of the finished tile of `height` rows to GM as they lie in L0C, [column / 16][row][16] of fp32 each."""
+        self.tiles.publish()
+        tile, m_padded, row_bytes = self.tiles.take(), ceil_to(height, FRACTAL), FRACTAL * ACCUMULATOR_BYTES
+        for target, row, rows, column, columns in pieces:
+            source = tile + (column // FRACTAL * m_padded + row) * row_bytes
+            self._k.fixpipe(target, source, rows, columns, m_padded, "float32", FRACTAL, rows * row_bytes, atomic_add)
+        self.tiles.release()
+
     def _through_ub(
         self,
         staged: BufferQueue,

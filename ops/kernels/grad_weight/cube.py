@@ -7,6 +7,7 @@ finished tile goes.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from enum import Enum
 from itertools import product
 from typing import NamedTuple
 
@@ -31,7 +32,7 @@ from ascend_sim.ops.kernels.grad_weight.stream_k import (
 from ascend_sim.ops.kernels.grad_weight.strips import InputRows, Strip, boxes
 from ascend_sim.ops.kernels.grad_weight.taps import by_tap
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, adds_once_per_task, grad_weight_tasks
-from ascend_sim.ops.layouts import weight_gradient, y_map
+from ascend_sim.ops.layouts import slotted_gradient, weight_gradient, y_map
 from ascend_sim.ops.layouts.layout import FilterTile, MapBox, Place
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
@@ -109,10 +110,43 @@ class Image(NamedTuple):
     depth: int
 
 
-Piece = Begin | Plane | End
+class Round(Enum):
+    """A round of all cores over one tile of every shared task, where a kernel has such."""
+
+    BEGINS = 0
+    ENDS = 1
+
+
+Piece = Begin | Plane | End | Round
 """What a program consists of."""
 Where = tuple[int, int, int, int]
 """Image of the batch, row of gradOutput, C0 block of its channels and channel block of the input that a piece counts from."""
+
+
+def filter_tiles(call: CubeCall, tiling: GradWeightTiling, task: GradWeightTask) -> Iterator[FilterTile]:
+    """L0C tiles of a task, in the order of the tiling; a tile stays within one kernel plane."""
+    inp = by_tap(call.inp) if tiling.split_kernel else call.inp
+    per_block = inp.taps * inp.c0
+    per_plane = inp.cin1 * per_block
+    channels_in = call.group_channels(task.group, call.inp.problem.c_in, inp.cin_g)
+    present = ceil_div(channels_in, inp.c0) * per_block
+    columns = []
+    n = task.n_start
+    while n < task.n_start + task.n_count:
+        left = task.n_start + task.n_count - n
+        count = min(tiling.base_n, left, present - n % per_plane)
+        if count <= 0:
+            n += min(left, per_plane - n % per_plane)  # channels that the last real group does not have
+            continue
+        columns.append((n, count))
+        n += count
+    channels = call.group_channels(task.group, call.inp.problem.c_out, inp.cout_g)
+    end = min(task.m_start + task.m_count, channels)
+    rows = [(m, min(tiling.base_m, end - m)) for m in range(task.m_start, end, tiling.base_m)]
+    pairs = product(columns, rows) if tiling.iterate_order else ((c, r) for r, c in product(rows, columns))
+    for (n, n_count), (m, m_count) in pairs:
+        plane, column = divmod(n, per_plane)
+        yield FilterTile(task.group, plane if task.plane is None else task.plane, m, m_count, column, n_count)
 
 
 class CubeBuilder:
@@ -128,14 +162,17 @@ class CubeBuilder:
         self.input = input_operand(call, inp, tiling, k, INPUT)
         self.atomic = tiling.template != SPLIT_STREAM_K
         a1 = tiling.step_ka * tiling.base_k * tiling.step_m * tiling.base_m * self.itemsize
-        self.a1 = self.held("A1", tiling.al1_buffers, a1)
-        self.b1 = self.held("B1", tiling.bl1_buffers, tiling.bl1_bound * self.itemsize)
+        self.a1, self.b1 = self.held(a1, tiling.bl1_bound * self.itemsize)
         tile_bytes = ceil_div(tiling.base_m, FRACTAL) * ceil_div(tiling.base_n, FRACTAL) * FRACTAL * FRACTAL * 4
         self.pipeline = CubePipeline(k, tiling.al0_buffers, tiling.cl0_buffers, tile_bytes)
 
-    def held(self, name: str, buffers: int, size: int) -> HeldOperand:
-        """The L1 buffers of an operand."""
-        return HeldOperand(self.k, name, buffers, size)
+    def held(self, a1: int, b1: int) -> tuple[HeldOperand, HeldOperand]:
+        """The L1 buffers of both operands, of so many bytes."""
+        tiling = self.tiling
+        return (
+            HeldOperand(self.k, "A1", tiling.al1_buffers, a1),
+            HeldOperand(self.k, "B1", tiling.bl1_buffers, b1),
+        )
 
     def program(self) -> Program:
         pieces = list(self.pieces())
@@ -148,39 +185,49 @@ class CubeBuilder:
         self.a1.close()
         self.b1.close()
         self.pipeline.close()
-        if self.tiling.stream_k_type != STREAM_NONE:
-            self.k.cross_core_set(ALL_CUBES, 0, "FIX")
-            self.k.cross_core_wait(ALL_CUBES, 0, "FIX")
-            self.k.cross_core_set(CUBE_TO_VECTOR, 2, "FIX")
+        self.ended()
         return self.k.finish()
+
+    def ended(self) -> None:
+        """Behind the last piece: slots are complete when all cubes are here."""
+        if self.tiling.stream_k_type != STREAM_NONE:
+            self.slots_done()
+
+    def slots_done(self) -> None:
+        """The vector cores take what all cubes have written to slots."""
+        self.k.cross_core_set(ALL_CUBES, 0, "FIX")
+        self.k.cross_core_wait(ALL_CUBES, 0, "FIX")
+        self.k.cross_core_set(CUBE_TO_VECTOR, 2, "FIX")
 
     def pieces(self) -> Iterator[tuple[Piece, Where]]:
         """The tiles of the block's tasks in order, each with its planes, and where they are."""
-        p = self.p
         for task in grad_weight_tasks(self.tiling, self.inp, self.k.block):
-            begin = Begin(not task.slot)  # parts of a StreamK task share its tiles
-            slot = None if task.slot is None else (task, self.k.block)
             for part, images in self.parts(task):
-                for plane, tile in self.tiles(part):
-                    kernel_depth, _ = self.input.plane_and_tap(plane)
-                    walk, row = self.walks.of(tile.tap, part.row_start, part.rows)
-                    shape, rows_block, columns_block = tile.counted(self.c0, self.per_block)
-                    planes: list[tuple[Plane, Where]] = []
-                    for batch, depth_out in (divmod(image, p.d_out) for image in images):
-                        depth = depth_out * p.stride_d - p.pad_front + kernel_depth * p.dilation_d
-                        if 0 <= depth < p.d_in:
-                            planes.append(
-                                (Plane(shape, walk, depth_out, depth), (batch, row, rows_block, columns_block))
-                            )
-                    nowhere = 0, row, rows_block, columns_block
-                    first, last = (planes[0][1], planes[-1][1]) if planes else (nowhere, nowhere)
-                    if len(planes) == 1:
-                        planes = [(planes[0][0]._replace(begin=begin), first)]
-                    else:
-                        yield begin, first
-                    yield from planes
-                    moved = slot is None and self.dw.uniform
-                    yield End(shape if moved else tile, plane, moved, slot), last
+                for tile in self.tiles(part):
+                    yield from self.summed(part, images, tile)
+
+    def summed(self, task: GradWeightTask, images: range, placed: tuple[int, Tile]) -> Iterator[tuple[Piece, Where]]:
+        """A tile (with its kernel plane) summed over the rows of a task and planes `images`, and its way out."""
+        p, (plane, tile) = self.p, placed
+        begin = Begin(not task.slot)  # parts of a StreamK task share its tiles
+        slot = None if task.slot is None else (task, self.k.block)
+        kernel_depth, _ = self.input.plane_and_tap(plane)
+        walk, row = self.walks.of(tile.tap, task.row_start, task.rows)
+        shape, rows_block, columns_block = tile.counted(self.c0, self.per_block)
+        planes: list[tuple[Plane, Where]] = []
+        for batch, depth_out in (divmod(image, p.d_out) for image in images):
+            depth = depth_out * p.stride_d - p.pad_front + kernel_depth * p.dilation_d
+            if 0 <= depth < p.d_in:
+                planes.append((Plane(shape, walk, depth_out, depth), (batch, row, rows_block, columns_block)))
+        nowhere = 0, row, rows_block, columns_block
+        first, last = (planes[0][1], planes[-1][1]) if planes else (nowhere, nowhere)
+        if len(planes) == 1:
+            planes = [(planes[0][0]._replace(begin=begin), first)]
+        else:
+            yield begin, first
+        yield from planes
+        moved = slot is None and self.dw.uniform
+        yield End(shape if moved else tile, plane, moved, slot), last
 
     def parts(self, task: GradWeightTask) -> Iterator[tuple[GradWeightTask, range]]:
         """What is summed in L0C before dW is written: the task, or rows of it, of some images."""
@@ -191,38 +238,21 @@ class CubeBuilder:
             yield from ((task, range(image, image + 1)) for image in images)
 
     def tiles(self, task: GradWeightTask) -> Iterator[tuple[int, Tile]]:
-        """L0C tiles of a task with their kernel planes, in the order of the tiling; a tile stays within one."""
-        per_plane = self.inp.cin1 * self.per_block
-        channels_in = self.call.group_channels(task.group, self.p.c_in, self.inp.cin_g)
-        present = ceil_div(channels_in, self.c0) * self.per_block
-        columns = []
-        n = task.n_start
-        while n < task.n_start + task.n_count:
-            left = task.n_start + task.n_count - n
-            count = min(self.tiling.base_n, left, present - n % per_plane)
-            if count <= 0:
-                n += min(left, per_plane - n % per_plane)  # channels that the last real group does not have
-                continue
-            columns.append((n, count))
-            n += count
+        """L0C tiles of a task with their kernel planes, in the order of the tiling."""
         channels = self.call.group_channels(task.group, self.p.c_out, self.inp.cout_g)
-        end = min(task.m_start + task.m_count, channels)
-        rows = [(m, min(self.tiling.base_m, end - m)) for m in range(task.m_start, end, self.tiling.base_m)]
-        pairs = product(columns, rows) if self.tiling.iterate_order else ((c, r) for r, c in product(rows, columns))
+        channels_in = self.call.group_channels(task.group, self.p.c_in, self.inp.cin_g)
         rows_held = self.tiling.step_m * self.tiling.base_m
-        for (n, n_count), (m, m_count) in pairs:
-            plane, column = divmod(n, per_plane)
-            plane = plane if task.plane is None else task.plane
+        for group, plane, m, rows, column, n_count in filter_tiles(self.call, self.tiling, task):
             base = task.m_start + (m - task.m_start) // rows_held * rows_held
             first, last = column // self.per_block, ceil_div(column + n_count, self.per_block)
             yield (
                 plane,
                 Tile(
-                    group=task.group,
+                    group=group,
                     tap=self.input.plane_and_tap(plane)[1],
                     m=m,
-                    m_count=m_count,
-                    rows=min(m_count, channels - m),
+                    m_count=rows,
+                    rows=rows,
                     held=Span(base, min(rows_held, channels - base)),
                     column=column,
                     n_count=n_count,
@@ -242,7 +272,7 @@ class CubeBuilder:
                 self.begin(piece.begin)
             for strip, steps in piece.walk.parts:
                 self.plane(piece, strip, steps, where)
-        else:
+        elif isinstance(piece, End):
             tile = self.placed(piece.tile, where) if piece.moved else piece.tile
             self.pipeline.end_sum(tile.m_count, tile.n_count, self.c0, self.call.dtype, self.call.hf32_bits)
             self.write(FilterTile(tile.group, piece.plane, tile.m, tile.rows, tile.column, tile.n_count), piece.slot)
@@ -323,12 +353,9 @@ class CubeBuilder:
 
     def write(self, tile: FilterTile, slot: tuple[GradWeightTask, int] | None) -> None:
         """The tile to dW (added or stored), or to this core's slot."""
-        if slot is not None:
-            self.to_slot(tile, *slot, atomic_add=False)
-        else:
+        if slot is None:
             self.dw.drain(self.pipeline, GRAD_WEIGHT, tile, self.atomic)
-
-    def to_slot(self, tile: FilterTile, task: GradWeightTask, block: int, *, atomic_add: bool) -> None:
-        """The tile to a block's slot."""
+            return
+        task, block = slot
         offset = block * slot_bytes(self.tiling, self.inp)
-        self.dw.drain_to_slot(self.pipeline, WORKSPACE, offset, task, tile, atomic_add)
+        slotted_gradient(self.inp).drain_to_slot(self.pipeline, WORKSPACE, offset, task, tile, False)

@@ -20,12 +20,13 @@ from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.libraries import kernel_of, version
+from ascend_sim.ops.kernels.grad_weight.arch35 import slots
 from ascend_sim.ops.kernels.grad_weight.arch35.cube import DirectCubeBuilder
 from ascend_sim.ops.kernels.grad_weight.arch35.vector import DirectVectorBuilder
 from ascend_sim.ops.kernels.grad_weight.cube import CubeBuilder
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.steps import Walks
-from ascend_sim.ops.kernels.grad_weight.stream_k import GRAD_WEIGHT, StreamKBuilder
+from ascend_sim.ops.kernels.grad_weight.stream_k import GRAD_WEIGHT, StreamKBuilder, slot_bytes
 from ascend_sim.ops.problem.family import PLAIN_SPLIT
 from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.runtime import Task
@@ -34,6 +35,14 @@ from ascend_sim.runtime import Task
 def clears_itself(tiling: GradWeightTiling, inp: TilingInput) -> bool:
     """Whether the kernel is that of arch35, which clears dW before it adds to it."""
     return inp.family == PLAIN_SPLIT and tiling.template == SPLIT_STREAM_K
+
+
+def workspace_bytes(tiling: GradWeightTiling, inp: TilingInput) -> int:
+    """Bytes of the slots of tasks that cores share (StreamK), 0 without."""
+    if tiling.stream_k_type == STREAM_NONE:
+        return 0
+    per_block = slots.block_bytes(tiling) if clears_itself(tiling, inp) else slot_bytes(tiling, inp)
+    return tiling.block_dim * per_block
 
 
 def grad_weight_task(
@@ -67,6 +76,7 @@ def grad_weight_task(
     walks = Walks(call.inp.problem, tiling)
 
     library = kernel_of(call.library, op_type) if direct else {}
+    rounds = slots.rounds(call, tiling) if direct else 0
 
     def build(block: int) -> list[Program]:
         cube = KernelBuilder(table, block, call.core_kind, sizes, disarm=call.disarm)
@@ -75,11 +85,9 @@ def grad_weight_task(
             for sub_block in range(call.chip.cores.aiv_per_aic if helped else 0)
         ]
         if direct:
-            own = DirectCubeBuilder(call, tiling, cube, walks, library).program()
-            return [
-                own,
-                *(DirectVectorBuilder(call, tiling, k, sizes[GRAD_WEIGHT], library).program() for k in vectors),
-            ]
+            own = DirectCubeBuilder(call, tiling, cube, walks, library, rounds).program()
+            size = sizes[GRAD_WEIGHT]
+            return [own, *(DirectVectorBuilder(call, tiling, k, size, rounds).program() for k in vectors)]
         own = CubeBuilder(call, tiling, cube, walks).program()
         return [own, *(StreamKBuilder(call, tiling, k).program() for k in vectors)]
 

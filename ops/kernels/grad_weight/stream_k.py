@@ -10,10 +10,10 @@ from ascend_sim.kernel.program import Program
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.grad_weight.fields import STREAM_NONE, GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.taps import walked_input
 from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, grad_weight_tasks
-from ascend_sim.ops.layouts import weight_gradient
+from ascend_sim.ops.layouts import slotted_gradient
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 GRAD_OUTPUT, INPUT, GRAD_WEIGHT, WORKSPACE = 0, 1, 2, 3
@@ -22,16 +22,9 @@ ALL_CUBES, CUBE_TO_VECTOR = 0, 1
 """Cross-core flags: all cubes have written their slots; so the vector cores of a block may read them."""
 
 
-def workspace_bytes(tiling: GradWeightTiling, inp: TilingInput) -> int:
-    """Bytes of the StreamK slots (fp32 tiles), 0 without StreamK."""
-    if tiling.stream_k_type == STREAM_NONE:
-        return 0
-    return tiling.block_dim * slot_bytes(tiling, inp)
-
-
 def slot_bytes(tiling: GradWeightTiling, inp: TilingInput) -> int:
-    """Bytes of one slot."""
-    return weight_gradient(walked_input(inp, tiling)).slot_bytes(tiling.single_core_m, tiling.single_core_n)
+    """Bytes of one slot (an fp32 task)."""
+    return slotted_gradient(walked_input(inp, tiling)).slot_bytes(tiling.single_core_m, tiling.single_core_n)
 
 
 def parts_of(
@@ -52,7 +45,7 @@ class StreamKBuilder:
     def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder) -> None:
         self.call, self.tiling, self.k = call, tiling, k
         self.inp = walked_input(call.inp, tiling)
-        self.dw = weight_gradient(self.inp)
+        self.dw = slotted_gradient(self.inp)
 
     def program(self) -> Program:
         """The program."""

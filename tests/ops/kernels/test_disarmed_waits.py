@@ -300,20 +300,27 @@ def test_every_cross_core_wait_matters(name: str, flag: int, waiting: str) -> No
 
 @pytest.mark.parametrize("library", ["9.0.0", "2026-08"])
 @pytest.mark.parametrize(
-    "flag", ["all vectors", "dW cleared", "slots cleared", "a level", "all cubes", "cube to vector"]
+    "flag", ["all vectors", "dW cleared", "slots cleared", "a level", "all cubes", "cube to vector", "slots read"]
 )
 def test_every_wait_between_the_950s_cores_matters(flag: str, library: str) -> None:
     """A task shared by four cores has a tree of two levels; the last core has half as many images."""
     shared = DirectCase(Problem(7, 16, 16, (8, 8)), {"baseN": 144}, library)
+    # In four pieces, of which the last core adds up one of its own and of the core before, which comes later.
+    quarters = DirectCase(Problem(7, 16, 64, (8, 8)), {"baseN": 144, "cl0Pbuffer": 1}, library)
+    # Two tasks of two tiles, each of two cores: the second one has no part in the tree and clears its slot again.
+    rounds = DirectCase(
+        Problem(4, 32, 32, (8, 8)), {"baseM": 16, "baseN": 144, "singleCoreM": 32, "singleCoreN": 144}, library
+    )
     # Four tasks of their own; the vector cores of the last block have less of dW to clear than the others.
-    whole = DirectCase(Problem(1, 62, 15, (8, 8)), {"baseN": 144}, library)
+    whole = DirectCase(Problem(1, 60, 12, (8, 8)), {"baseN": 144}, library)
     number, case = {
-        "all cubes": (0, shared),
+        "all cubes": (0, quarters),
         "cube to vector": (1, shared),
         "all vectors": (2, whole),
         "dW cleared": (3, whole),
         "slots cleared": (4, shared),
         "a level": (5, shared),
+        "slots read": (6, rounds),
     }[flag]
     assert not case.of("grad_weight").goes_wrong()
     assert case.goes_wrong([f"cross-core {number}"])

@@ -20,8 +20,18 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import Span
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.memory.gm import OFFSET_MASK
-from ascend_sim.ops.layouts import weight_gradient, weights, x_map
-from ascend_sim.ops.layouts.layout import DrainPiece, FilterBox, FilterTile, Lattice, MapBox, Pitches, Place, Portion
+from ascend_sim.ops.layouts import slotted_gradient, turned_gradient, weight_gradient, weights, x_map
+from ascend_sim.ops.layouts.layout import (
+    DrainPiece,
+    FilterBox,
+    FilterTile,
+    Lattice,
+    MapBox,
+    Pitches,
+    Place,
+    Portion,
+    Turned,
+)
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.family import BLOCKED_SPLIT, PLAIN_SPLIT
 from ascend_sim.ops.problem.layout import BLOCKED, CHANNELS_LAST, PLANAR, Layout
@@ -220,15 +230,11 @@ def moved(portions: list[Portion]) -> dict[int, int]:
     return found
 
 
-@given(problems(4, (1, 3, 8, 20)), LAYOUTS, st.integers(1, 5), st.integers(1, 4000), st.data())
-def test_by_way_of_a_slot_is_the_straight_way(
-    p: ConvProblem, layout: Layout, lanes: int, room: int, data: st.DataObject
-) -> None:
+@given(problems(4, (1, 3, 8, 20)), st.integers(1, 5), st.integers(1, 4000), st.data())
+def test_by_way_of_a_slot_is_the_straight_way(p: ConvProblem, lanes: int, room: int, data: st.DataObject) -> None:
     """Elements reach the place in dW that the tile's own drain gives them, however much is added at once, and by whom."""
-    if layout is CHANNELS_LAST:
-        p = replace(p, groups=1)
-    inp = in_layout(p, layout)
-    dw, slice_ = weight_gradient(inp), inp.taps * inp.c0
+    inp = in_layout(p, BLOCKED)
+    dw, slice_ = slotted_gradient(inp), inp.taps * inp.c0
     group, plane = data.draw(st.integers(0, inp.real_groups - 1)), data.draw(st.integers(0, p.k_d - 1))
     rows_there = min(inp.cout_g, p.c_out - group * inp.cout_g)
     there = min(inp.cin_g, p.c_in - group * inp.cin_g)
@@ -251,6 +257,49 @@ def test_by_way_of_a_slot_is_the_straight_way(
     assert {place: found.get(slot.found[place]) for place in straight.found} == straight.found
     assert len(set(straight.found.values())) == len(straight.found)
     assert max(slot.found.values()) < dw.slot_bytes(task.m_count, task.n_count)
+
+
+def turned_places(parts: list[Turned], rows: int) -> dict[tuple[int, int], int]:
+    """(row, column) of a sum in fractals -> its bytes in dW, through the turned order in UB."""
+    found: dict[tuple[int, int], int] = {}
+    for part in parts:
+        held: dict[int, tuple[int, int]] = {}
+        for source, target, loops in part.scatters:
+            for group, row, column in np.ndindex(loops.groups, loops.rows, loops.columns):
+                byte = source + group * loops.src_group + row * loops.src_row + column * 4
+                line, within = divmod(byte, 64)
+                to = target + loops.dst_first
+                to += group * loops.dst_group + row * loops.dst_row + column * loops.dst_column
+                assert to not in held, "two elements in one place"
+                held[to] = line % rows, line // rows * 16 + within // 4
+        for one in part.writings:
+            for plane, row, element in np.ndindex(one.planes, one.rows, one.row_bytes // 4):
+                taken = one.source + plane * one.plane_strides[0] + row * one.strides[0] + element * 4
+                to = one.target + plane * one.plane_strides[1] + row * one.strides[1] + element * 4
+                assert held[taken] not in found, "written twice"
+                found[held[taken]] = to
+    return found
+
+
+@given(problems(4, (1, 3, 8, 20)), st.sampled_from([PLANAR, CHANNELS_LAST]), st.integers(1, 9000), st.data())
+def test_a_sum_that_is_turned_goes_where_its_tile_goes(
+    p: ConvProblem, layout: Layout, room: int, data: st.DataObject
+) -> None:
+    """Elements reach the place in dW that the tile's own drain gives them, however much room there is, and no others do."""
+    if layout is CHANNELS_LAST:
+        p = replace(p, groups=1)
+    inp = in_layout(p, layout)
+    dw = turned_gradient(inp)
+    group, plane = data.draw(st.integers(0, inp.real_groups - 1)), data.draw(st.integers(0, p.k_d - 1))
+    rows_there = min(inp.cout_g, p.c_out - group * inp.cout_g)
+    there = -(-min(inp.cin_g, p.c_in - group * inp.cin_g) // inp.c0) * inp.taps
+    row = data.draw(st.integers(0, (rows_there - 1) // 16)) * 16
+    rows = data.draw(st.integers(1, rows_there - row))
+    first = data.draw(st.integers(0, there - 1) | st.integers(0, (there - 1) // inp.taps).map(lambda n: n * inp.taps))
+    tile = FilterTile(group, plane, row, rows, first * inp.c0, data.draw(st.integers(1, there - first)) * inp.c0)
+    straight = Places()
+    dw.drain(straight, 2, tile, False)
+    assert turned_places(list(dw.turned(tile, room)), rows) == straight.found
 
 
 def test_dw_of_a_grouped_call_is_a_dense_tensor() -> None:

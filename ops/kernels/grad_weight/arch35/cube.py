@@ -17,16 +17,18 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import Span
 from ascend_sim.kernel.program import Program
 from ascend_sim.kernel.queue import BufferQueue
+from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_weight.arch35.flags import CLEARED, SLOTS_CLEARED
-from ascend_sim.ops.kernels.grad_weight.cube import CubeBuilder, Image, Plane, Tile, Where
-from ascend_sim.ops.kernels.grad_weight.fields import STREAM_NONE, GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.arch35.slots import block_bytes, pieces
+from ascend_sim.ops.kernels.grad_weight.cube import CubeBuilder, Image, Piece, Plane, Round, Tile, Where
+from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.steps import Step, Walks
-from ascend_sim.ops.kernels.grad_weight.stream_k import GRAD_OUTPUT, GRAD_WEIGHT
+from ascend_sim.ops.kernels.grad_weight.stream_k import GRAD_OUTPUT, GRAD_WEIGHT, WORKSPACE
 from ascend_sim.ops.kernels.grad_weight.strips import Strip
 from ascend_sim.ops.kernels.grad_weight.taps import walked_input
-from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask
-from ascend_sim.ops.layouts.layout import FilterTile, Lattice
+from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, grad_weight_tasks
+from ascend_sim.ops.layouts.layout import DrainPiece, FilterTile, Lattice
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
 LONGEST_SUM = 65536
@@ -40,12 +42,10 @@ class PlaneOperand:
     that is read; the one read before is then free.
     """
 
-    def __init__(self, k: KernelBuilder, name: str, buffers: int, size: int, behind: bool) -> None:
+    def __init__(self, k: KernelBuilder, name: str, addresses: Sequence[int], behind: bool) -> None:
         self._k, self._behind = k, behind
-        size = ceil_to(size, BLOCK_BYTES)
         self._queues = [
-            BufferQueue(k, f"{name}[{i}]", "MTE2", "MTE1", [k.allocate("L1", size, f"{name}[{i}]")])
-            for i in range(buffers)
+            BufferQueue(k, f"{name}[{i}]", "MTE2", "MTE1", [address]) for i, address in enumerate(addresses)
         ]
         self._held: Hashable = None
         self._ahead: Hashable = None
@@ -116,25 +116,74 @@ class DirectCubeBuilder(CubeBuilder):
     b1: PlaneOperand  # type: ignore[assignment]
 
     def __init__(
-        self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder, walks: Walks, kernel: Mapping[str, Any]
+        self,
+        call: CubeCall,
+        tiling: GradWeightTiling,
+        k: KernelBuilder,
+        walks: Walks,
+        kernel: Mapping[str, Any],
+        rounds: int,
     ) -> None:
-        self.kernel = kernel
+        self.kernel, self.rounds = kernel, rounds
         super().__init__(call, tiling, k, walks)
         rate = kernel["turn_bytes_per_cycle"]["value"]
         self.grad_output, self.input.map = self.grad_output.turned_at(rate), self.input.map.turned_at(rate)
         self.walked = walked_input(call.inp, tiling).problem
 
-    def held(self, name: str, buffers: int, size: int) -> PlaneOperand:  # type: ignore[override]
-        return PlaneOperand(self.k, name, buffers, size, behind=not self.kernel["prefetch"])
+    def held(self, a1: int, b1: int) -> tuple[PlaneOperand, PlaneOperand]:  # type: ignore[override]
+        """One buffer after the other, or the first ones of both in the lower half of L1, which is a bank, and the second ones
+        in the upper half.
+        """
+        k, half = self.k, self.k.chip.buffers["L1"] // 2
+        sizes = {"A1": ceil_to(a1, BLOCK_BYTES), "B1": ceil_to(b1, BLOCK_BYTES)}
+        order = [("A1", i) for i in range(self.tiling.al1_buffers)] + [
+            ("B1", i) for i in range(self.tiling.bl1_buffers)
+        ]
+        halves = self.kernel["l1_halves"] and sum(sizes.values()) <= half
+        if halves:
+            order.sort(key=lambda one: one[1])
+        places: dict[str, list[int]] = {"A1": [], "B1": []}
+        reached = 0
+        for name, i in order:
+            unit = half if halves and i > reached else 0
+            reached = i
+            places[name].append(k.allocate("L1", sizes[name], f"{name}[{i}]", unit))
+        behind = not self.kernel["prefetch"]
+        return PlaneOperand(k, "A1", places["A1"], behind), PlaneOperand(k, "B1", places["B1"], behind)
 
     def program(self) -> Program:
         self.k.scalar(self.call.chip.cycles(self.kernel["head_us"]["value"]))
         self.k.cross_core_wait(CLEARED, 2, "FIX")
         if not self.kernel["early_head"]:
             self.k.scalar_wait("FIX")
-        if self.tiling.stream_k_type != STREAM_NONE:
-            self.k.cross_core_wait(SLOTS_CLEARED, 2, "FIX" if self.kernel["early_head"] else "M")
         return super().program()
+
+    def pieces(self) -> Iterator[tuple[Piece, Where]]:
+        """Tasks of its own, then the tiles of the one that is shared; all cores meet over each of those."""
+        tasks = grad_weight_tasks(self.tiling, self.inp, self.k.block)
+        for task in tasks:
+            if task.slot is None:
+                for part, images in self.parts(task):
+                    for tile in self.tiles(part):
+                        yield from self.summed(part, images, tile)
+        shared = [(task, tile) for task in tasks if task.slot is not None for tile in self.tiles(task)]
+        for number in range(self.rounds):
+            yield Round.BEGINS, (0, 0, 0, 0)
+            for task, tile in shared[number : number + 1]:
+                for part, images in self.parts(task):
+                    yield from self.summed(part, images, tile)
+            yield Round.ENDS, (0, 0, 0, 0)
+
+    def write_piece(self, piece: Piece, where: Where) -> None:
+        if piece is Round.BEGINS:
+            self.k.cross_core_wait(SLOTS_CLEARED, 2, "FIX" if self.kernel["early_head"] else "M")
+        elif piece is Round.ENDS:
+            self.slots_done()
+        else:
+            super().write_piece(piece, where)
+
+    def ended(self) -> None:
+        """Each round has its own end."""
 
     def parts(self, task: GradWeightTask) -> Iterator[tuple[GradWeightTask, range]]:
         """What is summed in L0C before it is added: some planes, or rows of one."""
@@ -198,5 +247,13 @@ class DirectCubeBuilder(CubeBuilder):
         """The tile is added to dW, or to this core's slot."""
         if slot is None:
             self.dw.drain(self.pipeline, GRAD_WEIGHT, tile, True)
-        else:
-            self.to_slot(tile, *slot, atomic_add=True)
+            return
+        start = slot[1] * block_bytes(self.tiling)
+        drained = [
+            DrainPiece(
+                gm_operand(WORKSPACE, start + offset), piece.row - tile.row, piece.rows,
+                piece.column - tile.column, piece.columns,
+            )
+            for piece, offset in pieces(tile, self.tiling, self.inp)
+        ]  # fmt: skip
+        self.pipeline.drain_fractals(drained, tile.rows, atomic_add=True)

@@ -1,78 +1,84 @@
 """The vector cores' side of the 950's kernel: zeros over dW and slots before the cubes add to them, then a tree over the slots.
 
 (ops-nn, Conv3DBackpropFilterV2 of arch35: stated.) All vector cores clear their share of dW and meet. A task that several cores
-share (StreamK) has a cleared slot for each, to which its cube adds; then the slots are added in pairs, level by level, with a
-barrier of all vector cores behind each, and the last sum goes to dW. The vector cores of both blocks of a pair share its work.
-Slots have the order of dW here, so that the last level stores it as it is; the vendor's hold the fractals of L0C, which that
-level scatters.
+share (StreamK) goes tile by tile: each of its cores has a cleared slot, to which its cube adds; then pieces of the slots are
+added by a tree over pairs of cores, with a barrier of all vector cores behind each level. A sum stays in UB as long as its core
+goes on adding to it; who leaves the tree hands it on in GM. The last level turns the sum to the order of dW by Scatter and
+writes it in runs as long as dW has them, which between the planes of a kernel is one element.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.grad_weight.arch35.flags import ALL_VECTORS, CLEARED, LEVEL, SLOTS_CLEARED
-from ascend_sim.ops.kernels.grad_weight.fields import STREAM_NONE, GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.stream_k import CUBE_TO_VECTOR, GRAD_WEIGHT, WORKSPACE, parts_of, slot_bytes
+from ascend_sim.ops.kernels.grad_weight.arch35 import slots
+from ascend_sim.ops.kernels.grad_weight.arch35.flags import ALL_VECTORS, CLEARED, LEVEL, READ, SLOTS_CLEARED
+from ascend_sim.ops.kernels.grad_weight.arch35.slots import Piece
+from ascend_sim.ops.kernels.grad_weight.cube import filter_tiles
+from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.stream_k import CUBE_TO_VECTOR, GRAD_WEIGHT, WORKSPACE, parts_of
 from ascend_sim.ops.kernels.grad_weight.taps import walked_input
-from ascend_sim.ops.kernels.grad_weight.tasks import GradWeightTask, grad_weight_tasks
+from ascend_sim.ops.kernels.grad_weight.tasks import grad_weight_tasks
 from ascend_sim.ops.kernels.vector.common import buffer_queue, share
-from ascend_sim.ops.layouts import weight_gradient
-from ascend_sim.ops.layouts.layout import Portion
+from ascend_sim.ops.layouts import turned_gradient
+from ascend_sim.ops.layouts.layout import Writing
 from ascend_sim.ops.problem.sizes import ceil_div
 
-_BUFFERS = 8
-"""Parts of UB: four for slots that come in, two for sums that leave, one for zeros."""
+_PARTS_OF_UB = 10
+"""One for zeros, three each for a sum, for what is added to it, and for the sum in the order of dW."""
 
 
 class DirectVectorBuilder:
-    """Writes the program of one vector core; `size` is the bytes of dW, `kernel` what the library's version says."""
+    """Writes the program of one vector core; `size` is the bytes of dW, `rounds` how often all cores meet over shared tiles."""
 
-    def __init__(
-        self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder, size: int, kernel: Mapping[str, Any]
-    ) -> None:
-        self.call, self.tiling, self.k, self.size = call, tiling, k, size
-        self.scatter_cycles: float = kernel["scatter_cycles"]["value"]
+    def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder, size: int, rounds: int) -> None:
+        self.tiling, self.k, self.size, self.rounds = tiling, k, size, rounds
         self.inp = walked_input(call.inp, tiling)
-        self.dw = weight_gradient(self.inp)
+        self.dw = turned_gradient(self.inp)
         self.cores = call.chip.cores.aiv_per_aic
-        self.shared = [t for t in grad_weight_tasks(tiling, self.inp, k.block) if t.slot is not None]
+        shared = [task for task in grad_weight_tasks(tiling, self.inp, k.block) if task.slot is not None]
+        self.tiles = [tile for task in shared for tile in filter_tiles(call, tiling, task)]
+        self.blocks = [block for task in shared for block, _ in parts_of(tiling, self.inp, k.block, task)]
+        line = k.chip.memory.l2_line_bytes
+        unit = k.chip.buffers["UB"] // _PARTS_OF_UB // line * line
+        self.zeros = k.allocate("UB", unit, "zeros")
+        self.zeroed, self.room = unit, 3 * unit
 
     def program(self) -> Program:
         """The program."""
-        k, tiling, cores = self.k, self.tiling, self.cores
-        line = k.chip.memory.l2_line_bytes
-        zeros = k.allocate("UB", k.chip.buffers["UB"] // _BUFFERS // line * line, "zeros")
+        k, tiling = self.k, self.tiling
         ready = k.flag("V", "MTE3", "zeros ready")
-        room = k.chip.buffers["UB"] // _BUFFERS // line * line
-        k.vector_duplicate(zeros, "float32", room // 4)
+        k.vector_duplicate(self.zeros, "float32", self.zeroed // 4)
         k.set_flag(ready)
         k.wait_flag(ready)
-        first, lines = share(ceil_div(self.size, line), tiling.block_dim * cores, k.block * cores + k.sub_block)
-        self.clear(GRAD_WEIGHT, zeros, room, range(first * line, min((first + lines) * line, self.size)))
+        self.clear(GRAD_WEIGHT, 0, self.size, tiling.block_dim * self.cores, k.block * self.cores + k.sub_block)
         self.meet(CLEARED)
-        if tiling.stream_k_type == STREAM_NONE:
+        if not self.rounds:
             return k.finish()
-        if self.shared:
-            slot = slot_bytes(tiling, self.inp)
-            first, lines = share(ceil_div(slot, line), cores, k.sub_block)
-            start = k.block * slot
-            self.clear(WORKSPACE, zeros, room, range(start + first * line, start + min((first + lines) * line, slot)))
-        self.meet(SLOTS_CLEARED)
-        k.cross_core_wait(CUBE_TO_VECTOR, 2, "MTE2")
-        self.tree()
+        self.places = [k.allocate("UB", self.room, name) for name in ("sum", "slot")]
+        self.loaded, self.summed = k.flag("MTE2", "V", "slot loaded"), k.flag("V", "MTE3", "sum ready")
+        self.turned = buffer_queue(k, "turned", "V", "MTE3", self.room, 1)
+        for number in range(self.rounds):
+            if number:
+                self.settle()
+            if self.blocks:
+                start = k.block * slots.block_bytes(tiling)
+                self.clear(WORKSPACE, start, slots.slot_bytes(tiling), self.cores, k.sub_block)
+            self.meet(SLOTS_CLEARED)
+            k.cross_core_wait(CUBE_TO_VECTOR, 2, "MTE2")
+            self.tree(slots.pieces(self.tiles[number], tiling, self.inp) if number < len(self.tiles) else [])
+        self.turned.close()
         return k.finish()
 
-    def clear(self, tensor: int, zeros: int, room: int, places: range) -> None:
-        """Zeros over bytes of a tensor."""
-        for start in range(places.start, places.stop, room):
-            self.k.data_copy("UB", "GM", gm_operand(tensor, start), zeros, min(room, places.stop - start))
+    def clear(self, tensor: int, start: int, size: int, cores: int, core: int) -> None:
+        """This core's share of zeros over bytes of a tensor, in whole lines of the L2."""
+        line = self.k.chip.memory.l2_line_bytes
+        first, lines = share(ceil_div(size, line), cores, core)
+        for at in range(first * line, min((first + lines) * line, size), self.zeroed):
+            count = min(self.zeroed, (first + lines) * line - at, size - at)
+            self.k.data_copy("UB", "GM", gm_operand(tensor, start + at), self.zeros, count)
 
     def meet(self, cubes: int) -> None:
         """A barrier of all vector cores, behind which the block's cube may go on."""
@@ -80,70 +86,92 @@ class DirectVectorBuilder:
         self.k.cross_core_wait(ALL_VECTORS, 0, "MTE3")
         self.k.cross_core_set(cubes, 2, "MTE3")
 
+    def settle(self) -> None:
+        """No vector core reads slots any more, and nothing of this one's UB is in use."""
+        self.k.pipe_barrier("ALL")
+        self.k.cross_core_set(READ, 0, "MTE3")
+        self.k.cross_core_wait(READ, 0, "MTE3")
+
     # -- the tree ------------------------------------------------------------------------------------------------------
 
-    def tree(self) -> None:
-        """Slots 2^level apart are added, and at last those that are left."""
-        k = self.k
-        levels = max(self.tiling.core_stream_k - 1, 1).bit_length()
-        parts = parts_of(self.tiling, self.inp, k.block, self.shared[0]) if self.shared else []
-        place = [block for block, _ in parts].index(k.block) if parts else 0
-        room = k.chip.buffers["UB"] // _BUFFERS // BLOCK_BYTES * BLOCK_BYTES
-        self.pairs = buffer_queue(k, "pair", "MTE2", "V", 2 * room, 2)
-        self.sums = buffer_queue(k, "sum", "V", "MTE3", room, 2)
-        for level in range(levels):
-            if level:
-                k.cross_core_set(LEVEL, 0, "MTE3")
-                k.cross_core_wait(LEVEL, 0, "MTE2")
-            step, last = 1 << level, level == levels - 1
-            left = place // (2 * step) * 2 * step
-            if place % step or left >= len(parts):
-                continue
-            pair = [parts[at][0] for at in (left, left + step) if at < len(parts)]
-            if len(pair) > 1 or last:
-                self.add(self.shared[0], pair, (place - left) // step, last)
-        self.pairs.close()
-        self.sums.close()
+    def tree(self, pieces: list[Piece]) -> None:
+        """The pieces of a tile in all slots are added up, parts of them that UB holds one after the other."""
+        k, levels = self.k, max(self.tiling.core_stream_k - 1, 1).bit_length()
+        place = self.blocks.index(k.block) if pieces else 0
+        pair, pairs = place // 2, ceil_div(len(self.blocks), 2)
+        alone = 2 * pair + 1 == len(self.blocks)
+        # A block without a second one has the pieces of both; it only hands them on, or turns them.
+        mine = [
+            piece
+            for number, piece in enumerate(pieces)
+            if number % self.cores == k.sub_block and (alone or number // self.cores == place % 2)
+        ]
+        for number in range(slots.parts(self.tiling, self.inp, self.room)):
+            if number:
+                self.settle()
+            parts = [part for piece in mine if (part := piece.part(self.room, number)) is not None]
+            for level in range(levels):
+                if level:
+                    k.cross_core_set(LEVEL, 0, "MTE3")
+                    k.cross_core_wait(LEVEL, 0, "MTE2")
+                other = 2 * pair + 1 if not level else 2 * (pair + (1 << level - 1))
+                leaves = level < levels - 1 and (bool(pair >> level & 1) or (alone and not level))
+                if parts and (not level or other < 2 * pairs):
+                    self.add(parts, 2 * pair, None if alone and not level else other, not level)
+                if parts and level == levels - 1:
+                    self.turn(parts)
+                elif parts:
+                    k.set_flag(self.summed)  # a level stands when its sums do
+                    k.wait_flag(self.summed)
+                    if leaves:
+                        self.hand_on(parts, self.blocks[2 * pair])
+                        parts = []
 
-    def add(self, task: GradWeightTask, pair: list[int], side: int, to_dw: bool) -> None:
-        """This core's share of a pair of blocks' slots, to the first one's or to dW; a single slot is only brought there."""
-        k, slot = self.k, slot_bytes(self.tiling, self.inp)
-        room = k.chip.buffers["UB"] // _BUFFERS // BLOCK_BYTES * BLOCK_BYTES
-        first, count = share(self.dw.shares(task), len(pair) * self.cores, side * self.cores + k.sub_block)
-        if not count:
-            return
-        if to_dw and self.inp.taps > 1:  # a surrogate for what turns the sum to dW's order
-            k.scalar_wait("MTE2")
-            k.scalar(round(self.scatter_cycles * task.m_count * task.n_count))
-        for portion in self.dw.portions(task, range(first, first + count), room):
-            held = self.pairs.acquire()
-            for side_of, block in enumerate(pair):
-                source = gm_operand(WORKSPACE, block * slot + portion.offset)
-                k.data_copy("GM", "UB", held + side_of * room, source, portion.size)
-            self.pairs.publish()
-            held, total = self.pairs.take(), self.sums.acquire()
-            if len(pair) == 1:
-                k.vector_duplicate(held + room, "float32", portion.size // 4)
+    def add(self, parts: list[Piece], own: int, other: int | None, first: bool) -> None:
+        """What another core has (its cube's slot, or what it handed on) is added to the sum, which begins with its own slot."""
+        k, (total, held) = self.k, self.places
+        if first:
+            for part, address in zip(parts, self.places, strict=False):
+                k.data_copy("GM", "UB", address, self.slot(self.blocks[own], part, 0), part.size)
+        if other is not None:
+            (part,) = parts
+            k.data_copy("GM", "UB", held, self.slot(self.blocks[other], part, 0 if first else 1), part.size)
+        k.set_flag(self.loaded)
+        k.wait_flag(self.loaded)
+        if other is not None:
+            if not first:
                 k.pipe_barrier("V")
-            k.vector_binary("add", total, held, held + room, "float32", portion.size // 4)
-            self.pairs.release()
-            self.sums.publish()
-            self.store(portion, None if to_dw else pair[0] * slot, self.sums.take())
-            self.sums.release()
+            k.vector_binary("add", total, total, held, "float32", part.size // 4)
 
-    def store(self, portion: Portion, slot: int | None, address: int) -> None:
-        """A sum to the slot at that offset, or to dW."""
-        if slot is not None:
-            self.k.data_copy("UB", "GM", gm_operand(WORKSPACE, slot + portion.offset), address, portion.size)
-            return
-        for to in portion.stores:
-            self.k.data_copy(
-                "UB",
-                "GM",
-                gm_operand(GRAD_WEIGHT, to.target),
-                address + to.source,
-                to.row_bytes,
-                to.rows,
-                to.source_stride,
-                to.target_stride,
-            )
+    def slot(self, block: int, part: Piece, which: int) -> int:
+        """Where a part of a piece lies in the slots of a block: 0 the cube's, 1 the vector cores'."""
+        start = block * slots.block_bytes(self.tiling) + which * slots.slot_bytes(self.tiling)
+        return gm_operand(WORKSPACE, start + part.offset)
+
+    def hand_on(self, parts: list[Piece], block: int) -> None:
+        """Sums to the pair's slot."""
+        for part, address in zip(parts, self.places, strict=False):
+            self.k.data_copy("UB", "GM", self.slot(block, part, 1), address, part.size)
+
+    def turn(self, parts: list[Piece]) -> None:
+        """Sums in the order of dW, and to dW."""
+        self.k.pipe_barrier("V")
+        for part, address in zip(parts, self.places, strict=False):
+            for turned in self.dw.turned(part.tile, self.room):
+                place = self.turned.acquire()
+                for source, target, loops in turned.scatters:
+                    self.k.scatter(place + target, address + source, "float32", loops)
+                self.turned.publish()
+                place = self.turned.take()
+                for writing in turned.writings:
+                    self.write(place, writing)
+                self.turned.release()
+
+    def write(self, place: int, writing: Writing) -> None:
+        """Runs of bytes to dW."""
+        source, target, run, count, (own, apart), planes, plane_strides = writing
+        to = gm_operand(GRAD_WEIGHT, target)
+        if planes == 1:
+            self.k.data_copy("UB", "GM", to, place + source, run, count, own, apart)
+        else:
+            self.k.data_copy_planes("UB", "GM", to, place + source, run, count, (own, apart), planes, plane_strides)

@@ -14,8 +14,7 @@ from ascend_sim.ops.kernels.grad_input.program import workspace_bytes as grad_in
 from ascend_sim.ops.kernels.grad_input.turn import slots_bytes
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import ONE_WAY, filter_problem
-from ascend_sim.ops.kernels.grad_weight.program import clears_itself, grad_weight_task
-from ascend_sim.ops.kernels.grad_weight.stream_k import workspace_bytes
+from ascend_sim.ops.kernels.grad_weight.program import clears_itself, grad_weight_task, workspace_bytes
 from ascend_sim.ops.kernels.grad_weight.tbe.choose import VOLUMETRIC, choose_tbe
 from ascend_sim.ops.kernels.grad_weight.tbe.program import tbe_grad_weight_task
 from ascend_sim.ops.kernels.vector.mem_set import mem_set_task

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,13 @@ from ascend_sim.errors import SimError
 from ascend_sim.isa.direct import DataCopyDn2Nz
 from ascend_sim.isa.load import LoadData3D
 from ascend_sim.isa.sync import Scalar, ScalarWait
+from ascend_sim.isa.transfer import DataCopy
+from ascend_sim.isa.vector import Scatter
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.cube.libraries import libraries
-from ascend_sim.ops.kernels.grad_weight.arch35 import cube
+from ascend_sim.ops.kernels.grad_weight.arch35 import cube, slots, vector
+from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
+from ascend_sim.ops.layouts.layout import FilterTile
 
 torch = pytest.importorskip("torch")
 
@@ -71,6 +76,103 @@ def test_values_where_a_shared_task_holds_padding_alone() -> None:
     assert kernel["tiling"]["streamKType"]
 
 
+SHARED = {
+    "planes of a kernel": (((3, 20, 2, 6, 6), (24, 20, 3, 3, 3)), 1, {}),
+    "one tile in L0C": (((5, 32, 6, 6), (48, 32, 3, 3)), 1, {"cl0Pbuffer": 1}),
+    "one tile in L0C, planes": (((3, 16, 2, 6, 6), (40, 16, 3, 3, 3)), 1, {"cl0Pbuffer": 1}),
+    "several tiles": (
+        ((5, 32, 6, 6), (48, 32, 3, 3)), 1, {"baseM": 16, "baseN": 144, "singleCoreM": 48, "singleCoreN": 288},
+    ),
+    "tiles without all taps": (
+        ((5, 16, 6, 6), (32, 16, 3, 3)), 1, {"baseM": 16, "baseN": 64, "singleCoreM": 32, "singleCoreN": 144},
+    ),
+    "one tap": (((5, 40, 6, 6), (24, 40, 1, 1)), 1, {}),
+    "groups in several parts": (((3, 48, 6, 6), (80, 3, 3, 3)), 16, {}),
+    "groups without all taps": (((5, 6, 6, 6), (10, 3, 3, 3)), 2, {"baseN": 48}),
+    "groups, planes": (((3, 6, 2, 6, 6), (10, 3, 3, 3, 3)), 2, {}),
+    "tap by tap": (((3, 16, 6, 20), (16, 16, 3, 3)), 1, {"isSplitKernelHW": 1}),
+    "strips": (((3, 16, 5, 20), (16, 16, 3, 3)), 1, {"splitWo": 16}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("name", SHARED)
+def test_values_of_sums_that_vector_cores_turn(name: str, dtype: str) -> None:
+    shapes, groups, fields = SHARED[name]
+    kernel = checked(arguments(*shapes, groups=groups, dtype=dtype), tiling={"grad_weight": fields} if fields else {})
+    assert kernel["tiling"]["streamKType"] and kernel["tiling"]["coreStreamK"] > 1
+
+
+@pytest.mark.parametrize("parts", [40, 150])
+def test_values_where_ub_holds_part_of_a_piece(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vector, "_PARTS_OF_UB", parts)
+    for buffers in (1, 2):
+        given = arguments((5, 32, 6, 6), (128, 32, 3, 3))
+        checked(given, tiling={"grad_weight": {"cl0Pbuffer": buffers, "baseN": 288, "baseM": 64, "singleCoreN": 288}})
+
+
+@pytest.mark.parametrize(
+    ("tile", "buffers", "extension", "cut"),
+    [
+        ((128, 144), 2, 1, [(0, 64, 0, 144), (64, 64, 0, 144)]),
+        ((128, 144), 1, 1, [(0, 32, 0, 144), (32, 32, 0, 144), (64, 32, 0, 144), (96, 32, 0, 144)]),
+        ((80, 144), 2, 1, [(0, 48, 0, 144), (48, 32, 0, 144)]),
+        ((63, 288), 1, 1, [(0, 16, 0, 288), (16, 16, 0, 288), (32, 16, 0, 288), (48, 15, 0, 288)]),
+        ((48, 288), 2, 1, [(0, 48, 0, 144), (0, 48, 144, 144)]),
+        ((16, 432), 2, 1, [(0, 16, 0, 288), (0, 16, 288, 144)]),
+        ((16, 144), 1, 1, [(0, 16, 0, 144)]),
+        ((80, 144), 2, 16, [(0, 80, 0, 144)]),
+    ],
+)
+def test_a_shared_tile_is_cut_in_halves(
+    tile: tuple[int, int], buffers: int, extension: int, cut: list[tuple[int, ...]]
+) -> None:
+    """Of 3x3 kernels, by the vendor's rule: the filters where their sixteens are even, else channels, else the more."""
+    inp, tiling = (
+        SimpleNamespace(taps=9, group_extension=extension),
+        GradWeightTiling(*tile[:1], 16, tile[1], cl0_buffers=buffers),
+    )
+    found = slots.pieces(FilterTile(0, 0, 0, tile[0], 0, tile[1]), tiling, inp)  # type: ignore[arg-type]
+    assert [(one.row, one.rows, one.column, one.columns) for one, _ in found] == cut
+    assert [piece.offset for piece in found] == [sum(4 * m * n for _, m, _, n in cut[:i]) for i in range(len(cut))]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "size", "count"),
+    [
+        (((2, 20, 3, 6, 6), (24, 20, 3, 3, 3)), 4, 24 * 20 * 27),  # taps of three planes lie between each other
+        (((5, 20, 6, 6), (24, 20, 3, 3)), 0, 0),  # [channel][tap] of 16 channels, and of 4
+        (((5, 40, 6, 6), (24, 40, 1, 1)), 0, 0),
+    ],
+)
+def test_the_last_level_writes_runs_as_long_as_dw_has_them(shapes: Any, size: int, count: int) -> None:
+    result = convolution_backward(*arguments(*shapes), chip=CHIP, mode="timing")
+    kernel = next(k for k in result.report.to_dict()["kernels"] if k["name"] == "grad_weight")
+    assert kernel["tiling"]["streamKType"] and kernel["tiling"]["usedCoreNum"] > 2
+    scattered, written, writers, sizes = 0, 0, set(), set()
+    runs = result.recording.timeline.programs
+    mixed = {run.task for run in runs if run.program.core_kind == "AIC"}
+    for program in [run.program for run in runs if run.task in mixed and run.program.core_kind == "AIV"]:
+        for view in program:
+            one = view.instruction
+            if isinstance(one, Scatter):
+                scattered += one.groups * one.rows * one.columns
+                writers.add((program.block, program.sub_block))
+            elif isinstance(one, DataCopy) and one.destination == "GM" and one.dst_stride:
+                sizes.add(one.row_bytes)
+                written += one.row_bytes * one.rows * getattr(one, "planes", 1)
+    weight = shapes[1]
+    assert written == 4 * int(np.prod(weight))
+    if size:
+        assert sizes == {size} and written == size * count
+    else:
+        taps = int(np.prod(weight[2:]))
+        assert sizes <= {4 * taps * channels for channels in (4, 8, 16, 20, 32, 40)}
+    assert scattered * 4 >= written
+    first_of_pairs = {block % kernel["tiling"]["coreStreamK"] for block, _ in writers}
+    assert first_of_pairs == {0}  # with two tiles in L0C only the first block of the first pair has pieces
+
+
 @pytest.mark.parametrize("most", [40, 200])
 def test_long_sums_are_added_in_pieces(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some rows of a plane, or some planes, at a time: the tile leaves L0C more often, with the same sum."""
@@ -90,9 +192,7 @@ def test_a_version_that_is_not_known_is_refused() -> None:
 def test_loading_ahead_hides_time() -> None:
     """Many chunks of a plane: the newer version multiplies while it loads; the report names a version that was asked for."""
     given = arguments((2, 64, 64, 64), (128, 64, 3, 3))
-    fields = {
-        "grad_weight": {"streamKType": 0}
-    }  # without shared tiles, whose cost was fitted apart in the two versions
+    fields = {"grad_weight": {"streamKType": 0}}
     results = [
         convolution_backward(*given, chip=CHIP, mode="timing", library=version, tiling=fields) for version in VERSIONS
     ]
@@ -111,10 +211,11 @@ def test_the_newest_version_is_the_default_and_is_named() -> None:
     assert kernel["library"] == VERSIONS[-1]
 
 
-def programs(library: str, output_mask: list[bool]) -> list[Any]:
-    """The programs of a call's kernels, block 0, cube."""
+def programs(library: str, output_mask: list[bool], fields: dict[str, int] | None = None) -> list[Any]:
+    """The programs of a call's kernels, cube."""
     given = [*arguments((2, 64, 64, 64), (128, 64, 3, 3))[:-1], output_mask]
-    timeline = convolution_backward(*given, chip=CHIP, mode="timing", library=library).recording.timeline
+    tiling = {"grad_weight": fields} if fields else {}
+    timeline = convolution_backward(*given, chip=CHIP, mode="timing", library=library, tiling=tiling).recording.timeline
     return [run.program for run in timeline.programs if run.program.core_kind == "AIC"]
 
 
@@ -153,3 +254,26 @@ def test_the_older_version_loads_a_chunk_behind_the_loads_to_l0() -> None:
                 elif isinstance(view.instruction, DataCopyDn2Nz):
                     turned_over += unfinished
             assert (turned_over == 0) == (library == "9.0.0")
+
+
+def test_the_newer_version_keeps_pairs_of_buffers_in_halves_of_l1() -> None:
+    """A half of L1 is a bank: there a chunk that is loaded ahead lies in the other bank than the one before, which is read. The
+    older version has one buffer after the other; it loads nothing while the loads to L0 before are on their way.
+    """
+    half = 512 * 1024 // 2
+    for library in VERSIONS:
+        program = programs(library, ONLY_DW, {"streamKType": 0, "baseM": 128, "baseN": 144})[0]
+        places = {
+            name: [
+                view.dst
+                for view in program
+                if isinstance(view.instruction, DataCopyDn2Nz) and view.instruction.operand == name
+            ]
+            for name in ("A", "B")
+        }
+        for name, found in places.items():
+            assert found[0] < half or library == "9.0.0"
+            assert len(set(found)) == 2, name
+            ahead = [place >= half for place in found[:4]]
+            assert (ahead == [False, True, False, True]) == (library != "9.0.0")
+        assert set(places["A"]).isdisjoint(places["B"])

@@ -1,0 +1,110 @@
+"""Slots of the workspace for tasks that several cores share (StreamK): a tile of L0C as it is, in the pieces that are added up.
+
+(ops-nn, Conv3DBackpropFilterV2 of arch35: stated.) Each block has two slots, one for what its cube adds up and one for what its
+vector cores hand on. A tile is cut in two pieces, or in four where L0C holds one tile; each lies together, its fractals
+[column / 16][row][16]. The cores that share a task are taken in pairs: of a pair, the vector cores of the first block have the
+first two pieces, those of the second block the others. A tile of merged groups stays in one piece, which one core has.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ascend_sim.chip.fractal import FRACTAL
+from ascend_sim.ops.kernels.cube.call import CubeCall
+from ascend_sim.ops.kernels.grad_weight.cube import filter_tiles
+from ascend_sim.ops.kernels.grad_weight.fields import STREAM_NONE, GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.taps import walked_input
+from ascend_sim.ops.kernels.grad_weight.tasks import grad_weight_tasks
+from ascend_sim.ops.layouts.layout import FilterTile
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.tiling_input import TilingInput
+
+SUM_BYTES = 4
+"""Bytes of a sum, which is fp32."""
+
+
+class Piece(NamedTuple):
+    """Part of a tile, and where it begins in a slot (bytes)."""
+
+    tile: FilterTile
+    offset: int
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.tile.rows * ceil_to(self.tile.columns, FRACTAL) * SUM_BYTES
+
+    def part(self, room: int, number: int) -> Piece | None:
+        """Whole columns of fractals that take at most `room` bytes: part `number` of the piece; None behind the last."""
+        columns = max(room // (self.tile.rows * SUM_BYTES) // FRACTAL, 1) * FRACTAL
+        first = number * columns
+        if first >= self.tile.columns:
+            return None
+        tile = self.tile._replace(column=self.tile.column + first, columns=min(columns, self.tile.columns - first))
+        return Piece(tile, self.offset + first * self.tile.rows * SUM_BYTES)
+
+
+def slot_bytes(tiling: GradWeightTiling) -> int:
+    """Bytes of a slot: the largest tile."""
+    return ceil_to(tiling.base_m, FRACTAL) * ceil_to(tiling.base_n, FRACTAL) * SUM_BYTES
+
+
+def block_bytes(tiling: GradWeightTiling) -> int:
+    """Bytes of the workspace that a block has."""
+    return 2 * slot_bytes(tiling)
+
+
+def pieces(tile: FilterTile, tiling: GradWeightTiling, inp: TilingInput) -> list[Piece]:
+    """The pieces of a tile, along rows first."""
+    channels, filters = ceil_div(ceil_div(tile.columns, inp.taps), FRACTAL), ceil_div(tile.rows, FRACTAL)
+    if inp.group_extension == 1:
+        for _ in range(1 if tiling.cl0_buffers > 1 else 2):
+            channels, filters = _halved(channels, filters)
+    width, height = channels * inp.taps * FRACTAL, filters * FRACTAL
+    found: list[Piece] = []
+    for column in range(0, tile.columns, width):
+        for row in range(0, tile.rows, height):
+            part = tile._replace(
+                row=tile.row + row,
+                rows=min(height, tile.rows - row),
+                column=tile.column + column,
+                columns=min(width, tile.columns - column),
+            )
+            found.append(Piece(part, found[-1].offset + found[-1].size if found else 0))
+    return found
+
+
+def _halved(channels: int, filters: int) -> tuple[int, int]:
+    """The one that is even, filters before channels; where none is, the larger one with its half rounded up."""
+    if filters % 2 == 0:
+        return channels, filters // 2
+    if channels % 2 == 0:
+        return channels // 2, filters
+    if filters > channels:
+        return channels, ceil_div(filters, 2)
+    return ceil_div(channels, 2), filters
+
+
+def parts(tiling: GradWeightTiling, inp: TilingInput, room: int) -> int:
+    """In how many parts at most a piece goes through `room` bytes of UB; no tile is larger than the base block."""
+    whole = FilterTile(0, 0, 0, tiling.base_m, 0, tiling.base_n)
+    found = 0
+    for piece in pieces(whole, tiling, inp):
+        while piece.part(room, found) is not None:
+            found += 1
+    return found
+
+
+def rounds(call: CubeCall, tiling: GradWeightTiling) -> int:
+    """How often all cores meet over a tile of a shared task: the most tiles that one has; 0 without StreamK."""
+    if tiling.stream_k_type == STREAM_NONE:
+        return 0
+    inp = walked_input(call.inp, tiling)
+    shared = [
+        task
+        for block in range(0, tiling.block_dim, tiling.core_stream_k)
+        for task in grad_weight_tasks(tiling, inp, block)
+        if task.slot is not None
+    ]
+    return max((len(list(filter_tiles(call, tiling, task))) for task in shared), default=0)
