@@ -25,7 +25,7 @@ from ascend_sim.isa.base import Instruction
 from ascend_sim.isa.vector.named import NamedInstruction, named
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.local_tensor import LocalTensor
-from ascend_sim.kernel.operands import ChannelMatrices, MapWindow, ScatterLoops, Span, TilePiece, TurnLayout
+from ascend_sim.kernel.operands import ChannelMatrices, CopyLoop, MapWindow, ScatterLoops, Span, TilePiece, TurnLayout
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.kernel.tensor import Tensor
 from ascend_sim.memory.regions import Region
@@ -142,7 +142,7 @@ SECTIONS: dict[str, list[Sample]] = {
         Sample("data_copy", lambda k, gm, dtype: k.data_copy("GM", "UB", 0, gm.address, 96, 4, 128, 96), "4 rows of 96 bytes"),
         Sample(
             "data_copy_planes",
-            lambda k, gm, dtype: k.data_copy_planes("UB", "GM", gm.address, 0, 4, 16, (4, 108), 2, (64, 1728)),
+            lambda k, gm, dtype: k.data_copy_planes("UB", "GM", gm.address, 0, 4, CopyLoop(16, 4, 108), CopyLoop(2, 64, 1728)),
             "2 planes of 16 rows of 4 bytes",
         ),
         Sample("fill", lambda k, gm, dtype: k.fill("L1", 0, 8192), "8192 bytes"),

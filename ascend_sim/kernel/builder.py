@@ -19,7 +19,7 @@ from ascend_sim.isa.vector import Duplicate, Interleave, ReduceRows, Scatter, Tr
 from ascend_sim.kernel.check import check_addresses, check_buffer, check_pipe, wrong_instructions
 from ascend_sim.kernel.inspection import Allocated, Inspection, Notes, calling_line, current_inspection
 from ascend_sim.kernel.loops import What, Where
-from ascend_sim.kernel.operands import ChannelMatrices, MapWindow, ScatterLoops, Span, TilePiece, TurnLayout
+from ascend_sim.kernel.operands import ChannelMatrices, CopyLoop, MapWindow, ScatterLoops, Span, TilePiece, TurnLayout
 from ascend_sim.kernel.program import InstructionTable, Key, Program
 from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.kernel.sync import SyncMethods
@@ -159,19 +159,10 @@ class KernelBuilder(SyncMethods, VectorMethods):
         self._emit(key, dst, src)
 
     def data_copy_planes(
-        self,
-        source: str,
-        destination: str,
-        dst: int,
-        src: int,
-        row_bytes: int,
-        rows: int,
-        strides: tuple[int, int],
-        planes: int,
-        plane_strides: tuple[int, int],
+        self, source: str, destination: str, dst: int, src: int, row_bytes: int, rows: CopyLoop, planes: CopyLoop
     ) -> None:
-        """Planes of rows of bytes from one space to another, strides of source and destination; see `DataCopyPlanes`."""
-        key = (DataCopyPlanes, source, destination, row_bytes, rows, *strides, "", "", planes, *plane_strides)
+        """Planes of rows of bytes from one space to another; see `DataCopyPlanes`."""
+        key = (DataCopyPlanes, source, destination, row_bytes, *rows, "", "", *planes)
         self._emit(key, dst, src)
 
     def _check_atomic(self, source: str, destination: str, row_bytes: int, dtype: str) -> None:

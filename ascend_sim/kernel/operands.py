@@ -69,6 +69,14 @@ class TilePiece(NamedTuple):
     row: int = 0
 
 
+class CopyLoop(NamedTuple):
+    """A loop of a copy: how often, and bytes from one to the next on either side."""
+
+    times: int
+    src_stride: int
+    dst_stride: int
+
+
 class ScatterLoops(NamedTuple):
     """Where `scatter` takes its elements and puts them; fields as in `Scatter`."""
 

@@ -10,6 +10,7 @@ writes it in runs as long as dW has them, which between the planes of a kernel i
 from __future__ import annotations
 
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import CopyLoop
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
@@ -169,9 +170,10 @@ class DirectVectorBuilder:
 
     def write(self, place: int, writing: Writing) -> None:
         """Runs of bytes to dW."""
-        source, target, run, count, (own, apart), planes, plane_strides = writing
-        to = gm_operand(GRAD_WEIGHT, target)
+        source, target, run, rows, strides, planes, plane_strides = writing
+        to, taken = gm_operand(GRAD_WEIGHT, target), place + source
         if planes == 1:
-            self.k.data_copy("UB", "GM", to, place + source, run, count, own, apart)
+            self.k.data_copy("UB", "GM", to, taken, run, rows, *strides)
         else:
-            self.k.data_copy_planes("UB", "GM", to, place + source, run, count, (own, apart), planes, plane_strides)
+            rows_of, planes_of = CopyLoop(rows, *strides), CopyLoop(planes, *plane_strides)
+            self.k.data_copy_planes("UB", "GM", to, taken, run, rows_of, planes_of)
