@@ -76,6 +76,8 @@ def _header(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Header:
     if dtype.hasobject:
         return Header(shape, None, "not an array of numbers (it holds Python objects)")
     header = Header(shape, dtype)
+    if any(isinstance(size, bool) for size in shape):  # numpy's reader takes them for integers
+        return Header((), None, f"damaged: a shape of {list(shape)}")
     if any(size < 0 for size in shape) or header.nbytes != values:
         return Header(shape, None, f"damaged: {list(shape)} of {dtype} take {header.nbytes} bytes, it has {values}")
     return header

@@ -13,6 +13,11 @@ from typing import Any, BinaryIO
 
 from ascend_sim.errors import SimError
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 
 @contextmanager
 def atomic_write(path: str | Path) -> Iterator[BinaryIO]:
@@ -53,6 +58,24 @@ def remove_empty(folders: Sequence[Path]) -> None:
     for one in folders:
         with suppress(OSError):
             one.rmdir()
+
+
+@contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Others that ask for the same folder wait until the block ends, threads and processes (where the system has flock).
+
+    The lock is on the folder itself: it leaves no file, and ends with the process.
+    """
+    if fcntl is None:
+        yield
+        return
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system that knows no locks
+            fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(held)
 
 
 def write_json(path: str | Path, data: Any) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.errors import SimError
 from ascend_sim.ops.tensor_files import save_tensors
-from ascend_sim.report.files import make_folder, remove_empty, write_json
+from ascend_sim.report.files import make_folder, only_writer, remove_empty, write_json
 from ascend_sim.report.msprof import check_msprof, remove_msprof, replace_msprof, write_msprof
 from ascend_sim.report.report import Report
 from ascend_sim.report.timeline_file import write_timeline
@@ -54,15 +54,16 @@ def write_run(
         raise SimError(f"{out}: cannot write in that folder: {error.strerror or error}") from None
     try:
         written = _write_files(staging, report, recording, results, arrays, trace_limit, msprof)
-        for name in _FILES:
-            if staging / name not in written:
-                (out / name).unlink(missing_ok=True)
-        remove_msprof(out)
-        for path in written:
-            if path.is_dir():
-                replace_msprof(path, out / path.name)
-            else:
-                path.replace(out / path.name)
+        with only_writer(out):  # of runs that end at once the files of one stay, not some of each
+            for name in _FILES:
+                if staging / name not in written:
+                    (out / name).unlink(missing_ok=True)
+            remove_msprof(out)
+            for path in written:
+                if path.is_dir():
+                    replace_msprof(path, out / path.name)
+                else:
+                    path.replace(out / path.name)
         return [out / path.name for path in written]
     except (SimError, OSError) as error:
         raise SimError(str(error).replace(str(staging), str(out))) from None

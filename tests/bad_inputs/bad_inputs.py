@@ -684,7 +684,7 @@ Typed again at a revision before these checks (2c6c7d7) and now, on a busy machi
 | timeline.npz with pipe 200 | exit code 0 and a page of nonsense | was changed after it was written |
 | a row of a store of results with another time | exit code 0 and ranked by that time | was changed after it was written |
 | a row of a store of results that is no JSON | `JSONDecodeError`, a traceback | was changed after it was written |
-| `run --msprof --out out` four times at once | three fail, 6 of 10 kernels are there | all end, the folder is of one |
+| `run --msprof --out out` four times at once | three fail, 6 of 10 kernels are there | all end, files are of one run |
 | `--max-cycles 1000` on a 3x3 layer of ResNet-50 | ended at cycle 67,939, when a block did | ends at the limit |
 | `k.scalar(-10**6)` | taken | time does not run backwards |
 | a cross-core flag of mode 7 | taken | mode 7; allowed are 0, 1, 2 |

@@ -194,6 +194,7 @@ def test_a_wrong_shape_is_refused_before_the_values_are_read(tmp_path, monkeypat
         ((2, 3), 20, "<f4", "grad_output: damaged: [2, 3]"),
         ((2, 3), 24, "|O", "grad_output: not an array of numbers (it holds Python objects)"),
         ((1,) * 99, 4, "<f4", "damaged"),
+        ((True, 2, 3), 24, "<f4", "grad_output: damaged: a shape of [True, 2, 3]"),
     ],
 )
 def test_headers_that_lie(tmp_path, shape, values, descr, message):

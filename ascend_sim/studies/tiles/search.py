@@ -18,6 +18,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from math import isinf
 from typing import Any, Literal
 
 from ascend_sim.errors import SimError
@@ -304,7 +305,7 @@ class _Search:
             return self._outcome()
         # Asked for one at a time: what is worth simulating next depends on what has come back.
         work = ((number, self._fields(number), self._enough()) for number in self.pending())
-        until = None if self.seconds is None else self.begin + self.seconds
+        until = None if self.seconds is None or isinf(self.seconds) else self.begin + self.seconds
         try:
             with closing(spread_as_done(partial(_simulate, self.kernel), work, jobs=jobs, until=until)) as done:
                 for _, (number, result) in done:
