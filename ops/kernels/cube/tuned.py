@@ -37,6 +37,7 @@ def tuned_fields(row: Row) -> dict[str, int]:
         raise TilingError("sums of 16-bit results in segments of K (enableSplitK) are not written")
     if row["kernel"] == "grad_input":
         fields["kSegment"] = 0
+    fields.pop("enableVecTrans", None)  # see `source_of`
     fields.pop("singleIterateDk", None)  # ours goes plane by plane; what that loads is what its steps say
     if "singleCoreBatchDout" in fields:
         together, images = fields.pop("singleCoreBatchDout"), problem_of(row).n * problem_of(row).d_out
@@ -48,8 +49,16 @@ def tuned_fields(row: Row) -> dict[str, int]:
     return fields
 
 
-def tuned_tiling(kernel: str, inp: TilingInput, dtype: str, chip: ChipSpec | None) -> dict[str, int] | None:
-    """Fields of "grad_input" or "grad_weight" for a problem in compute dtype `dtype`; None where the table has none."""
+def source_of(row: Row) -> str:
+    """Where the report says that a tiling is from: "stand-in" where the library turns the weights of grad_input first (the
+    row's enableVecTrans), which our kernel does only where it is split.
+    """
+    fields = row["tuned"]
+    return "stand-in" if fields.get("enableVecTrans") and not fields["kernelSplitMode"] else "vendor table"
+
+
+def tuned_tiling(kernel: str, inp: TilingInput, dtype: str, chip: ChipSpec | None) -> tuple[dict[str, int], str] | None:
+    """Fields of "grad_input" or "grad_weight" for a problem in compute dtype `dtype`, and their source; None where none is."""
     if chip is None or inp.layout is not PLANAR:
         return None
     for row in tuned_rows():
@@ -59,7 +68,7 @@ def tuned_tiling(kernel: str, inp: TilingInput, dtype: str, chip: ChipSpec | Non
         if problem_of(row) != inp.problem:
             continue
         try:
-            return tuned_fields(row)
+            return tuned_fields(row), source_of(row)
         except TilingError:
             return None
     return None

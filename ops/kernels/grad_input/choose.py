@@ -50,7 +50,8 @@ def choose_grad_input(
     up in the vendor's table first. Raises TilingError with the formula and the limit for what cannot run.
     """
     if not overrides and (tuned := tuned_tiling("grad_input", inp, dtype, chip)):
-        return choose_grad_input(inp, tuned, chip=chip).but(source="vendor table")
+        fields, source = tuned
+        return choose_grad_input(inp, fields, chip=chip).but(source=source)
     given = GradInputTiling.given(overrides or {})
     tiling = _automatic_grad_input(inp, chip, blocks, given, free=not overrides)
     if stand_in or _turns_weights(tiling, inp, dtype):

@@ -20,11 +20,15 @@ UNCUT, NO_HK, NO_HK_WK = 0, 2, 3
 
 
 def cut_problem(problem: ConvProblem, cut: int) -> ConvProblem:
-    """The problem that a tiling is made for: that of any piece, with as many rows and columns as one can need."""
+    """The problem that a tiling is made for: that of any piece, with as many rows and columns as one can need.
+
+    Its rows reach the last one of dx, so that none of the padding below, which a stride may leave more of than load3d has a
+    field for, counts as padding of a piece: a tile takes what it sees of it.
+    """
     p = problem
     if cut == UNCUT:
         return p
-    tall = max(p.h_out, ceil_div(p.h_in, p.stride_h))
+    tall = max(p.h_out, ceil_div(p.h_in - 1, p.stride_h) + 1)
     p = replace(p, k_h=1, dilation_h=1, h_out=tall, pad_up=0, pad_down=0)
     if cut == NO_HK_WK:
         columns = ceil_div(min(p.w_in, dilated_width(p)), p.stride_w)

@@ -47,7 +47,8 @@ def choose_grad_weight(
 ) -> GradWeightTiling:
     """Tiling of grad_weight; arguments as for `choose_grad_input`. Without flags between cores there is no StreamK."""
     if inp.deterministic and not overrides and (tuned := tuned_tiling("grad_weight", inp, dtype, chip)):
-        return choose_grad_weight(inp, tuned, chip=chip).but(source="vendor table")
+        fields, source = tuned
+        return choose_grad_weight(inp, fields, chip=chip).but(source=source)
     given = GradWeightTiling.given(overrides or {})
     check_walk(given.get("split_wo", 0), given.get("split_kernel", 0), inp)
     together = chip is None or chip.sync.cross_flag_ids > 0

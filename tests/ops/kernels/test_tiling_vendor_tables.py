@@ -276,7 +276,9 @@ def test_the_tuned_table_comes_first(row: dict[str, Any]) -> None:
         return
     got = tiling.to_vendor() | {"kSegment": 0, "kernelSplitMode": 0} | tiling.to_vendor()
     assert {name: got[name] for name in tuned_fields(row)} == tuned_fields(row)
-    assert tiling.source == "vendor table"
+    # Where the library turns the weights first, our kernel, unless it is split, does something else with the tiling.
+    turned = row["kernel"] == "grad_input" and row["input"][2:] == [6, 6, 6]
+    assert tiling.source == ("stand-in" if turned else "vendor table")
     for other in (
         choose(inp, chip=load_chip("ascend950dt_9581"), dtype=row["dtype"]),
         choose(inp, chip=chip, dtype="float32"),

@@ -117,6 +117,9 @@ LARGE = {
     "taps of a long kernel": (Call((400,), (300,), (1,), (0,), (1,), c_in=4, c_out=5), 3, OURS),
     "rows of a tall kernel": (Call((300, 9), (290, 3), (3, 2), (9, 1), (1, 1)), 2, VENDOR),
     "a dilation of 300": (Call((640,), (3,), (1,), (0,), (300,), c_in=4, c_out=5), 3, OURS),
+    # The padding below has more rows than load3d has a field for; a kernel row sees only that of its tile.
+    "a stride of 300": (Call((600, 8), (3, 1), (300, 1), (0, 0), (1, 1)), 2, VENDOR),
+    "a stride of 300, 1x1": (Call((600, 3), (1, 1), (300, 1), (0, 0), (1, 1)), 2, VENDOR),
     "weights beyond L1": (Call((34, 34), (34, 32), (1, 1), (3, 3), (1, 1), c_in=16, c_out=17), 2, VENDOR),
 }
 

@@ -25,13 +25,14 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cycles import Cy
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Attach, CacheTiling, Tile
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import fits
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
-from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.search import cache_tiling
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.search import cache_tiling, tiling_by_loads
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import task_count
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div
 
 COSTS = cycle_costs("dav-2201")
 TABLE = json.loads((DATA / "cache_tilings_910b.json").read_text())
+OLDER = json.loads((DATA / "ut_tilings_910a.json").read_text())
 VENDOR = {row["name"]: row for row in json.loads((DATA / "ut_tilings_arch22.json").read_text())["rows"]}
 
 
@@ -227,3 +228,17 @@ def test_what_is_decided_can_be_run(problem: ConvProblem, itemsize: int, hf32: b
     assert ceil_div(share.n_tile, tile.n_l0) * tile.n_l0 == share.n_tile
     if not p.conv1d:
         assert fits(p, tile)
+
+
+@pytest.mark.parametrize("row", OLDER["grad_weight_rows"], ids=lambda row: row["name"])
+def test_the_910as_rows_of_an_older_version_are_not_met(row: dict[str, Any]) -> None:
+    """Its tiler of 2022 cuts K into divisors; that of now, by loads, cuts every row over cores in another way: a stand-in."""
+    chip, sizes, fields = load_chip("ascend910a"), OLDER["buffers"], row["fields"]
+    problem = ConvProblem(**row["problem"])
+    p = FilterProblem(problem, 2, row["cores"], sizes["L1"], sizes["L0A"], sizes["L0C"], chip.load3d.limits)
+    tiling = tiling_by_loads(p)
+    got, cuts = tiling.to_vendor(), ("batch_dim", "m_dim", "k_dim", "n_dim")
+    assert p.k % fields["k_dim"] == 0
+    assert {name: got[name] for name in cuts} != {name: fields[name] for name in cuts}
+    assert tiling.cuts.blocks <= row["cores"] and fits(p, tiling.tile)
+    assert tiling.source == "stand-in"

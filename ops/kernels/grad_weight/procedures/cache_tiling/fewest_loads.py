@@ -3,8 +3,9 @@ chips whose results leave L0C through UB (dav-1001, dav-2002).
 
 Three choices, each by the fewest loads: the cut over cores (from GM), the tile of L0 (from L1), what L1 holds. Loads are
 counted in units of a tile, so figures of one choice compare with each other only. Source: host tiling of Conv2DBackpropFilter
-(NPUKernelBench 6b84216, block_dims_calculator.cc, l0_calculator.cc, l1_calculator.cc: read once, compared with nothing: guessed
-where a rule looks odd).
+(NPUKernelBench 6b84216, block_dims_calculator.cc, l0_calculator.cc, l1_calculator.cc: read once; guessed where a rule
+looks odd). The 910A's five unit-test rows, of a version of 2022 that cuts K into divisors, are all cut otherwise: what it
+decides is a stand-in.
 """
 
 from __future__ import annotations
