@@ -18,9 +18,10 @@ With 16-bit ones both share a pair (assumed).
 The 3-D kernel sums over planes (an image, a depth of gradOutput). A plane whose kernel plane lies in the padding is not left
 out: gradOutput comes to L1, both halves of L0 are filled, and only the Mmad stands behind the condition; there is no unit flag
 (conv3d_backprop_filter_schedule.py and _compute.py of CANN 8.1: stated). L0B then gets what L1 held last; here zeros, which
-takes as long. Its tiling asks for two buffers of an operand in L1, but whole calls of the 910B2 last as long as load and
-products one after the other (inferred: ten measured tilings, whose chunks take 14 cycles a KB and two latencies longer than
-with loads ahead), so it has one buffer of each here: see ONE_AFTER_THE_OTHER.
+takes as long. Its tiling asks for two buffers of an operand in L1 and its schedule of 2022 for as many (stated), but whole
+calls of the 910B2 last as long as load and products one after the other (inferred: ten measured tilings, whose chunks take 14
+cycles a KB and two latencies longer than with loads ahead). What the compiler makes of the schedule is not known, so the rows
+decide: one buffer of each, see ONE_AFTER_THE_OTHER.
 
 B comes by load3d from rows of the input; where rows are too long for L1 from pieces of them, a step in L0 being a piece of one
 row of gradOutput; of a signal from the columns that a run of pixels sees; or gathered from GM for each tap, pixel by pixel.
