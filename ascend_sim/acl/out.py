@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ascend_sim.check.findings import CheckReport
+from ascend_sim.check.run import check_programs, check_timeline
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.timeline import TaskRun, Timeline
 from ascend_sim.engine.values import Finding
@@ -27,9 +29,9 @@ __all__ = ["Recorder"]
 
 @dataclass
 class Recorder:
-    """Keeps what a device runs, without the tensors' bytes, and writes it to `folder`."""
+    """Keeps what a device runs, without the tensors' bytes, and writes it to `folder`; to none without."""
 
-    folder: Path
+    folder: Path | None
     chip: ChipSpec
     mode: str
     warnings: list[str] = field(default_factory=list)
@@ -41,10 +43,17 @@ class Recorder:
     _runs: int = 0
 
     def __post_init__(self) -> None:
+        if self.folder is None:
+            return
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SimError(f"ASCEND_SIM_OUT: cannot make the folder {self.folder}: {error.strerror or error}") from None
+
+    @property
+    def launched(self) -> int:
+        """Kernels that ran."""
+        return len(self._tasks)
 
     def add(self, run: StreamRun) -> None:
         """Keep one run to idle."""
@@ -95,9 +104,18 @@ class Recorder:
         self._idle = tuple(f"idle {self._runs}, stream {stream}" for stream in last)
         return kernels
 
+    def check(self, tools: Sequence[str]) -> CheckReport:
+        """Look for mistakes in all kernels that the device ran, and between its streams."""
+        if self.mode == "full":
+            return check_timeline(self.chip, self._tasks, self._timeline, tools=tools)
+        programs: list[list[Program]] = [[] for _ in self._tasks]
+        for index, program in self._programs:
+            programs[index].append(program)
+        return check_programs(self.chip, self._tasks, programs, tools=tools)
+
     def write(self) -> None:
         """Write the folder; nothing where no kernel ran. Raises SimError where a file cannot be written."""
-        if not self._tasks:
+        if not self._tasks or self.folder is None:
             return
         timed = self.mode == "full"
         self._timeline.watched = None  # it has grown since the last time

@@ -6,7 +6,8 @@ import atexit
 import os
 import warnings
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from inspect import signature
@@ -51,7 +52,10 @@ class Thread(local):
 
 @dataclass
 class Process:
-    """The state of the C interface. One lock: calls of several threads follow each other."""
+    """The state of the C interface. One lock: calls of several threads follow each other.
+
+    `watched`, where it is a list, gets the recorder of every device that is opened.
+    """
 
     settings: Settings = field(default_factory=Settings)
     initialised: bool = False
@@ -62,6 +66,7 @@ class Process:
     left_behind: deque[Block] = field(default_factory=lambda: deque(maxlen=1024))
     default_context: Context | None = None
     recorded: int = 0
+    watched: list[Recorder] | None = None
     thread: Thread = field(default_factory=Thread)
     lock: Any = field(default_factory=RLock)
 
@@ -92,6 +97,9 @@ class Process:
             self.recorded += 1
             folder = Path(out).absolute()  # the program may change its folder before it ends
             recorder = Recorder(folder if self.recorded == 1 else folder / f"device_{self.recorded}", chip, mode)
+        if self.watched is not None:
+            recorder = recorder or Recorder(None, chip, mode)
+            self.watched.append(recorder)
         return AclDevice(chip, mode, recorder)
 
     def end(self) -> None:
@@ -109,6 +117,18 @@ class Process:
 
 PROCESS = Process()
 atexit.register(PROCESS.end)
+
+
+@contextmanager
+def watched() -> Iterator[list[Recorder]]:
+    """Keep what the devices run that are opened meanwhile; what is queued at the end is run."""
+    PROCESS.watched = devices = []
+    try:
+        yield devices
+        if PROCESS.device is not None:
+            PROCESS.device.run_to_idle()
+    finally:
+        PROCESS.watched = None
 
 
 def device() -> AclDevice:

@@ -30,6 +30,8 @@ class Place:
     address: int | None = None
     line: Line | None = None
     cycle: int | None = None
+    task: int = 0
+    """Its task, in the order of launches."""
 
     @property
     def block_text(self) -> str:
@@ -168,9 +170,10 @@ class CheckReport:
     def render(self) -> str:
         """All findings in the vendor's shape, and a summary."""
         levels = {level: sum(one.level == level for one in self.findings) for level in LEVELS}
+        seen = f"in {self.programs} programs with {self.rows} instructions" if self.programs else "but no kernel ran"
         summary = (
-            f"====== SUMMARY: {levels['ERROR']} errors, {levels['WARNING']} warnings in {self.programs} programs with "
-            f"{self.rows} instructions on {self.chip} ({', '.join(self.tools)})"
+            f"====== SUMMARY: {levels['ERROR']} errors, {levels['WARNING']} warnings {seen} on {self.chip} "
+            f"({', '.join(self.tools)})"
         )
         remarks = [f"====== REMARK: {text}" for text in self.remarks]
         return "\n".join([*(one.render() for one in self.findings), *remarks, summary])

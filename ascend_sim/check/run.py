@@ -24,7 +24,7 @@ from ascend_sim.host import collector_paused
 from ascend_sim.kernel.inspection import Fault, Inspection, inspect
 from ascend_sim.kernel.program import Program
 
-__all__ = ["TOOLS", "CheckReport", "check_tasks", "check_timeline", "chosen_tools"]
+__all__ = ["TOOLS", "CheckReport", "check_programs", "check_tasks", "check_timeline", "chosen_tools"]
 
 
 def chosen_tools(names: Sequence[str] | str | None) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ def check_tasks(
         if timeline is None:
             remarks.append(f"no cycles, for this cannot run: {why}")
         else:
-            found = [_with_cycles(one, tasks, timeline) for one in found]
+            found = [_with_cycles(one, timeline) for one in found]
     rows = sum(len(one) for built in programs for one in built)
     return CheckReport(chip.name, wanted, sort_findings([*findings, *found]), sum(map(len, programs)), rows, remarks)
 
@@ -99,17 +99,34 @@ def check_timeline(
     tools: Sequence[str] | str | None = None,
 ) -> CheckReport:
     """Check the programs of a run as they ran, with its cycles; what a builder would refuse it has refused before."""
-    wanted = chosen_tools(tools)
     programs = [[run.program for run in timeline.of(index)] for index in range(len(tasks))]
+    report = check_programs(chip, tasks, programs, roles=roles, tools=tools)
+    report.findings = [_with_cycles(one, timeline) for one in report.findings]
+    return report
+
+
+@collector_paused()
+def check_programs(
+    chip: ChipSpec,
+    tasks: Sequence[Task],
+    programs: Sequence[Sequence[Program]],
+    *,
+    roles: Mapping[str, str] | None = None,
+    tools: Sequence[str] | str | None = None,
+) -> CheckReport:
+    """The same of programs that ran without cycles, one list for each task."""
+    wanted = chosen_tools(tools)
     found, remarks = _look(_subjects(chip, tasks, programs), roles or {}, wanted, strict=False)
-    found = [_with_cycles(one, tasks, timeline) for one in found]
-    rows = sum(len(run.program) for run in timeline.programs)
-    return CheckReport(chip.name, wanted, sort_findings(found), len(timeline.programs), rows, remarks)
+    rows = sum(len(one) for built in programs for one in built)
+    return CheckReport(chip.name, wanted, sort_findings(found), sum(map(len, programs)), rows, remarks)
 
 
 def _subjects(chip: ChipSpec, tasks: Sequence[Task], programs: Sequence[Sequence[Program]]) -> list[Subject]:
     shapes = Shapes()
-    return [Subject(chip, task, built, shapes) for task, built in zip(tasks, programs, strict=True)]
+    return [
+        Subject(chip, task, built, shapes, index)
+        for index, (task, built) in enumerate(zip(tasks, programs, strict=True))
+    ]
 
 
 def _look(
@@ -137,7 +154,7 @@ def _look(
     whole = all(program.notes is None or program.notes.whole for subject in subjects for program in subject.programs)
     if whole and not astray:  # else nobody knows what the kernel meant to write
         found += contents.finish()
-    return [one for one in found if one.tool in tools], remarks
+    return [one for one in found if one.tool in tools], list(dict.fromkeys(remarks))  # tasks of one kernel say the same
 
 
 def _refused(task: Task, fault: Fault) -> CheckFinding:
@@ -163,16 +180,15 @@ def _timed(
         return None, str(error).partition("\n")[0]
 
 
-def _with_cycles(finding: CheckFinding, tasks: Sequence[Task], timeline: Timeline) -> CheckFinding:
+def _with_cycles(finding: CheckFinding, timeline: Timeline) -> CheckFinding:
     """The same, told with the cycles at which its instructions started."""
     if not finding.places:
         return finding
     runs = {
-        (tasks[run.task].name, run.program.block, run.program.core_kind, run.program.sub_block): run
-        for run in timeline.programs
+        (run.task, run.program.block, run.program.core_kind, run.program.sub_block): run for run in timeline.programs
     }
     places = []
     for place in finding.places:
-        run = runs.get((finding.task, place.block, place.core, place.sub_block))
+        run = runs.get((place.task, place.block, place.core, place.sub_block))
         places.append(place if run is None else replace(place, cycle=int(run.start[place.row])))
     return finding.at(tuple(places))

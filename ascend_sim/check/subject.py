@@ -20,12 +20,13 @@ from ascend_sim.memory.gm import Allocation
 
 @dataclass
 class Subject:
-    """One task to be checked; `shapes` are shared by all tasks of a check."""
+    """One task to be checked, the `index`-th that is launched; `shapes` are shared by all tasks of a check."""
 
     chip: ChipSpec
     task: Task
     programs: Sequence[Program]
     shapes: Shapes = field(default_factory=Shapes)
+    index: int = 0
 
     @cached_property
     def synced(self) -> list[SyncRows]:
@@ -71,6 +72,7 @@ class Subject:
             access,
             address,
             None if one.notes is None else one.notes.line(row),
+            task=self.index,
         )
 
     def line_key(self, program: int, row: int) -> tuple[object, ...]:

@@ -20,6 +20,7 @@ from ascend_sim.cli.values import parse_block_dim, parse_disarm, parse_tiling
 from ascend_sim.errors import SimError
 
 if TYPE_CHECKING:
+    from ascend_sim.acl.out import Recorder
     from ascend_sim.checking import CheckReport
 
 
@@ -94,13 +95,15 @@ def _kernel_file(
     disarm: list[str],
     tools: list[str] | None,
 ) -> CheckReport:
+    from ascend_sim.acl.state import watched
     from ascend_sim.checking import check_kernel
     from ascend_sim.chip import load_chip
 
     spec = load_chip(chip or "ascend910b3")
-    module = run_file(path)
+    with watched() as devices:
+        module = run_file(path)
     if hasattr(module, "acl") and not hasattr(module, "arguments"):
-        return _program(tools, chip)
+        return _program(path, devices, tools, chip)
     check_file(path, module)
     kernel = choose_kernel(module, path, name)
     tensors = called(path, module.arguments, np.random.default_rng(seed))
@@ -109,18 +112,32 @@ def _kernel_file(
     return check_kernel(kernel, count, *given, chip=spec, tools=tools, disarm=disarm, **fields_of(tiling))
 
 
-def _program(tools: list[str] | None, chip: str | None) -> CheckReport:
-    """A program that used `ascend_sim.acl` has run: what it did not give back."""
-    from ascend_sim.acl import leaks
-    from ascend_sim.acl.state import PROCESS
+def _program(path: Path, devices: list[Recorder], tools: list[str] | None, chip: str | None) -> CheckReport:
+    """A program that used `ascend_sim.acl` has run: what it launched on its devices, and what it did not give back."""
+    from ascend_sim.acl import aclGetRecentErrMsg, leaks
     from ascend_sim.check.run import CheckReport, chosen_tools
 
     if chip is not None:
         raise SimError("--chip: a program chooses its own chip (ascend_sim.use, ASCEND_SIM_CHIP)")
     wanted = chosen_tools(tools)
-    findings = leaks() if "memcheck" in wanted else []
-    remark = "a program of the C interface: looked at are its device memory, and its kernels as in any run"
-    return CheckReport(PROCESS.chip().name, wanted, findings, remarks=[remark])
+    said = aclGetRecentErrMsg()
+    launching = [one for one in devices if one.launched]
+    if not launching and (not devices or "memcheck" not in wanted):
+        what = "it launches nothing" if devices else "it opens no device"
+        raise SimError(f"{path}: {what}, so that nothing can be checked (what stands under __main__ is not run)")
+    whole = CheckReport(devices[-1].chip.name, wanted, leaks() if "memcheck" in wanted else [])
+    for one in launching:
+        report = one.check(wanted)
+        whole.findings += report.findings
+        whole.remarks += [text for text in report.remarks if text not in whole.remarks]
+        whole.programs, whole.rows = whole.programs + report.programs, whole.rows + report.rows
+    whole.remarks.append(
+        "a program of the C interface: looked at are its device memory and the kernels that it launched; reads of GM are "
+        "taken as initialised"
+        if launching
+        else "nothing was launched: looked at is device memory alone" + (f" (the last call that was refused: {said})" if said else "")
+    )
+    return whole
 
 
 def _folder(path: Path, tools: list[str] | None) -> CheckReport:

@@ -220,3 +220,77 @@ def test_memory_that_a_program_does_not_give_back(tmp_path: Path) -> None:
     assert text.startswith("====== ERROR: LeakCheck: detected memory leaks\n======    Direct leak of 100 byte(s)\n")
     assert f"on GM allocated in {leaking}:6" in text and text.count("Direct leak") == 1
     assert command(clean)[0] == 0
+
+
+STREAMS = """
+import numpy as np
+from ascend_sim import acl
+
+acl.aclInit(None)
+acl.aclrtSetDevice(0)
+streams = [acl.aclrtCreateStream()[1] for _ in range(2)]
+given = []
+
+
+def tensor(shape):
+    host = np.ones(shape, np.float32)
+    ret, address = acl.aclrtMalloc(host.nbytes, 0)
+    given.append(address)
+    acl.aclrtMemcpy(address, host.nbytes, host, host.nbytes, acl.ACL_MEMCPY_HOST_TO_DEVICE)
+    return acl.aclCreateTensor(shape, len(shape), acl.ACL_FLOAT, None, 0, acl.ACL_FORMAT_NCHW, shape, len(shape), address)
+
+
+maps, filters = [1, 2, 3, 3], [2, 2, 1, 1]
+weight_gradient = tensor(filters)
+ints = [acl.aclCreateIntArray(values, len(values)) for values in ([2], [1, 1], [0, 0], [1, 1], [0, 0])]
+mask = acl.aclCreateBoolArray([False, True, False], 3)
+ret, event = acl.aclrtCreateEvent()
+for number, stream in enumerate(streams):
+    if number:
+        acl.aclrtStreamWaitEvent(stream, event)
+    operands = [tensor(maps), tensor(maps), tensor(filters)]
+    ret, size, made = acl.aclnnConvolutionBackwardGetWorkspaceSize(
+        *operands, *ints[:4], False, ints[4], 1, mask, 1, tensor(maps), weight_gradient, None
+    )
+    ret, work = acl.aclrtMalloc(size, 0)
+    given.append(work)
+    acl.aclnnConvolutionBackward(work, size, made, stream)
+    if not number:
+        acl.aclrtRecordEvent(event, stream)
+for stream in streams:
+    acl.aclrtSynchronizeStream(stream)
+for address in given:
+    acl.aclrtFree(address)
+acl.aclrtResetDevice(0)
+acl.aclFinalize()
+"""
+
+
+@pytest.mark.parametrize("mode", ["full", "functional"])
+def test_what_a_program_launches_on_two_streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    """Both calls write one gradient; an event orders them, and without it neither cycles nor values show anything."""
+    monkeypatch.setenv("ASCEND_SIM_MODE", mode)
+    racing, clean = tmp_path / "racing.py", tmp_path / "clean.py"
+    clean.write_text(STREAMS)
+    racing.write_text(STREAMS.replace("    if number:\n        acl.aclrtStreamWaitEvent(stream, event)\n", ""))
+    code, text = command(clean)
+    assert code == 0 and "0 errors, 0 warnings" in text and "0 programs" not in text, text
+    code, text = command(racing)
+    assert code == 1 and "streams 0 and 1" in text, text
+    assert "Potential WAW hazard detected at GM in TransData_grad_weight and TransData_grad_weight" in text
+    if mode == "full":  # two tasks of one name, each with its own cycle
+        starts = [int(line.rpartition("cycle ")[2][:-1]) for line in text.splitlines() if "cycle" in line]
+        assert len(starts) >= 2 and starts[0] != starts[1]
+    assert len(remarks := [line for line in text.splitlines() if "REMARK" in line]) == len(set(remarks))
+
+
+def test_a_program_that_launches_nothing_is_no_clean_one(tmp_path: Path) -> None:
+    opens, without = tmp_path / "opens.py", tmp_path / "without.py"
+    opens.write_text(PROGRAM.replace("acl.aclrtFree(freed)", "acl.aclrtFree(freed)\nacl.aclrtFree(kept)"))
+    without.write_text("from ascend_sim import acl\n")
+    code, text = command(opens)
+    assert code == 0 and "nothing was launched: looked at is device memory alone" in " ".join(text.split())
+    code, text = command(opens, "--tool", "racecheck")
+    assert code == 2 and f"{opens}: it launches nothing, so that nothing can be checked" in " ".join(text.split())
+    code, text = command(without)
+    assert code == 2 and f"{without}: it opens no device" in " ".join(text.split())
