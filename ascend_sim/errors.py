@@ -34,6 +34,10 @@ class CycleLimitError(SimError):
     """A run that is longer than it may be (`max_cycles`)."""
 
 
+class MemoryLimitError(SimError):
+    """The process holds more memory than the limit: whatever it was doing ends."""
+
+
 class DeadlockError(SimError):
     """No event is left and a block is unfinished; the message lists every pipe that stands still."""
 

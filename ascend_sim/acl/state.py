@@ -122,7 +122,8 @@ atexit.register(PROCESS.end)
 @contextmanager
 def watched() -> Iterator[list[Recorder]]:
     """Keep what the devices run that are opened meanwhile; what is queued at the end is run."""
-    PROCESS.watched = devices = []
+    devices: list[Recorder] = []
+    PROCESS.watched = devices
     try:
         yield devices
         if PROCESS.device is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -19,12 +20,14 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
-from ascend_sim.errors import SimError
+from ascend_sim.errors import MemoryLimitError, SimError
 from ascend_sim.host import collector_paused
 from ascend_sim.kernel.inspection import Fault, Inspection, inspect
 from ascend_sim.kernel.program import Program
 
 __all__ = ["TOOLS", "CheckReport", "check_programs", "check_tasks", "check_timeline", "chosen_tools"]
+
+_NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
 
 
 def chosen_tools(names: Sequence[str] | str | None) -> tuple[str, ...]:
@@ -62,7 +65,7 @@ def check_tasks(
             built, inspection = _built(task, stamping=False)
         programs.append(built)
         faults.append(inspection.faults)
-    findings = [_refused(task, fault) for task, noted in zip(tasks, faults, strict=True) for fault in noted]
+    findings = [one for task, noted in zip(tasks, faults, strict=True) for one in _refused(task, noted)]
     found, remarks = _look(_subjects(chip, tasks, programs), roles or {}, wanted, strict)
     if found:
         astray = any(
@@ -84,6 +87,8 @@ def _built(task: Task, stamping: bool = True) -> tuple[list[Program], Inspection
         for block in range(task.block_dim):
             try:
                 programs += task.build(block)
+            except MemoryLimitError:
+                raise
             except SimError as error:  # a kernel that is no `KernelFunction` breaks off
                 inspection.add(f"block {block}", str(error))
     return programs, inspection
@@ -157,12 +162,26 @@ def _look(
     return [one for one in found if one.tool in tools], list(dict.fromkeys(remarks))  # tasks of one kernel say the same
 
 
-def _refused(task: Task, fault: Fault) -> CheckFinding:
-    """What the builder would not have taken."""
-    line = f"#0 {shown(fault.line)}" if fault.line is not None else "#0"
-    return CheckFinding.of(
-        fault.tool, "refused", task.name, f"refused: {fault.text}", details=(f"in {fault.where}", line)
-    )
+def _line(fault: Fault) -> str:
+    return "#0" if fault.line is None else f"#0 {shown(fault.line)}"
+
+
+def _refused(task: Task, faults: Sequence[Fault]) -> list[CheckFinding]:
+    """What the builder would not have taken, one finding for each line of the kernel: numbers differ between blocks."""
+    alike: dict[tuple[object, ...], list[Fault]] = {}
+    for fault in faults:
+        alike.setdefault((fault.tool, fault.line, _NUMBERS.sub("", fault.text)), []).append(fault)
+    return [
+        CheckFinding.of(
+            same[0].tool,
+            "refused",
+            task.name,
+            f"refused: {same[0].text}",
+            details=(f"in {same[0].where}", _line(same[0])),
+            count=len(same),
+        )
+        for same in alike.values()
+    ]
 
 
 def _timed(
@@ -176,6 +195,8 @@ def _timed(
     made = [replace(task, build=there.__getitem__) for task, there in zip(tasks, blocks, strict=True)]
     try:
         return Engine(Device(chip, with_values=False), engine=engine).run(made), ""
+    except MemoryLimitError:
+        raise
     except (SimError, LookupError) as error:
         return None, str(error).partition("\n")[0]
 

@@ -131,11 +131,12 @@ def _program(path: Path, devices: list[Recorder], tools: list[str] | None, chip:
         whole.findings += report.findings
         whole.remarks += [text for text in report.remarks if text not in whole.remarks]
         whole.programs, whole.rows = whole.programs + report.programs, whole.rows + report.rows
+    refused = f" (the last call that was refused: {said})" if said else ""
     whole.remarks.append(
         "a program of the C interface: looked at are its device memory and the kernels that it launched; reads of GM are "
         "taken as initialised"
         if launching
-        else "nothing was launched: looked at is device memory alone" + (f" (the last call that was refused: {said})" if said else "")
+        else f"nothing was launched: looked at is device memory alone{refused}"
     )
     return whole
 

@@ -10,7 +10,7 @@ import time
 from types import FrameType
 from typing import NoReturn
 
-from ascend_sim.errors import SimError
+from ascend_sim.errors import MemoryLimitError, SimError
 from ascend_sim.host import beyond, held_memory, memory_limit
 
 _EVERY_SECONDS = 0.2
@@ -40,7 +40,7 @@ def tell() -> int:
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
     global _last
     if _too_much:
-        raise SimError(_too_much.pop())
+        raise MemoryLimitError(_too_much.pop())
     _last = signal.Signals(number)
     raise KeyboardInterrupt
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.errors import RowError, SimError
+from ascend_sim.errors import MemoryLimitError, RowError, SimError
 from ascend_sim.kernel.inspection import Inspection, Line, current_inspection
 from ascend_sim.kernel.kernel import Kernel
 from ascend_sim.kernel.program import InstructionTable, Key, Program
@@ -164,7 +164,7 @@ class Launch:
         except RowError as error:
             line = self._line(error.row, table, block, core, sub_block)
             raise KernelError(_told(error, self.kernel, line)) from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise KernelError(_told(error, self.kernel)) from error
 
     def _inspected(
@@ -175,7 +175,9 @@ class Launch:
         assert k.notes is not None
         try:
             self.kernel.function(k, *self.tensors, **self.fields)
-        except Exception as error:
+        except MemoryLimitError as error:
+            raise MemoryLimitError(_told(error, self.kernel)) from None
+        except (Exception, SystemExit) as error:
             k.notes.whole = False
             inspection.add(f"block {block} {core}", _said(error), _raised_at(error, self.kernel))
         return k.finish()
@@ -248,7 +250,7 @@ def kernel_function(
     return mark
 
 
-def _told(error: Exception, kernel: KernelFunction, line: int | None = None) -> str:
+def _told(error: BaseException, kernel: KernelFunction, line: int | None = None) -> str:
     """One line: where in the kernel's file the error came from (`line` where that is known), and what it says."""
     own = Path(kernel.function.__code__.co_filename)
     if own.is_relative_to(Path.cwd()):
@@ -259,14 +261,16 @@ def _told(error: Exception, kernel: KernelFunction, line: int | None = None) -> 
     return f"{where}: kernel {kernel.name}: {_said(error)}"
 
 
-def _raised_at(error: Exception, kernel: KernelFunction) -> Line | None:
+def _raised_at(error: BaseException, kernel: KernelFunction) -> Line | None:
     """The innermost line of the kernel's file that an error passed."""
     own = kernel.function.__code__.co_filename
     frames = traceback.extract_tb(error.__traceback__)
     return next(((own, frame.lineno) for frame in reversed(frames) if frame.filename == own and frame.lineno), None)
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return f"it ends Python (exit code {error.code})"
     text = " ".join(str(error).split())
     if isinstance(error, SimError):
         return text
