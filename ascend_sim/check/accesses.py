@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ascend_sim.check.clocks import Clocks
 from ascend_sim.check.regions import SPACES, RegionColumns, Stack, regions_in
 from ascend_sim.check.sync_rows import WIDTH, SyncRows
-from ascend_sim.isa.base import PIPE_INDEX
+from ascend_sim.isa.base import PIPE_INDEX, Instruction
 from ascend_sim.kernel.program import InstructionTable, ranges
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT, Allocation
 from ascend_sim.memory.regions import Region, overlap
@@ -29,6 +29,9 @@ APART = 44
 _CHUNK = 1 << 21
 """Questions that are asked at a time: what they take stays within some tens of megabytes."""
 
+_FORMATS = 64
+"""More than there are number formats."""
+
 
 class Shapes:
     """Distinct forms of regions, without their places, by number."""
@@ -36,18 +39,22 @@ class Shapes:
     def __init__(self) -> None:
         self.forms: list[Region] = []
         self._number: dict[tuple[int, ...], int] = {}
-        self._tables: dict[tuple[int, str], tuple[RegionColumns, Ints, NDArray[np.bool_]]] = {}
+        self._formats: dict[str, int] = {"": 0}
+        self._tables: dict[tuple[int, str], tuple[RegionColumns, Ints, Ints]] = {}
         self._held: list[InstructionTable] = []
 
-    def of(self, table: InstructionTable, space: str) -> tuple[RegionColumns, Ints, NDArray[np.bool_]]:
-        """The regions of a table in a space, the number of each one's form, and whether its instruction is atomic."""
+    def of(self, table: InstructionTable, space: str) -> tuple[RegionColumns, Ints, Ints]:
+        """The regions of a table in a space, the number of each one's form, and the format that its instruction adds: 0 for
+        none.
+        """
         known = self._tables.get((id(table), space))
         columns = regions_in(table.touches, space)
         if known is None or known[0] is not columns:
             self._held.append(table)
             numbers = np.asarray([self._form(region) for region in columns.regions], np.int64)
             counts = np.diff(columns.first)
-            atomic = np.repeat(np.asarray([one.atomic for one in table.instructions], np.bool_), counts)
+            formats = [self._formats.setdefault(_added(one), len(self._formats)) for one in table.instructions]
+            atomic = np.repeat(np.asarray(formats, np.int64), counts)
             known = self._tables[id(table), space] = (columns, numbers, atomic)
         return known
 
@@ -70,12 +77,20 @@ class Shapes:
         return np.asarray([form.rows == form.planes == 1 for form in self.forms], np.bool_)
 
 
+def _added(one: Instruction) -> str:
+    """The format in which an instruction adds to what is there; "" for one that overwrites."""
+    if not one.atomic:
+        return ""
+    told = getattr(one, "atomic_add", True)
+    return told if isinstance(told, str) else str(getattr(one, "dtype", "some"))
+
+
 @dataclass
 class Accesses:
     """Accesses of programs to one space, sorted by footprint and place in the pipe.
 
     Per access: `program`, `row`, `place` (in its pipe), `footprint`. Per footprint: `owner` (program * WIDTH + pipe), `form`,
-    `start` (bytes), `writes`, `atomic`, and `first`, where its accesses begin.
+    `start` (bytes), `writes`, `atomic` (the number of the format that is added, or 0), and `first`, where its accesses begin.
     """
 
     space: str
@@ -87,7 +102,7 @@ class Accesses:
     form: Ints
     start: Ints
     writes: NDArray[np.bool_]
-    atomic: NDArray[np.bool_]
+    atomic: Ints
     first: Ints
 
     @property
@@ -146,11 +161,11 @@ def _by_footprint(space: str, parts: Sequence[tuple[Any, ...]], forms: int) -> A
     """Accesses of stacks, of `forms` distinct forms, together and sorted."""
     if not parts:
         empty, no = np.empty(0, np.int64), np.empty(0, np.bool_)
-        return Accesses(space, *(empty,) * 7, no, no, np.zeros(1, np.int64))
+        return Accesses(space, *(empty,) * 7, no, empty, np.zeros(1, np.int64))
     program, row, place, owner, form, start, writes, atomic = (
         np.concatenate(column) if len(parts) > 1 else column[0] for column in zip(*parts, strict=True)
     )
-    kind = (owner * 4 + writes * 2 + atomic) * (forms + 1) + form
+    kind = ((owner * 2 + writes) * _FORMATS + atomic) * (forms + 1) + form
     order = np.lexsort((place, start, kind))
     kind, start = kind[order], start[order]
     new = np.ones(len(order), np.bool_)
@@ -164,7 +179,10 @@ def _by_footprint(space: str, parts: Sequence[tuple[Any, ...]], forms: int) -> A
 
 
 def sharing_pairs(a: Accesses, shapes: Shapes) -> tuple[Ints, Ints]:
-    """Pairs of footprints that share a byte, one of them a write, not both atomic; each once, a write with itself too."""
+    """Pairs of footprints that share a byte, one of them a write, not both adding one format; each once.
+
+    A write is paired with itself too.
+    """
     written = np.flatnonzero(a.writes)
     if not len(written):
         return written, written
@@ -185,7 +203,7 @@ def sharing_pairs(a: Accesses, shapes: Shapes) -> tuple[Ints, Ints]:
     counts = np.maximum(end - begin, 0)
     found.append((np.repeat(read, counts), written[ranges(begin, counts)]))
     f, g = (np.concatenate(side) for side in zip(*found, strict=True))
-    keep = ~(a.atomic[f] & a.atomic[g])
+    keep = (a.atomic[f] == 0) | (a.atomic[f] != a.atomic[g])
     if a.space == "L0C":  # the cube interlocks its own additions
         keep &= ~((a.owner[f] == a.owner[g]) & (a.owner[f] % WIDTH == PIPE_INDEX["M"]))
     f, g = f[keep], g[keep]

@@ -24,7 +24,7 @@ def find_memory_faults(subject: Subject, races: Sequence[CheckFinding], strict: 
 
     `strict`: what a kernel takes of a buffer is meant to be used, whatever the shapes.
     """
-    wrong = [*_addresses(subject), *_overruns(subject)]
+    wrong = [*_addresses(subject), *_overruns(subject), *_rows_over_each_other(subject)]
     unused = _unused_buffers(subject) if strict and not wrong else ()  # what goes astray may be meant for any of them
     return [*wrong, *_several_cores(races), *unused]
 
@@ -139,6 +139,41 @@ def _overrun(subject: Subject, a: Accesses, footprints: list[int], piece: Alloca
         count=int(a.counts[footprints].sum()),
         advice=f"{piece.name} was taken with {piece.size} byte(s) from {piece.start:#x}; the {access} begins in it",
     )
+
+
+def _rows_over_each_other(subject: Subject) -> Iterator[CheckFinding]:
+    """Rows of one write that begin before the one before has ended, one finding for each line."""
+    found: dict[tuple[object, ...], list[tuple[str, int]]] = {}
+    for space, a in subject.accesses.items():
+        lost = np.asarray(
+            [form.rows > 1 and form.row_stride < form.row_bytes for form in subject.shapes.forms], np.bool_
+        )
+        if not lost.any() or not len(a.start):
+            continue
+        for one in np.flatnonzero(lost[a.form] & a.writes & (a.atomic == 0)).tolist():
+            access = int(a.first[one])
+            key = (space, *subject.line_key(int(a.program[access]), int(a.row[access])))
+            found.setdefault(key, []).append((space, one))
+    for some in found.values():
+        space, one = some[0]
+        a = subject.accesses[space]
+        form, (number, row) = (
+            subject.shapes.forms[a.form[one]],
+            (int(a.program[a.first[one]]), int(a.row[a.first[one]])),
+        )
+        start = int(a.start[one]) - (0 if space == "GM" else number << APART)
+        yield CheckFinding.of(
+            "memcheck",
+            "rows over each other",
+            subject.task.name,
+            f"rows of {form.row_bytes} byte(s) written {form.row_stride} byte(s) apart",
+            details=(f"at {subject.spot(space, start)}",),
+            places=(subject.place(number, row, "write", start),),
+            space=space,
+            size=form.row_bytes - form.row_stride,
+            count=sum(int(a.counts[footprint]) for _, footprint in some),
+            advice="of what a row writes the next one leaves the first bytes alone: strides count from row to row",
+        )
 
 
 def _operand(subject: Subject, number: int, row: int, space: str, writes: bool) -> int:

@@ -28,6 +28,8 @@ from ascend_sim.kernel.program import Program
 __all__ = ["TOOLS", "CheckReport", "check_programs", "check_tasks", "check_timeline", "chosen_tools"]
 
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
+_INSIDE = ("overrun", "rows over each other")
+"""Errors of memcheck with which a kernel can run."""
 
 
 def chosen_tools(names: Sequence[str] | str | None) -> tuple[str, ...]:
@@ -69,7 +71,7 @@ def check_tasks(
     found, remarks = _look(_subjects(chip, tasks, programs), roles or {}, wanted, strict)
     if found:
         astray = any(
-            one.tool == "memcheck" and one.level == "ERROR" and one.kind != "overrun" for one in (*findings, *found)
+            one.tool == "memcheck" and one.level == "ERROR" and one.kind not in _INSIDE for one in (*findings, *found)
         )
         timeline, why = (None, "it leaves its memory") if astray else _timed(chip, tasks, programs, engine)
         if timeline is None:

@@ -289,3 +289,13 @@ def flag_that_the_answer_of_another_core_implies(k, a, b, *, bug):
         k.ub_to_gm(b[k.sub_block], held)
         if not turn:
             k.cross_core_set(0, 2, "MTE3")
+
+
+@planted("WAW GM, several cores GM", x(4, N), x(N), blocks=4)
+def sums_in_two_formats(k, a, total, *, bug):
+    """Additions are in order among each other where all of them add the same format."""
+    held = k.local_tensor(N, "float32", "held")
+    k.gm_to_ub(held, a[k.block])
+    order(k, "MTE2", "MTE3")
+    added = "float16" if bug and k.block == 1 else "float32"
+    k.data_copy("UB", "GM", total.address, held.address, 4 * N, atomic_add=added)

@@ -328,3 +328,15 @@ def matrix_larger_than_its_place_in_l1(k, a, b, *, bug):
     k.gm_to_ub(place, a)
     order(k, "MTE2", "MTE3")
     k.ub_to_gm(b, place)
+
+
+@planted("rows over each other GM", x(4, 16), out(32))
+def stride_that_counts_the_gaps(k, a, b, *, bug):
+    """Three rows of 64 bytes, 32 bytes apart, fill 32 elements: nothing is outside, and half of the rows is lost."""
+    held = k.local_tensor((4, 16), "float32", "held")
+    k.gm_to_ub(held, a)
+    order(k, "MTE2", "MTE3")
+    if bug:
+        k.data_copy("UB", "GM", b.address, held.address, 64, 3, 64, 32)
+    else:
+        k.data_copy("UB", "GM", b.address, held.address, 32, 4, 64, 32)
