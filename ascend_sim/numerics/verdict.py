@@ -104,6 +104,7 @@ def check_correct(
     sum_abs: npt.ArrayLike | None = None,
     carried: npt.ArrayLike | None = None,
     doubtful: npt.ArrayLike | None = None,
+    partial: npt.ArrayLike | None = None,
     saturate: bool = False,
 ) -> Verdict:
     """Judge a result against the float64 sums of products of its rounded operands.
@@ -119,14 +120,16 @@ def check_correct(
     (sqrt(k sum (ab)^2), no less than sum |ab|, beyond float32), any of inf and NaN is right.
 
     With `saturate` every step clamps: the reference is clamped to the largest finite value and nothing infinite is correct.
-    NaN becomes 0 on the way, and what was added before it is gone: such elements (and those whose sum may overflow on the way)
-    can have any finite value, since the order of additions is not known; with k = 1 there is no way, and NaN is 0.
+    NaN becomes 0 on the way, and what was added before it is gone. The order of additions is not known, so such elements can be any
+    part of their finite sum, at most `partial` (sqrt(k sum (ab)^2) where None), or the largest value on the reference's side, on
+    both where that is NaN; with k = 1 there is no way, and NaN is 0. Where the sum may overflow on the way any finite value is right.
     Where there is nothing to add (k = 0, or all products zero) the element must be exactly zero. Raises `SimError` on shapes
     that differ.
     """
     actual, reference = np.asarray(result), np.asarray(reference64)
     weights = np.asarray(sum_ab2 if sum_abs is None else sum_abs)
     before = None if carried is None else np.asarray(carried, np.float64).reshape(-1)
+    parts = None if partial is None else np.asarray(partial, np.float64).reshape(-1)
     doubts = np.zeros(reference.shape, np.bool_) if doubtful is None else np.asarray(doubtful)
     if not actual.shape == reference.shape == weights.shape == doubts.shape:
         raise SimError(
@@ -159,8 +162,11 @@ def check_correct(
         error, tolerance = _error_and_tolerance(values, expected, bound, products, formats, saturate)
         if saturate:
             largest = min((fmt.max_finite for fmt in formats), default=accumulator.max_finite)
-            free = flat_doubts[part] | parts_overflow | (np.isnan(expected) & (products > 1))
-            free &= np.abs(values) <= largest
+            reach = most if parts is None else parts[part]
+            free = flat_doubts[part] | (np.isnan(expected) & (products > 1))
+            reach = np.nan_to_num(reach + sum(half_ulp(reach, fmt) for fmt in formats), nan=np.inf)  # not finite: says nothing
+            free &= _cut_short(values, expected, reach, largest)
+            free = (free | parts_overflow) & (np.abs(values) <= largest)
         else:
             free = (flat_doubts[part] & np.isnan(values)) | (
                 parts_overflow & np.isfinite(expected) & ~np.isfinite(values)
@@ -176,6 +182,14 @@ def check_correct(
             first = tuple(int(i) for i in np.unravel_index(start + int(bad.argmax()), reference.shape))
         wrong += int(bad.sum())
     return Verdict(wrong == 0, worst, max_abs, wrong, first)
+
+
+def _cut_short(values: Float64, expected: Float64, reach: Float64, largest: float) -> npt.NDArray[np.bool_]:
+    """Where a value can be a sum that lost what came before a NaN: within `reach` of zero, or of a largest value it may have met."""
+    unknown = np.isnan(expected)
+    top, bottom = unknown | (expected >= 0), unknown | (expected <= 0)
+    within: npt.NDArray[np.bool_] = np.abs(values) <= reach
+    return within | (top & (values >= largest - reach)) | (bottom & (values <= reach - largest))
 
 
 def _error_and_tolerance(

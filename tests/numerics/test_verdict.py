@@ -217,7 +217,7 @@ def test_a_sum_that_was_rounded_before_something_cancelled_it():
 
 
 def test_zeros_that_may_have_met_an_infinity():
-    """A doubtful element has its own value or is NaN; on a machine that clamps it is finite and no more is known."""
+    """A doubtful element has its own value or is NaN; on a machine that clamps it is a part of its sum, or the largest number."""
     exact = np.array([1.0, 1.0, 1.0, np.inf, np.inf, np.nan])
     doubtful, squares = np.array([True, True, False, True, True, True]), np.ones(6)
     good = np.float16([1, np.nan, 1, np.inf, np.nan, np.nan])
@@ -226,9 +226,12 @@ def test_zeros_that_may_have_met_an_infinity():
         bad = good.copy()
         bad[i] = wrong
         assert check_correct(bad, exact, squares, 4, ["float16"], doubtful=doubtful).first_wrong == (i,)
-    clamped = np.float16([1, 0, 1, 65504, 3, 0])
+    clamped = np.float16([1, 0, 1, 65504, 2, 0])  # four products whose squares add to 1: 2 at most
     assert check_correct(clamped, exact, squares, 4, ["float16"], doubtful=doubtful, saturate=True).correct
-    for i, wrong in enumerate([np.nan, np.inf, 2, np.inf, np.nan, -np.inf]):
+    either = np.float16([1, -2, 1, 65504, 65504, -65504])
+    assert check_correct(either, exact, squares, 4, ["float16"], doubtful=doubtful, saturate=True).correct
+    faults = [*enumerate([np.nan, np.inf, 2, np.inf, np.nan, -np.inf]), *enumerate([-3, 3, 1.5, -65504, -65504, 3])]
+    for i, wrong in faults:
         bad = clamped.copy()
         bad[i] = wrong
         verdict = check_correct(bad, exact, squares, 4, ["float16"], doubtful=doubtful, saturate=True)

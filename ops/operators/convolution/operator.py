@@ -221,6 +221,7 @@ class Convolution(Operator[ForwardCall, ConvolutionCall]):
             [call.outputs[output].dtype],
             carried=carried.reshape(result.shape),
             doubtful=doubtful,
+            partial=np.sqrt(count * weights) + np.where(known, np.abs(bias), 0.0),
             saturate=saturates,
         )
 
