@@ -120,9 +120,10 @@ def check_correct(
     (sqrt(k sum (ab)^2), no less than sum |ab|, beyond float32), any of inf and NaN is right.
 
     With `saturate` every step clamps: the reference is clamped to the largest finite value and nothing infinite is correct.
-    NaN becomes 0 on the way, and what was added before it is gone. The order of additions is not known, so such elements can be any
-    part of their finite sum, at most `partial` (sqrt(k sum (ab)^2) where None), or the largest value on the reference's side, on
-    both where that is NaN; with k = 1 there is no way, and NaN is 0. Where the sum may overflow on the way any finite value is right.
+    NaN becomes 0 on the way, and what was added before it is gone. The order of additions is not known, so such elements can
+    be any part of their finite sum, at most `partial` (sqrt(k sum (ab)^2) where None), or the largest value on the
+    reference's side, on both where that is NaN; with k = 1 there is no way, and NaN is 0. Where the sum may overflow on the
+    way any finite value is right.
     Where there is nothing to add (k = 0, or all products zero) the element must be exactly zero. Raises `SimError` on shapes
     that differ.
     """
@@ -164,7 +165,9 @@ def check_correct(
             largest = min((fmt.max_finite for fmt in formats), default=accumulator.max_finite)
             reach = most if parts is None else parts[part]
             free = flat_doubts[part] | (np.isnan(expected) & (products > 1))
-            reach = np.nan_to_num(reach + sum(half_ulp(reach, fmt) for fmt in formats), nan=np.inf)  # not finite: says nothing
+            reach = np.nan_to_num(
+                reach + sum(half_ulp(reach, fmt) for fmt in formats), nan=np.inf
+            )  # not finite: says nothing
             free &= _cut_short(values, expected, reach, largest)
             free = (free | parts_overflow) & (np.abs(values) <= largest)
         else:
@@ -185,7 +188,7 @@ def check_correct(
 
 
 def _cut_short(values: Float64, expected: Float64, reach: Float64, largest: float) -> npt.NDArray[np.bool_]:
-    """Where a value can be a sum that lost what came before a NaN: within `reach` of zero, or of a largest value it may have met."""
+    """Where a value can be a sum that lost what came before a NaN: within `reach` of zero or of a largest value."""
     unknown = np.isnan(expected)
     top, bottom = unknown | (expected >= 0), unknown | (expected <= 0)
     within: npt.NDArray[np.bool_] = np.abs(values) <= reach

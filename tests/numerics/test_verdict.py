@@ -217,7 +217,7 @@ def test_a_sum_that_was_rounded_before_something_cancelled_it():
 
 
 def test_zeros_that_may_have_met_an_infinity():
-    """A doubtful element has its own value or is NaN; on a machine that clamps it is a part of its sum, or the largest number."""
+    """A doubtful element has its own value or is NaN; on a machine that clamps it is a part of its sum or the largest."""
     exact = np.array([1.0, 1.0, 1.0, np.inf, np.inf, np.nan])
     doubtful, squares = np.array([True, True, False, True, True, True]), np.ones(6)
     good = np.float16([1, np.nan, 1, np.inf, np.nan, np.nan])
