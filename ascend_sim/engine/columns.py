@@ -1,10 +1,11 @@
-"""Where the columns of programs wait that are over: packed, in memory as far as they are few, then on disk.
+"""Where the columns of programs wait that are over: in memory as far as they are few, then packed on disk.
 
 Analyses and files of a run read whole columns, and a kept run has 80 bytes of them and 40 bytes of rows for each instruction.
 The times of a few thousand rows lie close together, and most other columns are small or zero: packed they are about 20 bytes.
 Rows are the stamps that the program holds anyway. Either is written out when it is read, and held only as long as those read
-later are few. What comes beyond `MOST` bytes of packed columns goes, as its block ends, to a file that no name leads to (a run
-that is killed leaves nothing), and is mapped.
+later are few. C packs columns as rows end, where it looks at them anyway (a watched run). Columns that are there as arrays
+stay so while there is room, because to pack them takes longer than C took to write them. What comes beyond `MOST` bytes goes,
+packed, as its block ends, to a file that no name leads to (a run that is killed leaves nothing), and is mapped.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ascend_sim.engine.timeline import TIMES, ProgramRun
 from ascend_sim.host import Lately
 
 MOST = 256 << 20
-"""Bytes of packed columns that a run holds in memory, and as many of those that were read lately."""
+"""Bytes of columns that a run holds in memory, packed or not, and as many of those that were read lately."""
 FEW = 4096
 """Programs of fewer rows stay as they are; a system has some 65,000 maps for a process."""
 PIECE = 4096
@@ -116,15 +117,23 @@ class ColumnStore:
         """The same program, its columns where there is room for them."""
         if len(run.program) < FEW:
             return run
-        packed = run.columns if isinstance(run.columns, Packed) else Packed.of(run.columns)
-        packed.lately = self._lately
         run.program.sheet.hold_lately(self._lately)
-        if self._held + len(packed.bytes) <= MOST:
-            self._held += len(packed.bytes)
-        else:
-            packed.bytes = self._stored(packed.bytes)
-        run.columns = packed
+        columns = run.columns
+        if not isinstance(columns, Packed):
+            if self._holds(sum(one.nbytes for one in columns.values())):
+                return run
+            columns = run.columns = Packed.of(columns)
+        columns.lately = self._lately
+        if not self._holds(len(columns.bytes)):
+            columns.bytes = self._stored(columns.bytes)
         return run
+
+    def _holds(self, size: int) -> bool:
+        """Whether there is room in memory for so many bytes more, which then are in it."""
+        if self._held + size > MOST:
+            return False
+        self._held += size
+        return True
 
     def _stored(self, numbers: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """The same bytes in the file."""

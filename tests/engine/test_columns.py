@@ -65,20 +65,37 @@ def assert_equal(found: Timeline, expected: Timeline) -> None:
             assert np.array_equal(getattr(one, name), getattr(other, name)), name
 
 
-@pytest.mark.parametrize("watch", [False, True])
+def assert_kept(packed: int, on_disk: int, expected: Timeline, **how: Any) -> None:
+    """A run of which so many programs are packed, some of them on disk."""
+    found = run(**how)
+    columns = [one.columns for one in found.programs if isinstance(one.columns, Packed)]
+    assert len(columns) == packed
+    assert sum(mapped(one.bytes) for one in columns) == on_disk
+    assert_equal(found, expected)
+    assert_equal(found, expected)  # what is no longer held is read again
+
+
+@needs_c
 @pytest.mark.parametrize(("most", "few", "on_disk"), [(1 << 30, 1, 0), (2000, 1, 2), (0, 50, 3), (0, 1, 4)])
-def test_what_does_not_fit_lies_on_disk(
-    most: int, few: int, on_disk: int, watch: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_does_not_fit_lies_on_disk(most: int, few: int, on_disk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = run(engine="simpy")
     monkeypatch.setattr(columns, "MOST", most)
     pack_all(monkeypatch, few)
-    found = run(watch=watch)
-    packed = [one.columns for one in found.programs if isinstance(one.columns, Packed)]
-    assert len(packed) == sum(count >= few for count in COUNTS)
-    assert sum(mapped(one.bytes) for one in packed) == on_disk
-    assert_equal(found, expected)
-    assert_equal(found, expected)  # what is no longer held is read again
+    assert_kept(sum(count >= few for count in COUNTS), on_disk, expected, engine="compiled", watch=True)
+
+
+@pytest.mark.parametrize("engine", ["simpy", pytest.param("compiled", marks=needs_c)])
+@pytest.mark.parametrize(
+    ("room", "packed", "on_disk"),
+    [(sum(COUNTS), 0, 0), (10 + 70, 2, 2), (10 + 70 - 1, 3, 0), (10, 3, 3), (0, 4, 4)],  # the shortest blocks end first
+)
+def test_columns_that_are_there_stay_while_there_is_room(
+    room: int, packed: int, on_disk: int, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = run(engine="simpy")
+    monkeypatch.setattr(columns, "MOST", room * len(TIMES) * 8)
+    pack_all(monkeypatch)
+    assert_kept(packed, on_disk, expected, engine=engine)
 
 
 def test_a_full_disk_leaves_them_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
