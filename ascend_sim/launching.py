@@ -53,7 +53,7 @@ from ascend_sim.runtime import (
     run_tasks,
     without_recording,
 )
-from ascend_sim.settings import FLAGS, check_disarmed, check_settings, disarmed_warnings
+from ascend_sim.settings import FLAGS, check_disarmed, check_limit, check_settings, disarmed_warnings
 
 __all__ = ["Empty", "KernelRun", "empty", "launch"]
 
@@ -201,6 +201,7 @@ def launch(
     spec = chip if isinstance(chip, ChipSpec) else load_chip(chip)
     disarm = (disarm,) if isinstance(disarm, str) else disarm
     experiment = disarmed_warnings(disarm, mode)
+    check_limit(max_cycles, mode)
     model = ValueModel.of(spec, accumulate, overflow)
     device = Device(spec, with_values=mode != "timing")
     made = prepared(kernel, blocks, tensors, fields, spec, device, mode, disarm)

@@ -86,6 +86,12 @@ def check_settings(given: Mapping[str, Any], own: Mapping[str, Kind] | None = No
     check_kinds(given, OPTIONS | dict(own or {}))
 
 
+def check_limit(max_cycles: int | None, mode: str) -> None:
+    """SimError for a limit of cycles where none are counted."""
+    if max_cycles is not None and mode == "functional":
+        raise SimError(f"max_cycles: {max_cycles} given; functional mode counts no cycles: use mode full, or timing")
+
+
 def disarmed_warnings(names: Sequence[str], mode: str) -> tuple[str, ...]:
     """What the report of a run with disarmed flags says of them, nothing without any; SimError where they change nothing."""
     if names and mode == "functional":

@@ -189,6 +189,7 @@ KERNEL = '@asim.kernel_function(core="AIV")\ndef other(k, x, y):\n    pass\n'
         (MOVE, ("--html", "page.html", "--mode", "functional"), "--html: needs a mode with time"),
         (MOVE, ("--out", __file__), "there is a file of that name"),
         (MOVE, ("--max-cycles", "50"), "50"),
+        (MOVE, ("--max-cycles", "50", "--mode", "functional"), "max_cycles: 50 given; functional mode counts no cycles"),
     ],
 )  # fmt: skip
 def test_what_goes_wrong_is_told_in_one_line(file: Path, text: str, arguments: tuple[str, ...], said: str) -> None:
@@ -200,8 +201,9 @@ def test_what_goes_wrong_is_told_in_one_line(file: Path, text: str, arguments: t
     assert as_json[0] == 2 and said.replace('"', "'") in json.loads(as_json[1])["error"].replace('"', "'")
 
 
-@pytest.mark.parametrize("where", ["nothing_here.py", "."])
+@pytest.mark.parametrize("where", ["nothing_here.py", ".", "case.yaml"])
 def test_what_is_no_file_is_told(tmp_path: Path, where: str) -> None:
+    (tmp_path / "case.yaml").write_text("stride: 1\n")
     code, _, told = command(tmp_path / where)
     assert code == 2 and "give a Python file with a kernel" in told
 

@@ -24,7 +24,7 @@ from ascend_sim.ops.operator import Operator
 from ascend_sim.report.advice import statements
 from ascend_sim.report.report import Report, RunFacts
 from ascend_sim.runtime import Recording, RunOptions, ValueModel
-from ascend_sim.settings import check_disarmed, check_settings, disarmed_warnings
+from ascend_sim.settings import check_disarmed, check_limit, check_settings, disarmed_warnings
 
 __all__ = ["arguments_of", "call_operator", "check_fits", "run_call"]
 
@@ -49,6 +49,7 @@ def run_call(
     problem = _problem(operator, arguments, accepted, l2) | {"accumulate": model.accumulate, "overflow": model.overflow}
     disarmed = [f"{kernel}.{flag}" for kernel, flags in accepted.disarm.items() for flag in flags]
     experiment = disarmed_warnings(disarmed, mode)
+    check_limit(options.max_cycles, mode)
     if disarmed:
         problem["disarmed"] = disarmed
     check_fits({name: (tensor.shape, tensor.dtype) for name, tensor in accepted.inputs.items()}, spec)

@@ -30,7 +30,10 @@ def main() -> None:
     for variable, value in _AT_START.items():
         os.environ.setdefault(variable, value)
     stopping.listen()
-    app()
+    try:
+        app()
+    except SystemExit as ended:
+        raise SystemExit(stopping.end_of_start(ended.code)) from None
 
 
 def _show_warning(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:

@@ -171,6 +171,8 @@ def run_file(file: Path, what: str = "a kernel") -> ModuleType:
     if not file.is_file():
         found = "that is a folder" if file.is_dir() else "there is no such file"
         raise SimError(f"{file}: {found}; give a Python file with {what}")
+    if file.suffix not in ("", ".py"):
+        raise SimError(f"{file}: a file named {file.suffix}; give a Python file with {what}")
     try:
         code = compile(file.read_bytes(), str(file), "exec", dont_inherit=True)
     except SyntaxError as error:

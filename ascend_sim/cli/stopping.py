@@ -20,6 +20,7 @@ if hasattr(signal, "SIGHUP"):
 
 
 _last = signal.SIGINT
+_told = False
 _too_much: list[str] = []
 
 
@@ -33,8 +34,15 @@ def listen() -> None:
 
 def tell() -> int:
     """Say in one line what interrupted the command; returns the exit code that shells expect for it."""
+    global _told
+    _told = True
     print(f"ascend-sim: {_WORDS[_last]}", file=sys.stderr)
     return 128 + int(_last)
+
+
+def end_of_start(code: object) -> object:
+    """The exit code for one that Typer chose: a signal before a command began ends as Ctrl-C there, and unsaid."""
+    return tell() if code == 128 + int(signal.SIGINT) and not _told else code
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:

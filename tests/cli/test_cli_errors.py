@@ -75,6 +75,7 @@ def test_a_missing_case_and_broken_yaml(tmp_path: Path) -> None:
         (["--tiling", "grad_inputs.baseM=16"], ["grad_inputs", "grad_input and grad_weight"]),
         (["--tiling", "grad_input.baseM=20"], ["baseM = 20 is not a multiple of 16"]),
         (["--max-cycles", "100"], ["still runs at the limit of 100 cycles"]),
+        (["--max-cycles", "100", "--mode", "functional"], ["max_cycles: 100 given; functional mode counts no cycles"]),
         (["--input", "missing.npz"], ["missing.npz: no such file"]),
         (["--input", "missing.npz", "--mode", "timing"], ["missing.npz: no such file"]),
     ],

@@ -174,3 +174,23 @@ def test_a_worker_with_more_memory_than_the_limit(
     (why,) = [line for line in out.splitlines() if line.startswith("refused: large: its process died 3 times")]
     assert "more than 0.2 GiB of memory" in " ".join(out.split("refused: large")[1].split()), why
     assert session(process.pid) == []
+
+
+def test_a_signal_before_a_command_has_begun(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Typer ends there with the exit code of Ctrl-C and without a word."""
+    from ascend_sim import cli
+    from ascend_sim.cli import stopping
+
+    def interrupted(options: object) -> None:
+        stopping._stop(signal.SIGTERM, None)
+
+    monkeypatch.setattr(stopping, "listen", lambda: None)
+    monkeypatch.setattr(stopping, "_last", signal.SIGINT)
+    monkeypatch.setattr(stopping, "_told", False)
+    monkeypatch.setattr(sys.modules["ascend_sim.cli.app"], "_without_types", interrupted)
+    monkeypatch.setattr(sys, "argv", ["ascend-sim", "cases"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 143 and capsys.readouterr().err == "ascend-sim: stopped by SIGTERM\n"

@@ -217,10 +217,12 @@ _HIGHEST_EXPONENT = 5000
 
 def _parse(value: str | float) -> Fraction | float:
     """An exact number, or a float for inf, NaN and -0; SimError for a text whose digits would fill the memory."""
-    exponent = re.search(r"[eE][-+]?([0-9_]+)", str(value))
+    exponent = re.search(r"[eE][-+]?([0-9]+)", str(value))
     if len(str(value)) > _LONGEST or (exponent and int(exponent[1]) > _HIGHEST_EXPONENT):
         raise SimError(f"value: at most {_LONGEST} characters and an exponent of {_HIGHEST_EXPONENT} are read")
     try:
+        if isinstance(value, str) and not (value.isascii() and "_" not in value):
+            raise ValueError  # Python reads 1_000 and digits of all scripts
         number = float(value)
         if not math.isfinite(number) and not _is_finite_text(value):
             return number

@@ -65,7 +65,7 @@ def test_ties_overflow_and_hybrid_are_told():
     assert "nothing is dropped" in explain_format("hf32", 0.5, mantissa_bits=10)
 
 
-@pytest.mark.parametrize("value", ["one", "", "0x10"])
+@pytest.mark.parametrize("value", ["one", "", "0x10", "1_000", "\u0661"])
 def test_not_a_number(value):
     with pytest.raises(SimError, match="is not a number"):
         explain_format("half", value)
