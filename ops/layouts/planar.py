@@ -169,11 +169,16 @@ class PlainFilters(Filters):
         return range(first, min(first + count, own))
 
     def channel_pieces(self, tile: FilterTile) -> Iterator[tuple[int, range, int]]:
-        """(column of the tile, channels, tap) of a tile's columns, a C0 at a time, which is channels of one tap."""
-        c0 = self.inp.c0
-        for column in range(0, tile.columns, c0):
-            block, tap = divmod((tile.column + column) // c0, self.inp.taps)
-            yield column, self.channels_in(tile.group, block * c0, c0), tap
+        """(column of the tile, channels, tap) of a tile's columns, a C0 at a time, which is channels of one tap.
+
+        A tile of 8 bits may begin or end inside one: its C0 is two fractals.
+        """
+        c0, at, end = self.inp.c0, tile.column, tile.column + tile.columns
+        while at < end:
+            block, tap = divmod(at // c0, self.inp.taps)
+            count = min(c0 - at % c0, end - at)
+            yield at - tile.column, self.channels_in(tile.group, block * c0 + at % c0, count), tap
+            at += count
 
     @abstractmethod
     def turned(self, total: FilterTile, room: int) -> Iterator[Turned]:
