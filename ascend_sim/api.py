@@ -66,7 +66,7 @@ def convolution_backward(
     `timing` run keeps no instruction once it is over: memory does not grow with the instructions, and there is no waterfall, no
     critical path, no what-if and no page; every other figure is the same.
     `probe` runs the programs again on data on which each product counts, when the report's outputs are looked at; None:
-    where that is soon done (2^27 products), and beyond where the caller's data may lose one.
+    where that is soon done (2^28 products), and beyond where the caller's data may lose one.
 
     Raises AclnnError (with `.status`) where the operator refuses the call, TilingError for a tiling that does not fit, and
     other SimErrors for arguments that the simulator itself cannot take.

@@ -300,7 +300,8 @@ class PlanarFilters(PlainFilters):
                 loops = ScatterLoops(taps, count, c0, column, line, SUM_BYTES, width, pitch)
                 yield block * taps * column + top * line, block * c0 * pitch, loops
         else:
-            for number in range(total.columns // c0):
-                (fractal, half), (block, tap) = divmod(number * c0, FRACTAL), divmod(number, taps)
-                source, first = fractal * column + top * line + half * SUM_BYTES, tap * SUM_BYTES
-                yield source, block * c0 * pitch, ScatterLoops(1, count, c0, 0, line, 0, width, pitch, first)
+            run = min(c0, FRACTAL)  # a fractal has two C0 of 32 bits, or half of one of 8
+            for at in range(0, total.columns, run):
+                (fractal, part), (block, tap) = divmod(at, FRACTAL), divmod(at // c0, taps)
+                source, target = fractal * column + top * line + part * SUM_BYTES, (block * c0 + at % c0) * pitch
+                yield source, target, ScatterLoops(1, count, run, 0, line, 0, width, pitch, tap * SUM_BYTES)

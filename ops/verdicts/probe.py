@@ -41,7 +41,7 @@ ACCUMULATOR_DIGITS = 24
 MOST_DIGITS = 12
 """Digits of an operand of the exact data at most: products of two fill the accumulator."""
 SEED = 20
-SOON_DONE = 1 << 27
+SOON_DONE = 1 << 28
 """Products of all outputs up to which a call is probed without being asked: well under a second."""
 
 
