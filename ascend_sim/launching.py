@@ -30,6 +30,7 @@ from ascend_sim.engine.timeline import Timeline
 from ascend_sim.engine.values import Finding
 from ascend_sim.errors import SimError, binary_size
 from ascend_sim.expected import Expectations, judge_outputs, read_expectations
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.kernel.function import KernelFunction, Launch
 from ascend_sim.kernel.program import Program
@@ -60,7 +61,7 @@ __all__ = ["Empty", "KernelRun", "empty", "launch"]
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
+@frozen
 class Empty:
     """A tensor that the kernel fills; made by `empty`."""
 
@@ -263,7 +264,7 @@ def launch(
     return KernelRun(outputs, report, findings, held_on_to, recording, programs)
 
 
-@dataclass(frozen=True)
+@frozen
 class Prepared:
     """A launch up to its task: arguments by name, their values, and where they lie on the device."""
 

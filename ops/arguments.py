@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import prod
 from operator import index
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.numerics import canonical
 
 __all__ = ["EIGHT_BIT", "IntArray", "TensorArg", "dtype_name", "freeze_integers", "is_whole_number"]
@@ -20,7 +20,7 @@ EIGHT_BIT = ("hifloat8", "float8_e4m3fn")
 """The formats whose tensors are uint8 codes."""
 
 
-@dataclass(frozen=True)
+@frozen
 class TensorArg:
     """One aclTensor without its data.
 

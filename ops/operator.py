@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import AclnnError, SimError, TilingError
+from ascend_sim.frozen import frozen
 from ascend_sim.numerics import Verdict, check_correct, numpy_dtype, round_to
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.call import AcceptedCall, stored_as
@@ -47,7 +48,7 @@ MOST_WORKSPACE = (1 << 64) - 1
 """Bytes that the out-parameter workspaceSize of phase one can hold."""
 
 
-@dataclass(frozen=True)
+@frozen
 class MatrixProduct:
     """An output that is a product of matrices as they lie in memory: (letter, size, what it counts) of M, K, N, and why."""
 
@@ -362,7 +363,7 @@ def chain(values: Array, formats: Sequence[str], saturate: bool) -> Array:
     return values.astype(np.float64)
 
 
-@dataclass(frozen=True)
+@frozen
 class Settings:
     """What a call is accepted with beside its arguments; `tiling`, `block_dim` and `disarm` are the user's, by kernel;
     `library` is the version of the vendor's kernels, "" for the newest.

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.frozen import frozen
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.runtime import Task
 
@@ -20,7 +21,7 @@ WORKSPACE_ALIGNMENT = 512
 Make = Callable[[ChipSpec, Mapping[str, Allocation]], Task]
 
 
-@dataclass(frozen=True)
+@frozen
 class PlanTensor:
     """A tensor of the plan: `role` is "input", "output" (both the caller's), "workspace", or "spare" for an input on which no
     result depends; `size` in bytes.
@@ -33,7 +34,7 @@ class PlanTensor:
     role: str = "workspace"
 
 
-@dataclass(frozen=True)
+@frozen
 class PlanStep:
     """One kernel launch. `make` turns it into a Task once its tensors have addresses."""
 

@@ -14,7 +14,7 @@ from places import DOCS, ROOT
 pytestmark = pytest.mark.fast
 
 FLOORS = (
-    ("errors",),
+    ("errors", "frozen"),
     ("host", "npz_file", "yaml_file"),
     ("chip", "numerics"),
     ("memory",),
@@ -54,6 +54,7 @@ LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 
 OPS_MAY_USE = {
     "errors",
+    "frozen",
     "npz_file",
     "yaml_file",
     "chip",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ascend_sim.acl import enums as e
+from ascend_sim.frozen import frozen
 
 __all__ = ["ASSUMED_CODES", "AssumedCode", "Refused"]
 
 
-@dataclass(frozen=True)
+@frozen
 class AssumedCode:
     """`code` of the vendor's list, `when` it is returned. That the vendor's library does the same is assumed."""
 

@@ -12,13 +12,14 @@ from ascend_sim.acl.memory import DeviceMemory, Range
 from ascend_sim.acl.out import Recorder
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.runtime import Device, Task
 from ascend_sim.runtime.streams import StreamRun, overlapping, run_streams
 
 __all__ = ["AclDevice", "Context", "Queued", "Use"]
 
 
-@dataclass(frozen=True)
+@frozen
 class Use:
     """Memory that queued work touches."""
 

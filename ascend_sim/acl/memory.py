@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.acl.codes import Refused
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.kernel.inspection import Line
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.memory.local import POISON
@@ -52,7 +53,7 @@ class Block:
         return self.allocation.data
 
 
-@dataclass(frozen=True)
+@frozen
 class Range:
     """`size` bytes of a block from `offset`."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.arguments import EIGHT_BIT, TensorArg, dtype_name
 from ascend_sim.ops.operator import Operator
 from ascend_sim.settings import check_settings
@@ -18,7 +19,7 @@ from ascend_sim.settings import check_settings
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
+@frozen
 class TensorSpec:
     """A tensor without values, for `timing` mode: shape and dtype (a name such as "float16", or a numpy dtype).
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.check.sync_rows import WIDTH
+from ascend_sim.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Clocks:
     """What every row knows when it starts. Rows of all programs stand in one table, those of program p from `offset[p]`.
 

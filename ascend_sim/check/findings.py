@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ascend_sim.engine.values import Finding
+from ascend_sim.frozen import frozen
 from ascend_sim.kernel.inspection import Line
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
@@ -16,7 +17,7 @@ LEVELS = ("ERROR", "WARNING")
 _ROOT = Path(__file__).resolve().parents[2]
 
 
-@dataclass(frozen=True)
+@frozen
 class Place:
     """One instruction of a finding: the core it ran on, its row, the line that wrote it, the cycle of its start if known."""
 
@@ -65,7 +66,7 @@ class Place:
 _KINDS = {"AI_CORE": "aicore"}
 
 
-@dataclass(frozen=True)
+@frozen
 class CheckFinding(Finding):
     """`kind` is what was found ("RAW", "illegal read", ...), `tool` which check found it, `title` its first line, `details` the
     others, `count` how often the same lines of the kernel did it, `advice` what would mend it.

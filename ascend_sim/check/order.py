@@ -11,7 +11,7 @@ as if nobody had waited (`TaskOrder.clocks_in`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -22,6 +22,7 @@ from ascend_sim.check.cross_order import CrossOrder, Meetings
 from ascend_sim.check.sync_rows import WIDTH, SyncFaults, SyncRows
 from ascend_sim.check.walk import ProgramWalk, Step
 from ascend_sim.engine.task import Task
+from ascend_sim.frozen import frozen
 
 
 class TaskOrder:
@@ -132,7 +133,7 @@ class TaskOrder:
         return Learned(replace(before, retired=retired, outer=outer, vectors=vectors), walks, cross)
 
 
-@dataclass(frozen=True)
+@frozen
 class FirstWalk:
     """The steps of a walk that others repeat, and what is the same in those: who meets, pipes in a deadlock, and where a row of
     `Clocks` finds what it knows. `first_event` is where what a pipe learned begins there, by program and pipe.
@@ -165,7 +166,7 @@ class FirstWalk:
         return found
 
 
-@dataclass(frozen=True)
+@frozen
 class Learned:
     """Some programs of an order walked again: what all rows know then, the walks, and what these tell other programs."""
 
@@ -174,7 +175,7 @@ class Learned:
     cross: CrossOrder
 
 
-@dataclass(frozen=True)
+@frozen
 class PartOrder:
     """An order in which some programs were walked again, and other programs told them as much as before.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import (
     BARRIER,
     BARRIER_ALL,
@@ -27,7 +28,7 @@ WIDTH = len(PIPES)
 FlagKey = tuple[str, str, int]
 
 
-@dataclass(frozen=True)
+@frozen
 class Unpaired:
     """A set that nobody waits for, or a wait that nobody ends: `row` of `program`."""
 

@@ -8,13 +8,13 @@ leaf is replaced as a whole (a new value never keeps the old value's source), an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from ascend_sim.chip.leaf import MARKS, Leaf, Source
 from ascend_sim.errors import ConfigError
+from ascend_sim.frozen import frozen
 from ascend_sim.yaml_file import SECTIONS, load_shipped, read_yaml
 
 Tree = dict[Any, Any]
@@ -22,7 +22,7 @@ _LEAF_KEYS = ("value", "unit", "source")
 _ROWS_KEY = "fitted_on"
 
 
-@dataclass(frozen=True)
+@frozen
 class Layer:
     """One chip file: its name for messages and its tree (without `extends`)."""
 

@@ -8,11 +8,12 @@ A field of the models declares the unit it expects with `Unit`; what is left aft
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
+
+from ascend_sim.frozen import frozen
 
 MARKS = ("assumed", "derived", "fitted", "stated")
 
@@ -21,7 +22,7 @@ PLAIN = "plain numbers"
 """Validation context in which the numbers stand alone: those of a chip that was read before and written by a program."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Source:
     """Unit and origin of one number, as its YAML leaf gives them; also the measured rows that decided it."""
 
@@ -36,7 +37,7 @@ class Source:
         return head if colon and head in MARKS else "stated"
 
 
-@dataclass(frozen=True)
+@frozen
 class Leaf:
     """A number as it stands in the file, before its unit is checked against the field's."""
 
@@ -48,7 +49,7 @@ class Leaf:
         return repr(self.value)
 
 
-@dataclass(frozen=True)
+@frozen
 class Unit:
     """Field annotation: the value must be a `Leaf` in unit `name`; the field keeps the bare number."""
 

@@ -9,7 +9,6 @@ program's buffers stay in the processor's cache for longer.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun
+from ascend_sim.frozen import frozen
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
 Numbers = NDArray[np.int64]
@@ -24,7 +24,7 @@ _NONE = np.empty(0, np.int64)
 _PHASES = 3
 
 
-@dataclass(frozen=True)
+@frozen
 class Events:
     """A start and a retirement of each instruction that has values.
 
@@ -93,7 +93,7 @@ def _in_turns(owner: Numbers, place: Numbers, meetings: Numbers) -> Numbers:
     return mine[np.argsort(turn, kind="stable")]
 
 
-@dataclass(frozen=True)
+@frozen
 class _Gm:
     """Accesses to GM: the program, the tensor, from which byte to before which one, whether it writes, and the event."""
 

@@ -8,7 +8,7 @@ the views that it multiplies.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Instruction, Memory, ValueModel, ceil_div
 from ascend_sim.isa.cube import Fixpipe, FixpipeNd, Mmad
 from ascend_sim.isa.direct import FixpipeDn
@@ -49,7 +50,7 @@ Bytes = NDArray[np.uint8]
 Offsets = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@frozen
 class Flow:
     """Where the bytes of one instruction come from; offsets are relative to the operands' addresses.
 
@@ -163,7 +164,7 @@ class _Probe:
         return np.repeat(first, size)
 
 
-@dataclass(frozen=True)
+@frozen
 class CubeFlow:
     """Where the elements of one mmad lie, in bytes from its operands' addresses.
 

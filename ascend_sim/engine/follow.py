@@ -21,6 +21,7 @@ from ascend_sim.engine.replay import Row
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Memory
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.vector import VectorBinary
@@ -48,7 +49,7 @@ class Step:
     value: float = math.nan
 
 
-@dataclass(frozen=True)
+@frozen
 class Load:
     """One instruction that brought `items` operands of an mmad nearer; they came from `space` (of a fill: from nowhere)."""
 

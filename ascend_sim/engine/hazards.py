@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ascend_sim.engine.task import Task, order_of, task_of
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.engine.values import Access, Clash, Finding
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import PIPE_INDEX
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.kernel.program import SPACES, InstructionTable, InstructionView
@@ -53,7 +54,7 @@ class Hazards:
 NO_HAZARDS = Hazards(np.empty(0, HAZARD), 0)
 
 
-@dataclass(frozen=True)
+@frozen
 class Accesses:
     """Accesses of one or more programs, in order of start, program and row; `owner` is a place in `orders` and `tables`."""
 

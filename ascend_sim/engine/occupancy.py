@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,11 @@ from numpy.typing import NDArray
 from ascend_sim.engine.compiled import library
 from ascend_sim.engine.compiled.rows import Laid
 from ascend_sim.engine.timeline import ProgramRun
+from ascend_sim.frozen import frozen
 from ascend_sim.kernel.program import SPACES, ranges
 
 
-@dataclass(frozen=True)
+@frozen
 class Occupancy:
     """A step curve: from `time[i]` on (cycles) `held[i]` bytes are occupied; the last entry is 0."""
 

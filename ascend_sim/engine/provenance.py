@@ -8,7 +8,6 @@ instruction of any program that retired before the reader started. What a writer
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from ascend_sim.engine.flow import CONSTANT, flow_of
 from ascend_sim.engine.replay import Row
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Instruction
 from ascend_sim.kernel.program import OPERAND_COLUMN
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
@@ -24,7 +24,7 @@ from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 Addresses = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@frozen
 class Hop:
     """One instruction on the way back: `index` says which of the addresses it wrote, `source` is where in `space` each of
     those comes from (CONSTANT: from nowhere)."""
@@ -35,7 +35,7 @@ class Hop:
     source: Addresses
 
 
-@dataclass(frozen=True)
+@frozen
 class _Writes:
     """Rows that write one space: hull of the bytes and, for GM, the cycle of retirement; in the order of writing."""
 

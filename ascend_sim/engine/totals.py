@@ -15,6 +15,7 @@ from ascend_sim.chip.sections import Kind
 from ascend_sim.engine.hazards import Hazards
 from ascend_sim.engine.timeline import CAUSES
 from ascend_sim.engine.values import Finding
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import PIPE_INDEX, PIPES
 from ascend_sim.kernel.program import SPACES, Program
 
@@ -42,7 +43,7 @@ _Added = tuple[int, int, tuple[int, int, int], NDArray[np.void]]
 """Of a program that is over: instructions, core, span, TOTALS."""
 
 
-@dataclass(frozen=True)
+@frozen
 class ProgramTotals:
     """One program: `numbers` (one TOTALS) and the hazards in its buffers."""
 

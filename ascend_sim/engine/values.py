@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NoReturn
 
 import numpy as np
@@ -12,6 +12,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.engine.task import Task
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Memory, ValueModel
 from ascend_sim.kernel.program import Program
 from ascend_sim.memory.local import LocalMemory
@@ -22,7 +23,7 @@ _Regions = list[tuple[int, Region]]
 _Plan = tuple[_Regions, _Regions, _Regions]
 
 
-@dataclass(frozen=True)
+@frozen
 class Access:
     """One instruction of a clash: its program (`order_of`), its row, and whether it writes."""
 
@@ -31,7 +32,7 @@ class Access:
     writes: bool
 
 
-@dataclass(frozen=True)
+@frozen
 class Clash:
     """Two accesses to bytes `low` to `high` of `space`: `late` begins at cycle `start`, `early` is under way until `retire`."""
 
@@ -44,7 +45,7 @@ class Clash:
     retire: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Finding:
     """Something wrong that a run noticed: `kind` is "hazard" or "uninitialised"; `text` names core, instruction, bytes.
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.moves import Moves
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.local import LocalMemory
@@ -142,7 +143,7 @@ class Pace(NamedTuple):
         return min(self.work, other.work) * (fractals - 1) // fractals
 
 
-@dataclass(frozen=True)
+@frozen
 class Instruction:
     """Base of all instructions. Subclasses are frozen dataclasses whose fields are the instruction's parameters."""
 

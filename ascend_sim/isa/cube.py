@@ -5,7 +5,6 @@ L0C holds [N1][M1*16][16] fp32 (NZ fractals).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from ascend_sim.chip.fractal import (
 )
 from ascend_sim.chip.sections import Fixpipe as FixpipeUnit
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Memory, Pace, ValueModel, ceil_div
 from ascend_sim.isa.moves import Moves, Place, Product, listed, loops, moves, offsets_of
 from ascend_sim.memory.regions import Region
@@ -30,7 +30,7 @@ from ascend_sim.numerics.accumulate import add_chunks, add_exact_groups
 from ascend_sim.numerics.widen import to_float32
 
 
-@dataclass(frozen=True)
+@frozen
 class Mmad(Instruction):
     """L0C[m, n] = (L0C if `accumulate`) + L0A[m, k] x L0B[k, n]; `dtype` is the compute dtype, sums are fp32.
 
@@ -179,7 +179,7 @@ def store(memory: Memory, out: NDArray[Any], values: NDArray[Any], atomic: bool)
         out[...] = memory.model.settled(out)
 
 
-@dataclass(frozen=True)
+@frozen
 class Fixpipe(Instruction):
     """`m` x `n` of an L0C tile of `m_padded` rows to GM as [n / c0][m][c0], blocks `dst_stride` bytes apart.
 
@@ -260,7 +260,7 @@ class Fixpipe(Instruction):
         return "L0C->GM"
 
 
-@dataclass(frozen=True)
+@frozen
 class FixpipeUnitFlag(Fixpipe):
     """A Fixpipe with the unit flag: it follows the last Mmad of its tile fractal by fractal, and the next Mmad follows it.
 
@@ -279,7 +279,7 @@ class FixpipeUnitFlag(Fixpipe):
         return Pace(rows, columns, int(access.region.total / access.rate), min(cost.head_first, cost.head_stream))
 
 
-@dataclass(frozen=True)
+@frozen
 class FixpipeNd(Instruction):
     """`m` x `n` of an L0C tile of `m_padded` rows to GM row by row (ND), rows `dst_stride` bytes apart, as `dtype`.
 

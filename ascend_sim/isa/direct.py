@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, ACCUMULATOR_ROW_BYTES, BLOCK_BYTES, FRACTAL
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import TRANSFER, Cost, GmAccess, Instruction, Memory, ValueModel, ceil_div
 from ascend_sim.isa.cube import Fixpipe, fixpipe_moves, store
 from ascend_sim.isa.moves import Moves, listed, loops, moves, offsets_of
@@ -16,7 +17,7 @@ from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import numpy_dtype
 
 
-@dataclass(frozen=True)
+@frozen
 class DataCopyDn2Nz(Instruction):
     """`count` column-major matrices in GM become blocks of C0 = 32 bytes in L1; a last block is filled up with zeros.
 
@@ -120,7 +121,7 @@ class DataCopyDn2Nz(Instruction):
         return "GM->L1"
 
 
-@dataclass(frozen=True)
+@frozen
 class FixpipeDn(Instruction):
     """`m` x `n` of an L0C tile of `m_padded` rows, from row `row` and column `first` (below 16) on, to single elements of GM.
 

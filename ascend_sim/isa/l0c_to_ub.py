@@ -5,13 +5,13 @@ L0C holds [N1][M1*16][16] fp32 (NZ fractals); whole fractals leave it, as [N1][r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, ACCUMULATOR_ROW_BYTES, FRACTAL
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Cost, Instruction, Memory, ValueModel, ceil_div
 from ascend_sim.isa.cube import fixpipe_moves
 from ascend_sim.isa.moves import Moves, loops
@@ -19,7 +19,7 @@ from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import cast, numpy_dtype
 
 
-@dataclass(frozen=True)
+@frozen
 class L0cToUb(Instruction):
     """`rows` rows (rounded up to whole fractals) of `columns` blocks of 16 columns, from an L0C tile of `m_padded` rows.
 

@@ -6,7 +6,6 @@ L0A holds [M1][K1] fractals of 16 rows x 32 bytes; L0B holds [K1][N1] fractals o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Cost, Instruction, Memory, ValueModel, ceil_div
 from ascend_sim.isa.moves import Moves, listed, loops, moves
 from ascend_sim.memory.regions import Region
@@ -27,7 +27,7 @@ def _unsigned(itemsize: int) -> np.dtype[Any]:
     return np.dtype(f"u{itemsize}")
 
 
-@dataclass(frozen=True)
+@frozen
 class LoadData2D(Instruction):
     """`repeat` fractals of 512 bytes, `src_stride` fractals apart in L1, to fractals of L0A or L0B that are `dst_stride` apart.
 
@@ -88,7 +88,7 @@ class LoadData2D(Instruction):
         return f"L1->{self.destination}"
 
 
-@dataclass(frozen=True)
+@frozen
 class LoadData3D(Instruction):
     """img2col: rows `m_start` .. of the matrix [output pixels, (channel block, kh, kw, C0)] of a feature map in L1.
 

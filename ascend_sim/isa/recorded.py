@@ -7,16 +7,17 @@ Python. On another chip they keep the cycles that they had.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Cost, GmAccess, Instruction
 from ascend_sim.memory.regions import Region
 
 
-@dataclass(frozen=True)
+@frozen
 class Recorded(Instruction):
     """`text` is JSON made by `of`."""
 

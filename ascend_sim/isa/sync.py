@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ascend_sim.chip import ChipSpec
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import (
     BARRIER,
     BARRIER_ALL,
@@ -18,7 +17,7 @@ from ascend_sim.isa.base import (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class SetFlag(Instruction):
     """Raise flag `flag` of the pair (source, destination) once everything earlier on the source pipe has retired."""
 
@@ -34,7 +33,7 @@ class SetFlag(Instruction):
         return self.source
 
 
-@dataclass(frozen=True)
+@frozen
 class WaitFlag(Instruction):
     """Hold the destination pipe until the flag was raised, and take it back down by one.
 
@@ -57,7 +56,7 @@ class WaitFlag(Instruction):
         return self.destination
 
 
-@dataclass(frozen=True)
+@frozen
 class WaitUnitFlag(WaitFlag):
     """Hold a pipe until a tile of L0C is so far that its next user can follow piece by piece and never overtakes.
 
@@ -78,7 +77,7 @@ class WaitUnitFlag(WaitFlag):
         return self.destination == "FIX"
 
 
-@dataclass(frozen=True)
+@frozen
 class PipeBarrier(Instruction):
     """The next instruction of the pipe starts only after everything earlier on it has retired; "ALL" holds every pipe."""
 
@@ -95,7 +94,7 @@ class PipeBarrier(Instruction):
         return "S" if self.on == "ALL" else self.on
 
 
-@dataclass(frozen=True)
+@frozen
 class ScalarWait(Instruction):
     """The scalar unit issues nothing more until everything earlier on the pipe `on` has retired."""
 
@@ -109,7 +108,7 @@ class ScalarWait(Instruction):
         return "S"
 
 
-@dataclass(frozen=True)
+@frozen
 class CrossCoreSetFlag(Instruction):
     """Raise a cross-core flag from a pipe: mode 0 all cores of the kind, 1 the vector cores of a block, 2 cube <-> vector."""
 
@@ -130,7 +129,7 @@ def cross_name(flag: int) -> str:
     return f"cross-core {flag}"
 
 
-@dataclass(frozen=True)
+@frozen
 class CrossCoreWaitFlag(Instruction):
     """Hold a pipe until the cross-core flag was raised by everyone that its mode names.
 
@@ -150,7 +149,7 @@ class CrossCoreWaitFlag(Instruction):
         return self.on
 
 
-@dataclass(frozen=True)
+@frozen
 class Scalar(Instruction):
     """Scalar time: loop control and address arithmetic of `cycles` cycles."""
 

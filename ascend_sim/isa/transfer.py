@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd
 from typing import Any
 
@@ -10,12 +10,13 @@ import numpy as np
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import LOCAL, TRANSFER, Cost, GmAccess, Instruction, Memory, ValueModel, ceil_div
 from ascend_sim.isa.moves import Moves, listed, loops, moves, offsets_of
 from ascend_sim.memory.regions import Region
 
 
-@dataclass(frozen=True)
+@frozen
 class DataCopy(Instruction):
     """`rows` rows of `row_bytes` from `source` to `destination` (buffer names or "GM"), strides in bytes.
 
@@ -103,7 +104,7 @@ class DataCopy(Instruction):
         return f"{self.source}->{self.destination}"
 
 
-@dataclass(frozen=True)
+@frozen
 class DataCopyPastL2(DataCopy):
     """A copy out of GM that leaves no lines in the L2 (asc-devkit, CacheMode)."""
 
@@ -114,7 +115,7 @@ class DataCopyPastL2(DataCopy):
         return access and replace(access, kept=False)
 
 
-@dataclass(frozen=True)
+@frozen
 class DataCopyPlanes(DataCopy):
     """`planes` times the rows of a copy, `src_plane` and `dst_plane` bytes apart (asc-devkit, SetLoopModePara)."""
 
@@ -149,7 +150,7 @@ class DataCopyPlanes(DataCopy):
         return moves(take, put=loops("dst", self.destination, shape, (self.dst_plane, self.dst_stride, 1), 1))
 
 
-@dataclass(frozen=True)
+@frozen
 class DataCopyNd2Nz(Instruction):
     """A row-major matrix in GM becomes NZ fractals in L1: [ceil(cols/C0)][rows_padded][C0].
 
@@ -221,7 +222,7 @@ class DataCopyNd2Nz(Instruction):
         return "GM->L1"
 
 
-@dataclass(frozen=True)
+@frozen
 class Fill(Instruction):
     """`size` bytes of a buffer become zero (the only constant that the kernels need)."""
 

@@ -18,13 +18,15 @@ from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 
+from ascend_sim.frozen import frozen
+
 Line = tuple[str, int]
 """File and line."""
 
 _HERE = Path(__file__).parent
 
 
-@dataclass(frozen=True)
+@frozen
 class Fault:
     """What a builder would have refused: the core in words, the line that asked for it, the refusal, the check it is for."""
 
@@ -34,7 +36,7 @@ class Fault:
     tool: str = "memcheck"
 
 
-@dataclass(frozen=True)
+@frozen
 class Allocated:
     """A piece of a core's buffer that a kernel took."""
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.headroom import MOST_CYCLES
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import PIPE_INDEX, Cost, GmAccess, Instruction
 from ascend_sim.isa.sync import CrossCoreWaitFlag, cross_name
 from ascend_sim.kernel.inspection import Notes
@@ -203,7 +204,7 @@ def ranges(first: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.in
     return np.arange(counts.sum()) + np.repeat(first - before, counts)
 
 
-@dataclass(frozen=True)
+@frozen
 class InstructionView:
     """A readable copy of one row, made on demand."""
 

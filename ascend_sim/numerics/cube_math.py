@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ascend_sim.frozen import frozen
 
 __all__ = ["CUBE_MATH_TYPES", "ComputeChoice", "promote"]
 
@@ -13,7 +13,7 @@ CUBE_MATH_TYPES = {0: "KEEP_DTYPE", 1: "ALLOW_FP32_DOWN_PRECISION", 2: "USE_FP16
 _PROMOTABLE = frozenset({"float32", "float16", "bfloat16"})
 
 
-@dataclass(frozen=True)
+@frozen
 class ComputeChoice:
     """What one cubeMathType does to one input dtype.
 

@@ -8,16 +8,17 @@ sqrt(2 n ln(2 / alpha)) with a probability of at most alpha (Hoeffding's inequal
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from ascend_sim.frozen import frozen
 
 FALSE_ALARM = 1e-9
 """Largest probability with which a machine that rounds to nearest is called leaning."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Direction:
     """Elements whose magnitude came out too large (`away`) or too small (`towards_zero`)."""
 

@@ -8,7 +8,7 @@ rounding, ULPs and the verdict on values alike.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Format:
     """One number format: layout, range, specials, storage and where that is written.
 

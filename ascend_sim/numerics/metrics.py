@@ -7,18 +7,19 @@ the 99 % of the mixed standard. The verdict on correctness is `verdict.check_cor
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.numerics.casting import as_values, cast, decode, quiet_cast
 from ascend_sim.numerics.formats import canonical, numpy_dtype, ulp
 
 
-@dataclass(frozen=True)
+@frozen
 class Threshold:
     """One column of the vendor's precision standards.
 
@@ -51,7 +52,7 @@ ABSOLUTE_PRECISION = 1e-8  # errors below it never count as "over 1e-3": conv ba
 _CHUNK = 1 << 14  # elements per step: the temporaries stay in the cache
 
 
-@dataclass(frozen=True)
+@frozen
 class Comparison:
     """Error metrics of one result (`compare`); shares and ratios are in 0 .. 1.
 

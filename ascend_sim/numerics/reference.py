@@ -7,17 +7,17 @@ Slow and meant to be read. The array functions of this package are tested agains
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.numerics.formats import Format, check_options, format_of, rounding_mode
 
 Number = float | Fraction
 
 
-@dataclass(frozen=True)
+@frozen
 class Split:
     """A positive or negative value on the ladder of a format: |x| = (units + remainder) * 2^quantum_exponent."""
 

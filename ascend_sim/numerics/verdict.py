@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.numerics.casting import as_values, quiet_cast
 from ascend_sim.numerics.formats import Format, format_of, half_ulp
 
@@ -25,7 +26,7 @@ _CHUNK = 1 << 14  # elements per step, so that the temporaries stay in the cache
 Float64 = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@frozen
 class Verdict:
     """Outcome of `check_correct`: worst ratio of error to bound (above 1 is wrong), and the first wrong index."""
 

@@ -12,11 +12,11 @@ statements of ten layers say, and compares).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import FRACTAL
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.tilings import TILINGS
 from ascend_sim.report.waterfall import WORDS
 
@@ -64,7 +64,7 @@ class Trials(Protocol):
         """Cycles that a kernel takes more with a change, tried with all its blocks or one; None where that cannot be told."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Statement:
     """Parts of a waterfall in words: `cycles` are what they cost.
 
@@ -93,7 +93,7 @@ def statements(
     return _Speaker(chip, kernel, problem, case, trials).statements() if kernel.get("waterfall") else []
 
 
-@dataclass(frozen=True)
+@frozen
 class _Advice:
     """What can be done about parts: fields as those of `Statement`."""
 
@@ -104,7 +104,7 @@ class _Advice:
     at_most: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class _Speaker:
     """The statements of one kernel."""
 

@@ -21,12 +21,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from importlib import resources
 from statistics import NormalDist, fmean, variance
 from typing import Any, NamedTuple
 
+from ascend_sim.frozen import frozen
 from ascend_sim.yaml_file import load_shipped
 
 LEVEL = 0.8
@@ -51,7 +52,7 @@ Errors = Mapping[str, Sequence[Measured]]
 """Network -> its kernels of one kind."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Kind:
     """Kernels whose errors are taken together; `library` is "" where the kernel does not depend on the version."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ascend_sim.engine.critical_path import SCALAR_TIME, Step
 from ascend_sim.engine.timeline import CAUSES, at_work
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import CROSS_WAIT, PIPES, WAIT
 from ascend_sim.report.lines import SourceLine, line_table
 from ascend_sim.runtime import Recording
@@ -17,7 +17,7 @@ from ascend_sim.runtime import Recording
 _NOTHING_TO_DO = CAUSES.index("nothing to do")
 
 
-@dataclass(frozen=True)
+@frozen
 class Cost:
     """Instructions of one kind from one line, all blocks of a kernel: cycles that they occupy their `pipe` for, cycles that the
     pipe stood still before or in them for a reason, cycles on the critical path; `index` and `row` are one of them.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +15,13 @@ from numpy.typing import NDArray
 
 from ascend_sim.check.findings import shown
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.kernel.inspection import Line, Notes, inspect
 from ascend_sim.kernel.program import Program
 from ascend_sim.runtime import Recording
 
 
-@dataclass(frozen=True)
+@frozen
 class SourceLine:
     """A line of a kernel: `file` without what differs between machines, `number`, and its `text` where the file was there."""
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 from ascend_sim.engine.task import order_of
 from ascend_sim.engine.values import Access, Clash
 from ascend_sim.engine.watch import watched
+from ascend_sim.frozen import frozen
 from ascend_sim.runtime import Recording
 
 _SHOWN = 20
 """Findings of a group that are told one by one."""
 
 
-@dataclass(frozen=True)
+@frozen
 class _Group:
     """Findings of one kind: `title` says what they have in common; each is its text, and its number among the clashes or -1."""
 

@@ -24,6 +24,7 @@ from ascend_sim.engine.timeline import CAUSES, TaskRun, Timeline
 from ascend_sim.engine.totals import TaskTotals
 from ascend_sim.engine.values import Finding
 from ascend_sim.engine.watch import watched
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import PIPES
 from ascend_sim.kernel.program import Program
 from ascend_sim.report.advice import Statement, statements
@@ -319,7 +320,7 @@ def _times(chip: ChipSpec, span: TaskRun, totals: TaskTotals, origin: int) -> di
     }
 
 
-@dataclass(frozen=True)
+@frozen
 class _PipeTime:
     """One pipe of a kernel, in cycles summed over the `cores` that have it.
 

@@ -21,7 +21,6 @@ Levels, each in cycles of one core; a part is the difference of two neighbours, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +29,7 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import BARRIER, CROSS_WAIT, PIPE_INDEX, WAIT
 from ascend_sim.isa.cube import Mmad
 from ascend_sim.isa.sync import WaitFlag
@@ -75,7 +75,7 @@ class Part(NamedTuple):
     cycles: int
 
 
-@dataclass(frozen=True)
+@frozen
 class _Core:
     """The blocks that one core ran: cycles from their dispatch to their end, with and without the cube at work."""
 

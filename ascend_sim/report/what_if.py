@@ -7,17 +7,17 @@ for outcome in what_if(recording):
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.engine import Progress
 from ascend_sim.engine.timeline import TaskRun
+from ascend_sim.frozen import frozen
 from ascend_sim.runtime import Recording
 from ascend_sim.runtime.workers import spread
 
 
-@dataclass(frozen=True)
+@frozen
 class Change:
     """Another chip: `key` names what is different, `words` say it in a sentence."""
 
@@ -26,7 +26,7 @@ class Change:
     apply: Callable[[ChipSpec], ChipSpec]
 
 
-@dataclass(frozen=True)
+@frozen
 class Outcome:
     """The run with one change: `elapsed` cycles in whole, `tasks` cycles of each task from its launch to its end.
 

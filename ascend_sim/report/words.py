@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ascend_sim.engine.critical_path import Step, by_what
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import PIPE_INDEX, WAIT
 from ascend_sim.isa.sync import WaitFlag
 from ascend_sim.runtime import Recording
@@ -35,7 +35,7 @@ _KERNELS = 3
 _KERNEL_SHARE = 0.1
 
 
-@dataclass(frozen=True)
+@frozen
 class Wait:
     """How long `pipe` waited for flags of `source`: a share of the time that its cores ran the kernel."""
 

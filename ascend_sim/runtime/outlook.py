@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.functional import FunctionalEngine
 from ascend_sim.engine.task import Task
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 
 Trial = Callable[[Task], object]
 """Does with a task of one block what is to be done with all of them."""
@@ -26,7 +27,7 @@ FEWEST_BLOCKS = 8
 """Of a kernel that is tried, so that its trial is an eighth of it at most; others are taken to have the pace of the longest."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Outlook:
     """What tasks have before them: `instructions`, by their first blocks, and the `seconds` that they take here.
 

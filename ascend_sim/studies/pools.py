@@ -14,13 +14,13 @@ from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import CancelledError
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import chain
 from typing import Any
 from urllib.parse import urlsplit
 
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.runtime.workers import WorkerDied, apart, begin_worker, forget_typed_in_main, interrupts_held
 from ascend_sim.studies.store import code_digest
 
@@ -39,7 +39,7 @@ _QUIET = "ignore:resource_tracker:UserWarning"
 """Of joblib's helper process, which tells of folders when a command was killed, and removes them."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Failed:
     """In place of an outcome that is not to be kept: the processes that tried it died, or what runs it could not."""
 
@@ -54,7 +54,7 @@ class Pool:
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
+@frozen
 class Processes(Pool):
     """`jobs` processes of this machine; with one the work is done in this process."""
 
@@ -136,7 +136,7 @@ def _named(function: Function, name: str, item: Any) -> tuple[str, Any]:
     return name, function(item)
 
 
-@dataclass(frozen=True)
+@frozen
 class Cluster(Pool):
     """The workers of the Dask scheduler at `address`, which must have the ascend-sim of this process.
 

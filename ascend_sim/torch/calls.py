@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from ascend_sim.calls.tensors import TensorSpec
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.layer import OVER_TIME
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.studies.network.file import layer_text
@@ -21,7 +22,7 @@ PARTS = ("output", "grad_input", "grad_weight", "grad_bias")
 """What a layer's time is split into, beside the kernels around."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Call:
     """One call; equal calls take equal time. `part` is what a matrix product makes of a layer, "" for operators."""
 
@@ -48,7 +49,7 @@ class Call:
         return OPERATORS[self.operator].layer_direction == "forward"
 
 
-@dataclass(frozen=True)
+@frozen
 class Layer:
     """What is convolved or multiplied, whatever the pass: the calls of one line of a table."""
 

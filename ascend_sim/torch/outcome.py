@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from ascend_sim.calls.options import CallOptions
 from ascend_sim.calls.run import run_call
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import AclnnError, SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.report.report import Report
 from ascend_sim.torch.calls import MATMUL, Call
@@ -24,7 +25,7 @@ AROUND = "around"
 _KERNEL = ("op_type", "name", "block_dim", "task_us", "bottleneck_pipe", "tiling_source")
 
 
-@dataclass(frozen=True)
+@frozen
 class Settings:
     """How calls are simulated: what they have beside tensors and attributes."""
 
@@ -34,7 +35,7 @@ class Settings:
     options: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
+@frozen
 class Outcome:
     """`status` 0: accepted; another code: refused; None: accepted, and the simulator cannot. `message` says why.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from io import StringIO
 from typing import Any
 
@@ -12,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.studies.precision.pages import detail
@@ -22,7 +22,7 @@ from ascend_sim.torch.report import Row
 _WIDTH = 10_000
 
 
-@dataclass(frozen=True)
+@frozen
 class LayerPrecision:
     """One table for each layer, by its name; `print` shows them all."""
 

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ascend_sim.calls.tensors import TensorSpec
+from ascend_sim.frozen import frozen
 from ascend_sim.torch.calls import MATMUL, Call, Layer
 from ascend_sim.torch.outcome import AROUND, Outcome
 
@@ -53,7 +54,7 @@ class Row:
         self.differences[name] = max(distance, self.differences.get(name, 0.0))
 
 
-@dataclass(frozen=True)
+@frozen
 class ModelReport:
     """Everything that was seen, in the order of the first calls; `outcomes` has every distinct call that was simulated."""
 

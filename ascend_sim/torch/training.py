@@ -17,7 +17,6 @@ import io
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from rich.text import Text
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.report.files import atomic_write
 from ascend_sim.report.grid import Grid
 from ascend_sim.report.png import png_figure
@@ -46,7 +46,7 @@ TORCH = "torch"
 Training = Callable[[], Iterable[Any]]
 
 
-@dataclass(frozen=True)
+@frozen
 class TrainingComparison:
     """The losses of each run by its name, a step each; "torch" is PyTorch alone, "torch bf16" the same under autocast.
 

@@ -15,10 +15,11 @@ A rule may rely on everything that the rules before it have established: the wal
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from reprlib import Repr
 from typing import Any, Literal
 
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.checks.product import CONFORMANCES, Conformance
 from ascend_sim.ops.status import Status
 
@@ -27,7 +28,7 @@ __all__ = ["CheckResult", "Failure", "Rule", "RuleList", "Verdict", "fail", "sho
 Verdict = Literal["pass", "fail", "skipped", "not reached"]
 
 
-@dataclass(frozen=True)
+@frozen
 class Failure:
     """A refusal: the vendor's status and one line with argument, value, limit and the source of the limit."""
 
@@ -35,7 +36,7 @@ class Failure:
     message: str
 
 
-@dataclass(frozen=True)
+@frozen
 class CheckResult:
     """Outcome of all rules: `status` 0 or the first failure's, that `failure`, a `trace` entry per rule, `warnings`."""
 
@@ -50,7 +51,7 @@ class CheckResult:
         return f"<CheckResult {self.status}: {failed}, {len(self.trace)} rules>"
 
 
-@dataclass(frozen=True)
+@frozen
 class Rule:
     """One check: `check(facts)` gives None or a Failure; `when(facts)` tells whether it applies (else "skipped")."""
 

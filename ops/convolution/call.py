@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.checks.product import KernelLimit
@@ -17,7 +18,7 @@ from ascend_sim.ops.problem.family import Family
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
+@frozen
 class MapNames:
     """The two maps of the caller that a data kernel joins: it reads `read` and makes `made`, which is as large as `like`."""
 

@@ -12,19 +12,20 @@ Nothing here knows of kernels or layouts; a run is compared with it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.convolution.call import ConvolutionCall
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
+@frozen
 class Formula:
     """The products of one element: `left[i]` is an index into the caller's tensor `left_name` taken flat, `right[i]` one
     into `right_name`; `place` is the element of `output` in the problem, (n, c, d, h, w) or (co, ci, kd, kh, kw).

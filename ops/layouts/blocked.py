@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
+from ascend_sim.frozen import frozen
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.layouts.layout import (
@@ -27,7 +27,7 @@ from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
-@dataclass(frozen=True)
+@frozen
 class BlockedMap(FeatureMap):
     """A map [N][D][C1][H][W][C0]."""
 
@@ -104,7 +104,7 @@ class BlockedMap(FeatureMap):
         tile.drain_rows(pieces, height, ceil_to(channels, self.c0), dtype, self.c0, self.plane_bytes, atomic_add)
 
 
-@dataclass(frozen=True)
+@frozen
 class FractalZ(SlottedFilters):
     """FRACTAL_Z of one call: [real group][k_d][cin1][k_h*k_w][cout1][16 co][C0 ci], sizes per real group.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import ChannelMatrices, ScatterLoops
 from ascend_sim.memory.gm import gm_operand
@@ -26,7 +26,7 @@ from ascend_sim.ops.layouts.planar import SUM_BYTES, PlainFilters, PlainMap
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, cut
 
 
-@dataclass(frozen=True)
+@frozen
 class ChannelsLastMap(PlainMap):
     """A map [N, D, H, W, C]."""
 
@@ -81,7 +81,7 @@ class ChannelsLastMap(PlainMap):
             k.data_copy_nd2nz(to, source, pixels.columns, channels, self.itemsize, step, pitch, operand)
 
 
-@dataclass(frozen=True)
+@frozen
 class ChannelsLastFilters(PlainFilters):
     """Weights [kD, kH, kW, C_in, C_out]."""
 

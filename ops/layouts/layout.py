@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import ScatterLoops, Span
 
@@ -199,7 +199,7 @@ class FinishedTile(Protocol):
 # -- what a layout can do ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class FeatureMap(ABC):
     """A map of `count` channels in GM, planes of (D, H, W) = `volume`, elements of `itemsize` bytes.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
+from ascend_sim.frozen import frozen
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import ChannelMatrices, ScatterLoops
 from ascend_sim.memory.gm import gm_operand
@@ -33,7 +34,7 @@ SUM_BYTES = 4
 """An element of dW, which is fp32."""
 
 
-@dataclass(frozen=True)
+@frozen
 class PlainMap(FeatureMap):
     """A map whose elements leave L0C one by one: what NCDHW and NDHWC share."""
 
@@ -76,7 +77,7 @@ class PlainMap(FeatureMap):
         tile.drain_elements(pieces, height, self.pixel_stride, self.channel_stride, atomic_add, dtype)
 
 
-@dataclass(frozen=True)
+@frozen
 class PlanarMap(PlainMap):
     """A map [N, C, D, H, W]; `most_bytes_per_cycle` is a rate that its loads to L1 do not exceed, 0 for that of the path."""
 
@@ -146,7 +147,7 @@ class PlanarMap(PlainMap):
             k.data_copy_dn2nz(to, source, matrices, operand, self.most_bytes_per_cycle)
 
 
-@dataclass(frozen=True)
+@frozen
 class PlainFilters(Filters):
     """Weights or dW of a call with elements of `itemsize` bytes: what [C_out, C_in, kD, kH, kW] and DHWCN share."""
 
@@ -185,7 +186,7 @@ class PlainFilters(Filters):
         """How the sum of a tile leaves UB, in parts that take `room` bytes there once they are turned."""
 
 
-@dataclass(frozen=True)
+@frozen
 class PlanarFilters(PlainFilters):
     """Weights [C_out, C_in / groups, kD, kH, kW]."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ascend_sim.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class ConvProblem:
     """One convolution (not transposed: `input` convolved with `weight` gives the map that `grad_output` belongs to).
 

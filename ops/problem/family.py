@@ -7,13 +7,12 @@ has is data (`configs/tilings.yaml`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ascend_sim.chip import ChipSpec
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.problem.layout import BLOCKED, PLANAR, Layout
 
 
-@dataclass(frozen=True)
+@frozen
 class Family:
     """How the chips of a family are made, as far as a cube kernel is concerned.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ascend_sim.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Layout:
     """How the tensors of a cube kernel stand in GM: what maps and weights are called; `ops.layouts` loads and drains them.
 

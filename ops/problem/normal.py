@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ascend_sim.errors import AclnnError
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.arguments import TensorArg
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.status import Status
 
 
-@dataclass(frozen=True)
+@frozen
 class Normalised:
     """A call as one 3-D problem.
 
@@ -28,7 +28,7 @@ class Normalised:
     declared_padding: tuple[int, int, int, int, int, int]
 
 
-@dataclass(frozen=True)
+@frozen
 class Axis:
     """One spatial axis of x -> y; the default is the axis that a lower rank lacks."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
 from ascend_sim.chip.sections import Load3dLimits
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.family import BLOCKED_SPLIT, Family
 from ascend_sim.ops.problem.layout import BLOCKED, Layout
@@ -16,7 +17,7 @@ from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.walk import WHOLE_ROWS, Walk
 
 
-@dataclass(frozen=True)
+@frozen
 class TilingInput:
     """A problem seen from one chip: what both procedures read.
 

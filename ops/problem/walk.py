@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div
 
@@ -17,7 +17,7 @@ class Walk(ABC):
         """Input pixels that L1 holds for a run of gradOutput pixels; `clipped` counts no more rows than the image has."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Windows(Walk):
     """Row by row, and whole input rows behind: a window of load3d sees them.
 
@@ -39,7 +39,7 @@ class Windows(Walk):
 WHOLE_ROWS = Windows()
 
 
-@dataclass(frozen=True)
+@frozen
 class SingleTaps(Walk):
     """Tap by tap, of which each gradOutput pixel meets one input pixel; the problem's kernel planes are the taps."""
 

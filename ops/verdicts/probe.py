@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from ascend_sim.frozen import frozen
 from ascend_sim.numerics import Verdict, encode, format_of, half_ulp, ulp
 from ascend_sim.numerics.direction import Direction
 from ascend_sim.ops.call import AcceptedCall
@@ -45,7 +46,7 @@ SOON_DONE = 1 << 28
 """Products of all outputs up to which a call is probed without being asked: well under a second."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Probed:
     """What the probe says of an output. `wrong` elements are not the exact sums; `bound` is the verdict on the leaning data."""
 

@@ -8,7 +8,8 @@ aclnn/acl_meta.h. How a parameter is passed on follows from its type, and for an
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from ascend_sim.frozen import frozen
 
 __all__ = ["FUNCTIONS", "HANDLES", "STATUSES", "Function", "Parameter"]
 
@@ -27,7 +28,7 @@ _HOST_OR_DEVICE = ("dst", "src")
 """Pointers of which another parameter, `kind`, says on which side they are."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Parameter:
     """One parameter: its type as C writes it, and its name."""
 
@@ -57,7 +58,7 @@ class Parameter:
         return f"{self.type}{'' if self.type.endswith('*') else ' '}{self.name}"
 
 
-@dataclass(frozen=True)
+@frozen
 class Function:
     """One function, in the header that declares it."""
 

@@ -7,7 +7,6 @@ operands: fp16 and bf16 lose bits with every instruction. Integers wrap around. 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Memory
 from ascend_sim.isa.vector.base import INTEGERS, Elementwise, rows_of, storage, view
 from ascend_sim.memory.regions import Region
@@ -23,7 +23,7 @@ from ascend_sim.numerics import cast
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
+@frozen
 class Operation:
     """One row: what is computed. Which formats it takes, and what it costs, is in the chip file (vector.ops).
 
@@ -80,7 +80,7 @@ def _listed(table: dict[str, Operation], operation: str) -> None:
         raise SimError(f"no vector operation {operation!r} here; there are {', '.join(table)}")
 
 
-@dataclass(frozen=True)
+@frozen
 class VectorUnary(Elementwise):
     """dst = operation(src0); `operation` is a row of `UNARY`."""
 
@@ -93,7 +93,7 @@ class VectorUnary(Elementwise):
         return memory.model.settled(_apply(UNARY[self.operation], self.dtype, self.source(memory, src0)))
 
 
-@dataclass(frozen=True)
+@frozen
 class VectorBinary(Elementwise):
     """dst = src0 operation src1; `operation` is a row of `BINARY`, `src_stride` that of src0."""
 
@@ -117,7 +117,7 @@ class VectorBinary(Elementwise):
         return memory.model.settled(_apply(BINARY[self.operation], self.dtype, self.source(memory, src0), right))
 
 
-@dataclass(frozen=True)
+@frozen
 class VectorMulAdd(VectorBinary):
     """dst = src0 * src1 + dst (MulAddDst of asc-devkit); that the product is rounded too is assumed, as for `axpy`."""
 
@@ -136,7 +136,7 @@ class VectorMulAdd(VectorBinary):
         return memory.model.settled(np.asarray(self.source(memory, src0) * right + total, storage(self.dtype)))
 
 
-@dataclass(frozen=True)
+@frozen
 class VectorScalar(Elementwise):
     """dst = operation(src0, scalar); `operation` is a row of `WITH_SCALAR`. The scalar must be a number of the format."""
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Cost, Instruction, Memory, ceil_div
 from ascend_sim.memory.regions import Region
 from ascend_sim.numerics import numpy_dtype
@@ -104,7 +105,7 @@ _LAYOUT = {"rows": 1, "dst_stride": 0, "src_stride": 0, "src1_stride": 0, "mask"
 """Fields of an operand that is more than one run of elements, and what they are where it is one."""
 
 
-@dataclass(frozen=True)
+@frozen
 class VectorInstruction(Instruction):
     """Base of the vector instructions: cost by `opcode`, a row of the chip's table of vector operations.
 
@@ -145,7 +146,7 @@ class VectorInstruction(Instruction):
         return row_cost(chip, self.opcode, dtype, size, self._rows())
 
 
-@dataclass(frozen=True)
+@frozen
 class Elementwise(VectorInstruction):
     """`rows` rows of `count` elements of `dtype`, each element of dst computed from the elements in its place.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Memory, ValueModel
 from ascend_sim.isa.moves import Moves, loops, moves
 from ascend_sim.isa.vector.base import INTEGERS, VectorInstruction, rows_fit, rows_of, size_of, storage, view
@@ -26,7 +26,7 @@ _TO_WHOLE: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class VectorCast(VectorInstruction):
     """dst = src0 in another format; `rounding` is a cast mode of the vector unit (RINT is nearest even).
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Cost, Memory, ValueModel
 from ascend_sim.isa.moves import Moves, loops, moves
 from ascend_sim.isa.vector.arithmetic import immediate
@@ -27,7 +27,7 @@ from ascend_sim.isa.vector.base import (
 from ascend_sim.memory.regions import Region
 
 
-@dataclass(frozen=True)
+@frozen
 class Duplicate(VectorInstruction):
     """`rows` rows of `count` elements of dst, `dst_stride` bytes apart, become `value`."""
 
@@ -69,7 +69,7 @@ class Duplicate(VectorInstruction):
         return moves(put=loops("dst", "UB", (self.rows, self.count), (self.dst_stride, item), item))
 
 
-@dataclass(frozen=True)
+@frozen
 class VectorCopy(VectorInstruction):
     """`rows` rows of `count` elements from src0 to dst, both in UB; a `src_stride` of 0 broadcasts one row to all."""
 
@@ -116,7 +116,7 @@ class VectorCopy(VectorInstruction):
         return moves(take, put=loops("dst", "UB", shape, (self.dst_stride, item), item))
 
 
-@dataclass(frozen=True)
+@frozen
 class BroadcastColumn(VectorInstruction):
     """dst[r, c] = src0[r]: `rows` elements, one behind the other, each over `count` elements of its row of dst.
 
@@ -169,7 +169,7 @@ class BroadcastColumn(VectorInstruction):
         return moves(take, put=loops("dst", "UB", shape, (self.dst_stride, item), item))
 
 
-@dataclass(frozen=True)
+@frozen
 class Gather(VectorInstruction):
     """dst[i] = the element of src0 at byte offset src1[i] (uint32), for `count` elements; src0 has `source_count` of them.
 

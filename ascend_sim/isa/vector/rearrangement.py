@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,13 +9,14 @@ import numpy as np
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Cost, Memory, ValueModel, ceil_div
 from ascend_sim.isa.moves import Moves, listed, loops, moves, offsets_of
 from ascend_sim.isa.vector.base import VectorInstruction, bits_of, rows_fit, rows_of, size_of, view, whole_blocks
 from ascend_sim.memory.regions import Region
 
 
-@dataclass(frozen=True)
+@frozen
 class Transpose(VectorInstruction):
     """dst[c, r] = src0[r, c] for `rows` x `columns` elements; the rows of each side lie `stride` bytes apart.
 
@@ -65,7 +65,7 @@ class Transpose(VectorInstruction):
         return moves(take, put=loops("dst", "UB", shape, (self.dst_stride, item), item))
 
 
-@dataclass(frozen=True)
+@frozen
 class TransposeBlocks(VectorInstruction):
     """Turn between [channels][pixels] and [pixels][C0] (TransDataTo5HD): `to_c0` says which way.
 
@@ -168,7 +168,7 @@ class TransposeBlocks(VectorInstruction):
         return moves(listed("src0", "UB", np.where(taken, offsets, -1), item), put=put)
 
 
-@dataclass(frozen=True)
+@frozen
 class Interleave(VectorInstruction):
     """dst[2 * i] = src0[i] and dst[2 * i + 1] = src1[i], for `count` elements of `itemsize` bytes each."""
 
@@ -199,7 +199,7 @@ class Interleave(VectorInstruction):
         memory.array("UB", dst, pending.shape, pending.dtype)[...] = pending
 
 
-@dataclass(frozen=True)
+@frozen
 class Scatter(VectorInstruction):
     """Elements to places of their own: `groups` of `rows` of `columns`, the strides of each side in bytes.
 

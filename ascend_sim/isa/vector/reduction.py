@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Cost, Memory, ceil_div
 from ascend_sim.isa.vector.base import VectorInstruction, rows_of, size_of, storage, view
 from ascend_sim.memory.regions import Region
@@ -41,7 +41,7 @@ def _listed(operation: str) -> None:
         raise SimError(f"no reduction {operation!r} here; there are {', '.join(_REDUCTIONS)}")
 
 
-@dataclass(frozen=True)
+@frozen
 class ReduceRows(VectorInstruction):
     """dst[r] = sum, max or min of row r of src0: `rows` rows of `columns` elements, `row_stride` bytes apart.
 
@@ -88,7 +88,7 @@ class ReduceRows(VectorInstruction):
         view(memory, dst, self.dtype, self.rows)[...] = pending
 
 
-@dataclass(frozen=True)
+@frozen
 class ReduceBlocks(VectorInstruction):
     """dst[b] = sum, max or min of the 32-byte block b of src0, for the blocks that `count` elements begin.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Memory, ceil_div
 from ascend_sim.isa.vector.arithmetic import immediate
 from ascend_sim.isa.vector.base import VectorInstruction, rows_of, size_of, view
@@ -26,7 +26,7 @@ COMPARISONS: dict[str, Callable[..., Any]] = {
 """The vendor's CMPMODE."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Compare(VectorInstruction):
     """Bit i of dst = src0[i] `mode` src1[i], or `mode` a scalar; bit i lies in byte i // 8, the lowest bit first.
 
@@ -82,7 +82,7 @@ class Compare(VectorInstruction):
         memory.array("UB", dst, pending.shape, np.uint8)[...] = pending
 
 
-@dataclass(frozen=True)
+@frozen
 class Select(VectorInstruction):
     """dst[i] = src0[i] where bit i of the mask is set, else an element of a second tensor, or `scalar`.
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ascend_sim.frozen import frozen
 from ascend_sim.studies.compare.sources import OneRun
 
 __all__ = ["LETTERS", "Comparison", "Fact", "KernelFacts", "Value"]
@@ -24,7 +25,7 @@ _DIGITS = 12
 Value = str | int | float | bool | None
 
 
-@dataclass(frozen=True)
+@frozen
 class Fact:
     """One figure or word of every run, None where a run has none."""
 
@@ -48,7 +49,7 @@ class Fact:
         return told | ({"differences": list(self.differences)} if any(map(_is_number, self.values)) else {})
 
 
-@dataclass(frozen=True)
+@frozen
 class KernelFacts:
     """One kernel in all runs. `rows` says where it stands in the report of each, None for a run without it.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from ascend_sim.errors import ConfigError
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.case import explain_error
 from ascend_sim.ops.case_entries import Case, CountedFromOne, Entry
 from ascend_sim.ops.layer import Layer
@@ -39,7 +40,7 @@ class NetworkFile(Entry):
     layers: Annotated[list[dict[str, Any]], AfterValidator(_some_layers)] = Field(description="In forward order.")
 
 
-@dataclass(frozen=True)
+@frozen
 class Network:
     """A named list of layers, in forward order, at the batch that their shapes hold; `source` says where these are from."""
 

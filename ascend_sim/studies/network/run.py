@@ -15,7 +15,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.engine.engine import Progress
 from ascend_sim.engine.watch import watched
 from ascend_sim.errors import AclnnError, SimError, TilingError
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.case_entries import Case
 from ascend_sim.ops.execute import execute
 from ascend_sim.ops.kernels.cube.libraries import known_library
@@ -47,7 +48,7 @@ Tilings = Mapping[str, Mapping[str, Mapping[str, int]]]
 """Tiling fields by layer and cube kernel."""
 
 
-@dataclass(frozen=True)
+@frozen
 class LayerTimes:
     """What one layer's call took: `times` us of each part and "total" (launch gaps included); kernels are report rows.
 
@@ -81,7 +82,7 @@ class LayerTimes:
         return dict(found)
 
 
-@dataclass(frozen=True)
+@frozen
 class NetworkRun:
     """One LayerTimes for every layer of a network; `same_as[i]` is the layer that layer i shares its result with, or None.
 

@@ -7,7 +7,6 @@ tuned.sentence, tuned.tilings["conv3_1_3x3"]["grad_weight"]
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import yaml
 
 from ascend_sim.engine.engine import Progress
 from ascend_sim.errors import ConfigError, SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.tilings import TILINGS
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.report.files import atomic_write
@@ -33,7 +33,7 @@ TILINGS_FILE = "tilings.yaml"
 _Found = dict[str, dict[str, dict[str, int]]]
 
 
-@dataclass(frozen=True)
+@frozen
 class Tuned:
     """The backward pass `before` and `after` other tilings, and those tilings: of a kernel only where it got faster.
 

@@ -4,15 +4,14 @@
     table.rows, table.to_dict(), table.passed
 
 A row is an input dtype with a cubeMathType (and a model of the cube's additions). The same values are rounded to each input
-dtype; errors are measured against float64 of those inputs, unrounded by the cube; `correct` is the verdict of the report,
-against float64 of the operands that the cube multiplies.
+dtype; errors are against float64 of those inputs, `correct` is the report's verdict, against float64 of what is multiplied.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -24,6 +23,7 @@ from ascend_sim.calls.cases import call_case, check_case
 from ascend_sim.calls.result import Result
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import AclnnError, SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.numerics import FORMATS, cast, compare, encode
 from ascend_sim.numerics.accumulate import ACCUMULATIONS
 from ascend_sim.numerics.cube_math import CUBE_MATH_TYPES
@@ -47,7 +47,7 @@ HISTOGRAM_LOW, HISTOGRAM_HIGH = -40, 8
 """Binades of |error| / |reference| that the error histogram covers; the outer bins hold what lies beyond."""
 
 
-@dataclass(frozen=True)
+@frozen
 class PrecisionRow:
     """One precision of one chip.
 
@@ -87,7 +87,7 @@ class PrecisionRow:
         return not self.findings and all(figures["correct"] for figures in self.outputs.values())
 
 
-@dataclass(frozen=True)
+@frozen
 class PrecisionTable:
     """All rows, by input dtype, cubeMathType, chip and model; `inputs` says where the values are from.
 

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.errors import ConfigError
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.case import Case, explain_error
 from ascend_sim.ops.kernels.tilings import TILINGS
 from ascend_sim.ops.layer import OVER_TIME
@@ -62,7 +63,7 @@ class Draft:
             raise ConfigError(explain_error(self.kind, error.errors()[0])) from None
 
 
-@dataclass(frozen=True)
+@frozen
 class Field:
     """Something that a sweep varies: its name as the user wrote it, and how a draft gets a value of it."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
@@ -18,6 +17,7 @@ from ascend_sim.calls.run import check_fits
 from ascend_sim.calls.tensors import TensorSpec
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import AclnnError, SimError, TilingError
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.case import Case, make_tensors
 from ascend_sim.ops.operators import OPERATORS
 from ascend_sim.ops.verdicts.sums import sums_of
@@ -30,7 +30,7 @@ LARGER_IS_BETTER = ("tflops", "efficiency")
 """How the names of columns end of which more is better; of all others less is."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Point:
     """A case on a chip in mode "timing", or "full": with values, and errors."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -13,6 +13,7 @@ from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.watch import watched
 from ascend_sim.errors import CycleLimitError, SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.kernel.program import Program
 from ascend_sim.ops.call import AcceptedCall
 from ascend_sim.ops.convolution.call import ConvolutionCall
@@ -35,7 +36,7 @@ Fields = Mapping[str, int]
 """A tiling as a user sets it: fields by the vendor's names. No fields: the simulator's own choice."""
 
 
-@dataclass(frozen=True)
+@frozen
 class CubeKernel:
     """The kernel "grad_input" or "grad_weight" of `call` on `chip`, launched alone.
 

@@ -15,13 +15,13 @@ import heapq
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from math import isinf
 from typing import Any, Literal
 
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.tilings import TILINGS, settable
 from ascend_sim.runtime.workers import spread_as_done
 from ascend_sim.studies.store import Store
@@ -43,7 +43,7 @@ _WHY = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@frozen
 class State:
     """Where a search stands: tilings simulated, best cycles so far, tilings whose bound is below them, the lowest bound."""
 
@@ -53,7 +53,7 @@ class State:
     least: int | None
 
 
-@dataclass(frozen=True)
+@frozen
 class Outcome:
     """What a search found.
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ascend_sim.frozen import frozen
 from ascend_sim.report.certainty import (
     Errors,
     Interval,
@@ -20,7 +20,7 @@ from ascend_sim.report.certainty import (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class HeldOut:
     """Kernels of a kind that were left out, all those of `network` or, where that is the only one, one by one.
 
@@ -37,7 +37,7 @@ class HeldOut:
     """Whether the whole network was left out."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Borrowed:
     """Kernels of a kind that was left out, inside the interval of `nearest`, widened."""
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.frozen import frozen
 
 __all__ = ["ComparedPoint", "Point", "compare_points", "shipped_points"]
 
@@ -34,7 +34,7 @@ _SIZES = {"fp16": 2, "bf16": 2, "fp32": 4, "int16": 2, "int32": 4, "int8": 1, "u
 _LINE_REPEATS = (8, 64)  # a line is compared at both, the worse one counts
 
 
-@dataclass(frozen=True)
+@frozen
 class Point:
     """One published figure; `cycles` of a tile operation, or None for a line."""
 
@@ -50,7 +50,7 @@ class Point:
     per_repeat: float
 
 
-@dataclass(frozen=True)
+@frozen
 class ComparedPoint:
     """A point with what the chip file gives: cycles here and there, or why there are none."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 
 PIPES = {
     "mac": "cube",
@@ -25,7 +26,7 @@ L2_STATES = ("cold", "warm")
 """What the L2 holds before a kernel: nothing, or its inputs, as far as they fit."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Kernel:
     """What is simulated: rows of equal kernels share one run. `sizes` are (column, value) pairs of what the row gives."""
 
@@ -55,7 +56,7 @@ def cube_dtype(kernel: Kernel) -> tuple[str, int]:
     return _CUBE_DTYPES[kernel.dtype]
 
 
-@dataclass(frozen=True)
+@frozen
 class Row:
     """One measured launch; times in us, `core_us` and `pipes` (by `PIPES`) means over the cores where counters exist.
 

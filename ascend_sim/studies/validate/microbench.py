@@ -7,7 +7,6 @@ transfers those of MindStudio msKPP's tables. `launches` runs them for the rows 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import PIPES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import Span, matrix_window
@@ -51,7 +51,7 @@ TENSOR = 512 * KIB
 """Bytes in GM that a single transfer may touch; they lie in the L2."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Stream:
     """All cores read a `rows` x `columns` matrix of halves without padding, `tile` rows x columns an instruction.
 
@@ -91,7 +91,7 @@ class Stream:
         return Stream(self.destination, self.tile, self.rows, self.columns, steps)
 
 
-@dataclass(frozen=True)
+@frozen
 class Measured:
     """What a profiler would say of a stream: times in us are means over the cores, bandwidths TB/s (1e12) of useful bytes."""
 
@@ -165,7 +165,7 @@ def measure(chip: ChipSpec, stream: Stream, spread_us: float | None = None) -> M
     return Measured(useful, engine.hbm_bytes, chip.us(busy), chip.us(core))
 
 
-@dataclass(frozen=True)
+@frozen
 class VectorAdd:
     """z = x + y of `count` halves on `blocks` vector cores, `tile` elements an instruction, `buffers` of each operand in UB.
 
@@ -269,7 +269,7 @@ def _run_alone(chip: ChipSpec, kind: str, build: Callable[[KernelBuilder], None]
     return Engine(device).run([Task("alone", "Alone", kind, 1, held, lambda _: [program])]).programs[0]
 
 
-@dataclass(frozen=True)
+@frozen
 class Loop:
     """Cycles per step of the matmul sample's inner loop."""
 

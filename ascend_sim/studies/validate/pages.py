@@ -6,13 +6,14 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from statistics import fmean, median
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 
+from ascend_sim.frozen import frozen
 from ascend_sim.report.grid import Grid, say
 from ascend_sim.studies.validate.instruction_points import ComparedPoint
 from ascend_sim.studies.validate.kernel import PIPES
@@ -27,7 +28,7 @@ FEW = 3
 """Distinct measured kernels below which a rank correlation says nothing."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Errors:
     """Relative errors of one quantity over `rows` rows, in percent: mean and median of their size, their mean (bias).
 
@@ -50,7 +51,7 @@ class Errors:
         return cls(len(errors), fmean(sizes), median(sizes), fmean(errors), max(errors, key=abs))
 
 
-@dataclass(frozen=True)
+@frozen
 class Group:
     """The rows of one chip, operator and series: `kernels` distinct ones, errors of task and core time and of each pipe.
 
@@ -247,7 +248,7 @@ def _print(title: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]], co
     console.print(table)
 
 
-@dataclass(frozen=True)
+@frozen
 class PointGroup:
     """Published vector tile operations of an architecture: how many, and the median of their precisions.
 

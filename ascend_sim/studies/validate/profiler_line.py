@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from ascend_sim.frozen import frozen
 
 NAMES = {
     "type": ("op type", "type"),
@@ -26,7 +27,7 @@ _DTYPES = {"float": "fp32", "float32": "fp32", "float16": "fp16", "bfloat16": "b
 _NONE = ("", "N/A", "NA", "NULL", "nan")
 
 
-@dataclass(frozen=True)
+@frozen
 class Tensor:
     """One operand as the profiler tells it."""
 

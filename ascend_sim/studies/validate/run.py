@@ -10,13 +10,14 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
 
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.engine import Engine, Progress
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.report.report import Report, RunFacts
 from ascend_sim.runtime import Device
 from ascend_sim.studies.points import finish
@@ -31,7 +32,7 @@ INTERRUPTED = "interrupted before it was run"
 _TOO_LONG = "takes minutes; --long runs it"
 
 
-@dataclass(frozen=True)
+@frozen
 class Prediction:
     """Times of the simulated kernel in us and its blocks, or why there are none.
 
@@ -46,7 +47,7 @@ class Prediction:
     kernels: tuple[tuple[str, float], ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class Comparison:
     """A row and what the simulator says of it."""
 

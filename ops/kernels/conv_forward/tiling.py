@@ -7,11 +7,12 @@ documented here, so nothing of theirs is claimed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, BLOCK_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.cube.capacity import check_load3d
 from ascend_sim.ops.kernels.cube.strips import Strip, reach, strip_count, widest_reach, widest_that_fits
 from ascend_sim.ops.problem.conv_problem import ConvProblem
@@ -24,7 +25,7 @@ RESERVED, COPIES = 256, 2  # bytes of UB that are kept free; copies of merged we
 LEAST_BYTES = 2  # of an item: 8-bit weights are not turned here (ours)
 
 
-@dataclass(frozen=True)
+@frozen
 class ConvForwardTiling:
     """`base_m` pixels x `base_n` channels per L0C tile, `base_k` of K per Mmad; `slices` C_in blocks per L1 load.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from ascend_sim.chip import ChipSpec
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
@@ -17,7 +18,7 @@ class ReportedTiling(Protocol):
         """Every field under the vendor's name, `source` under its own."""
 
 
-@dataclass(frozen=True)
+@frozen
 class CubeCall:
     """One cube kernel: the problem as its tiling sees it and the compute dtype ("float16", "bfloat16", "float32", "hf32").
 

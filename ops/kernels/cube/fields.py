@@ -6,17 +6,17 @@ Field meanings follow ops-nn (tiling data of conv3d_backprop_input_v2 and conv3d
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import TilingError
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 SOURCES = ("vendor procedure", "vendor table", "stand-in", "manual")
 
 
-@dataclass(frozen=True)
+@frozen
 class BlockTiling:
     """What all cube kernels share: the L0 block, L1 steps of K, buffer counts (1 single, 2 ping-pong)."""
 
@@ -93,7 +93,7 @@ class BlockTiling:
         return copy
 
 
-@dataclass(frozen=True)
+@frozen
 class ConvTiling(BlockTiling):
     """What both kernels of convolution backward share beyond that: L1 steps of M and N, the order of the tiles."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import TilingError
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
@@ -26,7 +26,7 @@ class Tiled(Protocol):
 T = TypeVar("T", bound=Tiled)
 
 
-@dataclass(frozen=True)
+@frozen
 class Strip:
     """Columns of a map, `columns` from `column` on, and the `problem` that they make with what is behind them of the other map.
 
@@ -53,7 +53,7 @@ class Strip:
             done += pixels
 
 
-@dataclass(frozen=True)
+@frozen
 class Reach:
     """What a run of result columns reads: `count` source columns from `first`, behind `pad` columns of zeros.
 

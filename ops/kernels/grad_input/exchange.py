@@ -9,9 +9,9 @@ by the vector cores, results go through UB or a workspace of that size: stated; 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from ascend_sim.chip.fractal import BLOCK_BYTES
+from ascend_sim.frozen import frozen
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import Span
 from ascend_sim.kernel.program import Program
@@ -37,7 +37,7 @@ _SLOTS = 2
 _ALIGNMENT = 512
 
 
-@dataclass(frozen=True)
+@frozen
 class Exchange:
     """Places in the workspace of one launch, and the flags between its cores."""
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.cube.fields import ConvTiling
 from ascend_sim.ops.kernels.grad_input.variant import variant_of
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
-@dataclass(frozen=True)
+@frozen
 class GradInputTiling(ConvTiling):
     """Tiling of grad_input: M = H_in*W_in pixels, K = Cout*k_h*k_w, N = Cin.
 

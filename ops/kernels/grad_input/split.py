@@ -12,10 +12,11 @@ columns with mode SPLIT_HW, while SPLIT_H leaves them to zero insertion. A part 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from ascend_sim.errors import TilingError
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.cube.strips import Strip, reach, widest_reach
 from ascend_sim.ops.kernels.grad_input.window import dilated_width, pad_before
 from ascend_sim.ops.problem.conv_problem import ConvProblem
@@ -26,7 +27,7 @@ SPLIT_NONE, SPLIT_HW, SPLIT_H = 0, 1, 2
 """The vendor's kernelSplitMode (ops-nn, arch35 tiling key: stated)."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Part(Strip):
     """dx pixels (`row` + i * row_step, `column` + j * column_step), i < `rows`, j < `columns`, and what makes them.
 
@@ -41,7 +42,7 @@ class Part(Strip):
     column_step: int = 1
 
 
-@dataclass(frozen=True)
+@frozen
 class _Axis:
     """One residue along an axis: first place, places, taps and the padding of the convolution of stride 1."""
 

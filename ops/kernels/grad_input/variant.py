@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ascend_sim.chip.fractal import FRACTAL
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.problem.family import BLOCKED_SPLIT, COUPLED, PLAIN_SPLIT
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
-@dataclass(frozen=True)
+@frozen
 class Variant:
     """One family's kernel.
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.cube.fields import ConvTiling
 
 # Templates of grad_weight: the vendor's kernel keys (ops-nn: stated). SPLIT_GRID is ours, for what the library hides.
@@ -12,7 +12,7 @@ SPLIT_GRID, SPLIT_MK, SPLIT_NK, SPLIT_MN, SPLIT_STREAM_K = 0, 1, 2, 3, 4
 STREAM_NONE, STREAM_IMAGES, STREAM_ROWS = 0, 1, 2
 
 
-@dataclass(frozen=True)
+@frozen
 class GradWeightTiling(ConvTiling):
     """Tiling of grad_weight: M = Cout, N = Cin*k_h*k_w (*k_d unless `split_kd`), K = H_out*W_out pixels.
 

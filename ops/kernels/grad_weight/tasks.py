@@ -6,8 +6,7 @@ ours).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.cube.tasks import chunk, core_share
 from ascend_sim.ops.kernels.grad_weight.fields import (
     SPLIT_GRID,
@@ -23,7 +22,7 @@ from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
-@dataclass(frozen=True)
+@frozen
 class GradWeightTask:
     """Rows `m_start ..` and columns `n_start ..` of dW, from images `image_start ..`, rows `row_start ..`.
 

@@ -11,7 +11,7 @@ out, with the rates of the chip's file.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import Any, ClassVar
@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, BLOCK_BYTES, FRACTAL
 from ascend_sim.errors import SimError, TilingError
+from ascend_sim.frozen import frozen
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.kernels.cube.fields import BlockTiling
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, floor_to
@@ -29,7 +30,7 @@ MOST_STEPS = 8  # L1 steps that are tried; more brings no fewer bytes and a late
 INDIFFERENT = 0.05  # among estimates this close the largest block wins: it needs the fewest bytes (ours)
 
 
-@dataclass(frozen=True)
+@frozen
 class MatMulProblem:
     """One launch: `dtype` is the compute dtype ("hf32" too), `out_dtype` what C is stored in.
 
@@ -75,7 +76,7 @@ class MatMulProblem:
         return a * self.itemsize, b * self.itemsize, self.batch * self.m * self.n * self.out_itemsize
 
 
-@dataclass(frozen=True)
+@frozen
 class MatMulTiling(BlockTiling):
     """Base block of one Mmad, K blocks that L1 holds of each operand, what one task covers.
 
@@ -106,7 +107,7 @@ class MatMulTiling(BlockTiling):
         return ceil_div(problem.m, self.single_core_m), ceil_div(problem.n, self.single_core_n)
 
 
-@dataclass(frozen=True)
+@frozen
 class MatMulTile:
     """`m_count` x `n_count` of C of one batch, from row `m` and column `n`."""
 

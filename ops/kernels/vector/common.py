@@ -17,12 +17,12 @@ How many blocks each kernel takes. The evidence is an AlexNet training step on a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.loops import What, Where
 from ascend_sim.kernel.program import InstructionTable, Program
@@ -38,7 +38,7 @@ SOURCE, TARGET = 0, 1
 Body = Callable[[KernelBuilder, int], None]
 
 
-@dataclass(frozen=True)
+@frozen
 class Launch:
     """What a launch is called, `disarm` (flags whose waits do not hold) and `Task.template`."""
 

@@ -7,10 +7,10 @@ the rest of the target is zero. `top` and `left` are negative where padding crop
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
+from ascend_sim.frozen import frozen
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.queue import ZeroedQueue
 from ascend_sim.memory.gm import Allocation, gm_operand
@@ -21,7 +21,7 @@ from ascend_sim.runtime import Task
 _BUFFERS = 2
 
 
-@dataclass(frozen=True)
+@frozen
 class Spread:
     """Where pixels go, per plane: source sizes, target sizes, strides, and the place of source pixel (0, 0)."""
 

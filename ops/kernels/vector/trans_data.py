@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.loops import Where
 from ascend_sim.kernel.operands import TurnLayout
@@ -83,7 +84,7 @@ class TurnTile:
         return sum(turn.layout.repeats * turn.pixels for turn in self.turns) * BLOCK_BYTES < self.block_bytes
 
 
-@dataclass(frozen=True)
+@frozen
 class BlockLayout:
     """How channels lie in blocks of `c0` channels of `itemsize` bytes.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
+from ascend_sim.frozen import frozen
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.memory.gm import Allocation
@@ -45,7 +45,7 @@ class FeaturePiece(NamedTuple):
     pixels: int
 
 
-@dataclass(frozen=True)
+@frozen
 class _Feature:
     """Sizes of one map and how it falls into UB tiles: whole channel blocks, or pixels of one block where HW is large.
 

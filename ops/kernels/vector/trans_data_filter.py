@@ -7,12 +7,12 @@ there and skipped on the way back. The merge of groups is `TilingInput`'s.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL
+from ascend_sim.frozen import frozen
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.memory.gm import Allocation
@@ -58,7 +58,7 @@ class FilterPiece(NamedTuple):
     positions: int
 
 
-@dataclass(frozen=True)
+@frozen
 class _Run:
     """Output channels of one group in a tile: `count` from `start`, counted as the piece's, their input channels `low`..`high`.
 
@@ -72,7 +72,7 @@ class _Run:
     high: int
 
 
-@dataclass(frozen=True)
+@frozen
 class _Filter:
     """Sizes of one filter and how it falls into UB tiles of output channels x channel blocks x kernel positions."""
 

@@ -7,12 +7,12 @@ target[o][s, r] = source[o][r, s]: on the source side the elements of a row (s) 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
+from ascend_sim.frozen import frozen
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.memory.gm import Allocation, gm_operand
@@ -34,7 +34,7 @@ _BUFFERS = 4  # two in, two out
 _GROUPS = 8  # groups of C0 rows in one tile at most
 
 
-@dataclass(frozen=True)
+@frozen
 class Turn:
     """A batch of matrices: `rows` x `columns` of the source, and (size, source stride, target stride) of each outer axis.
 

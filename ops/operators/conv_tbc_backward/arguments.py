@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.arguments import TensorArg
 
 
-@dataclass(frozen=True)
+@frozen
 class ConvTbcCall:
     """Arguments of aclnnConvTbcBackwardGetWorkspaceSize in their order; None is a null pointer.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.arguments import IntArray, TensorArg, freeze_integers
 from ascend_sim.ops.problem.normal import Axis, Normalised, assemble, given, paired_padding
 
 
-@dataclass(frozen=True)
+@frozen
 class ForwardCall:
     """Arguments in the order of torch's convolution, then cubeMathType and the output; None is a null pointer.
 

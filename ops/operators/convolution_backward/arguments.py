@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.arguments import IntArray, TensorArg, freeze_integers
 
 INPUTS = ("grad_output", "input", "weight")
 GRADIENTS = ("grad_input", "grad_weight", "grad_bias")
 
 
-@dataclass(frozen=True)
+@frozen
 class ConvBackwardCall:
     """Arguments of aclnnConvolutionBackwardGetWorkspaceSize in their order; None is a null pointer.
 

@@ -12,8 +12,8 @@ R = Ci*kD*kH*kW, P = pixels of gradOutput. Which of them a product has is in `co
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from ascend_sim.frozen import frozen
 from ascend_sim.numerics import numpy_dtype
 from ascend_sim.ops.convolution.call import ConvolutionCall
 from ascend_sim.ops.operator import MatrixProduct
@@ -24,7 +24,7 @@ PIXELS_LIMIT = 128 << 20
 WHOLE_MAP, PATCHES, PIXELS = "whole_map", "patches", "pixels"
 
 
-@dataclass(frozen=True)
+@frozen
 class MatMulRoute:
     """One gradient as a product: `dtype` is what the cube multiplies in, `out_dtype` what the kernel writes."""
 

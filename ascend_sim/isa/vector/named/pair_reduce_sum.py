@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 from ascend_sim.errors import SimError
+from ascend_sim.frozen import frozen
 from ascend_sim.isa.base import Memory
 from ascend_sim.isa.vector.base import rows_of, size_of, view
 from ascend_sim.isa.vector.named import NamedInstruction, Operand
 from ascend_sim.memory.regions import Region
 
 
-@dataclass(frozen=True)
+@frozen
 class PairReduceSum(NamedInstruction):
     """dst[i] = src[2 i] + src[2 i + 1], rounded once to the format (PairReduceSum of asc-devkit, vcpadd).
 

@@ -10,11 +10,11 @@ How the procedure cuts UB is not followed, but for the room that it must leave: 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import product
 
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.cube.procedures import Procedure
 from ascend_sim.ops.kernels.grad_input.capacity import check_grad_input
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
@@ -31,7 +31,7 @@ LONG_ROW = 4065  # longer rows of gradOutput are cut on their way through UB
 ITEMSIZE = 2
 
 
-@dataclass(frozen=True)
+@frozen
 class CacheTiling:
     """What the procedure decides, under the vendor's names; `m_al1`, `n_bl1` 0 mean all that the core has of M or N.
 
@@ -157,7 +157,7 @@ def _has_own_end(inp: TilingInput, fractals: int) -> bool:
 # ---- the share of a core -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class _Grid:
     """Parts of images, channels and pixels; what a core then has to do, and what all cores load."""
 
@@ -239,7 +239,7 @@ def _l0c_fractals(inp: TilingInput) -> int:
 # ---- L0 and L1 of a core -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class _Load:
     """One load of L1: `m`, `n` base blocks, C_out blocks of either operand, buffers."""
 
@@ -251,7 +251,7 @@ class _Load:
     b_buffers: int
 
 
-@dataclass(frozen=True)
+@frozen
 class _Share:
     """What a core has: `m` and `n` fractals of dx of its images, whose pixels are cut in `parts`."""
 

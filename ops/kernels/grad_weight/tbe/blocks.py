@@ -7,16 +7,16 @@ operator in CANN 8.1: stated; planes before channels in N, depths within images:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ascend_sim.chip.fractal import FRACTAL
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.cube.tasks import chunk
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Cuts, Tile
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem
 from ascend_sim.ops.problem.sizes import ceil_div
 
 
-@dataclass(frozen=True)
+@frozen
 class Block:
     """One block's part: ranges of groups, kernel planes, images, depths; of channels in elements; of K in units (or rows)."""
 
@@ -64,7 +64,7 @@ def _elements(blocks: range) -> range:
     return range(blocks.start * FRACTAL, blocks.stop * FRACTAL)
 
 
-@dataclass(frozen=True)
+@frozen
 class OutTile:
     """A tile of L0C: rows and columns of dW in one kernel plane of one group (elements), and what lies in L1 around it.
 

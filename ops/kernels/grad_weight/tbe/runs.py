@@ -10,9 +10,8 @@ gradOutput, or channel block of the input).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ascend_sim.chip.fractal import BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
+from ascend_sim.frozen import frozen
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import Span
 from ascend_sim.ops.kernels.cube.strips import Strip
@@ -21,7 +20,7 @@ from ascend_sim.ops.layouts.layout import FeatureMap, MapBox, Place
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
 
-@dataclass(frozen=True)
+@frozen
 class Runs:
     """Runs of one kernel, padded to multiples of `whole` pixels; with `by_rows` each row of a strip for itself."""
 

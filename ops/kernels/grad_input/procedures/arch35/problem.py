@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from ascend_sim.chip.fractal import FRACTAL
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.grad_input.capacity import spanned_rows
 from ascend_sim.ops.kernels.grad_input.pieces import NO_HK, NO_HK_WK, UNCUT
 from ascend_sim.ops.kernels.grad_input.window import dilated_height, pad_after, pad_before
@@ -19,7 +19,7 @@ PACKED_CHANNELS = 4  # output channels at most that are packed (C04)
 UB_SET_ASIDE = 256 + 32 + 32  # bytes of UB that packing does not use
 
 
-@dataclass(frozen=True)
+@frozen
 class DataProblem:
     """`inp` in the procedure's quantities: dx[m, n] = sum over K. Lengths in elements, of one image, depth and real group.
 

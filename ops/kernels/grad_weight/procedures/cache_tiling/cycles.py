@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from importlib import resources
 
 from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES, FRACTAL, FRACTAL_BYTES
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Attach, Cuts, Share, Tile
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import a1_bytes, b1_bytes, rows_in, rows_out
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
@@ -25,7 +26,7 @@ LONGEST_PACKET = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class CycleCosts:
     """The numbers of one architecture; see the file for units and sources."""
 

@@ -11,11 +11,11 @@ decides is a stand-in.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
 
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import TilingError
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.cuts import cut_counts, largest_divisor, share_of
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Cuts, Share, Tile
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.growth import (
@@ -74,7 +74,7 @@ def _tile_of_pieces(p: FilterProblem, share: Share) -> Tile:
 # ---- what a part of the problem needs of L1, in elements ------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@frozen
 class _Parts:
     """M, N and K of a part, and elements of L1: a line of A or B with all of K, the least of either; may lines be `held`?"""
 

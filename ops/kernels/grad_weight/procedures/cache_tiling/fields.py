@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
+
+from ascend_sim.frozen import frozen
 
 
 class Attach(IntEnum):
@@ -69,7 +70,7 @@ class Tile(NamedTuple):
         return self._replace(k_l0=k, k_al1=k, k_bl1=k)
 
 
-@dataclass(frozen=True)
+@frozen
 class CacheTiling:
     """The decided tiling. `cycles` is the vendor model's figure for a core, None where loads decided.
 

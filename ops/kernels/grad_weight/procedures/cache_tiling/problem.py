@@ -9,13 +9,14 @@ Conv3DBackpropFilter (NPUKernelBench 6b84216, cube_tiling_param.cc: stated), in 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from functools import cached_property
 
 from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.chip.sections import Load3dLimits
 from ascend_sim.errors import TilingError
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
@@ -37,7 +38,7 @@ class Load(IntEnum):
     """Gathered tap by tap on the way to L1."""
 
 
-@dataclass(frozen=True)
+@frozen
 class FilterProblem:
     """A problem as the procedure sees it. `volumetric` is the 3-D operator; `hf32` halves the cube's cycles of fp32.
 

@@ -1,0 +1,180 @@
+"""`@frozen` answers as `dataclass(frozen=True)` does on the same class, and writes nothing before it is asked."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, is_dataclass, replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from ascend_sim.frozen import frozen
+
+KINDS: tuple[Callable[[Any], Any], ...] = (dataclass(frozen=True), frozen)
+
+
+def classes(kind: Callable[[Any], Any]) -> dict[str, Any]:
+    """The same classes, made by `kind`."""
+
+    @kind
+    class Point:
+        x: int
+        y: int = 0
+        note: str = field(default="", compare=False)
+        parts: tuple[int, ...] = field(default_factory=tuple, repr=False)
+        shown: int = field(default=1, hash=False)
+
+    @kind
+    class Deeper(Point):
+        z: int = 5
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "y", self.y + self.z)
+
+    class Plain(Deeper):
+        """Of no fields of its own, made by no decorator."""
+
+    @dataclass(frozen=True)
+    class Mixed(Point):
+        """A user's class: a dataclass on one of ours."""
+
+        w: int = 7
+
+    @kind
+    class Own:
+        x: int
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Own) and abs(self.x) == abs(other.x)
+
+        def __repr__(self) -> str:
+            return f"<{self.x}>"
+
+    @kind
+    class Keyed:
+        x: int
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        def __hash__(self) -> int:
+            return 3
+
+    @kind
+    class Empty:
+        pass
+
+    return {kind.__name__: kind for kind in (Point, Deeper, Plain, Mixed, Own, Keyed, Empty)}
+
+
+def answer(ask: Callable[[], Any]) -> Any:
+    """What it comes to, or the error: as text, because the classes of the two sides are not the same."""
+    try:
+        return repr(ask()).replace("object at 0x", "")
+    except Exception as error:
+        return type(error).__name__, str(error)
+
+
+def put(one: Any, name: str) -> None:
+    setattr(one, name, 1)
+
+
+def drop(one: Any, name: str) -> None:
+    delattr(one, name)
+
+
+QUESTIONS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "shown": lambda of: [of[name](1) for name in ("Point", "Deeper", "Plain", "Mixed", "Own")],
+    "first seen through a class below": lambda of: [
+        of["Plain"](1),
+        hash(of["Plain"](1)),
+        of["Plain"](1) == of["Plain"](1),
+    ],
+    "hashed alike": lambda of: [hash(of[name](1, 2)) == hash(of[name](1, 2)) for name in ("Point", "Deeper", "Mixed")],
+    "hashed": lambda of: [hash(of[name](1)) for name in ("Point", "Deeper", "Plain", "Mixed", "Own", "Keyed")],
+    "hashed without": lambda of: hash(of["Point"](1, shown=1)) == hash(of["Point"](1, shown=2)),
+    "nothing hashed": lambda of: hash(of["Empty"]()),
+    "equal": lambda of: [
+        of[a](1, 2) == of[b](1, 2) for a in ("Point", "Deeper", "Plain") for b in ("Point", "Deeper", "Plain")
+    ],
+    "unequal": lambda of: [
+        of["Point"](1) != of["Point"](2),
+        of["Point"](1) == of["Point"](1, note="other"),
+        of["Point"](1) == 1,
+    ],
+    "equal in its own way": lambda of: [of["Own"](1) == of["Own"](-1), of["Keyed"](1) == 8],
+    "set": lambda of: put(of["Point"](1), "x"),
+    "set below": lambda of: put(of["Deeper"](1), "x"),
+    "set what is no field": lambda of: put(of["Point"](1), "more"),
+    "deleted": lambda of: drop(of["Point"](1), "x"),
+    "missing": lambda of: of["Point"](),
+    "too much": lambda of: of["Empty"](1),
+    "fields": lambda of: [[(one.name, one.default, one.repr) for one in fields(of[name])] for name in of],
+    "are dataclasses": lambda of: [is_dataclass(of[name]) for name in of],
+    "frozen": lambda of: [of[name].__dataclass_params__.frozen for name in of],
+    "replaced": lambda of: [replace(of[name](1, 2), x=3) for name in ("Point", "Deeper", "Plain", "Mixed")],
+    "as a dict": lambda of: [asdict(of[name](1, 2)) for name in ("Point", "Deeper", "Plain", "Mixed")],
+    "signatures": lambda of: [str(inspect.signature(of[name])) for name in of],
+    "matched": lambda of: [of[name].__match_args__ for name in of],
+    "copied": lambda of: [copy.copy(of[name](1, 2)) for name in ("Point", "Deeper")],
+    "a default": lambda of: of["Point"](1).parts is not None and of["Point"].y,
+    "made without __init__": lambda of: object.__new__(of["Empty"]),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_answers_as_a_dataclass_does(question: str) -> None:
+    """Each question is the first that its classes hear."""
+    expected, got = (answer(partial(QUESTIONS[question], classes(kind))) for kind in KINDS)
+
+    assert got == expected
+
+
+def test_the_order_of_questions_does_not_matter() -> None:
+    sides = [classes(kind) for kind in KINDS]
+    for _ in range(2):
+        for question in reversed(QUESTIONS.values()):
+            expected, got = (answer(partial(question, side)) for side in sides)
+            assert got == expected
+
+
+@frozen
+class Sent:
+    x: int
+    y: int = field(default=2)
+
+
+def test_an_object_that_was_pickled_elsewhere_needs_no_init() -> None:
+    """As in a worker process, where the first object of a class comes by pickle."""
+    told = pickle.dumps(Sent(1))
+    made = frozen(
+        type("Sent", (), {"__annotations__": {"x": int, "y": int}, "y": field(default=2), "__module__": __name__})
+    )
+    globals()["Sent"], first = made, Sent
+    try:
+        arrived = pickle.loads(told)
+        assert repr(arrived) == "Sent(x=1, y=2)" and arrived == made(1) and hash(arrived) == hash(made(1))
+        with pytest.raises(FrozenInstanceError):
+            arrived.x = 3
+    finally:
+        globals()["Sent"] = first
+
+
+def test_nothing_is_written_before_it_is_asked_for() -> None:
+    @frozen
+    class Point:
+        x: int
+
+    def unwritten() -> set[str]:
+        return {name for name, one in vars(Point).items() if type(one).__name__ == "_Unwritten"}
+
+    methods = {"__repr__", "__eq__", "__hash__"}
+    assert unwritten() == methods | {"__init__", "__dataclass_fields__", "__dataclass_params__", "__match_args__"}
+    one = Point(1)
+    assert unwritten() == methods
+    assert one == Point(1)
+    assert unwritten() == set()
