@@ -4,6 +4,7 @@ Exit codes: 0 fine; 1 a verdict failed (a result that is not correct, or a findi
 refused call, told in one line; 130 Ctrl-C and 143 SIGTERM, with what was finished kept.
 """
 
+import atexit
 import gc
 import os
 import sys
@@ -27,6 +28,7 @@ def main() -> None:
     """Entry point of `ascend-sim`."""
     warnings.showwarning = _show_warning
     gc.set_threshold(_OBJECTS)
+    atexit.register(gc.freeze)  # at its end Python would look once more through all that a command has made
     for variable, value in _AT_START.items():
         os.environ.setdefault(variable, value)
     stopping.listen()

@@ -54,7 +54,7 @@ class Program(TyperGroup):
         return command
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _without_types(super().get_params(ctx))
+        return _leave_defaults(_without_types(super().get_params(ctx)))
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -120,15 +120,22 @@ def _command(name: str) -> Any:
         if name == (one.name or getattr(one.callback, "__name__", "").replace("_", "-"))
     ]
     command = get_command(alone)
-    for parameter in command.params:
-        if not parameter.required and parameter.callback is None:
-            parameter.process_value = partial(_if_given, parameter.process_value)  # type: ignore[method-assign]
+    _leave_defaults(command.params)
     return command
 
 
-def _if_given(process: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
-    """The value of an option; one that is not given needs none of the machinery that reads values, which is slow to make."""
-    return None if value is None else process(context, value)
+def _leave_defaults(options: list[Any]) -> list[Any]:
+    """Options, of which those that are not given do without the machinery that reads values, which is slow to make."""
+    for option in options:
+        if not option.required and not isinstance(option.process_value, partial):
+            option.process_value = partial(_if_given, option, option.process_value)
+    return options
+
+
+def _if_given(option: Any, process: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
+    if value is not None and value is not option.default:
+        return process(context, value)
+    return value if option.callback is None else option.callback(context, option, value)
 
 
 def _choose_engine(engine: str | None) -> None:
