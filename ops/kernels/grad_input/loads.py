@@ -101,9 +101,19 @@ class OperandLoads:
             self.spread.close()
 
     def gradient(
-        self, part_map: PartMap, task: GradInputTask, plane: int, blocks: Span, window: RowWindow, m: int, n: int
+        self,
+        part_map: PartMap,
+        task: GradInputTask,
+        plane: int,
+        blocks: Span,
+        exist: int,
+        window: RowWindow,
+        m: int,
+        n: int,
     ) -> None:
-        """Rows `window` (behind pixels m ..) of channel blocks of gradOutput, spread out where stride > 1."""
+        """Rows `window` (behind pixels m ..) of channel blocks of gradOutput, spread out where stride > 1; the group has `exist`
+        channels.
+        """
         k = self.k
         key: tuple[object, ...] = (task, part_map.part.taps, plane, blocks.start, m, n)  # never resident across tiles
         if self.keeps_operands:
@@ -115,7 +125,7 @@ class OperandLoads:
         if self.spread is not None:
             for box in spread_boxes(blocks, rows, width, ub_share(k) // BLOCK_BYTES):
                 buffer = self.spread.acquire_zeroed(box.size)
-                self.load_pixels(part_map, task, plane, box, "UB", buffer)
+                self.load_pixels(part_map, task, plane, box, exist, "UB", buffer)
                 self.spread.publish()
                 line = (box.block - blocks.start) * rows.length + box.row - rows.start
                 target = address + (line * width + box.column) * BLOCK_BYTES
@@ -126,11 +136,11 @@ class OperandLoads:
             if part_map.strided:
                 k.fill("L1", address, whole.size)
                 k.pipe_barrier("MTE2")
-            self.load_pixels(part_map, task, plane, whole, "L1", address)
+            self.load_pixels(part_map, task, plane, whole, exist, "L1", address)
         self.a1.loaded()
 
     def load_pixels(
-        self, part_map: PartMap, task: GradInputTask, plane: int, box: SpreadBox, space: str, address: int
+        self, part_map: PartMap, task: GradInputTask, plane: int, box: SpreadBox, exist: int, space: str, address: int
     ) -> None:
         """The pixels of gradOutput that stand in a box of the zero-inserted map, to their places in a buffer."""
         p, row_pitch = part_map.p, box.columns * BLOCK_BYTES
@@ -146,10 +156,7 @@ class OperandLoads:
         channel = box.block * self.c0
         wanted = MapBox(
             Place(task.batch, task.group * self.inp.cout_g + channel, plane),
-            min(
-                box.blocks * self.c0,
-                self.call.group_channels(task.group, self.inp.problem.c_out, self.inp.cout_g) - channel,
-            ),
+            min(box.blocks * self.c0, exist - channel),
             Span(row, rows),
             Span(part_map.part.source + column, columns),
         )

@@ -28,7 +28,6 @@ from ascend_sim.ops.kernels.grad_input.loads import OperandLoads, PartMap
 from ascend_sim.ops.kernels.grad_input.parts import tiling_input
 from ascend_sim.ops.kernels.grad_input.rows import Place, PlacedTile, SeenPart, TileChannels, TileRows
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW, split_products
-from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask
 from ascend_sim.ops.kernels.grad_input.tiles import (
     Tile,
     contributing_planes,
@@ -193,7 +192,7 @@ class _Builder:
             self.exchange.open(self.k, number)
         for part, pixels, windows in parts:
             part_map, own = self.rows.maps[part], tile._replace(m_count=pixels)
-            for segment, blocks in enumerate(self.segments(tile.task)):
+            for segment, blocks in enumerate(self.segments(channels.summed)):
                 self.sum(part_map, own, channels, windows, blocks)
                 if shared and self.exchange is not None:
                     self.hand_over(number, part_map.index, own)
@@ -202,9 +201,8 @@ class _Builder:
         if shared and self.exchange is not None:
             self.exchange.close(self.k)
 
-    def segments(self, task: GradInputTask) -> Iterator[range]:
-        """Channel blocks of gradOutput that are summed before the result goes to GM."""
-        channels = self.call.group_channels(task.group, self.p.c_out, self.inp.cout_g)
+    def segments(self, channels: int) -> Iterator[range]:
+        """Blocks of a group's `channels` channels of gradOutput that are summed before the result goes to GM."""
         total = ceil_div(channels, self.c0)
         step = self.tiling.k_segment // self.c0 or total
         yield from (range(start, min(start + step, total)) for start in range(0, total, step))
@@ -242,7 +240,7 @@ class _Builder:
                 end = min(start + min(span_a, span_b), k_total)
                 if start % span_a == 0:
                     held = Span(blocks.start + start // per_block, ceil_div(min(span_a, k_total - start), per_block))
-                    self.loads.gradient(piece, task, gradient_plane, held, window, held_m.start, n)
+                    self.loads.gradient(piece, task, gradient_plane, held, channels.summed, window, held_m.start, n)
                 if start % span_b == 0:
                     slices = self.k_slices(
                         piece, blocks.start * per_block + start, min(start + span_b, k_total) - start

@@ -1,7 +1,8 @@
-"""Tiles of grad_input as a stamped loop takes them: counted from an image, from rows of dx, and from blocks of its channels.
+"""Tiles of grad_input as a stamped loop takes them: counted from an image, from rows of dx, from blocks of its channels, and
+from a group.
 
-Tiles further down in the map are the same where they see as much of gradOutput, and those of other channels where as many of
-them exist. So what a tile sees, and what L1 holds with it, is worked out before the loop, once for each tile of an image, and
+Tiles further down in the map are the same where they see as much of gradOutput, and those of other channels and groups where
+as many of them exist. So what a tile sees, and what L1 holds with it, is worked out before the loop, once for each tile of an image, and
 is a part of the tile.
 """
 
@@ -21,8 +22,8 @@ from ascend_sim.ops.kernels.grad_input.tiles import Tile, held_channels, held_pi
 from ascend_sim.ops.kernels.grad_input.window import RowWindow, needed_rows
 from ascend_sim.ops.layouts import weights
 
-Place = tuple[int, int, int]
-"""An image, a band of dx, which is as many rows as gradOutput is apart (the stride), and a block of its channels."""
+Place = tuple[int, int, int, int]
+"""An image, a band of dx, which is as many rows as gradOutput is apart (the stride), a block of its channels, a real group."""
 
 
 class SeenPart(NamedTuple):
@@ -37,13 +38,14 @@ class SeenPart(NamedTuple):
 
 class TileChannels(NamedTuple):
     """Of a tile's channels `present` exist in dx. L1 holds the weights of `held` channels, of which `weighted` exist, and whose
-    first one is `before` before the tile's.
+    first one is `before` before the tile's. The group has `summed` channels of gradOutput.
     """
 
     present: int
     before: int
     held: int
     weighted: int
+    summed: int
 
 
 class PlacedTile(NamedTuple):
@@ -70,23 +72,30 @@ class TileRows:
         self._band = p.stride_h if exchange is None else 0
         # Where maps and weights are in blocks of channels, each is loaded and drained as the one before.
         self._block = call.inp.c0 if exchange is None and weights(call.inp).uniform else 0
-        self._known: dict[Tile, tuple[PlacedTile, int, int]] = {}
+        # All channels of a real group but of the only one are whole blocks.
+        self._grouped = exchange is None and call.inp.real_groups > 1
+        self._known: dict[tuple[Tile, bool], tuple[PlacedTile, int, int]] = {}
 
     def placed(self, tiles: Sequence[Tile]) -> Iterator[tuple[PlacedTile, Place]]:
         """The tiles of a block, and where they are."""
-        for (number, tile), batch in numbered(tiles, self._turns):
-            found = self._known.get(tile)
+        final = self._call.inp.real_groups - 1  # it may have fewer channels
+        for (number, tile), (batch, group) in numbered(tiles, self._turns, self._grouped):
+            last = group == final
+            found = self._known.get((tile, last))
             if found is None:
-                found = self._known[tile] = self._counted(tile)
-            yield (found[0]._replace(number=number) if number else found[0]), (batch, *found[1:])
+                found = self._known[tile, last] = self._counted(tile, group)
+            yield (found[0]._replace(number=number) if number else found[0]), (batch, *found[1:], group)
 
     def at(self, placed: PlacedTile, place: Place) -> PlacedTile:
         """The tile as it is."""
-        batch, band, block = place
+        batch, band, block, group = place
         task = placed.tile.task._replace(batch=batch)
+        if self._grouped:
+            task = task._replace(group=group)
         return self._beside(self._further(placed._replace(tile=placed.tile._replace(task=task)), band), block)
 
-    def _counted(self, tile: Tile) -> tuple[PlacedTile, int, int]:
+    def _counted(self, tile: Tile, group: int) -> tuple[PlacedTile, int, int]:
+        """A tile and the group that it is of, without its image and, where groups move, counted from the first one."""
         parts = []
         for part_map in self.maps:
             count = min(tile.m_count, part_map.pixels - tile.m)
@@ -94,14 +103,15 @@ class TileRows:
                 parts.append(SeenPart(part_map.index, count, tuple(self._windows(part_map, tile))))
         band = tile.m // self._width(tile) // self._band if self._band else 0
         block = tile.n // self._block if self._block else 0
-        placed = PlacedTile(0, tile, self._channels(tile), tuple(parts))
+        placed = PlacedTile(0, tile, self._channels(tile, group), tuple(parts))
         return self._beside(self._further(placed, -band), -block), band, block
 
-    def _channels(self, tile: Tile) -> TileChannels:
-        inp = self._call.inp
-        start, held = held_channels(self._call, self._tiling, tile.task, tile.n)
-        exist = self._call.group_channels(tile.task.group, inp.problem.c_in, inp.cin_g)
-        return TileChannels(min(tile.n_count, exist - tile.n), tile.n - start, held, min(held, inp.cin_g - start))
+    def _channels(self, tile: Tile, group: int) -> TileChannels:
+        call, inp = self._call, self._call.inp
+        start, held = held_channels(call, self._tiling, tile.task._replace(group=group), tile.n)
+        exist = call.group_channels(group, inp.problem.c_in, inp.cin_g)
+        weighted, summed = min(held, inp.cin_g - start), call.group_channels(group, inp.problem.c_out, inp.cout_g)
+        return TileChannels(min(tile.n_count, exist - tile.n), tile.n - start, held, weighted, summed)
 
     def _windows(self, part_map: PartMap, tile: Tile) -> Iterator[RowWindow | None]:
         start, count = held_pixels(self._tiling, tile.task, tile.m)
