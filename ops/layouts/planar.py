@@ -164,10 +164,9 @@ class PlainFilters(Filters):
         """Channels of a filter."""
         return self.inp.problem.c_in // self.inp.problem.groups
 
-    def channels_in(self, group: int, first: int, count: int) -> range:
-        """Those of the channels `first` .. of a real group that exist."""
-        own = min(self.inp.cin_g, self.inp.problem.c_in - group * self.inp.cin_g)
-        return range(first, min(first + count, own))
+    def channels_in(self, first: int, count: int) -> range:
+        """Those of the channels `first` .. of a real group that exist in it; the last one may lack some, with their filters."""
+        return range(first, min(first + count, self.inp.cin_g))
 
     def channel_pieces(self, tile: FilterTile) -> Iterator[tuple[int, range, int]]:
         """(column of the tile, channels, tap) of a tile's columns, a C0 at a time, which is channels of one tap.
@@ -178,7 +177,7 @@ class PlainFilters(Filters):
         while at < end:
             block, tap = divmod(at // c0, self.inp.taps)
             count = min(c0 - at % c0, end - at)
-            yield at - tile.column, self.channels_in(tile.group, block * c0 + at % c0, count), tap
+            yield at - tile.column, self.channels_in(block * c0 + at % c0, count), tap
             at += count
 
     @abstractmethod
@@ -260,7 +259,7 @@ class PlanarFilters(PlainFilters):
         whole = not (total.column % block or total.columns % block) and (merged or self.inp.problem.k_d == 1)
         if whole:
             run, runs = taps * SUM_BYTES, total.columns // taps
-            pieces = [(0, self.channels_in(total.group, total.column // taps, runs), 0)]
+            pieces = [(0, self.channels_in(total.column // taps, runs), 0)]
         else:
             run, runs = SUM_BYTES, ceil_to(total.columns, FRACTAL)
             pieces = list(self.channel_pieces(total))

@@ -57,14 +57,15 @@ class Tile(NamedTuple):
 
     def counted(self, c0: int, per_block: int) -> tuple[Tile, int, int]:
         """The tile with rows counted from a block of C0 gradOutput channels, columns from a channel block of the input
-        (`per_block` columns each), and these blocks.
+        (`per_block` columns each), as one of group 0, and these blocks.
         """
         rows_from, first = self.held.start // c0, self.blocks.start
-        return self.at(-rows_from * c0, -first, per_block), rows_from, first
+        return self.at(-rows_from * c0, -first, -self.group, per_block), rows_from, first
 
-    def at(self, row: int, block: int, per_block: int) -> Tile:
-        """The tile `row` rows and `block` channel blocks of the input further on."""
+    def at(self, row: int, block: int, group: int, per_block: int) -> Tile:
+        """The tile `row` rows, `block` channel blocks of the input and `group` groups further on."""
         return self._replace(
+            group=self.group + group,
             m=self.m + row,
             held=Span(self.held.start + row, self.held.length),
             column=self.column + block * per_block,
@@ -92,7 +93,8 @@ class Plane(NamedTuple):
 
 
 class End(NamedTuple):
-    """A tile of kernel plane `plane` is summed. Its rows and columns count from its place if it is `moved`.
+    """A tile of kernel plane `plane` is summed. It is of group 0, and its rows and columns count from its place if it is
+    `moved`.
 
     `slot` is the task of a StreamK part and the block that computes it.
     """
@@ -119,8 +121,10 @@ class Round(Enum):
 
 Piece = Begin | Plane | End | Round
 """What a program consists of."""
-Where = tuple[int, int, int, int]
-"""Image of the batch, row of gradOutput, C0 block of its channels and channel block of the input that a piece counts from."""
+Where = tuple[int, int, int, int, int]
+"""Image of the batch, row of gradOutput, C0 block of its channels, channel block of the input and group that a piece counts
+from.
+"""
 
 
 def filter_tiles(call: CubeCall, tiling: GradWeightTiling, task: GradWeightTask) -> Iterator[FilterTile]:
@@ -214,20 +218,20 @@ class CubeBuilder:
         kernel_depth, _ = self.input.plane_and_tap(plane)
         walk, row = self.walks.of(tile.tap, task.row_start, task.rows)
         shape, rows_block, columns_block = tile.counted(self.c0, self.per_block)
+        at = row, rows_block, columns_block, tile.group
         planes: list[tuple[Plane, Where]] = []
         for batch, depth_out in (divmod(image, p.d_out) for image in images):
             depth = depth_out * p.stride_d - p.pad_front + kernel_depth * p.dilation_d
             if 0 <= depth < p.d_in:
-                planes.append((Plane(shape, walk, depth_out, depth), (batch, row, rows_block, columns_block)))
-        nowhere = 0, row, rows_block, columns_block
-        first, last = (planes[0][1], planes[-1][1]) if planes else (nowhere, nowhere)
+                planes.append((Plane(shape, walk, depth_out, depth), (batch, *at)))
+        first, last = (planes[0][1], planes[-1][1]) if planes else ((0, *at), (0, *at))
         if len(planes) == 1:
             planes = [(planes[0][0]._replace(begin=begin), first)]
         else:
             yield begin, first
         yield from planes
         moved = slot is None and self.dw.uniform
-        yield End(shape if moved else tile, plane, moved, slot), last
+        yield End(shape if moved else tile._replace(group=0), plane, moved, slot), last
 
     def parts(self, task: GradWeightTask) -> Iterator[tuple[GradWeightTask, range]]:
         """What is summed in L0C before dW is written: the task, or rows of it, of some images."""
@@ -273,7 +277,7 @@ class CubeBuilder:
             for strip, steps in piece.walk.parts:
                 self.plane(piece, strip, steps, where)
         elif isinstance(piece, End):
-            tile = self.placed(piece.tile, where) if piece.moved else piece.tile
+            tile = self.placed(piece.tile, where if piece.moved else (0, 0, 0, 0, where[4]))
             self.pipeline.end_sum(tile.m_count, tile.n_count, self.c0, self.call.dtype, self.call.hf32_bits)
             self.write(FilterTile(tile.group, piece.plane, tile.m, tile.rows, tile.column, tile.n_count), piece.slot)
 
@@ -296,7 +300,9 @@ class CubeBuilder:
 
     def placed(self, tile: Tile, where: Where) -> Tile:
         """The tile as it is."""
-        return tile.at(where[2] * self.c0, where[3], self.per_block)
+        # All channels of a real group but of the only one are whole blocks, or may begin anywhere.
+        group = where[4] if self.inp.real_groups > 1 else 0
+        return tile.at(where[2] * self.c0, where[3], group, self.per_block)
 
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
 

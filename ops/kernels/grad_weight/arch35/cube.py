@@ -168,11 +168,11 @@ class DirectCubeBuilder(CubeBuilder):
                         yield from self.summed(part, images, tile)
         shared = [(task, tile) for task in tasks if task.slot is not None for tile in self.tiles(task)]
         for number in range(self.rounds):
-            yield Round.BEGINS, (0, 0, 0, 0)
+            yield Round.BEGINS, (0, 0, 0, 0, 0)
             for task, tile in shared[number : number + 1]:
                 for part, images in self.parts(task):
                     yield from self.summed(part, images, tile)
-            yield Round.ENDS, (0, 0, 0, 0)
+            yield Round.ENDS, (0, 0, 0, 0, 0)
 
     def write_piece(self, piece: Piece, where: Where) -> None:
         if piece is Round.BEGINS:

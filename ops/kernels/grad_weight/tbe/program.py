@@ -137,9 +137,10 @@ class _Tile(NamedTuple):
     blocks: Span
     channels: int
 
-    def at(self, rows: int, block: int, per_block: int) -> _Tile:
-        """The tile `rows` rows and `block` channel blocks further on."""
+    def at(self, rows: int, block: int, group: int, per_block: int) -> _Tile:
+        """The tile `rows` rows, `block` channel blocks and `group` groups further on."""
         return self._replace(
+            group=self.group + group,
             m=Span(self.m.start + rows, self.m.length),
             n=Span(self.n.start + block * per_block, self.n.length),
             m_held=Span(self.m_held.start + rows, self.m_held.length),
@@ -171,8 +172,8 @@ class _End(NamedTuple):
 
 
 _Piece = _Begin | _Plane | _End
-_Where = tuple[int, int, int, int]
-"""Image of the batch, row of gradOutput, 16 of its channels and channel block of the input that a piece counts from."""
+_Where = tuple[int, int, int, int, int]
+"""Image of the batch, row of gradOutput, 16 of its channels, channel block of the input and group that a piece counts from."""
 
 
 class _TbeBuilder:
@@ -243,13 +244,13 @@ class _TbeBuilder:
             n = ceil_to(channels, self.c0) * self.p.taps
             for out in out_tiles(part, self.tiling.tile, self.p.taps, m, n):
                 tile = self.tile_of(out, channels)
-                rows, blocks = (tile.m_held.start // FRACTAL, tile.blocks.start) if self.moves else (0, 0)
-                shape = tile.at(-rows * FRACTAL, -blocks, self.per_block)
+                at = (tile.m_held.start // FRACTAL, tile.blocks.start, group) if self.moves else (0, 0, group)
+                shape = tile.at(-at[0] * FRACTAL, -at[1], -group, self.per_block)
                 sums = [_Plane(shape, walk, *depths) for depths in self.depths(block, out.plane)]
-                yield _Begin(), (block.images[0], row, rows, blocks)
+                yield _Begin(), (block.images[0], row, *at)
                 for batch in block.images:
-                    yield from ((one, (batch, row, rows, blocks)) for one in sums)
-                yield _End(shape), (block.images[-1], row, rows, blocks)
+                    yield from ((one, (batch, row, *at)) for one in sums)
+                yield _End(shape), (block.images[-1], row, *at)
 
     def tile_of(self, out: OutTile, channels: int) -> _Tile:
         """A tile of dW in a group of so many input channels."""
@@ -319,7 +320,9 @@ class _TbeBuilder:
 
     def placed(self, tile: _Tile, where: _Where) -> _Tile:
         """The tile as it is."""
-        return tile.at(where[2] * FRACTAL, where[3], self.per_block) if self.moves else tile
+        rows, blocks = where[2:4] if self.moves else (0, 0)
+        # All channels of a real group but of the only one are whole blocks.
+        return tile.at(rows * FRACTAL, blocks, where[4] if self.inp.real_groups > 1 else 0, self.per_block)
 
     def seen(self, strip: Strip, b: Span) -> tuple[Strip, int]:
         """The problem that B's pixels are a part of, and the number of its first pixel: of a signal, the columns they see."""
