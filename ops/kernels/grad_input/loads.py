@@ -111,8 +111,8 @@ class OperandLoads:
         m: int,
         n: int,
     ) -> None:
-        """Rows `window` (behind pixels m ..) of channel blocks of gradOutput, spread out where stride > 1; the group has `exist`
-        channels.
+        """Rows `window` (behind pixels m ..) of channel blocks of gradOutput, spread out where stride > 1; the group has
+        `exist` channels.
         """
         k = self.k
         key: tuple[object, ...] = (task, part_map.part.taps, plane, blocks.start, m, n)  # never resident across tiles

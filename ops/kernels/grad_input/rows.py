@@ -2,8 +2,8 @@
 from a group.
 
 Tiles further down in the map are the same where they see as much of gradOutput, and those of other channels and groups where
-as many of them exist. So what a tile sees, and what L1 holds with it, is worked out before the loop, once for each tile of an image, and
-is a part of the tile.
+as many of them exist. So what a tile sees, and what L1 holds with it, is worked out before the loop, once for each tile of an
+image, and is a part of the tile.
 """
 
 from __future__ import annotations
