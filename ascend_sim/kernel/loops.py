@@ -12,7 +12,7 @@ from ascend_sim.errors import SimError
 from ascend_sim.kernel.inspection import Inspection, Notes
 from ascend_sim.kernel.program import InstructionTable
 from ascend_sim.kernel.sheet import Sheet
-from ascend_sim.kernel.stamp import Moving, Place, Stamp, absolute, relative
+from ascend_sim.kernel.stamp import Moving, Place, Stamp, absolute, like, relative
 
 What = TypeVar("What", bound=Hashable)
 """What of a stamped loop's piece decides its rows."""
@@ -89,8 +89,9 @@ class StampedLoops:
                     tile, tiles = self._tile, self._tiles
                     self._sheet, self._tile, self._tiles, self._moves = Sheet(stamps), 0, 0, []
                     self.notes = None if notes is None else notes.of_stamp()
-                    axes: Any = tuple([Moving.along(axis, len(place)) for axis in range(len(place))])
-                    yield what, axes if isinstance(where, tuple) else axes[0]
+                    axes: list[Any] = [Moving.along(axis, len(place)) for axis in range(len(place))]
+                    anywhere: Any = like(where, axes) if isinstance(where, tuple) else axes[0]
+                    yield what, anywhere
                     moves = np.array(self._moves, np.int64).reshape(-1, 3)
                     after = stamps.number(self._phase(place))
                     made = Stamp(self._sheet.rows, moves, 0, len(place), self._tile, self._tiles, after, self.notes)

@@ -164,7 +164,7 @@ def relative(value: Any, where: Place) -> Any:
     if type(value) is Placed and len(value.steps) == len(where):
         return _Relative(value.steps, value - _way(value.steps, where))
     if isinstance(value, tuple):
-        return _like(value, [item if type(item) is int else relative(item, where) for item in value])
+        return like(value, [item if type(item) is int else relative(item, where) for item in value])
     return value
 
 
@@ -173,7 +173,7 @@ def moved(phase: Any, by: Place) -> Any:
     if type(phase) is _Relative:
         return _Relative(phase.steps, phase.start - _way(phase.steps, by))
     if isinstance(phase, tuple):
-        return _like(phase, [item if type(item) is int else moved(item, by) for item in phase])
+        return like(phase, [item if type(item) is int else moved(item, by) for item in phase])
     return phase
 
 
@@ -184,11 +184,11 @@ def absolute(phase: Any, where: Place | None) -> Any:
             return Moving(phase.steps, phase.start)
         return Placed.of(phase.steps, _way(phase.steps, where) + phase.start)
     if isinstance(phase, tuple):
-        return _like(phase, [item if type(item) is int else absolute(item, where) for item in phase])
+        return like(phase, [item if type(item) is int else absolute(item, where) for item in phase])
     return phase
 
 
-def _like(value: tuple[Any, ...], items: list[Any]) -> tuple[Any, ...]:
+def like(value: tuple[Any, ...], items: list[Any]) -> tuple[Any, ...]:
     """`items` as a tuple of the kind of `value`."""
     kind = type(value)
     return tuple(items) if kind is tuple else getattr(kind, "_make", tuple)(items)

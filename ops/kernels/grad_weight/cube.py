@@ -19,7 +19,7 @@ from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.operand import input_operand
-from ascend_sim.ops.kernels.grad_weight.steps import Step, Walk, Walks
+from ascend_sim.ops.kernels.grad_weight.steps import Step, Walk, Walks, Where
 from ascend_sim.ops.kernels.grad_weight.stream_k import (
     ALL_CUBES,
     CUBE_TO_VECTOR,
@@ -121,10 +121,6 @@ class Round(Enum):
 
 Piece = Begin | Plane | End | Round
 """What a program consists of."""
-Where = tuple[int, int, int, int, int]
-"""Image of the batch, row of gradOutput, C0 block of its channels, channel block of the input and group that a piece counts
-from.
-"""
 
 
 def filter_tiles(call: CubeCall, tiling: GradWeightTiling, task: GradWeightTask) -> Iterator[FilterTile]:
@@ -218,13 +214,13 @@ class CubeBuilder:
         kernel_depth, _ = self.input.plane_and_tap(plane)
         walk, row = self.walks.of(tile.tap, task.row_start, task.rows)
         shape, rows_block, columns_block = tile.counted(self.c0, self.per_block)
-        at = row, rows_block, columns_block, tile.group
+        at = Where(0, row, rows_block, columns_block, tile.group)
         planes: list[tuple[Plane, Where]] = []
         for batch, depth_out in (divmod(image, p.d_out) for image in images):
             depth = depth_out * p.stride_d - p.pad_front + kernel_depth * p.dilation_d
             if 0 <= depth < p.d_in:
-                planes.append((Plane(shape, walk, depth_out, depth), (batch, *at)))
-        first, last = (planes[0][1], planes[-1][1]) if planes else ((0, *at), (0, *at))
+                planes.append((Plane(shape, walk, depth_out, depth), at._replace(batch=batch)))
+        first, last = (planes[0][1], planes[-1][1]) if planes else (at, at)
         if len(planes) == 1:
             planes = [(planes[0][0]._replace(begin=begin), first)]
         else:
@@ -277,7 +273,7 @@ class CubeBuilder:
             for strip, steps in piece.walk.parts:
                 self.plane(piece, strip, steps, where)
         elif isinstance(piece, End):
-            tile = self.placed(piece.tile, where if piece.moved else (0, 0, 0, 0, where[4]))
+            tile = self.placed(piece.tile, where if piece.moved else Where(group=where.group))
             self.pipeline.end_sum(tile.m_count, tile.n_count, self.c0, self.call.dtype, self.call.hf32_bits)
             self.write(FilterTile(tile.group, piece.plane, tile.m, tile.rows, tile.column, tile.n_count), piece.slot)
 
@@ -288,7 +284,7 @@ class CubeBuilder:
 
     def plane(self, plane: Plane, strip: Strip, steps: Sequence[Step], where: Where) -> None:
         """Products of the gradOutput pixels of a strip, and what they see of the input."""
-        tile, (batch, row, *_) = self.placed(plane.tile, where), where
+        tile, batch, row = self.placed(plane.tile, where), where.batch, where.row
         last = None
         for step in steps:
             if last is None or step.in_a1 != last.in_a1:
@@ -301,8 +297,8 @@ class CubeBuilder:
     def placed(self, tile: Tile, where: Where) -> Tile:
         """The tile as it is."""
         # All channels of a real group but of the only one are whole blocks, or may begin anywhere.
-        group = where[4] if self.inp.real_groups > 1 else 0
-        return tile.at(where[2] * self.c0, where[3], group, self.per_block)
+        group = where.group if self.inp.real_groups > 1 else 0
+        return tile.at(where.m * self.c0, where.n, group, self.per_block)
 
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
 

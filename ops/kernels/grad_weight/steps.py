@@ -18,6 +18,18 @@ from ascend_sim.ops.kernels.grad_weight.taps import walk
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 
 
+class Where(NamedTuple):
+    """Image of the batch, row of gradOutput, block of its channels (`m`), channel block of the input (`n`) and real group that
+    a piece of a program counts from.
+    """
+
+    batch: int = 0
+    row: int = 0
+    m: int = 0
+    n: int = 0
+    group: int = 0
+
+
 class Step(NamedTuple):
     """A base block of K: its pixels, those that L1 holds of both operands around them, the input rows behind the latter."""
 

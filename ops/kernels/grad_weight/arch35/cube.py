@@ -21,9 +21,9 @@ from ascend_sim.memory.gm import gm_operand
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_weight.arch35.flags import CLEARED, SLOTS_CLEARED
 from ascend_sim.ops.kernels.grad_weight.arch35.slots import block_bytes, pieces
-from ascend_sim.ops.kernels.grad_weight.cube import CubeBuilder, Image, Piece, Plane, Round, Tile, Where
+from ascend_sim.ops.kernels.grad_weight.cube import CubeBuilder, Image, Piece, Plane, Round, Tile
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.steps import Step, Walks
+from ascend_sim.ops.kernels.grad_weight.steps import Step, Walks, Where
 from ascend_sim.ops.kernels.grad_weight.stream_k import GRAD_OUTPUT, GRAD_WEIGHT, WORKSPACE
 from ascend_sim.ops.kernels.grad_weight.strips import Strip
 from ascend_sim.ops.kernels.grad_weight.taps import walked_input
@@ -168,11 +168,11 @@ class DirectCubeBuilder(CubeBuilder):
                         yield from self.summed(part, images, tile)
         shared = [(task, tile) for task in tasks if task.slot is not None for tile in self.tiles(task)]
         for number in range(self.rounds):
-            yield Round.BEGINS, (0, 0, 0, 0, 0)
+            yield Round.BEGINS, Where()
             for task, tile in shared[number : number + 1]:
                 for part, images in self.parts(task):
                     yield from self.summed(part, images, tile)
-            yield Round.ENDS, (0, 0, 0, 0, 0)
+            yield Round.ENDS, Where()
 
     def write_piece(self, piece: Piece, where: Where) -> None:
         if piece is Round.BEGINS:
@@ -204,7 +204,7 @@ class DirectCubeBuilder(CubeBuilder):
             self.k.scalar(plane_cycles)
         self.a1.restart()
         self.b1.restart()
-        tile, (batch, row, *_) = self.placed(plane.tile, where), where
+        tile, batch, row = self.placed(plane.tile, where), where.batch, where.row
         rows_of, columns_of = Image(batch, plane.depth_out), Image(batch, plane.depth)
         # Chunks are known by where the walk has them, and loaded from where they are.
         here = [step.at(strip.problem, row) for step in steps]

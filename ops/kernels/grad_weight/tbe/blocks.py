@@ -7,9 +7,11 @@ operator in CANN 8.1: stated; planes before channels in N, depths within images:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.frozen import frozen
+from ascend_sim.kernel.operands import Span
 from ascend_sim.ops.kernels.cube.tasks import chunk
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Cuts, Tile
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem
@@ -99,3 +101,27 @@ def out_tiles(block: Block, tile: Tile, columns_of: int, group_m: int, group_n: 
 def _pieces(whole: range, size: int) -> Iterator[range]:
     for start in range(whole.start, whole.stop, size):
         yield range(start, min(start + size, whole.stop))
+
+
+class HeldTile(NamedTuple):
+    """A tile of dW and what is around it in L1: rows and columns, channel blocks of the input, and the channels in these."""
+
+    group: int
+    plane: int
+    m: Span
+    n: Span
+    m_held: Span
+    n_held: Span
+    blocks: Span
+    channels: int
+
+    def at(self, rows: int, block: int, group: int, per_block: int) -> HeldTile:
+        """The tile `rows` rows, `block` channel blocks and `group` groups further on."""
+        return self._replace(
+            group=self.group + group,
+            m=Span(self.m.start + rows, self.m.length),
+            n=Span(self.n.start + block * per_block, self.n.length),
+            m_held=Span(self.m_held.start + rows, self.m_held.length),
+            n_held=Span(self.n_held.start + block * per_block, self.n_held.length),
+            blocks=Span(self.blocks.start + block, self.blocks.length),
+        )

@@ -44,8 +44,9 @@ from ascend_sim.ops.kernels.cube.strips import Strip
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Attach, CacheTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import a1_bytes, b1_bytes
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
+from ascend_sim.ops.kernels.grad_weight.steps import Where
 from ascend_sim.ops.kernels.grad_weight.strips import InputRows, input_rows, piece, strips
-from ascend_sim.ops.kernels.grad_weight.tbe.blocks import Block, OutTile, block_part, out_tiles
+from ascend_sim.ops.kernels.grad_weight.tbe.blocks import Block, HeldTile, OutTile, block_part, out_tiles
 from ascend_sim.ops.kernels.grad_weight.tbe.gather import gather_taps
 from ascend_sim.ops.kernels.grad_weight.tbe.runs import Runs
 from ascend_sim.ops.layouts import weight_gradient, x_map, y_map
@@ -125,30 +126,6 @@ class _Walk:
     b_first: bool
 
 
-class _Tile(NamedTuple):
-    """A tile of dW and what is around it in L1: rows and columns, channel blocks of the input, and the channels in these."""
-
-    group: int
-    plane: int
-    m: Span
-    n: Span
-    m_held: Span
-    n_held: Span
-    blocks: Span
-    channels: int
-
-    def at(self, rows: int, block: int, group: int, per_block: int) -> _Tile:
-        """The tile `rows` rows, `block` channel blocks and `group` groups further on."""
-        return self._replace(
-            group=self.group + group,
-            m=Span(self.m.start + rows, self.m.length),
-            n=Span(self.n.start + block * per_block, self.n.length),
-            m_held=Span(self.m_held.start + rows, self.m_held.length),
-            n_held=Span(self.n_held.start + block * per_block, self.n_held.length),
-            blocks=Span(self.blocks.start + block, self.blocks.length),
-        )
-
-
 class _Begin(NamedTuple):
     """A tile begins."""
 
@@ -159,7 +136,7 @@ class _Plane(NamedTuple):
     `depth_in` is the input plane that the tile's kernel plane meets, None in the padding.
     """
 
-    tile: _Tile
+    tile: HeldTile
     walk: _Walk
     depth: int
     depth_in: int | None
@@ -168,12 +145,10 @@ class _Plane(NamedTuple):
 class _End(NamedTuple):
     """A tile is summed; its rows and columns count from its place."""
 
-    tile: _Tile
+    tile: HeldTile
 
 
 _Piece = _Begin | _Plane | _End
-_Where = tuple[int, int, int, int, int]
-"""Image of the batch, row of gradOutput, 16 of its channels, channel block of the input and group that a piece counts from."""
 
 
 class _TbeBuilder:
@@ -216,7 +191,7 @@ class _TbeBuilder:
         pieces = [] if block.empty else list(self.pieces(block))
         return self.k.repeated(pieces, lambda: self.written(pieces))
 
-    def written(self, pieces: list[tuple[_Piece, _Where]]) -> Program:
+    def written(self, pieces: list[tuple[_Piece, Where]]) -> Program:
         """The program of `pieces`."""
         self.pad_runs([step for what, _ in pieces if isinstance(what, _Plane) for step in what.walk.steps])
         for what, where in self.k.stamped(pieces):
@@ -234,30 +209,32 @@ class _TbeBuilder:
         self.pipeline.close()
         return self.k.finish()
 
-    def pieces(self, block: Block) -> Iterator[tuple[_Piece, _Where]]:
+    def pieces(self, block: Block) -> Iterator[tuple[_Piece, Where]]:
         """The tiles of dW of a block in order: each is summed over the images and K of the block, then added to dW."""
         walk, row = self.walk(block)
         for group in block.groups:
             part = replace(block, groups=range(group, group + 1))
-            m = self.call.group_channels(group, self.problem.c_out, self.inp.cout_g)
+            rows = self.call.group_channels(group, self.problem.c_out, self.inp.cout_g)
             channels = self.call.group_channels(group, self.problem.c_in, self.inp.cin_g)
-            n = ceil_to(channels, self.c0) * self.p.taps
-            for out in out_tiles(part, self.tiling.tile, self.p.taps, m, n):
+            columns = ceil_to(channels, self.c0) * self.p.taps
+            for out in out_tiles(part, self.tiling.tile, self.p.taps, rows, columns):
                 tile = self.tile_of(out, channels)
-                at = (tile.m_held.start // FRACTAL, tile.blocks.start, group) if self.moves else (0, 0, group)
-                shape = tile.at(-at[0] * FRACTAL, -at[1], -group, self.per_block)
+                m, n = (tile.m_held.start // FRACTAL, tile.blocks.start) if self.moves else (0, 0)
+                at = Where(block.images[0], row, m, n, group)
+                shape = tile.at(-m * FRACTAL, -n, -group, self.per_block)
                 sums = [_Plane(shape, walk, *depths) for depths in self.depths(block, out.plane)]
-                yield _Begin(), (block.images[0], row, *at)
+                yield _Begin(), at
                 for batch in block.images:
-                    yield from ((one, (batch, row, *at)) for one in sums)
-                yield _End(shape), (block.images[-1], row, *at)
+                    at = at._replace(batch=batch)
+                    yield from ((one, at) for one in sums)
+                yield _End(shape), at
 
-    def tile_of(self, out: OutTile, channels: int) -> _Tile:
+    def tile_of(self, out: OutTile, channels: int) -> HeldTile:
         """A tile of dW in a group of so many input channels."""
         first, last = out.n_held.start // self.per_block, ceil_div(out.n_held.stop, self.per_block)
         m, n, m_held, n_held = (Span(one.start, len(one)) for one in (out.m, out.n, out.m_held, out.n_held))
         present = min((last - first) * self.c0, channels - first * self.c0)
-        return _Tile(out.group, out.plane, m, n, m_held, n_held, Span(first, last - first), present)
+        return HeldTile(out.group, out.plane, m, n, m_held, n_held, Span(first, last - first), present)
 
     def depths(self, block: Block, kernel_plane: int) -> Iterator[tuple[int, int | None]]:
         """The block's depths of gradOutput, each with the input plane that a kernel plane meets, None in the padding."""
@@ -301,9 +278,9 @@ class _TbeBuilder:
                 held = input_rows(p, b.start - shift, b.start + b.length - shift)
                 yield _Step(run.strip, strip, shift, pixels, a, b, held)
 
-    def products(self, plane: _Plane, where: _Where) -> None:
+    def products(self, plane: _Plane, where: Where) -> None:
         """Products of the block's pixels of a plane."""
-        batch, row = where[0], where[1] if self.moves else 0
+        batch, row = where.batch, where.row if self.moves else 0
         tile, last = self.placed(plane.tile, where), None
         for step in plane.walk.steps:
             loads = [self.load_a1] if last is None or step[:1] + step[4:5] != last[:1] + last[4:5] else []
@@ -318,11 +295,11 @@ class _TbeBuilder:
                 self.step(plane.tile, step)
             last = step
 
-    def placed(self, tile: _Tile, where: _Where) -> _Tile:
+    def placed(self, tile: HeldTile, where: Where) -> HeldTile:
         """The tile as it is."""
-        rows, blocks = where[2:4] if self.moves else (0, 0)
+        m, n = (where.m, where.n) if self.moves else (0, 0)
         # All channels of a real group but of the only one are whole blocks.
-        return tile.at(rows * FRACTAL, blocks, where[4] if self.inp.real_groups > 1 else 0, self.per_block)
+        return tile.at(m * FRACTAL, n, where.group if self.inp.real_groups > 1 else 0, self.per_block)
 
     def seen(self, strip: Strip, b: Span) -> tuple[Strip, int]:
         """The problem that B's pixels are a part of, and the number of its first pixel: of a signal, the columns they see."""
@@ -332,7 +309,7 @@ class _TbeBuilder:
 
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
 
-    def load_a1(self, tile: _Tile, plane: _Plane, batch: int, step: _Step) -> None:
+    def load_a1(self, tile: HeldTile, plane: _Plane, batch: int, step: _Step) -> None:
         """gradOutput pixels of the rows of dW that L1 holds: [c1][pixels][C0]."""
         around: dict[Attach, tuple[int, ...]] = {
             Attach.FULL: (), Attach.WHOLE_K: (tile.plane, *tile.n_held), Attach.PART: (tile.plane, *tile.m, *tile.n)
@@ -346,7 +323,7 @@ class _TbeBuilder:
         self.held_runs.load(self.grad_output, GRAD_OUTPUT, place, tile.m_held.length, step.strip, span, address)
         self.a1.loaded()
 
-    def load_b1(self, tile: _Tile, plane: _Plane, batch: int, step: _Step) -> None:
+    def load_b1(self, tile: HeldTile, plane: _Plane, batch: int, step: _Step) -> None:
         """What the pixels see of the input, for the columns of dW that L1 holds: rows or columns of channel blocks, or taps."""
         if plane.depth_in is None:
             return
@@ -392,7 +369,7 @@ class _TbeBuilder:
             operand.clear()
         self.k.pipe_barrier("MTE2")
 
-    def fill_left(self, tile: _Tile, step: _Step) -> None:
+    def fill_left(self, tile: HeldTile, step: _Step) -> None:
         """The next half of L0: gradOutput to L0A, turned; L0B follows."""
         left, held = self.pipeline.left[self.pipeline.operands.acquire()], step.in_a1
         rows = Span(tile.m.start - tile.m_held.start, ceil_to(tile.m.length, self.c0))
@@ -404,13 +381,13 @@ class _TbeBuilder:
             self.k.load_data_3d("L0A", left, self.a1.address, self.itemsize, window, pixels, rows, transpose=True)
         self.pipeline.load_right()
 
-    def leave_out(self, tile: _Tile, pixels: int) -> None:
+    def leave_out(self, tile: HeldTile, pixels: int) -> None:
         """Fill L0B too, and multiply nothing."""
         right = self.pipeline.right[self.pipeline.operands.filling]
         self.k.fill("L0B", right, ceil_div(pixels, self.c0) * ceil_div(tile.n.length, FRACTAL) * FRACTAL_BYTES)
         self.pipeline.leave_out()
 
-    def step(self, tile: _Tile, step: _Step) -> None:
+    def step(self, tile: HeldTile, step: _Step) -> None:
         """The input to L0B beside gradOutput in L0A, and the product of both."""
         half, held, pixels, address = self.pipeline.operands.filling, step.in_b1, step.pixels, self.b1.address
         right, gathered = self.pipeline.right[half], self.p.load is Load.DMA
