@@ -78,7 +78,9 @@ class Program(TyperGroup):
                 sys.exit(error.exit_code)
             context = getattr(error, "ctx", None)
             text = " ".join(error.format_message().split()).rstrip(".")
-            if context is not None:
+            if context is not None and _is_of_the_program(context, getattr(error, "option_name", None)):
+                text = f"{error.option_name} stands before the command: ascend-sim {error.option_name} ... {context.info_name}"
+            elif context is not None:
                 text += f"; {context.command_path} --help tells more"
             if "--json" in given:
                 print(json.dumps({"status": None, "error": text}))
@@ -91,6 +93,12 @@ class Program(TyperGroup):
         except typer.Abort:
             sys.exit(1)
         sys.exit(code or 0)
+
+
+def _is_of_the_program(context: Any, option: str | None) -> bool:
+    """Whether what a command does not know is an option that all commands share."""
+    shared = context.find_root()
+    return context is not shared and any(option in one.opts for one in shared.command.params)
 
 
 def _without_types(options: list[Any]) -> list[Any]:

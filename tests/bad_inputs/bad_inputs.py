@@ -421,6 +421,7 @@ def options() -> Iterator[Bad]:
         "a folder": "run .",
         "an unknown command": "runs by_hand",
         "an unknown option": "run by_hand --fast",
+        "an option of the program behind its command": "run by_hand --engine simpy",
         "an unknown chip": "run by_hand --chip ascend911",
         "a family for a chip": "run by_hand --chip dav-2201",
         "a chip file that is not there": "run by_hand --chip mine.yaml",
