@@ -73,8 +73,12 @@ def test_a_console_example_prints_what_the_page_shows(command: str, expected: st
     write_named_examples(tmp_path)
     done = run_command(command, tmp_path)
     assert done.exit_code == 0, done.output
-    assert without_trailing_blanks(done.stdout) == without_trailing_blanks(expected)
+    shown, expected = (re.sub(HOST_ERRORS, r"\1 * \2", text) for text in (done.stdout, expected))
+    assert without_trailing_blanks(shown) == without_trailing_blanks(expected)
 
+
+HOST_ERRORS = r"(?m)^(\w+ +\w+ +float32 +float32) +[\d.e+-]+ +0\.\d+ +(correct)"
+"""Errors of a float32 output, whose last bits the host's BLAS decides (docs/precision.md), within what is correct."""
 
 SHOWN = {command for command, _ in commands("console")}
 
