@@ -220,15 +220,16 @@ class _Piece:
         lengths = np.array([len(stamp.rows) for stamp in self.stamps])
         rows = np.concatenate([stamp.rows for stamp in self.stamps])
         rows[:, TILE] += np.repeat(self.tiles, lengths)
-        cells, by = self._moves()
-        counts = [len(stamp.moves) for stamp in self.stamps]
+        moves = [stamp.moves for stamp in self.stamps]
+        cells, by = self._gone(moves)
+        counts = [len(one) for one in moves]
         np.add.at(rows.reshape(-1), cells + np.repeat((np.cumsum(lengths) - lengths) * ROW, counts), by)
         return rows
 
-    def _moves(self) -> tuple[Numbers, Numbers]:
-        """The cells that move, counted from their stamp's first, and by how much."""
-        cells, axes, steps = np.concatenate([stamp.moves for stamp in self.stamps]).T
-        return cells, steps * self.where[axes + np.repeat(self.first, [len(stamp.moves) for stamp in self.stamps])]
+    def _gone(self, moves: Sequence[Numbers]) -> tuple[Numbers, Numbers]:
+        """What moves by the `moves` of each stamp, counted from the stamp's first, and how far it has gone."""
+        cells, axes, steps = np.concatenate(moves).T
+        return cells, steps * self.where[axes + np.repeat(self.first, [len(one) for one in moves])]
 
     def is_right(self, limits: Numbers, sizes: Sequence[int]) -> bool:
         """As of the whole sheet. All rows of a stamp are looked at the first time, then only what moves."""
@@ -238,8 +239,7 @@ class _Piece:
         moving = self._moving()
         if not moving.stamps:
             return True
-        low, high, unit, rest = moving._bounds()
-        way = np.add.reduceat(moving._moves()[1], moving._heads())
+        (low, high, unit, rest), way = moving._bounds(), moving._way()
         return not ((way < low) | (way > high) | ((way - rest) % unit != 0)).any()
 
     def _moving(self) -> _Piece:
@@ -250,34 +250,41 @@ class _Piece:
         """`Stamp.bounds` of all, one after the other."""
         return np.concatenate([stamp.bounds for stamp in self.stamps], axis=1)  # type: ignore[arg-type]
 
+    def _way(self) -> Numbers:
+        """How far each of the ways of all has gone."""
+        ways = [stamp.ways for stamp in self.stamps]
+        return np.add.reduceat(self._gone(ways)[1], _heads(ways))  # type: ignore[arg-type]
+
     def ways(self) -> list[_Way]:
         """How far all that moves may move on, of stamps that were looked at; what moves alike is one way."""
         moving = self._moving()
         if not moving.stamps:
             return []
-        (low, high, unit, _), heads, moves = moving._bounds(), moving._heads(), moving._moves()[1]
-        way = np.add.reduceat(moves, heads)
-        _, axes, steps = np.concatenate([stamp.moves for stamp in moving.stamps]).T
-        alike = np.zeros((len(heads), max(stamp.axes for stamp in moving.stamps) + 1), np.int64)
-        alike[np.searchsorted(heads, np.arange(len(steps)), side="right") - 1, axes] = steps
-        alike[:, -1] = unit
-        kinds, which = np.unique(alike, axis=0, return_inverse=True)
-        least, most = np.full(len(kinds), -_FAR), np.full(len(kinds), _FAR)
-        np.maximum.at(least, which.reshape(-1), low - way)
-        np.minimum.at(most, which.reshape(-1), high - way)
+        (low, high, unit, _), way = moving._bounds(), moving._way()
+        kinds, (least, most) = _narrow(
+            [*_steps([stamp.ways for stamp in moving.stamps], moving.axes), unit],  # type: ignore[misc]
+            low - way,
+            high - way,
+        )
         return [
-            (tuple(kind[:-1]), kind[-1], *span)
-            for kind, *span in zip(kinds.tolist(), least.tolist(), most.tolist(), strict=True)
+            (tuple(steps), unit, *span)
+            for (*steps, unit), *span in zip(kinds.T.tolist(), least.tolist(), most.tolist(), strict=True)
         ]
 
+    @property
+    def axes(self) -> int:
+        """The most numbers that a place of them has."""
+        return max(stamp.axes for stamp in self.stamps)
+
     def _look(self, limits: Numbers, sizes: Sequence[int]) -> bool:
-        """Look at every row, and note of what moves how far it may (`Stamp.bounds`)."""
-        rows, (cells, by), heads = self.rows(), self._moves(), self._heads()
+        """Look at every row, and note of what moves how far it may (`Stamp.ways`)."""
+        moves = [stamp.moves for stamp in self.stamps]
+        rows, (cells, by), heads = self.rows(), self._gone(moves), _heads(moves)
         every = np.arange(limits.shape[1])[:, None]
         if asked(limits, sizes, rows[:, 0], every, rows[:, 1 : 1 + len(every)].T).wrong().any():
             return False
         lengths = np.array([len(stamp.rows) for stamp in self.stamps])
-        counts = [len(stamp.moves) for stamp in self.stamps]
+        counts = [len(one) for one in moves]
         cells = (cells + np.repeat((np.cumsum(lengths) - lengths) * ROW, counts))[heads]
         kinds, operands, address = rows[cells // ROW, 0], cells % ROW - 1, rows.reshape(-1)[cells]
         offset, extent, limit, unit = asked(limits, sizes, kinds, operands, address)
@@ -285,18 +292,44 @@ class _Piece:
             offset = offset - np.add.reduceat(by, heads)  # where the way is 0
         bounds = np.stack((-offset, limit - extent - offset, unit, -offset % unit))
         bounds[:, extent <= 0] = np.array([[-_FAR], [_FAR], [1], [0]])
-        behind = np.searchsorted(heads, np.cumsum(counts))
+        of_stamp = np.repeat(np.arange(len(self.stamps)), counts)[heads]
+        kinds, span = _narrow([of_stamp, *_steps(moves, self.axes), *bounds[2:]], *bounds[:2])
+        behind = np.searchsorted(kinds[0], np.arange(1, len(self.stamps) + 1))
         for stamp, first, end in zip(self.stamps, [0, *behind[:-1].tolist()], behind.tolist(), strict=True):
-            stamp.bounds = bounds[:, first:end]
+            way, axes = (steps := kinds[1:-2, first:end].T).nonzero()
+            stamp.ways = np.stack((way, axes, steps[way, axes]), axis=1)
+            stamp.bounds = np.concatenate((span[:, first:end], kinds[-2:, first:end]))
         return True
 
-    def _heads(self) -> Numbers:
-        """Which of the moves are the first of their cells."""
-        of_stamp = np.repeat(np.arange(len(self.stamps)), [len(stamp.moves) for stamp in self.stamps])
-        cells = np.concatenate([stamp.moves[:, 0] for stamp in self.stamps])
-        first = np.ones(len(cells), np.bool_)
-        first[1:] = (cells[1:] != cells[:-1]) | (of_stamp[1:] != of_stamp[:-1])
-        return np.flatnonzero(first)
+
+def _heads(moves: Sequence[Numbers]) -> Numbers:
+    """Which of the moves of some stamps are the first of what moves."""
+    of_stamp = np.repeat(np.arange(len(moves)), [len(one) for one in moves])
+    cells = np.concatenate([one[:, 0] for one in moves])
+    first = np.ones(len(cells), np.bool_)
+    first[1:] = (cells[1:] != cells[:-1]) | (of_stamp[1:] != of_stamp[:-1])
+    return np.flatnonzero(first)
+
+
+def _steps(moves: Sequence[Numbers], axes: int) -> Numbers:
+    """By how much all that moves does so along each of the `axes`."""
+    heads = _heads(moves)
+    _, axis, step = np.concatenate(moves).T
+    steps = np.zeros((axes, len(heads)), np.int64)
+    steps[axis, np.searchsorted(heads, np.arange(len(step)), side="right") - 1] = step
+    return steps
+
+
+def _narrow(kinds: Sequence[Numbers], low: Numbers, high: Numbers) -> tuple[Numbers, Numbers]:
+    """Each of the `kinds` that there are, in order, with the highest `low` and the lowest `high` of it."""
+    order = np.lexsort(kinds[::-1])
+    found = np.stack(kinds)[:, order]
+    first = np.ones(len(order), np.bool_)
+    first[1:] = (found[:, 1:] != found[:, :-1]).any(axis=0)
+    begin = np.flatnonzero(first)
+    if not len(begin):
+        return found, np.empty((2, 0), np.int64)
+    return found[:, begin], np.stack((np.maximum.reduceat(low[order], begin), np.minimum.reduceat(high[order], begin)))
 
 
 class Asked(NamedTuple):

@@ -201,8 +201,9 @@ class Stamp:
 
     `number` is its own among the stamps of a task; a place is `axes` numbers. It takes the kernel on by `tiles` tiles, of which
     it counts `counted`, and to the phase `after`; `notes` says from which lines its rows came, where it was written under
-    inspection. `bounds` say of each number that moves (least, most, unit, rest): by how much
-    it may, and the rest of that by the unit; None before a sheet with the stamp was looked at.
+    inspection. Numbers that move alike are one of its `ways`, which are as `moves`, with the number of a way for that of a
+    number; `bounds` say of each way (least, most, unit, rest): how far it may go, and the rest of that by the unit. Both are
+    None before a sheet with the stamp was looked at.
     """
 
     rows: NDArray[np.int64]
@@ -213,6 +214,7 @@ class Stamp:
     counted: int = 0
     after: int = 0
     notes: Notes | None = None
+    ways: NDArray[np.int64] | None = None
     bounds: NDArray[np.int64] | None = None
 
     @cached_property

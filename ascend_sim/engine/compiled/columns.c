@@ -9,18 +9,20 @@
 #include <string.h>
 
 enum { SHIFT = 12, PIECE_ROWS = 1 << SHIFT };
+enum { APART = PIECE_ROWS + 8 }; /* from column to column: a row's numbers at a distance of 2^15 bytes would drive each other out of the cache */
 enum { START_TIME, END_TIME, RETIRE_TIME }; /* the first columns; the later two are packed as what they exceed the one before by */
 
 typedef struct {
     i64 *columns; /* while it fills up: PIECE_ROWS numbers of each column */
-    char *packed;
-    i64 size, missing;
+    i64 missing, packed_at;
 } Piece;
 
 struct Kept {
     i64 count;
     Piece *pieces;
     i64 *spare;
+    char *packed; /* all that is, one piece behind the other as they come to their end */
+    i64 size, room;
 };
 
 static i64 piece_count(const Kept *kept) { return (kept->count + PIECE_ROWS - 1) >> SHIFT; }
@@ -38,10 +40,8 @@ Kept *kept_new(i64 count) {
 
 void kept_free(Kept *kept) {
     if (!kept) return;
-    for (i64 i = 0; i < piece_count(kept); i++) {
-        free(kept->pieces[i].columns);
-        free(kept->pieces[i].packed);
-    }
+    for (i64 i = 0; i < piece_count(kept); i++) free(kept->pieces[i].columns);
+    free(kept->packed);
     free(kept->pieces);
     free(kept->spare);
     free(kept);
@@ -72,11 +72,25 @@ static void write_narrow(char *to, const i64 *numbers, i64 count, i64 base, i64 
     }
 }
 
+/* Room for so many bytes more, behind those that are there. NULL: no memory. */
+static char *more_room(Kept *kept, i64 size) {
+    if (kept->size + size > kept->room) {
+        const i64 room = 2 * kept->room + size;
+        char *more = realloc(kept->packed, (size_t)room);
+        if (!more) return NULL;
+        kept->packed = more;
+        kept->room = room;
+    }
+    char *found = kept->packed + kept->size;
+    kept->size += size;
+    return found;
+}
+
 /* All rows of a piece are over. 0: no memory. */
 static int pack(Kept *kept, i64 number) {
     Piece *piece = &kept->pieces[number];
     const i64 count = rows_of(kept, number);
-    i64 *const start = piece->columns, *const end = start + END_TIME * PIECE_ROWS, *const retire = start + RETIRE_TIME * PIECE_ROWS;
+    i64 *const start = piece->columns, *const end = start + END_TIME * APART, *const retire = start + RETIRE_TIME * APART;
     for (i64 i = 0; i < count; i++) {
         retire[i] -= end[i];
         end[i] -= start[i];
@@ -84,7 +98,7 @@ static int pack(Kept *kept, i64 number) {
     Packing packing[TIMES];
     i64 size = sizeof packing;
     for (int c = 0; c < TIMES; c++) {
-        const i64 *numbers = piece->columns + c * PIECE_ROWS;
+        const i64 *numbers = piece->columns + c * APART;
         i64 least = numbers[0], most = numbers[0];
         for (i64 i = 1; i < count; i++) {
             least = numbers[i] < least ? numbers[i] : least;
@@ -93,12 +107,15 @@ static int pack(Kept *kept, i64 number) {
         packing[c] = (Packing){least, width_of((uint64_t)most - (uint64_t)least), size};
         size += (packing[c].width * count + 7) / 8 * 8;
     }
-    piece->packed = calloc((size_t)size, 1);
-    if (!piece->packed) return 0;
-    piece->size = size;
-    memcpy(piece->packed, packing, sizeof packing);
-    for (int c = 0; c < TIMES; c++)
-        write_narrow(piece->packed + packing[c].at, piece->columns + c * PIECE_ROWS, count, packing[c].base, packing[c].width);
+    piece->packed_at = kept->size;
+    char *to = more_room(kept, size);
+    if (!to) return 0;
+    memcpy(to, packing, sizeof packing);
+    for (int c = 0; c < TIMES; c++) {
+        const i64 bytes = packing[c].width * count;
+        write_narrow(to + packing[c].at, piece->columns + c * APART, count, packing[c].base, packing[c].width);
+        memset(to + packing[c].at + bytes, 0, (size_t)((bytes + 7) / 8 * 8 - bytes));
+    }
     free(kept->spare);
     kept->spare = piece->columns;
     piece->columns = NULL;
@@ -109,32 +126,24 @@ static int pack(Kept *kept, i64 number) {
 int kept_row(Kept *kept, i64 row, const i64 *times, int count) {
     Piece *piece = &kept->pieces[row >> SHIFT];
     if (!piece->columns) {
-        piece->columns = kept->spare ? kept->spare : malloc(TIMES * PIECE_ROWS * sizeof(i64));
+        piece->columns = kept->spare ? kept->spare : malloc(TIMES * APART * sizeof(i64));
         if (!piece->columns) return 0;
         kept->spare = NULL;
         piece->missing = rows_of(kept, row >> SHIFT);
     }
     i64 *at = piece->columns + (row & (PIECE_ROWS - 1));
     int c = 0;
-    for (; c < count; c++) at[c * PIECE_ROWS] = times[c];
-    for (; c < TIMES; c++) at[c * PIECE_ROWS] = 0;
+    for (; c < count; c++) at[c * APART] = times[c];
+    for (; c < TIMES; c++) at[c * APART] = 0;
     return --piece->missing ? 1 : pack(kept, row >> SHIFT);
 }
 
-/* Bytes of all pieces. */
-i64 kept_size(const Kept *kept) {
-    i64 size = 0;
-    for (i64 i = 0; i < piece_count(kept); i++) size += kept->pieces[i].size;
-    return size;
-}
-
-/* All pieces one after the other, and where each begins. */
-void kept_read(const Kept *kept, char *bytes, i64 *places) {
-    i64 at = 0;
-    for (i64 i = 0; i < piece_count(kept); i++) {
-        const Piece *piece = &kept->pieces[i];
-        places[i] = at;
-        memcpy(bytes + at, piece->packed, (size_t)piece->size);
-        at += piece->size;
-    }
+/* All pieces, which are the caller's from now on, how many bytes they are, and where each begins. */
+char *kept_take(Kept *kept, i64 *size, i64 *places) {
+    for (i64 i = 0; i < piece_count(kept); i++) places[i] = kept->pieces[i].packed_at;
+    char *all = kept->packed, *fit = realloc(all, (size_t)kept->size);
+    *size = kept->size;
+    kept->packed = NULL;
+    kept->size = kept->room = 0;
+    return fit ? fit : all;
 }

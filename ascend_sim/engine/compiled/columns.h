@@ -15,7 +15,6 @@ typedef struct Kept Kept;
 Kept *kept_new(i64 count);
 void kept_free(Kept *kept);
 int kept_row(Kept *kept, i64 row, const i64 *times, int count);
-i64 kept_size(const Kept *kept);
-void kept_read(const Kept *kept, char *bytes, i64 *places);
+char *kept_take(Kept *kept, i64 *size, i64 *places);
 
 #endif

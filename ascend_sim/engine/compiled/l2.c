@@ -13,35 +13,34 @@ static inline i64 allocate(L2 *l2, i64 line, uint8_t dirty, i64 *place) {
 /* Read `lines`, of which those at positions `bypass` are fetched without being kept (L2Cache.read).
  *
  * Returns the lines from HBM, adds dirty lines written back to `victims`, and puts the stamps of those that were there
- * into `found`, `hits` of them.
+ * into `found`, `hits` of them; but for those before `since`, of which nobody wants to know.
  */
-i64 l2_read(L2 *l2, Lines lines, const i64 *bypass, i64 bypassed, i64 *victims, i64 *found, i64 *hits) {
-    const i64 threshold = l2->clock - l2->capacity;
-    i64 fetched = 0, absent = 0, present = 0, b = 0;
-    for (i64 i = 0; i < lines.count; i++) {
-        i64 stamp = l2->stamp[line_of(lines, i)];
-        int past = b < bypassed && bypass[b] == i;
-        b += past;
-        if (stamp < threshold) {
-            fetched++;
-            absent += !past;
-        } else {
-            fetched += past;
-            found[present++] = stamp;
+i64 l2_read(L2 *l2, Lines lines, const i64 *bypass, i64 bypassed, i64 since, i64 *victims, i64 *found, i64 *hits) {
+    const i64 threshold = l2->clock - l2->capacity, asked = since > threshold ? since : threshold;
+    i64 absent = 0, present = 0;
+    for (i64 i = 0, b = 0; i < lines.count; b++) {
+        const i64 end = b < bypassed ? bypass[b] : lines.count;
+        for (; i < end; i++) {
+            const i64 stamp = l2->stamp[line_of(lines, i)];
+            absent += stamp < threshold;
+            found[present] = stamp;
+            present += stamp >= asked;
         }
+        if (i == lines.count) break;
+        found[present] = l2->stamp[line_of(lines, i++)];
+        present += found[present] >= asked;
     }
     *hits = present;
-    i64 place = l2->clock % l2->capacity;
-    b = 0;
-    for (i64 i = 0; absent && i < lines.count; i++) {
-        int past = b < bypassed && bypass[b] == i;
+    i64 place = absent ? l2->clock % l2->capacity : 0;
+    for (i64 i = 0, b = 0, left = absent; left; i++) {
+        const int past = b < bypassed && bypass[b] == i;
         b += past;
-        i64 line = line_of(lines, i);
+        const i64 line = line_of(lines, i);
         if (past || l2->stamp[line] >= threshold) continue;
         *victims += allocate(l2, line, 0, &place);
-        absent--;
+        left--;
     }
-    return fetched;
+    return absent + bypassed;
 }
 
 /* Write `lines`; an absent one of those at positions `partial` is fetched (L2Cache.write). Returns the lines from HBM. */

@@ -19,7 +19,7 @@ typedef struct {
     i64 reach, capacity, clock;
 } L2;
 
-i64 l2_read(L2 *l2, Lines lines, const i64 *bypass, i64 bypassed, i64 *victims, i64 *found, i64 *hits);
+i64 l2_read(L2 *l2, Lines lines, const i64 *bypass, i64 bypassed, i64 since, i64 *victims, i64 *found, i64 *hits);
 i64 l2_write(L2 *l2, Lines lines, const i64 *partial, i64 partials, i64 *victims);
 
 #endif

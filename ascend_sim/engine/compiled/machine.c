@@ -312,9 +312,10 @@ EXPORT i64 core_watched(const Core *core, Totals *totals, Hazard *hazards) {
     return watch_read(core->watch, core->finish, core->queue_full, totals, hazards);
 }
 
-/* The packed columns of a core that is over: how many bytes they are, and the same with where each piece of them begins. */
-EXPORT i64 core_kept_size(const Core *core) { return kept_size(core->kept); }
-EXPORT void core_kept(const Core *core, char *bytes, i64 *places) { kept_read(core->kept, bytes, places); }
+/* The packed columns of a core that is over: its bytes, how many they are, and where each piece of them begins. The caller has
+ * them dropped. */
+EXPORT char *core_kept(Core *core, i64 *size, i64 *places) { return kept_take(core->kept, size, places); }
+EXPORT void kept_drop(char *bytes) { free(bytes); }
 
 EXPORT i64 core_queue_full(const Core *core) { return core->queue_full; }
 

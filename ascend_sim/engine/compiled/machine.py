@@ -7,8 +7,9 @@ event and says when a program came to its end or stands at a cross-core flag; th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from ctypes import c_int64, c_void_p
+from ctypes import c_int64, c_uint8, c_void_p
 from typing import Any
+from weakref import finalize
 
 import numpy as np
 import simpy
@@ -314,10 +315,11 @@ class CompiledCore:
         if flag >= 0:
             self._overflow = raised_too_often(self.table.flags[flag], program.table.chip.sync.flag_max)
         if self._packed:
-            numbers = np.empty(lib.core_kept_size(self.handle), np.uint8)
-            begins = np.empty(-(-len(program) // PIECE), np.int64)
-            lib.core_kept(self.handle, address_of(numbers), address_of(begins))
-            self._columns = Packed(len(program), numbers, begins)
+            size, begins = c_int64(), np.empty(-(-len(program) // PIECE), np.int64)
+            found = lib.core_kept(self.handle, c.byref(size), address_of(begins))
+            held = (c_uint8 * size.value).from_address(found)
+            finalize(held, lib.kept_drop, found)
+            self._columns = Packed(len(program), np.frombuffer(held, np.uint8), begins)
         if self._machine.watch:
             self.totals = self._machine.reader.read(lib.core_watched, self.handle)
         self._machine.forget(self)

@@ -53,14 +53,19 @@ Item *sorted(Item *items, Item *spare, i64 count) {
     return items;
 }
 
-/* The piece that begins at this byte; 1 more of them where it was inside one. NOTHING: no memory. */
-static i64 cut(Buffer *buffer, i64 byte) {
-    i64 low = 0, high = buffer->piece_count; /* the piece is at `low` or behind, and before `high` */
-    while (high - low > 1) {
-        i64 middle = (low + high) / 2;
-        if (buffer->pieces[middle].low <= byte) low = middle;
-        else high = middle;
+/* The piece in which this byte lies. */
+static i64 piece_of(const Buffer *buffer, i64 byte) {
+    i64 low = 0;
+    for (i64 left = buffer->piece_count; left > 1;) { /* it is one of the `left` from `low` on; no branch to guess */
+        const i64 half = left / 2;
+        low = buffer->pieces[low + half].low <= byte ? low + half : low;
+        left -= half;
     }
+    return low;
+}
+
+/* The piece that begins at this byte, which lies in piece `low`; 1 more of them where it was inside. NOTHING: no memory. */
+static i64 cut(Buffer *buffer, i64 low, i64 byte) {
     if (buffer->pieces[low].low == byte) return low;
     if (buffer->piece_count == buffer->piece_room) {
         Piece *more = realloc(buffer->pieces, 2 * buffer->piece_room * sizeof(Piece));
@@ -107,7 +112,11 @@ int buffer_touch(Buffer *buffer, i64 low, i64 high, i64 start, i64 retire, i64 w
         buffer->piece_count = 1;
         buffer->pieces[0] = (Piece){INT64_MIN, NOTHING, NOTHING, NOTHING};
     }
-    const i64 first = cut(buffer, low), last = first < 0 ? NOTHING : cut(buffer, high);
+    const i64 first = cut(buffer, piece_of(buffer, low), low);
+    if (first < 0) return 0;
+    i64 last = first; /* an access covers few pieces */
+    while (last + 1 < buffer->piece_count && buffer->pieces[last + 1].low <= high) last++;
+    last = cut(buffer, last, high);
     if (last < 0) return 0;
     for (Piece *piece = &buffer->pieces[first]; piece < &buffer->pieces[last]; piece++) {
         if (!writes) {

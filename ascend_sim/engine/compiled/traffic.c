@@ -62,6 +62,17 @@ void release(Traffic *traffic, Transfer *transfer) {
     traffic->unused = transfer;
 }
 
+/* What is known of its lines has left the processor's cache mostly; there will be other work before it is asked for. */
+static inline void fetch_early(const Traffic *traffic, const Shape *shape, i64 first) {
+    enum { OF_ONE = 8, SOME = 4 * OF_ONE }; /* numbers of a line of that cache; what stands behind comes by itself */
+    if (!shape->n.whole) return;
+    first += shape->n.low;
+    for (i64 i = 0; i < shape->n.count && i < SOME; i += OF_ONE) {
+        __builtin_prefetch(&traffic->l2.stamp[first + i]);
+        if (traffic->read_until) __builtin_prefetch(&traffic->read_until[first + i], 1);
+    }
+}
+
 /* A transfer that begins at cycle `start` (now or later); `order` breaks ties at one instant (Traffic.request). */
 Transfer *request(Traffic *traffic, i64 start, i64 order, const Shape *shape, i64 first) {
     Transfer *transfer = new_transfer(traffic);
@@ -69,6 +80,7 @@ Transfer *request(Traffic *traffic, i64 start, i64 order, const Shape *shape, i6
     transfer->order = order;
     transfer->shape = shape;
     transfer->first = first;
+    fetch_early(traffic, shape, first);
     push(traffic, transfer);
     return transfer;
 }
@@ -133,8 +145,7 @@ static Follower *new_follower(Traffic *traffic) {
 
 /* A reader that hits lines which are still on their way (`stamps` tell whose) cannot be done before they are there
  * (Traffic._await_fills). */
-static void await_fills(Traffic *traffic, Transfer *transfer, const i64 *stamps, i64 count, i64 now) {
-    forget_fills(traffic, now);
+static void await_fills(Traffic *traffic, Transfer *transfer, const i64 *stamps, i64 count) {
     traffic->asking++;
     i64 begin = 0, end = 0; /* of the owner of the line before: neighbours mostly have the same */
     for (i64 i = 0; i < count; i++) {
@@ -233,11 +244,11 @@ static void share(Traffic *traffic) {
 
 /* How many of `lines`, read from now until that cycle, others are reading now, in eighths rounded down (Traffic._shared). */
 static i64 shared_eighths(Traffic *traffic, Lines lines, i64 now, i64 until) {
-    i64 met = 0;
+    i64 met = 0, *seen = traffic->read_until + lines.first;
     for (i64 i = 0; i < lines.count; i++) {
-        i64 *seen = &traffic->read_until[line_of(lines, i)];
-        met += *seen > now;
-        *seen = until;
+        i64 *one = seen + (lines.offsets ? lines.offsets[i] : i);
+        met += *one > now;
+        *one = until;
     }
     return met * SHARED_STEPS / lines.count;
 }
@@ -258,12 +269,14 @@ static void start(Traffic *traffic, Transfer *transfer, i64 now) {
             i64 until = now + (shape->n.touched * line << FRACTION) / shape->n.port;
             weight += floor_div(traffic->gm.same_line * shared_eighths(traffic, lines, now, until), SHARED_STEPS);
         }
-        fetched = l2_read(l2, lines, shape->special, shape->n.specials, &victims, traffic->found, &hits);
-        if (hits) await_fills(traffic, transfer, traffic->found, hits, now);
+        forget_fills(traffic, now);
+        const i64 since = traffic->fill_head < traffic->fill_end ? traffic->fills[traffic->fill_head].begin : NEVER;
+        fetched = l2_read(l2, lines, shape->special, shape->n.specials, since, &victims, traffic->found, &hits);
+        if (hits) await_fills(traffic, transfer, traffic->found, hits);
     } else if (shape->n.direction == WRITE) {
         fetched = l2_write(l2, lines, shape->special, shape->n.specials, &victims);
     } else {
-        fetched = l2_read(l2, lines, NULL, 0, &victims, traffic->found, &hits);
+        fetched = l2_read(l2, lines, NULL, 0, NEVER, &victims, traffic->found, &hits);
         l2_write(l2, lines, NULL, 0, &victims);
     }
     if (l2->clock > transfer->stamp) {

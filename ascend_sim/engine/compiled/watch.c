@@ -143,8 +143,7 @@ static int join(Watch *watch, int pipe, const Done *done) {
         Access *access = &group->items[group->count++];
         *access = (Access){
             done->start, done->end, done->retire, program->order, watch->table, done->row, pipe, address, address + touch->offset,
-            address + touch->extent, touch, {0}};
-        memcpy(access->values, values, sizeof access->values);
+            address + touch->extent, touch, {values[0], values[1], values[2], values[3], values[4]}};
     }
     return 1;
 }
