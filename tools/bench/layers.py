@@ -1,0 +1,75 @@
+"""CPU time of layers of real networks: every N-th one of tests/data/network_layers.json, dX and dW in one `timing` call with
+its report as a dict, float16, batch 32 (3-D: 4), ascend910b3.
+
+Usage: python tools/bench/layers.py [every [offset]]     (30 and 0; a list of more layers takes minutes)
+
+Rows are instructions with flags. What is imported when the first call is made is imported before.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ascend_sim import TensorSpec, convolution_backward
+
+LAYERS = Path(__file__).resolve().parents[2] / "tests/data/network_layers.json"
+HEAVIEST = 10
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One of the list, as its `columns` have it."""
+
+    input: list[int]
+    output: list[int]
+    kernel: list[int]
+    stride: list[int]
+    padding: list[int]
+    dilation: list[int]
+    groups: int
+    transposed: int
+    output_padding: list[int]
+    network: str
+
+    def run(self) -> tuple[float, int]:
+        """CPU seconds of the call, and its rows."""
+        batch = 4 if len(self.kernel) == 3 else 32
+        first, second = (self.input[0], self.output[0]) if self.transposed else (self.output[0], self.input[0])
+        shapes = [batch, *self.output], [batch, *self.input], [first, second // self.groups, *self.kernel]
+        tensors = [TensorSpec(shape, "float16") for shape in shapes]
+        window: Any = self.stride, self.padding, self.dilation, bool(self.transposed), self.output_padding, self.groups
+        begin = time.process_time()
+        result = convolution_backward(*tensors, None, *window, (True, True, False), chip="ascend910b3", mode="timing")
+        result.report.to_dict()
+        seconds = time.process_time() - begin
+        return seconds, sum(len(run.program) for run in result.timeline.programs)
+
+    def __str__(self) -> str:
+        """A line of the table."""
+        sizes = ["x".join(map(str, one)) for one in (self.input, self.output, self.kernel, self.stride)]
+        notes = ", transposed" * self.transposed + f", {self.groups} groups" * (self.groups > 1)
+        return f"{sizes[0]} -> {sizes[1]}, {sizes[2]} by {sizes[3]}{notes} | {self.network}"
+
+
+def main(every: int = 30, offset: int = 0) -> None:
+    """Two tables: all layers together, and the heaviest of them."""
+    listed = json.loads(LAYERS.read_text(encoding="utf-8"))["layers"]
+    Layer(*listed[0]).run()
+    measured = [(*layer.run(), layer) for layer in (Layer(*row) for row in listed[offset::every])]
+    seconds, rows = [one[0] for one in measured], sum(one[1] for one in measured)
+    print("| layers | CPU s, mean | median | all | rows | rows / s |\n|---|---|---|---|---|---|")
+    print(f"| {len(measured)} | {statistics.mean(seconds):.3f} | {statistics.median(seconds):.3f} ", end="")
+    print(f"| {sum(seconds):.1f} | {rows:,} | {rows / sum(seconds):,.0f} |\n")
+    print("| CPU s | rows | rows / s | layer | network |\n|---|---|---|---|---|")
+    for spent, count, layer in sorted(measured, key=lambda one: -one[0])[:HEAVIEST]:
+        print(f"| {spent:.2f} | {count:,} | {count / spent:,.0f} | {layer} |")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
