@@ -319,7 +319,7 @@ class CompiledCore:
             found = lib.core_kept(self.handle, c.byref(size), address_of(begins))
             held = (c_uint8 * size.value).from_address(found)
             finalize(held, lib.kept_drop, found)
-            self._columns = Packed(len(program), np.frombuffer(held, np.uint8), begins)
+            self._columns = Packed(len(program), np.frombuffer(memoryview(held), np.uint8), begins)
         if self._machine.watch:
             self.totals = self._machine.reader.read(lib.core_watched, self.handle)
         self._machine.forget(self)
