@@ -114,7 +114,7 @@ class TaskTotals:
     def _sum_up(self, kind: str, parts: Kind, waiting: list[_Added]) -> None:
         """Programs on cores of one kind."""
         rows, on, spans, numbers = zip(*waiting, strict=True)
-        found, cores = np.concatenate(numbers), set(on)
+        found, cores = np.frombuffer(b"".join(numbers), TOTALS), set(on)  # np.concatenate compares all fields by name
         self.programs += len(rows)
         self.instructions += sum(rows)
         for core, (launch, _, finish) in zip(on, spans, strict=True):

@@ -150,6 +150,8 @@ class Instruction:
     name: ClassVar[str] = ""
     kind: ClassVar[int] = LOCAL
     has_values: ClassVar[bool] = True
+    multiplies: ClassVar[bool] = False
+    """Whether its work is the cube's."""
     atomic: ClassVar[bool] = False
     lead: ClassVar[int] = 0
     """Of a wait: cycles by which it is over before its flag comes in."""

@@ -46,6 +46,7 @@ class Mmad(Instruction):
     hf32_bits: int = 0
 
     name = "mmad"
+    multiplies = True
 
     @property
     def itemsize(self) -> int:

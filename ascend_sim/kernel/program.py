@@ -143,14 +143,14 @@ class InstructionTable:
 
     def column(self, name: str) -> NDArray[np.int64]:
         """One property of every distinct instruction: "pipe", "kind", "head_first", "head_stream", "work", "latency";
-        of waits "lead" and "at_work"; "reads_late" and "has_values".
+        of waits "lead" and "at_work"; "reads_late", "has_values" and "multiplies".
         """
         if name not in self._columns:
             if name == "pipe":
                 values = self.pipes
             elif name == "kind":
                 values = self.kinds
-            elif name in ("lead", "at_work", "reads_late", "has_values"):
+            elif name in ("lead", "at_work", "reads_late", "has_values", "multiplies"):
                 values = [int(getattr(instruction, name)) for instruction in self.instructions]
             else:
                 values = [getattr(cost, name) for cost in self.costs]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.host import Lately
-from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Place, Stamp, Stamps
+from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Place, Stamp, Stamps, laid
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
 Numbers = NDArray[np.int64]
@@ -40,6 +40,7 @@ class Sheet:
         self._lately: Lately | None = None
         self._own = object()
         self._counts: Numbers | None = None
+        self._laid_own: Numbers | None = None
         self._ways: list[_Way] | None = None
 
     @classmethod
@@ -76,6 +77,7 @@ class Sheet:
 
     def _append_own(self, rows: Numbers) -> None:
         self.own.append(Stamp(rows, NO_MOVES, -1 - len(self.own)))
+        self._laid_own = None
         self.which.append(-len(self.own))
         self.tiles.append(0)
         self._count += len(rows)
@@ -84,7 +86,7 @@ class Sheet:
         """The same stamps at other places."""
         sheet = Sheet(self.stamps)
         sheet.own, sheet.which, sheet.tiles, sheet._count = self.own, self.which, self.tiles, self._count
-        sheet._counts = self._counts
+        sheet._counts, sheet._laid_own = self._counts, self._laid_own
         sheet.where.frombytes(np.ascontiguousarray(where, np.int64).tobytes())
         return sheet
 
@@ -118,6 +120,7 @@ class Sheet:
             else:
                 self.own[-1 - number] = self.own[-1 - number].without(rows, number)
         self._count -= len(places)
+        self._laid_own = None
         return [row for _, _, row in places]
 
     # -- reading -------------------------------------------------------------------------------------------------------
@@ -134,6 +137,12 @@ class Sheet:
             where = np.asarray(self.where[begin:end])
             yield _Piece(stamps, np.asarray(self.tiles[first : first + _AT_ONCE]), where, np.cumsum(axes) - axes)
             begin = end
+
+    def laid_own(self) -> Numbers:
+        """Where its own rows lie in memory; whoever reads them there holds the array and this sheet."""
+        if self._laid_own is None:
+            self._laid_own = laid(self.own)
+        return self._laid_own
 
     @property
     def rows(self) -> Numbers:

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.engine.task import Task
-from ascend_sim.isa.cube import Mmad
 from ascend_sim.kernel.program import InstructionTable, Program
 
 
@@ -40,7 +39,7 @@ class Counts:
             summed[: len(before)] += before
         self._by_table[id(table)] = table, counts if known is None else summed
         if program.core_kind != "AIV":
-            multiplies = np.array([isinstance(one, Mmad) for one in table.instructions], np.bool_)
+            multiplies = table.column("multiplies")
             if program.core_kind == "AIC" or multiplies.any():
                 work = int((table.column("work") * multiplies * counts).sum())
                 self._cube[program.block] = self._cube.get(program.block, 0) + work

@@ -88,6 +88,21 @@ def test_a_wrong_address_is_told_of_a_later_program_as_of_the_first(
     assert len(set(told)) == 1 and "covers bytes" in told[0]
 
 
+@pytest.mark.parametrize("ahead", [(0, 4096), (4096, 0)])
+@pytest.mark.parametrize("last", [63, 64])
+def test_of_rows_that_move_alike_each_stays_in_its_tensor(ahead: Where, last: int) -> None:
+    k = KernelBuilder(InstructionTable(CHIP), 0, "AIV", (64 * KIB + 4096, 64))
+    place = k.allocate("UB", 64, "x")
+    for _, where in k.stamped([(0, 0), (0, last), (0, 0)]):
+        for offset in ahead:
+            k.data_copy("GM", "UB", place, gm_operand(0, where * KIB + offset), KIB)
+    if last == 63:
+        k.finish()
+    else:
+        with pytest.raises(SimError, match="covers bytes 69632 to 70656 of 69632"):
+            k.finish()
+
+
 @given(
     st.lists(st.tuples(st.integers(-2, 100), st.integers(-2, 64)), min_size=1, max_size=4), st.sampled_from([1, 8, 32])
 )

@@ -153,9 +153,9 @@ class _Interleaver:
         k, cores = self.k, self.exchange.call.chip.cores.aiv_per_aic
         turns = self.exchange.turns
         pieces = (
-            ((*piece, place + turns < len(tiles)), at) for place, (piece, at) in enumerate(numbered(tiles, turns))
+            ((*piece, place + turns < len(tiles)), batch) for place, (piece, batch) in enumerate(numbered(tiles, turns))
         )
-        for (number, of_first, again), (batch, _) in k.stamped(pieces, "rows", k.block):
+        for (number, of_first, again), batch in k.stamped(pieces, "rows", k.block):
             task, m, m_count, n, n_count = of_first.of(batch)
             k.next_tile(counted=False)
             k.cross_core_wait(_SLOT_FULL, 2, "MTE2")

@@ -18,7 +18,8 @@ from ascend_sim.ops.kernels.grad_input.loads import PartMap
 from ascend_sim.ops.kernels.grad_input.parts import tiling_parts
 from ascend_sim.ops.kernels.grad_input.pieces import kernel_pieces
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW
-from ascend_sim.ops.kernels.grad_input.tiles import Tile, held_channels, held_pixels, numbered
+from ascend_sim.ops.kernels.grad_input.tasks import GradInputTask
+from ascend_sim.ops.kernels.grad_input.tiles import Tile, held_channels, held_pixels, turn_of
 from ascend_sim.ops.kernels.grad_input.window import RowWindow, needed_rows
 from ascend_sim.ops.layouts import weights
 
@@ -74,17 +75,26 @@ class TileRows:
         self._block = call.inp.c0 if exchange is None and weights(call.inp).uniform else 0
         # All channels of a real group but of the only one are whole blocks.
         self._grouped = exchange is None and call.inp.real_groups > 1
-        self._known: dict[tuple[Tile, bool], tuple[PlacedTile, int, int]] = {}
+        self._known: dict[tuple[GradInputTask, bool], dict[tuple[int, ...], tuple[PlacedTile, int, int]]] = {}
 
     def placed(self, tiles: Sequence[Tile]) -> Iterator[tuple[PlacedTile, Place]]:
         """The tiles of a block, and where they are."""
         final = self._call.inp.real_groups - 1  # it may have fewer channels
-        for (number, tile), (batch, group) in numbered(tiles, self._turns, self._grouped):
-            last = group == final
-            found = self._known.get((tile, last))
+        task = None
+        for number, tile in enumerate(tiles):
+            if tile.task is not task:
+                task = tile.task
+                batch, group = task.batch, task.group if self._grouped else 0
+                first = task._replace(batch=0, group=task.group - group)
+                known = self._known.setdefault((first, group == final), {})
+            corner = tile[1:]
+            found = known.get(corner)
             if found is None:
-                found = self._known[tile, last] = self._counted(tile, group)
-            yield (found[0]._replace(number=number) if number else found[0]), (batch, *found[1:], group)
+                found = known[corner] = self._counted(tile._replace(task=first), task.group)
+            placed, band, block = found
+            if number and self._turns:
+                placed = placed._replace(number=turn_of(number, self._turns))
+            yield placed, (batch, band, block, group)
 
     def at(self, placed: PlacedTile, place: Place) -> PlacedTile:
         """The tile as it is."""

@@ -31,21 +31,20 @@ class Tile(NamedTuple):
         return self._replace(task=self.task._replace(batch=batch))
 
 
-def numbered(
-    tiles: Sequence[Tile], turns: int = 0, grouped: bool = False
-) -> Iterator[tuple[tuple[int, Tile], tuple[int, int]]]:
-    """Tiles as a stamped loop takes them: a number and the tile as that of image 0, and where it is: the image, and 0, or
-    where tiles are `grouped`, which are then those of group 0, the group.
+def numbered(tiles: Sequence[Tile], turns: int = 0) -> Iterator[tuple[tuple[int, Tile], int]]:
+    """Tiles as a stamped loop takes them: a number, the tile as that of image 0, and the image.
 
     The numbers are those of the first `turns` tiles and then `turns` further ones in turn; without turns all are 0.
     """
     for number, tile in enumerate(tiles):
         if not number or tile.task is not tiles[number - 1].task:
             task = tile.task._replace(batch=0)
-            group = task.group if grouped else 0
-            if group:
-                task = task._replace(group=0)
-        yield (min(number, turns + number % turns) if turns else 0, Tile(task, *tile[1:])), (tile.task.batch, group)
+        yield (turn_of(number, turns), Tile(task, *tile[1:])), tile.task.batch
+
+
+def turn_of(number: int, turns: int) -> int:
+    """What a tile's number counts as: as it is, or beyond the first `turns` as one of `turns` further ones."""
+    return min(number, turns + number % turns) if turns else 0
 
 
 def grad_input_tiles(call: CubeCall, tiling: GradInputTiling, block: int) -> list[Tile]:

@@ -74,7 +74,7 @@ def turn_program(k: KernelBuilder, call: CubeCall, tiling: GradInputTiling, tile
     if k.sub_block == 0:
         incoming = buffer_queue(k, "tile", "MTE2", "V", half, 1)
         outgoing = buffer_queue(k, "turned", "V", "MTE3", half, 1)
-    for (_, tile), (batch, _) in k.stamped(numbered(tiles), "turn", k.block):
+    for (_, tile), batch in k.stamped(numbered(tiles), "turn", k.block):
         k.cross_core_wait(_WRITTEN, 2, "MTE2")
         if k.sub_block == 0:
             blocks, span, pitch = tile.n_count // inp.c0, tile.m_count * BLOCK_BYTES, padded(tile.m_count * itemsize)

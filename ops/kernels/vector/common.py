@@ -101,8 +101,9 @@ def _task_of(
 
     def build(block: int) -> list[Program]:
         on = chip.cores.vector_kind(block)
-        table = tables.setdefault(on, InstructionTable(chip, on))
-        return [write(KernelBuilder(table, block, on, sizes, disarm=launch.disarm), block)]
+        if on not in tables:
+            tables[on] = InstructionTable(chip, on)
+        return [write(KernelBuilder(tables[on], block, on, sizes, disarm=launch.disarm), block)]
 
     kinds = {chip.cores.vector_kind(block) for block in range(block_dim)}
     kind = "MIX_VECTOR_CORE" if len(kinds) > 1 else kinds.pop()

@@ -29,10 +29,6 @@ row of gradOutput; of a signal from the columns that a run of pixels sees; or ga
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import NamedTuple
-
 from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES, BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import MapWindow, Span, matrix_window
@@ -40,15 +36,15 @@ from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
-from ascend_sim.ops.kernels.cube.strips import Strip
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Attach, CacheTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.held import a1_bytes, b1_bytes
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
 from ascend_sim.ops.kernels.grad_weight.steps import Where
-from ascend_sim.ops.kernels.grad_weight.strips import InputRows, input_rows, piece, strips
-from ascend_sim.ops.kernels.grad_weight.tbe.blocks import Block, HeldTile, OutTile, block_part, out_tiles
+from ascend_sim.ops.kernels.grad_weight.tbe.blocks import HeldTile
 from ascend_sim.ops.kernels.grad_weight.tbe.gather import gather_taps
 from ascend_sim.ops.kernels.grad_weight.tbe.runs import Runs
+from ascend_sim.ops.kernels.grad_weight.tbe.walks import Step, moves
+from ascend_sim.ops.kernels.grad_weight.tbe.work import End, Piece, Plane, Work
 from ascend_sim.ops.layouts import weight_gradient, x_map, y_map
 from ascend_sim.ops.layouts.layout import FilterTile, MapBox, Place
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
@@ -73,82 +69,17 @@ def tbe_grad_weight_task(
     """The kernel launch; `tensors` are gradOutput, input (both NC1HWC0) and dW (fp32 FRACTAL_Z)."""
     table = InstructionTable(call.chip)
     sizes = [tensor.size for tensor in tensors]
-    walks: dict[tuple[_Step, ...], _Walk] = {}
+    work = Work(call, p, tiling)
 
     def build(block: int) -> list[Program]:
         k = KernelBuilder(table, block, call.core_kind, sizes, disarm=call.disarm)
-        return [_TbeBuilder(call, p, tiling, k, walks).program()]
+        pieces = list(work.pieces(block))
+        return [k.repeated(pieces, lambda: _TbeBuilder(call, p, tiling, k).program(pieces))]
 
     storage = "float32" if call.inp.itemsize == 4 else call.dtype
     dtypes = {"grad_output": storage, "input": storage, "grad_weight": "float32"}
     info = call.info(tiling, dtypes)
     return Task(name, op_type, call.core_kind, block_dim or tiling.cuts.blocks, tensors, build, info=info)
-
-
-class _Run(NamedTuple):
-    """Pixels of a strip that are multiplied together, `step` in L0 and `span_a`, `span_b` in L1 at a time."""
-
-    strip: Strip
-    first: int
-    last: int
-    step: int
-    span_a: int
-    span_b: int
-
-
-class _Step(NamedTuple):
-    """A step of K: what of the `strip` L1 holds of gradOutput, and of `seen`, whose first pixel is `shift`, of the input."""
-
-    strip: Strip
-    seen: Strip
-    shift: int
-    pixels: Span
-    in_a1: Span
-    in_b1: Span
-    held: InputRows
-
-    def at(self, row: int) -> _Step:
-        """The same step `row` rows of gradOutput further down."""
-        p = self.strip.problem
-        pixels, in_a1, in_b1 = (Span(span.start + row * p.w_out, span.length) for span in self[3:6])
-        held = self.held._replace(first=self.held.first + row * p.stride_h)
-        return self._replace(pixels=pixels, in_a1=in_a1, in_b1=in_b1, held=held)
-
-
-@dataclass(frozen=True, eq=False)
-class _Walk:
-    """The steps of a block's pixels, counted from a row; equal ones of a task are the same object.
-
-    `b_first`: the input has the longer step, and is loaded first.
-    """
-
-    steps: tuple[_Step, ...]
-    b_first: bool
-
-
-class _Begin(NamedTuple):
-    """A tile begins."""
-
-
-class _Plane(NamedTuple):
-    """What a plane of gradOutput adds to a tile, whose rows and columns count from its place, as the pixels of the `walk` do.
-
-    `depth_in` is the input plane that the tile's kernel plane meets, None in the padding.
-    """
-
-    tile: HeldTile
-    walk: _Walk
-    depth: int
-    depth_in: int | None
-
-
-class _End(NamedTuple):
-    """A tile is summed; its rows and columns count from its place."""
-
-    tile: HeldTile
-
-
-_Piece = _Begin | _Plane | _End
 
 
 class _TbeBuilder:
@@ -160,18 +91,14 @@ class _TbeBuilder:
         p: FilterProblem,
         tiling: CacheTiling,
         k: KernelBuilder,
-        walks: dict[tuple[_Step, ...], _Walk],
     ) -> None:
-        self.call, self.p, self.tiling, self.k, self.walks = call, p, tiling, k, walks
+        self.call, self.p, self.tiling, self.k = call, p, tiling, k
         self.inp, self.problem = call.inp, call.inp.problem
         self.c0, self.itemsize = call.inp.c0, call.inp.itemsize
         self.per_block = p.taps * self.c0
         # What load2d moves are whole fractals, and what is multiplied at a time begins one.
         self.held_runs = Runs(k, FRACTAL if self.itemsize == 2 else 1, p.load is Load.SPLIT_W)
-        # What is gathered pixel by pixel, and a signal's columns, are not the same elsewhere.
-        self.moves = p.load is not Load.DMA and not p.conv1d
-        # The input as L1 gets it: without the rows that a flat kernel steps over.
-        self.read = replace(self.problem, h_in=p.h_in, stride_h=p.stride_h)
+        self.moves = moves(p)
         self.dw, self.grad_output, self.features = weight_gradient(call.inp), y_map(call.inp), x_map(call.inp)
         tile = tiling.tile
         buffers = (ONE_AFTER_THE_OTHER,) * 2 if p.volumetric else (tile.db_al1, tile.db_bl1)
@@ -186,18 +113,14 @@ class _TbeBuilder:
             own_flags=self.itemsize == 4,
         )
 
-    def program(self) -> Program:
-        block = block_part(self.p, self.tiling.cuts, self.k.block)
-        pieces = [] if block.empty else list(self.pieces(block))
-        return self.k.repeated(pieces, lambda: self.written(pieces))
-
-    def written(self, pieces: list[tuple[_Piece, Where]]) -> Program:
+    def program(self, pieces: list[tuple[Piece, Where]]) -> Program:
         """The program of `pieces`."""
-        self.pad_runs([step for what, _ in pieces if isinstance(what, _Plane) for step in what.walk.steps])
+        walks = {what.walk for what, _ in pieces if isinstance(what, Plane)}
+        self.pad_runs([step for walk in walks for step in walk.steps])
         for what, where in self.k.stamped(pieces):
-            if isinstance(what, _Plane):
+            if isinstance(what, Plane):
                 self.products(what, where)
-            elif isinstance(what, _End):
+            elif isinstance(what, End):
                 group, plane, m, n = self.placed(what.tile, where)[:4]
                 self.pipeline.end_sum(m.length, n.length, self.c0, self.call.dtype, self.call.hf32_bits)
                 self.dw.drain(self.pipeline, GRAD_WEIGHT, FilterTile(group, plane, *m, *n), True)
@@ -209,76 +132,7 @@ class _TbeBuilder:
         self.pipeline.close()
         return self.k.finish()
 
-    def pieces(self, block: Block) -> Iterator[tuple[_Piece, Where]]:
-        """The tiles of dW of a block in order: each is summed over the images and K of the block, then added to dW."""
-        walk, row = self.walk(block)
-        for group in block.groups:
-            part = replace(block, groups=range(group, group + 1))
-            rows = self.call.group_channels(group, self.problem.c_out, self.inp.cout_g)
-            channels = self.call.group_channels(group, self.problem.c_in, self.inp.cin_g)
-            columns = ceil_to(channels, self.c0) * self.p.taps
-            for out in out_tiles(part, self.tiling.tile, self.p.taps, rows, columns):
-                tile = self.tile_of(out, channels)
-                m, n = (tile.m_held.start // FRACTAL, tile.blocks.start) if self.moves else (0, 0)
-                at = Where(block.images[0], row, m, n, group)
-                shape = tile.at(-m * FRACTAL, -n, -group, self.per_block)
-                sums = [_Plane(shape, walk, *depths) for depths in self.depths(block, out.plane)]
-                yield _Begin(), at
-                for batch in block.images:
-                    at = at._replace(batch=batch)
-                    yield from ((one, at) for one in sums)
-                yield _End(shape), at
-
-    def tile_of(self, out: OutTile, channels: int) -> HeldTile:
-        """A tile of dW in a group of so many input channels."""
-        first, last = out.n_held.start // self.per_block, ceil_div(out.n_held.stop, self.per_block)
-        m, n, m_held, n_held = (Span(one.start, len(one)) for one in (out.m, out.n, out.m_held, out.n_held))
-        present = min((last - first) * self.c0, channels - first * self.c0)
-        return HeldTile(out.group, out.plane, m, n, m_held, n_held, Span(first, last - first), present)
-
-    def depths(self, block: Block, kernel_plane: int) -> Iterator[tuple[int, int | None]]:
-        """The block's depths of gradOutput, each with the input plane that a kernel plane meets, None in the padding."""
-        p = self.problem
-        for depth in block.depths:
-            depth_in = depth * p.stride_d - p.pad_front + kernel_plane * p.dilation_d
-            yield depth, depth_in if 0 <= depth_in < p.d_in else None
-
-    def walk(self, block: Block) -> tuple[_Walk, int]:
-        """The steps of the block's pixels, and the row that they count from."""
-        runs = list(self.runs(block))
-        row = runs[0].first // runs[0].strip.problem.w_out if runs and self.moves else 0
-        steps = tuple([step.at(-row) for run in runs for step in self.steps(run)])
-        b_first = any(run.span_b > run.span_a for run in runs)
-        return self.walks.setdefault(steps, _Walk(steps, b_first)), row
-
-    def runs(self, block: Block) -> Iterator[_Run]:
-        """The block's pixels of an image."""
-        tile, pixels = self.tiling.tile, self.p.k0
-        if self.p.load is Load.SPLIT_W:
-            for strip in strips(self.problem, tile.k_l0 * pixels):
-                width = strip.problem.w_out
-                spans = (tile.k_al1 // tile.k_l0 * width, tile.k_bl1 // tile.k_l0 * width)
-                yield _Run(strip, block.k.start * width, block.k.stop * width, width, *spans)
-            return
-        last = min(block.k.stop * pixels, self.problem.h_out * self.problem.w_out)
-        if block.k.start * pixels < last:
-            spans = (tile.k_al1 * pixels, tile.k_bl1 * pixels)
-            yield _Run(
-                Strip(self.read, 0, self.read.w_out, 0), block.k.start * pixels, last, tile.k_l0 * pixels, *spans
-            )
-
-    def steps(self, run: _Run) -> Iterator[_Step]:
-        """A run's steps, but for those that see padding only."""
-        for pixel in range(run.first, run.last, run.step):
-            pixels = Span(pixel, min(run.step, run.last - pixel))
-            a, b = (_span(run, pixel, span) for span in (run.span_a, run.span_b))
-            strip, shift = self.seen(run.strip, b)
-            p = strip.problem
-            if p.w_in and input_rows(p, pixel - shift, pixel + pixels.length - shift).rows > 0:
-                held = input_rows(p, b.start - shift, b.start + b.length - shift)
-                yield _Step(run.strip, strip, shift, pixels, a, b, held)
-
-    def products(self, plane: _Plane, where: Where) -> None:
+    def products(self, plane: Plane, where: Where) -> None:
         """Products of the block's pixels of a plane."""
         batch, row = where.batch, where.row if self.moves else 0
         tile, last = self.placed(plane.tile, where), None
@@ -301,15 +155,9 @@ class _TbeBuilder:
         # All channels of a real group but of the only one are whole blocks.
         return tile.at(m * FRACTAL, n, where.group if self.inp.real_groups > 1 else 0, self.per_block)
 
-    def seen(self, strip: Strip, b: Span) -> tuple[Strip, int]:
-        """The problem that B's pixels are a part of, and the number of its first pixel: of a signal, the columns they see."""
-        if self.p.conv1d:
-            return piece(strip.problem, b.start, b.length), b.start
-        return strip, 0
-
     # -- GM -> L1 ------------------------------------------------------------------------------------------------------
 
-    def load_a1(self, tile: HeldTile, plane: _Plane, batch: int, step: _Step) -> None:
+    def load_a1(self, tile: HeldTile, plane: Plane, batch: int, step: Step) -> None:
         """gradOutput pixels of the rows of dW that L1 holds: [c1][pixels][C0]."""
         around: dict[Attach, tuple[int, ...]] = {
             Attach.FULL: (), Attach.WHOLE_K: (tile.plane, *tile.n_held), Attach.PART: (tile.plane, *tile.m, *tile.n)
@@ -323,7 +171,7 @@ class _TbeBuilder:
         self.held_runs.load(self.grad_output, GRAD_OUTPUT, place, tile.m_held.length, step.strip, span, address)
         self.a1.loaded()
 
-    def load_b1(self, tile: HeldTile, plane: _Plane, batch: int, step: _Step) -> None:
+    def load_b1(self, tile: HeldTile, plane: Plane, batch: int, step: Step) -> None:
         """What the pixels see of the input, for the columns of dW that L1 holds: rows or columns of channel blocks, or taps."""
         if plane.depth_in is None:
             return
@@ -347,7 +195,7 @@ class _TbeBuilder:
             self.load_rows(blocks, tile.channels, step, address)
         self.b1.loaded()
 
-    def load_rows(self, place: Place, channels: int, step: _Step, address: int) -> None:
+    def load_rows(self, place: Place, channels: int, step: Step, address: int) -> None:
         """Input rows of channel blocks from `place` on: [c1][rows][columns][C0]."""
         held, strip = step.held, step.seen
         columns = Span(strip.source, strip.problem.w_in)
@@ -361,7 +209,7 @@ class _TbeBuilder:
 
     # -- L1 -> L0, mmad: tiles and steps count from anywhere, L1 holds what is there ------------------------------------
 
-    def pad_runs(self, steps: list[_Step]) -> None:
+    def pad_runs(self, steps: list[Step]) -> None:
         """Zeros where a run ends inside a fractal, of which load2d takes all."""
         if all(step.pixels.length % self.held_runs.whole == 0 for step in steps):
             return
@@ -369,7 +217,7 @@ class _TbeBuilder:
             operand.clear()
         self.k.pipe_barrier("MTE2")
 
-    def fill_left(self, tile: HeldTile, step: _Step) -> None:
+    def fill_left(self, tile: HeldTile, step: Step) -> None:
         """The next half of L0: gradOutput to L0A, turned; L0B follows."""
         left, held = self.pipeline.left[self.pipeline.operands.acquire()], step.in_a1
         rows = Span(tile.m.start - tile.m_held.start, ceil_to(tile.m.length, self.c0))
@@ -387,7 +235,7 @@ class _TbeBuilder:
         self.k.fill("L0B", right, ceil_div(pixels, self.c0) * ceil_div(tile.n.length, FRACTAL) * FRACTAL_BYTES)
         self.pipeline.leave_out()
 
-    def step(self, tile: HeldTile, step: _Step) -> None:
+    def step(self, tile: HeldTile, step: Step) -> None:
         """The input to L0B beside gradOutput in L0A, and the product of both."""
         half, held, pixels, address = self.pipeline.operands.filling, step.in_b1, step.pixels, self.b1.address
         right, gathered = self.pipeline.right[half], self.p.load is Load.DMA
@@ -403,7 +251,7 @@ class _TbeBuilder:
         self.pipeline.multiply(half, tile.m.length, pixels.length, tile.n.length, self.call.dtype, self.call.hf32_bits)
 
 
-def _window(step: _Step) -> tuple[MapWindow, Span]:
+def _window(step: Step) -> tuple[MapWindow, Span]:
     """How load3d sees the rows that L1 holds, up to the step's last pixel, and which rows of its matrix are the step's."""
     p, first = step.seen.problem, step.pixels.start - step.shift
     first_row = (step.in_b1.start - step.shift) // p.w_out
@@ -422,9 +270,3 @@ def _window(step: _Step) -> tuple[MapWindow, Span]:
         out_width=p.w_out,
     )
     return window, Span(first - first_row * p.w_out, step.pixels.length)
-
-
-def _span(run: _Run, pixel: int, span: int) -> Span:
-    """The pixels that L1 holds together with one."""
-    start = run.first + (pixel - run.first) // span * span
-    return Span(start, min(span, run.last - start))

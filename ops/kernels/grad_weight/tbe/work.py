@@ -1,0 +1,87 @@
+"""What a block of the older weight-gradient kernels does, piece by piece, as a stamped loop takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from ascend_sim.chip.fractal import FRACTAL
+from ascend_sim.kernel.operands import Span
+from ascend_sim.ops.kernels.cube.call import CubeCall
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import CacheTiling
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem
+from ascend_sim.ops.kernels.grad_weight.steps import Where
+from ascend_sim.ops.kernels.grad_weight.tbe.blocks import Block, HeldTile, OutTile, block_part, out_tiles
+from ascend_sim.ops.kernels.grad_weight.tbe.walks import Walk, Walks, moves
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+
+
+class Begin(NamedTuple):
+    """A tile begins."""
+
+
+class Plane(NamedTuple):
+    """What a plane of gradOutput adds to a tile, whose rows and columns count from its place, as the pixels of the `walk` do.
+
+    `depth_in` is the input plane that the tile's kernel plane meets, None in the padding.
+    """
+
+    tile: HeldTile
+    walk: Walk
+    depth: int
+    depth_in: int | None
+
+
+class End(NamedTuple):
+    """A tile is summed; its rows and columns count from its place."""
+
+    tile: HeldTile
+
+
+Piece = Begin | Plane | End
+
+
+class Work:
+    """The pieces of a launch, whose blocks share what is known of them."""
+
+    def __init__(self, call: CubeCall, p: FilterProblem, tiling: CacheTiling) -> None:
+        self._call, self._p, self._tiling = call, p, tiling
+        self._walks, self._moves, self._per_block = Walks(call, p, tiling), moves(p), p.taps * call.inp.c0
+
+    def pieces(self, number: int) -> Iterator[tuple[Piece, Where]]:
+        """The tiles of dW of block `number` in order: each is summed over the images and K of the block, then added to dW."""
+        block = block_part(self._p, self._tiling.cuts, number)
+        if block.empty:
+            return
+        walk, row = self._walks.of(block.k)
+        for group in block.groups:
+            part = replace(block, groups=range(group, group + 1))
+            rows = self._call.group_channels(group, self._call.inp.problem.c_out, self._call.inp.cout_g)
+            channels = self._call.group_channels(group, self._call.inp.problem.c_in, self._call.inp.cin_g)
+            columns = ceil_to(channels, self._call.inp.c0) * self._p.taps
+            for out in out_tiles(part, self._tiling.tile, self._p.taps, rows, columns):
+                tile = self._tile_of(out, channels)
+                m, n = (tile.m_held.start // FRACTAL, tile.blocks.start) if self._moves else (0, 0)
+                at = Where(block.images[0], row, m, n, group)
+                shape = tile.at(-m * FRACTAL, -n, -group, self._per_block)
+                sums = [Plane(shape, walk, *depths) for depths in self._depths(block, out.plane)]
+                yield Begin(), at
+                for batch in block.images:
+                    at = at._replace(batch=batch)
+                    yield from ((one, at) for one in sums)
+                yield End(shape), at
+
+    def _tile_of(self, out: OutTile, channels: int) -> HeldTile:
+        """A tile of dW in a group of so many input channels."""
+        first, last = out.n_held.start // self._per_block, ceil_div(out.n_held.stop, self._per_block)
+        m, n, m_held, n_held = (Span(one.start, len(one)) for one in (out.m, out.n, out.m_held, out.n_held))
+        present = min((last - first) * self._call.inp.c0, channels - first * self._call.inp.c0)
+        return HeldTile(out.group, out.plane, m, n, m_held, n_held, Span(first, last - first), present)
+
+    def _depths(self, block: Block, kernel_plane: int) -> Iterator[tuple[int, int | None]]:
+        """The block's depths of gradOutput, each with the input plane that a kernel plane meets, None in the padding."""
+        p = self._call.inp.problem
+        for depth in block.depths:
+            depth_in = depth * p.stride_d - p.pad_front + kernel_plane * p.dilation_d
+            yield depth, depth_in if 0 <= depth_in < p.d_in else None
