@@ -144,3 +144,30 @@ def test_rows_are_written_out_for_whoever_asks(keep: bool, monkeypatch: pytest.M
     assert watched(timeline) == watched(expected)
     for one, other in zip(timeline.programs, expected.programs, strict=True):
         assert one.end.tolist() == other.end.tolist()
+
+
+@pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
+@pytest.mark.parametrize("tiles", [1, 3])
+def test_rows_that_nothing_moves_are_read_where_they_stand(tiles: int) -> None:
+    """Whole pieces of a stamp without a move, one with a single move, tiles that move the tile's number alone, plain rows."""
+    device, table = Device(CHIP, with_values=False), InstructionTable(CHIP)
+    tensor = device.allocate(4 * PIECE * 64, "t")
+
+    def build(block: int) -> list[Program]:
+        k = KernelBuilder(table, block, "AIV", [tensor.size])
+        for at in range(5000):
+            k.data_copy("GM", "UB", 0, gm_operand(0, at % 64 * 512), 64)
+        for _, start in k.stamped([(0, i) for i in range(tiles)]):
+            k.next_tile()
+            for at in range(3 * 4096):
+                k.data_copy("GM", "UB", 0, gm_operand(0, (start * PIECE if at == 6000 else 0) + at % 7 * 512), 64)
+        for at in range(20):
+            k.data_copy("GM", "UB", 0, gm_operand(0, at * 512), 64)
+        return [k.finish()]
+
+    task = Task("blocks", "Test", "AIV", 1, [tensor], build)
+    one, other = (Engine(Device(CHIP, with_values=False), engine=name).run([task]) for name in ("compiled", "simpy"))
+    assert watched(one) == watched(other)
+    for column in ("start", "end", "retire", "l2_hits"):
+        found, expected = (getattr(run.programs[0], column).tolist() for run in (one, other))
+        assert found == expected

@@ -276,6 +276,9 @@ static i64 to_wake(const Core *core) {
     return pipes;
 }
 
+/* Rows are read once, from memory that has long left the caches: so many rows before they are asked for, they are sent for. */
+enum { AHEAD = 32 };
+
 /* Issue in order; each instruction costs its issue time and a free place in the queue of its pipe (CoreRun._scalar). */
 static i64 run_scalar(Cores *cores, Core *core) {
     const i64 count = core->program.count, issue = core->program.issue;
@@ -291,6 +294,7 @@ static i64 run_scalar(Cores *cores, Core *core) {
             behind = rows_behind(&core->rows);
             columns = row_at(&core->rows, row);
         }
+        __builtin_prefetch(columns + AHEAD * COLUMNS);
         const Instruction *instruction = instructions + columns[0];
         if (instruction->pipe != S) {
             Pipe *pipe = &core->pipes[instruction->pipe];

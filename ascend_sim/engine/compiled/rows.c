@@ -10,12 +10,14 @@ static i64 piece_count(const Rows *rows) { return (rows->program->count + PIECE 
 /* 0: no memory. */
 int rows_open(Rows *rows, const Program *program) {
     *rows = (Rows){.program = program};
-    rows->pieces = calloc((size_t)piece_count(rows) + 1, sizeof(i64 *));
-    return rows->pieces != NULL;
+    rows->pieces = calloc((size_t)piece_count(rows) + 1, sizeof *rows->pieces);
+    rows->own = calloc((size_t)piece_count(rows) + 1, sizeof *rows->own);
+    return rows->pieces && rows->own;
 }
 
 void rows_close(Rows *rows) {
-    for (i64 i = rows->first; i < rows->end; i++) free(rows->pieces[i]);
+    for (i64 i = rows->first; i < rows->end; i++) free(rows->own[i]);
+    free(rows->own);
     free(rows->pieces);
     free(rows->spare);
     *rows = (Rows){0};
@@ -24,6 +26,17 @@ void rows_close(Rows *rows) {
 static const Stamp *stamp_at(const Program *program, i64 put) {
     const int32_t which = program->which[put];
     return which < 0 ? &program->own[-1 - which] : &program->stamps[which];
+}
+
+/* The next `count` rows where they stand in one stamp and nothing moves them, else NULL: a program that was built row by row is
+ * one stamp, which nobody has to copy. */
+static const i64 *as_they_stand(Rows *rows, i64 count) {
+    const Stamp *stamp = stamp_at(rows->program, rows->put);
+    if (stamp->row_count - rows->at < count || rows->program->tiles[rows->put]) return NULL;
+    const i64 at = rows->at, behind = at + count;
+    if (rows->moved < stamp->move_count && stamp->moves[rows->moved * 3] < behind * COLUMNS) return NULL;
+    rows->at = behind;
+    return stamp->rows + at * COLUMNS;
 }
 
 /* The next `count` rows. */
@@ -53,10 +66,15 @@ static void write_out(Rows *rows, i64 *to, i64 count) {
 /* Write out the next piece; there must be one. 0: no memory. */
 int rows_go_on(Rows *rows) {
     const i64 begin = rows->end << PIECE_SHIFT, left = rows->program->count - begin, count = left < PIECE ? left : PIECE;
-    i64 *piece = rows->spare;
-    rows->spare = NULL;
-    if (!piece && !(piece = malloc((size_t)(count * COLUMNS) * sizeof(i64)))) return 0;
-    write_out(rows, piece, count);
+    const i64 *piece = as_they_stand(rows, count);
+    if (!piece) {
+        i64 *own = rows->spare;
+        rows->spare = NULL;
+        if (!own && !(own = malloc((size_t)(count * COLUMNS) * sizeof(i64)))) return 0;
+        write_out(rows, own, count);
+        rows->own[rows->end] = own;
+        piece = own;
+    }
     rows->pieces[rows->end++] = piece;
     return 1;
 }
@@ -71,8 +89,9 @@ int rows_all(Rows *rows) {
 /* Nobody asks for rows before this one any more. */
 void rows_forget(Rows *rows, i64 row) {
     for (const i64 kept = row >> PIECE_SHIFT; rows->first < kept && rows->first < rows->end; rows->first++) {
+        if (!rows->own[rows->first]) continue;
         free(rows->spare);
-        rows->spare = rows->pieces[rows->first];
-        rows->pieces[rows->first] = NULL;
+        rows->spare = rows->own[rows->first];
+        rows->own[rows->first] = NULL;
     }
 }
