@@ -3,8 +3,9 @@
 Usage: python tools/bench/ratios.py [--repeats N] [--long] [PART ...]
 
 Parts: engines (same programs on both engines), calls (`timing` with report, ResNet-50 layers at batch 64, equal reports), start
-(processes), search (bounds and candidates per second). Ways take turns, medians are printed; --long adds the first layer of
-ResNet-50 and its whole backward pass, minutes on SimPy.
+(processes), search (bounds and candidates per second), tile (whole searches at batch 32, equal tables). Ways take turns, and
+medians are printed; --long adds the first layer of ResNet-50, its whole backward pass and the searches of all its 3x3 layers,
+minutes on SimPy.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ CHIP, BATCH, NETWORK = "ascend910b3", 64, "resnet50"
 LAYERS = {"3x3 64 -> 64, 56x56": "conv2_1_3x3", "1x1 64 -> 256, 56x56": "conv2_1_1x1_out"}
 LONG = {"first layer, 7x7 3 -> 64, 224x224": "conv1"}
 CANDIDATES = 8
+TILE_BATCH, TILE_LIMIT, TILE_TOP = 32, 32, 10
 COMMANDS = {
     "ascend-sim --version": ["--version"],
     "ascend-sim run document_example_2d --mode timing": ["run", "document_example_2d", "--mode", "timing"],
@@ -166,7 +168,28 @@ def tilings(_: int, __: bool) -> None:
         print(f"| {name} | {len(listed)} | {len(listed) / taken:,.0f} | {len(fields) / each:.1f} |", flush=True)
 
 
-PARTS = {"engines": engines, "calls": calls, "start": start, "search": tilings}
+def searches(_: int, long: bool) -> None:
+    """Whole searches of the 3x3 layers, of one of them if not `long`: the same table whatever runs them."""
+    _head("search, batch 32", "SimPy, row by row", "default")
+    chip = load_chip(CHIP)
+    threes = [
+        layer for layer in load_network(NETWORK).at(TILE_BATCH).layers if (layer.weight.shape or ())[2:] == (3, 3)
+    ]
+    distinct = list({(layer.input, layer.weight, layer.stride): layer for layer in threes}.values())
+    for layer in distinct if long else distinct[2:3]:
+        call = accept_case(OPERATORS["convolution_backward"].of_layer(layer), chip)
+        for name in ("grad_input", "grad_weight"):
+            kernel = CubeKernel.of(call, chip, name)
+
+            def table(engine: str, kernel: CubeKernel = kernel) -> Any:
+                with _engine(engine):
+                    outcome = search(kernel, limit=TILE_LIMIT, top=TILE_TOP)
+                return outcome.own, outcome.results[:TILE_TOP], outcome.sentence
+
+            _both(f"{layer.name}, {name}", table, 1)
+
+
+PARTS = {"engines": engines, "calls": calls, "start": start, "search": tilings, "tile": searches}
 
 
 def main() -> None:
