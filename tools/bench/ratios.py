@@ -153,7 +153,7 @@ def start(repeats: int, _: bool) -> None:
             print(f"| {name} | {statistics.median(times[1:]):.2f} |", flush=True)
 
 
-def tilings(_: int, __: bool) -> None:
+def tilings(repeats: int, _: bool) -> None:
     """Bounds per second, and candidates per second of a search that is ended early (listing and bounds not counted)."""
     print("\n| search, 3x3 64 -> 64 | tilings | bounds /s | candidates /s |\n|---|---|---|---|")
     chip = load_chip(CHIP)
@@ -162,9 +162,15 @@ def tilings(_: int, __: bool) -> None:
         kernel = CubeKernel.of(call, chip, name)
         listed = [tiling for _, tiling in kernel.tilings()]
         bounds = kernel.bounds()
-        taken, _ = cpu(lambda bounds=bounds, listed=listed: bounds.least(listed))  # type: ignore[misc]
         fields = [result["fields"] for result in search(kernel, limit=CANDIDATES).results]
-        each, _ = cpu(lambda kernel=kernel, fields=fields: [kernel.simulate(one) for one in fields])  # type: ignore[misc]
+
+        def bounded(bounds: Any = bounds, listed: Any = listed) -> Any:
+            return bounds.least(listed)
+
+        def simulated(kernel: CubeKernel = kernel, fields: Any = fields) -> Any:
+            return [kernel.simulate(one) for one in fields]
+
+        taken, each = (statistics.median(cpu(work)[0] for _ in range(repeats)) for work in (bounded, simulated))
         print(f"| {name} | {len(listed)} | {len(listed) / taken:,.0f} | {len(fields) / each:.1f} |", flush=True)
 
 
