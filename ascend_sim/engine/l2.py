@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-_NEVER = -(1 << 62)
 _NO_LINES = np.empty(0, np.int64)
 
 Lines = NDArray[np.int64] | slice
@@ -26,13 +25,13 @@ class L2Cache:
 
     def __init__(self, capacity: int) -> None:
         self.capacity = max(capacity, 1)
-        self._stamp = np.full(1024, _NEVER, np.int64)
+        self._stamp = np.zeros(1024, np.int64)
         self._dirty = np.zeros(self.capacity, np.bool_)
-        self.clock = 0
+        self.clock = 2 * self.capacity  # stamp 0 is long gone: untouched memory knows lines that were never there
 
     def _reach(self, line: int) -> None:
-        """Remember lines up to `line`."""
-        stamps = np.full(max(line + 1, 2 * len(self._stamp)), _NEVER, np.int64)
+        """Remember lines up to `line`, and many more: the system gives memory to those alone that are asked for."""
+        stamps = np.zeros(max(line + 1, 8 * len(self._stamp)), np.int64)
         stamps[: len(self._stamp)] = self._stamp
         self._stamp = stamps
 

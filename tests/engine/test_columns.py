@@ -159,3 +159,21 @@ def test_of_what_is_read_the_last_is_held() -> None:
     read("more than all", 100)
     read("a")
     assert made[4:] == ["more than all", "a"]
+
+
+@needs_c
+@pytest.mark.parametrize(("rows", "arrays"), [(1000, 1), (160, 3), (85, 3), (79, 4), (69, 4)])
+def test_columns_of_several_programs_stand_in_one_array(
+    rows: int, arrays: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack_all(monkeypatch)
+    monkeypatch.setattr(machine, "_AT_ONCE", rows * len(TIMES))
+    found = run(engine="compiled")
+    assert_equal(found, run(engine="simpy"))
+    bases = set()
+    for one in found.programs:
+        array = one.start
+        while array.base is not None:
+            array = array.base
+        bases.add(id(array))
+    assert len(bases) == arrays

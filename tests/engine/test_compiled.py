@@ -165,6 +165,18 @@ def test_lines_that_cost_less_than_a_plain_read_when_shared() -> None:
     assert_both_equal(chip, [[program(chip, "AIV", write, [1 << 23], block=b)] for b in range(4)], [1 << 23])
 
 
+def test_who_reads_a_line_is_known_when_lines_further_on_come() -> None:
+    """A later block reaches further than C has room for, and begins with the lines that the first one is reading."""
+
+    def write(k: Any) -> None:
+        k.data_copy("GM", "UB", 0, gm_operand(0, 0), 65536)
+        k.data_copy("GM", "UB", 0, gm_operand(0, k.block << 22), 65536)
+
+    memory = {"same_line_read_ratio": 3.0, "l2_read_bytes_per_cycle_per_aic": 3.0, "hbm_latency": 0}
+    chip = changed(quiet(CHIP), memory=memory, cores={"aic": 2, "aiv": 4}, launch={"block_us": {"AIV": 0.05}})
+    assert_both_equal(chip, [[program(chip, "AIV", write, [1 << 23], block=b)] for b in range(2)], [1 << 23])
+
+
 def test_flags_that_a_later_block_brings_are_none_of_an_earlier_one() -> None:
     """The blocks of a task share a table of instructions and flags, which grows while the first of them run already."""
     table = InstructionTable(CHIP)

@@ -94,7 +94,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "machine_new": (c_void_p, [POINTER(GmNumbers), c_int64]),
     "machine_free": (None, [c_void_p]),
     "machine_hear": (c_int64, [c_void_p, POINTER(Event)]),
-    "machine_lend_l2": (c_int64, [c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_int64]),
+    "machine_lend_l2": (None, [c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_int64]),
     "machine_l2_clock": (c_int64, [c_void_p]),
     "machine_hbm_bytes": (c_int64, [c_void_p]),
     "machine_next": (c_int64, [c_void_p]),

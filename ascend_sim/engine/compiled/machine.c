@@ -124,11 +124,11 @@ EXPORT void machine_free(Machine *machine) {
     free(machine);
 }
 
-/* Lend the machine the memory of an L2Cache; `clock` counts only the first time. */
-EXPORT i64 machine_lend_l2(Machine *machine, i64 *stamp, i64 reach, uint8_t *dirty, i64 capacity, i64 clock) {
-    MAY_FAIL(machine);
-    lend_l2(&machine->traffic, stamp, reach, dirty, capacity, clock);
-    return 0;
+/* Lend the machine the memory of an L2Cache and `read_until` of as many lines; `clock` counts only the first time. */
+EXPORT void machine_lend_l2(
+    Machine *machine, i64 *stamp, i64 *read_until, i64 reach, uint8_t *dirty, i64 capacity, i64 clock
+) {
+    lend_l2(&machine->traffic, stamp, read_until, reach, dirty, capacity, clock);
 }
 
 EXPORT i64 machine_l2_clock(const Machine *machine) { return machine->traffic.l2.clock; }

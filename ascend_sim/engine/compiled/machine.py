@@ -37,6 +37,8 @@ from ascend_sim.kernel.stamp import address_of
 _NEVER = 1 << 62
 _ASKED = 1024
 """Footprints that one survey of a program asks for; further ones take another survey."""
+_AT_ONCE = 1 << 21
+"""Numbers of columns that are taken from the system together."""
 _BATCH = 2048
 """Rows of a program that keeps no columns which wait to be looked at together, and as many accesses to GM of all programs."""
 
@@ -67,6 +69,8 @@ class CompiledMachine:
         self._tables: dict[int, Table] = {}
         self._cores: dict[int, CompiledCore] = {}
         self._begun = 0
+        self._lent: tuple[NDArray[Any], ...] = ()
+        self._room = np.empty(0, np.int64)
         self.reader = Reader()
         self._event = c.Event()
         self._timer = -1
@@ -103,6 +107,19 @@ class CompiledMachine:
             table = self._tables[id(program.table)] = Table(self._c, program.table, self._chip_of_gm)
         return CompiledCore(self, table, program, begin, order, cross, gm_bases)
 
+    def room_for_columns(self, count: int) -> NDArray[np.int64]:
+        """The columns of a program, all 0; those of several stand in one array.
+
+        The system hands out much memory in large pages, and to come by small ones takes longer than to fill them.
+        """
+        size = len(TIMES) * count
+        if not FEW <= count <= _AT_ONCE // len(TIMES):
+            return np.zeros((len(TIMES), count), np.int64)
+        if size > len(self._room):
+            self._room = np.zeros(_AT_ONCE, np.int64)
+        columns, self._room = self._room[:size].reshape(len(TIMES), count), self._room[size:]
+        return columns
+
     def next_number(self) -> int:
         """The number of a program in what C says."""
         self._begun += 1
@@ -110,13 +127,15 @@ class CompiledMachine:
 
     def _lend_l2(self, reach: int = 0) -> None:
         """Let C work on the L2's arrays, which know lines below `reach`."""
-        stamp, dirty = self._l2.arrays(reach)
-        self._c.checked(
-            self.lib.machine_lend_l2(
-                self._c.pointer, address_of(stamp), len(stamp), address_of(dirty), self._l2.capacity, self._l2.clock
-            )
-        )
-        self._lent = stamp, dirty
+        l2 = self._l2
+        stamp, dirty = l2.arrays(reach)
+        read_until = np.zeros(len(stamp), np.int64)
+        if self._lent:
+            before = self._lent[1]
+            read_until[: len(before)] = before
+        self._lent = stamp, read_until, dirty
+        places = [address_of(one) for one in self._lent]
+        self.lib.machine_lend_l2(self._c.pointer, *places[:2], len(stamp), places[2], l2.capacity, l2.clock)
 
     def begin(self, core: CompiledCore) -> None:
         """Let a program begin; it computes ahead."""
@@ -247,7 +266,7 @@ class CompiledCore:
         self._packed = machine.keep and machine.watch and count >= FEW
         places: dict[str, int] = {}
         if machine.keep and not self._packed:
-            columns = np.zeros((len(TIMES), count), np.int64)
+            columns = machine.room_for_columns(count)
             self._columns = dict(zip(TIMES, columns, strict=True))
             first = address_of(columns)
             places = {name: first + i * columns.strides[0] for i, name in enumerate(TIMES)}

@@ -2,7 +2,6 @@
 #include "traffic.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define LATEST ((i64)1 << 61) /* the last cycle of a run (headroom.py) */
 #define REBASE ((i64)1 << 60) /* what a class has served at most; the difference to its members' targets is all that counts */
@@ -69,7 +68,7 @@ static inline void fetch_early(const Traffic *traffic, const Shape *shape, i64 f
     first += shape->n.low;
     for (i64 i = 0; i < shape->n.count && i < SOME; i += OF_ONE) {
         __builtin_prefetch(&traffic->l2.stamp[first + i]);
-        if (traffic->read_until) __builtin_prefetch(&traffic->read_until[first + i], 1);
+        if (traffic->gm.same_line) __builtin_prefetch(&traffic->read_until[first + i], 1);
     }
 }
 
@@ -360,15 +359,11 @@ void settle(Traffic *traffic) {
 
 /* -- its memory ------------------------------------------------------------------------------------------------------- */
 
-/* Work on the memory of an L2Cache; `clock` counts only the first time. */
-void lend_l2(Traffic *traffic, i64 *stamp, i64 reach, uint8_t *dirty, i64 capacity, i64 clock) {
+/* Work on the memory of an L2Cache, whose `clock` counts only the first time, and note in `read_until` how long lines are read. */
+void lend_l2(Traffic *traffic, i64 *stamp, i64 *read_until, i64 reach, uint8_t *dirty, i64 capacity, i64 clock) {
     if (!traffic->l2.stamp) traffic->l2.clock = clock;
     traffic->l2 = (L2){stamp, dirty, reach, capacity, traffic->l2.clock};
-    if (traffic->gm.same_line && reach > traffic->read_reach) {
-        i64 before = traffic->read_reach;
-        traffic->read_until = grow(traffic->way_out, traffic->read_until, &traffic->read_reach, reach, sizeof(i64));
-        memset(traffic->read_until + before, 0, (size_t)(traffic->read_reach - before) * sizeof(i64));
-    }
+    traffic->read_until = read_until;
 }
 
 void free_traffic(Traffic *traffic) {
@@ -382,6 +377,5 @@ void free_traffic(Traffic *traffic) {
     free(traffic->pending);
     free(traffic->classes);
     free(traffic->fills);
-    free(traffic->read_until);
     free(traffic->found);
 }

@@ -80,11 +80,11 @@ typedef struct {
     Follower *spare;
     Follower **follower_blocks;
     i64 follower_block_count;
-    i64 *read_until, read_reach;
+    i64 *read_until; /* of every line that the L2 knows: when its last reader is through; numpy's memory */
     i64 *found, found_room;
 } Traffic;
 
-void lend_l2(Traffic *traffic, i64 *stamp, i64 reach, uint8_t *dirty, i64 capacity, i64 clock);
+void lend_l2(Traffic *traffic, i64 *stamp, i64 *read_until, i64 reach, uint8_t *dirty, i64 capacity, i64 clock);
 Transfer *request(Traffic *traffic, i64 start, i64 order, const Shape *shape, i64 first);
 void hurry(Traffic *traffic);
 Transfer *instant(Traffic *traffic, i64 now);
