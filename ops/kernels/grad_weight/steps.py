@@ -19,8 +19,8 @@ from ascend_sim.ops.problem.conv_problem import ConvProblem
 
 
 class Where(NamedTuple):
-    """Image of the batch, row of gradOutput, block of its channels (`m`), channel block of the input (`n`) and real group that
-    a piece of a program counts from.
+    """Image of the batch, row of gradOutput (of a signal, pixel), block of its channels (`m`), channel block of the input (`n`)
+    and real group that a piece of a program counts from.
     """
 
     batch: int = 0

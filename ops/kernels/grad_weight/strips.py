@@ -30,6 +30,9 @@ def boxes(strip: Strip, pixels: Span) -> Iterator[tuple[Span, Span, int]]:
 
     They are what the first row has left, whole rows, and the beginning of the last one.
     """
+    if strip.problem.h_out == 1:
+        yield Span(0, 1), Span(strip.column + pixels.start, pixels.length), 0
+        return
     width, pixel, end = strip.problem.w_out, pixels.start, pixels.start + pixels.length
     while pixel < end:
         row, column = divmod(pixel, width)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib.util
 from collections import Counter
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from random import Random
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import assume, given, settings
@@ -28,7 +30,12 @@ from ascend_sim.kernel.sheet import Sheet
 from ascend_sim.kernel.stamp import Moving, Stamps
 from ascend_sim.kernel.unit_flag import UnitFlagTiles
 from ascend_sim.memory.gm import gm_operand
+from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import CacheTiling
+from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem
+from ascend_sim.ops.kernels.grad_weight.tbe import walks
+from ascend_sim.ops.kernels.grad_weight.tbe.walks import Walks
 from ascend_sim.ops.operators.convolution_backward.case import ConvolutionBackwardCase
 from ascend_sim.studies.tiles.kernel import CubeKernel
 
@@ -41,7 +48,7 @@ CHIPS = ("ascend910b3", "ascend910a", "ascend310p3", "ascend950pr_9589")
 
 @st.composite
 def problems(draw: st.DrawFn) -> dict[str, Any]:
-    """Small problems of many images."""
+    """Small problems of many images: volumes, maps and signals."""
     groups, k = draw(st.sampled_from([1, 1, 1, 2])), draw(st.integers(1, 3))
     return {
         "n": draw(st.integers(2, 9)),
@@ -53,6 +60,7 @@ def problems(draw: st.DrawFn) -> dict[str, Any]:
         "pad": draw(st.integers(0, k)),
         "groups": groups,
         "depth": draw(st.sampled_from([0, 0, 3])),
+        "signal": draw(st.sampled_from([0, 0, 0, 50, 1000])),
         "dtype": draw(st.sampled_from(["float16", "float32"])),
         "deterministic": draw(st.booleans()),
     }
@@ -62,12 +70,14 @@ def kernel(name: str, chip: str, problem: dict[str, Any]) -> CubeKernel:
     """The cube kernel of a problem; one that the chip's operator refuses, or sends to another kernel, is no example."""
     p, spec = problem, load_chip(chip)
     deep, size = [p["depth"]] if p["depth"] else [], [p["size"]] * 2
-    axes = len(deep) + 2
+    if p.get("signal"):
+        deep, size = [], [p["signal"] + p["size"]]
+    axes = len(deep) + len(size)
     case = {
         "operator": "convolution_backward",
         "input": {"shape": [p["n"], p["c_in"], *deep, *size], "dtype": p["dtype"]},
         "weight": {
-            "shape": [p["c_out"], p["c_in"] // p["groups"], *[2] * len(deep), p["k"], p["k"]],
+            "shape": [p["c_out"], p["c_in"] // p["groups"], *[2] * len(deep), *[p["k"]] * len(size)],
             "dtype": p["dtype"],
         },
         "stride": [p["stride"] if axis >= len(deep) else 1 for axis in range(axes)],
@@ -210,6 +220,72 @@ def test_forward_calls(chip: str, transposed: bool) -> None:
     with row_by_row():
         assert not difference(run(), stamped)
     assert repeated(stamped) > 0.2 * sum(map(len, stamped))
+
+
+def weight_gradient(chip: str, problem: dict[str, Any], spans: tuple[int, int]) -> list[Program]:
+    """The programs of a call for dW whose L0 gets a unit of K at a time, and L1 `spans` of them of both operands."""
+    p = problem
+    volume = (p["signal"],) if p["signal"] else (*([p["depth"]] if p["depth"] else []), p["size"], p["size"] + 2)
+    axes = len(volume)
+    out = tuple((size + 2 * p["pad"] - p["k"]) // p["stride"] + 1 for size in volume)
+    weight = p["c_out"], p["c_in"] // p["groups"], *[p["k"]] * axes
+    shapes = (p["n"], p["c_out"], *out), (p["n"], p["c_in"], *volume), weight
+    made = Walks.__init__
+
+    def of_small_steps(self: Walks, call: CubeCall, p: FilterProblem, tiling: CacheTiling) -> None:
+        tile = tiling.tile._replace(k_l0=1, k_al1=spans[0], k_bl1=spans[1])
+        made(self, call, p, replace(tiling, tile=tile))
+
+    with patch.object(walks, "FEW", 1), patch.object(Walks, "__init__", of_small_steps):
+        result = ascend_sim.convolution_backward(
+            *[TensorSpec(shape, p["dtype"]) for shape in shapes],
+            *(None, [p["stride"]] * axes, [p["pad"]] * axes, [1] * axes, False, [0] * axes, p["groups"]),
+            (False, True, False), chip=chip, mode="timing", deterministic=p["deterministic"],
+        )  # fmt: skip
+    names = [task.task.name for task in result.timeline.tasks]
+    return [run.program for run in result.timeline.programs if names[run.task].startswith("grad_weight")]
+
+
+def check_walks(chip: str, problem: dict[str, Any], larger: int, short: int, long: int, input_first: bool) -> None:
+    """L1 holds `short` units of K of one operand, and `long` times as many of the other."""
+    p = problem | {"n": min(problem["n"], 3), "size": max(larger * problem["size"], problem["k"])}
+    if chip != "ascend910b3":  # others know neither
+        p |= {"dtype": "float16", "depth": 0}
+    if p["depth"]:
+        p |= {"depth": max(p["depth"], p["k"])}
+    spans = (short, short * long) if input_first else (short * long, short)
+    stamped = weight_gradient(chip, p, spans)
+    with row_by_row():
+        assert not difference(weight_gradient(chip, p, spans), stamped)
+
+
+SMALL_STEPS = st.tuples(
+    st.sampled_from(CHIPS[:3]), problems(), st.integers(1, 3), st.integers(1, 3), st.integers(1, 3), st.booleans()
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(SMALL_STEPS)
+def test_walks_in_parts(case: tuple[Any, ...]) -> None:
+    """As those over many steps are; here all over more than one."""
+    check_walks(*case)
+
+
+@pytest.mark.slow
+@settings(max_examples=500, deadline=None)
+@given(SMALL_STEPS)
+def test_many_walks_in_parts(case: tuple[Any, ...]) -> None:
+    check_walks(*case)
+
+
+@pytest.mark.parametrize("layer", [{"signal": 9000, "k": 5}, {"signal": 18000, "stride": 2}, {"size": 94, "stride": 2}])
+def test_long_walks_are_few_stamps(layer: dict[str, int]) -> None:
+    """What is further on in a signal or a map is what was written before."""
+    problem: dict[str, Any] = {"n": 1, "c_in": 16, "c_out": 16, "k": 3, "stride": 1, "pad": 1, "groups": 1}
+    problem |= {"depth": 0, "signal": 0, "dtype": "float16", "deterministic": False} | layer
+    programs = weight_gradient("ascend910b3", problem, (3, 3))
+    stamps = programs[0].table.stamps.known
+    assert sum(len(stamp.rows) for stamp in stamps) < 0.4 * sum(map(len, programs))
 
 
 # -- mistakes are found ----------------------------------------------------------------------------------------------------

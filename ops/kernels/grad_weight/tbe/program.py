@@ -43,7 +43,7 @@ from ascend_sim.ops.kernels.grad_weight.steps import Where
 from ascend_sim.ops.kernels.grad_weight.tbe.blocks import HeldTile
 from ascend_sim.ops.kernels.grad_weight.tbe.gather import gather_taps
 from ascend_sim.ops.kernels.grad_weight.tbe.runs import Runs
-from ascend_sim.ops.kernels.grad_weight.tbe.walks import Step, moves
+from ascend_sim.ops.kernels.grad_weight.tbe.walks import Step, further, moves
 from ascend_sim.ops.kernels.grad_weight.tbe.work import End, Piece, Plane, Work
 from ascend_sim.ops.layouts import weight_gradient, x_map, y_map
 from ascend_sim.ops.layouts.layout import FilterTile, MapBox, Place
@@ -115,8 +115,8 @@ class _TbeBuilder:
 
     def program(self, pieces: list[tuple[Piece, Where]]) -> Program:
         """The program of `pieces`."""
-        walks = {what.walk for what, _ in pieces if isinstance(what, Plane)}
-        self.pad_runs([step for walk in walks for step in walk.steps])
+        parts = {what.part for what, _ in pieces if isinstance(what, Plane)}
+        self.pad_runs([step for part in parts for step in part.steps])
         for what, where in self.k.stamped(pieces):
             if isinstance(what, Plane):
                 self.products(what, where)
@@ -133,15 +133,15 @@ class _TbeBuilder:
         return self.k.finish()
 
     def products(self, plane: Plane, where: Where) -> None:
-        """Products of the block's pixels of a plane."""
+        """Products of a part of the block's pixels of a plane."""
         batch, row = where.batch, where.row if self.moves else 0
         tile, last = self.placed(plane.tile, where), None
-        for step in plane.walk.steps:
-            loads = [self.load_a1] if last is None or step[:1] + step[4:5] != last[:1] + last[4:5] else []
-            if last is None or (step.seen, step.in_b1) != (last.seen, last.in_b1):
-                loads.insert(0 if plane.walk.b_first else len(loads), self.load_b1)
+        for step in plane.part.steps:
+            loads = [self.load_a1] if last is None or step.new_a1(last) else []
+            if last is None or step.new_b1(last):
+                loads.insert(0 if plane.part.b_first else len(loads), self.load_b1)
             for load in loads:
-                load(tile, plane, batch, step.at(row))
+                load(tile, plane, batch, further(self.p, step, row))
             self.fill_left(plane.tile, step)
             if plane.depth_in is None:
                 self.leave_out(plane.tile, step.pixels.length)

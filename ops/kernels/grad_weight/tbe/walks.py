@@ -1,9 +1,14 @@
-"""What a block of the older weight-gradient kernels walks over: its pixels of an image, step by step."""
+"""What a block of the older weight-gradient kernels walks over: its pixels of an image, step by step.
+
+A walk over many steps is cut where L1 is loaded: then what is written for a few pixels serves all that see the same further
+down in the map (`KernelBuilder.stamped`). A walk over few is one part, because every part costs something too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from ascend_sim.kernel.operands import Span
@@ -12,6 +17,9 @@ from ascend_sim.ops.kernels.cube.strips import Strip
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import CacheTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem, Load
 from ascend_sim.ops.kernels.grad_weight.strips import InputRows, input_rows, piece, strips
+
+FEW = 32
+"""Steps of a walk that is not cut."""
 
 
 class Run(NamedTuple):
@@ -36,17 +44,18 @@ class Step(NamedTuple):
     in_b1: Span
     held: InputRows
 
-    def at(self, row: int) -> Step:
-        """The same step `row` rows of gradOutput further down."""
-        p = self.strip.problem
-        pixels, in_a1, in_b1 = (Span(span.start + row * p.w_out, span.length) for span in self[3:6])
-        held = self.held._replace(first=self.held.first + row * p.stride_h)
-        return self._replace(pixels=pixels, in_a1=in_a1, in_b1=in_b1, held=held)
+    def new_a1(self, last: Step) -> bool:
+        """Whether L1 has to hold other pixels of gradOutput than in the step before."""
+        return (self.strip, self.in_a1) != (last.strip, last.in_a1)
+
+    def new_b1(self, last: Step) -> bool:
+        """As `new_a1`, of the input."""
+        return (self.seen, self.in_b1) != (last.seen, last.in_b1)
 
 
 @dataclass(frozen=True, eq=False)
-class Walk:
-    """The steps of a block's pixels, counted from a row; equal ones of a task are the same object.
+class Part:
+    """Steps that follow each other, counted from a row, or of a signal from a pixel; equal ones of a task are the same object.
 
     `b_first`: the input has the longer step, and is loaded first.
     """
@@ -55,13 +64,29 @@ class Walk:
     b_first: bool
 
 
+Walk = tuple[tuple[Part, int], ...]
+"""The parts of a block's pixels of an image in order, with the rows (or pixels) that they count from."""
+
+
 def moves(p: FilterProblem) -> bool:
-    """Whether pixels are the same elsewhere: what is gathered one by one, and a signal's columns, are not."""
-    return p.load is not Load.DMA and not p.conv1d
+    """Whether pixels are the same elsewhere: what is gathered one by one is not."""
+    return p.load is not Load.DMA
+
+
+def further(p: FilterProblem, step: Step, row: int) -> Step:
+    """The same step `row` rows of gradOutput further down, of a signal as many pixels further on."""
+    problem = step.strip.problem
+    way = row if p.conv1d else row * problem.w_out
+    pixels, in_a1, in_b1 = (Span(span.start + way, span.length) for span in step[3:6])
+    if p.conv1d:
+        seen = replace(step.seen, column=step.seen.column + way, source=step.seen.source + way * problem.stride_w)
+        return Step(step.strip, seen, step.shift + way, pixels, in_a1, in_b1, step.held)
+    held = step.held._replace(first=step.held.first + row * problem.stride_h)
+    return Step(step.strip, step.seen, step.shift, pixels, in_a1, in_b1, held)
 
 
 class Walks:
-    """The walks of a task, whose blocks share them."""
+    """The walks of a task, whose blocks share them and their parts."""
 
     def __init__(self, call: CubeCall, p: FilterProblem, tiling: CacheTiling) -> None:
         problem = call.inp.problem
@@ -69,21 +94,31 @@ class Walks:
         # The input as L1 gets it: without the rows that a flat kernel steps over.
         read = replace(problem, h_in=p.h_in, stride_h=p.stride_h)
         self._whole = Strip(read, 0, read.w_out, 0)
-        self._known: dict[range, tuple[Walk, int]] = {}
-        self._walks: dict[tuple[Step, ...], Walk] = {}
+        self._known: dict[range, Walk] = {}
+        self._parts: dict[tuple[Step, ...], Part] = {}
 
-    def of(self, k: range) -> tuple[Walk, int]:
-        """The steps of a block with units `k` of K, and the row that they count from."""
+    def of(self, k: range) -> Walk:
+        """The walk of a block with units `k` of K."""
         if k not in self._known:
-            self._known[k] = self._made(k)
+            self._known[k] = tuple(self._made(k))
         return self._known[k]
 
-    def _made(self, k: range) -> tuple[Walk, int]:
+    def _made(self, k: range) -> Iterator[tuple[Part, int]]:
         runs = list(self._runs(k))
-        row = runs[0].first // runs[0].strip.problem.w_out if runs and moves(self._p) else 0
-        steps = tuple([step.at(-row) for run in runs for step in self._steps(run)])
+        steps = [step for run in runs for step in self._steps(run)]
         b_first = any(run.span_b > run.span_a for run in runs)
-        return self._walks.setdefault(steps, Walk(steps, b_first)), row
+        cuts = [0, len(steps)] if steps else []
+        if len(steps) > FEW and moves(self._p):
+            loads = [i for i, (last, step) in enumerate(pairwise(steps), 1) if step.new_a1(last) or step.new_b1(last)]
+            cuts[1:1] = loads
+        for first, end in pairwise(cuts):
+            row = self._row(steps[first]) if moves(self._p) else 0
+            part = tuple([further(self._p, step, -row) for step in steps[first:end]])
+            yield self._parts.setdefault(part, Part(part, b_first)), row
+
+    def _row(self, step: Step) -> int:
+        """The row of gradOutput, of a signal the pixel, with which it begins."""
+        return step.pixels.start if self._p.conv1d else step.pixels.start // step.strip.problem.w_out
 
     def _runs(self, k: range) -> Iterator[Run]:
         tile, pixels = self._tiling.tile, self._p.k0

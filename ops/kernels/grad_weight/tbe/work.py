@@ -13,7 +13,7 @@ from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import Ca
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.problem import FilterProblem
 from ascend_sim.ops.kernels.grad_weight.steps import Where
 from ascend_sim.ops.kernels.grad_weight.tbe.blocks import Block, HeldTile, OutTile, block_part, out_tiles
-from ascend_sim.ops.kernels.grad_weight.tbe.walks import Walk, Walks, moves
+from ascend_sim.ops.kernels.grad_weight.tbe.walks import Part, Walks, moves
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
 
 
@@ -22,13 +22,13 @@ class Begin(NamedTuple):
 
 
 class Plane(NamedTuple):
-    """What a plane of gradOutput adds to a tile, whose rows and columns count from its place, as the pixels of the `walk` do.
+    """What a part of a plane of gradOutput adds to a tile, whose rows and columns count from its place, as the steps do.
 
     `depth_in` is the input plane that the tile's kernel plane meets, None in the padding.
     """
 
     tile: HeldTile
-    walk: Walk
+    part: Part
     depth: int
     depth_in: int | None
 
@@ -54,7 +54,8 @@ class Work:
         block = block_part(self._p, self._tiling.cuts, number)
         if block.empty:
             return
-        walk, row = self._walks.of(block.k)
+        walk = self._walks.of(block.k)
+        begin, end = (walk[0][1], walk[-1][1]) if walk else (0, 0)
         for group in block.groups:
             part = replace(block, groups=range(group, group + 1))
             rows = self._call.group_channels(group, self._call.inp.problem.c_out, self._call.inp.cout_g)
@@ -63,14 +64,13 @@ class Work:
             for out in out_tiles(part, self._tiling.tile, self._p.taps, rows, columns):
                 tile = self._tile_of(out, channels)
                 m, n = (tile.m_held.start // FRACTAL, tile.blocks.start) if self._moves else (0, 0)
-                at = Where(block.images[0], row, m, n, group)
                 shape = tile.at(-m * FRACTAL, -n, -group, self._per_block)
-                sums = [Plane(shape, walk, *depths) for depths in self._depths(block, out.plane)]
-                yield Begin(), at
+                depths = list(self._depths(block, out.plane))
+                sums = [(Plane(shape, one, *pair), row) for pair in depths for one, row in walk]
+                yield Begin(), Where(block.images[0], begin, m, n, group)
                 for batch in block.images:
-                    at = at._replace(batch=batch)
-                    yield from ((one, at) for one in sums)
-                yield End(shape), at
+                    yield from ((one, Where(batch, row, m, n, group)) for one, row in sums)
+                yield End(shape), Where(block.images[-1], end, m, n, group)
 
     def _tile_of(self, out: OutTile, channels: int) -> HeldTile:
         """A tile of dW in a group of so many input channels."""
