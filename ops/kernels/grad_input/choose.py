@@ -27,6 +27,7 @@ from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import (
 )
 from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import refitted, split_mode, vendor_grad_input_3510
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_HW, SPLIT_NONE
+from ascend_sim.ops.kernels.grad_input.spread import spread
 from ascend_sim.ops.kernels.grad_input.strips import in_fitting_strips, in_strips
 from ascend_sim.ops.kernels.grad_input.variant import variant_of
 from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
@@ -56,6 +57,8 @@ def choose_grad_input(
     tiling = _automatic_grad_input(inp, chip, blocks, given, free=not overrides)
     if stand_in or _turns_weights(tiling, inp, dtype):
         tiling = tiling.but(source="stand-in")
+    if tiling.source == "stand-in" and variant_of(inp).whole_slices and not tiling.split_wi:
+        tiling = spread(tiling, replace(inp, cores=min(blocks or inp.cores, inp.cores))).but(source="stand-in")
     if not overrides:
         return tiling
     if variant_of(inp).kernel_parts:

@@ -336,13 +336,16 @@ def _sound_block(inp: TilingInput) -> GradInputTiling:
 
 
 def _level(block: GradInputTiling, inp: TilingInput) -> GradInputTiling:
-    """Even tiles along N, and smaller tiles along M where there would be fewer tasks than cores."""
+    """Even tiles along N, and smaller tiles along M where there would be fewer tasks than cores.
+
+    dX of blocked layouts on split chips, of which more is known, is dealt out by `grad_input.spread` instead.
+    """
     m, _, n = gemm(inp)
     columns = ceil_div(n, block.base_n)
     base_n = ceil_to(ceil_div(n, columns), inp.unit)
     lanes = inp.problem.n * inp.problem.d_in * inp.real_groups * columns
     rows = max(block.base_m // inp.problem.w_in, 1)
-    if lanes * ceil_div(inp.problem.h_in, rows) < inp.cores:
+    if lanes * ceil_div(inp.problem.h_in, rows) < inp.cores and not variant_of(inp).whole_slices:
         rows = max(inp.problem.h_in // ceil_div(inp.cores, lanes), 1)
         return block.but(base_n=base_n, base_m=min(block.base_m, ceil_to(rows * inp.problem.w_in, FRACTAL)))
     return block.but(base_n=base_n, base_m=min(block.base_m, ceil_to(m, FRACTAL)))
