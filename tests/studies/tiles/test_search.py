@@ -225,9 +225,9 @@ def test_an_interrupt_keeps_what_was_found(tmp_path: Path) -> None:
 @pytest.mark.fast
 def test_fixed_fields_hold_for_the_best_and_not_for_the_own_choice() -> None:
     found = kernel("grad_input", **SMALL)
-    outcome = search(found, {"baseM": 16, "baseN": 16, "baseK": 48} | FEW, limit=4)
-    assert {(r["fields"]["baseM"], r["fields"]["baseN"]) for r in outcome.results} == {(16, 16)}
-    assert outcome.own["fields"]["baseM"] != 16
+    outcome = search(found, {"baseM": 32, "baseN": 16, "baseK": 48} | FEW, limit=4)
+    assert {(r["fields"]["baseM"], r["fields"]["baseN"]) for r in outcome.results} == {(32, 16)}
+    assert outcome.own["fields"]["baseM"] != 32
     with pytest.raises(TilingError, match=r"L0A: baseM\*baseK\*2"):
         search(found, {"baseM": 4096, "baseN": 16, "baseK": 16})
 
