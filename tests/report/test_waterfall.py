@@ -308,9 +308,9 @@ def test_blocks_that_have_unlike_work_are_tried_together() -> None:
 
 
 def test_a_step_of_the_tiling_brings_what_it_says() -> None:
-    before = layer(batch=4, dtype="float32")
+    before = layer(batch=8, channels=(256, 64), dtype="float32")
     (one,) = [one for one in said_of(before, "grad_input") if "tiling" in one["change"]]
-    after = kernels(layer(batch=4, dtype="float32", tiling=one["change"]["tiling"]))["grad_input"]
+    after = kernels(layer(batch=8, channels=(256, 64), dtype="float32", tiling=one["change"]["tiling"]))["grad_input"]
     assert one["gain"] == pytest.approx(spent(kernels(before)["grad_input"]) - spent(after), rel=0.2)
 
 

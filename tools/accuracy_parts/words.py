@@ -57,6 +57,9 @@ NOT_MODELLED = """Not modelled anywhere: misses of the instruction cache, dual i
 Measured L2 misses of tensors left by an earlier phase of a step run at 0.45-0.65 TB/s; write-backs of what other kernels
 left explain two thirds of the distance to the 1.45 of long streams, the rest is not known.
 
+dX of the 910B's older kernels has a cut of our own where it has fewer tiles than cores (small batches): most cores, then
+least load, as the operator's host tiling of 2022 (inferred). No measured row is of that kind, and the library may cut otherwise.
+
 On the 950 no measured kernel says what small layers cost. Where a kernel is split by rows and columns, the vector cores
 here take a transfer, with its head of 38 cycles (assumed), for each channel and part of a tile, and dW in NCDHW leaves L0C in
 single elements, a 128-byte line each; small 1x1 layers of stride 2 and small dW are nothing but that. The library may move
