@@ -58,7 +58,7 @@ Measured L2 misses of tensors left by an earlier phase of a step run at 0.45-0.6
 left explain two thirds of the distance to the 1.45 of long streams, the rest is not known.
 
 dX of the 910B's older kernels has a cut of our own where it has fewer tiles than cores (small batches): most cores, then
-least load, as the operator's host tiling of 2022 (inferred). No measured row is of that kind, and the library may cut otherwise.
+least load, as the operator's host tiling of 2022 (inferred). No measured row is of that kind; the library may cut otherwise.
 
 On the 950 no measured kernel says what small layers cost. Where a kernel is split by rows and columns, the vector cores
 here take a transfer, with its head of 38 cycles (assumed), for each channel and part of a tile, and dW in NCDHW leaves L0C in

@@ -58,7 +58,7 @@ def choose_grad_input(
     if stand_in or _turns_weights(tiling, inp, dtype):
         tiling = tiling.but(source="stand-in")
     if tiling.source == "stand-in" and variant_of(inp).whole_slices and not tiling.split_wi:
-        tiling = spread(tiling, replace(inp, cores=min(blocks or inp.cores, inp.cores))).but(source="stand-in")
+        tiling = spread(tiling, inp).but(source="stand-in")
     if not overrides:
         return tiling
     if variant_of(inp).kernel_parts:

@@ -237,7 +237,7 @@ def test_a_store_has_what_was_finished(small: Path, tmp_path: Path, monkeypatch:
 
 @pytest.mark.fast
 def test_tilings_are_those_of_the_layers_call(small: Path) -> None:
-    network, fields = load_network(small), {"grad_input": {"baseM": 16}}
+    network, fields = load_network(small), {"grad_input": {"baseM": 32}}
     run = run_network(network, tilings={"again": fields})
     assert run.same_as == [None, None, None], "another tiling is another problem"
     result = convolution_backward(
