@@ -8,9 +8,8 @@ cores, then of least load (stated); that the rule outlived the move is inferred.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ascend_sim.chip.fractal import FRACTAL
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.grad_input.capacity import grad_input_fits_l1
 from ascend_sim.ops.kernels.grad_input.fields import GradInputTiling
 from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import (
@@ -26,7 +25,7 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 __all__ = ["Grid", "core_grid", "spread"]
 
 
-@dataclass(frozen=True)
+@frozen
 class Grid:
     """A core's share of a map: `channels` and `rows` of dX. `cores` have one, and read `load` elements together."""
 
