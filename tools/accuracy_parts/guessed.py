@@ -42,7 +42,8 @@ one layer in us with the blocks:
 |---|---|---|---|---|---|---|
 {jumps}
 
-With large maps an image more may even take less.
+With large maps an image more may even take less. Layers of other networks without measured rows jump further, strided dX most:
+{others}. So a batch of 32 can take less than one of 16.
 
 Rules without such a jump were tried with the same rows, told nothing (mean of sizes of errors and rank over the 56 rows, then
 dW by batch):
@@ -62,6 +63,8 @@ WITHOUT: dict[str, Callable[[int, int], int]] = {
 JUMPS = ((FIRST, 15), (FIRST, 30), ("ascend910a", 16), ("ascend910a", 32))
 """Chip, and the images after which the rule changes over."""
 EXAMPLE = (128, 128, 28, 3, 1)
+OTHERS = {DX: ((3, 32, 299, 3, 2), (96, 96, 112, 3, 2)), DW: ((448, 384, 8, 3, 1), (288, 384, 17, 3, 2))}
+"""Layers of Inception and MobileNet V2: channels, size of the square map, of the kernel, stride."""
 
 
 def guessed(compared: Sequence[Comparison]) -> str:
@@ -96,6 +99,7 @@ def guessed(compared: Sequence[Comparison]) -> str:
         dx_layers=len(layers[DX]),
         example=next(_layer(kernel) for kernel in layers[DW] if _sizes(kernel) == EXAMPLE),
         jumps="\n".join(jumps(layers)),
+        others="; ".join(_others(layers)),
         rules="\n".join(_rules(ruled)),
     )
 
@@ -113,6 +117,21 @@ def jumps(layers: dict[str, Sequence[Kernel]]) -> Iterator[str]:
             said = " to ".join(f"{one.task_us:.1f} ({one.blocks})" for one in example) if example else "-"
             kind = "dW" if op_type == DW else "dX"
             yield f"| {chip} | {kind} | {images} to {images + 1} | {' | '.join(shown)} | {said} |"
+
+
+def _others(layers: dict[str, Sequence[Kernel]]) -> Iterator[str]:
+    """What batch 8, 16 and 32 of `OTHERS` take on the first 910."""
+    for op_type, sizes in OTHERS.items():
+        for channels_in, channels_out, size, window, stride in sizes:
+            out = (size - window) // stride + 1 if stride > 1 and size % 2 else (size - 1) // stride + 1
+            pad = (out - 1) * stride + window - size
+            both = {
+                "Hi": size, "Ho": out, "kh": window, "stride_h": stride, "pad_h_total": pad,
+                "Wi": size, "Wo": out, "kw": window, "stride_w": stride, "pad_w_total": pad,
+            }  # fmt: skip
+            kernel = _as(layers[op_type][0], FIRST, Ci=channels_in, Co=channels_out, **both)
+            times = ", ".join(f"{simulate(_as(kernel, FIRST, N=images)).task_us:.1f}" for images in (8, 16, 32))
+            yield f"{'dW' if op_type == DW else 'dX'} of {_layer(kernel)} takes {times} us at batch 8, 16, 32"
 
 
 def _of_batch_16(ruled: Sequence[Comparison], op_type: str) -> list[Kernel]:
