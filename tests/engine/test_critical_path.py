@@ -123,6 +123,8 @@ def test_what_lies_on_it_costs_what_it_weighs(what: str, variant: Variant, actio
     path = critical_path(before)
     after = run(SLOWER[what](chip, more), "AIC", [actions], shared_gm=False)
     count = sum(step.rows for step in path if step.what == what)
+    if what == "M":  # the head of a Mmad that a unit flag held goes on while the Fixpipe still drains
+        count -= sum(step.what == what and last.what in ("FIX", paths.UNIT_FLAG) for last, step in pairwise(path))
     if what == paths.CORE_START:
         count = 1
     assert elapsed(after) >= elapsed(before) + more * count
