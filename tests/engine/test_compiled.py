@@ -153,6 +153,17 @@ def test_many_fills_on_their_way_at_once() -> None:
     assert_both_equal(chip, [[program(chip, "AIV", write, [size], block=b)] for b in range(40)], [size])
 
 
+def test_a_hit_on_nothing_but_the_first_line_on_its_way() -> None:
+    """The second core reads the line that the first one, the only one at work, fetches first."""
+
+    def write(k: Any) -> None:
+        k.scalar(20 * k.block)
+        k.data_copy("GM", "UB", 0, gm_operand(0, 0), 512 if k.block else 2048)
+
+    chip = changed(quiet(CHIP), memory={"hbm_latency": 5000}, cores={"aiv": 2})
+    assert_both_equal(chip, [[program(chip, "AIV", write, [2048], block=b)] for b in range(2)], [2048])
+
+
 def test_lines_that_cost_less_than_a_plain_read_when_shared() -> None:
     """A part of a negative surcharge is rounded down, also in C, which rounds towards zero by itself."""
 

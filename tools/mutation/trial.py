@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -212,6 +213,8 @@ def _child(root: Path, tests: tuple[str, ...], seconds: int, writer: int, keep_c
         os.environ["PYTHONPATH"] = str(root)
         sys.dont_write_bytecode = not keep_compiled
         os.environ["PYTHONDONTWRITEBYTECODE"] = "" if keep_compiled else "1"
+        # Processes that tests start import the main module anew, and this command cannot be imported from there.
+        sys.modules["__main__"] = ModuleType("__main__")
         arguments = ["-x", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
         code = int(pytest.main(arguments, plugins=[_FirstFailure(writer)]))
     finally:
