@@ -57,6 +57,19 @@ def test_a_right_kernel_ends_in_0_and_shows_its_verdict(file: Path) -> None:
     assert not (file.parent / "__pycache__").exists()
 
 
+def test_what_the_file_prints_is_no_part_of_the_json(file: Path) -> None:
+    noisy = MOVE.replace("    tiles = k", '    print("in the kernel")\n    tiles = k').replace(
+        "    return rng", '    print("in arguments")\n    return rng'
+    )
+    file.write_text("print('at import')\n" + noisy, encoding="utf-8")
+    code, text, said = command(file, "--json", "--blocks", 2)
+    assert code == 0 and json.loads(text)["kernels"]
+    assert said.startswith("at import\nin arguments\n") and "in the kernel" in said
+    assert "in the kernel" in command(file)[1], "as print does where nothing else reads stdout"
+    checked = CliRunner().invoke(app, ["check", str(file), "--json"])
+    assert json.loads(checked.stdout)["findings"] == [] and "in the kernel" in checked.stderr
+
+
 def test_a_failed_verdict_ends_in_1_and_a_hazard_too(file: Path) -> None:
     code, text, _ = command(file, "--tiling", "scale=2")
     assert code == 1 and "WRONG" in text

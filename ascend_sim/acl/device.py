@@ -13,6 +13,7 @@ from ascend_sim.acl.out import Recorder
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
+from ascend_sim.report.grid import counted
 from ascend_sim.runtime import Device, Task
 from ascend_sim.runtime.streams import StreamRun, overlapping, run_streams
 
@@ -104,10 +105,8 @@ class AclDevice:
                         f"race: {a.label} and {b.label} run at the same time on two streams, and one of them writes {place}"
                     )
         if run.findings:
-            first_finding = run.findings[0]
-            self._warn(
-                f"{len(run.findings)} findings, first: {first_finding.kind} in {first_finding.task}: {first_finding.text}"
-            )
+            found = run.findings[0]
+            self._warn(f"{counted(len(run.findings), 'finding')}, first: {found.kind} in {found.task}: {found.text}")
 
     def failure(self, stream: int | None = None) -> None:
         """Raise Refused if work of a stream (None: of any) could not run; it is told once."""

@@ -13,7 +13,7 @@ import typer
 
 from ascend_sim.cli.app import app, errors
 from ascend_sim.cli.completing import CHIPS, SUBJECTS
-from ascend_sim.cli.kernel import called, check_file, choose_kernel, default_blocks, fields_of, run_file
+from ascend_sim.cli.kernel import called, check_file, choose_kernel, default_blocks, fields_of, own_stdout, run_file
 from ascend_sim.cli.progress import Status, announce
 from ascend_sim.cli.terminal import print_text
 from ascend_sim.cli.values import parse_block_dim, parse_disarm, parse_tiling
@@ -58,7 +58,7 @@ def check(
     json_output: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Look for mistakes in kernels: memory, races, initialisation, synchronisation. Exit code 1 where something is found."""
-    with errors(json_output):
+    with errors(json_output), own_stdout(json_output):
         path = Path(subject)
         if path.suffix == ".py":
             _refuse(subject, "a kernel file", {"--block-dim": block_dim})

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from ascend_sim.cli.app import OptionalValues, app, errors
-from ascend_sim.cli.kernel import called, load_file
+from ascend_sim.cli.kernel import called, load_file, own_stdout
 from ascend_sim.cli.options import Accumulate, OneChip, Overflow
 from ascend_sim.cli.progress import Progress
 from ascend_sim.cli.terminal import console, print_text
@@ -50,7 +50,7 @@ def compare_training(
     plot: Annotated[Path | None, typer.Option(help="Draw the loss curves to this PNG file.")] = None,
 ) -> None:
     """Train with the gradients that a chip computes in each precision, beside PyTorch's own, and compare the losses."""
-    with errors(json_output):
+    with errors(json_output), own_stdout(json_output or csv_output) as stdout:
         if json_output and csv_output:
             raise SimError("--json and --csv: give only one of them")
         try:
@@ -75,9 +75,9 @@ def compare_training(
         if plot is not None:
             compared.plot(plot)
         if json_output:
-            print(json.dumps(compared.to_dict(), indent=1))
+            print(json.dumps(compared.to_dict(), indent=1), file=stdout)
         elif csv_output:
-            print(compared.csv_text(), end="")
+            print(compared.csv_text(), end="", file=stdout)
             for remark in compared.remarks:
                 print(f"ascend-sim: {remark}", file=sys.stderr)
         else:

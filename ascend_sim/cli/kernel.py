@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sys
 import traceback
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, redirect_stdout
 from math import isfinite
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import numpy as np
 import typer
@@ -72,7 +72,7 @@ def kernel(
     from ascend_sim.runtime import Device
     from ascend_sim.runtime.outlook import Outlook, look_ahead
 
-    with errors(json_output):
+    with errors(json_output), own_stdout(json_output) as stdout:
         _check_options(mode, out=out, msprof=msprof, html=html)
         check_lines(lines, mode, out, html)
         fields, spec, module = fields_of(tiling), load_chip(chip), load_file(file)
@@ -115,7 +115,7 @@ def kernel(
                 said = write_html(html, run.recording, report, progress, other_rates=True)
                 written.append(html)
         if json_output:
-            print(json.dumps(report, indent=1))
+            print(json.dumps(report, indent=1), file=stdout)
         else:
             render(run.report, console())
             print_paragraphs(said)
@@ -203,6 +203,14 @@ def choose_kernel(module: ModuleType, file: Path, name: str | None) -> Any:
         given = "several kernels" if name is None else f"no kernel {name!r}"
         raise SimError(f"{file}: {given}; give one of {', '.join(kernels)}")
     return kernels[name]
+
+
+@contextmanager
+def own_stdout(is_data: bool) -> Iterator[TextIO]:
+    """The command's stdout; where that is data, what a user's file prints meanwhile goes to stderr."""
+    stdout = sys.stdout
+    with redirect_stdout(sys.stderr if is_data else stdout):
+        yield stdout
 
 
 def called(file: Path, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:

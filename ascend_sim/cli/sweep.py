@@ -61,6 +61,8 @@ def sweep(
 ) -> None:
     """Run a case under every combination of the varied fields; a point that is refused is a row with its reason.
 
+    Exit code 2 where all points are.
+
     Every finished point is kept at once: a sweep that was killed goes on where it was, and two commands on one folder share
     the work.
     """
@@ -133,6 +135,8 @@ def sweep(
         print(f"took {time.monotonic() - begin:.1f} s; results are kept in {folder}{again}", file=sys.stderr)
         if not found.complete:
             raise KeyboardInterrupt
+        if not found.ran:
+            raise typer.Exit(2)
 
 
 def _check_columns(option: str, names: Sequence[str], known: Sequence[str]) -> None:

@@ -52,6 +52,12 @@ def test_two_fields_together_and_one_point() -> None:
     assert "; 1 result was there before" in said
 
 
+def test_a_sweep_without_a_point_that_runs_ends_in_2() -> None:
+    code, text, said = sweep("--vary", "grad_input.baseM=4096,8192")
+    assert code == 2 and "0 points ran, 2 were refused" in text and "results are kept in" in said
+    assert sweep("--vary", "grad_input.baseM=16,4096")[0] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
