@@ -1,6 +1,9 @@
 """The C interface built once a session, and a compiler to use it with."""
 
+import os
+import shlex
 import shutil
+import subprocess
 
 import pytest
 from toolkit_calls import LINKABLE, compiler_call
@@ -14,6 +17,9 @@ def toolkit(tmp_path_factory):
     pytest.importorskip("cffi")
     if not shutil.which("gcc") or not shutil.which("g++"):
         pytest.skip("no gcc and g++")
+    chosen = os.environ.get("CC", "gcc")
+    if subprocess.run([*shlex.split(chosen), "--version"], stdout=subprocess.DEVNULL, check=False).returncode:
+        pytest.skip(f"CC={chosen} is no compiler")
     if not LINKABLE:
         pytest.skip("this Python has no headers or no shared library")
     folder = tmp_path_factory.mktemp("toolkit") / "ascend sim"  # a space, as users have them
