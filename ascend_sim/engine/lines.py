@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -10,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.engine.compiled import library
-from ascend_sim.engine.compiled.rows import Laid
 from ascend_sim.engine.l2 import Lines
 from ascend_sim.isa.base import TRANSFER
 from ascend_sim.kernel.program import OPERAND_COLUMN, Program
@@ -81,7 +79,7 @@ def _of_run(start: int, size: int, line: int) -> Footprint:
     return Footprint(len(lines), lines, np.array(tails, np.int64), np.array(partial, np.int64), (first, behind))
 
 
-def mark_lines(program: Program, bases: Sequence[int], line: int, read: Marks, written: Marks) -> None:
+def mark_lines(program: Program, bases: NDArray[np.int64], line: int, read: Marks, written: Marks) -> None:
     """Mark the lines of `line` bytes that a program reads (atomics too) and those that it writes.
 
     `bases` are the addresses of its task's tensors. C does it where it was built, else numpy.
@@ -89,10 +87,12 @@ def mark_lines(program: Program, bases: Sequence[int], line: int, read: Marks, w
     (mark_by_numpy if library.load() is None else mark_by_c)(program, bases, line, read, written)
 
 
-def mark_by_c(program: Program, bases: Sequence[int], line: int, read: Marks, written: Marks) -> None:
+def mark_by_c(program: Program, bases: NDArray[np.int64], line: int, read: Marks, written: Marks) -> None:
     """By compiled/lines.c."""
-    touches, own, rows = program.table.touches, np.asarray(bases, np.int64), Laid(program.sheet)
-    whole = library.Program(**rows.places, count=len(program), bases=address_of(own), tensors=len(own))
+    touches = program.table.touches
+    whole = library.Program(
+        **program.sheet.addresses(), count=len(program), bases=address_of(bases), tensors=len(bases)
+    )
     first, columns = address_of(touches.first), address_of(touches.columns)
     library.checked(
         library.load().mark_lines(
@@ -101,16 +101,16 @@ def mark_by_c(program: Program, bases: Sequence[int], line: int, read: Marks, wr
     )
 
 
-def mark_by_numpy(program: Program, bases: Sequence[int], line: int, read: Marks, written: Marks) -> None:
+def mark_by_numpy(program: Program, bases: NDArray[np.int64], line: int, read: Marks, written: Marks) -> None:
     """Without a compiler."""
-    table, own = program.table, np.asarray(bases or [0], np.int64)
+    table = program.table
     transfers = np.flatnonzero(table.column("kind") == TRANSFER)
     rows = program.rows[np.isin(program.rows[:, 0], transfers)]
     for argument in np.unique(rows[:, 0]).tolist():
         access = table.accesses[argument]
         assert access is not None
         operand = rows[rows[:, 0] == argument, OPERAND_COLUMN[access.region.operand]]
-        address = own[operand >> SLOT_SHIFT] + (operand & OFFSET_MASK)
+        address = bases[operand >> SLOT_SHIFT] + (operand & OFFSET_MASK)
         first, phase = address // line, address % line
         marks = written if access.direction == "write" else read
         for offset in np.flatnonzero(np.bincount(phase)).tolist():

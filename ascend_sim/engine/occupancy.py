@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.engine.compiled import library
-from ascend_sim.engine.compiled.rows import Laid
 from ascend_sim.engine.timeline import ProgramRun
 from ascend_sim.frozen import frozen
 from ascend_sim.kernel.program import SPACES, ranges
@@ -53,11 +52,11 @@ def by_c(run: ProgramRun, buffer: str) -> tuple[NDArray[np.int64], NDArray[np.in
     most = int(np.diff(touches.first).max(initial=0)) * len(program)
     if not most:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    rows, columns = Laid(program.sheet), [np.ascontiguousarray(column, np.int64) for column in (run.start, run.retire)]
+    columns = [np.ascontiguousarray(column, np.int64) for column in (run.start, run.retire)]
     start, retire = (column.ctypes.data for column in columns)
     time, held = np.empty((2, 2 * most), np.int64)
     moments = library.load().occupancy(
-        library.byref(library.Program(**rows.places, count=len(program), start=start, retire=retire)),
+        library.byref(library.Program(**program.sheet.addresses(), count=len(program), start=start, retire=retire)),
         program.table.column("pipe").ctypes.data,
         touches.first.ctypes.data,
         touches.columns.ctypes.data,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.host import Lately
-from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Place, Stamp, Stamps, laid
+from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Place, Stamp, Stamps, address_of, laid
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
 Numbers = NDArray[np.int64]
@@ -41,6 +41,7 @@ class Sheet:
         self._own = object()
         self._counts: Numbers | None = None
         self._laid_own: Numbers | None = None
+        self._addresses: tuple[int, Numbers, dict[str, int]] | None = None
         self._ways: list[_Way] | None = None
 
     @classmethod
@@ -120,7 +121,7 @@ class Sheet:
             else:
                 self.own[-1 - number] = self.own[-1 - number].without(rows, number)
         self._count -= len(places)
-        self._laid_own = None
+        self._laid_own = self._addresses = None
         return [row for _, _, row in places]
 
     # -- reading -------------------------------------------------------------------------------------------------------
@@ -138,11 +139,17 @@ class Sheet:
             yield _Piece(stamps, np.asarray(self.tiles[first : first + _AT_ONCE]), where, np.cumsum(axes) - axes)
             begin = end
 
-    def laid_own(self) -> Numbers:
-        """Where its own rows lie in memory; whoever reads them there holds the array and this sheet."""
-        if self._laid_own is None:
-            self._laid_own = laid(self.own)
-        return self._laid_own
+    def addresses(self) -> dict[str, int]:
+        """Where in memory C finds its stamps and their places (rows.c), as long as the sheet is there and not written on."""
+        if self._addresses is None or self._addresses[0] != len(self.which):
+            if self._laid_own is None:
+                self._laid_own = laid(self.own)
+            stamps = self.stamps.laid()
+            numbers = {"which": self.which, "tiles": self.tiles, "where": self.where}
+            found = {name: one.buffer_info()[0] for name, one in numbers.items()}
+            found |= {"stamps": address_of(stamps), "own": address_of(self._laid_own)}
+            self._addresses = len(self.which), stamps, found
+        return self._addresses[2]
 
     @property
     def rows(self) -> Numbers:

@@ -28,20 +28,19 @@ class Counts:
             self.add(program)
 
     def add(self, program: Program) -> NDArray[np.int64]:
-        """One more program; returns how often each instruction of its table stands in it."""
-        table, counts = program.table, program.counts()
+        """One more program; returns how often each instruction of its table stands in it, up to the last that does."""
+        table, counts = program.table, program.sheet.counts()
         if self._task.core_kind != "MIX" or program.core_kind == "AIC":
             self._tiles += program.tiles
-        known = self._by_table.get(id(table))
-        if known is not None:
-            before = known[1]
-            summed = counts.copy()
-            summed[: len(before)] += before
-        self._by_table[id(table)] = table, counts if known is None else summed
+        summed = self._by_table.get(id(table), (table, counts[:0]))[1]
+        if len(summed) < len(counts):
+            summed = np.concatenate((summed, np.zeros(len(counts) - len(summed), np.int64)))
+            self._by_table[id(table)] = table, summed
+        summed[: len(counts)] += counts
         if program.core_kind != "AIV":
             multiplies = table.column("multiplies")
             if program.core_kind == "AIC" or multiplies.any():
-                work = int((table.column("work") * multiplies * counts).sum())
+                work = int((table.column("work") * multiplies)[: len(counts)] @ counts)
                 self._cube[program.block] = self._cube.get(program.block, 0) + work
         self._flags.update(program.flags)
         return counts

@@ -36,6 +36,7 @@ class KernelWork:
         self._total: dict[str, NDArray[Any]] = {}
         self._least: dict[int, NDArray[np.float64]] = {}
         count = -(-max((tensor.base + tensor.size for tensor in task.tensors), default=0) // chip.memory.l2_line_bytes)
+        self._bases = np.array([tensor.base for tensor in task.tensors], np.int64)
         self.read, self.written = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
         """The L2 lines that it reads (atomics too) and those that it writes, up to the end of its last tensor."""
 
@@ -53,12 +54,12 @@ class KernelWork:
         least = self._least.get(id(table))
         if least is None or len(least) < len(counts):
             least = self._least[id(table)] = _least_cycles(table)
-        cycles = np.bincount(table.column("pipe"), weights=counts * least, minlength=len(PIPES))
+        some = slice(len(counts))
+        cycles = np.bincount(table.column("pipe")[some], weights=counts * least[some], minlength=len(PIPES))
         cycles[0] += program.issue_cycles * len(program)
         np.maximum(self._most, cycles, out=self._most)
         self._total[program.core_kind] = self._total.get(program.core_kind, 0.0) + cycles
-        bases = [tensor.base for tensor in self._task.tensors]
-        mark_lines(program, bases, self._chip.memory.l2_line_bytes, self.read, self.written)
+        mark_lines(program, self._bases, self._chip.memory.l2_line_bytes, self.read, self.written)
 
     def pipe_bounds(self) -> dict[str, int]:
         """The busiest program of each pipe, or an even share of all work per core where that is more (waves of blocks)."""

@@ -20,7 +20,7 @@ def test_c_marks_the_lines_that_numpy_marks(first: int) -> None:
     for seed in range(first, first + 40):
         run = Run(seed)
         line = run.chip.memory.l2_line_bytes
-        bases = [line // 2 * (3 + seed), line * 500]
+        bases = np.array([line // 2 * (3 + seed), line * 500])
         for task in run.tasks:
             for program in [program for block in range(task.block_dim) for program in task.build(block)]:
                 by_c, by_numpy = np.zeros((2, 4096), np.bool_), np.zeros((2, 4096), np.bool_)
@@ -40,4 +40,4 @@ def test_c_refuses_lines_that_are_not_there() -> None:
         if (program.table.touches.columns["space"] == 0).any()
     )
     with pytest.raises(SimError, match="points outside"):
-        mark_by_c(program, [0, 0], 512, np.zeros(0, np.bool_), np.zeros(0, np.bool_))
+        mark_by_c(program, np.zeros(2, np.int64), 512, np.zeros(0, np.bool_), np.zeros(0, np.bool_))

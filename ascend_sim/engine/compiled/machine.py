@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from ascend_sim.chip import ChipSpec
 from ascend_sim.engine.columns import FEW, PIECE, Packed
 from ascend_sim.engine.compiled import library as c
-from ascend_sim.engine.compiled.rows import Laid
 from ascend_sim.engine.compiled.shapes import Table
 from ascend_sim.engine.compiled.watch import Reader, read_gm
 from ascend_sim.engine.core import Process, raised_too_often
@@ -260,7 +259,6 @@ class CompiledCore:
         self._machine = machine
         self._over = simpy.Event(machine.env)
         count = len(program)
-        self._laid = Laid(program.sheet)
         self._bases = np.asarray(gm_bases, np.int64)
         self._columns: Mapping[str, NDArray[np.int64]] = {}
         self._packed = machine.keep and machine.watch and count >= FEW
@@ -271,7 +269,7 @@ class CompiledCore:
             first = address_of(columns)
             places = {name: first + i * columns.strides[0] for i, name in enumerate(TIMES)}
         self.c_program = c.Program(
-            **self._laid.places,
+            **program.sheet.addresses(),
             bases=address_of(self._bases),
             count=count,
             tensors=len(self._bases),

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from ascend_sim.engine.compiled import library as c
-from ascend_sim.engine.compiled.rows import Laid
 from ascend_sim.engine.hazards import HAZARD, LIMIT, NO_HAZARDS, Hazards
 from ascend_sim.engine.task import Task, order_of
 from ascend_sim.engine.timeline import TIMES, ProgramRun
@@ -97,9 +96,8 @@ class CompiledColumnWatch:
         number, instructions, touched = self._table(program.table)
         bases = np.array([tensor.base for tensor in self._tasks[run.task].tensors], np.int64)
         columns = {name: np.ascontiguousarray(getattr(run, name), np.int64) for name in TIMES}
-        rows = Laid(program.sheet)
         whole = c.Program(
-            **rows.places,
+            **program.sheet.addresses(),
             bases=address_of(bases),
             count=len(program),
             tensors=len(bases),
