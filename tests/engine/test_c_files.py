@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import tomllib
 from collections.abc import Callable
 
 import pytest
@@ -72,3 +75,27 @@ def test_a_file_includes_what_it_calls(name: str) -> None:
     own = name.replace(".c", ".h")
     included = includes(name) | (includes(own) if own in TEXTS else set())
     assert {other.replace(".c", ".h") for other in calls(name)} <= included
+
+
+@pytest.fixture(scope="module")
+def extension() -> dict[str, list[str]]:
+    """What pyproject.toml says of the compiled engine."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (module,) = project["tool"]["setuptools"]["ext-modules"]
+    return module
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_compilers_take_the_flags(extension: dict[str, list[str]], compiler: str) -> None:
+    """With a flag that one of them does not know, an install with it has no compiled engine."""
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    sources = [str(ROOT / path) for path in extension["sources"]]
+    found = subprocess.run([compiler, *extension["extra-compile-args"], "-fsyntax-only", *sources], capture_output=True)
+    assert found.returncode == 0, found.stderr.decode()
+
+
+def test_flags_are_known_to_gcc_and_clang(extension: dict[str, list[str]]) -> None:
+    """Where only one of the two is there. Clang passes by -fvect-cost-model, and refuses it with a value."""
+    known = {"-std=c11", "-O2", "-ftree-vectorize", "-fvect-cost-model", "-fvisibility=hidden"}
+    assert set(extension["extra-compile-args"]) <= known
