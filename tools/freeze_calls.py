@@ -68,7 +68,7 @@ SECTIONS = {
 }  # fmt: skip
 OF_KERNELS = {
     "plan": ("op_type", "name", "core_type", "dtypes", "formats"),
-    "tilings": ("block_dim", "tiling", "tiling_source"),
+    "tilings": ("block_dim", "tiling", "tiling_source", "input_load"),
     "counts": ("counts",),
     "waterfall": ("waterfall",),
 }

@@ -412,6 +412,7 @@ def _tiling(kernel: Mapping[str, Any]) -> str:
         return ""
     fields = ", ".join(f"{name} {value}" for name, value in kernel["tiling"].items())
     chosen = str(kernel["tiling_source"]) + (f", library {kernel['library']}" if "library" in kernel else "")
+    chosen += f"; input by {kernel['input_load']}" if "input_load" in kernel else ""
     return f"<details><summary>Tiling ({escape(chosen)})</summary><p>{escape(fields)}</p></details>"
 
 

@@ -163,7 +163,8 @@ def _tensors(kernel: Kernel) -> dict[str, Value]:
 
 def _tiling(kernel: Kernel) -> dict[str, Value]:
     fields = {name: _text(value) for name, value in kernel["tiling"].items()}
-    return {**({"chosen by": kernel["tiling_source"]} if kernel["tiling_source"] else {}), **fields}
+    own = {"chosen by": kernel["tiling_source"], "input by": kernel.get("input_load")}
+    return {**{name: value for name, value in own.items() if value}, **fields}
 
 
 GROUPS: dict[str, tuple[Callable[[Kernel], Column], Value]] = {

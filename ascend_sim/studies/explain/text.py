@@ -122,6 +122,7 @@ def gemm_lines(explanation: Explanation) -> list[str]:
     if task is not None:
         fields = ", ".join(f"{name} {value}" for name, value in task.info["tiling"].items() if name.startswith("base"))
         blocks, source = many(task.block_dim, "block"), task.info["tiling_source"]
+        source += f"; input by {task.info['input_load']}" if "input_load" in task.info else ""
         lines.append(f"computed by {task.op_type} in {blocks}, in tiles of {fields} ({source})")
     return lines
 

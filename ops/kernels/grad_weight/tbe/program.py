@@ -78,7 +78,7 @@ def tbe_grad_weight_task(
 
     storage = "float32" if call.inp.itemsize == 4 else call.dtype
     dtypes = {"grad_output": storage, "input": storage, "grad_weight": "float32"}
-    info = call.info(tiling, dtypes)
+    info = call.info(tiling, dtypes) | {"input_load": p.load_words}
     return Task(name, op_type, call.core_kind, block_dim or tiling.cuts.blocks, tensors, build, info=info)
 
 

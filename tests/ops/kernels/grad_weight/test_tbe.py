@@ -113,6 +113,9 @@ def test_values_and_the_way_to_the_input(way: str, dtype: str, cube_math_type: i
     assert p.skips_rows == (way == "rows stepped over")
     guessed = p.conv1d or load in (Load.SPLIT_W, Load.DMA)
     assert kernel["tiling_source"] == ("stand-in" if guessed else "vendor procedure")
+    told = {"a signal": "load3d, conv1d", "rows stepped over": "load3d, stride_h read"}
+    told |= {"pieces of rows": "split_w", "a gather": "dma", "the linear embedding": "dma, linear embedding"}
+    assert kernel["input_load"] == told.get(way, "load2d" if load is Load.LOAD2D else "load3d")
 
 
 @pytest.mark.parametrize(

@@ -221,6 +221,16 @@ class FilterProblem:
         return Load.DMA
 
     @property
+    def load_words(self) -> str:
+        """The way for a report: "load3d", "load2d", "split_w" or "dma", as the vendor calls them, and what goes with it."""
+        with_it = {
+            "conv1d": self.conv1d,
+            "stride_h read": self.skips_rows,
+            "linear embedding": self.load is Load.DMA and self.linear_embedding,
+        }
+        return ", ".join([self.load.name.lower(), *(name for name, there in with_it.items() if there)])
+
+    @property
     def takes_whole_rows(self) -> bool:
         """Whether load3d can read the input in whole rows, which is all that the 3-D operator does."""
         return self._holds_whole_rows and self._load3d_holds
