@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="pr
 PATIENCE = 240.0
 """Seconds until a test gives up; how long something takes on a busy machine is no property of the code."""
 AT_WORK = 1.0
-"""Seconds of CPU after which a process is past its start and its small layer, and in the large one, which takes several."""
+"""Seconds of CPU after which a process is past its start, and in the large layer, which takes several."""
 NETWORK = """
 defaults: {padding: 1, dtype: float16}
 layers:
@@ -84,8 +86,18 @@ def network_at_work(started: Callable[..., subprocess.Popen[str]], folder: Path)
     """A `run-network` on two processes, one of which is done with its layer while the other is in the middle of it."""
     (folder / "two.yaml").write_text(NETWORK)
     process = started("run-network", "two.yaml", "--batch", "64", "--jobs", "2", "--out", "out")
+    until(lambda: results(folder / "out" / "results.sqlite") == 1)
     until(lambda: any(cpu_seconds(pid) > AT_WORK for pid in session(process.pid) if pid != process.pid))
     return process
+
+
+def results(store: Path) -> int:
+    """How many results a store holds; none where it is only just being made."""
+    try:
+        with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as database:
+            return int(database.execute("select count(*) from results").fetchone()[0])
+    except sqlite3.Error:
+        return 0
 
 
 @pytest.mark.parametrize(

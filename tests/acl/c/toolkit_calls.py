@@ -9,6 +9,8 @@ from pathlib import Path
 
 from places import ROOT
 
+from ascend_sim.engine.compiled.built import built_file
+
 HERE = Path(__file__).resolve().parent
 SPEC = ROOT.parent / "shared" / "spec"
 """The operator documents, where there are any; what reads them is skipped elsewhere."""
@@ -52,6 +54,8 @@ def compiler_call(compiler, source, program, flags):
 def run(program, *arguments, code=0, **environment):
     """What a program prints; the variables of `environment` are those without ASCEND_SIM_ before their name, or others."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith("ASCEND_SIM_")}
+    if built_file() is None:  # which a program says once, where nobody chose the engine
+        plain["ASCEND_SIM_ENGINE"] = "simpy"
     command = [str(program), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=plain | environment)
     assert done.returncode == code, (
