@@ -164,6 +164,20 @@ def test_a_hit_on_nothing_but_the_first_line_on_its_way() -> None:
     assert_both_equal(chip, [[program(chip, "AIV", write, [2048], block=b)] for b in range(2)], [2048])
 
 
+def test_a_block_of_lines_that_lacked_its_last_one() -> None:
+    """Two cores read 32 lines of which one, the only one at work, is on its way; the first of them has C look at each."""
+
+    def write(k: Any) -> None:
+        k.scalar(100 * k.block + 20000 * (k.block > 0))
+        k.data_copy("GM", "UB", 0, gm_operand(0, 0), 512 * (32 if k.block else 31))
+        if not k.block:
+            k.scalar(20000)
+            k.data_copy("GM", "UB", 0, gm_operand(0, 512 * 31), 512)
+
+    chip = changed(quiet(CHIP), memory={"hbm_latency": 5000}, cores={"aic": 2, "aiv": 3})
+    assert_both_equal(chip, [[program(chip, "AIV", write, [16384], block=b)] for b in range(3)], [16384])
+
+
 def test_lines_that_cost_less_than_a_plain_read_when_shared() -> None:
     """A part of a negative surcharge is rounded down, also in C, which rounds towards zero by itself."""
 
@@ -186,6 +200,35 @@ def test_who_reads_a_line_is_known_when_lines_further_on_come() -> None:
     memory = {"same_line_read_ratio": 3.0, "l2_read_bytes_per_cycle_per_aic": 3.0, "hbm_latency": 0}
     chip = changed(quiet(CHIP), memory=memory, cores={"aic": 2, "aiv": 4}, launch={"block_us": {"AIV": 0.05}})
     assert_both_equal(chip, [[program(chip, "AIV", write, [1 << 23], block=b)] for b in range(2)], [1 << 23])
+
+
+@pytest.mark.parametrize("lines", [3, 40, 150, 700, 100_000])
+def test_lines_in_blocks(lines: int) -> None:
+    """C keeps bounds of 32 neighbouring lines: cores read, write and add to spans of them, whole blocks above all."""
+    size = 1024 * 512
+
+    def write(k: Any) -> None:
+        random = Random(f"{lines} {k.block}")
+        for _ in range(40):
+            count = random.choice([1, 2, 31, 32, 33, 64, 96, 128, 200])
+            first = random.choice([32 * random.randrange(20), random.randrange(800)])
+            begin, end = random.choice([(0, 0), (32, 0), (0, 32), (64, 96)])
+            place, span = gm_operand(0, 512 * first + begin), 512 * count - begin - end
+            match random.randrange(6):
+                case 0:
+                    k.data_copy("UB", "GM", place, 0, span, atomic_add=random.choice(["", "float32"]))
+                case 1:
+                    rows, row = random.choice([(2, 40), (5, 8), (3, 1)])
+                    apart = 512 * (row + random.choice([0, 1, 32]))
+                    k.data_copy("GM", "UB", 0, place, 512 * row - begin, rows, apart, 512 * row)
+                case 2:
+                    k.data_copy("GM", "UB", 0, place, span, 1, span, span, "", "", True)
+                case _:
+                    k.data_copy("GM", "UB", 0, place, span)
+
+    memory = {"l2_bytes": 512 * lines, "same_line_read_ratio": 3.0, "hbm_latency": 3000, "partial_line_refetch": True}
+    chip = changed(quiet(CHIP), memory=memory, cores={"aic": 3, "aiv": 6})
+    assert_both_equal(chip, [[program(chip, "AIV", write, [size], block=b)] for b in range(9)], [size])
 
 
 def test_flags_that_a_later_block_brings_are_none_of_an_earlier_one() -> None:

@@ -1,68 +1,128 @@
-/* The L2 cache (../l2.py): a line is resident exactly while fewer than `capacity` lines were allocated after it. */
+/* The L2 cache (../l2.py): a line is resident exactly while fewer than `capacity` lines were allocated after it.
+ *
+ * The Python twin looks at every line of a transfer; here what is known of a whole block is taken for all of its lines. */
 #include "l2.h"
 
-/* Give one absent line a place; 1 if a dirty one had to leave it. Many at a time, as numpy does it, come to the same. */
-static inline i64 allocate(L2 *l2, i64 line, uint8_t dirty, i64 *place) {
-    i64 victim = l2->dirty[*place];
-    l2->dirty[*place] = dirty;
-    l2->stamp[line] = l2->clock++;
-    if (++*place == l2->capacity) *place = 0;
-    return victim;
+/* What a transfer meets: so many lines are absent, and `found` are the stamps of the others from `asked` on, so many as `present`. */
+typedef struct {
+    const i64 threshold, asked;
+    i64 absent, present, *found;
+} Look;
+
+/* Whether all stamps of a block lie before this one. */
+static inline int all_before(const Block *block, i64 stamp) { return block->behind && block->behind <= stamp; }
+
+/* Look at every one of some lines of a block, and keep what is seen of the block if those are all. */
+static inline void look_at_each(const L2 *l2, i64 line, i64 end, Look *look) {
+    Block *block = &l2->blocks[line >> BLOCK_SHIFT];
+    i64 oldest = INT64_MAX, newest = 0, absent = 0, present = look->present;
+    const int whole = end - line == BLOCK;
+    for (; line < end; line++) {
+        const i64 stamp = l2->stamp[line];
+        oldest = stamp < oldest ? stamp : oldest;
+        newest = stamp > newest ? stamp : newest;
+        absent += stamp < look->threshold;
+        look->found[present] = stamp;
+        present += stamp >= look->asked;
+    }
+    look->absent += absent;
+    look->present = present;
+    if (!whole) return;
+    block->oldest = oldest;
+    block->behind = newest + 1;
 }
 
-/* Read `lines`, of which those at positions `bypass` are fetched without being kept (L2Cache.read).
+/* Look at some lines of a block. */
+static inline void look_at(const L2 *l2, i64 line, i64 end, Look *look) {
+    const Block *block = &l2->blocks[line >> BLOCK_SHIFT];
+    if (all_before(block, look->threshold)) look->absent += end - line;
+    else if (block->oldest < look->threshold || !all_before(block, look->asked)) look_at_each(l2, line, end, look);
+}
+
+/* Give each absent one of some lines of a block a place, which begin at `*place`; counts the dirty ones that had to leave. Many at a
+ * time, as numpy does it, come to the same. */
+static i64 allocate(L2 *l2, i64 line, i64 end, i64 threshold, uint8_t dirty, i64 *place) {
+    Block *block = &l2->blocks[line >> BLOCK_SHIFT];
+    if (block->oldest >= threshold) return 0;
+    const i64 before = l2->clock, whole = end - line == BLOCK;
+    i64 victims = 0;
+    for (; line < end; line++) {
+        if (l2->stamp[line] >= threshold) continue;
+        victims += l2->dirty[*place];
+        l2->dirty[*place] = dirty;
+        l2->stamp[line] = l2->clock++;
+        if (++*place == l2->capacity) *place = 0;
+    }
+    if (l2->clock > before) block->behind = l2->clock;
+    if (whole && l2->clock - before == BLOCK) block->oldest = before;
+    return victims;
+}
+
+/* Read `lines`, of which those that are `bypass` behind the first are fetched without being kept (L2Cache.read).
  *
  * Returns the lines from HBM, adds dirty lines written back to `victims`, and puts the stamps of those that were there
  * into `found`, `hits` of them; but for those before `since`, of which nobody wants to know.
  */
 i64 l2_read(L2 *l2, Lines lines, const i64 *bypass, i64 bypassed, i64 since, i64 *victims, i64 *found, i64 *hits) {
     const i64 threshold = l2->clock - l2->capacity, asked = since > threshold ? since : threshold;
-    i64 absent = 0, present = 0;
-    for (i64 i = 0, b = 0; i < lines.count; b++) {
-        const i64 end = b < bypassed ? bypass[b] : lines.count;
-        for (; i < end; i++) {
-            const i64 stamp = l2->stamp[line_of(lines, i)];
-            absent += stamp < threshold;
-            found[present] = stamp;
-            present += stamp >= asked;
+    const Run *const behind = lines.runs + lines.run_count;
+    Look kept = {.threshold = threshold, .asked = asked, .found = found};
+    i64 past = bypassed ? lines.first + bypass[0] : NEVER, b = 0; /* the next one that is not kept */
+    for (const Run *run = lines.runs; run < behind; run++)
+        for (i64 line = lines.first + run->low, next; line < lines.first + run->end; line = next) {
+            next = next_block(line, lines.first + run->end);
+            if (past >= next) {
+                look_at(l2, line, next, &kept);
+                continue;
+            }
+            look_at(l2, line, past, &kept);
+            found[kept.present] = l2->stamp[past];
+            kept.present += found[kept.present] >= asked;
+            next = past + 1;
+            past = ++b < bypassed ? lines.first + bypass[b] : NEVER;
         }
-        if (i == lines.count) break;
-        found[present] = l2->stamp[line_of(lines, i++)];
-        present += found[present] >= asked;
-    }
-    *hits = present;
-    i64 place = absent ? l2->clock % l2->capacity : 0;
-    for (i64 i = 0, b = 0, left = absent; left; i++) {
-        const int past = b < bypassed && bypass[b] == i;
-        b += past;
-        const i64 line = line_of(lines, i);
-        if (past || l2->stamp[line] >= threshold) continue;
-        *victims += allocate(l2, line, 0, &place);
-        left--;
-    }
-    return absent + bypassed;
+    *hits = kept.present;
+    const i64 full = l2->clock + kept.absent;
+    i64 place = kept.absent ? l2->clock % l2->capacity : 0;
+    past = bypassed ? lines.first + bypass[b = 0] : NEVER;
+    for (const Run *run = lines.runs; run < behind && l2->clock < full; run++)
+        for (i64 line = lines.first + run->low, next; line < lines.first + run->end; line = next) {
+            next = next_block(line, lines.first + run->end);
+            const int is_past = past < next;
+            if (is_past) next = past;
+            *victims += allocate(l2, line, next, threshold, 0, &place);
+            if (!is_past) continue;
+            next++;
+            past = ++b < bypassed ? lines.first + bypass[b] : NEVER;
+        }
+    return kept.absent + bypassed;
 }
 
-/* Write `lines`; an absent one of those at positions `partial` is fetched (L2Cache.write). Returns the lines from HBM. */
+/* Write `lines`; an absent one of those that are `partial` behind the first is fetched (L2Cache.write). Returns the lines from HBM. */
 i64 l2_write(L2 *l2, Lines lines, const i64 *partial, i64 partials, i64 *victims) {
-    i64 threshold = l2->clock - l2->capacity;
-    i64 fetched = 0, present = 0;
-    for (i64 i = 0; i < partials; i++) fetched += l2->stamp[line_of(lines, partial[i])] < threshold;
-    for (i64 i = 0; i < lines.count; i++) present += l2->stamp[line_of(lines, i)] >= threshold;
+    i64 threshold = l2->clock - l2->capacity, fetched = 0, unasked[BLOCK];
+    const Run *const behind = lines.runs + lines.run_count;
+    Look all = {.threshold = threshold, .asked = NEVER, .found = unasked};
+    for (i64 i = 0; i < partials; i++) fetched += l2->stamp[lines.first + partial[i]] < threshold;
+    for (const Run *run = lines.runs; run < behind; run++)
+        for (i64 line = lines.first + run->low, next; line < lines.first + run->end; line = next) {
+            next = next_block(line, lines.first + run->end);
+            look_at(l2, line, next, &all);
+        }
+    const i64 full = l2->clock + all.absent;
     i64 place = l2->clock % l2->capacity;
-    for (i64 i = 0, absent = lines.count - present; absent; i++) {
-        i64 line = line_of(lines, i);
-        if (l2->stamp[line] >= threshold) continue;
-        *victims += allocate(l2, line, 1, &place);
-        absent--;
-    }
-    if (present) {
-        threshold = l2->clock - l2->capacity; /* to bring lines in may have driven some of the others out */
-        const i64 lap = l2->clock - l2->clock % l2->capacity; /* a division for every line would cost more than the rest */
-        for (i64 i = 0; i < lines.count; i++) {
-            i64 stamp = l2->stamp[line_of(lines, i)], at = stamp - lap;
+    for (const Run *run = lines.runs; run < behind && l2->clock < full; run++)
+        for (i64 line = lines.first + run->low, next; line < lines.first + run->end; line = next) {
+            next = next_block(line, lines.first + run->end);
+            *victims += allocate(l2, line, next, threshold, 1, &place);
+        }
+    if (all.absent == lines.count) return fetched;
+    threshold = l2->clock - l2->capacity; /* to bring lines in may have driven some of the others out */
+    const i64 lap = l2->clock - l2->clock % l2->capacity; /* a division for every line would cost more than the rest */
+    for (const Run *run = lines.runs; run < behind; run++)
+        for (i64 line = lines.first + run->low; line < lines.first + run->end; line++) {
+            const i64 stamp = l2->stamp[line], at = stamp - lap;
             if (stamp >= threshold) l2->dirty[at < 0 ? at + l2->capacity : at] = 1;
         }
-    }
     return fetched;
 }

@@ -4,19 +4,34 @@
 
 #include "base.h"
 
-/* Distinct ascending lines: first + offsets[i], or first + i where `offsets` is NULL. */
+/* Distinct ascending lines, counted from `first`: runs of neighbours. */
 typedef struct {
-    i64 first;
-    const i64 *offsets;
-    i64 count;
+    i64 low, end;
+} Run;
+typedef struct {
+    i64 first, count, run_count;
+    const Run *runs;
 } Lines;
 
-static inline i64 line_of(Lines lines, i64 i) { return lines.first + (lines.offsets ? lines.offsets[i] : i); }
+/* Of BLOCK neighbouring lines: all stamps are at least `oldest`, and before `behind`, of which 0 says nothing. Most transfers have
+ * hundreds of lines, all of them there for long or none: then this is all that has to be looked at. `until` is the cycle until
+ * which all of them are read, 0 where each has its own (traffic.c). */
+enum { BLOCK_SHIFT = 5, BLOCK = 1 << BLOCK_SHIFT };
+typedef struct {
+    i64 oldest, behind, until;
+} Block;
+
+/* Behind a line those of its block that come before `end`. */
+static inline i64 next_block(i64 line, i64 end) {
+    const i64 next = (line | (BLOCK - 1)) + 1;
+    return next < end ? next : end;
+}
 
 typedef struct {
     i64 *stamp;     /* of every line up to `reach`; numpy's memory */
     uint8_t *dirty; /* of every place */
     i64 reach, capacity, clock;
+    Block *blocks; /* own memory */
 } L2;
 
 i64 l2_read(L2 *l2, Lines lines, const i64 *bypass, i64 bypassed, i64 since, i64 *victims, i64 *found, i64 *hits);

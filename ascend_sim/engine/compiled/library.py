@@ -67,7 +67,7 @@ class GmNumbers(ctypes.Structure):
 class ShapeNumbers(ctypes.Structure):
     """`ShapeNumbers` of traffic.h."""
 
-    _fields_ = _numbers("direction", "port", "touched", "count", "low", "whole", "specials", "port_cycles")
+    _fields_ = _numbers("direction", "port", "touched", "count", "specials", "port_cycles")
 
 
 class Program(ctypes.Structure):
@@ -94,7 +94,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "machine_new": (c_void_p, [POINTER(GmNumbers), c_int64]),
     "machine_free": (None, [c_void_p]),
     "machine_hear": (c_int64, [c_void_p, POINTER(Event)]),
-    "machine_lend_l2": (None, [c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_int64]),
+    "machine_lend_l2": (c_int64, [c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_int64]),
     "machine_l2_clock": (c_int64, [c_void_p]),
     "machine_hbm_bytes": (c_int64, [c_void_p]),
     "machine_next": (c_int64, [c_void_p]),

@@ -106,7 +106,7 @@ EXPORT void machine_free(Machine *machine) {
         for (i64 i = 0; i < table->count; i++) free(table->shape_of[i]);
         for (i64 i = 0; i < table->block_count; i++) free(table->blocks[i]);
         for (i64 i = 0; i < table->shape_count; i++) {
-            free(table->shapes[i]->offsets);
+            free(table->shapes[i]->runs);
             free(table->shapes[i]->special);
             free(table->shapes[i]);
         }
@@ -125,10 +125,12 @@ EXPORT void machine_free(Machine *machine) {
 }
 
 /* Lend the machine the memory of an L2Cache and `read_until` of as many lines; `clock` counts only the first time. */
-EXPORT void machine_lend_l2(
+EXPORT i64 machine_lend_l2(
     Machine *machine, i64 *stamp, i64 *read_until, i64 reach, uint8_t *dirty, i64 capacity, i64 clock
 ) {
+    MAY_FAIL(machine);
     lend_l2(&machine->traffic, stamp, read_until, reach, dirty, capacity, clock);
+    return 0;
 }
 
 EXPORT i64 machine_l2_clock(const Machine *machine) { return machine->traffic.l2.clock; }
@@ -176,25 +178,27 @@ EXPORT i64 table_extend(
     return 0;
 }
 
-/* The shape of an instruction's access at one phase; `special` are positions among the `count` lines. */
+/* The shape of an instruction's access at one phase: its `lines`, in order; `special` are positions among them. */
 EXPORT i64 table_add_shape(
-    Machine *machine, Table *table, i64 instruction, i64 phase, const ShapeNumbers *numbers, const i64 *offsets,
+    Machine *machine, Table *table, i64 instruction, i64 phase, const ShapeNumbers *numbers, const i64 *lines,
     const i64 *special
 ) {
     MAY_FAIL(machine);
-    const i64 last = numbers->whole ? numbers->low + numbers->count - 1 : offsets[numbers->count - 1];
-    const i64 first = numbers->whole ? numbers->low : offsets[0], line = table->numbers.line;
-    if (first < 0 || last > (phase + table->instructions[instruction].extent - 1) / line) fail(&machine->way_out, BAD_SHAPE);
+    const i64 count = numbers->count, last = (phase + table->instructions[instruction].extent - 1) / table->numbers.line;
+    if (lines[0] < 0 || lines[count - 1] > last) fail(&machine->way_out, BAD_SHAPE);
     table->shapes = grow(&machine->way_out, table->shapes, &table->shape_room, table->shape_count + 1, sizeof(Shape *));
     Shape *shape = zeros(&machine->way_out, 1, sizeof *shape);
     table->shapes[table->shape_count++] = shape;
     shape->n = *numbers;
-    if (!numbers->whole) {
-        shape->offsets = zeros(&machine->way_out, numbers->count, sizeof(i64));
-        memcpy(shape->offsets, offsets, (size_t)numbers->count * sizeof(i64));
+    for (i64 i = 0; i < count; i++) shape->run_count += !i || lines[i] != lines[i - 1] + 1;
+    shape->runs = zeros(&machine->way_out, shape->run_count, sizeof(Run));
+    Run *run = shape->runs - 1;
+    for (i64 i = 0; i < count; i++) {
+        if (!i || lines[i] != lines[i - 1] + 1) (++run)->low = lines[i];
+        run->end = lines[i] + 1;
     }
     shape->special = zeros(&machine->way_out, numbers->specials, sizeof(i64));
-    memcpy(shape->special, special, (size_t)numbers->specials * sizeof(i64));
+    for (i64 i = 0; i < numbers->specials; i++) shape->special[i] = lines[special[i]];
     table->shape_of[instruction][phase] = (int32_t)(table->shape_count - 1);
     return 0;
 }

@@ -134,7 +134,9 @@ class CompiledMachine:
             read_until[: len(before)] = before
         self._lent = stamp, read_until, dirty
         places = [address_of(one) for one in self._lent]
-        self.lib.machine_lend_l2(self._c.pointer, *places[:2], len(stamp), places[2], l2.capacity, l2.clock)
+        self._c.checked(
+            self.lib.machine_lend_l2(self._c.pointer, *places[:2], len(stamp), places[2], l2.capacity, l2.clock)
+        )
 
     def begin(self, core: CompiledCore) -> None:
         """Let a program begin; it computes ahead."""

@@ -131,8 +131,6 @@ class Table:
             port,
             shape.touched,
             count,
-            int(shape.lines[0]),
-            shape.whole is not None,
             len(special),
             -(-(shape.touched * line << FRACTION) // port),
         )

@@ -2,6 +2,7 @@
 #include "traffic.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define LATEST ((i64)1 << 61) /* the last cycle of a run (headroom.py) */
 #define REBASE ((i64)1 << 60) /* what a class has served at most; the difference to its members' targets is all that counts */
@@ -64,11 +65,11 @@ void release(Traffic *traffic, Transfer *transfer) {
 /* What is known of its lines has left the processor's cache mostly; there will be other work before it is asked for. */
 static inline void fetch_early(const Traffic *traffic, const Shape *shape, i64 first) {
     enum { OF_ONE = 8, SOME = 4 * OF_ONE }; /* numbers of a line of that cache; what stands behind comes by itself */
-    if (!shape->n.whole) return;
-    first += shape->n.low;
-    for (i64 i = 0; i < shape->n.count && i < SOME; i += OF_ONE) {
-        __builtin_prefetch(&traffic->l2.stamp[first + i]);
-        if (traffic->gm.same_line) __builtin_prefetch(&traffic->read_until[first + i], 1);
+    const i64 low = first + shape->runs[0].low, end = first + shape->runs[0].end;
+    __builtin_prefetch(&traffic->l2.blocks[low >> BLOCK_SHIFT], 1);
+    for (i64 line = low; line < end && line < low + SOME; line += OF_ONE) {
+        __builtin_prefetch(&traffic->l2.stamp[line]);
+        if (traffic->gm.same_line) __builtin_prefetch(&traffic->read_until[line], 1);
     }
 }
 
@@ -125,14 +126,14 @@ static Fill *owner_of(Traffic *traffic, i64 stamp) {
 }
 
 static Follower *new_follower(Traffic *traffic) {
-    enum { BLOCK = 256 };
+    enum { MANY = 256 };
     if (!traffic->spare) {
         i64 room = traffic->follower_block_count;
         traffic->follower_blocks = grow(traffic->way_out, traffic->follower_blocks, &room, room + 1, sizeof(Follower *));
-        Follower *block = malloc(BLOCK * sizeof *block);
+        Follower *block = malloc(MANY * sizeof *block);
         if (!block) fail(traffic->way_out, NO_MEMORY);
         traffic->follower_blocks[traffic->follower_block_count++] = block;
-        for (int i = 0; i < BLOCK; i++) {
+        for (int i = 0; i < MANY; i++) {
             block[i].next = traffic->spare;
             traffic->spare = &block[i];
         }
@@ -241,14 +242,33 @@ static void share(Traffic *traffic) {
 
 /* -- the model -------------------------------------------------------------------------------------------------------- */
 
+/* How many of some lines of a block, read from now until that cycle, others are reading now. Who reads all of them notes that in one place. */
+static i64 meet_readers(Traffic *traffic, i64 line, i64 end, i64 now, i64 until) {
+    Block *block = &traffic->l2.blocks[line >> BLOCK_SHIFT];
+    i64 *own = traffic->read_until, met = 0;
+    const int whole = end - line == BLOCK && until;
+    if (whole && block->until) {
+        met = block->until > now ? BLOCK : 0;
+    } else {
+        const i64 low = line & ~(i64)(BLOCK - 1);
+        for (i64 i = low; block->until && i < low + BLOCK; i++) own[i] = block->until;
+        for (i64 i = line; i < end; i++) {
+            met += own[i] > now;
+            own[i] = until;
+        }
+    }
+    block->until = whole ? until : 0;
+    return met;
+}
+
 /* How many of `lines`, read from now until that cycle, others are reading now, in eighths rounded down (Traffic._shared). */
 static i64 shared_eighths(Traffic *traffic, Lines lines, i64 now, i64 until) {
-    i64 met = 0, *seen = traffic->read_until + lines.first;
-    for (i64 i = 0; i < lines.count; i++) {
-        i64 *one = seen + (lines.offsets ? lines.offsets[i] : i);
-        met += *one > now;
-        *one = until;
-    }
+    i64 met = 0;
+    for (const Run *run = lines.runs; run < lines.runs + lines.run_count; run++)
+        for (i64 line = lines.first + run->low, next; line < lines.first + run->end; line = next) {
+            next = next_block(line, lines.first + run->end);
+            met += meet_readers(traffic, line, next, now, until);
+        }
     return met * SHARED_STEPS / lines.count;
 }
 
@@ -257,8 +277,7 @@ static void start(Traffic *traffic, Transfer *transfer, i64 now) {
     const Shape *shape = transfer->shape;
     L2 *l2 = &traffic->l2;
     const i64 count = shape->n.count, line = traffic->gm.line;
-    const Lines lines = shape->n.whole ? (Lines){transfer->first + shape->n.low, NULL, count}
-                                       : (Lines){transfer->first, shape->offsets, count};
+    const Lines lines = {transfer->first, count, shape->run_count, shape->runs};
     i64 weight = (i64)1 << FRACTION, fetched, victims = 0, hits = 0;
     make_room_for_fill(traffic, now); /* before the L2 changes: from here on nothing fails */
     traffic->found = grow(traffic->way_out, traffic->found, &traffic->found_room, count, sizeof(i64));
@@ -361,8 +380,14 @@ void settle(Traffic *traffic) {
 
 /* Work on the memory of an L2Cache, whose `clock` counts only the first time, and note in `read_until` how long lines are read. */
 void lend_l2(Traffic *traffic, i64 *stamp, i64 *read_until, i64 reach, uint8_t *dirty, i64 capacity, i64 clock) {
-    if (!traffic->l2.stamp) traffic->l2.clock = clock;
-    traffic->l2 = (L2){stamp, dirty, reach, capacity, traffic->l2.clock};
+    const L2 *known = &traffic->l2;
+    Block *blocks = zeros(traffic->way_out, (reach >> BLOCK_SHIFT) + 1, sizeof(Block));
+    if (known->blocks) {
+        clock = known->clock;
+        memcpy(blocks, known->blocks, (size_t)(known->reach >> BLOCK_SHIFT) * sizeof(Block)); /* but the last one, which may grow */
+    }
+    free(known->blocks);
+    traffic->l2 = (L2){stamp, dirty, reach, capacity, clock, blocks};
     traffic->read_until = read_until;
 }
 
@@ -378,4 +403,5 @@ void free_traffic(Traffic *traffic) {
     free(traffic->classes);
     free(traffic->fills);
     free(traffic->found);
+    free(traffic->l2.blocks);
 }

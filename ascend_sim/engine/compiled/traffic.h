@@ -17,8 +17,8 @@ typedef struct {
 
 /* The lines of one access at one phase inside a line, relative to the line of its address (../lines.py, Footprint). */
 typedef struct {
-    i64 direction, port, touched, count, low, whole; /* whole: the lines follow each other from `low` */
-    i64 specials;    /* positions: of a read those that go past the L2, of a write those not covered whole */
+    i64 direction, port, touched, count;
+    i64 specials;    /* of a read those that go past the L2, of a write those not covered whole */
     i64 port_cycles; /* how long it takes alone */
 } ShapeNumbers;
 
@@ -27,7 +27,9 @@ typedef struct Transfer Transfer;
 
 typedef struct {
     ShapeNumbers n;
-    i64 *offsets, *special;
+    i64 *special; /* as lines, as those of the runs */
+    Run *runs;
+    i64 run_count;
 } Shape;
 
 /* A reader that waits for the fill of another transfer. */
