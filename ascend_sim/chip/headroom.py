@@ -30,6 +30,13 @@ def _cycles(chip: Any) -> Iterator[tuple[str, int]]:
     for table in ("queue_depth", "outstanding"):
         for pipe, depth in getattr(chip.sync, table).items():
             yield f"sync.{table}.{pipe}", depth
+    yield "sync.flag_max", chip.sync.flag_max
+
+
+def _launch_cycles(chip: Any) -> Iterator[tuple[str, int]]:
+    for table in ("task_overhead_us", "overhead_per_block_us", "block_us", "core_start_us", "prologue_us"):
+        for kind, us in getattr(chip.launch, table).items():
+            yield f"launch.{table}.{kind}", chip.cycles(us)
 
 
 def headroom_fault(chip: Any) -> str | None:
@@ -40,6 +47,9 @@ def headroom_fault(chip: Any) -> str | None:
     for name, cycles in _cycles(chip):
         if cycles > MOST_CYCLES:
             return f"{name}: is {cycles}; at most {MOST_CYCLES}, or an engine's int64 counts could wrap"
+    for name, cycles in _launch_cycles(chip):
+        if cycles > MOST_CYCLES:
+            return f"{name}: comes to {cycles} cycles; at most {MOST_CYCLES}, or an engine's int64 clock could wrap"
     if chip.memory.l2_line_bytes > MOST_LINE:
         return f"memory.l2_line_bytes: is {chip.memory.l2_line_bytes}; at most {MOST_LINE}"
     if chip.memory.same_line_read_ratio >= MOST_RATE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable, Iterable, Iterator
 from operator import sub
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -55,7 +56,8 @@ class StampedLoops:
         """The pairs (what, where) of a loop whose body is run once for every `what` and phase of the kernel; see `stamp`.
 
         `same` is what else the rows depend on: whatever the body uses that another run of this loop, in the program of
-        another block, has otherwise, and a name where a program has several such loops. The loop is not left early.
+        another block, has otherwise, and a name where several loops of a program go through one `for`. The loop is not left
+        early.
         """
         if not self.stamping or self._moves is not None:
             yield from items
@@ -63,8 +65,9 @@ class StampedLoops:
         stamps, notes = self.table.stamps, self.notes
         if self._inspection is not None:
             self._inspection.stamped = True
+        body = sys._getframe(1)  # two loops of a kernel are two places of its code
         loop = (
-            same,
+            (body.f_code, body.f_lasti, same),
             notes is None,
             self.core_kind,
             self.sub_block,

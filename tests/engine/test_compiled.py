@@ -108,6 +108,23 @@ def test_a_chip_with_which_counts_could_wrap_is_refused(fields: dict[str, Any], 
         compiled(copies(1), chip=changed(CHIP, memory=fields))
 
 
+@pytest.mark.parametrize(
+    ("section", "fields", "words"),
+    [
+        ("sync", {"flag_max": 1 << 31}, "sync.flag_max: is 2147483648; at most 2147483647"),
+        ("launch", {"task_overhead_us": {"AIV": 1e16}}, "launch.task_overhead_us.AIV: comes to 1.* cycles; at most"),
+        ("launch", {"overhead_per_block_us": {"AIV": 2e6}}, "launch.overhead_per_block_us.AIV: comes to"),
+        ("launch", {"block_us": {"AIV": 2e6}}, "launch.block_us.AIV: comes to"),
+        ("launch", {"core_start_us": {"AIV": 2e6}}, "launch.core_start_us.AIV: comes to"),
+        ("launch", {"prologue_us": {"Test": 2e6}}, "launch.prologue_us.Test: comes to"),
+    ],
+)
+def test_a_chip_that_launches_beyond_the_clock_is_refused(section: str, fields: dict[str, Any], words: str) -> None:
+    """A launch of 1e16 us would begin at a cycle that wraps, and end before it began."""
+    with pytest.raises(SimError, match=words):
+        compiled(copies(1), chip=changed(CHIP, **{section: fields}))
+
+
 def test_a_clock_that_would_wrap_ends_the_run() -> None:
     device = Device(quiet(CHIP), with_values=False)
     tensor = device.allocate(65536, "t")

@@ -145,6 +145,19 @@ def test_rows_are_those_of_the_same_loop_without_stamps(items: Items) -> None:
     assert plain.tiles == stamped.tiles and plain.table.instructions == stamped.table.instructions
 
 
+def test_two_loops_over_the_same_pieces_have_rows_of_their_own() -> None:
+    def written(stamping: bool) -> Program:
+        k = KernelBuilder(InstructionTable(CHIP), 0, "AIV", [1 << 20])
+        k.stamping = stamping
+        for _, block in k.stamped([(0, i) for i in range(4)]):
+            k.data_copy("GM", "UB", 0, gm_operand(0, block * KIB), 32)
+        for _, block in k.stamped([(0, i) for i in range(4)]):
+            k.data_copy("GM", "UB", 0, gm_operand(0, block * KIB), 64)
+        return k.finish()
+
+    assert [str(row) for row in written(True)] == [str(row) for row in written(False)]
+
+
 def test_a_body_runs_once_for_each_phase() -> None:
     k = KernelBuilder(InstructionTable(CHIP), 0, "AIV", [1 << 20])
     queue = BufferQueue(k, "x", "MTE2", "MTE3", [k.allocate("UB", KIB, f"x[{i}]") for i in range(2)])

@@ -6,10 +6,6 @@
 
 #include <stdlib.h>
 
-static inline const Instruction *instruction_at(const Core *core, i64 row) {
-    return core->table->instructions + *row_at(&core->rows, row);
-}
-
 /* Something that Python has to hear of; `at` is the instruction with which it happens, NULL for none. */
 static void tell(Cores *cores, enum happening what, const Core *core, i64 pipe, const Instruction *at, i64 time) {
     cores->events = grow(cores->way_out, cores->events, &cores->event_room, cores->event_end + 1, sizeof(Event));
