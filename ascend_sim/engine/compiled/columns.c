@@ -9,18 +9,27 @@
 #include <string.h>
 
 enum { SHIFT = 12, PIECE_ROWS = 1 << SHIFT };
-enum { APART = PIECE_ROWS + 8 }; /* from column to column: a row's numbers at a distance of 2^15 bytes would drive each other out of the cache */
-enum { START_TIME, END_TIME, RETIRE_TIME }; /* the first columns; the later two are packed as what they exceed the one before by */
+enum { OF_ALL = CAUSE_TIME + 1, OF_MOVES = TIMES - OF_ALL }; /* columns that every row has, and those of transfers alone */
 
+/* Times of a row, and what a transfer has besides. Later ones are kept as what they exceed the one before by. */
+enum { START_TIME, END_TIME, RETIRE_TIME };
 typedef struct {
-    i64 *columns; /* while it fills up: PIECE_ROWS numbers of each column */
-    i64 missing, packed_at;
+    i64 times[OF_ALL];
+} Row;
+typedef struct {
+    i64 row, times[OF_MOVES];
+} Move;
+
+/* While it fills up: its rows, and behind the `moves` of them that are transfers those. */
+typedef struct {
+    Row *rows;
+    i64 missing, packed_at, moves;
 } Piece;
 
 struct Kept {
     i64 count;
     Piece *pieces;
-    i64 *spare;
+    Row *spare;
     char *packed; /* all that is, one piece behind the other as they come to their end */
     i64 size, room;
 };
@@ -40,7 +49,7 @@ Kept *kept_new(i64 count) {
 
 void kept_free(Kept *kept) {
     if (!kept) return;
-    for (i64 i = 0; i < piece_count(kept); i++) free(kept->pieces[i].columns);
+    for (i64 i = 0; i < piece_count(kept); i++) free(kept->pieces[i].rows);
     free(kept->packed);
     free(kept->pieces);
     free(kept->spare);
@@ -54,22 +63,30 @@ static i64 rows_of(const Kept *kept, i64 piece) {
 
 static i64 width_of(uint64_t most) { return !most ? 0 : !(most >> 8) ? 1 : !(most >> 16) ? 2 : !(most >> 32) ? 4 : 8; }
 
-/* Numbers so far above `base`, in `width` bytes each. */
-static void write_narrow(char *to, const i64 *numbers, i64 count, i64 base, i64 width) {
+/* Every `step`-th of `count` numbers, in `width` bytes what it is above `base`. */
+static void write_narrow(char *to, const i64 *numbers, i64 step, i64 count, i64 base, i64 width) {
     const uint64_t least = (uint64_t)base;
     if (width == 1) {
         uint8_t *narrow = (uint8_t *)to;
-        for (i64 i = 0; i < count; i++) narrow[i] = (uint8_t)((uint64_t)numbers[i] - least);
+        for (i64 i = 0; i < count; i++) narrow[i] = (uint8_t)((uint64_t)numbers[i * step] - least);
     } else if (width == 2) {
         uint16_t *narrow = (uint16_t *)(void *)to;
-        for (i64 i = 0; i < count; i++) narrow[i] = (uint16_t)((uint64_t)numbers[i] - least);
+        for (i64 i = 0; i < count; i++) narrow[i] = (uint16_t)((uint64_t)numbers[i * step] - least);
     } else if (width == 4) {
         uint32_t *narrow = (uint32_t *)(void *)to;
-        for (i64 i = 0; i < count; i++) narrow[i] = (uint32_t)((uint64_t)numbers[i] - least);
+        for (i64 i = 0; i < count; i++) narrow[i] = (uint32_t)((uint64_t)numbers[i * step] - least);
     } else if (width == 8) {
         uint64_t *narrow = (uint64_t *)(void *)to;
-        for (i64 i = 0; i < count; i++) narrow[i] = (uint64_t)numbers[i] - least;
+        for (i64 i = 0; i < count; i++) narrow[i] = (uint64_t)numbers[i * step] - least;
     }
+}
+
+/* A column of transfers: 0 in the other rows. */
+static void write_moves(char *to, const Move *moves, i64 count, int column, i64 rows, const Packing *packing) {
+    const i64 none = 0;
+    if (count < rows) write_narrow(to, &none, 0, rows, packing->base, packing->width);
+    for (const Move *move = moves; move < moves + count; move++)
+        write_narrow(to + move->row * packing->width, &move->times[column], 0, 1, packing->base, packing->width);
 }
 
 /* Room for so many bytes more, behind those that are there. NULL: no memory. */
@@ -86,25 +103,28 @@ static char *more_room(Kept *kept, i64 size) {
     return found;
 }
 
+static inline void widen(i64 *least, i64 *most, i64 number) {
+    *least = number < *least ? number : *least;
+    *most = number > *most ? number : *most;
+}
+
+static Move *moves_of(const Piece *piece) { return (Move *)(void *)(piece->rows + PIECE_ROWS); }
+
 /* All rows of a piece are over. 0: no memory. */
 static int pack(Kept *kept, i64 number) {
     Piece *piece = &kept->pieces[number];
+    const Row *rows = piece->rows;
+    const Move *moves = moves_of(piece);
     const i64 count = rows_of(kept, number);
-    i64 *const start = piece->columns, *const end = start + END_TIME * APART, *const retire = start + RETIRE_TIME * APART;
-    for (i64 i = 0; i < count; i++) {
-        retire[i] -= end[i];
-        end[i] -= start[i];
-    }
+    i64 least[TIMES], most[TIMES], size = TIMES * (i64)sizeof(Packing);
+    for (int c = 0; c < TIMES; c++) least[c] = most[c] = c < OF_ALL ? rows->times[c] : piece->moves < count ? 0 : moves->times[c - OF_ALL];
+    for (i64 i = 0; i < count; i++)
+        for (int c = 0; c < OF_ALL; c++) widen(&least[c], &most[c], rows[i].times[c]);
+    for (i64 i = 0; i < piece->moves; i++)
+        for (int c = 0; c < OF_MOVES; c++) widen(&least[OF_ALL + c], &most[OF_ALL + c], moves[i].times[c]);
     Packing packing[TIMES];
-    i64 size = sizeof packing;
     for (int c = 0; c < TIMES; c++) {
-        const i64 *numbers = piece->columns + c * APART;
-        i64 least = numbers[0], most = numbers[0];
-        for (i64 i = 1; i < count; i++) {
-            least = numbers[i] < least ? numbers[i] : least;
-            most = numbers[i] > most ? numbers[i] : most;
-        }
-        packing[c] = (Packing){least, width_of((uint64_t)most - (uint64_t)least), size};
+        packing[c] = (Packing){least[c], width_of((uint64_t)most[c] - (uint64_t)least[c]), size};
         size += (packing[c].width * count + 7) / 8 * 8;
     }
     piece->packed_at = kept->size;
@@ -113,28 +133,34 @@ static int pack(Kept *kept, i64 number) {
     memcpy(to, packing, sizeof packing);
     for (int c = 0; c < TIMES; c++) {
         const i64 bytes = packing[c].width * count;
-        write_narrow(to + packing[c].at, piece->columns + c * APART, count, packing[c].base, packing[c].width);
-        memset(to + packing[c].at + bytes, 0, (size_t)((bytes + 7) / 8 * 8 - bytes));
+        char *column = to + packing[c].at;
+        if (c < OF_ALL) write_narrow(column, &rows->times[c], OF_ALL, count, packing[c].base, packing[c].width);
+        else write_moves(column, moves, piece->moves, c - OF_ALL, count, &packing[c]);
+        memset(column + bytes, 0, (size_t)((bytes + 7) / 8 * 8 - bytes));
     }
     free(kept->spare);
-    kept->spare = piece->columns;
-    piece->columns = NULL;
+    kept->spare = piece->rows;
+    piece->rows = NULL;
     return 1;
 }
 
 /* A row is over: the first `count` of its times, the others are 0. 0: no memory. */
 int kept_row(Kept *kept, i64 row, const i64 *times, int count) {
     Piece *piece = &kept->pieces[row >> SHIFT];
-    if (!piece->columns) {
-        piece->columns = kept->spare ? kept->spare : malloc(TIMES * APART * sizeof(i64));
-        if (!piece->columns) return 0;
+    if (!piece->rows) {
+        piece->rows = kept->spare ? kept->spare : malloc(PIECE_ROWS * (sizeof(Row) + sizeof(Move)));
+        if (!piece->rows) return 0;
         kept->spare = NULL;
         piece->missing = rows_of(kept, row >> SHIFT);
     }
-    i64 *at = piece->columns + (row & (PIECE_ROWS - 1));
-    int c = 0;
-    for (; c < count; c++) at[c * APART] = times[c];
-    for (; c < TIMES; c++) at[c * APART] = 0;
+    const i64 at = row & (PIECE_ROWS - 1);
+    Row *to = &piece->rows[at];
+    *to = (Row){{times[START_TIME], times[END_TIME] - times[START_TIME], times[RETIRE_TIME] - times[END_TIME], times[3], times[CAUSE_TIME]}};
+    if (count > OF_ALL) {
+        Move *move = &moves_of(piece)[piece->moves++];
+        move->row = at;
+        memcpy(move->times, times + OF_ALL, sizeof move->times);
+    }
     return --piece->missing ? 1 : pack(kept, row >> SHIFT);
 }
 
