@@ -11,8 +11,8 @@
 enum { SHIFT = 12, PIECE_ROWS = 1 << SHIFT };
 enum { OF_ALL = CAUSE_TIME + 1, OF_MOVES = TIMES - OF_ALL }; /* columns that every row has, and those of transfers alone */
 
-/* Times of a row, and what a transfer has besides. Later ones are kept as what they exceed the one before by. */
-enum { START_TIME, END_TIME, RETIRE_TIME };
+/* Times of a row, `end` and `retire` as what they exceed the one before by; and what a transfer has besides. */
+enum { START_TIME, END_TIME, RETIRE_TIME, STALL_TIME };
 typedef struct {
     i64 times[OF_ALL];
 } Row;
@@ -117,7 +117,8 @@ static int pack(Kept *kept, i64 number) {
     const Move *moves = moves_of(piece);
     const i64 count = rows_of(kept, number);
     i64 least[TIMES], most[TIMES], size = TIMES * (i64)sizeof(Packing);
-    for (int c = 0; c < TIMES; c++) least[c] = most[c] = c < OF_ALL ? rows->times[c] : piece->moves < count ? 0 : moves->times[c - OF_ALL];
+    for (int c = 0; c < OF_ALL; c++) least[c] = most[c] = rows->times[c];
+    for (int c = 0; c < OF_MOVES; c++) least[OF_ALL + c] = most[OF_ALL + c] = piece->moves < count ? 0 : moves->times[c];
     for (i64 i = 0; i < count; i++)
         for (int c = 0; c < OF_ALL; c++) widen(&least[c], &most[c], rows[i].times[c]);
     for (i64 i = 0; i < piece->moves; i++)
@@ -154,8 +155,8 @@ int kept_row(Kept *kept, i64 row, const i64 *times, int count) {
         piece->missing = rows_of(kept, row >> SHIFT);
     }
     const i64 at = row & (PIECE_ROWS - 1);
-    Row *to = &piece->rows[at];
-    *to = (Row){{times[START_TIME], times[END_TIME] - times[START_TIME], times[RETIRE_TIME] - times[END_TIME], times[3], times[CAUSE_TIME]}};
+    const i64 start = times[START_TIME], end = times[END_TIME], retire = times[RETIRE_TIME];
+    piece->rows[at] = (Row){{start, end - start, retire - end, times[STALL_TIME], times[CAUSE_TIME]}};
     if (count > OF_ALL) {
         Move *move = &moves_of(piece)[piece->moves++];
         move->row = at;

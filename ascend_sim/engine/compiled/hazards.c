@@ -75,40 +75,66 @@ static int in_step(const Access *early, const Access *late) {
 /* Whether two accesses that meet in time and hull may not do so (_sweep). */
 static int is_hazard(const Access *early, const Access *late) {
     const Touch *a = early->touch, *b = late->touch;
-    if (early->low >= late->high || late->low >= early->high || !(a->writes || b->writes) || (a->atomic && b->atomic)) return 0;
+    if (!(a->writes || b->writes) || (a->atomic && b->atomic)) return 0;
     if (b->space == L0C_SPACE && in_step(early, late)) return 0;
     if (early->program != late->program || early->pipe != late->pipe) return 1;
     return a->writes && early->row != late->row && !(b->space == L0C_SPACE && early->pipe == CUBE);
 }
 
-/* Compare an access with the active ones of its space, and make it one of them. 0: no memory. */
-int hazards_of(Accesses *active, Access *access, Found *found, i64 limit, Known **known) {
-    i64 kept = 0;
-    for (i64 i = 0; i < active->count; i++) {
-        const Access *early = &active->items[i];
-        if (early->retire <= access->start) continue;
-        if (kept < i) active->items[kept] = *early;
-        early = &active->items[kept++];
-        if (!is_hazard(early, access)) continue;
-        const i64 meet = known_overlap(known, early->touch, access->touch, access->address - early->address);
-        if (meet < 0 || (meet && !report(found, limit, early, access))) return 0;
-    }
-    active->count = kept;
-    if (kept == active->room) {
-        const i64 room = kept ? 2 * kept : 32;
-        Access *more = realloc(active->items, room * sizeof(Access));
-        if (!more) return 0;
-        active->items = more;
+void flight_free(Flight *active) {
+    free(active->items);
+    free(active->all);
+}
+
+/* Behind the `count` in flight there is a place for one more. 0: no memory. */
+static int make_place(Flight *active) {
+    if (active->count < active->made) return 1;
+    if (active->made == active->room) {
+        const i64 room = active->room ? 2 * active->room : 32;
+        Flying *items = realloc(active->items, (size_t)room * sizeof(Flying));
+        if (items) active->items = items;
+        Access *all = items ? realloc(active->all, (size_t)room * sizeof(Access)) : NULL;
+        if (!all) return 0;
+        active->all = all;
         active->room = room;
     }
-    active->items[active->count++] = *access;
+    active->items[active->made].place = active->made;
+    active->made++;
+    return 1;
+}
+
+/* Compare an access with the active ones of its space, and make it one of them. 0: no memory. */
+int hazards_of(Flight *active, const Access *access, Found *found, i64 limit, Known **known) {
+    i64 kept = 0;
+    for (i64 i = 0; i < active->count; i++) {
+        const Flying early = active->items[i];
+        if (early.retire <= access->start) continue;
+        if (kept < i) {
+            active->items[i].place = active->items[kept].place; /* of one that has retired */
+            active->items[kept] = early;
+        }
+        kept++;
+        if (early.low >= access->high || access->low >= early.high) continue;
+        const Access *one = &active->all[early.place];
+        if (!is_hazard(one, access)) continue;
+        const i64 meet = known_overlap(known, one->touch, access->touch, access->address - one->address);
+        if (meet < 0 || (meet && !report(found, limit, one, access))) return 0;
+    }
+    active->count = kept;
+    if (!make_place(active)) return 0;
+    Flying *next = &active->items[active->count++];
+    next->retire = access->retire;
+    next->low = access->low;
+    next->high = access->high;
+    active->all[next->place] = *access;
     return 1;
 }
 
 /* -- the GM, which all programs share --------------------------------------------------------------------------------- */
 
 struct GmWatch {
-    Accesses waiting, active;
+    Accesses waiting;
+    Flight active;
     Found *of_task;
     Known *known;
     i64 tasks, limit, batch, full;
@@ -125,7 +151,7 @@ void gm_watch_free(GmWatch *gm) {
     for (i64 i = 0; i < gm->tasks; i++) free(gm->of_task[i].items);
     free(gm->of_task);
     free(gm->waiting.items);
-    free(gm->active.items);
+    flight_free(&gm->active);
     free(gm->known);
     free(gm);
 }

@@ -34,7 +34,18 @@ typedef struct {
     i64 distance, meet;
 } Known;
 
-int hazards_of(Accesses *active, Access *access, Found *found, i64 limit, Known **known);
+/* Those in flight, in order of start; `all` has them at `place`, and the places of `items` behind `count` are free. */
+typedef struct {
+    i64 retire, low, high, place;
+} Flying;
+typedef struct {
+    Flying *items;
+    Access *all;
+    i64 count, made, room;
+} Flight;
+
+void flight_free(Flight *active);
+int hazards_of(Flight *active, const Access *access, Found *found, i64 limit, Known **known);
 
 /* The GM, which all programs share. */
 typedef struct GmWatch GmWatch;

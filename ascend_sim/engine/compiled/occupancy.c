@@ -78,20 +78,30 @@ static i64 cut(Buffer *buffer, i64 low, i64 byte) {
     return low;
 }
 
-/* From this cycle on so many bytes more are held. 0: no memory. */
+static int has_room(Items *steps) {
+    if (steps->count < steps->room) return 1;
+    const i64 room = steps->room ? 2 * steps->room : 64;
+    Item *more = realloc(steps->items, room * sizeof(Item));
+    if (!more) return 0;
+    steps->items = more;
+    steps->room = room;
+    return 1;
+}
+
+/* From this cycle on so many bytes more are held. What lies a little before the last ones, as the ends of tenures do, goes to its
+ * place, so that there is little to sort. 0: no memory. */
 static int step(Items *steps, i64 cycle, i64 bytes) {
-    if (steps->count && steps->items[steps->count - 1].key == cycle) {
-        steps->items[steps->count - 1].value += bytes;
+    enum { LITTLE = 32 };
+    const i64 first = steps->count > LITTLE ? steps->count - LITTLE : 0;
+    i64 at = steps->count;
+    while (at > first && steps->items[at - 1].key > cycle) at--;
+    if (at && steps->items[at - 1].key == cycle) {
+        steps->items[at - 1].value += bytes;
         return 1;
     }
-    if (steps->count == steps->room) {
-        const i64 room = steps->room ? 2 * steps->room : 64;
-        Item *more = realloc(steps->items, room * sizeof(Item));
-        if (!more) return 0;
-        steps->items = more;
-        steps->room = room;
-    }
-    steps->items[steps->count++] = (Item){cycle, bytes};
+    if (!has_room(steps)) return 0;
+    for (i64 i = steps->count++; i > at; i--) steps->items[i] = steps->items[i - 1];
+    steps->items[at] = (Item){cycle, bytes};
     return 1;
 }
 

@@ -29,7 +29,7 @@ struct Watch {
     i64 table, limit, batch, waiting, full;
     Line lines[PIPES];
     Accesses group; /* of one cycle */
-    Accesses active[SPACES];
+    Flight active[SPACES];
     Buffer buffers[SPACES];
     Found found;
     Known *known;
@@ -48,7 +48,7 @@ void watch_free(Watch *watch) {
     if (!watch) return;
     for (int p = 0; p < PIPES; p++) free(watch->lines[p].items);
     for (int space = 0; space < SPACES; space++) {
-        free(watch->active[space].items);
+        flight_free(&watch->active[space]);
         buffer_free(&watch->buffers[space]);
     }
     if (watch->own) rows_close(watch->own);
@@ -112,16 +112,18 @@ int watch_row(Watch *watch, const Instruction *instruction, i64 row, const i64 *
     return 1;
 }
 
-/* The pipe whose next row starts first, -1 for none before the horizon. */
-static int first_line(const Watch *watch, i64 horizon) {
-    int found = -1;
-    for (int p = 1; p < PIPES; p++) {
-        const Line *line = &watch->lines[p];
-        if (line->head == line->end || line->items[line->head].start >= horizon) continue;
-        const Done *next = &line->items[line->head], *best = found < 0 ? NULL : &watch->lines[found].items[watch->lines[found].head];
-        if (!best || next->start < best->start || (next->start == best->start && next->row < best->row)) found = p;
+/* When the next row of a pipe starts, INT64_MAX where there is none. */
+static i64 next_start(const Line *line) { return line->head < line->end ? line->items[line->head].start : INT64_MAX; }
+
+/* The pipe whose next row starts first, -1 for none before the horizon; `starts` has that of each. */
+static int first_line(const Watch *watch, const i64 *starts, i64 horizon) {
+    const Line *lines = watch->lines;
+    int best = 1;
+    for (int p = 2; p < PIPES; p++) {
+        if (starts[p] > starts[best] || starts[p] == INT64_MAX) continue;
+        if (starts[p] < starts[best] || lines[p].items[lines[p].head].row < lines[best].items[lines[best].head].row) best = p;
     }
-    return found;
+    return starts[best] < horizon ? best : -1;
 }
 
 /* What a row touches, behind what the group has. 0: no memory. */
@@ -150,16 +152,19 @@ static int join(Watch *watch, int pipe, const Done *done) {
 
 /* Look at all rows that start before the horizon, in order of start and then of rows. 0: no memory. */
 int watch_work_off(Watch *watch, i64 horizon) {
-    for (int pipe; (pipe = first_line(watch, horizon)) >= 0;) {
-        const i64 start = watch->lines[pipe].items[watch->lines[pipe].head].start;
+    i64 starts[PIPES];
+    for (int p = 1; p < PIPES; p++) starts[p] = next_start(&watch->lines[p]);
+    for (int pipe; (pipe = first_line(watch, starts, horizon)) >= 0;) {
+        const i64 start = starts[pipe];
         watch->group.count = 0;
         do {
             Line *line = &watch->lines[pipe];
             if (!join(watch, pipe, &line->items[line->head++])) return 0;
+            starts[pipe] = next_start(line);
             watch->waiting--;
-        } while ((pipe = first_line(watch, start + 1)) >= 0);
+        } while ((pipe = first_line(watch, starts, start + 1)) >= 0);
         for (i64 i = 0; i < watch->group.count; i++) {
-            Access *access = &watch->group.items[i];
+            const Access *access = &watch->group.items[i];
             const i64 space = access->touch->space;
             if (space == GM ? !gm_watch_add(watch->gm, access)
                             : !hazards_of(&watch->active[space], access, &watch->found, watch->limit, &watch->known))
