@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from operator import sub
 from typing import Any
 from weakref import ref
 
@@ -326,23 +327,35 @@ class KernelBuilder(SyncMethods, VectorMethods):
         if not self.stamping or not pieces:
             return write()
         places = np.array([where for _, where in pieces], np.int64)
-        key = (
-            *(self.core_kind, self.sub_block, self._sizes, self._disarm, same, self.notes is None),
-            *(tuple([what for what, _ in pieces]), (places - places[0]).tobytes()),
-        )
-        known, place = self.table.stamps.repeated, places.reshape(-1)
-        found = known.get(key)
+        outline = same, tuple([what for what, _ in pieces]), (places - places[0]).tobytes()
+        return self.repeated_at(places[0].reshape(-1).tolist(), outline, lambda: pieces, lambda _: write())
+
+    def repeated_at(
+        self,
+        place: Sequence[int],
+        outline: Hashable,
+        pieces: Callable[[], Sequence[tuple[What, Where]]],
+        write: Callable[[Sequence[tuple[What, Where]]], Program],
+    ) -> Program:
+        """As `repeated`, of pieces that are listed only where they are written: programs with the same `outline` have the same
+        ones, each as far from its program's `place` as in the others.
+        """
+        if not self.stamping:
+            return write(pieces())
+        key = (self.core_kind, self.sub_block, self._sizes, self._disarm, outline, self.notes is None)
+        known = self.table.stamps.repeated
+        found, there = known.get(key, (None, ()))
         if found is not None and (first := found()) is not None:
-            moved = self._program(first.sheet.moved(place), first.flags, first.tiles, first.notes)
-            by = tuple(
-                [here - there for here, there in zip(place[: places[0].size].tolist(), first.sheet.where, strict=False)]
-            )
+            by = tuple(map(sub, place, there))
+            where = (np.asarray(first.sheet.where).reshape(-1, len(by)) + by).reshape(-1)
+            moved = self._program(first.sheet.moved(where), first.flags, first.tiles, first.notes)
             return moved if self.notes is not None or first.sheet.may_move(by) else self._checked(moved)
-        program = write()
-        sheet = program.sheet
-        in_gm = self.table.in_gm()
-        if np.array_equal(sheet.where, place) and not any(in_gm[one.rows[:, 0]].any() for one in sheet.own):
-            known[key] = ref(program)
+        listed = pieces()
+        program = write(listed)
+        sheet, in_gm = program.sheet, self.table.in_gm()
+        wheres = np.array([where for _, where in listed], np.int64).reshape(-1)
+        if np.array_equal(sheet.where, wheres) and not any(in_gm[one.rows[:, 0]].any() for one in sheet.own):
+            known[key] = ref(program), tuple(place)
         return program
 
     def _program(

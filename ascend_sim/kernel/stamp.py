@@ -246,14 +246,14 @@ Steps = dict[tuple[Hashable, int, Place], Stamp]
 class Stamps:
     """The stamps of a task's programs, which the builders of its blocks share; phases are numbered.
 
-    `known` are all stamps by their numbers. `repeated` has programs of one loop by its pieces (`KernelBuilder.repeated`), as
-    long as they are there.
+    `known` are all stamps by their numbers. `repeated` has programs of one loop by the outline of its pieces, and their places
+    (`KernelBuilder.repeated_at`), as long as they are there.
     """
 
     def __init__(self) -> None:
         self.known: list[Stamp] = []
         self.of_loops: dict[Hashable, tuple[dict[tuple[Hashable, int], Stamp], Steps]] = {}
-        self.repeated: dict[Hashable, ref[Any]] = {}
+        self.repeated: dict[Hashable, tuple[ref[Any], Place]] = {}
         self.phases: list[Any] = []
         self._numbers: dict[Hashable, int] = {}
         self._moved: dict[tuple[int, Place], int] = {}

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from enum import Enum
-from itertools import product
+from itertools import chain, product
+from operator import sub
 from typing import NamedTuple
 
 from ascend_sim.chip.fractal import FRACTAL
@@ -19,7 +20,7 @@ from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.pipeline import CubePipeline, HeldOperand
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_NONE, GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.operand import input_operand
-from ascend_sim.ops.kernels.grad_weight.steps import Step, Walk, Walks, Where
+from ascend_sim.ops.kernels.grad_weight.steps import Run, Runs, Step, Walk, Walks, Where
 from ascend_sim.ops.kernels.grad_weight.stream_k import (
     ALL_CUBES,
     CUBE_TO_VECTOR,
@@ -152,8 +153,8 @@ def filter_tiles(call: CubeCall, tiling: GradWeightTiling, task: GradWeightTask)
 class CubeBuilder:
     """Writes the cube program of one block."""
 
-    def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder, walks: Walks) -> None:
-        self.call, self.tiling, self.k, self.walks = call, tiling, k, walks
+    def __init__(self, call: CubeCall, tiling: GradWeightTiling, k: KernelBuilder, walks: Walks, runs: Runs) -> None:
+        self.call, self.tiling, self.k, self.walks, self.known = call, tiling, k, walks, runs
         inp = self.inp = by_tap(call.inp) if tiling.split_kernel else call.inp
         self.p = call.inp.problem
         self.c0, self.itemsize = inp.c0, inp.itemsize
@@ -175,8 +176,12 @@ class CubeBuilder:
         )
 
     def program(self) -> Program:
-        pieces = list(self.pieces())
-        return self.k.repeated(pieces, lambda: self.written(pieces))
+        runs = [(run, where) for run, where in self.runs() if run.pieces]
+        first = runs[0][1] if runs else Where()
+        outline = tuple([(run, *map(sub, where, first)) for run, where in runs])
+        return self.k.repeated_at(
+            first, outline, lambda: list(chain.from_iterable(run.at(where) for run, where in runs)), self.written
+        )
 
     def written(self, pieces: Iterable[tuple[Piece, Where]]) -> Program:
         """The program of `pieces`."""
@@ -199,12 +204,24 @@ class CubeBuilder:
         self.k.cross_core_wait(ALL_CUBES, 0, "FIX")
         self.k.cross_core_set(CUBE_TO_VECTOR, 2, "FIX")
 
-    def pieces(self) -> Iterator[tuple[Piece, Where]]:
+    def runs(self) -> Iterator[tuple[Run, Where]]:
         """The tiles of the block's tasks in order, each with its planes, and where they are."""
         for task in grad_weight_tasks(self.tiling, self.inp, self.k.block):
             for part, images in self.parts(task):
-                for tile in self.tiles(part):
-                    yield from self.summed(part, images, tile)
+                yield self.run(part, images)
+
+    def run(self, part: GradWeightTask, images: range, tile: tuple[int, Tile] | None = None) -> tuple[Run, Where]:
+        """All tiles of a part, or the only one of it that is given; other images of the batch have the same run."""
+        batch, first = divmod(images.start, self.p.d_out)
+        own = range(first, first + len(images))
+        shared = None if part.slot is None else (part, self.k.block)
+
+        def pieces() -> Iterator[tuple[Piece, Where]]:
+            for one in self.tiles(part) if tile is None else [tile]:
+                yield from self.summed(part, own, one)
+
+        run, where = self.known.of((part.part, own, shared, tile), pieces)
+        return run, where._replace(batch=where.batch + batch)
 
     def summed(self, task: GradWeightTask, images: range, placed: tuple[int, Tile]) -> Iterator[tuple[Piece, Where]]:
         """A tile (with its kernel plane) summed over the rows of a task and planes `images`, and its way out."""

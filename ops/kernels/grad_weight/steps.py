@@ -6,9 +6,10 @@ writes for one of its tiles serves blocks that sum other rows (`KernelBuilder.st
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from operator import add, sub
+from typing import Any, NamedTuple
 
 from ascend_sim.kernel.operands import Span
 from ascend_sim.ops.kernels.cube.strips import Strip
@@ -28,6 +29,36 @@ class Where(NamedTuple):
     m: int = 0
     n: int = 0
     group: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Pieces of a program that follow each other, each with its place counted from the first one's; equal ones of a task are
+    the same object.
+    """
+
+    pieces: tuple[tuple[Hashable, Where], ...]
+
+    def at(self, where: Where) -> list[tuple[Any, Where]]:
+        """The pieces, of which the first is there."""
+        return [(piece, Where(*map(add, where, from_first))) for piece, from_first in self.pieces]
+
+
+class Runs:
+    """The runs of a task, whose blocks share them."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, tuple[Run, Where]] = {}
+        self._runs: dict[tuple[tuple[Hashable, Where], ...], Run] = {}
+
+    def of(self, key: Hashable, pieces: Callable[[], Iterable[tuple[Hashable, Where]]]) -> tuple[Run, Where]:
+        """The run of the `pieces` that have this key, and where its first one is."""
+        if key not in self._known:
+            listed = list(pieces())
+            first = listed[0][1] if listed else Where()
+            counted = tuple([(piece, Where(*map(sub, where, first))) for piece, where in listed])
+            self._known[key] = self._runs.setdefault(counted, Run(counted)), first
+        return self._known[key]
 
 
 class Step(NamedTuple):

@@ -23,7 +23,7 @@ from ascend_sim.ops.kernels.grad_weight.arch35.flags import CLEARED, SLOTS_CLEAR
 from ascend_sim.ops.kernels.grad_weight.arch35.slots import block_bytes, pieces
 from ascend_sim.ops.kernels.grad_weight.cube import CubeBuilder, Image, Piece, Plane, Round, Tile
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
-from ascend_sim.ops.kernels.grad_weight.steps import Step, Walks, Where
+from ascend_sim.ops.kernels.grad_weight.steps import Run, Runs, Step, Walks, Where
 from ascend_sim.ops.kernels.grad_weight.stream_k import GRAD_OUTPUT, GRAD_WEIGHT, WORKSPACE
 from ascend_sim.ops.kernels.grad_weight.strips import Strip
 from ascend_sim.ops.kernels.grad_weight.taps import walked_input
@@ -121,11 +121,12 @@ class DirectCubeBuilder(CubeBuilder):
         tiling: GradWeightTiling,
         k: KernelBuilder,
         walks: Walks,
+        runs: Runs,
         kernel: Mapping[str, Any],
         rounds: int,
     ) -> None:
         self.kernel, self.rounds = kernel, rounds
-        super().__init__(call, tiling, k, walks)
+        super().__init__(call, tiling, k, walks, runs)
         rate = kernel["turn_bytes_per_cycle"]["value"]
         self.grad_output, self.input.map = self.grad_output.turned_at(rate), self.input.map.turned_at(rate)
         self.walked = walked_input(call.inp, tiling).problem
@@ -158,21 +159,20 @@ class DirectCubeBuilder(CubeBuilder):
             self.k.scalar_wait("FIX")
         return super().program()
 
-    def pieces(self) -> Iterator[tuple[Piece, Where]]:
+    def runs(self) -> Iterator[tuple[Run, Where]]:
         """Tasks of its own, then the tiles of the one that is shared; all cores meet over each of those."""
         tasks = grad_weight_tasks(self.tiling, self.inp, self.k.block)
         for task in tasks:
             if task.slot is None:
                 for part, images in self.parts(task):
-                    for tile in self.tiles(part):
-                        yield from self.summed(part, images, tile)
+                    yield self.run(part, images)
         shared = [(task, tile) for task in tasks if task.slot is not None for tile in self.tiles(task)]
         for number in range(self.rounds):
-            yield Round.BEGINS, Where()
+            yield self.known.of(Round.BEGINS, lambda: [(Round.BEGINS, Where())])
             for task, tile in shared[number : number + 1]:
                 for part, images in self.parts(task):
-                    yield from self.summed(part, images, tile)
-            yield Round.ENDS, Where()
+                    yield self.run(part, images, tile)
+            yield self.known.of(Round.ENDS, lambda: [(Round.ENDS, Where())])
 
     def write_piece(self, piece: Piece, where: Where) -> None:
         if piece is Round.BEGINS:
