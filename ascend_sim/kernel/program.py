@@ -141,6 +141,13 @@ class InstructionTable:
         self.index[key] = len(self.instructions) - 1
         return len(self.instructions) - 1
 
+    def on(self, chip: ChipSpec) -> InstructionTable:
+        """The same instructions, in their order, on a chip where they take other times."""
+        table = InstructionTable(chip, self.kind)
+        for key in self.index:
+            table.add(key)
+        return table
+
     def column(self, name: str) -> NDArray[np.int64]:
         """One property of every distinct instruction: "pipe", "kind", "head_first", "head_stream", "work", "latency";
         of waits "lead" and "at_work"; "reads_late", "has_values" and "multiplies".

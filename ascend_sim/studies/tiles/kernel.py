@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -34,6 +34,19 @@ from ascend_sim.studies.tiles.bounds import Bounds, Tiling
 
 Fields = Mapping[str, int]
 """A tiling as a user sets it: fields by the vendor's names. No fields: the simulator's own choice."""
+
+
+@dataclass(eq=False)
+class Launch:
+    """A kernel on a device that nothing has run on. Blocks `built` for a bound need not be written again."""
+
+    device: Device
+    task: Task
+    built: dict[int, Sequence[Program]] = field(default_factory=dict)
+
+    def build(self, block: int) -> Sequence[Program]:
+        """The programs of a block, with what the programs of others have in common with those that are built."""
+        return self.built.get(block) or self.task.build(block)
 
 
 @frozen
@@ -106,35 +119,44 @@ class CubeKernel:
                 device.warm(tensors[name])
         return device, step.make(self.chip, tensors)
 
-    def sharper_bound(self, bounds: Bounds, fields: Fields, block: int) -> int:
+    def sharper_bound(self, bounds: Bounds, fields: Fields, block: int, launch: Launch | None = None) -> int:
         """Cycles that `block` (the one with the most work) takes alone, every transfer at the speed of its port.
+
+        `launch` is that of the tiling, where somebody has it, and then holds the block.
 
         Its program knows what waits for what. Others delay it, and no delay spares a cycle where all heads are alike: here the
         cube has the shorter one also after it stood still. Mixed blocks may wait for each other: of one alone nothing is known
         but when it begins.
         """
-        device, task = replace(self, chip=_with_short_heads(self.chip)).launch(fields)
+        launch = launch or Launch(*self.launch(fields))
+        task = launch.task
         if task.core_kind == "MIX":
             return bounds.start(block)
-        programs = task.build(block)
-        timeline = Engine(device, shared_gm=False).run([replace(task, block_dim=1, build=lambda _: programs)])
+        launch.built[block] = task.build(block)
+        chip = _with_short_heads(self.chip)
+        programs = [replace(one, table=one.table.on(chip)) for one in launch.built[block]]
+        device = Device(chip, with_values=False)
+        tensors = [device.allocate(tensor.size, tensor.name) for tensor in task.tensors]
+        alone = replace(task, block_dim=1, tensors=tensors, build=lambda _: programs)
+        timeline = Engine(device, shared_gm=False).run([alone])
         return bounds.start(block) + timeline.finish - min(run.begin for run in timeline.programs)
 
-    def simulate(self, fields: Fields, most: int | None = None) -> dict[str, Any]:
+    def simulate(self, fields: Fields, most: int | None = None, launch: Launch | None = None) -> dict[str, Any]:
         """One launch in `timing` mode, as plain data; where it takes more than `most` cycles "slower_than" that and "fields".
 
         "cycles" from launch to end, "us" the same, "busy" the share of the cores' time by pipe, "bytes" by path, "stall"
         {"cause", "share"} of the busiest pipe "bottleneck", "l1" bytes of L1 that the tiling takes, "findings" of the hazard
-        check, "tiling" every field and "source" where it is from.
+        check, "tiling" every field and "source" where it is from. `launch` is that of the tiling, where somebody has it.
         """
-        device, task = self.launch(fields)
+        launch = launch or Launch(*self.launch(fields))
+        task = replace(launch.task, build=launch.build)
         counts = Counts(task)
 
         def on_program(index: int, task: Task, program: Program) -> None:
             counts.add(program)
 
         try:
-            timeline = Engine(device, max_cycles=most).run([task], keep=False, on_program=on_program)
+            timeline = Engine(launch.device, max_cycles=most).run([task], keep=False, on_program=on_program)
         except CycleLimitError:
             return {"fields": dict(fields), "slower_than": most}
         row = timed_kernel(self.chip, timeline, task, counts)

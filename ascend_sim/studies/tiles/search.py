@@ -26,7 +26,7 @@ from ascend_sim.ops.kernels.tilings import TILINGS, settable
 from ascend_sim.runtime.workers import spread_as_done
 from ascend_sim.studies.store import Store
 from ascend_sim.studies.tiles.bounds import Tiling
-from ascend_sim.studies.tiles.kernel import CubeKernel, Fields
+from ascend_sim.studies.tiles.kernel import CubeKernel, Fields, Launch
 from ascend_sim.studies.tiles.store import key, store_of
 
 Result = Mapping[str, Any]
@@ -35,6 +35,8 @@ Result = Mapping[str, Any]
 Reason = Literal["done", "limit", "time", "interrupted"]
 _AHEAD = 16
 """Sharper bounds between two simulations, at most: what is simulated early rules out much of what follows."""
+_HELD = 2 * _AHEAD
+"""Launches of tilings with sharper bounds that are held for their simulation: a block of each is built."""
 _TELL_SECONDS = 0.2
 _TOGETHER = 2048
 """Tilings that get their bounds together, at most; fewer where listing them takes longer than `_TELL_SECONDS`."""
@@ -166,6 +168,7 @@ class _Search:
         self.rough: list[tuple[int, int]] = []
         self.sharp: list[tuple[int, int]] = []
         self.bound_of_started: dict[int, int] = {}
+        self.launches: dict[int, Launch] = {}
         self._told = self.begin
         self._tell()
         listed = kernel.grid(fixed)
@@ -233,10 +236,11 @@ class _Search:
         name = "own"
         result = self.before.get(name)
         if result is None:
-            result = self.kernel.simulate({})
+            launch = Launch(*self.kernel.launch({}))
+            result = self.kernel.simulate({}, None, launch)
             tiling = TILINGS[self.kernel.name].from_vendor(result["tiling"])
             rough, block = self.bounds.with_block(tiling)
-            sharper = self.kernel.sharper_bound(self.bounds, {}, block)
+            sharper = self.kernel.sharper_bound(self.bounds, {}, block, launch)
             bound = max(sharper, *rough.values())
             result |= {"fields": settable(tiling, self.inp), "bound": bound}
             self.store.add(name, result)
@@ -266,8 +270,7 @@ class _Search:
             if self._worth(self.rough) and (not self.sharp or (self.rough[0] < self.sharp[0] and ahead < _AHEAD)):
                 bound, number = heapq.heappop(self.rough)
                 if not self._known(self._name(number)):
-                    sharper = self.kernel.sharper_bound(self.bounds, self._fields(number), self.blocks[number])
-                    heapq.heappush(self.sharp, (max(bound, sharper), number))
+                    heapq.heappush(self.sharp, (max(bound, self._sharper(number)), number))
                     ahead += 1
                 continue
             ahead = 0
@@ -276,6 +279,14 @@ class _Search:
                 self.started += 1
                 self.bound_of_started[number] = bound
                 yield number
+
+    def _sharper(self, number: int) -> int:
+        """The sharper bound of a tiling, whose launch is held for its simulation, as long as not too many are."""
+        fields = self._fields(number)
+        self.launches[number] = Launch(*self.kernel.launch(fields))
+        if len(self.launches) > _HELD:
+            del self.launches[next(iter(self.launches))]
+        return self.kernel.sharper_bound(self.bounds, fields, self.blocks[number], self.launches[number])
 
     def _enough(self) -> int | None:
         """Cycles beyond which nobody wants to know how many more a tiling takes; None where all are wanted."""
@@ -303,9 +314,14 @@ class _Search:
         self._tell()
         if not self.listed:
             return self._outcome()
-        # Asked for one at a time: what is worth simulating next depends on what has come back.
-        work = ((number, self._fields(number), self._enough()) for number in self.pending())
         until = None if self.seconds is None or isinf(self.seconds) else self.begin + self.seconds
+        here = jobs == 1 and until is None
+        # Asked for one at a time: what is worth simulating next depends on what has come back.
+        work = (
+            # Another process makes a launch of its own.
+            (number, self._fields(number), self._enough(), self.launches.pop(number, None) if here else None)
+            for number in self.pending()
+        )
         try:
             with closing(spread_as_done(partial(_simulate, self.kernel), work, jobs=jobs, until=until)) as done:
                 for _, (number, result) in done:
@@ -385,11 +401,11 @@ def _apart(results: Mapping[str, Result]) -> tuple[dict[str, Result], dict[str, 
     return ended, stopped
 
 
-def _simulate(kernel: CubeKernel, item: tuple[int, Fields, int | None]) -> tuple[int, Result]:
+def _simulate(kernel: CubeKernel, item: tuple[int, Fields, int | None, Launch | None]) -> tuple[int, Result]:
     """In a worker process; an error names the tiling."""
-    number, fields, most = item
+    number, fields, most, launch = item
     try:
-        return number, kernel.simulate(fields, most)
+        return number, kernel.simulate(fields, most, launch)
     except SimError as error:
         raise SimError(f"{kernel.name} with {key(fields)}: {error}") from None
 

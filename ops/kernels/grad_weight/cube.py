@@ -212,15 +212,17 @@ class CubeBuilder:
 
     def run(self, part: GradWeightTask, images: range, tile: tuple[int, Tile] | None = None) -> tuple[Run, Where]:
         """All tiles of a part, or the only one of it that is given; other images of the batch have the same run."""
+
+        def pieces(images: range) -> Iterator[tuple[Piece, Where]]:
+            for one in self.tiles(part) if tile is None else [tile]:
+                yield from self.summed(part, images, one)
+
+        if not self.k.stamping:
+            return Runs().of((), lambda: pieces(images))
         batch, first = divmod(images.start, self.p.d_out)
         own = range(first, first + len(images))
         shared = None if part.slot is None else (part, self.k.block)
-
-        def pieces() -> Iterator[tuple[Piece, Where]]:
-            for one in self.tiles(part) if tile is None else [tile]:
-                yield from self.summed(part, own, one)
-
-        run, where = self.known.of((part.part, own, shared, tile), pieces)
+        run, where = self.known.of((part.part, own, shared, tile), lambda: pieces(own))
         return run, where._replace(batch=where.batch + batch)
 
     def summed(self, task: GradWeightTask, images: range, placed: tuple[int, Tile]) -> Iterator[tuple[Piece, Where]]:
