@@ -97,14 +97,17 @@ def check_load3d_k(name: str, extent: int, inp: TilingInput) -> None:
         raise TilingError(f"load3d: {name} = {extent} > {inp.load3d.k_extent}, the limit of its k extent")
 
 
-def check_load3d(inp: TilingInput, pads: dict[str, int]) -> None:
-    """TilingError where a field of load3d cannot hold its value; a negative pad is a crop that the loads to L1 do."""
+def check_load3d(inp: TilingInput, pads: dict[str, int], *, strides: bool = True) -> None:
+    """TilingError where a field of load3d cannot hold its value; a negative pad is a crop that the loads to L1 do.
+
+    Without `strides` it steps from pixel to pixel, whatever those of the problem are.
+    """
     p, limits = inp.problem, inp.load3d
     fields = [
         (limits.kernel, {"kernel h": p.k_h, "kernel w": p.k_w}),
         (limits.dilation, {"dilation h": p.dilation_h, "dilation w": p.dilation_w}),
         (limits.pad, pads),
-        (limits.stride, {"stride h": p.stride_h, "stride w": p.stride_w}),
+        (limits.stride, {"stride h": p.stride_h, "stride w": p.stride_w} if strides else {}),
     ]
     for most, values in fields:
         for name, value in values.items():

@@ -5,8 +5,6 @@ L1 formulas: ops-nn arch22 tiling of Conv3DBackpropInputV2 (stated).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ascend_sim.chip.fractal import FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import (
@@ -261,8 +259,6 @@ def check_grad_input_problem(inp: TilingInput) -> None:
     """
     problem = inp.problem
     (up, left), (down, right) = pad_before(problem), pad_after(problem)
-    if not inp.family.coupled:
-        inp = replace(inp, problem=replace(problem, stride_h=1, stride_w=1))
     pads = {
         "backprop pad up (kh-1)*dh-pad": up,
         "backprop pad left (kw-1)*dw-pad": left,
@@ -270,7 +266,7 @@ def check_grad_input_problem(inp: TilingInput) -> None:
         "backprop pad right": right,
     }
     try:
-        check_load3d(inp, pads)
+        check_load3d(inp, pads, strides=inp.family.coupled)
     except TilingError as error:
         if not inp.family.coupled:
             raise

@@ -22,6 +22,7 @@ from ascend_sim.ops.kernels.cube.space import Fixed, axis, even_parts, pairs
 from ascend_sim.ops.kernels.grad_input.capacity import (
     check_grad_input,
     grad_input_fits_l1,
+    grad_input_l1,
     is_resident,
     k_slice,
     k_unit,
@@ -45,6 +46,8 @@ def grad_input_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) ->
         **given
     )
     whole, inp = inp, tiling_input(start, inp)
+    if variant_of(inp).kernel_parts:
+        start = start.but(full_load=0, single_core_din=1).but(**given)
     width, channels = inp.problem.w_in, ceil_to(inp.cin1 * inp.c0, inp.unit)
     rows = even_parts(inp.problem.h_in)
     tasks = [given["single_core_m"]] if "single_core_m" in given else [count * width for count in rows]
@@ -57,19 +60,25 @@ def grad_input_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) ->
             for base_m in axis(given, "base_m", sizes):
                 block = start.but(base_m=base_m, base_n=base_n, cl0_buffers=cl0, single_core_m=pixels)
                 for tiling in _grad_input_steps(block, inp, given):
-                    tiling = _kept_weights(tiling, inp, given)
                     tiling = finish(tiling, whole, keep=frozenset({*given, "single_core_m"}))
                     if _passes(tiling, whole):
-                        yield tiling
+                        yield from _buffered(tiling, inp, given)
 
 
-def _kept_weights(tiling: GradInputTiling, inp: TilingInput, given: Fixed) -> GradInputTiling:
-    """Where NCDHW is read, weights that L1 holds stay from task to task."""
-    if not variant_of(inp).kernel_parts:
-        return tiling
-    shaped = tiling.but(single_core_cin=given.get("single_core_cin", tiling.base_n))
-    kept = {"full_load": int(is_resident(shaped, inp)), "single_core_din": 1}
-    return tiling.but(**{name: value for name, value in kept.items() if name not in given})
+def _buffered(tiling: GradInputTiling, inp: TilingInput, given: Fixed) -> Iterator[GradInputTiling]:
+    """A tiling with the fewest buffers in L1, and with more of them that fit; all else that is checked is the same.
+
+    Where NCDHW is read, weights that L1 holds stay from task to task.
+    """
+    a1, b1 = grad_input_l1(tiling.but(al1_buffers=1, bl1_buffers=1), inp)
+    stay = variant_of(inp).kernel_parts and "full_load" not in given
+    for al1, bl1 in product(axis(given, "al1_buffers", (2, 1)), axis(given, "bl1_buffers", (2, 1))):
+        if al1 * a1 + bl1 * b1 > inp.buffers["L1"]:
+            continue
+        buffered = tiling.but(al1_buffers=al1, bl1_buffers=bl1)
+        resident = is_resident(buffered, inp)
+        if resident or not tiling.full_load:
+            yield buffered.but(weights_resident=resident, full_load=int(resident) if stay else tiling.full_load)
 
 
 def _largest_base_m(tiling: GradInputTiling, inp: TilingInput) -> int:
@@ -79,7 +88,8 @@ def _largest_base_m(tiling: GradInputTiling, inp: TilingInput) -> int:
 
 
 def _grad_input_steps(block: GradInputTiling, inp: TilingInput, given: Fixed) -> Iterator[GradInputTiling]:
-    """K and the L1 side of a block of M and N."""
+    """K and the L1 side of a block of M and N, with the fewest buffers in L1."""
+    fewest = {name: given.get(name, 1) for name in ("al1_buffers", "bl1_buffers")}
     whole, unit = k_slice(inp), k_unit(inp)
     blocks = ceil_div(inp.cout_g, unit)
     limit = min(l0_base_k(block, inp), blocks * whole)
@@ -93,10 +103,9 @@ def _grad_input_steps(block: GradInputTiling, inp: TilingInput, given: Fixed) ->
             continue
         steps = {(ceil_div(a * whole, base_k), ceil_div(b * whole, base_k)) for a, b in slices}
         for step_ka, step_kb in pairs(steps, given):
-            for al1, bl1 in product(axis(given, "al1_buffers", (2, 1)), axis(given, "bl1_buffers", (2, 1))):
-                tiling = tiled.but(step_ka=step_ka, step_kb=step_kb, al1_buffers=al1, bl1_buffers=bl1)
-                if grad_input_fits_l1(tiling, inp):
-                    yield tiling
+            tiling = tiled.but(step_ka=step_ka, step_kb=step_kb, **fewest)
+            if grad_input_fits_l1(tiling, inp):
+                yield tiling
 
 
 def _passes(tiling: GradInputTiling, inp: TilingInput) -> bool:

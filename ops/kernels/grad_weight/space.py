@@ -21,7 +21,7 @@ from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import fits_l0, l0_base_k
 from ascend_sim.ops.kernels.cube.space import STEPS, Fixed, axis, even_parts, pairs
-from ascend_sim.ops.kernels.grad_weight.capacity import grad_weight_fits_l1, n_slice
+from ascend_sim.ops.kernels.grad_weight.capacity import grad_weight_fits_l1, grad_weight_l1, n_slice
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight, completed
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_GRID, SPLIT_MK, SPLIT_NK, SPLIT_STREAM_K, GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import gemm, whole_rows, with_core_shape
@@ -44,12 +44,25 @@ def grad_weight_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -
     shapes = _grid_tasks(start, inp, given) if start.template == SPLIT_GRID else iter([start])
     for shape in shapes:
         for block in _grad_weight_blocks(shape, inp, given):
+            sides = []
             for tiling in _grad_weight_steps(block, inp, given):
-                for tiled in _task_shapes(tiling, inp, given):
-                    try:
-                        yield completed(tiled, whole, given, chip)
-                    except TilingError:
-                        continue
+                found = [_completed(tiled, whole, given, chip) for tiled in _task_shapes(tiling, inp, given)]
+                used = grad_weight_l1(tiling.but(al1_buffers=1, bl1_buffers=1), inp, clipped=True)
+                sides.append((used, [tiled for tiled in found if tiled is not None]))
+            # All but what L1 holds is the same, however many buffers that is in.
+            for al1, bl1 in product(*(axis(given, name, (2, 1)) for name in ("al1_buffers", "bl1_buffers"))):
+                for (a1, b1), fitting in sides:
+                    if al1 * a1 + bl1 * b1 <= inp.buffers["L1"]:
+                        yield from (tiled.but(al1_buffers=al1, bl1_buffers=bl1) for tiled in fitting)
+
+
+def _completed(
+    tiling: GradWeightTiling, inp: TilingInput, given: Fixed, chip: ChipSpec | None
+) -> GradWeightTiling | None:
+    try:
+        return completed(tiling, inp, given, chip)
+    except TilingError:
+        return None
 
 
 def _grid_tasks(start: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
@@ -102,16 +115,16 @@ def _grad_weight_blocks(shape: GradWeightTiling, inp: TilingInput, given: Fixed)
 
 
 def _grad_weight_steps(block: GradWeightTiling, inp: TilingInput, given: Fixed) -> Iterator[GradWeightTiling]:
-    """The L1 side of a base block."""
+    """The L1 side of a base block, with the fewest buffers."""
+    fewest = {name: given.get(name, 1) for name in ("al1_buffers", "bl1_buffers")}
     m, k, n = gemm(inp, block.split_kd)
     pixels = min(k, block.single_core_k) if block.template == SPLIT_GRID else k
     useful = [step for step in STEPS if step < 2 * ceil_div(pixels, block.base_k)]
     steps = {(step, step) for step in useful}
     held_m = axis(given, "step_m", _side_steps(block.template == SPLIT_MK, m, block.base_m))
     held_n = axis(given, "step_n", _side_steps(block.template == SPLIT_NK, n, block.base_n))
-    counts = (axis(given, name, (2, 1)) for name in ("al1_buffers", "bl1_buffers"))
-    for al1, bl1, step_m, step_n in product(*counts, held_m, held_n):
-        held = block.but(al1_buffers=al1, bl1_buffers=bl1, step_m=step_m, step_n=step_n)
+    for step_m, step_n in product(held_m, held_n):
+        held = block.but(step_m=step_m, step_n=step_n, **fewest)
         for step_ka, step_kb in pairs(steps, given):
             tiling = held.but(step_ka=step_ka, step_kb=step_kb)
             if grad_weight_fits_l1(tiling, inp, clipped=True):

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiling_problems import BUFFERS, conv2d, on_910b
+from tiling_problems import BUFFERS, conv2d, on_910b, on_950
 
-from ascend_sim.chip import load_chip
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.capacity import (
     check_block,
@@ -39,22 +38,11 @@ from ascend_sim.ops.kernels.grad_weight.capacity import (
 )  # fmt: skip
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_IMAGES
-from ascend_sim.ops.problem.conv_problem import ConvProblem
-from ascend_sim.ops.problem.family import PLAIN_SPLIT
-from ascend_sim.ops.problem.layout import PLANAR
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 pytestmark = pytest.mark.fast
 
 LAYER = on_910b(conv2d(2, 64, 64, 14, 3, pad=1))
-
-
-def on_950(problem: ConvProblem, itemsize: int = 2) -> TilingInput:
-    """The problem on the kernels that read NCDHW."""
-    chip = load_chip("ascend950pr_9589")
-    buffers = {str(name): size for name, size in chip.buffers.items()}
-    plain = {"layout": PLANAR, "family": PLAIN_SPLIT}
-    return replace(on_910b(problem, itemsize), buffers=buffers, load3d=chip.load3d.limits, **plain)
 
 
 def with_l1(size: int) -> TilingInput:

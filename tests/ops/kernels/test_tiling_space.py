@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import islice, product
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiling_problems import RESNET, conv2d, on_910b
+from tiling_problems import RESNET, conv2d, on_910b, on_950
 
 from ascend_sim.errors import TilingError
 from ascend_sim.ops.kernels.cube.space import even_parts
@@ -57,6 +57,36 @@ def test_fixed_fields_need_not_lie_on_the_grid() -> None:
     assert found
     assert {(t.base_m, t.base_k, t.single_core_m) for t in found} == {(208, 16, 504)}
     assert len({(t.base_n, t.al1_buffers, t.step_ka) for t in found}) > 4
+
+
+@settings(max_examples=6, deadline=None)
+@given(
+    st.sampled_from(["grad_input", "grad_weight"]), st.integers(1, 300), st.integers(1, 300), st.integers(3, 60),
+    st.sampled_from([2, 4]), st.booleans(),
+)  # fmt: skip
+def test_the_grid_has_as_many_buffers_as_fit(
+    kernel: str, c_in: int, c_out: int, size: int, itemsize: int, deterministic: bool
+) -> None:
+    """What is checked once for all numbers of buffers in L1 is what each of them would be checked for."""
+    inp = on_910b(conv2d(2, c_in, c_out, size, 3), itemsize=itemsize, deterministic=deterministic)
+    grid = set(tilings_that_fit(kernel, inp))
+    for al1, bl1 in product((1, 2), (1, 2)):
+        found = set(tilings_that_fit(kernel, inp, {"al1Pbuffer": al1, "bl1Pbuffer": bl1}))
+        assert found == {one for one in grid if (one.al1_buffers, one.bl1_buffers) == (al1, bl1)}
+        for one in islice(found, 20):
+            CHECK[kernel](one, inp)  # type: ignore[operator]
+
+
+def test_weights_that_l1_holds_stay_where_one_buffer_has_all_of_k() -> None:
+    """On the 950, of every number of buffers; those that a user wants to stay are in one buffer."""
+    inp = on_950(conv2d(2, 32, 32, 8, 3, pad=1))
+    for fixed in ({}, {"enableFullLoad": 1}, {"enableFullLoad": 0}):
+        found = list(islice(tilings_that_fit("grad_input", inp, fixed), 2000))
+        stay = [one for one in found if one.full_load]
+        assert {one.bl1_buffers for one in stay} == (set() if fixed.get("enableFullLoad") == 0 else {1})
+        assert {one.bl1_buffers for one in found} == ({1} if fixed.get("enableFullLoad") else {1, 2})
+        for one in found[::17]:
+            check_grad_input(one, inp)
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from ascend_sim.chip import load_chip
 from ascend_sim.ops.problem.conv_problem import ConvProblem
+from ascend_sim.ops.problem.family import PLAIN_SPLIT
+from ascend_sim.ops.problem.layout import PLANAR
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 BUFFERS = {"L1": 524288, "L0A": 65536, "L0B": 65536, "L0C": 131072}  # Ascend 910B, CANN 8.1.RC1 platform files
@@ -45,6 +49,14 @@ def conv2d(
 def on_910b(problem: ConvProblem, itemsize: int = 2, cores: int = 20, deterministic: bool = False) -> TilingInput:
     """The problem on a 910B."""
     return TilingInput(problem, itemsize, cores, BUFFERS, L2_BYTES, deterministic, load3d=LOAD3D)
+
+
+def on_950(problem: ConvProblem, itemsize: int = 2) -> TilingInput:
+    """The problem on the kernels that read NCDHW."""
+    chip = load_chip("ascend950pr_9589")
+    buffers = {str(name): size for name, size in chip.buffers.items()}
+    plain = {"layout": PLANAR, "family": PLAIN_SPLIT}
+    return replace(on_910b(problem, itemsize), buffers=buffers, load3d=chip.load3d.limits, **plain)
 
 
 RESNET = conv2d(32, 64, 64, 56, 3, pad=1)
