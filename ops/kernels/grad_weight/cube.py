@@ -218,7 +218,7 @@ class CubeBuilder:
                 yield from self.summed(part, images, one)
 
         if not self.k.stamping:
-            return Runs().of((), lambda: pieces(images))
+            return Run(tuple(pieces(images))), Where()
         batch, first = divmod(images.start, self.p.d_out)
         own = range(first, first + len(images))
         shared = None if part.slot is None else (part, self.k.block)

@@ -20,6 +20,7 @@ from ascend_sim.ops.kernels.cube.capacity import (
 )
 from ascend_sim.ops.kernels.grad_input.capacity import (
     check_grad_input,
+    check_grad_input_problem,
     check_grad_input_strips,
     check_split,
     grad_input_fits_l1,
@@ -38,6 +39,7 @@ from ascend_sim.ops.kernels.grad_weight.capacity import (
 )  # fmt: skip
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_STREAM_K, STREAM_IMAGES
+from ascend_sim.ops.problem.family import COUPLED
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 pytestmark = pytest.mark.fast
@@ -73,6 +75,14 @@ def test_the_fields_of_load3d_hold_what_they_hold() -> None:
     check_grad_weight_problem(on_910b(conv2d(1, 16, 16, 511, 511)))
     with pytest.raises(TilingError, match="kernel h = 512 > 511"):
         check_grad_weight_problem(on_910b(conv2d(1, 16, 16, 512, 512)))
+
+
+def test_zeros_between_pixels_are_no_stride_of_load3d() -> None:
+    """grad_input reads the dilated map pixel by pixel; only the library of coupled chips limits its strides."""
+    wide = conv2d(1, 16, 16, 200, 3, stride=LAYER.load3d.stride + 1)
+    check_grad_input_problem(on_910b(wide))
+    with pytest.raises(TilingError, match="stride"):
+        check_grad_input_problem(replace(on_910b(wide), family=COUPLED))
 
 
 def test_l0_holds_its_blocks_and_no_byte_more() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice, product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tiling_problems import RESNET, conv2d, on_910b, on_950
 
@@ -64,6 +64,7 @@ def test_fixed_fields_need_not_lie_on_the_grid() -> None:
     st.sampled_from(["grad_input", "grad_weight"]), st.integers(1, 300), st.integers(1, 300), st.integers(3, 60),
     st.sampled_from([2, 4]), st.booleans(),
 )  # fmt: skip
+@example("grad_weight", 300, 300, 60, 4, True)
 def test_the_grid_has_as_many_buffers_as_fit(
     kernel: str, c_in: int, c_out: int, size: int, itemsize: int, deterministic: bool
 ) -> None:
