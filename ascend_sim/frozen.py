@@ -41,7 +41,8 @@ def frozen(cls: _Class) -> _Class:
 def _write_methods(cls: type) -> None:
     """Those of a dataclass with the same fields: they ask for the class of the object that they are called with."""
     alike = [(one.name, Any, field(repr=one.repr, hash=one.hash, compare=one.compare)) for one in fields(cls)]
-    twin = make_dataclass(cls.__name__, alike, init=False, unsafe_hash=True)
+    described = {"__doc__": __doc__}  # else a dataclass works out its signature, which takes longest
+    twin = make_dataclass(cls.__name__, alike, namespace=described, init=False, unsafe_hash=True)
     for name in _MADE_LATER:
         if isinstance(cls.__dict__[name], _Unwritten):
             setattr(cls, name, twin.__dict__[name])

@@ -21,6 +21,7 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import SimError
 from ascend_sim.ops.execute import tasks_without_values
 from ascend_sim.ops.operator import Operator
+from ascend_sim.ops.plan import Plan
 from ascend_sim.runtime import RunOptions, run_tasks
 
 __all__ = ["Trials"]
@@ -42,6 +43,7 @@ class Trials:
         self._operator, self._attributes, self._chip = operator, dict(attributes), chip
         self._options = replace(options, progress=None, observer=None, dtypes=None)
         self._known: dict[tuple[str, str], int | None] = {}
+        self._plans: dict[str, Plan | None] = {}
 
     @property
     def batch(self) -> int:
@@ -67,20 +69,10 @@ class Trials:
 
     def _tried(self, kernel: str, change: Mapping[str, Any], whole: bool) -> int | None:
         """Cycles of a launch, or of its block 0 alone; operands are in the L2 as the kernels before leave them."""
-        fields = dict(change)
-        times = fields.pop("batch", 1)
-        specs = self._specs
-        if times != 1:
-            specs = {name: self._larger(name, spec, times) for name, spec in specs.items()}
-        how = replace(self._options, **fields)
+        plan = self._plan_of(change)
+        if plan is None:
+            return None
         try:
-            arguments = self._operator.arguments(
-                tensor_args(self._operator, specs),
-                self._attributes,
-                cube_math_type=how.cube_math_type,
-                conformance=how.conformance,
-            )
-            plan = self._operator.plan(how.accept(self._operator, arguments, self._chip), self._chip)
             device, tasks = tasks_without_values(plan, self._chip, warm=True)
         except SimError:
             return None
@@ -96,6 +88,31 @@ class Trials:
         assert outcome.timeline is not None
         (span,) = outcome.timeline.tasks
         return span.finish - span.launch
+
+    def _plan_of(self, change: Mapping[str, Any]) -> Plan | None:
+        """The call with a change, whose kernels are tried one by one; None where it is refused."""
+        key = json.dumps(change, sort_keys=True)
+        if key not in self._plans:
+            try:
+                self._plans[key] = self._planned(change)
+            except SimError:
+                self._plans[key] = None
+        return self._plans[key]
+
+    def _planned(self, change: Mapping[str, Any]) -> Plan:
+        fields = dict(change)
+        times = fields.pop("batch", 1)
+        specs = self._specs
+        if times != 1:
+            specs = {name: self._larger(name, spec, times) for name, spec in specs.items()}
+        how = replace(self._options, **fields)
+        arguments = self._operator.arguments(
+            tensor_args(self._operator, specs),
+            self._attributes,
+            cube_math_type=how.cube_math_type,
+            conformance=how.conformance,
+        )
+        return self._operator.plan(how.accept(self._operator, arguments, self._chip), self._chip)
 
     def _cores(self, kind: str) -> int:
         return self._chip.cores.aiv if kind == "AIV" else self._chip.cores.aic

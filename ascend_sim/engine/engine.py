@@ -284,6 +284,7 @@ class Engine:
         sync = self.chip.sync
         cross = CrossFlags(members, sync.cross_latency, sync.cross_flag_max)
         ticket, self._tickets = self._tickets, self._tickets + 1
+        bases = [tensor.base for tensor in task.tensors]
         blocks = []
         at_once = task.block_dim if task.all_cores else 1  # a gang gets all its cores before its first block begins
         interval = self.chip.cycles(self.chip.launch.block_us.get(_main_kind(task), 0.0))  # type: ignore[call-overload]
@@ -298,7 +299,7 @@ class Engine:
                     yield self.env.timeout(earliest - self.env.now)
                 earliest = int(self.env.now) + interval
                 held = {kind: dealt[kind][place * per_block[kind] :][: per_block[kind]] for kind in kinds}
-                blocks.append(self.env.process(self._block(index, task, first + place, held, cross, timeline)))
+                blocks.append(self.env.process(self._block(index, task, first + place, held, cross, bases, timeline)))
         for done, process in enumerate(blocks):
             yield process
             if self._progress:
@@ -308,7 +309,14 @@ class Engine:
             raise SimError(f"{task.name}: {fault}")
 
     def _block(
-        self, index: int, task: Task, block: int, held: dict[str, list[int]], cross: CrossFlags, timeline: Timeline
+        self,
+        index: int,
+        task: Task,
+        block: int,
+        held: dict[str, list[int]],
+        cross: CrossFlags,
+        bases: Sequence[int],
+        timeline: Timeline,
     ) -> Generator[simpy.Event, Any, None]:
         now, launch = int(self.env.now), self.chip.launch
         prologue_us = launch.prologue_us.get(task.template or task.op_type, 0.0)
@@ -317,7 +325,6 @@ class Engine:
         for program in task.build(block):
             if self._on_program:
                 self._on_program(index, task, program)
-            bases = [tensor.base for tensor in task.tensors]
             core = held[program.core_kind][program.sub_block]
             start_us = launch.core_start_us[program.core_kind]  # type: ignore[index]
             begin = now + self.chip.cycles(start_us + prologue_us)

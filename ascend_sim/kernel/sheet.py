@@ -248,11 +248,15 @@ class _Piece:
         return cells, steps * self.where[axes + np.repeat(self.first, [len(one) for one in moves])]
 
     def is_right(self, limits: Numbers, sizes: Sequence[int]) -> bool:
-        """As of the whole sheet. All rows of a stamp are looked at the first time, then only what moves."""
-        new = {id(stamp): i for i, stamp in enumerate(self.stamps) if stamp.bounds is None}
+        """As of the whole sheet. All rows of a stamp are looked at where it stands first, elsewhere only what moves."""
+        new: dict[int, int] = {}
+        for i, stamp in enumerate(self.stamps):
+            if stamp.bounds is None:
+                new.setdefault(id(stamp), i)
+        looked = set(new.values())
         if new and not self._only(list(new.values()))._look(limits, sizes):
             return False
-        moving = self._moving()
+        moving = self._only([i for i, stamp in enumerate(self.stamps) if len(stamp.moves) and i not in looked])
         if not moving.stamps:
             return True
         (low, high, unit, rest), way = moving._bounds(), moving._way()

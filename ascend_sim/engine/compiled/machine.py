@@ -70,6 +70,8 @@ class CompiledMachine:
         self._begun = 0
         self._lent: tuple[NDArray[Any], ...] = ()
         self._room = np.empty(0, np.int64)
+        self._asked = np.empty((_ASKED, 2), np.int64)
+        self._asked_at = address_of(self._asked)
         self.reader = Reader()
         self._event = c.Event()
         self._timer = -1
@@ -150,19 +152,10 @@ class CompiledMachine:
     def _survey(self, core: CompiledCore) -> None:
         """Let the machine know the shapes of all transfers, and lines as far as they reach."""
         table, reach = core.table, c_int64(0)
-        asked = np.empty((_ASKED, 2), np.int64)
+        arguments = table.handle, core.c_program, self._asked_at, _ASKED, c.byref(reach)
         while True:
-            count = self._c.checked(
-                self.lib.program_survey(
-                    self._c.pointer,
-                    table.handle,
-                    core.c_program,
-                    address_of(asked),
-                    _ASKED,
-                    c.byref(reach),
-                )
-            )
-            for instruction, phase in asked[:count].tolist():
+            count = self._c.checked(self.lib.program_survey(self._c.pointer, *arguments))
+            for instruction, phase in self._asked[:count].tolist():
                 table.add_shape(instruction, phase)
             if count < _ASKED:
                 break

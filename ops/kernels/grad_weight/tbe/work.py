@@ -69,7 +69,7 @@ class Work:
                 sums = [(Plane(shape, one, *pair), row) for pair in depths for one, row in walk]
                 yield Begin(), Where(block.images[0], begin, m, n, group)
                 for batch in block.images:
-                    yield from ((one, Where(batch, row, m, n, group)) for one, row in sums)
+                    yield from [(one, Where(batch, row, m, n, group)) for one, row in sums]
                 yield End(shape), Where(block.images[-1], end, m, n, group)
 
     def _tile_of(self, out: OutTile, channels: int) -> HeldTile:
