@@ -248,11 +248,8 @@ class _Piece:
         return cells, steps * self.where[axes + np.repeat(self.first, [len(one) for one in moves])]
 
     def is_right(self, limits: Numbers, sizes: Sequence[int]) -> bool:
-        """As of the whole sheet. All rows of a stamp are looked at where it stands first, elsewhere only what moves."""
-        new: dict[int, int] = {}
-        for i, stamp in enumerate(self.stamps):
-            if stamp.bounds is None:
-                new.setdefault(id(stamp), i)
+        """As of the whole sheet. All rows of a new stamp are looked at in one place, elsewhere only what moves."""
+        new = {id(stamp): i for i, stamp in enumerate(self.stamps) if stamp.bounds is None}
         looked = set(new.values())
         if new and not self._only(list(new.values()))._look(limits, sizes):
             return False
