@@ -28,6 +28,8 @@ from ascend_sim.kernel.program import Program
 __all__ = ["TOOLS", "CheckReport", "check_programs", "check_tasks", "check_timeline", "chosen_tools"]
 
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
+_MOST_COMPARED = 1 << 20
+"""Rows of a kernel up to which its stamped loops are compared with the rows that their bodies write one by one."""
 _INSIDE = ("overrun", "rows over each other")
 """Errors of memcheck with which a kernel can run."""
 
@@ -65,6 +67,8 @@ def check_tasks(
         built, inspection = _built(task)
         if inspection.faults and inspection.stamped:  # one of a piece that was repeated is one of every piece
             built, inspection = _built(task, stamping=False)
+        elif inspection.stamped and strict and sum(map(len, built)) <= _MOST_COMPARED:
+            built, inspection = _compared(built, *_built(task, stamping=False))
         programs.append(built)
         faults.append(inspection.faults)
     findings = [one for task, noted in zip(tasks, faults, strict=True) for one in _refused(task, noted)]
@@ -94,6 +98,27 @@ def _built(task: Task, stamping: bool = True) -> tuple[list[Program], Inspection
             except SimError as error:  # a kernel that is no `KernelFunction` breaks off
                 inspection.add(f"block {block}", str(error))
     return programs, inspection
+
+
+def _compared(
+    repeated: Sequence[Program], plain: list[Program], inspection: Inspection
+) -> tuple[list[Program], Inspection]:
+    """The programs without stamps; of each the first row that its stamped loops repeat otherwise is a fault."""
+    for stamped, own in zip(repeated, plain, strict=True):
+        count = min(len(stamped), len(own))
+        differs = (stamped.rows[:count] != own.rows[:count]).any(axis=1)
+        if not differs.any() and len(stamped) == len(own):
+            continue
+        row = int(differs.argmax()) if differs.any() else count
+        line = own.notes.line(row) if own.notes is not None and row < len(own) else None
+        texts = [str(one[row]) if row < len(one) else "no row" for one in (own, stamped)]
+        inspection.add(
+            own.where,
+            f"a stamped loop repeats {texts[1]!r} where its body writes {texts[0]!r}: the rows of a piece may depend on its "
+            f"`what`, on `where` and on what is carried, and on nothing else",
+            line,
+        )
+    return plain, inspection
 
 
 @collector_paused()

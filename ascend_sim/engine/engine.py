@@ -286,7 +286,9 @@ class Engine:
         ticket, self._tickets = self._tickets, self._tickets + 1
         bases = [tensor.base for tensor in task.tensors]
         blocks = []
-        at_once = task.block_dim if task.all_cores else 1  # a gang gets all its cores before its first block begins
+        at_once = (
+            max(task.block_dim, 1) if task.all_cores else 1
+        )  # a gang gets all its cores before its first block begins
         interval = self.chip.cycles(self.chip.launch.block_us.get(_main_kind(task), 0.0))  # type: ignore[call-overload]
         earliest = run.begin  # of the next dispatch
         for first in range(0, task.block_dim, at_once):

@@ -122,7 +122,9 @@ class SyncMethods(StampedLoops):
         self._emit(_set_key(flag))
 
     def wait_flag(self, flag: Flag, lead: int | None = None) -> None:
-        """Wait for a flag, or `lead` cycles less for a unit flag; SimError when no set stands before it in issue order."""
+        """Wait for a flag, or `lead` cycles less for a unit flag, which joins M and FIX, and where the lead is at most what the
+        row before the set works; SimError when no set stands before it in issue order.
+        """
         try:
             raised = self._balance[flag]
         except (KeyError, TypeError):
@@ -131,6 +133,11 @@ class SyncMethods(StampedLoops):
             raise SimError(
                 f"block {self.block} {self.core_kind}: wait on flag {flag.name!r} ({flag.source}->{flag.destination}) at "
                 f"row {len(self._sheet)} stands before its set in issue order; it could never end"
+            )
+        if lead is not None and {flag.source, flag.destination} != {"M", "FIX"}:
+            raise SimError(
+                f"block {self.block} {self.core_kind}: wait_flag of {flag.name!r} ({flag.source}->{flag.destination}) with "
+                f"lead={lead}: only a unit flag has a lead, between M and FIX"
             )
         self._balance[flag] -= 1
         fields = (flag.source, flag.destination, flag.identity, flag.name not in self._disarm)

@@ -70,3 +70,26 @@ def test_a_check_leaves_nothing_to_the_search_for_cycles() -> None:
         assert not [one for one in gc.get_objects() if type(one) is ProgramWalk]
     finally:
         gc.enable()
+
+
+@asim.kernel_function(core="AIV")
+def counts_on(k: Any, a: Any, b: Any, by: str = "") -> None:
+    """Copies as `copies` does; how much of a piece depends on what no stamp knows of, unless `by` is empty."""
+    queue = k.queue_of("x", [k.allocate("UB", SIZE, f"x[{i}]") for i in range(2)], "MTE2", "MTE3")
+    for number, (_, place) in enumerate(
+        k.stamped([("", SIZE * (PIECES * k.block + piece)) for piece in range(PIECES)])
+    ):
+        size = SIZE // 2 if by == "number" and number == PIECES - 1 else SIZE
+        k.data_copy("GM", "UB", queue.acquire(), gm_operand(0, place), SIZE)
+        queue.publish()
+        k.data_copy("UB", "GM", gm_operand(1, place), queue.take(), size)
+        queue.release()
+
+
+def test_a_body_that_depends_on_more_than_its_piece_is_told() -> None:
+    a = np.zeros(BLOCKS * PIECES * SIZE // 4, np.float32)
+    for by in ("", "number"):
+        found = asim.check_kernel(counts_on, BLOCKS, a, asim.empty(a.shape, "float32"), by=by).to_dict()["findings"]
+        texts = [str(one) for one in found if "a stamped loop repeats" in str(one)]
+        assert len(texts) == (by != ""), found
+        assert all("row_bytes=64" in text and "row_bytes=32" in text for text in texts)

@@ -69,6 +69,17 @@ def test_a_library_of_older_sources_is_refused(monkeypatch: pytest.MonkeyPatch) 
         library.load.__wrapped__()
 
 
+@pytest.mark.parametrize(
+    "content", [b"", b"no library", b"\x7fELF" + bytes(60)], ids=["empty", "a text", "a head alone"]
+)
+def test_a_broken_library_is_one_line(content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tmp_path / "_machine.abi3.so"
+    broken.write_bytes(content)
+    monkeypatch.setattr(library, "built_file", lambda: broken)
+    with pytest.raises(SimError, match=r"_machine.abi3.so cannot be loaded \(.*\): install the package again"):
+        library.load.__wrapped__()
+
+
 def test_the_engine_knows_its_name() -> None:
     runner = Engine(Device(quiet(CHIP), with_values=False), engine="simpy")
     assert runner.engine == "simpy"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -77,6 +77,11 @@ def test_overhead_grows_with_the_blocks_and_a_template_adds_its_prologue() -> No
     timeline = run([plain, rows], chip)
     assert [task.begin - task.launch for task in timeline.tasks] == [30, 10]
     assert [r.begin - timeline.tasks[r.task].begin for r in timeline.programs] == [20, 20, 20, 30]
+
+
+def test_a_gang_of_no_blocks_is_over_at_once() -> None:
+    timeline = run([replace(barrier_task("AIV", 2, "none"), block_dim=0), barrier_task("AIV", 2, "two")])
+    assert [one.task for one in timeline.programs] == [1, 1]
 
 
 def test_a_flag_between_cores_takes_its_latency() -> None:

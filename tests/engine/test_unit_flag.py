@@ -145,6 +145,15 @@ def test_a_forgotten_unit_flag_is_a_hazard(flag: str) -> None:
     assert all("L0C" in finding.text for finding in found)
 
 
+def test_only_a_unit_flag_has_a_lead() -> None:
+    """Of another flag it could let a transfer begin before the one that it waits for is over."""
+    k = KernelBuilder(InstructionTable(CHIP), 0, "AIC", [KIB])
+    flag = k.flag("MTE2", "MTE1", "loaded")
+    k.set_flag(flag)
+    with pytest.raises(SimError, match=r"'loaded' \(MTE2->MTE1\) with lead=10: only a unit flag has a lead"):
+        k.wait_flag(flag, lead=10)
+
+
 def test_a_fixpipe_without_the_unit_flag_may_not_overlap() -> None:
     """The same times with plain instructions are a hazard: only the unit flag orders pieces."""
     timeline, tasks = run(tiles_of())

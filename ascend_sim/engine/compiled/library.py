@@ -135,11 +135,14 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 
 @cache
 def load() -> Any:
-    """The library, or None where it was not built; SimError for one that was built from older sources."""
+    """The library, or None where it was not built; SimError for one that is broken or was built from older sources."""
     path = built_file()
     if path is None:
         return None
-    library = ctypes.CDLL(str(path))
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise SimError(f"{path.name} cannot be loaded ({error}): {_AGAIN}") from None
     missing = [name for name in _FUNCTIONS if not hasattr(library, name)]
     if missing:
         raise _older(path.name, f"it lacks {missing[0]}")
@@ -151,10 +154,11 @@ def load() -> Any:
     return library
 
 
+_AGAIN = "install the package again, pip install . or pip install -e ."
+
+
 def _older(name: str, why: str) -> SimError:
-    return SimError(
-        f"{name} was built from older sources ({why}): install the package again, pip install . or pip install -e ."
-    )
+    return SimError(f"{name} was built from older sources ({why}): {_AGAIN}")
 
 
 def checked(result: int) -> int:
