@@ -270,3 +270,18 @@ def test_flags_that_a_later_block_brings_are_none_of_an_earlier_one() -> None:
         timeline = Engine(device, engine=engine).run([task])
         ends.append([(run.begin, run.finish) for run in timeline.programs])
     assert ends[0] == ends[1]
+
+
+def test_sets_far_ahead_of_their_waits_are_kept() -> None:
+    """V works out when it raises a flag 100 times before the transfer ends behind which MTE2 waits for the first of them."""
+
+    def write(k: Any) -> None:
+        flag = k.flag("V", "MTE2", "f")
+        k.data_copy("GM", "UB", 0, gm_operand(0, 0), 4096)
+        for _ in range(100):
+            k.vector_duplicate(4096, "float32", 32768)
+            k.set_flag(flag)
+            k.wait_flag(flag)
+
+    chip = changed(CHIP, sync={"queue_depth": {**CHIP.sync.queue_depth, "MTE2": 200}})
+    assert_both_equal(chip, [[program(chip, "AIV", write, [65536])]], [65536])

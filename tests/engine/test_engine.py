@@ -379,19 +379,25 @@ def test_a_flag_counts_to_its_most_and_no_farther(between: int) -> None:
         run_one(chip, "AIV", lambda k: write(k, 4), SIZES)
 
 
-@pytest.mark.parametrize("behind", [0, CHIP.sync.queue_depth["V"] - 3])
-def test_a_full_flag_may_be_raised_in_the_cycle_in_which_a_wait_is_over(behind: int) -> None:
-    """And not in the one before it. The first wait stands behind work of V; `behind` it the queue of V may be full."""
+@pytest.mark.parametrize(("waiter", "behind"), [("V", 0), ("V", CHIP.sync.queue_depth["V"] - 3), ("MTE2", 0)])
+def test_a_full_flag_may_be_raised_in_the_cycle_in_which_a_wait_is_over(waiter: str, behind: int) -> None:
+    """And not in the one before it. The first wait stands behind work of V; `behind` it the queue of V may be full.
+
+    Or behind a transfer, which ends when the clock gets there; the flag was raised once more by then.
+    """
     chip = changed(QUIET, sync={"flag_max": 3})
 
     def write(k: KernelBuilder, pause: int) -> None:
-        flag = k.flag("MTE2", "V", "f")
-        k.vector_duplicate(0, "float32", 32768)
+        flag = k.flag("V" if waiter == "MTE2" else "MTE2", waiter, "f")
+        if waiter == "MTE2":
+            k.data_copy("GM", "UB", 0, gm_operand(0, 0), 65536)
+        else:
+            k.vector_duplicate(0, "float32", 32768)
         for _ in range(3):
             k.set_flag(flag)
         k.wait_flag(flag)
         for _ in range(behind):
-            k.pipe_barrier("V")
+            k.pipe_barrier(waiter)
         k.scalar(pause)
         k.set_flag(flag)
         for _ in range(3):

@@ -22,35 +22,38 @@ static const Shape *shape_of(const Core *core, i64 row, i64 *first) {
 
 /* -- flags ------------------------------------------------------------------------------------------------------------ */
 
-static inline i64 nth(const Ring *ring, i64 n) { return ring->items[n & (ring->room - 1)]; }
-
-/* Room for the n-th number beside those from `needed` on. */
-static void widen(Cores *cores, Ring *ring, i64 n, i64 needed) {
-    Ring more = {NULL, 0};
-    more.items = grow(cores->way_out, NULL, &more.room, ring->room ? 2 * ring->room : 8, sizeof(i64));
-    for (i64 i = needed; i < n; i++) more.items[i & (more.room - 1)] = nth(ring, i);
-    free(ring->items);
-    *ring = more;
-}
-
-/* The n-th number; those from `needed` on are kept. */
-static inline void put(Cores *cores, Ring *ring, i64 n, i64 needed, i64 number) {
-    if (n - needed >= ring->room) widen(cores, ring, n, needed);
-    ring->items[n & (ring->room - 1)] = number;
+/* Room for the n-th set and wait of a flag, beside those that are asked for from now on. */
+static void make_room(Cores *cores, const CoreNumbers *numbers, Flag *flag, i64 n) {
+    const i64 full = flag->raised - numbers->flag_max, least = flag->lowered < full ? flag->lowered : full;
+    const i64 needed = least < 0 ? 0 : least;
+    if (2 * (n - needed) >= flag->mask) { /* seldom, though the rest may be, too */
+        i64 room = 0;
+        Use *more = grow(cores->way_out, NULL, &room, flag->uses ? 2 * (flag->mask + 1) : 32, sizeof(Use));
+        for (i64 i = needed; i < n; i++) more[i & (room - 1)] = flag->uses[i & flag->mask];
+        free(flag->uses);
+        flag->uses = more;
+        flag->mask = room - 1;
+    }
+    flag->end = needed + flag->mask + 1;
 }
 
 /* A set that arrives at this cycle; too early if the wait before it by as many as the flag counts was not over when it retired. */
-static void raise(Cores *cores, const CoreNumbers *numbers, Flag *flag, i64 arrives) {
-    const i64 n = flag->raised++, full = n - numbers->flag_max;
-    put(cores, &flag->sets, n, flag->lowered < n ? flag->lowered : n, arrives);
-    if (full >= 0 && full < flag->lowered && nth(&flag->taken, full) > arrives - numbers->flag_latency) flag->overflowed = 1;
+static inline void raise(Cores *cores, const CoreNumbers *numbers, Flag *flag, i64 arrives) {
+    const i64 n = flag->raised, full = n - numbers->flag_max;
+    if (n >= flag->end) make_room(cores, numbers, flag, n);
+    flag->uses[n & flag->mask].arrives = arrives;
+    flag->raised = n + 1;
+    if (full >= 0 && full < flag->lowered && flag->uses[full & flag->mask].over > arrives - numbers->flag_latency)
+        flag->overflowed = 1;
 }
 
 /* A wait that is over at this cycle. */
-static void lower(Cores *cores, const CoreNumbers *numbers, Flag *flag, i64 over) {
-    const i64 n = flag->lowered++, behind = n + numbers->flag_max, needed = flag->raised - numbers->flag_max;
-    put(cores, &flag->taken, n, needed < 0 ? 0 : needed < n ? needed : n, over);
-    if (behind < flag->raised && over > nth(&flag->sets, behind) - numbers->flag_latency) flag->overflowed = 1;
+static inline void lower(Cores *cores, const CoreNumbers *numbers, Flag *flag, i64 over) {
+    const i64 n = flag->lowered, behind = n + numbers->flag_max;
+    if (n >= flag->end) make_room(cores, numbers, flag, n);
+    flag->uses[n & flag->mask].over = over;
+    flag->lowered = n + 1;
+    if (behind < flag->raised && over > flag->uses[behind & flag->mask].arrives - numbers->flag_latency) flag->overflowed = 1;
 }
 
 /* -- pipes ------------------------------------------------------------------------------------------------------------ */
@@ -74,8 +77,10 @@ static inline void keep(const Program *program, i64 row, Times times, const Tran
     program->hbm_bytes[row] = moved->hbm_bytes;
 }
 
-static void show(Cores *cores, const Core *core, const Instruction *instruction, i64 row, Times times, const Transfer *moved) {
-    i64 all[TIMES] = {times.start, times.end, times.retire, times.stall, times.cause};
+static __attribute__((noinline)) void show(
+    Cores *cores, const Core *core, const Instruction *instruction, i64 row, const Times *times, const Transfer *moved
+) {
+    i64 all[TIMES] = {times->start, times->end, times->retire, times->stall, times->cause};
     if (moved) {
         all[5] = moved->wait_l2;
         all[6] = moved->wait_hbm;
@@ -87,155 +92,181 @@ static void show(Cores *cores, const Core *core, const Instruction *instruction,
     if (!watch_row(core->watch, instruction, row, all)) fail(cores->way_out, NO_MEMORY);
 }
 
-/* A row is over: its times go where the columns are kept, and to whoever watches. `moved`: the transfer that it was in a GM which
- * is shared, else NULL. */
+/* A row is over: its times go where the columns are kept, and to whoever watches. `moved`: the transfer that it was in a GM
+ * which is shared, else NULL. */
 static inline void row_is_over(
     Cores *cores, const Core *core, const Instruction *instruction, i64 row, Times times, const Transfer *moved
 ) {
     if (core->program.start) keep(&core->program, row, times, moved);
-    if (core->watch) show(cores, core, instruction, row, times, moved);
+    if (core->watch) {
+        const Times seen = times; /* in memory here alone */
+        show(cores, core, instruction, row, &seen, moved);
+    }
 }
 
 static inline i64 later(i64 a, i64 b) { return a > b ? a : b; }
 
-/* Work off the queue of pipe `p` in order (CoreRun._pipe); returns a mask of the units of this core to call. A pipe that slept
- * begins its row anew, and comes as far by the same numbers. */
-static i64 run_pipe(Cores *cores, Core *core, int p) {
-    Pipe *pipe = &core->pipes[p];
-    const Table *table = core->table;
-    const CoreNumbers *numbers = &table->numbers;
-    const Instruction *instructions = table->instructions;
-    Issued *queue = pipe->queue;
-    i64 *retired = pipe->retired;
-    const i64 issued = pipe->issued, mask = pipe->mask, limit = pipe->limit;
-    i64 free = pipe->free, busy_until = pipe->busy_until, last_retire = pipe->last_retire, known = pipe->known;
-    i64 position = pipe->position, oldest = pipe->oldest, asleep = IDLE, wake = 0;
-    for (; position != issued; position++) {
-        Issued *head = &queue[position & mask];
-        const Instruction *instruction = instructions + head->instruction;
-        i64 t = later(head->time, free), begun = t;
-        i64 gap = t - free; /* how long the pipe stood still before this row */
-        i64 cause = gap > 0 ? NOTHING_TO_DO : NO_CAUSE, retires;
-        i64 leaves = t; /* its queue, or later, when the flag of an earlier wait comes in */
-        Transfer *moved = NULL;
-        switch (instruction->kind) {
-        case LOCAL:
-        case TRANSFER: {
-            i64 latency = instruction->latency;
-            if (retired[oldest] > t) { /* too many in flight */
-                cause = gap == 0 ? OUTSTANDING : NOTHING_TO_DO;
-                begun = leaves = t = retired[oldest];
-                gap = t - free;
-            }
-            t += t > busy_until ? instruction->first : instruction->stream;
-            if (instruction->kind == TRANSFER) {
-                i64 first;
-                const Shape *shape = shape_of(core, head->row, &first);
-                moved = pipe->transfer; /* that is over */
-                if (!cores->traffic->gm.shared) {
-                    t += shape->n.port_cycles;
-                } else if (!moved) {
-                    pipe->transfer = request(cores->traffic, t, core->program.order * PIPES + p, shape, first);
-                    pipe->transfer->core = core;
-                    pipe->transfer->pipe = p;
-                    pipe->begun = begun;
-                    head->left = later(leaves, known);
-                    asleep = MOVING;
-                    goto asleep;
-                } else {
-                    t = pipe->over;
-                    if (moved->ready > t) latency += moved->ready - t;
-                }
-            }
-            free = busy_until = t;
-            retires = last_retire = later(last_retire, t + latency);
-            retired[oldest] = last_retire;
-            if (++oldest == limit) oldest = 0;
-            break;
-        }
-        case SET: {
-            free = t;
-            retires = later(last_retire, t);
-            raise(cores, numbers, &core->flags[instruction->other], retires + numbers->flag_latency);
-            if (core->pipes[instruction->waiter].state == ON_FLAG) wake |= (i64)1 << instruction->waiter;
-            break;
-        }
-        case WAIT: {
-            Flag *flag = &core->flags[instruction->other];
-            if (flag->raised <= flag->lowered) {
-                pipe->begun = begun;
-                asleep = ON_FLAG;
-                goto asleep;
-            }
-            i64 arrived = nth(&flag->sets, flag->lowered);
-            if (instruction->first) { /* its lead */
-                known = later(known, arrived);
-                arrived -= instruction->first;
-            }
-            if (arrived > t) {
-                if (!instruction->stream) { /* it is not at work */
-                    if (arrived - t >= gap) cause = FLAG; /* the longer part names the cause */
-                    gap += arrived - t;
-                }
-                t = arrived;
-            }
-            lower(cores, numbers, flag, t);
-            free = leaves = t;
-            retires = later(t, known);
-            break;
-        }
-        case BARRIER: {
-            t = later(t, last_retire) + numbers->barrier_latency;
-            if (t > begun && t - begun >= gap) cause = PIPE_BUSY;
-            gap += t - begun;
-            free = retires = t;
-            break;
-        }
-        case DISARMED: {
-            lower(cores, numbers, &core->flags[instruction->other], t);
-            free = retires = t;
-            break;
-        }
-        case CROSS_SET:
-            free = t;
-            retires = later(last_retire, t);
-            tell(cores, RAISES, core, p, instruction, retires);
-            break;
-        case CROSS_WAIT: {
-            if (pipe->state != ON_CROSS) {
-                tell(cores, instruction->other ? WAITS : PASSES_BY, core, p, instruction, t);
-                pipe->over = t;
-                if (instruction->other) {
-                    pipe->begun = begun;
-                    asleep = ON_CROSS;
-                    goto asleep;
-                }
-            }
-            pipe->state = IDLE;
-            const i64 held = pipe->over - t;
-            if (held > 0 && held >= gap) cause = CROSS_CORE;
-            gap += held;
-            free = leaves = retires = pipe->over;
-            break;
-        }
-        default: /* scalar work is not issued to a pipe */
-            fail(cores->way_out, BAD_ROW);
-        }
-        head->left = later(leaves, known);
-        row_is_over(cores, core, instruction, head->row, (Times){begun, free, retires, gap, cause}, moved);
-        if (moved) {
-            release(cores->traffic, moved);
-            pipe->transfer = NULL;
-        }
+/* The row at the head leaves the queue at that cycle, but not before a wait with a lead that it may have run ahead of. */
+static inline void leave(Pipe *pipe, i64 t) {
+    pipe->place[(pipe->position + pipe->depth) & pipe->mask] = later(t, pipe->known);
+}
+
+/* The row at the head has left its queue at cycle `leaves`, and is over. */
+static inline enum pipe_state finish(
+    Cores *cores, const Core *core, Pipe *pipe, const Instruction *instruction, i64 row, i64 leaves, Times times,
+    const Transfer *moved
+) {
+    pipe->free = times.end;
+    leave(pipe, leaves);
+    pipe->position++;
+    row_is_over(cores, core, instruction, row, times, moved);
+    return IDLE;
+}
+
+/* When the row at the head begins that could at cycle `t`; `gap` and `cause` as in `work_off`. */
+static inline i64 take_flight(const Pipe *pipe, i64 t, i64 *gap, i64 *cause) {
+    if (*pipe->oldest <= t) return t;
+    *cause = *gap == 0 ? OUTSTANDING : NOTHING_TO_DO; /* too many in flight */
+    *gap += *pipe->oldest - t;
+    return *pipe->oldest;
+}
+
+/* How long it works that begins at cycle `t`. */
+static inline i64 work_of(const Pipe *pipe, const Instruction *instruction, i64 t) {
+    return t > pipe->busy_until ? instruction->first : instruction->stream;
+}
+
+/* What is at work is so until cycle `t`; returns when it has retired. */
+static inline i64 work_until(Pipe *pipe, i64 t, i64 latency) {
+    i64 *const oldest = pipe->oldest;
+    pipe->busy_until = t;
+    pipe->oldest = oldest == pipe->newest ? pipe->retired : oldest + 1;
+    return *oldest = pipe->last_retire = later(pipe->last_retire, t + latency);
+}
+
+/* A transfer at the head: it meets those of all cores, or takes as long as its port does. */
+static __attribute__((noinline)) enum pipe_state transfer(
+    Cores *cores, Core *core, Pipe *pipe, const Instruction *instruction, i64 row, i64 t
+) {
+    i64 gap = t - pipe->free, cause = gap > 0 ? NOTHING_TO_DO : NO_CAUSE, latency = instruction->latency, first;
+    const i64 begun = take_flight(pipe, t, &gap, &cause);
+    const Shape *shape = shape_of(core, row, &first);
+    Transfer *moved = pipe->transfer; /* that is over */
+    t = begun + work_of(pipe, instruction, begun);
+    if (!cores->traffic->gm.shared) {
+        t += shape->n.port_cycles;
+    } else if (!moved) {
+        moved = pipe->transfer = request(cores->traffic, t, core->program.order * PIPES + instruction->pipe, shape, first);
+        moved->core = core;
+        moved->pipe = instruction->pipe;
+        pipe->begun = begun;
+        leave(pipe, begun);
+        return MOVING;
+    } else {
+        t = pipe->over;
+        if (moved->ready > t) latency += moved->ready - t;
     }
-asleep:
-    pipe->free = free, pipe->busy_until = busy_until, pipe->last_retire = last_retire, pipe->known = known;
-    pipe->position = position, pipe->oldest = oldest, pipe->state = asleep;
-    const i64 left = position + (asleep == MOVING), more = left > pipe->left;
-    pipe->left = left;
-    if (core->state == WANTS && core->want == p && more) wake |= 1 << S;
-    if (core->state == DRAINS && asleep == IDLE) wake |= 1 << S;
-    return wake;
+    const i64 retires = work_until(pipe, t, latency);
+    finish(cores, core, pipe, instruction, row, begun, (Times){begun, t, retires, gap, cause}, moved);
+    if (moved) release(cores->traffic, moved);
+    pipe->transfer = NULL;
+    return IDLE;
+}
+
+/* A row that was issued to a pipe whose rows before it are over (CoreRun._pipe). Returns IDLE when it is over too, or what the
+ * pipe sleeps on: called again for what became known meanwhile, it begins anew and comes as far by the same numbers. */
+static inline __attribute__((always_inline)) enum pipe_state work_off(
+    Cores *cores, Core *core, Pipe *pipe, const Instruction *instruction, i64 row, i64 issued
+) {
+    const CoreNumbers *numbers = &core->table->numbers;
+    const i64 begun = later(issued, pipe->free);
+    i64 gap = begun - pipe->free; /* how long the pipe stood still before this row */
+    i64 cause = gap > 0 ? NOTHING_TO_DO : NO_CAUSE;
+    switch (instruction->kind) {
+    case LOCAL: {
+        const i64 t = take_flight(pipe, begun, &gap, &cause), end = t + work_of(pipe, instruction, t);
+        const i64 retires = work_until(pipe, end, instruction->latency);
+        return finish(cores, core, pipe, instruction, row, t, (Times){t, end, retires, gap, cause}, NULL);
+    }
+    case SET: {
+        Flag *flag = &core->flags[instruction->other];
+        const i64 retires = later(pipe->last_retire, begun);
+        raise(cores, numbers, flag, retires + numbers->flag_latency);
+        core->wake |= flag->sleeper;
+        flag->sleeper = 0;
+        return finish(cores, core, pipe, instruction, row, begun, (Times){begun, begun, retires, gap, cause}, NULL);
+    }
+    case WAIT: {
+        Flag *flag = &core->flags[instruction->other];
+        if (flag->raised <= flag->lowered) {
+            pipe->begun = begun;
+            flag->sleeper = (i64)1 << instruction->pipe;
+            return ON_FLAG;
+        }
+        i64 t = begun, arrived = flag->uses[flag->lowered & flag->mask].arrives;
+        if (instruction->first) { /* its lead */
+            pipe->known = later(pipe->known, arrived);
+            arrived -= instruction->first;
+        }
+        if (arrived > t) {
+            if (!instruction->stream) { /* it is not at work */
+                if (arrived - t >= gap) cause = FLAG; /* the longer part names the cause */
+                gap += arrived - t;
+            }
+            t = arrived;
+        }
+        lower(cores, numbers, flag, t);
+        return finish(cores, core, pipe, instruction, row, t, (Times){begun, t, later(t, pipe->known), gap, cause}, NULL);
+    }
+    case TRANSFER: return transfer(cores, core, pipe, instruction, row, begun);
+    case BARRIER: {
+        const i64 t = later(begun, pipe->last_retire) + numbers->barrier_latency;
+        if (t > begun && t - begun >= gap) cause = PIPE_BUSY;
+        return finish(cores, core, pipe, instruction, row, begun, (Times){begun, t, t, gap + t - begun, cause}, NULL);
+    }
+    case DISARMED:
+        lower(cores, numbers, &core->flags[instruction->other], begun);
+        return finish(cores, core, pipe, instruction, row, begun, (Times){begun, begun, begun, gap, cause}, NULL);
+    case CROSS_SET: {
+        const i64 retires = later(pipe->last_retire, begun);
+        tell(cores, RAISES, core, instruction->pipe, instruction, retires);
+        return finish(cores, core, pipe, instruction, row, begun, (Times){begun, begun, retires, gap, cause}, NULL);
+    }
+    case CROSS_WAIT: {
+        if (pipe->state != ON_CROSS) {
+            tell(cores, instruction->other ? WAITS : PASSES_BY, core, instruction->pipe, instruction, begun);
+            pipe->over = begun;
+            if (instruction->other) {
+                pipe->begun = begun;
+                return ON_CROSS;
+            }
+        }
+        const i64 t = pipe->over, held = t - begun;
+        if (held > 0 && held >= gap) cause = CROSS_CORE;
+        return finish(cores, core, pipe, instruction, row, t, (Times){begun, t, t, gap + held, cause}, NULL);
+    }
+    default: /* scalar work is not issued to a pipe */
+        fail(cores->way_out, BAD_ROW);
+    }
+}
+
+/* Work off the queue of a pipe that slept. */
+static void run_pipe(Cores *cores, Core *core, Pipe *pipe) {
+    const Instruction *instructions = core->table->instructions;
+    for (; pipe->waiting; pipe->waiting--) {
+        const Issued *head = &pipe->queue[pipe->position & pipe->mask];
+        pipe->state = work_off(cores, core, pipe, instructions + head->instruction, head->row, head->time);
+        if (pipe->state != IDLE) break;
+    }
+}
+
+/* Work off the queues of all pipes that are to be called, and of those that they wake. */
+static void run_pipes(Cores *cores, Core *core) {
+    while (core->wake) {
+        Pipe *pipe = &core->pipes[__builtin_ctzll((uint64_t)core->wake)];
+        core->wake &= core->wake - 1;
+        run_pipe(cores, core, pipe);
+    }
 }
 
 /* The cycle by which the pipes of `mask` have worked off all that was issued to them, -1 while they have not. */
@@ -244,7 +275,7 @@ static i64 drained(const Core *core, i64 mask) {
     for (int p = 1; p < PIPES; p++) {
         const Pipe *pipe = &core->pipes[p];
         if (!(mask >> p & 1)) continue;
-        if (pipe->position != pipe->issued) return -1;
+        if (pipe->waiting) return -1;
         if (pipe->free > over) over = pipe->free;
         if (pipe->last_retire > over) over = pipe->last_retire;
     }
@@ -256,7 +287,7 @@ static i64 first_needed(const Core *core) {
     i64 first = core->row;
     for (int p = 1; p < PIPES; p++) {
         const Pipe *pipe = &core->pipes[p];
-        if (pipe->position == pipe->issued) continue;
+        if (!pipe->waiting) continue;
         const i64 row = pipe->queue[pipe->position & pipe->mask].row;
         if (row < first) first = row;
     }
@@ -264,53 +295,49 @@ static i64 first_needed(const Core *core) {
     return waiting < first ? waiting : first;
 }
 
-/* The pipes to which something was issued since they slept (CoreRun._wake_pipes). */
-static i64 to_wake(const Core *core) {
-    i64 pipes = 0;
-    for (int p = 1; p < PIPES; p++)
-        if (core->pipes[p].state == IDLE && core->pipes[p].position != core->pipes[p].issued) pipes |= (i64)1 << p;
-    return pipes;
-}
-
 /* Rows are read once, from memory that has long left the caches: so many rows before they are asked for, they are sent for. */
 enum { AHEAD = 32 };
 
-/* Issue in order; each instruction costs its issue time and a free place in the queue of its pipe (CoreRun._scalar). */
-static i64 run_scalar(Cores *cores, Core *core) {
+/* Issue in order; each instruction costs its issue time and a free place in the queue of its pipe (CoreRun._scalar). Whose pipe
+ * is awake has nothing before it, and is worked off at once; behind a pipe that sleeps instructions wait in its queue. */
+static void run_scalar(Cores *cores, Core *core) {
     const i64 count = core->program.count, issue = core->program.issue;
     const Instruction *instructions = core->table->instructions;
     i64 row = core->row, t = core->t, state = core->state == DRAINS ? DRAINS : RUNNING, queue_full = 0;
-    i64 behind = rows_behind(&core->rows);
-    const i64 *columns = row < behind ? row_at(&core->rows, row) : NULL;
-    for (; row < count; row++, columns += COLUMNS) {
-        if (row == behind) {
+    Pipe *pipes = core->pipes;
+    i64 behind = rows_behind(&core->rows), ready = behind < count ? behind : count;
+    const i64 *columns = row < ready ? row_at(&core->rows, row) : NULL;
+    for (;; row++, columns += COLUMNS) {
+        if (row == ready) {
+            if (row == count) break;
             core->row = row;
             rows_forget(&core->rows, first_needed(core));
             if (!rows_go_on(&core->rows)) fail(cores->way_out, NO_MEMORY);
             behind = rows_behind(&core->rows);
+            ready = behind < count ? behind : count;
             columns = row_at(&core->rows, row);
         }
         __builtin_prefetch(columns + AHEAD * COLUMNS);
         const Instruction *instruction = instructions + columns[0];
         if (instruction->pipe != S) {
-            Pipe *pipe = &core->pipes[instruction->pipe];
-            const i64 n = pipe->issued, depth = pipe->depth, mask = pipe->mask;
-            if (n >= pipe->left + depth) {
+            Pipe *pipe = &pipes[instruction->pipe];
+            const i64 n = pipe->position + pipe->waiting;
+            if (pipe->waiting && pipe->waiting - (pipe->state == MOVING) >= pipe->depth) {
                 state = WANTS;
                 core->want = instruction->pipe;
                 break;
             }
-            t += issue;
-            const i64 place = pipe->queue[(n - depth) & mask].left;
-            if (place > t) {
-                queue_full += place - t;
-                t = place;
+            const i64 asked = t + issue;
+            t = later(asked, pipe->place[n & pipe->mask]);
+            queue_full += t - asked;
+            if (!pipe->waiting) {
+                const enum pipe_state asleep = work_off(cores, core, pipe, instruction, row, t);
+                if (core->wake) run_pipes(cores, core);
+                if (asleep == IDLE) continue;
+                pipe->state = asleep;
             }
-            Issued *last = &pipe->queue[n & mask];
-            last->time = t;
-            last->row = row;
-            last->instruction = columns[0];
-            pipe->issued = n + 1;
+            pipe->queue[n & pipe->mask] = (Issued){t, row, columns[0]};
+            pipe->waiting++;
             continue;
         }
         i64 held = 0;
@@ -335,7 +362,6 @@ static i64 run_scalar(Cores *cores, Core *core) {
     }
     core->row = row, core->t = t, core->queue_full += queue_full;
     core->state = row == count ? ISSUED : state;
-    return to_wake(core);
 }
 
 /* The cycle before which no row of this core starts that is not over yet. */
@@ -345,8 +371,8 @@ static i64 horizon(const Core *core) {
         const Pipe *pipe = &core->pipes[p];
         i64 next = pipe->free;
         if (pipe->state != IDLE) next = pipe->begun;
-        else if (pipe->position == pipe->issued && core->state == ISSUED) next = NEVER;
-        else if (pipe->position == pipe->issued && core->t > next) next = core->t;
+        else if (core->state == ISSUED) next = NEVER;
+        else if (core->t > next) next = core->t;
         if (next < least) least = next;
     }
     return least;
@@ -355,17 +381,8 @@ static i64 horizon(const Core *core) {
 /* Let a core compute ahead for as long as it knows its inputs (CoreRun.run). */
 static void advance(Cores *cores, Core *core) {
     core->in_list = 0;
-    i64 wake = core->wake;
-    core->wake = 0;
-    while (wake) {
-        if (wake >> 1) { /* pipes first: the scalar unit then issues many instructions at one go */
-            int p = __builtin_ctzll((uint64_t)wake & ~(uint64_t)1);
-            wake &= ~((i64)1 << p);
-            wake |= run_pipe(cores, core, p);
-        } else {
-            wake = core->state == ISSUED ? 0 : run_scalar(cores, core);
-        }
-    }
+    run_pipes(cores, core);
+    if (core->state != ISSUED) run_scalar(cores, core);
     if (core->watch && watch_is_full(core->watch) && !watch_work_off(core->watch, horizon(core))) fail(cores->way_out, NO_MEMORY);
     if (core->state != ISSUED) return;
     i64 over = drained(core, ((i64)1 << PIPES) - 2);
@@ -388,9 +405,9 @@ static void watch_gm(Cores *cores) {
     if (!gm_watch_work_off(cores->gm_watch, until)) fail(cores->way_out, NO_MEMORY);
 }
 
-/* Units of a core have something to do: put it on the list of those whom `advance_listed` calls. */
-static void list(Cores *cores, Core *core, i64 units) {
-    core->wake |= units;
+/* A core has something to do, and those of its pipes: put it on the list of those whom `advance_listed` calls. */
+static void list(Cores *cores, Core *core, i64 pipes) {
+    core->wake |= pipes;
     if (core->in_list) return;
     core->in_list = 1;
     core->listed = cores->to_advance;
@@ -398,7 +415,7 @@ static void list(Cores *cores, Core *core, i64 units) {
 }
 
 /* The scalar unit of a new core begins. */
-void begin(Cores *cores, Core *core) { list(cores, core, (i64)1 << S); }
+void begin(Cores *cores, Core *core) { list(cores, core, 0); }
 
 /* What a pipe waited for was over at this cycle. */
 void go_on(Cores *cores, Core *core, i64 pipe, i64 over) {

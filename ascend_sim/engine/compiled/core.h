@@ -34,32 +34,34 @@ typedef struct Table {
     i64 count, flags, number, block_count, shape_count, shape_room;
 } Table;
 
-/* What was issued to a pipe when, and when it left the queue. */
+/* What was issued to a pipe, and when. */
 typedef struct {
-    i64 time, row, instruction, left;
+    i64 time, row, instruction;
 } Issued;
 
-/* Numbers that are asked for for some time: the n-th stands at place `n & (room - 1)` until it is overwritten. */
+/* When the n-th set of a flag arrives and when its n-th wait is over. */
 typedef struct {
-    i64 *items, room;
-} Ring;
+    i64 arrives, over;
+} Use;
 
-/* core.py: when the sets of a flag arrive and when its waits took them. A set is kept until its wait took it, a wait until the
- * set has come that is `flag_max` behind it: the later of the two sees whether the flag was raised too often. */
+/* core.py: sets and waits of a flag, the n-th of each at place `n & mask`; for those before `end` there is room. A set is kept
+ * until its wait took it, a wait until the set has come that is `flag_max` behind it: the later of the two sees whether the flag
+ * was raised too often. */
 typedef struct {
-    Ring sets, taken;
-    i64 raised, lowered, overflowed;
+    Use *uses;
+    i64 mask, end, raised, lowered, sleeper, overflowed; /* sleeper: mask of the pipe that waits for the next set */
 } Flag;
 
 enum pipe_state { IDLE, ON_FLAG, MOVING, ON_CROSS };
 typedef struct {
     i64 free, busy_until, last_retire, known; /* as in CoreRun._pipe */
-    i64 issued, left, position;        /* how many were put into the queue, have left it, and are over */
-    i64 state, begun;                  /* what it sleeps on, and when the row began at which it does */
-    i64 over;                          /* when that was over: the end of a transfer, the instant of a cross-core flag */
-    i64 depth, mask, limit, oldest;
-    Issued *queue;                     /* the last ones issued, place `n & mask`; one more than `depth`, for the one at work */
-    i64 *retired;                      /* the last `limit` retirements, a ring whose oldest one is at `oldest` */
+    i64 position, waiting;    /* how many rows are over, and how many more were issued to it: none while it is awake */
+    int32_t depth, mask;
+    i64 *place;               /* when the n-th row finds a place in the queue, at place `n & mask` */
+    i64 *retired, *oldest, *newest; /* a ring of retirements, as many as may be in flight, its first and its last number */
+    i64 state, begun;         /* what it sleeps on, and when the row began at which it does */
+    i64 over;                 /* when that was over: the end of a transfer, the instant of a cross-core flag */
+    Issued *queue;            /* those that are not over, place `n & mask`; one more than `depth`, for the one at work */
     Transfer *transfer;
 } Pipe;
 
@@ -70,10 +72,10 @@ struct Core {
     Rows rows;
     const Table *table;
     i64 row, t, begun, state, want, queue_full, finish;
-    i64 wake;    /* mask of the units to call */
+    i64 wake;    /* mask of the pipes to call */
     i64 in_list; /* of the cores to advance */
     i64 flag_count; /* of its program: another one that began meanwhile may have brought the table more */
-    Pipe pipes[PIPES];
+    Pipe *pipes;
     Flag *flags;
     void *memory;
     Watch *watch; /* NULL: the columns alone are asked for */

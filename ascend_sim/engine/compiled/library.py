@@ -40,8 +40,7 @@ FINISHED, RAISES, PASSES_BY, WAITS = range(4)
 NO_MEMORY, CLOCK_OVERFLOW, BAD_ROW, BAD_SHAPE = -1, -2, -3, -4
 
 INSTRUCTION = np.dtype(
-    [("kind", np.int32), ("pipe", np.int32)]
-    + [(name, np.int64) for name in ("first", "stream", "latency", "other", "waiter", "operand", "extent")]
+    [(name, np.int64) for name in ("kind", "pipe", "first", "stream", "latency", "other", "operand", "extent")]
 )
 
 
@@ -86,7 +85,7 @@ class Event(ctypes.Structure):
     _fields_ = _numbers("what", "core", "pipe", "instruction", "time")
 
 
-_SIZES = ctypes.sizeof(Program) << 20 | LAID * 8 << 10 | ctypes.sizeof(Event)
+_SIZES = INSTRUCTION.itemsize << 30 | ctypes.sizeof(Program) << 20 | LAID * 8 << 10 | ctypes.sizeof(Event)
 """As `machine_sizes` says it: of what Python fills and C reads."""
 
 _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {

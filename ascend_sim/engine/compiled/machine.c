@@ -47,7 +47,9 @@ typedef struct {
 } Machine;
 
 /* How large what Python fills is here: a library of older sources says otherwise, or nothing. */
-EXPORT i64 machine_sizes(void) { return (i64)(sizeof(Program) << 20 | sizeof(Stamp) << 10 | sizeof(Event)); }
+EXPORT i64 machine_sizes(void) {
+    return (i64)(sizeof(Instruction) << 30 | sizeof(Program) << 20 | sizeof(Stamp) << 10 | sizeof(Event));
+}
 
 /* The oldest thing not yet heard of; 0 when there is none. */
 EXPORT i64 machine_hear(Machine *machine, Event *event) {
@@ -82,10 +84,7 @@ EXPORT i64 machine_watch(Machine *machine, i64 limit, i64 batch) {
 EXPORT GmWatch *machine_gm(Machine *machine) { return machine->cores.gm_watch; }
 
 static void free_core(Core *core) {
-    for (i64 f = 0; core->flags && f < core->flag_count; f++) {
-        free(core->flags[f].sets.items);
-        free(core->flags[f].taken.items);
-    }
+    for (i64 f = 0; core->flags && f < core->flag_count; f++) free(core->flags[f].uses);
     watch_free(core->watch);
     kept_free(core->kept);
     rows_close(&core->rows);
@@ -260,11 +259,13 @@ EXPORT i64 core_begin(Machine *machine, const Table *table, const Program *progr
     core->table = table;
     core->t = core->finish = program->begin;
     core->flag_count = table->flags;
-    i64 size = table->flags * (i64)sizeof(Flag);
+    i64 size = PIPES * (i64)sizeof(Pipe) + table->flags * (i64)sizeof(Flag);
     for (int p = 1; p < PIPES; p++)
-        size += places_of(&table->numbers, p) * (i64)sizeof(Issued) +
+        size += places_of(&table->numbers, p) * (i64)(sizeof(Issued) + sizeof(i64)) +
                 table->numbers.outstanding[p] * (i64)sizeof(i64);
     char *at = core->memory = zeros(&machine->way_out, size, 1);
+    core->pipes = (Pipe *)at;
+    at += PIPES * (i64)sizeof(Pipe);
     core->flags = (Flag *)at;
     at += table->flags * (i64)sizeof(Flag);
     for (int p = 1; p < PIPES; p++) {
@@ -272,14 +273,17 @@ EXPORT i64 core_begin(Machine *machine, const Table *table, const Program *progr
         const i64 places = places_of(&table->numbers, p);
         *pipe = (Pipe){
             .free = program->begin, .busy_until = -1, .last_retire = program->begin,
-            .known = program->begin, .depth = table->numbers.depth[p],
-            .mask = places - 1, .limit = table->numbers.outstanding[p]};
+            .known = program->begin, .depth = (int32_t)table->numbers.depth[p],
+            .mask = (int32_t)(places - 1)};
         pipe->queue = (Issued *)at;
         at += places * (i64)sizeof(Issued);
-        pipe->retired = (i64 *)at;
-        at += pipe->limit * (i64)sizeof(i64);
-        for (i64 i = 0; i < places; i++) pipe->queue[i].left = program->begin;
-        for (i64 i = 0; i < pipe->limit; i++) pipe->retired[i] = program->begin;
+        pipe->place = (i64 *)at;
+        at += places * (i64)sizeof(i64);
+        pipe->retired = pipe->oldest = (i64 *)at;
+        at += table->numbers.outstanding[p] * (i64)sizeof(i64);
+        pipe->newest = (i64 *)at - 1;
+        for (i64 i = 0; i < places; i++) pipe->place[i] = program->begin;
+        for (i64 *i = pipe->retired; i <= pipe->newest; i++) *i = program->begin;
     }
     if (program->watched) {
         core->watch = watch_new(
@@ -325,8 +329,9 @@ EXPORT i64 core_queue_full(const Core *core) { return core->queue_full; }
 
 /* For the tale of a deadlock: how many instructions were issued to a pipe and how many have left its queue. */
 EXPORT void core_progress(const Core *core, i64 pipe, i64 *issued, i64 *left) {
-    *issued = core->pipes[pipe].issued;
-    *left = core->pipes[pipe].left;
+    const Pipe *of = &core->pipes[pipe];
+    *issued = of->position + of->waiting;
+    *left = of->position + (of->state == MOVING);
 }
 
 /* Where the scalar unit stands: the pipe in whose queue it wants a place, 0 at a barrier for pipes, -1 if nowhere. */

@@ -13,11 +13,10 @@ enum cause { NO_CAUSE = 0, QUEUE_FULL = 1, FLAG = 2, PIPE_BUSY = 3, CROSS_CORE =
 
 /* One distinct instruction of a table. */
 typedef struct {
-    int32_t kind, pipe;
+    i64 kind, pipe;
     i64 first, stream, latency; /* cycles behind a pause, back to back, and from the end of occupancy to retirement;
                                    WAIT: its lead, and whether it is at work */
     i64 other;   /* SET, WAIT: its flag; SCALAR: cycles; BARRIER_ALL: mask of pipes; CROSS_WAIT: whether armed */
-    i64 waiter;  /* SET: the pipe that waits for it */
     i64 operand; /* TRANSFER: the column of its GM address */
     i64 extent;  /* TRANSFER: bytes from that address to the end of the last one touched */
 } Instruction;

@@ -68,7 +68,6 @@ class Table:
         for i, instruction in enumerate(table.instructions[known:]):
             if isinstance(instruction, SetFlag | WaitFlag):
                 rows["other"][i] = self._flag((instruction.source, instruction.destination, instruction.flag))
-                rows["waiter"][i] = PIPE_INDEX[instruction.destination]
                 rows["first"][i], rows["stream"][i] = instruction.lead, instruction.at_work
             elif isinstance(instruction, CrossCoreWaitFlag):
                 rows["other"][i] = instruction.armed

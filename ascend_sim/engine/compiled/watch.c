@@ -77,7 +77,7 @@ i64 watch_first(const Watch *watch) {
 /* A row is over; `times` in the order of Program, from `start` on (ProgramRun.busy, ProgramRun.stalls). 0: no memory. */
 int watch_row(Watch *watch, const Instruction *instruction, i64 row, const i64 *times) {
     const i64 start = times[0], end = times[1], retire = times[2], stall = times[3], cause = times[4];
-    const int pipe = instruction->pipe, kind = instruction->kind;
+    const i64 pipe = instruction->pipe, kind = instruction->kind;
     PipeTotals *totals = &watch->totals.pipes[pipe];
     totals->rows++;
     if (end > totals->end) totals->end = end;
