@@ -60,7 +60,7 @@ def main(page: str, long: bool, keep: Path | None) -> None:
         words.CALLS_TEXT.format(table=table, rows=rows, **asked),
         "## Core and pipe times, told nothing\n\n" + markdown([group for group in groups if group.core is not None]),
         words.REMOVED,
-        "Not simulated:\n\n" + "\n".join(f"- {line}" for line in skipped_lines(groups)),
+        "### Rows that are not simulated\n\n" + "\n".join(f"- {line}" for line in skipped_lines(groups)),
         words.BATCH_32.format(unseen=unseen(compared)),
         "## Against the aims\n\nTold nothing, and told.\n\n" + aims(compared, told),
         LEFT_OUT.format(refitted=refitted(refits(plain, keep)))

@@ -145,7 +145,7 @@ def calls(compared: Sequence[Comparison]) -> tuple[str, str]:
     of: dict[tuple[str, ...], list[Comparison]] = {}
     for one in compared:
         kernel = one.row.kernel
-        if kernel.op_type in CALLS and not one.prediction.skipped:
+        if kernel.op_type in CALLS:
             plan = "named" if kernel.label("kernels") else "ours"
             of.setdefault((kernel.op_type, one.row.series or "-", kernel.chip, plan), []).append(one)
     kinds = ["| call | series | chip | kernels | n | mean % | median % | bias % |", "|" + "---|" * 8]
@@ -153,10 +153,11 @@ def calls(compared: Sequence[Comparison]) -> tuple[str, str]:
         "| call | series | chip | case | dtype | measured us | predicted us | error % | kernels, us |",
         "|" + "---|" * 9,
     ]
-    for name, same in sorted(of.items()):
+    for name, every in sorted(of.items()):
+        same = [one for one in every if not one.prediction.skipped]
         errors = Errors.of([(one.prediction.task_us, one.row.duration_us) for one in same])
-        assert errors is not None
-        figures = (str(errors.rows), f"{errors.mean:.1f}", f"{errors.median:.1f}", f"{errors.bias:+.1f}")
+        rest = ("-",) * 3 if errors is None else (f"{errors.mean:.1f}", f"{errors.median:.1f}", f"{errors.bias:+.1f}")
+        figures = (f"{len(same)} of {len(every)}", *rest)
         kinds.append("| " + " | ".join((*name, *figures)) + " |")
         for one in same:
             times = f"{one.row.duration_us:.1f} | {one.prediction.task_us:.1f} | {100 * one.error:+.1f}"

@@ -72,6 +72,8 @@ Told nothing. A row is the sum of a call's kernels. "named" rows say which kerne
 kernel, in that order, so that their error is that of kernels alone; of "ours" the source names none, and the error is that
 of our own plan too. npu_conv3d_backward is the weight gradient of a 3-D convolution as an operator of the graph: both maps
 turned, MemSet, the V1 kernel with an fp32 dW, dW turned (910B2); the V2 kernel alone from a cleared L2 (950).
+"9 of 10" are the rows that are compared: of the others the source names kernels, and not on which tensors they work (a
+second MemSet, a further TransData, a Cast), so they are [not simulated](#rows-that-are-not-simulated).
 
 {table}
 

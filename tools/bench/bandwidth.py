@@ -8,8 +8,9 @@ streams once for each. The rows are those of configs/measurements/microbench.csv
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
+
+from asked import arguments
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.studies.validate.kernel import Row
@@ -84,7 +85,7 @@ def main() -> None:
     chip = load_chip("ascend910b1")
     rows = [row for row in shipped_rows() if row.kernel.chip == chip.name]
     streams = [row for row in rows if row.kernel.op_type == "DataCopyStream"]
-    for spread_us in [float(text) for text in sys.argv[1:]] or [None]:
+    for spread_us in [float(text) for text in arguments()] or [None]:
         print_streams(chip, streams, spread_us)
     print_transfers(chip, [row for row in rows if row.kernel.op_type == "DataCopy"])
     loop = matmul_loop(chip, 200)

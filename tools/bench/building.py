@@ -8,11 +8,11 @@ are in `ratios.py`.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 
 import numpy as np
+from asked import arguments
 
 from ascend_sim.calls.cases import accept_case
 from ascend_sim.chip import ChipSpec, load_chip
@@ -73,4 +73,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(arguments())

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import gc
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,6 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 import simpy
+from asked import arguments
 
 from ascend_sim.chip import load_chip
 from ascend_sim.engine.columns import ColumnStore
@@ -158,7 +158,7 @@ CASES: dict[str, tuple[Callable[[], Case], bool]] = {
 
 def main() -> None:
     """Print medians over the repeats."""
-    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    repeats = int((arguments() or [5])[0])
     timeouts = 200_000
     print(
         f"plain SimPy: {timeouts / statistics.median(timeout_seconds(timeouts) for _ in range(repeats)):,.0f} timeouts/s"

@@ -23,6 +23,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
+from asked import arguments
 
 SHAPES = ((32, 64, 56, 56), (32, 64, 56, 56), (64, 64, 3, 3))
 """gradOutput, input, weight."""
@@ -154,7 +155,7 @@ def spread(times: list[tuple[float, float]]) -> str:
 
 
 if __name__ == "__main__":
-    asked = sys.argv[1:]
+    asked = arguments()
     if asked[:1] == ["ratios"]:
         ratios(int(asked[1]) if len(asked) > 1 else 5)
     else:

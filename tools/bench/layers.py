@@ -1,5 +1,6 @@
 """CPU time of layers of real networks: every N-th one of tests/data/network_layers.json, dX and dW in one `timing` call with
-its report as a dict, float16, batch 32 (3-D: 4), ascend910b3.
+its report as a dict, float16, batch 32 (3-D: 4), ascend910b3; as `run-network` and `--json` run them, without a timeline, and
+with one, which keeps the columns of every row.
 
 Usage: python tools/bench/layers.py [every [offset]]     (30 and 0; a list of more layers takes minutes)
 
@@ -10,11 +11,12 @@ from __future__ import annotations
 
 import json
 import statistics
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from asked import arguments
 
 from ascend_sim import TensorSpec, convolution_backward
 
@@ -37,18 +39,19 @@ class Layer:
     output_padding: list[int]
     network: str
 
-    def run(self) -> tuple[float, int]:
-        """CPU seconds of the call, and its rows."""
+    def run(self, timeline: bool) -> tuple[float, int]:
+        """CPU seconds of the call, and its rows where the timeline is kept."""
         batch = 4 if len(self.kernel) == 3 else 32
         first, second = (self.input[0], self.output[0]) if self.transposed else (self.output[0], self.input[0])
         shapes = [batch, *self.output], [batch, *self.input], [first, second // self.groups, *self.kernel]
         tensors = [TensorSpec(shape, "float16") for shape in shapes]
         window: Any = self.stride, self.padding, self.dilation, bool(self.transposed), self.output_padding, self.groups
         begin = time.process_time()
-        result = convolution_backward(*tensors, None, *window, (True, True, False), chip="ascend910b3", mode="timing")
+        options: Any = {"chip": "ascend910b3", "mode": "timing", "timeline": timeline}
+        result = convolution_backward(*tensors, None, *window, (True, True, False), **options)
         result.report.to_dict()
         seconds = time.process_time() - begin
-        return seconds, sum(len(run.program) for run in result.timeline.programs)
+        return seconds, sum(len(run.program) for run in result.timeline.programs) if timeline else 0
 
     def __str__(self) -> str:
         """A line of the table."""
@@ -60,16 +63,19 @@ class Layer:
 def main(every: int = 30, offset: int = 0) -> None:
     """Two tables: all layers together, and the heaviest of them."""
     listed = json.loads(LAYERS.read_text(encoding="utf-8"))["layers"]
-    Layer(*listed[0]).run()
-    measured = [(*layer.run(), layer) for layer in (Layer(*row) for row in listed[offset::every])]
-    seconds, rows = [one[0] for one in measured], sum(one[1] for one in measured)
-    print("| layers | CPU s, mean | median | all | rows | rows / s |\n|---|---|---|---|---|---|")
-    print(f"| {len(measured)} | {statistics.mean(seconds):.3f} | {statistics.median(seconds):.3f} ", end="")
-    print(f"| {sum(seconds):.1f} | {rows:,} | {rows / sum(seconds):,.0f} |\n")
-    print("| CPU s | rows | rows / s | layer | network |\n|---|---|---|---|---|")
-    for spent, count, layer in sorted(measured, key=lambda one: -one[0])[:HEAVIEST]:
-        print(f"| {spent:.2f} | {count:,} | {count / spent:,.0f} | {layer} |")
+    for timeline in (False, True):
+        Layer(*listed[0]).run(timeline)
+    layers = [Layer(*row) for row in listed[offset::every]]
+    measured = [(layer.run(timeline=False)[0], *layer.run(timeline=True), layer) for layer in layers]
+    rows = sum(one[2] for one in measured)
+    print("| layers | | CPU s, mean | median | all | rows | rows / s |\n|---|---|---|---|---|---|---|")
+    for way, seconds in (("no timeline", [one[0] for one in measured]), ("timeline", [one[1] for one in measured])):
+        print(f"| {len(measured)} | {way} | {statistics.mean(seconds):.3f} | {statistics.median(seconds):.3f} ", end="")
+        print(f"| {sum(seconds):.1f} | {rows:,} | {rows / sum(seconds):,.0f} |")
+    print("\n| CPU s | with a timeline | rows | layer | network |\n|---|---|---|---|---|")
+    for short, spent, count, layer in sorted(measured, key=lambda one: -one[0])[:HEAVIEST]:
+        print(f"| {short:.2f} | {spent:.2f} | {count:,} | {layer} |")
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*map(int, arguments()))

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
+from asked import arguments
+
 from ascend_sim import TensorSpec, convolution_backward
 
 
@@ -73,4 +75,4 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(arguments())

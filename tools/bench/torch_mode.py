@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from asked import arguments
 
 from ascend_sim.torch import simulate
 
@@ -91,5 +92,5 @@ def main(pairs: int, batch: int, size: int) -> None:
 
 
 if __name__ == "__main__":
-    given = [int(text) for text in sys.argv[1:4]]
+    given = [int(text) for text in arguments()[:3]]
     main(*given, *(20, 8, 224)[len(given) :])
