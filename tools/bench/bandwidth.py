@@ -8,9 +8,7 @@ streams once for each. The rows are those of configs/measurements/microbench.csv
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from asked import arguments
+from collections.abc import Iterable, Sequence
 
 from ascend_sim.chip import ChipSpec, load_chip
 from ascend_sim.studies.validate.kernel import Row
@@ -80,12 +78,12 @@ def print_transfers(chip: ChipSpec, rows: Iterable[Row]) -> None:
     print()
 
 
-def main() -> None:
+def main(spreads: Sequence[float]) -> None:
     """Print every table."""
     chip = load_chip("ascend910b1")
     rows = [row for row in shipped_rows() if row.kernel.chip == chip.name]
     streams = [row for row in rows if row.kernel.op_type == "DataCopyStream"]
-    for spread_us in [float(text) for text in arguments()] or [None]:
+    for spread_us in spreads or [None]:
         print_streams(chip, streams, spread_us)
     print_transfers(chip, [row for row in rows if row.kernel.op_type == "DataCopy"])
     loop = matmul_loop(chip, 200)
@@ -97,4 +95,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from asked import arguments  # which stands beside the script
+
+    main([float(text) for text in arguments()])
