@@ -103,7 +103,11 @@ def _built(task: Task, stamping: bool = True) -> tuple[list[Program], Inspection
 def _compared(
     repeated: Sequence[Program], plain: list[Program], inspection: Inspection
 ) -> tuple[list[Program], Inspection]:
-    """The programs without stamps; of each the first row that its stamped loops repeat otherwise is a fault."""
+    """The programs without stamps; of each the first row that its stamped loops repeat otherwise is a fault, where there is no
+    other: a block that breaks off has no program to compare.
+    """
+    if inspection.faults:
+        return plain, inspection
     for stamped, own in zip(repeated, plain, strict=True):
         count = min(len(stamped), len(own))
         differs = (stamped.rows[:count] != own.rows[:count]).any(axis=1)

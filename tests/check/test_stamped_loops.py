@@ -80,6 +80,8 @@ def counts_on(k: Any, a: Any, b: Any, by: str = "") -> None:
         k.stamped([("", SIZE * (PIECES * k.block + piece)) for piece in range(PIECES)])
     ):
         size = SIZE // 2 if by == "number" and number == PIECES - 1 else SIZE
+        if by == "break" and number == PIECES - 1:
+            raise asim.SimError("the last piece alone")
         k.data_copy("GM", "UB", queue.acquire(), gm_operand(0, place), SIZE)
         queue.publish()
         k.data_copy("UB", "GM", gm_operand(1, place), queue.take(), size)
@@ -93,3 +95,10 @@ def test_a_body_that_depends_on_more_than_its_piece_is_told() -> None:
         texts = [str(one) for one in found if "a stamped loop repeats" in str(one)]
         assert len(texts) == (by != ""), found
         assert all("row_bytes=64" in text and "row_bytes=32" in text for text in texts)
+
+
+def test_a_body_that_only_by_itself_breaks_off_is_refused() -> None:
+    a = np.zeros(BLOCKS * PIECES * SIZE // 4, np.float32)
+    found = asim.check_kernel(counts_on, BLOCKS, a, asim.empty(a.shape, "float32"), by="break").to_dict()["findings"]
+    assert any("the last piece alone" in str(one) for one in found)
+    assert not any("a stamped loop repeats" in str(one) for one in found)
