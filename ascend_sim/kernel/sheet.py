@@ -7,14 +7,14 @@ Nobody holds them all but who asks for `Sheet.rows`: a run that keeps no columns
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.host import Lately
-from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Place, Stamp, Stamps, address_of, laid
+from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Place, Stamp, Stamps, Way, address_of, laid
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
 Numbers = NDArray[np.int64]
@@ -42,7 +42,7 @@ class Sheet:
         self._counts: Numbers | None = None
         self._laid_own: Numbers | None = None
         self._addresses: tuple[int, Numbers, dict[str, int]] | None = None
-        self._ways: list[_Way] | None = None
+        self._room: list[tuple[Place, int, int, int]] = []
 
     @classmethod
     def of(cls, rows: NDArray[Any]) -> Sheet:
@@ -192,33 +192,26 @@ class Sheet:
     def is_right(self, limits: Numbers, sizes: Sequence[int]) -> bool:
         """Whether every operand lies inside its buffer or tensor, at an aligned address.
 
-        `limits` are those of its table (`InstructionTable.limits`), `sizes` the bytes of its task's tensors.
+        `limits` are those of its table (`InstructionTable.limits`), `sizes` the bytes of its task's tensors. All rows of a new
+        stamp are looked at in one place; elsewhere only how far it has gone.
         """
         self.close()
-        return all(piece.is_right(limits, sizes) for piece in self._pieces())
+        room: Room = {}
+        right = all(piece.is_right(limits, sizes, room) for piece in self._pieces())
+        self._room = [(*key, *span) for key, span in room.items()]
+        return right
 
     def may_move(self, by: Place) -> bool:
-        """Whether this sheet, which is right, is right `by` further on; each of its stamps moves by as many numbers."""
-        if self._ways is None:
-            self._ways = _narrowest([way for piece in self._pieces() for way in piece.ways()])
-        for steps, unit, least, most in self._ways:
+        """Whether this sheet, which was found right, is so `by` further on; each of its stamps moves by as many numbers."""
+        for steps, unit, least, most in self._room:
             way = sum([step * place for step, place in zip(steps, by, strict=True)])
             if not least <= way <= most or way % unit:
                 return False
         return True
 
 
-_Way = tuple[Place, int, int, int]
-"""Of what moves by the same steps: those, what its way is a multiple of, the least and the most of that."""
-
-
-def _narrowest(ways: Iterable[_Way]) -> list[_Way]:
-    """One for each that moves alike."""
-    found: dict[tuple[Place, int], tuple[int, int]] = {}
-    for steps, unit, least, most in ways:
-        low, high = found.get((steps, unit), (least, most))
-        found[steps, unit] = max(low, least), min(high, most)
-    return [(*key, *span) for key, span in found.items()]
+Room = dict[tuple[Place, int], tuple[int, int]]
+"""Of what moves by the same steps and stays on the same units: how far down and up it may go."""
 
 
 class _Piece:
@@ -226,10 +219,6 @@ class _Piece:
 
     def __init__(self, stamps: list[Stamp], tiles: Numbers, where: Numbers, first: Numbers) -> None:
         self.stamps, self.tiles, self.where, self.first = stamps, tiles, where, first
-
-    def _only(self, chosen: list[int]) -> _Piece:
-        """Some of them."""
-        return _Piece([self.stamps[i] for i in chosen], self.tiles[chosen], self.where, self.first[chosen])
 
     def rows(self) -> Numbers:
         """Their rows, one after the other."""
@@ -247,106 +236,62 @@ class _Piece:
         cells, axes, steps = np.concatenate(moves).T
         return cells, steps * self.where[axes + np.repeat(self.first, [len(one) for one in moves])]
 
-    def is_right(self, limits: Numbers, sizes: Sequence[int]) -> bool:
-        """As of the whole sheet. All rows of a new stamp are looked at in one place, elsewhere only what moves."""
-        new = {id(stamp): i for i, stamp in enumerate(self.stamps) if stamp.bounds is None}
-        looked = set(new.values())
-        if new and not self._only(list(new.values()))._look(limits, sizes):
+    def is_right(self, limits: Numbers, sizes: Sequence[int], room: Room) -> bool:
+        """As of the whole sheet; then there is as much `room` as before and for these."""
+        puts: dict[int, list[int]] = {}
+        for put, stamp in enumerate(self.stamps):
+            puts.setdefault(stamp.number, []).append(put)
+        new = [at[0] for at in puts.values() if self.stamps[at[0]].ways is None]
+        if new and not _Piece([self.stamps[i] for i in new], self.tiles[new], self.where, self.first[new])._look(
+            limits, sizes
+        ):
             return False
-        moving = self._only([i for i, stamp in enumerate(self.stamps) if len(stamp.moves) and i not in looked])
-        if not moving.stamps:
-            return True
-        (low, high, unit, rest), way = moving._bounds(), moving._way()
-        return not ((way < low) | (way > high) | ((way - rest) % unit != 0)).any()
-
-    def _moving(self) -> _Piece:
-        """Those of which something moves."""
-        return self._only([i for i, stamp in enumerate(self.stamps) if len(stamp.moves)])
-
-    def _bounds(self) -> Numbers:
-        """`Stamp.bounds` of all, one after the other."""
-        return np.concatenate([stamp.bounds for stamp in self.stamps], axis=1)  # type: ignore[arg-type]
-
-    def _way(self) -> Numbers:
-        """How far each of the ways of all has gone."""
-        ways = [stamp.ways for stamp in self.stamps]
-        return np.add.reduceat(self._gone(ways)[1], _heads(ways))  # type: ignore[arg-type]
-
-    def ways(self) -> list[_Way]:
-        """How far all that moves may move on, of stamps that were looked at; what moves alike is one way."""
-        moving = self._moving()
-        if not moving.stamps:
-            return []
-        (low, high, unit, _), way = moving._bounds(), moving._way()
-        kinds, (least, most) = _narrow(
-            [*_steps([stamp.ways for stamp in moving.stamps], moving.axes), unit],  # type: ignore[misc]
-            low - way,
-            high - way,
-        )
-        return [
-            (tuple(steps), unit, *span)
-            for (*steps, unit), *span in zip(kinds.T.tolist(), least.tolist(), most.tolist(), strict=True)
-        ]
-
-    @property
-    def axes(self) -> int:
-        """The most numbers that a place of them has."""
-        return max(stamp.axes for stamp in self.stamps)
+        for at in puts.values():
+            stamp = self.stamps[at[0]]
+            if not stamp.ways:
+                continue
+            steps = np.array([way.steps for way in stamp.ways])
+            gone = self.where[self.first[at][:, None] + np.arange(stamp.axes)] @ steps.T
+            for way, least, most, one in zip(
+                stamp.ways, gone.min(0).tolist(), gone.max(0).tolist(), gone.T, strict=True
+            ):
+                if least < way.low or most > way.high or ((one - way.rest) % way.unit).any():
+                    return False
+                low, high = room.get((way.steps, way.unit), (-_FAR, _FAR))
+                room[way.steps, way.unit] = max(low, way.low - least), min(high, way.high - most)
+        return True
 
     def _look(self, limits: Numbers, sizes: Sequence[int]) -> bool:
-        """Look at every row, and note of what moves how far it may (`Stamp.ways`)."""
-        moves = [stamp.moves for stamp in self.stamps]
-        rows, (cells, by), heads = self.rows(), self._gone(moves), _heads(moves)
+        """Whether all rows are right at these places; then the stamps have their `ways`."""
+        rows = self.rows()
         every = np.arange(limits.shape[1])[:, None]
-        if asked(limits, sizes, rows[:, 0], every, rows[:, 1 : 1 + len(every)].T).wrong().any():
+        found = asked(limits, sizes, rows[:, 0], every, rows[:, 1 : 1 + len(every)].T)
+        if found.wrong().any():
             return False
-        lengths = np.array([len(stamp.rows) for stamp in self.stamps])
-        counts = [len(one) for one in moves]
-        cells = (cells + np.repeat((np.cumsum(lengths) - lengths) * ROW, counts))[heads]
-        kinds, operands, address = rows[cells // ROW, 0], cells % ROW - 1, rows.reshape(-1)[cells]
-        offset, extent, limit, unit = asked(limits, sizes, kinds, operands, address)
-        if len(heads):
-            offset = offset - np.add.reduceat(by, heads)  # where the way is 0
-        bounds = np.stack((-offset, limit - extent - offset, unit, -offset % unit))
-        bounds[:, extent <= 0] = np.array([[-_FAR], [_FAR], [1], [0]])
-        of_stamp = np.repeat(np.arange(len(self.stamps)), counts)[heads]
-        kinds, span = _narrow([of_stamp, *_steps(moves, self.axes), *bounds[2:]], *bounds[:2])
-        behind = np.searchsorted(kinds[0], np.arange(1, len(self.stamps) + 1))
-        for stamp, first, end in zip(self.stamps, [0, *behind[:-1].tolist()], behind.tolist(), strict=True):
-            way, axes = (steps := kinds[1:-2, first:end].T).nonzero()
-            stamp.ways = np.stack((way, axes, steps[way, axes]), axis=1)
-            stamp.bounds = np.concatenate((span[:, first:end], kinds[-2:, first:end]))
+        behind = 0
+        for stamp, begin in zip(self.stamps, self.first.tolist(), strict=True):
+            place = self.where[begin : begin + stamp.axes].tolist()
+            stamp.ways = _ways(found, behind, stamp, place) if len(stamp.moves) else []
+            behind += len(stamp.rows)
         return True
 
 
-def _heads(moves: Sequence[Numbers]) -> Numbers:
-    """Which of the moves of some stamps are the first of what moves."""
-    of_stamp = np.repeat(np.arange(len(moves)), [len(one) for one in moves])
-    cells = np.concatenate([one[:, 0] for one in moves])
-    first = np.ones(len(cells), np.bool_)
-    first[1:] = (cells[1:] != cells[:-1]) | (of_stamp[1:] != of_stamp[:-1])
-    return np.flatnonzero(first)
-
-
-def _steps(moves: Sequence[Numbers], axes: int) -> Numbers:
-    """By how much all that moves does so along each of the `axes`."""
-    heads = _heads(moves)
-    _, axis, step = np.concatenate(moves).T
-    steps = np.zeros((axes, len(heads)), np.int64)
-    steps[axis, np.searchsorted(heads, np.arange(len(step)), side="right") - 1] = step
-    return steps
-
-
-def _narrow(kinds: Sequence[Numbers], low: Numbers, high: Numbers) -> tuple[Numbers, Numbers]:
-    """Each of the `kinds` that there are, in order, with the highest `low` and the lowest `high` of it."""
-    order = np.lexsort(kinds[::-1])
-    found = np.stack(kinds)[:, order]
-    first = np.ones(len(order), np.bool_)
-    first[1:] = (found[:, 1:] != found[:, :-1]).any(axis=0)
-    begin = np.flatnonzero(first)
-    if not len(begin):
-        return found, np.empty((2, 0), np.int64)
-    return found[:, begin], np.stack((np.maximum.reduceat(low[order], begin), np.minimum.reduceat(high[order], begin)))
+def _ways(found: Asked, first: int, stamp: Stamp, place: Sequence[int]) -> list[Way]:
+    """How far what moves of a stamp may go, from what its rows from `first` on ask at `place`."""
+    steps: dict[int, list[int]] = {}
+    for cell, axis, step in stamp.moves.tolist():
+        steps.setdefault(cell, [0] * stamp.axes)[axis] = step
+    cells = np.array([*steps])
+    at = cells % ROW - 1, cells // ROW + first
+    room: dict[tuple[Place, int, int], tuple[int, int]] = {}
+    asks = zip(*[column[at].tolist() for column in found], strict=True)
+    for by, (offset, extent, limit, unit) in zip(steps.values(), asks, strict=True):
+        if extent > 0:
+            start = offset - sum([step * one for step, one in zip(by, place, strict=True)])  # where nothing has gone
+            key = tuple(by), unit, -start % unit
+            low, high = room.get(key, (-_FAR, _FAR))
+            room[key] = max(low, -start), min(high, limit - extent - start)
+    return [Way(*key, *span) for key, span in room.items()]
 
 
 class Asked(NamedTuple):

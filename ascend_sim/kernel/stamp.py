@@ -20,7 +20,7 @@ from collections.abc import Hashable, Sequence
 from ctypes import addressof, c_char
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 from weakref import ref
 
 import numpy as np
@@ -194,6 +194,16 @@ def like(value: tuple[Any, ...], items: list[Any]) -> tuple[Any, ...]:
     return tuple(items) if kind is tuple else getattr(kind, "_make", tuple)(items)
 
 
+class Way(NamedTuple):
+    """What moves alike: by `steps`, from `low` to `high`, and `rest` more than a multiple of `unit`."""
+
+    steps: Place
+    unit: int
+    rest: int
+    low: int
+    high: int
+
+
 @dataclass(eq=False)
 class Stamp:
     """Rows whose tiles count from the stamp's first one; `moves` are (number of them all, axis, step by which it moves), in
@@ -201,9 +211,7 @@ class Stamp:
 
     `number` is its own among the stamps of a task; a place is `axes` numbers. It takes the kernel on by `tiles` tiles, of which
     it counts `counted`, and to the phase `after`; `notes` says from which lines its rows came, where it was written under
-    inspection. Numbers that move alike are one of its `ways`, which are as `moves`, with the number of a way for that of a
-    number; `bounds` say of each way (least, most, unit, rest): how far it may go, and the rest of that by the unit. Both are
-    None before a sheet with the stamp was looked at.
+    inspection. Its `ways` are None before a sheet with the stamp was looked at.
     """
 
     rows: NDArray[np.int64]
@@ -214,8 +222,7 @@ class Stamp:
     counted: int = 0
     after: int = 0
     notes: Notes | None = None
-    ways: NDArray[np.int64] | None = None
-    bounds: NDArray[np.int64] | None = None
+    ways: list[Way] | None = None
 
     @cached_property
     def counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
