@@ -86,25 +86,28 @@ void flight_free(Flight *active) {
     free(active->all);
 }
 
-/* Behind the `count` in flight there is a place for one more. 0: no memory. */
-static int make_place(Flight *active) {
-    if (active->count < active->made) return 1;
-    if (active->made == active->room) {
-        const i64 room = active->room ? 2 * active->room : 32;
-        Flying *items = realloc(active->items, (size_t)room * sizeof(Flying));
-        if (items) active->items = items;
-        Access *all = items ? realloc(active->all, (size_t)room * sizeof(Access)) : NULL;
-        if (!all) return 0;
-        active->all = all;
-        active->room = room;
+/* Where the next access is to be written, behind the `count` in flight. NULL: no memory. */
+Access *flight_next(Flight *active) {
+    if (active->count == active->made) {
+        if (active->made == active->room) {
+            const i64 room = active->room ? 2 * active->room : 32;
+            Flying *items = realloc(active->items, (size_t)room * sizeof(Flying));
+            if (items) active->items = items;
+            Access *all = items ? realloc(active->all, (size_t)room * sizeof(Access)) : NULL;
+            if (!all) return NULL;
+            active->all = all;
+            active->room = room;
+        }
+        active->items[active->made].place = active->made;
+        active->made++;
     }
-    active->items[active->made].place = active->made;
-    active->made++;
-    return 1;
+    return &active->all[active->items[active->count].place];
 }
 
-/* Compare an access with the active ones of its space, and make it one of them. 0: no memory. */
-int hazards_of(Flight *active, const Access *access, Found *found, i64 limit, Known **known) {
+/* Compare the access at `flight_next` with the active ones of its space, and make it one of them. 0: no memory. */
+int hazards_of(Flight *active, Found *found, i64 limit, Known **known) {
+    const i64 place = active->items[active->count].place;
+    const Access *access = &active->all[place];
     i64 kept = 0;
     for (i64 i = 0; i < active->count; i++) {
         const Flying early = active->items[i];
@@ -120,13 +123,9 @@ int hazards_of(Flight *active, const Access *access, Found *found, i64 limit, Kn
         const i64 meet = known_overlap(known, one->touch, access->touch, access->address - one->address);
         if (meet < 0 || (meet && !report(found, limit, one, access))) return 0;
     }
-    active->count = kept;
-    if (!make_place(active)) return 0;
-    Flying *next = &active->items[active->count++];
-    next->retire = access->retire;
-    next->low = access->low;
-    next->high = access->high;
-    active->all[next->place] = *access;
+    active->items[active->count].place = active->items[kept].place;
+    active->items[kept] = (Flying){access->retire, access->low, access->high, place};
+    active->count = kept + 1;
     return 1;
 }
 
@@ -204,7 +203,10 @@ int gm_watch_work_off(GmWatch *gm, i64 horizon) {
     if (ready) qsort(items, (size_t)ready, sizeof(Access), in_turn);
     for (i64 i = 0; i < ready; i++) {
         Found *found = gm_watch_found(gm, items[i].program >> TASK_SHIFT);
-        if (!found || !hazards_of(&gm->active, &items[i], found, gm->limit, &gm->known)) return 0;
+        Access *next = found ? flight_next(&gm->active) : NULL;
+        if (!next) return 0;
+        *next = items[i];
+        if (!hazards_of(&gm->active, found, gm->limit, &gm->known)) return 0;
     }
     gm->waiting.count -= ready;
     if (ready) memmove(items, items + ready, (size_t)gm->waiting.count * sizeof(Access));

@@ -45,7 +45,8 @@ typedef struct {
 } Flight;
 
 void flight_free(Flight *active);
-int hazards_of(Flight *active, const Access *access, Found *found, i64 limit, Known **known);
+Access *flight_next(Flight *active);
+int hazards_of(Flight *active, Found *found, i64 limit, Known **known);
 
 /* The GM, which all programs share. */
 typedef struct GmWatch GmWatch;

@@ -119,18 +119,20 @@ int buffer_touch(Buffer *buffer, i64 low, i64 high, i64 start, i64 retire, i64 w
         buffer->pieces = malloc(64 * sizeof(Piece));
         if (!buffer->pieces) return 0;
         buffer->piece_room = 64;
-        buffer->piece_count = 1;
+        buffer->piece_count = 2; /* the second one is the end */
         buffer->pieces[0] = (Piece){INT64_MIN, NOTHING, NOTHING, NOTHING};
+        buffer->pieces[1] = (Piece){INT64_MAX, NOTHING, NOTHING, NOTHING};
     }
     const i64 first = cut(buffer, piece_of(buffer, low), low);
     if (first < 0) return 0;
-    i64 last = first; /* an access covers few pieces */
-    while (last + 1 < buffer->piece_count && buffer->pieces[last + 1].low <= high) last++;
-    last = cut(buffer, last, high);
-    if (last < 0) return 0;
-    for (Piece *piece = &buffer->pieces[first]; piece < &buffer->pieces[last]; piece++) {
-        if (!writes) {
-            if (piece->begin != NOTHING && retire > piece->last_read) piece->last_read = retire;
+    for (Piece *piece = &buffer->pieces[first]; piece->low < high; piece++) {
+        if (piece[1].low > high) {
+            const i64 at = piece - buffer->pieces;
+            if (cut(buffer, at, high) < 0) return 0;
+            piece = &buffer->pieces[at];
+        }
+        if (!writes) { /* of a piece that nobody wrote it does not count */
+            piece->last_read = retire > piece->last_read ? retire : piece->last_read;
             continue;
         }
         /* A read may still run (a hazard): tenures of one piece never overlap. */

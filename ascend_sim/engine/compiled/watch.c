@@ -20,6 +20,11 @@ typedef struct {
     i64 head, end, room;
 } Line;
 
+/* Bytes of a buffer that are written in a cycle. */
+typedef struct {
+    i64 space, low, high, retire;
+} Write;
+
 struct Watch {
     const Program *program;
     const Rows *rows;
@@ -28,7 +33,8 @@ struct Watch {
     GmWatch *gm;
     i64 table, limit, batch, waiting, full;
     Line lines[PIPES];
-    Accesses group; /* of one cycle */
+    Write *writes; /* of one cycle */
+    i64 write_count, write_room;
     Flight active[SPACES];
     Buffer buffers[SPACES];
     Found found;
@@ -39,7 +45,9 @@ struct Watch {
 Watch *watch_new(const Rows *rows, const Touched *touched, i64 table, GmWatch *gm, i64 limit, i64 batch) {
     Watch *watch = calloc(1, sizeof *watch);
     if (!watch) return NULL;
-    *watch = (Watch){.program = rows->program, .rows = rows, .touched = touched, .gm = gm, .table = table, .limit = limit, .batch = batch, .full = batch};
+    *watch = (Watch){
+        .program = rows->program, .rows = rows, .touched = touched, .gm = gm, .table = table, .limit = limit, .batch = batch,
+        .full = batch};
     for (int p = 0; p < PIPES; p++) watch->totals.pipes[p].end = rows->program->begin;
     return watch;
 }
@@ -53,7 +61,7 @@ void watch_free(Watch *watch) {
     }
     if (watch->own) rows_close(watch->own);
     free(watch->own);
-    free(watch->group.items);
+    free(watch->writes);
     free(watch->found.items);
     free(watch->known);
     free(watch);
@@ -126,26 +134,37 @@ static int first_line(const Watch *watch, const i64 *starts, i64 horizon) {
     return starts[best] < horizon ? best : -1;
 }
 
-/* What a row touches, behind what the group has. 0: no memory. */
-static int join(Watch *watch, int pipe, const Done *done) {
+/* What a row touches: hazards, reads of buffers, and writes, which wait for the reads of the same cycle. 0: no memory. */
+static int look_at(Watch *watch, int pipe, const Done *done) {
     const Program *program = watch->program;
     const i64 *values = row_at(watch->rows, done->row);
     const Touched *touched = &watch->touched[values[0]];
-    Accesses *group = &watch->group;
-    if (group->count + touched->count > group->room) {
-        const i64 room = 2 * (group->count + touched->count);
-        Access *more = realloc(group->items, (size_t)room * sizeof(Access));
-        if (!more) return 0;
-        group->items = more;
-        group->room = room;
-    }
     for (const Touch *touch = touched->touches; touch < touched->touches + touched->count; touch++) {
-        i64 address = values[touch->column];
-        if (touch->space == GM) address = address_of(program, address);
-        Access *access = &group->items[group->count++];
+        Flight *active = &watch->active[touch->space];
+        Access own, *access = touch->space == GM ? &own : flight_next(active);
+        if (!access) return 0;
+        const i64 operand = values[touch->column], address = touch->space == GM ? address_of(program, operand) : operand;
+        const i64 low = address + touch->offset, high = address + touch->extent;
         *access = (Access){
-            done->start, done->end, done->retire, program->order, watch->table, done->row, pipe, address, address + touch->offset,
-            address + touch->extent, touch, {values[0], values[1], values[2], values[3], values[4]}};
+            done->start, done->end, done->retire, program->order, watch->table, done->row, pipe, address, low, high, touch,
+            {values[0], values[1], values[2], values[3], values[4]}};
+        if (touch->space == GM) {
+            if (!gm_watch_add(watch->gm, access)) return 0;
+            continue;
+        }
+        if (!hazards_of(active, &watch->found, watch->limit, &watch->known)) return 0;
+        if (!touch->writes) {
+            if (!buffer_touch(&watch->buffers[touch->space], low, high, done->start, done->retire, 0)) return 0;
+            continue;
+        }
+        if (watch->write_count == watch->write_room) {
+            const i64 room = 2 * watch->write_room + 8;
+            Write *more = realloc(watch->writes, (size_t)room * sizeof(Write));
+            if (!more) return 0;
+            watch->writes = more;
+            watch->write_room = room;
+        }
+        watch->writes[watch->write_count++] = (Write){touch->space, low, high, done->retire};
     }
     return 1;
 }
@@ -156,27 +175,15 @@ int watch_work_off(Watch *watch, i64 horizon) {
     for (int p = 1; p < PIPES; p++) starts[p] = next_start(&watch->lines[p]);
     for (int pipe; (pipe = first_line(watch, starts, horizon)) >= 0;) {
         const i64 start = starts[pipe];
-        watch->group.count = 0;
+        watch->write_count = 0;
         do {
             Line *line = &watch->lines[pipe];
-            if (!join(watch, pipe, &line->items[line->head++])) return 0;
+            if (!look_at(watch, pipe, &line->items[line->head++])) return 0;
             starts[pipe] = next_start(line);
             watch->waiting--;
         } while ((pipe = first_line(watch, starts, start + 1)) >= 0);
-        for (i64 i = 0; i < watch->group.count; i++) {
-            const Access *access = &watch->group.items[i];
-            const i64 space = access->touch->space;
-            if (space == GM ? !gm_watch_add(watch->gm, access)
-                            : !hazards_of(&watch->active[space], access, &watch->found, watch->limit, &watch->known))
-                return 0;
-        }
-        for (int writes = 0; writes < 2; writes++)
-            for (i64 i = 0; i < watch->group.count; i++) {
-                const Access *one = &watch->group.items[i];
-                if (one->touch->space == GM || one->touch->writes != writes) continue;
-                Buffer *buffer = &watch->buffers[one->touch->space];
-                if (!buffer_touch(buffer, one->low, one->high, one->start, one->retire, writes)) return 0;
-            }
+        for (const Write *one = watch->writes; one < watch->writes + watch->write_count; one++)
+            if (!buffer_touch(&watch->buffers[one->space], one->low, one->high, start, one->retire, 1)) return 0;
     }
     for (int p = 1; p < PIPES; p++) {
         Line *line = &watch->lines[p];
@@ -244,8 +251,8 @@ static int by_start(const void *one, const void *other) {
     return (a->row > b->row) - (a->row < b->row);
 }
 
-/* Watch a whole program from its columns; of the table's `instructions` only kind, pipe and whether a wait is at work count, and instruction `i` touches
- * `touched[i]`. NULL: no memory. */
+/* Watch a whole program from its columns; of the table's `instructions` only kind, pipe and whether a wait is at work count, and
+ * instruction `i` touches `touched[i]`. NULL: no memory. */
 EXPORT Watch *watch_columns(
     const Program *program, const Instruction *instructions, const Touched *touched, i64 table, GmWatch *gm, i64 limit
 ) {
