@@ -8,6 +8,7 @@ import numpy as np
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.errors import RowError, SimError
+from ascend_sim.isa.base import PIPES
 from ascend_sim.kernel.program import OPERAND_COLUMN, Program
 from ascend_sim.kernel.sheet import asked
 from ascend_sim.memory.gm import SLOT_SHIFT
@@ -38,10 +39,10 @@ def wrong_instructions(program: Program) -> Iterator[RowError]:
     table, core = program.table, program.core_kind
     parts = table.chip.cores.kinds[core]  # type: ignore[index]
     checked = table.checked.setdefault(core, set())
-    for index in sorted(set(program.counts().nonzero()[0].tolist()) - checked):
-        instruction = table.instructions[index]
-        regions = (*instruction.reads(), *instruction.writes())
-        pipe = instruction.pipe(table.chip)
+    touches = table.touches
+    for index in sorted(set(program.sheet.counts().nonzero()[0].tolist()) - checked):
+        regions = touches.of_instruction(index)
+        pipe = PIPES[table.pipes[index]]
         foreign = [r.space for r in regions if r.space != "GM" and r.space not in parts.buffers]
         empty = any(min(r.row_bytes, r.rows, r.planes) < 1 or min(r.row_stride, r.plane_stride) < 0 for r in regions)
         if pipe in parts.pipes and not foreign and not empty:

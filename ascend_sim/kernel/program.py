@@ -34,6 +34,7 @@ OPERAND_COLUMN = {"dst": 1, "src0": 2, "src1": 3}
 
 SPACES = ("GM", "L1", "L0A", "L0B", "L0C", "UB", "BT", "FB")
 """Where an instruction can read and write; the order is the code in `Touches`."""
+_SPACE = {space: code for code, space in enumerate(SPACES)}
 TOUCH = np.dtype(
     [(name, np.int64) for name in ("space", "column", "offset", "extent", "writes", "atomic")]
     + [(name, np.int64) for name in ("row_bytes", "row_stride", "rows", "plane_stride", "planes")]
@@ -63,12 +64,16 @@ class Touches:
             for writes, touched in ((False, instruction.reads()), (True, instruction.writes())):
                 for region in touched:
                     one = region.simplified()
-                    where = SPACES.index(region.space), OPERAND_COLUMN[region.operand], region.offset, region.extent
+                    where = _SPACE[region.space], OPERAND_COLUMN[region.operand], region.offset, region.extent
                     shape = one.row_bytes, one.row_stride, one.rows, one.plane_stride, one.planes
                     rows.append((*where, writes, instruction.atomic, *shape, *paced))
                     regions.append(region)
             first.append(len(rows))
         return cls(np.array(first, np.int64), regions, np.array(rows, TOUCH))
+
+    def of_instruction(self, number: int) -> list[Region]:
+        """The regions of one of them."""
+        return self.regions[self.first[number] : self.first[number + 1]]
 
     def and_of(self, instructions: Sequence[Instruction], chip: ChipSpec) -> Touches:
         """These, and those of the instructions that follow."""
@@ -114,6 +119,9 @@ class InstructionTable:
         self.accesses: list[GmAccess | None] = []
         self._columns: dict[str, NDArray[np.int64]] = {}
         self._limits = np.zeros((3, len(OPERAND_COLUMN), 0), np.int64)
+        buffers: Mapping[str, int] = chip.buffers  # type: ignore[assignment]
+        self._capacity = np.array([-1 if space == "GM" else buffers.get(space, 0) for space in SPACES])
+        self._unit = np.array([chip.alignment.unit(space) for space in SPACES])
         self.checked: dict[str, set[int]] = {}
         self._touches = Touches.of((), self.chip)
 
@@ -170,27 +178,22 @@ class InstructionTable:
         Bytes from an operand's address to the end of what it covers (0: there is no such operand), those of its buffer (-1: it
         is in GM), and what its address is a multiple of.
         """
-        new = self.instructions[self._limits.shape[2] :]
-        if new:
-            self._limits = np.concatenate(
-                (self._limits, np.stack([self._limits_of(one) for one in new], axis=-1)), axis=-1
-            )
+        known = self._limits.shape[2]
+        if known < len(self.instructions):
+            first, columns = self.touches.behind(known)
+            instruction, operand = np.repeat(np.arange(len(first) - 1), np.diff(first)), columns["column"] - 1
+            found = np.zeros((3, len(OPERAND_COLUMN), len(first) - 1), np.int64)
+            np.maximum.at(found[0], (operand, instruction), columns["extent"])
+            found[1][operand, instruction] = self._capacity[columns["space"]]
+            found[2] = 1
+            found[2][operand, instruction] = self._unit[columns["space"]]
+            self._limits = np.concatenate((self._limits, found), axis=-1)
         return self._limits
 
     def in_gm(self) -> NDArray[np.bool_]:
         """[instruction][operand]: whether there is such an operand, and it is in GM."""
         extent, capacity, _ = self.limits()
         return ((extent > 0) & (capacity < 0)).T
-
-    def _limits_of(self, instruction: Instruction) -> NDArray[np.int64]:
-        found = np.zeros((3, len(OPERAND_COLUMN)), np.int64)
-        found[2] = 1
-        for region in (*instruction.reads(), *instruction.writes()):
-            operand = OPERAND_COLUMN[region.operand] - 1
-            capacity = -1 if region.space == "GM" else self.chip.buffers.get(region.space, 0)  # type: ignore[call-overload]
-            unit = self.chip.alignment.unit(region.space)
-            found[:, operand] = max(found[0, operand], region.extent), capacity, unit
-        return found
 
     def cross_flag_names(self) -> set[str]:
         """The cross-core flags that somebody waits for."""

@@ -7,6 +7,7 @@ Nobody holds them all but who asks for `Sheet.rows`: a run that keeps no columns
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -181,12 +182,11 @@ class Sheet:
         self.close()
         if not self.which:
             return np.zeros(0, np.int64)
-        numbers, times = np.unique(np.asarray(self.which), return_counts=True)
-        stamps = [self._stamp(number) for number in numbers.tolist()]
-        kinds = np.concatenate([stamp.counts[0] for stamp in stamps])
-        found = np.zeros(int(kinds.max(initial=-1)) + 1, np.int64)
-        each = np.repeat(times, [len(stamp.counts[0]) for stamp in stamps])
-        np.add.at(found, kinds, np.concatenate([stamp.counts[1] for stamp in stamps]) * each)
+        times = Counter(self.which)
+        stamps = [(self._stamp(number).counts, count) for number, count in times.items()]
+        found = np.zeros(max([int(kinds[-1]) for (kinds, _), _ in stamps if len(kinds)], default=-1) + 1, np.int64)
+        for (kinds, each), count in stamps:
+            found[kinds] += each * count
         return found
 
     def is_right(self, limits: Numbers, sizes: Sequence[int]) -> bool:
