@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -79,42 +80,46 @@ def _of_run(start: int, size: int, line: int) -> Footprint:
     return Footprint(len(lines), lines, np.array(tails, np.int64), np.array(partial, np.int64), (first, behind))
 
 
-def mark_lines(program: Program, bases: NDArray[np.int64], line: int, read: Marks, written: Marks) -> None:
-    """Mark the lines of `line` bytes that a program reads (atomics too) and those that it writes.
+class LinesOf:
+    """The lines of `line` bytes that programs of one task read (atomics too) and those that they write, below address `end`.
 
-    `bases` are the addresses of its task's tensors. C does it where it was built, else numpy.
+    `bases` are the addresses of its tensors. C marks them where it was built, else numpy.
     """
-    (mark_by_numpy if library.load() is None else mark_by_c)(program, bases, line, read, written)
 
+    def __init__(self, bases: Sequence[int], end: int, line: int) -> None:
+        self.bases, self.line = np.array(bases, np.int64), line
+        self.read, self.written = (np.zeros(-(-end // line), np.bool_) for _ in range(2))
+        self._library = library.load()
+        self._in_c = address_of(self.read), address_of(self.written), len(self.read)
+        self._bases_in_c = address_of(self.bases)
 
-def mark_by_c(program: Program, bases: NDArray[np.int64], line: int, read: Marks, written: Marks) -> None:
-    """By compiled/lines.c."""
-    touches = program.table.touches
-    whole = library.Program(
-        **program.sheet.addresses(), count=len(program), bases=address_of(bases), tensors=len(bases)
-    )
-    first, columns = address_of(touches.first), address_of(touches.columns)
-    library.checked(
-        library.load().mark_lines(
-            library.byref(whole), first, columns, line, address_of(read), address_of(written), len(read)
+    def add(self, program: Program) -> None:
+        """Those of one more program."""
+        (self.add_by_numpy if self._library is None else self.add_by_c)(program)
+
+    def add_by_c(self, program: Program) -> None:
+        """By compiled/lines.c."""
+        touches = program.table.touches
+        whole = library.Program(
+            **program.sheet.addresses(), count=len(program), bases=self._bases_in_c, tensors=len(self.bases)
         )
-    )
+        first, columns = address_of(touches.first), address_of(touches.columns)
+        library.checked(self._library.mark_lines(library.byref(whole), first, columns, self.line, *self._in_c))
 
-
-def mark_by_numpy(program: Program, bases: NDArray[np.int64], line: int, read: Marks, written: Marks) -> None:
-    """Without a compiler."""
-    table = program.table
-    transfers = np.flatnonzero(table.column("kind") == TRANSFER)
-    rows = program.rows[np.isin(program.rows[:, 0], transfers)]
-    for argument in np.unique(rows[:, 0]).tolist():
-        access = table.accesses[argument]
-        assert access is not None
-        operand = rows[rows[:, 0] == argument, OPERAND_COLUMN[access.region.operand]]
-        address = bases[operand >> SLOT_SHIFT] + (operand & OFFSET_MASK)
-        first, phase = address // line, address % line
-        marks = written if access.direction == "write" else read
-        for offset in np.flatnonzero(np.bincount(phase)).tolist():
-            lines = footprint(access.region, offset, line).lines
-            begin = np.unique(first[phase == offset])
-            for piece in np.array_split(begin, 1 + len(begin) * len(lines) // _AT_ONCE):
-                marks[piece[:, None] + lines] = True
+    def add_by_numpy(self, program: Program) -> None:
+        """Without a compiler."""
+        table, line = program.table, self.line
+        transfers = np.flatnonzero(table.column("kind") == TRANSFER)
+        rows = program.rows[np.isin(program.rows[:, 0], transfers)]
+        for argument in np.unique(rows[:, 0]).tolist():
+            access = table.accesses[argument]
+            assert access is not None
+            operand = rows[rows[:, 0] == argument, OPERAND_COLUMN[access.region.operand]]
+            address = self.bases[operand >> SLOT_SHIFT] + (operand & OFFSET_MASK)
+            first, phase = address // line, address % line
+            marks = self.written if access.direction == "write" else self.read
+            for offset in np.flatnonzero(np.bincount(phase)).tolist():
+                lines = footprint(access.region, offset, line).lines
+                begin = np.unique(first[phase == offset])
+                for piece in np.array_split(begin, 1 + len(begin) * len(lines) // _AT_ONCE):
+                    marks[piece[:, None] + lines] = True

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.chip import ChipSpec
-from ascend_sim.engine.lines import Marks, mark_lines
+from ascend_sim.engine.lines import LinesOf, Marks
 from ascend_sim.engine.task import Task
 from ascend_sim.isa.base import PIPES
 from ascend_sim.isa.sync import Scalar
@@ -35,10 +35,10 @@ class KernelWork:
         self._most = np.zeros(len(PIPES))
         self._total: dict[str, NDArray[Any]] = {}
         self._least: dict[int, NDArray[np.float64]] = {}
-        count = -(-max((tensor.base + tensor.size for tensor in task.tensors), default=0) // chip.memory.l2_line_bytes)
-        self._bases = np.array([tensor.base for tensor in task.tensors], np.int64)
-        self.read, self.written = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
-        """The L2 lines that it reads (atomics too) and those that it writes, up to the end of its last tensor."""
+        self._of_last: tuple[NDArray[np.int64], NDArray[Any]] | None = None
+        end = max((tensor.base + tensor.size for tensor in task.tensors), default=0)
+        self.lines = LinesOf([tensor.base for tensor in task.tensors], end, chip.memory.l2_line_bytes)
+        """The L2 lines that it reads and those that it writes, up to the end of its last tensor."""
 
     @classmethod
     def of(cls, chip: ChipSpec, task: Task, programs: Sequence[Program]) -> KernelWork:
@@ -50,16 +50,24 @@ class KernelWork:
 
     def add(self, program: Program) -> None:
         """One more program; those of a kernel come in block order."""
-        counts, table = self.counts.add(program), program.table
+        cycles = self._cycles(program, self.counts.add(program))
+        np.maximum(self._most, cycles, out=self._most)
+        self._total[program.core_kind] = self._total.get(program.core_kind, 0.0) + cycles
+        self.lines.add(program)
+
+    def _cycles(self, program: Program, counts: NDArray[np.int64]) -> NDArray[Any]:
+        """Cycles of each pipe; a program that is another one moved has its counts too."""
+        if self._of_last is not None and self._of_last[0] is counts:
+            return self._of_last[1]
+        table = program.table
         least = self._least.get(id(table))
         if least is None or len(least) < len(counts):
             least = self._least[id(table)] = _least_cycles(table)
         some = slice(len(counts))
         cycles = np.bincount(table.column("pipe")[some], weights=counts * least[some], minlength=len(PIPES))
         cycles[0] += program.issue_cycles * len(program)
-        np.maximum(self._most, cycles, out=self._most)
-        self._total[program.core_kind] = self._total.get(program.core_kind, 0.0) + cycles
-        mark_lines(program, self._bases, self._chip.memory.l2_line_bytes, self.read, self.written)
+        self._of_last = counts, cycles
+        return cycles
 
     def pipe_bounds(self) -> dict[str, int]:
         """The busiest program of each pipe, or an even share of all work per core where that is more (waves of blocks)."""
@@ -105,11 +113,12 @@ class Rooflines:
     def _missed(self, work: KernelWork) -> int:
         """Bytes that HBM must deliver whatever the order; lines that the kernel also writes may be there without."""
         memory = self._chip.memory
-        only_read = work.read & ~work.written
+        read, written = work.lines.read, work.lines.written
+        only_read = read & ~written
         if self._used is None:
             return max(int(np.count_nonzero(only_read)) * memory.l2_line_bytes - memory.l2_bytes, 0)
         count = max(len(self._used), len(only_read))
-        used, now = (np.pad(lines, (0, count - len(lines))) for lines in (self._used, work.read | work.written))
+        used, now = (np.pad(lines, (0, count - len(lines))) for lines in (self._used, read | written))
         self._used = used | now
         return int(np.count_nonzero(only_read & ~used[: len(only_read)])) * memory.l2_line_bytes
 

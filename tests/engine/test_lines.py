@@ -7,7 +7,7 @@ import pytest
 from random_runs import Run
 
 from ascend_sim.engine.compiled import library
-from ascend_sim.engine.lines import mark_by_c, mark_by_numpy
+from ascend_sim.engine.lines import LinesOf
 from ascend_sim.errors import SimError
 
 needs_c = pytest.mark.skipif(library.load() is None, reason="the compiled engine was not built")
@@ -20,14 +20,15 @@ def test_c_marks_the_lines_that_numpy_marks(first: int) -> None:
     for seed in range(first, first + 40):
         run = Run(seed)
         line = run.chip.memory.l2_line_bytes
-        bases = np.array([line // 2 * (3 + seed), line * 500])
+        bases = [line // 2 * (3 + seed), line * 500]
         for task in run.tasks:
             for program in [program for block in range(task.block_dim) for program in task.build(block)]:
-                by_c, by_numpy = np.zeros((2, 4096), np.bool_), np.zeros((2, 4096), np.bool_)
-                mark_by_c(program, bases, line, *by_c)
-                mark_by_numpy(program, bases, line, *by_numpy)
-                assert np.array_equal(by_c, by_numpy), f"Run({seed})"
-                marked += int(by_c.sum())
+                by_c, by_numpy = LinesOf(bases, 4096 * line, line), LinesOf(bases, 4096 * line, line)
+                by_c.add_by_c(program)
+                by_numpy.add_by_numpy(program)
+                for one, other in ((by_c.read, by_numpy.read), (by_c.written, by_numpy.written)):
+                    assert np.array_equal(one, other), f"Run({seed})"
+                    marked += int(one.sum())
     assert marked > 1000
 
 
@@ -40,4 +41,4 @@ def test_c_refuses_lines_that_are_not_there() -> None:
         if (program.table.touches.columns["space"] == 0).any()
     )
     with pytest.raises(SimError, match="points outside"):
-        mark_by_c(program, np.zeros(2, np.int64), 512, np.zeros(0, np.bool_), np.zeros(0, np.bool_))
+        LinesOf([0, 0], 0, 512).add_by_c(program)

@@ -114,7 +114,8 @@ def test_lines_are_counted_once_and_exactly():
     """Left operand: 8 of its 16 blocks of 16 KB. Right: 64 of each 1024 bytes, at 0, 128 and 256: one line each."""
     device = Device(CHIP, with_values=False)
     task = cube_task(device)
-    read, written = work(task).read, work(task).written
+    lines = work(task).lines
+    read, written = lines.read, lines.written
     left, right, out = (tensor.base // 512 for tensor in task.tensors)
     assert np.flatnonzero(read).tolist() == sorted([*range(left, left + 256), *range(right, right + 512, 2)])
     assert np.flatnonzero(written).tolist() == list(range(out, out + 192))

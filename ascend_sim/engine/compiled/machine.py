@@ -70,6 +70,7 @@ class CompiledMachine:
         self._begun = 0
         self._lent: tuple[NDArray[Any], ...] = ()
         self._room = np.empty(0, np.int64)
+        self._bases: tuple[Sequence[int], NDArray[np.int64], int] = (), np.empty(0, np.int64), 0
         self._asked = np.empty((_ASKED, 2), np.int64)
         self._asked_at = address_of(self._asked)
         self.reader = Reader()
@@ -120,6 +121,13 @@ class CompiledMachine:
             self._room = np.zeros(_AT_ONCE, np.int64)
         columns, self._room = self._room[:size].reshape(len(TIMES), count), self._room[size:]
         return columns
+
+    def bases_of(self, bases: Sequence[int]) -> tuple[NDArray[np.int64], int]:
+        """The addresses of a task's tensors, which its programs are given one after the other, and where C finds them."""
+        if self._bases[0] is not bases:
+            numbers = np.array(bases, np.int64)
+            self._bases = bases, numbers, address_of(numbers)
+        return self._bases[1:]
 
     def next_number(self) -> int:
         """The number of a program in what C says."""
@@ -254,7 +262,7 @@ class CompiledCore:
         self._machine = machine
         self._over = simpy.Event(machine.env)
         count = len(program)
-        self._bases = np.asarray(gm_bases, np.int64)
+        self._bases, bases_in_c = machine.bases_of(gm_bases)
         self._columns: Mapping[str, NDArray[np.int64]] = {}
         self._packed = machine.keep and machine.watch and count >= FEW
         places: dict[str, int] = {}
@@ -265,7 +273,7 @@ class CompiledCore:
             places = {name: first + i * columns.strides[0] for i, name in enumerate(TIMES)}
         self.c_program = c.Program(
             **program.sheet.addresses(),
-            bases=address_of(self._bases),
+            bases=bases_in_c,
             count=count,
             tensors=len(self._bases),
             begin=begin,
