@@ -9,7 +9,8 @@
 /* Something that Python has to hear of; `at` is the instruction with which it happens, NULL for none. */
 static void tell(Cores *cores, enum happening what, const Core *core, i64 pipe, const Instruction *at, i64 time) {
     cores->events = grow(cores->way_out, cores->events, &cores->event_room, cores->event_end + 1, sizeof(Event));
-    cores->events[cores->event_end++] = (Event){what, core->program.number, pipe, at ? at - core->table->instructions : -1, time};
+    const i64 instruction = at ? at - core->table->instructions : -1;
+    cores->events[cores->event_end++] = (Event){what, core->program.number, pipe, instruction, time};
 }
 
 static const Shape *shape_of(const Core *core, i64 row, i64 *first) {
@@ -37,7 +38,8 @@ static void make_room(Cores *cores, const CoreNumbers *numbers, Flag *flag, i64 
     flag->end = needed + flag->mask + 1;
 }
 
-/* A set that arrives at this cycle; too early if the wait before it by as many as the flag counts was not over when it retired. */
+/* A set that arrives at this cycle; too early if the wait before it by as many as the flag counts was not over when it
+ * retired. */
 static inline void raise(Cores *cores, const CoreNumbers *numbers, Flag *flag, i64 arrives) {
     const i64 n = flag->raised, full = n - numbers->flag_max;
     if (n >= flag->end) make_room(cores, numbers, flag, n);
@@ -144,6 +146,16 @@ static inline i64 work_until(Pipe *pipe, i64 t, i64 latency) {
     return *oldest = pipe->last_retire = later(pipe->last_retire, t + latency);
 }
 
+/* Behind the transfer at the head another may wait in the queue: what is known of its lines can be sent for. */
+static void expect_next(const Cores *cores, const Core *core, const Pipe *pipe) {
+    if (pipe->waiting < 2) return;
+    const Issued *next = &pipe->queue[(pipe->position + 1) & pipe->mask];
+    if (core->table->instructions[next->instruction].kind != TRANSFER) return;
+    i64 first;
+    const Shape *shape = shape_of(core, next->row, &first);
+    expect(cores->traffic, shape, first);
+}
+
 /* A transfer at the head: it meets those of all cores, or takes as long as its port does. */
 static __attribute__((noinline)) enum pipe_state transfer(
     Cores *cores, Core *core, Pipe *pipe, const Instruction *instruction, i64 row, i64 t
@@ -161,6 +173,7 @@ static __attribute__((noinline)) enum pipe_state transfer(
         moved->pipe = instruction->pipe;
         pipe->begun = begun;
         leave(pipe, begun);
+        expect_next(cores, core, pipe);
         return MOVING;
     } else {
         t = pipe->over;
@@ -383,7 +396,8 @@ static void advance(Cores *cores, Core *core) {
     core->in_list = 0;
     run_pipes(cores, core);
     if (core->state != ISSUED) run_scalar(cores, core);
-    if (core->watch && watch_is_full(core->watch) && !watch_work_off(core->watch, horizon(core))) fail(cores->way_out, NO_MEMORY);
+    if (core->watch && watch_is_full(core->watch) && !watch_work_off(core->watch, horizon(core)))
+        fail(cores->way_out, NO_MEMORY);
     if (core->state != ISSUED) return;
     i64 over = drained(core, ((i64)1 << PIPES) - 2);
     if (over < 0) return;

@@ -44,9 +44,9 @@ typedef struct {
     i64 arrives, over;
 } Use;
 
-/* core.py: sets and waits of a flag, the n-th of each at place `n & mask`; for those before `end` there is room. A set is kept
- * until its wait took it, a wait until the set has come that is `flag_max` behind it: the later of the two sees whether the flag
- * was raised too often. */
+/* core.py: sets and waits of a flag, the n-th of each at place `n & mask`; for those before `end` there is room. A set is
+ * kept until its wait took it, a wait until the set has come that is `flag_max` behind it: the later of the two sees whether
+ * the flag was raised too often. */
 typedef struct {
     Use *uses;
     i64 mask, end, raised, lowered, sleeper, overflowed; /* sleeper: mask of the pipe that waits for the next set */

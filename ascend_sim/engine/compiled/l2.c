@@ -3,7 +3,10 @@
  * The Python twin looks at every line of a transfer; here what is known of a whole block is taken for all of its lines. */
 #include "l2.h"
 
-/* What a transfer meets: so many lines are absent, and `found` are the stamps of the others from `asked` on, so many as `present`. */
+#include <string.h>
+
+/* What a transfer meets: so many lines are absent, and `found` are the stamps of the others from `asked` on, so many as
+ * `present`. */
 typedef struct {
     const i64 threshold, asked;
     i64 absent, present, *found;
@@ -39,19 +42,34 @@ static inline void look_at(const L2 *l2, i64 line, i64 end, Look *look) {
     else if (block->oldest < look->threshold || !all_before(block, look->asked)) look_at_each(l2, line, end, look);
 }
 
-/* Give each absent one of some lines of a block a place, which begin at `*place`; counts the dirty ones that had to leave. Many at a
- * time, as numpy does it, come to the same. */
+/* Give lines that follow each other a place, the first one `*place`; counts the dirty ones that had to leave. */
+static i64 allocate_all(L2 *l2, i64 line, i64 end, uint8_t dirty, i64 *place) {
+    const i64 clock = l2->clock - line;
+    i64 victims = 0;
+    for (i64 i = line; i < end; i++) l2->stamp[i] = clock + i;
+    l2->clock += end - line;
+    while (line < end) {
+        const i64 left = l2->capacity - *place, count = end - line < left ? end - line : left;
+        uint8_t *const places = l2->dirty + *place;
+        for (i64 i = 0; i < count; i++) victims += places[i];
+        memset(places, dirty, (size_t)count);
+        line += count;
+        *place = count < left ? *place + count : 0;
+    }
+    return victims;
+}
+
+/* Give each absent one of some lines of a block a place. Many at a time, as numpy does it, come to the same. */
 static i64 allocate(L2 *l2, i64 line, i64 end, i64 threshold, uint8_t dirty, i64 *place) {
     Block *block = &l2->blocks[line >> BLOCK_SHIFT];
     if (block->oldest >= threshold) return 0;
     const i64 before = l2->clock, whole = end - line == BLOCK;
     i64 victims = 0;
-    for (; line < end; line++) {
-        if (l2->stamp[line] >= threshold) continue;
-        victims += l2->dirty[*place];
-        l2->dirty[*place] = dirty;
-        l2->stamp[line] = l2->clock++;
-        if (++*place == l2->capacity) *place = 0;
+    if (all_before(block, threshold)) {
+        victims = allocate_all(l2, line, end, dirty, place);
+    } else {
+        for (; line < end; line++)
+            if (l2->stamp[line] < threshold) victims += allocate_all(l2, line, line + 1, dirty, place);
     }
     if (l2->clock > before) block->behind = l2->clock;
     if (whole && l2->clock - before == BLOCK) block->oldest = before;
@@ -98,7 +116,8 @@ i64 l2_read(L2 *l2, Lines lines, const i64 *bypass, i64 bypassed, i64 since, i64
     return kept.absent + bypassed;
 }
 
-/* Write `lines`; an absent one of those that are `partial` behind the first is fetched (L2Cache.write). Returns the lines from HBM. */
+/* Write `lines`; an absent one of those that are `partial` behind the first is fetched (L2Cache.write). Returns the lines
+ * from HBM. */
 i64 l2_write(L2 *l2, Lines lines, const i64 *partial, i64 partials, i64 *victims) {
     i64 threshold = l2->clock - l2->capacity, fetched = 0, unasked[BLOCK];
     const Run *const behind = lines.runs + lines.run_count;

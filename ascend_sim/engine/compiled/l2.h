@@ -13,12 +13,13 @@ typedef struct {
     const Run *runs;
 } Lines;
 
-/* Of BLOCK neighbouring lines: all stamps are at least `oldest`, and before `behind`, of which 0 says nothing. Most transfers have
- * hundreds of lines, all of them there for long or none: then this is all that has to be looked at. `until` is the cycle until
- * which all of them are read, 0 where each has its own (traffic.c). */
+/* Of BLOCK neighbouring lines: all stamps are at least `oldest`, and before `behind`, of which 0 says nothing. Most transfers
+ * have hundreds of lines, all of them there for long or none: then this is all that has to be looked at. Those of `read`, a
+ * bit for each, are read until cycle `until`; where it is 0 each line has its own cycle, none behind `until` (traffic.c). */
 enum { BLOCK_SHIFT = 5, BLOCK = 1 << BLOCK_SHIFT };
 typedef struct {
     i64 oldest, behind, until;
+    uint32_t read;
 } Block;
 
 /* Behind a line those of its block that come before `end`. */

@@ -25,7 +25,8 @@ typedef struct {
 /* What a row touches in GM; atomics read. */
 static i64 mark_row(const Marks *marks, const i64 *row) {
     if (!row) return NO_MEMORY;
-    for (const Touch *touch = marks->touches + marks->first[row[0]]; touch < marks->touches + marks->first[row[0] + 1]; touch++) {
+    const i64 *const first = marks->first + row[0];
+    for (const Touch *touch = marks->touches + first[0]; touch < marks->touches + first[1]; touch++) {
         if (touch->space != GM) continue;
         const i64 operand = row[touch->column], slot = slot_of(operand);
         if (slot < 0 || slot >= marks->program->tensors) return BAD_ROW;

@@ -69,8 +69,8 @@ EXPORT Machine *machine_new(const GmNumbers *gm, i64 now) {
     return machine;
 }
 
-/* Programs that are `watched` find up to `limit` hazards each, and each task as many in the GM. Some `batch` of rows that are over
- * wait before they are looked at. */
+/* Programs that are `watched` find up to `limit` hazards each, and each task as many in the GM. Some `batch` of rows that are
+ * over wait before they are looked at. */
 EXPORT i64 machine_watch(Machine *machine, i64 limit, i64 batch) {
     MAY_FAIL(machine);
     machine->hazard_limit = limit;

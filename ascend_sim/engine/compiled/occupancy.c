@@ -88,8 +88,8 @@ static int has_room(Items *steps) {
     return 1;
 }
 
-/* From this cycle on so many bytes more are held. What lies a little before the last ones, as the ends of tenures do, goes to its
- * place, so that there is little to sort. 0: no memory. */
+/* From this cycle on so many bytes more are held. What lies a little before the last ones, as the ends of tenures do, goes to
+ * its place, so that there is little to sort. 0: no memory. */
 static int step(Items *steps, i64 cycle, i64 bytes) {
     enum { LITTLE = 32 };
     const i64 first = steps->count > LITTLE ? steps->count - LITTLE : 0;

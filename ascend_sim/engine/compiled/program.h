@@ -6,10 +6,11 @@
 
 enum kind { LOCAL, SET, WAIT, DISARMED, TRANSFER, BARRIER, CROSS_SET, CROSS_WAIT, SCALAR, BARRIER_ALL }; /* isa/base.py */
 enum { S, CUBE = 4, PIPES = 7 }; /* isa/base.py: the scalar unit is pipe 0 */
-enum { TIMES = 10, CAUSE_TIME = 4 }; /* columns of a program's timeline (../timeline.py); those behind `cause` are of transfers */
+enum { TIMES = 10, CAUSE_TIME = 4 }; /* columns of a program's timeline (../timeline.py), those behind `cause` of transfers */
 enum { COLUMNS = 5 };        /* of a program's rows: instruction, dst, src0, src1, tile (kernel/program.py) */
 enum { SLOT_SHIFT = 44 };    /* of a GM operand (memory/gm.py) */
-enum cause { NO_CAUSE = 0, QUEUE_FULL = 1, FLAG = 2, PIPE_BUSY = 3, CROSS_CORE = 7, OUTSTANDING = 8, NOTHING_TO_DO = 9 }; /* timeline.py */
+/* ../timeline.py */
+enum cause { NO_CAUSE = 0, QUEUE_FULL = 1, FLAG = 2, PIPE_BUSY = 3, CROSS_CORE = 7, OUTSTANDING = 8, NOTHING_TO_DO = 9 };
 
 /* One distinct instruction of a table. */
 typedef struct {

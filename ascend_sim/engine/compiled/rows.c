@@ -44,7 +44,8 @@ static void write_out(Rows *rows, i64 *to, i64 count) {
     const Program *program = rows->program;
     while (count) {
         const Stamp *stamp = stamp_at(program, rows->put);
-        const i64 at = rows->at, left = stamp->row_count - at, n = left < count ? left : count, tile = program->tiles[rows->put];
+        const i64 at = rows->at, left = stamp->row_count - at, n = left < count ? left : count;
+        const i64 tile = program->tiles[rows->put];
         memcpy(to, stamp->rows + at * COLUMNS, (size_t)(n * COLUMNS) * sizeof(i64));
         if (tile)
             for (i64 i = 0; i < n; i++) to[i * COLUMNS + COLUMNS - 1] += tile;

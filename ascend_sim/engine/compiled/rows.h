@@ -6,9 +6,9 @@
 #include "base.h"
 #include "program.h"
 
-/* Pieces of so many rows; those from `first` to `end` are there: a piece of its `own`, or the stamp's rows themselves where they
- * are a whole piece as they stand. What comes next stands behind `at` rows and `moved` moves of stamp `put`, whose place begins at
- * `where`. */
+/* Pieces of so many rows; those from `first` to `end` are there: a piece of its `own`, or the stamp's rows themselves where
+ * they are a whole piece as they stand. What comes next stands behind `at` rows and `moved` moves of stamp `put`, whose place
+ * begins at `where`. */
 enum { PIECE_SHIFT = 12, PIECE = 1 << PIECE_SHIFT };
 typedef struct {
     const Program *program;

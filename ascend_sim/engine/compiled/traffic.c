@@ -63,14 +63,11 @@ void release(Traffic *traffic, Transfer *transfer) {
 }
 
 /* What is known of its lines has left the processor's cache mostly; there will be other work before it is asked for. */
-static inline void fetch_early(const Traffic *traffic, const Shape *shape, i64 first) {
+void expect(const Traffic *traffic, const Shape *shape, i64 first) {
     enum { OF_ONE = 8, SOME = 4 * OF_ONE }; /* numbers of a line of that cache; what stands behind comes by itself */
     const i64 low = first + shape->runs[0].low, end = first + shape->runs[0].end;
     __builtin_prefetch(&traffic->l2.blocks[low >> BLOCK_SHIFT], 1);
-    for (i64 line = low; line < end && line < low + SOME; line += OF_ONE) {
-        __builtin_prefetch(&traffic->l2.stamp[line]);
-        if (traffic->gm.same_line) __builtin_prefetch(&traffic->read_until[line], 1);
-    }
+    for (i64 line = low; line < end && line < low + SOME; line += OF_ONE) __builtin_prefetch(&traffic->l2.stamp[line], 1);
 }
 
 /* A transfer that begins at cycle `start` (now or later); `order` breaks ties at one instant (Traffic.request). */
@@ -80,7 +77,7 @@ Transfer *request(Traffic *traffic, i64 start, i64 order, const Shape *shape, i6
     transfer->order = order;
     transfer->shape = shape;
     transfer->first = first;
-    fetch_early(traffic, shape, first);
+    expect(traffic, shape, first);
     push(traffic, transfer);
     return transfer;
 }
@@ -242,22 +239,27 @@ static void share(Traffic *traffic) {
 
 /* -- the model -------------------------------------------------------------------------------------------------------- */
 
-/* How many of some lines of a block, read from now until that cycle, others are reading now. Who reads all of them notes that in one place. */
+/* How many of some lines of a block, read from now until that cycle, others are reading now. Where the block has no other
+ * readers, or those read no lines but these, one cycle says it of them all, and nobody looks at what each has of its own. */
 static i64 meet_readers(Traffic *traffic, i64 line, i64 end, i64 now, i64 until) {
     Block *block = &traffic->l2.blocks[line >> BLOCK_SHIFT];
-    i64 *own = traffic->read_until, met = 0;
-    const int whole = end - line == BLOCK && until;
-    if (whole && block->until) {
-        met = block->until > now ? BLOCK : 0;
-    } else {
-        const i64 low = line & ~(i64)(BLOCK - 1);
-        for (i64 i = low; block->until && i < low + BLOCK; i++) own[i] = block->until;
-        for (i64 i = line; i < end; i++) {
-            met += own[i] > now;
-            own[i] = until;
-        }
+    const i64 low = line & ~(i64)(BLOCK - 1);
+    const uint32_t asked = UINT32_MAX >> (BLOCK - (end - line)) << (line - low);
+    const uint32_t read = block->until > now ? block->read : 0;
+    if (block->until <= now || (read && (!(read & ~asked) || block->until == until))) {
+        block->until = until;
+        block->read = read | asked;
+        return __builtin_popcount(read & asked);
     }
-    block->until = whole ? until : 0;
+    const i64 high = read ? next_block(low, traffic->l2.reach) : low;
+    i64 *own = traffic->read_until, met = 0;
+    for (i64 i = low; i < high; i++) own[i] = read >> (i - low) & 1 ? block->until : 0;
+    for (i64 i = line; i < end; i++) {
+        met += own[i] > now;
+        own[i] = until;
+    }
+    block->until = until > block->until ? until : block->until;
+    block->read = 0;
     return met;
 }
 
@@ -329,8 +331,8 @@ static void complete(Traffic *traffic, Transfer *transfer, i64 now) {
     }
 }
 
-/* Complete every transfer that ends at cycle `now` (Traffic._instant). They come linked by `next`; whoever waited for them goes on
- * before `settle`, which finds the next instant. */
+/* Complete every transfer that ends at cycle `now` (Traffic._instant). They come linked by `next`; whoever waited for them
+ * goes on before `settle`, which finds the next instant. */
 Transfer *instant(Traffic *traffic, i64 now) {
     if (now > LATEST) fail(traffic->way_out, CLOCK_OVERFLOW);
     const i64 elapsed = now - traffic->now;
@@ -378,14 +380,20 @@ void settle(Traffic *traffic) {
 
 /* -- its memory ------------------------------------------------------------------------------------------------------- */
 
-/* Work on the memory of an L2Cache, whose `clock` counts only the first time, and note in `read_until` how long lines are read. */
+/* Work on the memory of an L2Cache, whose `clock` counts only the first time, and note in `read_until` how long lines
+ * are read. */
 void lend_l2(Traffic *traffic, i64 *stamp, i64 *read_until, i64 reach, uint8_t *dirty, i64 capacity, i64 clock) {
     const L2 *known = &traffic->l2;
-    Block *blocks = zeros(traffic->way_out, (reach >> BLOCK_SHIFT) + 1, sizeof(Block));
+    const i64 count = (reach + BLOCK - 1) >> BLOCK_SHIFT;
+    Block *blocks = zeros(traffic->way_out, count, sizeof(Block));
+    i64 had = 0;
     if (known->blocks) {
         clock = known->clock;
-        memcpy(blocks, known->blocks, (size_t)(known->reach >> BLOCK_SHIFT) * sizeof(Block)); /* but the last one, which may grow */
+        had = (known->reach + BLOCK - 1) >> BLOCK_SHIFT;
+        memcpy(blocks, known->blocks, (size_t)had * sizeof(Block));
     }
+    if (known->blocks || clock == 2 * capacity) /* new lines, or all of an L2 that is cold: their stamps are 0 */
+        for (i64 i = had; i < count; i++) blocks[i].behind = 1;
     free(known->blocks);
     traffic->l2 = (L2){stamp, dirty, reach, capacity, clock, blocks};
     traffic->read_until = read_until;

@@ -44,11 +44,11 @@ enum stop { ENDED, WANTS_PRODUCT, WANTS_PYTHON, NOT_WRITTEN, NOT_WRITTEN_LATE, W
 /* How far the caller is with what it stopped at. */
 enum stage { FRESH, LOOKED_AT, MULTIPLIED, DONE };
 
-/* A start and a retirement of the instructions of many programs, in an order (../events.py). What an instruction reads stays where
- * it is until it retires, or until before that somebody writes there: `open` lists the instructions that have started and not taken
- * anything yet, those of each program and behind them those that read GM; `next` is the list's next one by the number of an
- * instruction (-1 ends a list), `begun` the place of its start. `held` is what an instruction has taken; OPEN while it is on a list,
- * nothing before its start. `left` are the events that each program has yet. */
+/* A start and a retirement of the instructions of many programs, in an order (../events.py). What an instruction reads stays
+ * where it is until it retires, or until before that somebody writes there: `open` lists the instructions that have started
+ * and not taken anything yet, those of each program and behind them those that read GM; `next` is the list's next one by the
+ * number of an instruction (-1 ends a list), `begun` the place of its start. `held` is what an instruction has taken; OPEN
+ * while it is on a list, nothing before its start. `left` are the events that each program has yet. */
 typedef struct {
     const i64 *owner, *row, *pair;
     const int8_t *starts, *watched;

@@ -208,14 +208,17 @@ int watch_end(Watch *watch) {
         Buffer *buffer = &watch->buffers[space];
         if (!buffer_end(buffer) || !buffer_forget(buffer, INT64_MIN)) return 0;
         watch->totals.area[space] = buffer->area;
-        for (i64 i = 0; i < buffer->past.count; i++)
-            if (buffer->past.items[i].value > watch->totals.peak[space]) watch->totals.peak[space] = buffer->past.items[i].value;
+        for (i64 i = 0; i < buffer->past.count; i++) {
+            const i64 held = buffer->past.items[i].value;
+            if (held > watch->totals.peak[space]) watch->totals.peak[space] = held;
+        }
     }
     watch->totals.hazards = watch->found.total;
     return 1;
 }
 
-/* What was found of a program that ended at cycle `finish`: the totals, and up to `limit` hazards. Returns how many those are. */
+/* What was found of a program that ended at cycle `finish`: the totals, and up to `limit` hazards. Returns how many those
+ * are. */
 EXPORT i64 watch_read(const Watch *watch, i64 finish, i64 queue_full, Totals *totals, Hazard *hazards) {
     *totals = watch->totals;
     const Program *program = watch->program;
@@ -251,8 +254,8 @@ static int by_start(const void *one, const void *other) {
     return (a->row > b->row) - (a->row < b->row);
 }
 
-/* Watch a whole program from its columns; of the table's `instructions` only kind, pipe and whether a wait is at work count, and
- * instruction `i` touches `touched[i]`. NULL: no memory. */
+/* Watch a whole program from its columns; of the table's `instructions` only kind, pipe and whether a wait is at work count,
+ * and instruction `i` touches `touched[i]`. NULL: no memory. */
 EXPORT Watch *watch_columns(
     const Program *program, const Instruction *instructions, const Touched *touched, i64 table, GmWatch *gm, i64 limit
 ) {
