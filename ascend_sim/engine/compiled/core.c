@@ -304,8 +304,7 @@ static i64 first_needed(const Core *core) {
         const i64 row = pipe->queue[pipe->position & pipe->mask].row;
         if (row < first) first = row;
     }
-    const i64 waiting = core->watch ? watch_first(core->watch) : first;
-    return waiting < first ? waiting : first;
+    return first;
 }
 
 /* Rows are read once, from memory that has long left the caches: so many rows before they are asked for, they are sent for. */

@@ -13,9 +13,11 @@ typedef struct {
     Item *items;
     i64 count, room;
 } Items;
+enum { NEAR_BITS = 6 };
 typedef struct {
     Piece *pieces;
     i64 piece_count, piece_room, area;
+    int32_t near[1 << NEAR_BITS]; /* of a byte with this hash: the piece in which one of them lay last */
     Items rises, falls; /* cycle, and how many bytes more, or fewer, are held from it on */
     Items past;         /* from a cycle to the next one: the most bytes held */
 } Buffer;

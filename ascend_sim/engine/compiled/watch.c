@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A row that is over and touches something. */
+/* A row that is over and touches something, and what stands in it. */
 typedef struct {
-    i64 start, end, retire, row;
+    i64 start, end, retire, row, values[COLUMNS];
 } Done;
 
 /* Those of one pipe, in order of start. */
@@ -72,16 +72,6 @@ void watch_know(Watch *watch, const Touched *touched) { watch->touched = touched
 
 int watch_is_full(const Watch *watch) { return watch->waiting >= watch->full; }
 
-/* The first row that has not been looked at. */
-i64 watch_first(const Watch *watch) {
-    i64 first = INT64_MAX;
-    for (int p = 0; p < PIPES; p++) {
-        const Line *line = &watch->lines[p];
-        if (line->head < line->end && line->items[line->head].row < first) first = line->items[line->head].row;
-    }
-    return first;
-}
-
 /* A row is over; `times` in the order of Program, from `start` on (ProgramRun.busy, ProgramRun.stalls). 0: no memory. */
 int watch_row(Watch *watch, const Instruction *instruction, i64 row, const i64 *times) {
     const i64 start = times[0], end = times[1], retire = times[2], stall = times[3], cause = times[4];
@@ -106,7 +96,8 @@ int watch_row(Watch *watch, const Instruction *instruction, i64 row, const i64 *
         watch->totals.l2_misses += times[8];
         watch->totals.hbm_bytes += times[9];
     }
-    if (!watch->touched[row_at(watch->rows, row)[0]].count) return 1;
+    const i64 *values = row_at(watch->rows, row);
+    if (!watch->touched[values[0]].count) return 1;
     Line *line = &watch->lines[pipe];
     if (line->end == line->room) {
         const i64 room = line->room ? 2 * line->room : 64;
@@ -115,7 +106,7 @@ int watch_row(Watch *watch, const Instruction *instruction, i64 row, const i64 *
         line->items = more;
         line->room = room;
     }
-    line->items[line->end++] = (Done){start, end, retire, row};
+    line->items[line->end++] = (Done){start, end, retire, row, {values[0], values[1], values[2], values[3], values[4]}};
     watch->waiting++;
     return 1;
 }
@@ -137,7 +128,7 @@ static int first_line(const Watch *watch, const i64 *starts, i64 horizon) {
 /* What a row touches: hazards, reads of buffers, and writes, which wait for the reads of the same cycle. 0: no memory. */
 static int look_at(Watch *watch, int pipe, const Done *done) {
     const Program *program = watch->program;
-    const i64 *values = row_at(watch->rows, done->row);
+    const i64 *values = done->values;
     const Touched *touched = &watch->touched[values[0]];
     for (const Touch *touch = touched->touches; touch < touched->touches + touched->count; touch++) {
         Flight *active = &watch->active[touch->space];

@@ -25,7 +25,6 @@ Watch *watch_new(const Rows *rows, const Touched *touched, i64 table, GmWatch *g
 void watch_free(Watch *watch);
 int watch_row(Watch *watch, const Instruction *instruction, i64 row, const i64 *times);
 int watch_is_full(const Watch *watch);
-i64 watch_first(const Watch *watch);
 int watch_work_off(Watch *watch, i64 horizon);
 int watch_end(Watch *watch);
 i64 watch_read(const Watch *watch, i64 finish, i64 queue_full, Totals *totals, Hazard *hazards);
