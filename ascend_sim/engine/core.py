@@ -83,6 +83,7 @@ class CoreRun:
         self.shared: dict[int, tuple[int, ...]] = {}
         self.limited: dict[int, int] = {}
         self.queue_full = 0
+        self._t = begin
         self.totals: ProgramTotals | None = None
         self._address = self._addresses()
         self._prepare(chip)
@@ -193,6 +194,7 @@ class CoreRun:
                     self._wake_pipes()
                     self._drain_pipes = self._waits_for(i)
                     if not self._all_drained():
+                        self._t = t
                         self._drain = self.env.event()
                         self._drain_row = i
                         yield self._drain
@@ -206,7 +208,7 @@ class CoreRun:
             n = len(queue)
             if n >= len(left):
                 self._want_pipe, self._want_slot = p, n
-                self._want = self.env.event()
+                self._want, self._t = self.env.event(), t - issue
                 self._wake_pipes()
                 yield self._want
             if left[n] > t:
@@ -214,6 +216,7 @@ class CoreRun:
                 t = left[n]
             queue.append(t)
         self._wake_pipes()
+        self._t = t
         self.finish = max(self.finish, t)
 
     def _rows_of(self, p: int) -> Iterator[tuple[int, int, int, int, int, int]]:
@@ -411,6 +414,10 @@ class CoreRun:
         want, self._want = self._want, None
         want.succeed()
         return True
+
+    def issued_until(self) -> int:
+        """The cycle that the scalar unit has come to, as far as it was worked out."""
+        return self._t
 
     def stuck(self) -> list[tuple[str, int, bool]]:
         """For every pipe that did not come to its end: its name, the row at its head, and whether that is issued."""

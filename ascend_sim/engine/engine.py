@@ -168,7 +168,7 @@ class Engine:
         self.env = simpy.Environment(initial_time=self.device.clock)
         self._keep, self._on_program, watch = keep, on_program, watch or not keep
         self._machine: Machine = new_machine(
-            self.engine, self.env, self.chip, self.device.l2, self._shared_gm, keep, watch
+            self.engine, self.env, self.chip, self.device.l2, self._shared_gm, keep, watch, self._last()
         )
         self._cores = {kind: _Cores(self.env, self._core_order(count)) for kind, count in self._core_counts().items()}
         self._events: dict[str, simpy.Event] = {}
@@ -195,6 +195,7 @@ class Engine:
                 while any(run.issue_on() for run in self._unfinished):
                     self.env.run(until=None)
             if self._unfinished or self._held_up:
+                self._end_of_patience(timeline)
                 raise DeadlockError(describe(self._unfinished, list(self._held_up.values()), tasks))
             if self._watch:
                 timeline.watched = self._watch.watched()
@@ -212,6 +213,10 @@ class Engine:
     def hbm_bytes(self) -> int:
         """What HBM moved in the last run."""
         return self._machine.hbm_bytes
+
+    def _last(self) -> int | None:
+        """The last cycle of a run that is not too long."""
+        return None if self._max_cycles is None else self.device.clock + self._max_cycles
 
     def _core_counts(self) -> dict[str, int]:
         """Cores of each kind; those of a coupled chip have cube and vector unit in one."""
@@ -245,8 +250,14 @@ class Engine:
         self._streams_open -= 1
 
     def _end_of_patience(self, timeline: Timeline) -> None:
-        """At the first cycle beyond `max_cycles`, for which machines wait: CycleLimitError if something is still to happen."""
-        if self._streams_open and self.env.peek() < simpy.core.Infinity:
+        """At the first cycle beyond `max_cycles`, for which machines wait: CycleLimitError if something is still to happen.
+
+        That is so too where a program was issued further, though what it waits for would never come.
+        """
+        last = self._last()
+        if last is None or not self._streams_open:
+            return
+        if self.env.peek() < simpy.core.Infinity or any(run.issued_until() > last for run in self._unfinished):
             running = next(run.task.name for run in timeline.tasks if not run.finish)
             raise CycleLimitError(f"{running}: still runs at the limit of {self._max_cycles} cycles")
 

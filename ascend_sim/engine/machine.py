@@ -44,6 +44,9 @@ class RunningProgram(Protocol):
     def issue_on(self) -> bool:
         """When nothing happens any more: issue what still has a place; False if there is none."""
 
+    def issued_until(self) -> int:
+        """The cycle that the scalar unit has come to, as far as it was worked out."""
+
     def stuck(self) -> list[tuple[str, int, bool]]:
         """For every pipe that did not come to its end: its name, the row at its head, and whether that is issued."""
 
@@ -88,9 +91,19 @@ class SimpyMachine:
 
 
 def new_machine(
-    engine: str, env: simpy.Environment, chip: ChipSpec, l2: L2Cache, shared_gm: bool, keep: bool, watch: bool
+    engine: str,
+    env: simpy.Environment,
+    chip: ChipSpec,
+    l2: L2Cache,
+    shared_gm: bool,
+    keep: bool,
+    watch: bool,
+    last: int | None = None,
 ) -> Machine:
-    """The machine of `engine` ("simpy" or "compiled") for one run, which may `keep` columns and `watch` programs."""
+    """The machine of `engine` ("simpy" or "compiled") for one run, which may `keep` columns and `watch` programs.
+
+    What is issued beyond the `last` cycle, at which the run is given up, it need not work out.
+    """
     if engine == "compiled":
-        return CompiledMachine(env, chip, l2, shared_gm, keep, watch)
+        return CompiledMachine(env, chip, l2, shared_gm, keep, watch, last)
     return SimpyMachine(env, chip, l2, shared_gm)

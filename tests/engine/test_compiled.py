@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import permutations
 from random import Random
 from typing import Any
@@ -17,7 +20,7 @@ from ascend_sim.engine.compiled import library
 from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.task import Task
-from ascend_sim.errors import SimError
+from ascend_sim.errors import CycleLimitError, SimError
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import gm_operand
@@ -285,3 +288,59 @@ def test_sets_far_ahead_of_their_waits_are_kept() -> None:
 
     chip = changed(CHIP, sync={"queue_depth": {**CHIP.sync.queue_depth, "MTE2": 200}})
     assert_both_equal(chip, [[program(chip, "AIV", write, [65536])]], [65536])
+
+
+def long_block(tiles: int, block: int = 0) -> Program:
+    """Tiles of a thousand rows each, which no transfer holds up."""
+    k = KernelBuilder(InstructionTable(CHIP), block, "AIV", [])
+    done = k.flag("V", "MTE3", "done")
+    for _ in k.stamped([(0, 0)] * tiles):
+        for _ in range(499):
+            k.vector_duplicate(0, "float16", 64)
+        k.set_flag(done)
+        k.wait_flag(done)
+        for _ in range(499):
+            k.vector_duplicate(4096, "float16", 128)
+    return k.finish()
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_block_that_is_longer_than_a_slice(keep: bool) -> None:
+    """C comes back to Python in the middle of it, and goes on with the same row."""
+    left = []
+    for engine in ("simpy", "compiled"):
+        device = Device(CHIP, with_values=False)
+        blocks = [[long_block(90, block=block)] for block in range(2)]
+        timeline = Engine(device, engine=engine).run([task_of(blocks)], keep=keep, watch=True)
+        left.append((everything(device, timeline), timeline.watched))
+    assert left[0] == left[1]
+
+
+def test_a_long_block_hears_signals() -> None:
+    """A handler that is called every few milliseconds of work: C is never gone for longer."""
+    heard = []
+    before = signal.signal(signal.SIGVTALRM, lambda *_: heard.append(time.process_time()))
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0.005, 0.005)
+    try:
+        begin = time.process_time()
+        Engine(Device(CHIP, with_values=False), engine="compiled").run([task_of([[long_block(3000)]])], keep=False)
+        end = time.process_time()
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+    moments = [begin, *heard, end]
+    assert max(np.diff(moments)) < (end - begin) / 4
+
+
+def test_a_long_block_is_given_up_at_the_limit() -> None:
+    """Nothing comes from C's heaviest work beyond it: as long as the whole block takes, the limit is told in no time."""
+    made = long_block(3000)
+
+    def seconds(**options: Any) -> float:
+        begin = time.process_time()
+        with suppress(CycleLimitError):
+            Engine(Device(CHIP, with_values=False), engine="compiled", **options).run([task_of([[made]])], keep=False)
+            assert not options
+        return time.process_time() - begin
+
+    assert seconds(max_cycles=1000) < seconds() / 4

@@ -17,7 +17,7 @@ from ascend_sim.engine.device import Device
 from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.task import Task
 from ascend_sim.engine.timeline import Timeline
-from ascend_sim.errors import DeadlockError, SimError
+from ascend_sim.errors import CycleLimitError, DeadlockError, SimError
 from ascend_sim.isa.base import Cost
 from ascend_sim.isa.transfer import DataCopy
 from ascend_sim.kernel.builder import KernelBuilder
@@ -288,6 +288,36 @@ def test_a_long_block_ends_at_the_limit_and_not_at_its_own_end() -> None:
     assert run([task()], CHIP, max_cycles=whole).finish == whole
     with pytest.raises(SimError, match="still runs"):
         run([task()], CHIP, max_cycles=whole - 1)
+
+
+DEPTH = CHIP.sync.queue_depth["V"]
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "rest"), [(0, 1, 1), (0, 1, 2 * DEPTH), (DEPTH + DEPTH // 2, DEPTH // 2, 1)]
+)
+def test_what_was_issued_beyond_the_limit_is_a_run_that_is_too_long(before: int, behind: int, rest: int) -> None:
+    """Though what it waits for never comes; and though the SimPy engine issues those rows only when nothing happens any more,
+    as a full queue that has places again holds nobody up.
+    """
+
+    def write(k: KernelBuilder) -> None:
+        never = k.flag("MTE2", "V", "never")
+        k.set_flag(never)
+        for _ in range(before):
+            k.vector_duplicate(0, "float16", 16)
+        k.wait_flag(never)
+        for _ in range(behind):
+            k.vector_duplicate(0, "float16", 16)
+        k.scalar(50_000)
+        for _ in range(rest):
+            k.vector_duplicate(0, "float16", 16)
+
+    made = program(CHIP, "AIV", write)
+    made = made.with_rows(made.rows[1:])  # the set is never made
+    for limit, error in ((None, DeadlockError), (20_000, CycleLimitError), (60_000, DeadlockError)):
+        with pytest.raises(error):
+            run([task_of([[made]])], QUIET, max_cycles=limit)
 
 
 def test_clock_and_l2_live_in_the_device() -> None:

@@ -321,7 +321,8 @@ static void run_scalar(Cores *cores, Core *core) {
     const i64 *columns = row < ready ? row_at(&core->rows, row) : NULL;
     for (;; row++, columns += COLUMNS) {
         if (row == ready) {
-            if (row == count) break;
+            if (row == count || cores->pieces <= 0) break;
+            cores->pieces--;
             core->row = row;
             rows_forget(&core->rows, first_needed(core));
             if (!rows_go_on(&core->rows)) fail(cores->way_out, NO_MEMORY);
@@ -390,6 +391,15 @@ static i64 horizon(const Core *core) {
     return least;
 }
 
+/* A core has something to do, and those of its pipes: put it on the list of those whom `advance_listed` calls. */
+static void list(Cores *cores, Core *core, i64 pipes) {
+    core->wake |= pipes;
+    if (core->in_list) return;
+    core->in_list = 1;
+    core->listed = cores->to_advance;
+    cores->to_advance = core;
+}
+
 /* Let a core compute ahead for as long as it knows its inputs (CoreRun.run). */
 static void advance(Cores *cores, Core *core) {
     core->in_list = 0;
@@ -397,6 +407,7 @@ static void advance(Cores *cores, Core *core) {
     if (core->state != ISSUED) run_scalar(cores, core);
     if (core->watch && watch_is_full(core->watch) && !watch_work_off(core->watch, horizon(core)))
         fail(cores->way_out, NO_MEMORY);
+    if (core->state == RUNNING && core->t <= cores->last) list(cores, core, 0);
     if (core->state != ISSUED) return;
     i64 over = drained(core, ((i64)1 << PIPES) - 2);
     if (over < 0) return;
@@ -418,15 +429,6 @@ static void watch_gm(Cores *cores) {
     if (!gm_watch_work_off(cores->gm_watch, until)) fail(cores->way_out, NO_MEMORY);
 }
 
-/* A core has something to do, and those of its pipes: put it on the list of those whom `advance_listed` calls. */
-static void list(Cores *cores, Core *core, i64 pipes) {
-    core->wake |= pipes;
-    if (core->in_list) return;
-    core->in_list = 1;
-    core->listed = cores->to_advance;
-    cores->to_advance = core;
-}
-
 /* The scalar unit of a new core begins. */
 void begin(Cores *cores, Core *core) { list(cores, core, 0); }
 
@@ -436,12 +438,14 @@ void go_on(Cores *cores, Core *core, i64 pipe, i64 over) {
     list(cores, core, (i64)1 << pipe);
 }
 
-/* Advance every core on the list. */
-void advance_listed(Cores *cores) {
+/* Advance every core on the list. 0: as many rows were issued as may be, and not all are as far as they get. */
+int advance_listed(Cores *cores) {
     while (cores->to_advance) {
+        if (cores->pieces <= 0) return 0;
         Core *core = cores->to_advance;
         cores->to_advance = core->listed;
         advance(cores, core);
     }
     if (cores->gm_watch && gm_watch_is_full(cores->gm_watch)) watch_gm(cores);
+    return 1;
 }

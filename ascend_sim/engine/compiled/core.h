@@ -88,12 +88,13 @@ typedef struct {
     Traffic *traffic;
     GmWatch *gm_watch; /* NULL: nobody watches */
     Core *first, *to_advance;
+    i64 pieces, last; /* of rows that may still be issued before Python is heard; behind the `last` cycle no core goes on */
     Event *events;
     i64 event_head, event_end, event_room;
 } Cores;
 
 void begin(Cores *cores, Core *core);
 void go_on(Cores *cores, Core *core, i64 pipe, i64 over);
-void advance_listed(Cores *cores);
+int advance_listed(Cores *cores);
 
 #endif

@@ -24,6 +24,8 @@ __all__ = [
     "NO_MEMORY",
     "PASSES_BY",
     "RAISES",
+    "SETTLED",
+    "SPOKEN",
     "WAITS",
     "CoreNumbers",
     "Event",
@@ -37,6 +39,7 @@ __all__ = [
 ]  # fmt: skip
 
 FINISHED, RAISES, PASSES_BY, WAITS = range(4)
+SETTLED, SPOKEN, AGAIN, UNFINISHED = range(4)
 NO_MEMORY, CLOCK_OVERFLOW, BAD_ROW, BAD_SHAPE = -1, -2, -3, -4
 
 INSTRUCTION = np.dtype(
@@ -90,7 +93,7 @@ _SIZES = INSTRUCTION.itemsize << 30 | ctypes.sizeof(Program) << 20 | LAID * 8 <<
 
 _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "machine_sizes": (c_int64, []),
-    "machine_new": (c_void_p, [POINTER(GmNumbers), c_int64]),
+    "machine_new": (c_void_p, [POINTER(GmNumbers), c_int64, c_int64]),
     "machine_free": (None, [c_void_p]),
     "machine_hear": (c_int64, [c_void_p, POINTER(Event)]),
     "machine_lend_l2": (c_int64, [c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_int64]),
@@ -99,10 +102,13 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "machine_next": (c_int64, [c_void_p]),
     "machine_instant": (c_int64, [c_void_p, c_int64]),
     "machine_run": (c_int64, [c_void_p, c_int64]),
+    "machine_go_on": (c_int64, [c_void_p]),
     "table_new": (c_void_p, [c_void_p, POINTER(CoreNumbers)]),
     "table_extend": (c_int64, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int64]),
     "table_add_shape": (c_int64, [c_void_p, c_void_p, c_int64, c_int64, POINTER(ShapeNumbers), c_void_p, c_void_p]),
-    "program_survey": (c_int64, [c_void_p, c_void_p, POINTER(Program), c_void_p, c_int64, POINTER(c_int64)]),
+    "program_survey": (
+        c_int64, [c_void_p, c_void_p, POINTER(Program), POINTER(c_int64), c_void_p, c_int64, POINTER(c_int64)],
+    ),
     "core_begin": (c_int64, [c_void_p, c_void_p, POINTER(Program), POINTER(c_void_p)]),
     "core_pass": (c_int64, [c_void_p, c_void_p, c_int64, c_int64]),
     "core_flag_overflow": (c_int64, [c_void_p]),
@@ -110,6 +116,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "core_kept": (c_void_p, [c_void_p, POINTER(c_int64), c_void_p]),
     "kept_drop": (None, [c_void_p]),
     "core_queue_full": (c_int64, [c_void_p]),
+    "core_issued_until": (c_int64, [c_void_p]),
     "core_progress": (None, [c_void_p, c_int64, POINTER(c_int64), POINTER(c_int64)]),
     "core_scalar_wants": (c_int64, [c_void_p, POINTER(c_int64)]),
     "core_free": (None, [c_void_p, c_void_p]),
@@ -174,9 +181,9 @@ def checked(result: int) -> int:
 class Handle:
     """A machine in C: `lib` has the functions, `pointer` is their first argument."""
 
-    def __init__(self, numbers: GmNumbers, now: int) -> None:
+    def __init__(self, numbers: GmNumbers, now: int, last: int) -> None:
         self.lib = load()
-        self.pointer = self.lib.machine_new(byref(numbers), now)
+        self.pointer = self.lib.machine_new(byref(numbers), now, last)
         if not self.pointer:
             raise MemoryError
 
@@ -184,5 +191,11 @@ class Handle:
         """Give its memory back."""
         self.lib.machine_free(self.pointer)
         self.pointer = None
+
+    def advanced(self, result: int) -> int:
+        """What a call came to behind which the cores were advanced, a slice of their rows at a time: signals come between."""
+        while checked(result) == UNFINISHED:
+            result = self.lib.machine_go_on(self.pointer)
+        return result
 
     checked = staticmethod(checked)

@@ -35,14 +35,17 @@
         if (why) return why;                         \
     } while (0)
 
-enum { TURNS = 1 << 16 }; /* instants between two looks at signals */
+/* Between two looks at signals: instants, and pieces of rows that cores issue or that are surveyed. */
+enum { TURNS = 1 << 16, SLICE = 1 << 4 };
+/* What a call comes to behind which cores are to be advanced. */
+enum { SETTLED, SPOKEN, AGAIN, UNFINISHED };
 
 typedef struct {
     WayOut way_out;
     Traffic traffic;
     Cores cores;
     Table *tables;
-    Rows surveyed; /* closed, but for a survey that failed */
+    Rows surveyed; /* open while a survey is not at its end */
     i64 table_count, hazard_limit, watch_batch;
 } Machine;
 
@@ -61,11 +64,12 @@ EXPORT i64 machine_hear(Machine *machine, Event *event) {
 
 /* -- life and death --------------------------------------------------------------------------------------------------- */
 
-EXPORT Machine *machine_new(const GmNumbers *gm, i64 now) {
+/* Behind the `last` cycle the run is given up: no core computes ahead further than a slice. */
+EXPORT Machine *machine_new(const GmNumbers *gm, i64 now, i64 last) {
     Machine *machine = calloc(1, sizeof *machine);
     if (!machine) return NULL;
     machine->traffic = (Traffic){.way_out = &machine->way_out, .gm = *gm, .now = now, .next = NEVER};
-    machine->cores = (Cores){.way_out = &machine->way_out, .traffic = &machine->traffic};
+    machine->cores = (Cores){.way_out = &machine->way_out, .traffic = &machine->traffic, .last = last};
     return machine;
 }
 
@@ -203,14 +207,18 @@ EXPORT i64 table_add_shape(
 }
 
 /* What a program needs before it can begin: the shapes that nobody asked for yet as pairs (instruction, phase), and how many
- * lines the L2 has to know. Returns how many pairs; they fit in `asked` or the rest comes with the next call. */
-EXPORT i64 program_survey(Machine *machine, Table *table, const Program *program, i64 *asked, i64 room, i64 *reach) {
+ * lines the L2 has to know. Returns how many pairs; the next call goes on behind them, at row `*at`, which is the first one at
+ * first. */
+EXPORT i64 program_survey(
+    Machine *machine, Table *table, const Program *program, i64 *at, i64 *asked, i64 room, i64 *reach
+) {
     MAY_FAIL(machine);
-    const i64 line = table->numbers.line;
-    i64 found = 0;
-    rows_close(&machine->surveyed);
-    if (!rows_open(&machine->surveyed, program)) fail(&machine->way_out, NO_MEMORY);
-    for (i64 row = 0; row < program->count; row++) {
+    const i64 line = table->numbers.line, left = program->count - *at, slice = (i64)SLICE << PIECE_SHIFT;
+    const i64 end = *at + (left < slice ? left : slice);
+    i64 found = 0, row = *at;
+    if (!row) rows_close(&machine->surveyed);
+    if (!row && !rows_open(&machine->surveyed, program)) fail(&machine->way_out, NO_MEMORY);
+    for (; row < end; row++) {
         const i64 *columns = next_row(&machine->surveyed, row);
         if (!columns) fail(&machine->way_out, NO_MEMORY);
         if (columns[0] < 0 || columns[0] >= table->count) fail(&machine->way_out, BAD_ROW);
@@ -233,7 +241,8 @@ EXPORT i64 program_survey(Machine *machine, Table *table, const Program *program
         asked[2 * found + 1] = phase;
         found++;
     }
-    rows_close(&machine->surveyed);
+    *at = row;
+    if (row == program->count) rows_close(&machine->surveyed);
     return found;
 }
 
@@ -244,6 +253,20 @@ static i64 places_of(const CoreNumbers *numbers, int p) {
     i64 places = 1;
     while (places <= numbers->depth[p]) places *= 2;
     return places;
+}
+
+/* Let all cores compute ahead as far as they get, or to the end of a slice. */
+static i64 compute(Machine *machine) {
+    if (machine->cores.pieces <= 0) machine->cores.pieces = SLICE;
+    if (!advance_listed(&machine->cores)) return UNFINISHED;
+    hurry(&machine->traffic);
+    return machine->cores.event_end ? SPOKEN : AGAIN;
+}
+
+/* Behind a call that came to UNFINISHED, and before any other: the next slice. */
+EXPORT i64 machine_go_on(Machine *machine) {
+    MAY_FAIL(machine);
+    return compute(machine);
 }
 
 /* Begin a surveyed program on a core of its own and let it compute ahead. `found` is the core. */
@@ -292,18 +315,14 @@ EXPORT i64 core_begin(Machine *machine, const Table *table, const Program *progr
         if (program->packed && !(core->kept = kept_new(program->count))) fail(&machine->way_out, NO_MEMORY);
     }
     begin(&machine->cores, core);
-    advance_listed(&machine->cores);
-    hurry(&machine->traffic);
-    return 0;
+    return compute(machine);
 }
 
 /* The cross-core flag for which a pipe waits is there: the wait is over at cycle `over`. */
 EXPORT i64 core_pass(Machine *machine, Core *core, i64 pipe, i64 over) {
     MAY_FAIL(machine);
     go_on(&machine->cores, core, pipe, over);
-    advance_listed(&machine->cores);
-    hurry(&machine->traffic);
-    return 0;
+    return compute(machine);
 }
 
 /* A flag that was raised more often than it can count, or -1 (CoreRun.flag_overflow). */
@@ -325,6 +344,7 @@ EXPORT i64 core_watched(const Core *core, Totals *totals, Hazard *hazards) {
 EXPORT char *core_kept(Core *core, i64 *size, i64 *places) { return kept_take(core->kept, size, places); }
 EXPORT void kept_drop(char *bytes) { free(bytes); }
 
+EXPORT i64 core_issued_until(const Core *core) { return core->t; }
 EXPORT i64 core_queue_full(const Core *core) { return core->queue_full; }
 
 /* For the tale of a deadlock: how many instructions were issued to a pipe and how many have left its queue. */
@@ -347,31 +367,29 @@ EXPORT void core_free(Machine *machine, Core *core) {
 }
 
 /* Complete what ends now; the cores that waited for it go on. */
-static void advance_to(Machine *machine, i64 now) {
+static i64 advance_to(Machine *machine, i64 now) {
     for (Transfer *over = instant(&machine->traffic, now), *next; over; over = next) {
         next = over->next;
         go_on(&machine->cores, over->core, over->pipe, now);
     }
-    advance_listed(&machine->cores);
-    hurry(&machine->traffic);
+    return compute(machine);
 }
 
 /* What happens at cycle `now`; `machine_run` has to follow at the same one. */
 EXPORT i64 machine_instant(Machine *machine, i64 now) {
     MAY_FAIL(machine);
-    advance_to(machine, now);
-    return 0;
+    return advance_to(machine, now);
 }
 
-/* Settle, then all instants before `until`. Returns 1 behind an instant in which a core said something, so that it is not
- * yet settled; 2 to be called again; 0 when nothing is left before `until`. */
+/* Settle, then all instants before `until`. Returns SPOKEN behind an instant in which a core said something, so that it is not
+ * yet settled; AGAIN to be called again; SETTLED when nothing is left before `until`. */
 EXPORT i64 machine_run(Machine *machine, i64 until) {
     MAY_FAIL(machine);
     for (int turn = 0; turn < TURNS; turn++) {
         settle(&machine->traffic);
-        if (machine->traffic.next >= until) return 0;
-        advance_to(machine, machine->traffic.next);
-        if (machine->cores.event_end) return 1;
+        if (machine->traffic.next >= until) return SETTLED;
+        const i64 come_to = advance_to(machine, machine->traffic.next);
+        if (come_to != AGAIN) return come_to;
     }
-    return 2;
+    return AGAIN;
 }

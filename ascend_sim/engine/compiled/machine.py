@@ -46,7 +46,14 @@ class CompiledMachine:
     """What `SimpyMachine` is, in C: the cores and the shared GM of one device while it runs."""
 
     def __init__(
-        self, env: simpy.Environment, chip: ChipSpec, l2: L2Cache, shared_gm: bool, keep: bool, watch: bool
+        self,
+        env: simpy.Environment,
+        chip: ChipSpec,
+        l2: L2Cache,
+        shared_gm: bool,
+        keep: bool,
+        watch: bool,
+        last: int | None = None,
     ) -> None:
         fault = chip.headroom_fault()
         if fault:
@@ -63,7 +70,7 @@ class CompiledMachine:
             chip.memory.hbm_latency,
             scaled(chip.memory.same_line_read_ratio - 1),
         )
-        self._c = c.Handle(numbers, int(env.now))
+        self._c = c.Handle(numbers, int(env.now), _NEVER if last is None else min(last, _NEVER))
         self.lib = self._c.lib
         self._tables: dict[int, Table] = {}
         self._cores: dict[int, CompiledCore] = {}
@@ -153,20 +160,18 @@ class CompiledMachine:
         self._survey(core)
         self._cores[core.number] = core
         found = c_void_p()
-        self._c.checked(self.lib.core_begin(self._c.pointer, core.table.handle, core.c_program, c.byref(found)))
+        self._c.advanced(self.lib.core_begin(self._c.pointer, core.table.handle, core.c_program, c.byref(found)))
         core.handle = found.value
         self._go_on()
 
     def _survey(self, core: CompiledCore) -> None:
         """Let the machine know the shapes of all transfers, and lines as far as they reach."""
-        table, reach = core.table, c_int64(0)
-        arguments = table.handle, core.c_program, self._asked_at, _ASKED, c.byref(reach)
-        while True:
+        table, at, reach = core.table, c_int64(0), c_int64(0)
+        arguments = table.handle, core.c_program, c.byref(at), self._asked_at, _ASKED, c.byref(reach)
+        while at.value < len(core.program):
             count = self._c.checked(self.lib.program_survey(self._c.pointer, *arguments))
             for instruction, phase in self._asked[:count].tolist():
                 table.add_shape(instruction, phase)
-            if count < _ASKED:
-                break
         if reach.value > len(self._lent[0]):
             self._lend_l2(reach.value)
 
@@ -178,7 +183,7 @@ class CompiledMachine:
 
     def pass_by(self, core: CompiledCore, pipe: int, over: int) -> None:
         """The cross-core flag for which a pipe of `core` waits is there at cycle `over`."""
-        self._c.checked(self.lib.core_pass(self._c.pointer, core.handle, pipe, over))
+        self._c.advanced(self.lib.core_pass(self._c.pointer, core.handle, pipe, over))
 
     # -- SimPy side, as in `Traffic`: a timer to the next instant, then, behind everything else of it, the settling --------
 
@@ -207,7 +212,7 @@ class CompiledMachine:
         if now != self._timer:
             return
         self._timer = -1
-        self._c.checked(self.lib.machine_instant(self._c.pointer, now))
+        self._c.advanced(self.lib.machine_instant(self._c.pointer, now))
         self.go_on()
         self._settle_last()
 
@@ -224,10 +229,10 @@ class CompiledMachine:
         self._unsettled = False
         while True:
             until = self.env.peek()
-            spoken = self._c.checked(self.lib.machine_run(self._c.pointer, int(min(until, _NEVER))))
-            if spoken == 0:
+            spoken = self._c.advanced(self.lib.machine_run(self._c.pointer, int(min(until, _NEVER))))
+            if spoken == c.SETTLED:
                 break
-            if spoken == 1:
+            if spoken == c.SPOKEN:
                 self.go_on()
                 if self.env.peek() <= self.env.now:
                     self._settle_last()
@@ -365,6 +370,10 @@ class CompiledCore:
             if left.value < len(rows):
                 heads.append((PIPES[p], int(rows[left.value]), left.value < issued.value))
         return heads
+
+    def issued_until(self) -> int:
+        """The cycle that the scalar unit has come to."""
+        return self.finish if self.handle is None else int(self._machine.lib.core_issued_until(self.handle))
 
     def scalar_stuck(self) -> tuple[int, str] | None:
         """The row before which the scalar unit stands, and the pipe whose queue is full ("ALL" at a barrier)."""
