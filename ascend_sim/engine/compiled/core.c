@@ -146,16 +146,6 @@ static inline i64 work_until(Pipe *pipe, i64 t, i64 latency) {
     return *oldest = pipe->last_retire = later(pipe->last_retire, t + latency);
 }
 
-/* Behind the transfer at the head another may wait in the queue: what is known of its lines can be sent for. */
-static void expect_next(const Cores *cores, const Core *core, const Pipe *pipe) {
-    if (pipe->waiting < 2) return;
-    const Issued *next = &pipe->queue[(pipe->position + 1) & pipe->mask];
-    if (core->table->instructions[next->instruction].kind != TRANSFER) return;
-    i64 first;
-    const Shape *shape = shape_of(core, next->row, &first);
-    expect(cores->traffic, shape, first);
-}
-
 /* A transfer at the head: it meets those of all cores, or takes as long as its port does. */
 static __attribute__((noinline)) enum pipe_state transfer(
     Cores *cores, Core *core, Pipe *pipe, const Instruction *instruction, i64 row, i64 t
@@ -173,7 +163,6 @@ static __attribute__((noinline)) enum pipe_state transfer(
         moved->pipe = instruction->pipe;
         pipe->begun = begun;
         leave(pipe, begun);
-        expect_next(cores, core, pipe);
         return MOVING;
     } else {
         t = pipe->over;

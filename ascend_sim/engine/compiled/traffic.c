@@ -63,7 +63,7 @@ void release(Traffic *traffic, Transfer *transfer) {
 }
 
 /* What is known of its lines has left the processor's cache mostly; there will be other work before it is asked for. */
-void expect(const Traffic *traffic, const Shape *shape, i64 first) {
+static inline void fetch_early(const Traffic *traffic, const Shape *shape, i64 first) {
     enum { OF_ONE = 8, SOME = 4 * OF_ONE }; /* numbers of a line of that cache; what stands behind comes by itself */
     const i64 low = first + shape->runs[0].low, end = first + shape->runs[0].end;
     __builtin_prefetch(&traffic->l2.blocks[low >> BLOCK_SHIFT], 1);
@@ -77,7 +77,7 @@ Transfer *request(Traffic *traffic, i64 start, i64 order, const Shape *shape, i6
     transfer->order = order;
     transfer->shape = shape;
     transfer->first = first;
-    expect(traffic, shape, first);
+    fetch_early(traffic, shape, first);
     push(traffic, transfer);
     return transfer;
 }

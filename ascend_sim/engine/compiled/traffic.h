@@ -87,7 +87,6 @@ typedef struct {
 } Traffic;
 
 void lend_l2(Traffic *traffic, i64 *stamp, i64 *read_until, i64 reach, uint8_t *dirty, i64 capacity, i64 clock);
-void expect(const Traffic *traffic, const Shape *shape, i64 first);
 Transfer *request(Traffic *traffic, i64 start, i64 order, const Shape *shape, i64 first);
 void hurry(Traffic *traffic);
 Transfer *instant(Traffic *traffic, i64 now);
