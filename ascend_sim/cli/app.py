@@ -170,10 +170,10 @@ def _print_version(asked: bool) -> None:
         return
     from importlib.metadata import version
 
-    from ascend_sim.engine.choice import chosen_engine
+    from ascend_sim.engine.choice import working_engine
 
     with errors(False):
-        print(f"ascend-sim {version('ascend-sim')}, engine {chosen_engine()}")
+        print(f"ascend-sim {version('ascend-sim')}, engine {working_engine()}")
     raise typer.Exit
 
 

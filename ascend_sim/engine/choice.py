@@ -1,6 +1,6 @@
 """Which engine runs: what the user or the environment asks for, else the compiled one where it was built.
 
-Nothing is loaded for the answer, so that `ascend-sim --version` has it at once.
+Little is loaded for the answer, so that `ascend-sim --version` has it at once.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 import warnings
 from functools import cache
 
-from ascend_sim.engine.compiled.built import built_file
+from ascend_sim.engine.compiled.built import built_file, opened
 from ascend_sim.errors import SimError
 
 ENGINES = ("auto", "simpy", "compiled")
@@ -36,6 +36,14 @@ def chosen_engine(engine: str | None = None) -> str:
     if asked == "auto" and not built:
         _say_that_it_is_slow()
     return "compiled" if built and asked != "simpy" else "simpy"
+
+
+def working_engine() -> str:
+    """The name of the engine that runs, as `chosen_engine`; SimError too where that is a library that is broken."""
+    engine, path = chosen_engine(), built_file()
+    if engine == "compiled" and path is not None:
+        opened(path)
+    return engine
 
 
 @cache

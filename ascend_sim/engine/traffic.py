@@ -282,7 +282,7 @@ class Traffic:
                 self._forget_fills(now)
         transfer.misses = fetched
         transfer.allocated = self.l2.clock - transfer.stamp
-        transfer.hits = len(shape.lines) - (fetched if access.direction == "read" else transfer.allocated)
+        transfer.hits = len(shape.lines) - (transfer.allocated if access.direction == "write" else fetched)
         moved = fetched + victims
         transfer.hbm_bytes = moved * self.line
         self.hbm_bytes += transfer.hbm_bytes

@@ -8,7 +8,8 @@ import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryFile
+from shutil import rmtree
+from tempfile import TemporaryFile, mkdtemp
 from typing import Any, BinaryIO
 
 from ascend_sim.errors import SimError
@@ -76,6 +77,48 @@ def only_writer(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(held)
+
+
+@contextmanager
+def staging(out: Path) -> Iterator[Path]:
+    """A folder in `out` for what is not whole yet; when the block ends, it goes with all that is still in it.
+
+    Such folders of processes that were killed go first (where the system has flock): nobody holds their lock any more.
+    """
+    name = ".run."
+    with only_writer(out):
+        for left in out.glob(f"{name}*.tmp") if fcntl is not None else ():
+            _remove_left(left)
+        folder = Path(mkdtemp(prefix=name, suffix=".tmp", dir=out))
+        held = _locked(folder)
+    try:
+        yield folder
+    finally:
+        rmtree(folder, ignore_errors=True)
+        if held is not None:
+            os.close(held)
+
+
+def _locked(folder: Path) -> int | None:
+    """A folder opened and locked, None where that cannot be."""
+    if fcntl is None:
+        return None
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # somebody has it, or a file system that knows no locks
+        os.close(held)
+        return None
+    return held
+
+
+def _remove_left(folder: Path) -> None:
+    """Remove a folder of `staging` whose process is gone."""
+    with suppress(OSError):  # another one is not ours, or goes at this moment
+        held = _locked(folder)
+        if held is not None:
+            rmtree(folder, ignore_errors=True)
+            os.close(held)
 
 
 def write_json(path: str | Path, data: Any) -> None:

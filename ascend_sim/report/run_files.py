@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
 from typing import Any
 
 from numpy.typing import NDArray
 
 from ascend_sim.errors import SimError
 from ascend_sim.ops.tensor_files import save_tensors
-from ascend_sim.report.files import make_folder, only_writer, remove_empty, write_json
+from ascend_sim.report.files import make_folder, only_writer, remove_empty, staging, write_json
 from ascend_sim.report.msprof import check_msprof, remove_msprof, replace_msprof, write_msprof
 from ascend_sim.report.report import Report
 from ascend_sim.report.timeline_file import write_timeline
@@ -47,29 +46,27 @@ def write_run(
         if recording is None:
             raise SimError("msprof: needs a mode with time (full or timing)")
         check_msprof(out)
-    try:
-        made = make_folder(out)
-        staging = Path(mkdtemp(prefix=".run.", suffix=".tmp", dir=out))
-    except OSError as error:
-        raise SimError(f"{out}: cannot write in that folder: {error.strerror or error}") from None
-    try:
-        written = _write_files(staging, report, recording, results, arrays, trace_limit, msprof)
-        with only_writer(out):  # of runs that end at once the files of one stay, not some of each
-            for name in _FILES:
-                if staging / name not in written:
-                    (out / name).unlink(missing_ok=True)
-            remove_msprof(out)
-            for path in written:
-                if path.is_dir():
-                    replace_msprof(path, out / path.name)
-                else:
-                    path.replace(out / path.name)
-        return [out / path.name for path in written]
-    except (SimError, OSError) as error:
-        raise SimError(str(error).replace(str(staging), str(out))) from None
-    finally:
-        rmtree(staging, ignore_errors=True)
-        remove_empty(made)
+    with ExitStack() as stack:
+        try:
+            stack.callback(remove_empty, make_folder(out))
+            folder = stack.enter_context(staging(out))
+        except OSError as error:
+            raise SimError(f"{out}: cannot write in that folder: {error.strerror or error}") from None
+        try:
+            written = _write_files(folder, report, recording, results, arrays, trace_limit, msprof)
+            with only_writer(out):  # of runs that end at once the files of one stay, not some of each
+                for name in _FILES:
+                    if folder / name not in written:
+                        (out / name).unlink(missing_ok=True)
+                remove_msprof(out)
+                for path in written:
+                    if path.is_dir():
+                        replace_msprof(path, out / path.name)
+                    else:
+                        path.replace(out / path.name)
+            return [out / path.name for path in written]
+        except (SimError, OSError) as error:
+            raise SimError(str(error).replace(str(folder), str(out))) from None
 
 
 def _write_files(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 
 import pytest
 from machine import CHIP, quiet, scalar_task
+from typer.testing import CliRunner
 
+from ascend_sim.cli import app
 from ascend_sim.engine import choice
 from ascend_sim.engine.choice import VARIABLE, chosen_engine
 from ascend_sim.engine.compiled import library
@@ -76,8 +79,14 @@ def test_a_broken_library_is_one_line(content: bytes, tmp_path: Path, monkeypatc
     broken = tmp_path / "_machine.abi3.so"
     broken.write_bytes(content)
     monkeypatch.setattr(library, "built_file", lambda: broken)
-    with pytest.raises(SimError, match=r"_machine.abi3.so cannot be loaded \(.*\): install the package again"):
+    words = r"_machine.abi3.so cannot be loaded \(.*\): install the package again"
+    with pytest.raises(SimError, match=words):
         library.load.__wrapped__()
+    monkeypatch.setattr(choice, "built_file", lambda: broken)
+    monkeypatch.delenv(choice.VARIABLE, raising=False)
+    shown = CliRunner().invoke(app, ["--version"])
+    assert shown.exit_code == 2 and re.search(words, shown.output), shown.output
+    assert CliRunner().invoke(app, ["--engine", "simpy", "--version"]).output.endswith(", engine simpy\n")
 
 
 def test_the_engine_knows_its_name() -> None:

@@ -290,6 +290,22 @@ def test_partial_tails_are_fetched_again(refetch: bool, lines: int) -> None:
     assert bytes_of_hbm(memory(200, 200, 100, refetch=refetch), write) == lines
 
 
+@pytest.mark.usefixtures("each_engine")
+@pytest.mark.parametrize(("lines", "hits"), [(4, 2), (12, 2), (40, 2)])
+def test_hits_of_an_atomic_add_are_lines_that_were_there(lines: int, hits: int) -> None:
+    """Of more lines than the L2 has room for, those that were read first are taken in once more to be written."""
+    chip = changed(memory(200, 200, 100), memory={"l2_bytes": 8 * LINE})
+
+    def write(k: Any) -> None:
+        k.data_copy("GM", "UB", 0, gm_operand(1, 0), 2 * LINE)
+        k.pipe_barrier("ALL")
+        k.data_copy("UB", "GM", gm_operand(1, 0), 0, lines * LINE, atomic_add="float32")
+
+    run = run_one(chip, "AIV", write, SIZES)
+    assert run.l2_hits[-1] == hits
+    assert run.l2_misses[-1] == lines - hits + max(lines - 8, 0)
+
+
 def test_cycles_held_back_are_counted() -> None:
     chip = memory(100, 100, 50)
     run = run_one(chip, "AIV", lambda k: k.data_copy("GM", "UB", 0, gm_operand(0, 0), 5120), SIZES)

@@ -3,6 +3,8 @@
 import errno
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -10,7 +12,7 @@ from typer.testing import CliRunner
 from ascend_sim.cli import app
 from ascend_sim.errors import SimError
 from ascend_sim.report import files, run_files
-from ascend_sim.report.files import atomic_write, make_folder, remove_empty, write_json
+from ascend_sim.report.files import atomic_write, make_folder, remove_empty, staging, write_json
 
 pytestmark = pytest.mark.fast
 
@@ -96,3 +98,25 @@ def test_a_folder_that_cannot_be_written_in_is_refused_before_the_run(tmp_path, 
         assert result.exit_code == 2
         assert f"--out {name}: cannot {cannot} that folder: Permission denied" in result.output.replace("\n", "")
     assert not os.listdir(tmp_path)
+
+
+@pytest.mark.skipif(files.fcntl is None, reason="no locks")
+def test_what_a_killed_process_left_goes_with_the_next_run(tmp_path):
+    """A folder of a process that still runs stays."""
+    code = f"""
+import os, signal
+from pathlib import Path
+from ascend_sim.report.files import staging
+with staging(Path({str(tmp_path)!r})) as folder:
+    (folder / "half").write_bytes(b"half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    subprocess.run([sys.executable, "-c", code], check=False)
+    (left,) = os.listdir(tmp_path)
+    assert left.startswith(".run.") and left.endswith(".tmp")
+    (tmp_path / "mine.tmp").mkdir()
+    with staging(tmp_path) as one:
+        assert not (tmp_path / left).exists()
+        with staging(tmp_path) as other:
+            assert one.is_dir() and other.is_dir()
+    assert os.listdir(tmp_path) == ["mine.tmp"]

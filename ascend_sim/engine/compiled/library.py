@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ascend_sim.engine.compiled.built import built_file
+from ascend_sim.engine.compiled.built import REINSTALL, built_file, opened
 from ascend_sim.engine.timeline import TIMES
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import PIPES
@@ -145,10 +145,7 @@ def load() -> Any:
     path = built_file()
     if path is None:
         return None
-    try:
-        library = ctypes.CDLL(str(path))
-    except OSError as error:
-        raise SimError(f"{path.name} cannot be loaded ({error}): {_AGAIN}") from None
+    library: Any = opened(path)
     missing = [name for name in _FUNCTIONS if not hasattr(library, name)]
     if missing:
         raise _older(path.name, f"it lacks {missing[0]}")
@@ -160,11 +157,8 @@ def load() -> Any:
     return library
 
 
-_AGAIN = "install the package again, pip install . or pip install -e ."
-
-
 def _older(name: str, why: str) -> SimError:
-    return SimError(f"{name} was built from older sources ({why}): {_AGAIN}")
+    return SimError(f"{name} was built from older sources ({why}): {REINSTALL}")
 
 
 def checked(result: int) -> int:

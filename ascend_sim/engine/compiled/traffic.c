@@ -305,7 +305,7 @@ static void start(Traffic *traffic, Transfer *transfer, i64 now) {
     }
     transfer->misses = fetched;
     transfer->allocated = l2->clock - transfer->stamp;
-    transfer->hits = count - (shape->n.direction == READ ? fetched : transfer->allocated);
+    transfer->hits = count - (shape->n.direction == WRITE ? transfer->allocated : fetched);
     i64 moved = fetched + victims;
     transfer->hbm_bytes = moved * line;
     traffic->hbm_bytes += transfer->hbm_bytes;
