@@ -413,7 +413,11 @@ def _tiling(kernel: Mapping[str, Any]) -> str:
     fields = ", ".join(f"{name} {value}" for name, value in kernel["tiling"].items())
     chosen = str(kernel["tiling_source"]) + (f", library {kernel['library']}" if "library" in kernel else "")
     chosen += f"; input by {kernel['input_load']}" if "input_load" in kernel else ""
-    return f"<details><summary>Tiling ({escape(chosen)})</summary><p>{escape(fields)}</p></details>"
+    surrogates = "".join(
+        f"<p>Stands for what is not built: {escape(name)}, {escape(what)}.</p>"
+        for name, what in kernel.get("surrogates", {}).items()
+    )
+    return f"<details><summary>Tiling ({escape(chosen)})</summary><p>{escape(fields)}</p>{surrogates}</details>"
 
 
 def _foot() -> str:

@@ -164,7 +164,8 @@ def _tensors(kernel: Kernel) -> dict[str, Value]:
 def _tiling(kernel: Kernel) -> dict[str, Value]:
     fields = {name: _text(value) for name, value in kernel["tiling"].items()}
     own = {"chosen by": kernel["tiling_source"], "input by": kernel.get("input_load")}
-    return {**{name: value for name, value in own.items() if value}, **fields}
+    surrogates = {f"surrogate {name}": what for name, what in kernel.get("surrogates", {}).items()}
+    return {**{name: value for name, value in own.items() if value}, **surrogates, **fields}
 
 
 GROUPS: dict[str, tuple[Callable[[Kernel], Column], Value]] = {

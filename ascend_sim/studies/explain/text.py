@@ -124,6 +124,8 @@ def gemm_lines(explanation: Explanation) -> list[str]:
         blocks, source = many(task.block_dim, "block"), task.info["tiling_source"]
         source += f"; input by {task.info['input_load']}" if "input_load" in task.info else ""
         lines.append(f"computed by {task.op_type} in {blocks}, in tiles of {fields} ({source})")
+        for name, what in task.info.get("surrogates", {}).items():
+            lines.append(f"its time has a surrogate of what is not built: {name}, {what}")
     return lines
 
 

@@ -37,3 +37,13 @@ def kernel_of(library: str, op_type: str) -> Mapping[str, Any]:
     """What a version ("" for the newest) says of an operator's kernel."""
     found: Mapping[str, Any] = libraries()[version(library)][op_type]
     return found
+
+
+def surrogates_of(library: str, op_type: str) -> dict[str, str]:
+    """The costs of an operator's kernel that stand for something which is not built, each with its value and that, in words."""
+    costs = kernel_of(library, op_type).items()
+    return {
+        name: f"{cost['value']} {cost['unit']} for {cost['surrogate']} ({cost['source'].split(':')[0]})"
+        for name, cost in costs
+        if isinstance(cost, Mapping) and "surrogate" in cost
+    }

@@ -19,7 +19,7 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.cube.call import CubeCall
-from ascend_sim.ops.kernels.cube.libraries import kernel_of, version
+from ascend_sim.ops.kernels.cube.libraries import kernel_of, surrogates_of, version
 from ascend_sim.ops.kernels.grad_weight.arch35 import slots
 from ascend_sim.ops.kernels.grad_weight.arch35.cube import DirectCubeBuilder
 from ascend_sim.ops.kernels.grad_weight.arch35.vector import DirectVectorBuilder
@@ -94,5 +94,7 @@ def grad_weight_task(
     kind = "MIX" if helped else call.core_kind
     storage = "float32" if call.inp.itemsize == 4 else call.dtype
     dtypes = {"grad_output": storage, "input": storage, "grad_weight": "float32"}
-    info = call.info(tiling, dtypes) | ({"library": version(call.library)} if direct else {})
+    info = call.info(tiling, dtypes)
+    if direct:
+        info |= {"library": version(call.library), "surrogates": surrogates_of(call.library, op_type)}
     return Task(name, op_type, kind, tiling.block_dim, tensors, build, all_cores=helped, info=info)

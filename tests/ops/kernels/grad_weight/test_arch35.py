@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -209,6 +210,19 @@ def test_the_newest_version_is_the_default_and_is_named() -> None:
     given = arguments((1, 16, 9, 9), (16, 16, 3, 3))
     (kernel,) = convolution_backward(*given, chip=CHIP, mode="timing").report.to_dict()["kernels"][:1]
     assert kernel["library"] == VERSIONS[-1]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_cost_that_stands_for_what_is_not_built_is_named(version: str, tmp_path: Path) -> None:
+    given = arguments((1, 16, 9, 9), (16, 16, 3, 3))
+    result = convolution_backward(*given, chip=CHIP, mode="timing", library=version)
+    head = libraries()[version]["Conv3DBackpropFilterV2"]["head_us"]
+    (kernel,) = [one for one in result.report.to_dict()["kernels"] if "surrogates" in one]
+    assert kernel["op_type"] == "Conv3DBackpropFilterV2" and list(kernel["surrogates"]) == ["head_us"]
+    said = kernel["surrogates"]["head_us"]
+    assert said.startswith(f"{head['value']} us for {head['surrogate']}") and said.endswith(("(fitted)", "(assumed)"))
+    result.write_html(tmp_path / "page.html", what_if=False)
+    assert f"Stands for what is not built: head_us, {said}." in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def programs(library: str, output_mask: list[bool], fields: dict[str, int] | None = None) -> list[Any]:
