@@ -63,6 +63,7 @@ def problems(draw: st.DrawFn) -> dict[str, Any]:
         "signal": draw(st.sampled_from([0, 0, 0, 50, 1000])),
         "dtype": draw(st.sampled_from(["float16", "float32"])),
         "deterministic": draw(st.booleans()),
+        "cube_math_type": draw(st.sampled_from([0, 1])),  # fp32 as it is, or hf32
     }
 
 
@@ -85,6 +86,7 @@ def kernel(name: str, chip: str, problem: dict[str, Any]) -> CubeKernel:
         "dilation": [1] * axes,
         "groups": p["groups"],
         "deterministic": p["deterministic"],
+        "cube_math_type": p.get("cube_math_type", 0),
     }
     try:
         return CubeKernel.of(accept_case(ConvolutionBackwardCase.model_validate(case), spec), spec, name, "warm")
