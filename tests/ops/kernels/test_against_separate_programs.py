@@ -38,8 +38,6 @@ COUNT = 2000
 ARCH35 = json.loads((DATA / "dx_tilings_arch35.json").read_text())
 LOAD3D_950 = load_chip("ascend950pr_9589").load3d.limits
 
-pytestmark = pytest.mark.slow
-
 
 def program(name: str) -> ModuleType:
     path = FACTS / f"{name}.py"
@@ -88,10 +86,14 @@ def problems(
         )
 
 
+@pytest.mark.slow
 def test_weight_gradients_of_the_910b() -> None:
-    """Cuts over cores, tiles of L0 and L1, buffers and cycles; rows cut and gathered input are not in the program."""
+    """Cuts over cores, tiles of L0 and L1, buffers and cycles; rows cut and gathered input are not in the program, and a few
+    signals of few channels break it off.
+    """
     oracle, costs, seen = program("dw2d_model"), cycle_costs("dav-2201"), Counter[str]()
     differ: list[Any] = []
+    unanswered = 0
     for problem, rng in problems(1, (1, 1, 2, 3, 3, 5, 7), 60, (1, 1, 1, 2, 4)):
         deep, itemsize = problem.k_d > 1 or problem.d_out > 1 or problem.d_in > 1, int(rng.choice((2, 2, 4)))
         hf32, cores = bool(itemsize == 4 and rng.random() < 0.5), int(rng.choice((20, 24)))
@@ -104,15 +106,19 @@ def test_weight_gradients_of_the_910b() -> None:
             continue
         if ours.load in (Load.SPLIT_W, Load.DMA):
             continue
-        theirs, *_ = oracle.Dw(
-            oracle.Problem(
-                problem.n, problem.c_in, problem.h_in, problem.w_in, problem.c_out, problem.h_out, problem.w_out,
-                problem.k_h, problem.k_w, problem.stride_h, problem.stride_w, problem.dilation_h, problem.dilation_w,
-                (problem.pad_up, problem.pad_down, problem.pad_left, problem.pad_right),
-                "float32" if itemsize == 4 else "float16", hf32, problem.groups, cores, dout=problem.d_out, kd=problem.k_d,
-                pad_f=problem.pad_front, pad_b=problem.pad_back, is_3d=deep,
-            )
-        ).run()  # fmt: skip
+        asked = oracle.Problem(
+            problem.n, problem.c_in, problem.h_in, problem.w_in, problem.c_out, problem.h_out, problem.w_out,
+            problem.k_h, problem.k_w, problem.stride_h, problem.stride_w, problem.dilation_h, problem.dilation_w,
+            (problem.pad_up, problem.pad_down, problem.pad_left, problem.pad_right),
+            "float32" if itemsize == 4 else "float16", hf32, problem.groups, cores, dout=problem.d_out, kd=problem.k_d,
+            pad_f=problem.pad_front, pad_b=problem.pad_back, is_3d=deep,
+        )  # fmt: skip
+        try:
+            theirs, *_ = oracle.Dw(asked).run()
+        except TypeError:
+            assert ours.conv1d, problem
+            unanswered += 1
+            continue
         got = found.to_vendor()
         names = [name for name in got if name != "source"]
         if ours.conv1d:  # decided by loads: what B holds is not worked out there
@@ -126,7 +132,7 @@ def test_weight_gradients_of_the_910b() -> None:
         if seen.total() == COUNT:
             break
     assert differ == []
-    assert min(seen[kind] for kind in ("3-D", "LOAD3D", "LOAD2D")) > 20
+    assert min(seen[kind] for kind in ("3-D", "LOAD3D", "LOAD2D")) > 20 and unanswered < COUNT // 200
 
 
 def test_input_gradients_of_the_950() -> None:
