@@ -35,6 +35,9 @@ def main() -> None:
     try:
         app()
     except SystemExit as ended:
+        # An interrupt within the text of a function that a library writes as it is imported is noted for the end of
+        # `python -m`, which would then be another one than ours; the next text, though empty, takes the note away.
+        eval("None")
         raise SystemExit(stopping.end_of_start(ended.code)) from None
 
 

@@ -208,3 +208,19 @@ def test_a_signal_before_a_command_has_begun(
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 143 and capsys.readouterr().err == "ascend-sim: stopped by SIGTERM\n"
+
+
+def test_a_signal_while_a_library_writes_a_function(tmp_path: Path) -> None:
+    """`python -m` would end by Ctrl-C then, whatever the exit code: dataclasses are made of text, at every import."""
+    (tmp_path / "interrupted.py").write_text(
+        """
+import sys
+from ascend_sim import cli
+TEXT = "import os, signal, time; os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)"
+sys.modules["ascend_sim.cli.app"]._without_types = lambda options: exec(TEXT)
+sys.argv = ["ascend-sim", "cases"]
+cli.main()
+"""
+    )
+    done = subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (143, "ascend-sim: stopped by SIGTERM\n")
