@@ -103,8 +103,7 @@ class LinesOf:
         whole = library.Program(
             **program.sheet.addresses(), count=len(program), bases=self._bases_in_c, tensors=len(self.bases)
         )
-        first, columns = address_of(touches.first), address_of(touches.columns)
-        library.checked(self._library.mark_lines(library.byref(whole), first, columns, self.line, *self._in_c))
+        library.checked(self._library.mark_lines(library.byref(whole), *touches.addresses, self.line, *self._in_c))
 
     def add_by_numpy(self, program: Program) -> None:
         """Without a compiler."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from ascend_sim.isa.base import PIPE_INDEX, Cost, GmAccess, Instruction
 from ascend_sim.isa.sync import CrossCoreWaitFlag, cross_name
 from ascend_sim.kernel.inspection import Notes
 from ascend_sim.kernel.sheet import Sheet
-from ascend_sim.kernel.stamp import Stamps
+from ascend_sim.kernel.stamp import Stamps, address_of
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 from ascend_sim.memory.regions import Region
 
@@ -70,6 +70,11 @@ class Touches:
                     regions.append(region)
             first.append(len(rows))
         return cls(np.array(first, np.int64), regions, np.array(rows, TOUCH))
+
+    @cached_property
+    def addresses(self) -> tuple[int, int]:
+        """Where in memory C finds `first` and `columns`, as long as these are there."""
+        return address_of(self.first), address_of(self.columns)
 
     def of_instruction(self, number: int) -> list[Region]:
         """The regions of one of them."""

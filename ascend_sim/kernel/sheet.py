@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascend_sim.host import Lately
-from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Place, Stamp, Stamps, Way, address_of, laid
+from ascend_sim.kernel.stamp import NO_MOVES, ROW, TILE, Laid, Place, Stamp, Stamps, Way
 from ascend_sim.memory.gm import OFFSET_MASK, SLOT_SHIFT
 
 Numbers = NDArray[np.int64]
@@ -41,8 +41,8 @@ class Sheet:
         self._lately: Lately | None = None
         self._own = object()
         self._counts: Numbers | None = None
-        self._laid_own: Numbers | None = None
-        self._addresses: tuple[int, Numbers, dict[str, int]] | None = None
+        self._laid_own: Laid | None = None
+        self._addresses: tuple[int, Laid, dict[str, int]] | None = None
         self._room: list[tuple[Place, int, int, int]] = []
 
     @classmethod
@@ -144,11 +144,11 @@ class Sheet:
         """Where in memory C finds its stamps and their places (rows.c), as long as the sheet is there and not written on."""
         if self._addresses is None or self._addresses[0] != len(self.which):
             if self._laid_own is None:
-                self._laid_own = laid(self.own)
+                self._laid_own = Laid.of(self.own)
             stamps = self.stamps.laid()
             numbers = {"which": self.which, "tiles": self.tiles, "where": self.where}
             found = {name: one.buffer_info()[0] for name, one in numbers.items()}
-            found |= {"stamps": address_of(stamps), "own": address_of(self._laid_own)}
+            found |= {"stamps": stamps.address, "own": self._laid_own.address}
             self._addresses = len(self.which), stamps, found
         return self._addresses[2]
 

@@ -265,7 +265,7 @@ class Stamps:
         self._numbers: dict[Hashable, int] = {}
         self._moved: dict[tuple[int, Place], int] = {}
         self._without: dict[tuple[int, tuple[int, ...]], Stamp] = {}
-        self._laid = np.empty((0, LAID), np.int64)
+        self._laid = Laid.of(())
 
     def __reduce__(self) -> tuple[type[Stamps], tuple[()]]:
         """Empty ones: another process runs the programs that are there, and writes none."""
@@ -284,11 +284,11 @@ class Stamps:
             self._without[key] = self.add(stamp.without(rows, 0))
         return self._without[key]
 
-    def laid(self) -> NDArray[np.int64]:
-        """Where all stamps lie in memory, by number; whoever reads them there holds the array and these stamps."""
-        new = self.known[len(self._laid) :]
+    def laid(self) -> Laid:
+        """Where all stamps lie in memory, by number; whoever reads them there holds this and these stamps."""
+        new = self.known[len(self._laid.numbers) :]
         if new:
-            self._laid = np.concatenate((self._laid, laid(new)))
+            self._laid = Laid.at_once(np.concatenate((self._laid.numbers, Laid.of(new).numbers)))
         return self._laid
 
     def number(self, phase: Any) -> int:
@@ -305,15 +305,26 @@ class Stamps:
         return self._moved[number, by]
 
 
-def laid(stamps: Sequence[Stamp]) -> NDArray[np.int64]:
-    """Where these stamps lie in memory: addresses of rows and moves, how many there are of both, axes."""
-    if not stamps:
-        return _NONE_LAID
-    found = [(address_of(one.rows), address_of(one.moves), len(one.rows), len(one.moves), one.axes) for one in stamps]
-    return np.array(found, np.int64).reshape(-1, LAID)
+class Laid(NamedTuple):
+    """Where stamps lie in memory: addresses of rows and moves, how many there are of both, axes; and where that lies."""
+
+    numbers: NDArray[np.int64]
+    address: int
+
+    @classmethod
+    def of(cls, stamps: Sequence[Stamp]) -> Laid:
+        """Of these stamps."""
+        found = [
+            (address_of(one.rows), address_of(one.moves), len(one.rows), len(one.moves), one.axes) for one in stamps
+        ]
+        return cls.at_once(np.array(found, np.int64).reshape(-1, LAID))
+
+    @classmethod
+    def at_once(cls, numbers: NDArray[np.int64]) -> Laid:
+        """Of the stamps that `numbers` tell of."""
+        return cls(numbers, address_of(numbers))
 
 
-_NONE_LAID = np.empty((0, LAID), np.int64)
 _Begin = c_char * 0
 
 

@@ -26,13 +26,13 @@ class Reader:
     """Copies what C has seen of programs."""
 
     def __init__(self) -> None:
-        self._hazards = np.zeros(LIMIT, HAZARD)
-        self._place = address_of(self._hazards)
+        self._numbers, self._hazards = np.zeros(1, TOTALS), np.zeros(LIMIT, HAZARD)
+        self._places = address_of(self._numbers), address_of(self._hazards)
 
     def read(self, function: Any, *arguments: Any) -> ProgramTotals:
         """What C has seen of one program: `function` is one of its own that copy it."""
-        numbers = np.empty(1, TOTALS)
-        count = function(*arguments, address_of(numbers), self._place)
+        count = function(*arguments, *self._places)
+        numbers = self._numbers.copy()
         if not count:
             return ProgramTotals(numbers, NO_HAZARDS)
         return ProgramTotals(numbers, Hazards(self._hazards[:count].copy(), int(numbers["hazards"][0])))
