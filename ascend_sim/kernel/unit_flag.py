@@ -17,6 +17,9 @@ from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.kernel.sync import Flag
 
+Product = tuple[int, int, int, str, bool, int]
+"""The parameters of an `Mmad`."""
+
 
 class UnitFlagTiles(BufferQueue[int]):
     """A queue of accumulators at `addresses` whose flags are unit flags; SimError where the chip has none.
@@ -27,7 +30,7 @@ class UnitFlagTiles(BufferQueue[int]):
     def __init__(self, builder: KernelBuilder, name: str, addresses: Sequence[int]) -> None:
         super().__init__(builder, name, "M", "FIX", addresses)
         self._waits: int | None = None
-        self._last: Mmad | None = None
+        self._last: Product | None = None
         self._drains: tuple[FixpipeUnitFlag | None, ...] = (None,) * len(addresses)
         builder.carry(self, "_waits", "_last", "_drains")
 
@@ -41,9 +44,9 @@ class UnitFlagTiles(BufferQueue[int]):
         self, dst: int, left: int, right: int, m: int, k: int, n: int, dtype: str, accumulate: bool, hf32_bits: int = 0
     ) -> None:
         """A product into the tile acquired last, see `KernelBuilder.mmad`; the first one waits until it may overwrite it."""
-        self._last = Mmad(m, k, n, dtype, accumulate, hf32_bits)
+        self._last = m, k, n, dtype, accumulate, hf32_bits
         if self._waits is not None:
-            self._builder.wait_flag(self._free[self._waits], self._early(self._waits, self._last))
+            self._builder.wait_flag(self._free[self._waits], self._early(self._waits, Mmad(*self._last)))
             self._waits = None
         self._builder.mmad(dst, left, right, m, k, n, dtype, accumulate, hf32_bits)
 
@@ -76,7 +79,7 @@ class UnitFlagTiles(BufferQueue[int]):
         drain, chip = FixpipeUnitFlag(m, n, m_padded, dtype, c0, dst_stride, atomic_add), self._builder.chip
         early = 0
         if self._last is not None:
-            early, self._last = self._last.pace(chip).overlap(drain.pace(chip)) + chip.sync.flag_latency, None
+            early, self._last = Mmad(*self._last).pace(chip).overlap(drain.pace(chip)) + chip.sync.flag_latency, None
         self.publish()
         index = self._taken % len(self._addresses)
         self._builder.wait_flag(self._full[index], early)

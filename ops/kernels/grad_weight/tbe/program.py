@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from ascend_sim.chip.fractal import ACCUMULATOR_FRACTAL_BYTES, BLOCK_BYTES, FRACTAL, FRACTAL_BYTES
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.operands import MapWindow, Span, matrix_window
+from ascend_sim.kernel.operands import Span, matrix_window
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.cube.call import CubeCall
@@ -43,7 +43,7 @@ from ascend_sim.ops.kernels.grad_weight.steps import Where
 from ascend_sim.ops.kernels.grad_weight.tbe.blocks import HeldTile
 from ascend_sim.ops.kernels.grad_weight.tbe.gather import gather_taps
 from ascend_sim.ops.kernels.grad_weight.tbe.runs import Runs
-from ascend_sim.ops.kernels.grad_weight.tbe.walks import Step, further, moves
+from ascend_sim.ops.kernels.grad_weight.tbe.walks import Part, Step, further, moves
 from ascend_sim.ops.kernels.grad_weight.tbe.work import End, Piece, Plane, Work
 from ascend_sim.ops.layouts import weight_gradient, x_map, y_map
 from ascend_sim.ops.layouts.layout import FilterTile, MapBox, Place
@@ -136,7 +136,7 @@ class _TbeBuilder:
         """Products of a part of the block's pixels of a plane."""
         batch, row = where.batch, where.row if self.moves else 0
         tile, last = self.placed(plane.tile, where), None
-        for step in plane.part.steps:
+        for number, step in enumerate(plane.part.steps):
             loads = [self.load_a1] if last is None or step.new_a1(last) else []
             if last is None or step.new_b1(last):
                 loads.insert(0 if plane.part.b_first else len(loads), self.load_b1)
@@ -146,7 +146,7 @@ class _TbeBuilder:
             if plane.depth_in is None:
                 self.leave_out(plane.tile, step.pixels.length)
             else:
-                self.step(plane.tile, step)
+                self.step(plane.tile, plane.part, number)
             last = step
 
     def placed(self, tile: HeldTile, where: Where) -> HeldTile:
@@ -235,8 +235,9 @@ class _TbeBuilder:
         self.k.fill("L0B", right, ceil_div(pixels, self.c0) * ceil_div(tile.n.length, FRACTAL) * FRACTAL_BYTES)
         self.pipeline.leave_out()
 
-    def step(self, tile: HeldTile, step: Step) -> None:
+    def step(self, tile: HeldTile, part: Part, number: int) -> None:
         """The input to L0B beside gradOutput in L0A, and the product of both."""
+        step = part.steps[number]
         half, held, pixels, address = self.pipeline.operands.filling, step.in_b1, step.pixels, self.b1.address
         right, gathered = self.pipeline.right[half], self.p.load is Load.DMA
         first = tile.n_held.start if gathered else tile.blocks.start * self.per_block
@@ -246,27 +247,6 @@ class _TbeBuilder:
             self.held_runs.turn("L0B", right, address, step.strip, held, pixels, blocks)
         else:
             matrix = matrix_window(held.length), Span(pixels.start - held.start, pixels.length)
-            window, rows = matrix if gathered else _window(step)
+            window, rows = matrix if gathered else part.windows[number]
             self.k.load_data_3d("L0B", right, address, self.itemsize, window, rows, columns)
         self.pipeline.multiply(half, tile.m.length, pixels.length, tile.n.length, self.call.dtype, self.call.hf32_bits)
-
-
-def _window(step: Step) -> tuple[MapWindow, Span]:
-    """How load3d sees the rows that L1 holds, up to the step's last pixel, and which rows of its matrix are the step's."""
-    p, first = step.seen.problem, step.pixels.start - step.shift
-    first_row = (step.in_b1.start - step.shift) // p.w_out
-    window = MapWindow(
-        height=step.held.rows,
-        width=p.w_in,
-        k_h=p.k_h,
-        k_w=p.k_w,
-        stride_h=p.stride_h,
-        stride_w=p.stride_w,
-        dilation_h=p.dilation_h,
-        dilation_w=p.dilation_w,
-        pad_top=step.held.pad_top,
-        pad_left=p.pad_left,
-        out_height=(first + step.pixels.length - 1) // p.w_out - first_row + 1,
-        out_width=p.w_out,
-    )
-    return window, Span(first - first_row * p.w_out, step.pixels.length)

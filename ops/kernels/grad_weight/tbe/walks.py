@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from ascend_sim.kernel.operands import Span
+from ascend_sim.kernel.operands import MapWindow, Span
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.cube.strips import Strip
 from ascend_sim.ops.kernels.grad_weight.procedures.cache_tiling.fields import CacheTiling
@@ -62,6 +63,11 @@ class Part:
 
     steps: tuple[Step, ...]
     b_first: bool
+
+    @cached_property
+    def windows(self) -> tuple[tuple[MapWindow, Span], ...]:
+        """Of each step, how load3d sees the rows that L1 holds, up to its last pixel, and which rows of its matrix are its."""
+        return tuple([_window(step) for step in self.steps])
 
 
 Walk = tuple[tuple[Part, int], ...]
@@ -155,3 +161,23 @@ def _span(run: Run, pixel: int, span: int) -> Span:
     """The pixels that L1 holds together with one."""
     start = run.first + (pixel - run.first) // span * span
     return Span(start, min(span, run.last - start))
+
+
+def _window(step: Step) -> tuple[MapWindow, Span]:
+    p, first = step.seen.problem, step.pixels.start - step.shift
+    first_row = (step.in_b1.start - step.shift) // p.w_out
+    window = MapWindow(
+        height=step.held.rows,
+        width=p.w_in,
+        k_h=p.k_h,
+        k_w=p.k_w,
+        stride_h=p.stride_h,
+        stride_w=p.stride_w,
+        dilation_h=p.dilation_h,
+        dilation_w=p.dilation_w,
+        pad_top=step.held.pad_top,
+        pad_left=p.pad_left,
+        out_height=(first + step.pixels.length - 1) // p.w_out - first_row + 1,
+        out_width=p.w_out,
+    )
+    return window, Span(first - first_row * p.w_out, step.pixels.length)
