@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ascend_sim.chip import load_chip
 from ascend_sim.studies.validate.launches import MICROBENCHMARKS
 from ascend_sim.studies.validate.pages import Errors, blind, blind_line, group_by, programs_markdown
 from ascend_sim.studies.validate.run import Comparison
+
+A2 = "ascend910b1"
 
 DISAGREE = "sources disagree"
 """The series of programs whose sources contradict each other."""
@@ -23,10 +26,11 @@ data, the GEMM sample 22 a LoadData, which the convolution rows support and the 
 {table}
 
 {blind}. With the {all_programs} for which sources disagree, which set none either: {with_all}.
-What misses most: the step of GM->L1 at 4 KB (18 %); 64 rows of 128 bytes into UB on A2 (16 % too slow); the vector add without
-bypass on A2 (10-14 % too fast: reads and writes share HBM here without a loss at each turn). L0C->GM takes the larger
-of 80 cycles and its data, where a sum stands here: up to twice as long around 10 KB. On the 950, whose file has no dispatch
-interval, streams of one 128-byte row an instruction keep the cores in step, which costs 8 of 39 cycles."""
+What misses most: the step of GM->L1 at 4 KB ({step} %); 64 rows of 128 bytes into UB on A2 ({rows_of_128} %); the vector
+add without bypass on A2 by all cores ({add} %: reads and writes share HBM here without a loss at each turn). L0C->GM takes the
+larger of 80 cycles and its data, where a sum stands here: {drain} % at {drain_kb} KB. On the 950, whose file has no dispatch
+interval, streams of one 128-byte row an instruction keep the cores in step: {in_step} cycles an instruction, measured
+{measured}."""
 
 
 POINTS = """## Single instructions and transfers
@@ -36,6 +40,43 @@ line_fit, not flagged by those who collected them), precision 1 - abs(error). Th
 Far off on dav-2201: fp16 Exp and Sqrt (the vendor's page says 4 cycles a repeat, these points 2-3), Divs (twice Div),
 Sel, and int16 Add and Mul (two cycles a repeat more). On dav-3510: conversions of ten short rows. Costs of both were fitted on
 points of the same source. Streams and single transfers: [measured-bandwidth.md](measured-bandwidth.md)."""
+
+
+def figures(compared: Sequence[Comparison]) -> dict[str, str]:
+    """What PROGRAMS says of single rows."""
+    by_path = {
+        (one.row.kernel.chip, one.row.kernel.label("path"), one.row.kernel.get("nbytes", 0)): one
+        for one in compared
+        if one.row.kernel.op_type == "DataCopy"
+    }
+    narrow = {
+        (one.row.kernel.chip, one.row.kernel["tile_m"]): one
+        for one in compared
+        if (one.row.kernel.op_type, one.row.kernel.label("path")) == ("DataCopyStream", "GM->UB")
+        and (one.row.kernel["tile_n"], one.row.cells["what"]) == (64, "aligned")
+    }
+    adds = [
+        one.error
+        for one in compared
+        if (one.row.kernel.chip, one.row.kernel.op_type) == (A2, "VectorAdd")
+        and one.row.kernel["block_dim"] > 1
+        and not one.row.kernel["bypass"]
+    ]
+    drains = [one for (chip, path, _), one in by_path.items() if (chip, path) == (A2, "L0C->GM")]
+    longest = max(drains, key=lambda one: one.error)
+    row = narrow["ascend950pr_9589", 1]
+    kernel = row.row.kernel
+    instructions = kernel["M"] * -(-kernel["N"] // kernel["tile_n"]) / kernel["block_dim"]
+    cycles = load_chip(kernel.chip).clock.cube_mhz / instructions
+    return {
+        "step": f"{100 * by_path[A2, 'GM->L1', 4096].error:+.0f}",
+        "rows_of_128": f"{100 * narrow[A2, 64].error:+.0f}",
+        "add": f"{100 * min(adds):+.0f} to {100 * max(adds):+.0f}",
+        "drain": f"{100 * longest.error:+.0f}",
+        "drain_kb": f"{longest.row.kernel['nbytes'] / 1024:.0f}",
+        "in_step": f"{row.prediction.task_us * cycles:.0f}",
+        "measured": f"{row.row.duration_us * cycles:.0f}",
+    }
 
 
 def programs(compared: Sequence[Comparison]) -> str:
@@ -48,6 +89,7 @@ def programs(compared: Sequence[Comparison]) -> str:
     every = Errors.of([(one.prediction.task_us, one.row.duration_us) for one in none_set])
     assert every is not None
     return PROGRAMS.format(
+        **figures(of),
         table=programs_markdown(group_by(of)),
         blind=blind_line(errors),
         all_programs=len(doubted),

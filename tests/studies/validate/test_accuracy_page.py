@@ -14,7 +14,7 @@ from places import TOOLS
 
 from ascend_sim.report.certainty import kinds
 from ascend_sim.studies.validate.kernel import Kernel
-from ascend_sim.studies.validate.launches import CALLS
+from ascend_sim.studies.validate.launches import CALLS, MICROBENCHMARKS
 from ascend_sim.studies.validate.pages import Errors, group_by, series_of
 from ascend_sim.studies.validate.rows import of_chips, shipped_rows
 from ascend_sim.studies.validate.run import Comparison, compare
@@ -120,7 +120,9 @@ def test_no_error_is_typed_into_the_texts(monkeypatch: pytest.MonkeyPatch) -> No
     """Figures of rows are computed where they stand in a text too; the level of the intervals is no such figure."""
     monkeypatch.syspath_prepend(TOOLS)
     words, guessed = import_module("accuracy_parts.words"), import_module("accuracy_parts.guessed")
-    texts = [text for name, text in vars(words).items() if name.isupper()] + [guessed.GUESSED]
+    small = import_module("accuracy_parts.programs")
+    texts = [text for name, text in vars(words).items() if name.isupper()]
+    texts += [guessed.GUESSED, small.PROGRAMS, small.POINTS]
     assert len(texts) > 4
     assert set(re.findall(r"[-+\d.]+ %", " ".join(texts))) <= {"80 %"}
 
@@ -138,6 +140,15 @@ def test_what_is_said_of_the_first_910_without_rows(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(guessed, "UNSEEN", guessed.UNSEEN[1:2])
     made = [SimpleNamespace(row=SimpleNamespace(kernel=next(k for k in kernels if k.op_type == OPERATORS[1])))]
     assert guessed.unseen(made).splitlines()[-1] in page
+
+
+@pytest.mark.slow
+def test_what_is_said_of_small_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table, the figures without help, and the single rows that the text names."""
+    monkeypatch.syspath_prepend(TOOLS)
+    small = import_module("accuracy_parts.programs")
+    rows = [row for row in shipped_rows() if row.kernel.op_type in MICROBENCHMARKS]
+    assert small.programs(compare(rows)) in PAGE.read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
