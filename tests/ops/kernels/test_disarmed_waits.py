@@ -191,6 +191,14 @@ PIXELS = {"baseM": 32, "baseN": 48, "baseK": 16}
 POINTS = Problem(1, 32, 32, (5, 11), (1, 1), (1, 1), (0, 0, 0, 0))
 LONG_ROWS = Problem(1, 4, 16, (33, 1040), (8, 16), (8, 16), (0, 0, 0, 0))
 """A block sums over two rows of gradOutput in five pieces each: L1 has no room for the 16 rows that 65 pixels need."""
+A_OFTEN, B_OFTEN = ({"k_l0": 1, "k_al1": a, "k_bl1": 3 - a, "m_l0": 1, "n_l0": 1} | TWICE for a in (1, 2))
+WAYS = {
+    "rows stepped over": Problem(1, 32, 32, (15, 16), (1, 3), (2, 1), (0, 0, 1, 1)),
+    "a signal": Problem(1, 16, 32, (1, 160), (1, 3), (1, 1), (0, 0, 1, 1)),
+    "a point": POINTS,
+    "a gather": Problem(1, 32, 32, (4, 452), (2, 2), (1, 64), (1, 1, 1, 1)),
+}
+"""Ways to the input that load it otherwise than whole rows by load3d, each with its own loops of loads."""
 CASES = {
     "grad_input": {
         # A alone is loaded for some base steps, B alone for others; else the wait for one covers the other.
@@ -240,6 +248,13 @@ CASES = {
         "B more often": OlderCase(LONG_ROWS, {"k_al1": 2, "k_bl1": 1, "n_l0": 32} | TWICE),
     },
 }
+CASES |= {
+    f"grad_weight, {way}": {
+        "A more often": OlderCase(problem, A_OFTEN),
+        "B more often": OlderCase(problem, B_OFTEN),
+    }
+    for way, problem in WAYS.items()
+}
 COVERED = {
     "grad_weight, older kernel, 32-bit": [
         f"L0{side}[{i}] {state}" for side, state in (("A", "full"), ("B", "free")) for i in (0, 1)
@@ -275,6 +290,16 @@ def test_a_covered_wait_and_the_one_that_covers_it_matter(kernel: str, state: st
     case = next(iter(CASES[kernel].values())).of(kernel)
     for i in (0, 1):
         assert case.goes_wrong([f"L0A[{i}] {state}", f"L0B[{i}] {state}"])
+
+
+@pytest.mark.parametrize(
+    ("way", "told"),
+    list(zip(WAYS, ("load3d, stride_h read", "load3d, conv1d", "load2d", "dma"), strict=True)),
+)
+def test_each_way_is_the_one_that_is_meant(way: str, told: str) -> None:
+    _, _, result = CASES[f"grad_weight, {way}"]["A more often"].of("grad_weight").run(slow("nothing"))
+    (kernel,) = (one for one in result.report.to_dict()["kernels"] if one["name"] == "grad_weight")
+    assert kernel["input_load"] == told
 
 
 def test_pieces_of_rows_have_no_unit_flag() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from places import TOOLS
+from places import DOCS, TOOLS
 
 from ascend_sim.studies.validate.rows import shipped_rows
 from ascend_sim.studies.validate.run import as_timed, simulate
@@ -58,3 +59,28 @@ def test_costs_of_a_library_are_put_back(refit: Any, tmp_path: Path) -> None:
     short, long = (bench.times([row], {field: value})[0] for value in (before, before + 10))
     assert long == pytest.approx(short + 10, abs=0.1)
     assert refit._leaf(field)["value"] == before
+
+
+@pytest.mark.slow
+def test_what_each_fitted_cost_of_the_950_is_worth(refit: Any, tmp_path: Path) -> None:
+    """docs/design.md has the mean error of its measured calls without the head, the cost of a plane, that of a run, and all."""
+    of, chip = "9.0.0, Conv3DBackpropFilterV2.", "ascend950pr_9579"
+    start: dict[str, Any] = {f"{of}{name}": refit._leaf(f"{of}{name}")["value"] for name in ("head_us", "plane_cycles")}
+    run = "paths.UB->GM.unaligned_row"
+    start[run] = refit.value_of(chip, run)
+    rows = [row for row in shipped_rows() if (row.kernel.chip, row.kernel.op_type) == (chip, "npu_conv3d_backward")]
+    bench = refit.LibraryBench(chip, start, tmp_path)
+    without: list[tuple[str, ...]] = [(), *((field,) for field in start), tuple(start)]
+    assert len(bench.usable(rows)) == len(rows) == 10
+    means = []
+    for fields in without:
+        times = bench.times(rows, start | dict.fromkeys(fields, 0))
+        errors = [abs(us / row.duration_us - 1) for us, row in zip(times, rows, strict=True)]
+        means.append(f"{100 * sum(errors) / len(errors):.0f}")
+    text = " ".join((DOCS / "design.md").read_text(encoding="utf-8").split())
+    written = re.search(
+        r"mean error is (\d+) %, .* without the head it would be (\d+) %, without the cost of a plane (\d+) %, "
+        r"of a run (\d+) %, without all three (\d+) %",
+        text,
+    )
+    assert written is not None and list(written.groups()) == means
