@@ -177,7 +177,7 @@ def calls_of(chip: str) -> list[Comparison]:
 @pytest.mark.parametrize("chip", ["ascend910b2", "ascend910b4", "ascend950pr_9579"])
 def test_calls_by_kind_are_what_a_prediction_told_nothing_gives(chip: str) -> None:
     written = re.findall(
-        rf"\| (\w+) \| ([\w-]+) \| {chip} \| \w+ \| (\d+) \| ([\d.]+) \| [\d.]+ \| ([-+\d.]+) \|",
+        rf"\| (\w+) \| ([\w-]+) \| {chip} \| \w+ \| (\d+) of \d+ \| ([\d.]+) \| [\d.]+ \| ([-+\d.]+) \|",
         PAGE.read_text(encoding="utf-8"),
     )
     found = calls_of(chip)
