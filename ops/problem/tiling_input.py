@@ -25,7 +25,8 @@ class TilingInput:
     `load3d` says what the fields of that instruction hold.
     `family` says which kernels there are, `layout` what they read here.
     Groups are merged so that channels of a real group fill whole blocks (ops-nn group merge: stated); in a plain layout, where
-    a group may begin at any channel, they need not be (`merged` False: ours). `walk` is grad_weight's way over gradOutput
+    a group may begin at any channel, they need not be (`merged` False). `group_unit` is the input channels of a block that
+    merged groups fill, 0 for C0. `walk` is grad_weight's way over gradOutput
     (`grad_weight.strips`, `grad_weight.taps`); the problem is then the one that it sees.
     """
 
@@ -38,6 +39,7 @@ class TilingInput:
     deterministic: bool = False
     layout: Layout = BLOCKED
     merged: bool = True
+    group_unit: int = 0
     family: Family = BLOCKED_SPLIT
     walk: Walk = WHOLE_ROWS
 
@@ -58,7 +60,8 @@ class TilingInput:
         if not self.merged:
             return 1
         cin, cout = self.problem.c_in // groups, self.problem.c_out // groups
-        return min(math.lcm(math.lcm(cin, self.c0) // cin, math.lcm(cout, FRACTAL) // cout), groups)
+        unit = self.group_unit or self.c0
+        return min(math.lcm(math.lcm(cin, unit) // cin, math.lcm(cout, FRACTAL) // cout), groups)
 
     @cached_property
     def real_groups(self) -> int:

@@ -50,10 +50,14 @@ class SingleTaps(Walk):
 TAPS = SingleTaps()
 
 
+def rows_of(pixels: int, width: int) -> int:
+    """Rows of `width` that a run of `pixels` touches, wherever a multiple of it begins."""
+    if pixels % width == 0 or width % pixels == 0:
+        return ceil_div(pixels, width)
+    return pixels // width + 2 if pixels > width else 2
+
+
 def input_rows_of(problem: ConvProblem, pixels: int, width: int) -> int:
     """Input rows behind a run of `pixels` gradOutput pixels in rows of `width`; counts rows above and below the image too."""
-    if pixels % width == 0 or width % pixels == 0:
-        rows = ceil_div(pixels, width)
-    else:
-        rows = pixels // width + 2 if pixels > width else 2
+    rows = rows_of(pixels, width)
     return (rows - 1) * problem.stride_h + (problem.k_h - 1) * problem.dilation_h + 1

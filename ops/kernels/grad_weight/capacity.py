@@ -21,11 +21,15 @@ def n_slice(inp: TilingInput) -> int:
 
 def b1_slices(inp: TilingInput, columns: int) -> int:
     """C0 blocks of input that L1 holds for `columns` columns of dW, wherever in a block they begin."""
-    blocks = ceil_div(columns, inp.c0)
-    slices = ceil_div(blocks, inp.taps)
-    if inp.taps > blocks and inp.taps % blocks:
+    return spanned_slices(ceil_div(columns, inp.c0), inp.taps)
+
+
+def spanned_slices(blocks: int, taps: int) -> int:
+    """Slices of `taps` blocks that a run of `blocks` touches, wherever a multiple of it begins."""
+    slices = ceil_div(blocks, taps)
+    if taps > blocks and taps % blocks:
         return slices + 1
-    return slices + 1 if 2 * blocks % inp.taps else slices
+    return slices + 1 if 2 * blocks % taps else slices
 
 
 def b1_rows(inp: TilingInput, pixels: int) -> int:
@@ -40,9 +44,14 @@ def bl1_bound(tiling: GradWeightTiling, inp: TilingInput, *, clipped: bool = Fal
 
 
 def _held_slices(tiling: GradWeightTiling, inp: TilingInput, clipped: bool) -> int:
-    """Channel blocks of one L1 buffer of B; the 950's host code counts one that does not exist (unit test)."""
+    """Channel blocks of one L1 buffer of B; no more than the input has (`clipped`), or on the 950 a task (ops-nn: stated).
+
+    A tiling that has no tasks yet (`single_core_n` 0) may need more than one of a task will.
+    """
     slices = b1_slices(inp, tiling.step_n * tiling.base_n)
-    return min(slices, inp.cin1) if clipped and not inp.layout.plain else slices
+    if not inp.layout.plain:
+        return min(slices, inp.cin1) if clipped else slices
+    return min(slices, ceil_div(tiling.single_core_n, n_slice(inp))) if tiling.single_core_n else slices
 
 
 def b1_pixels(inp: TilingInput, pixels: int, *, clipped: bool = False) -> int:

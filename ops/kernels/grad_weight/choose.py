@@ -61,6 +61,8 @@ def choose_grad_weight(
     if not overrides:
         return tiling
     tiling = refit_block(tiling.but(**given), inp, given)
+    if tiling.template != SPLIT_GRID:
+        tiling = with_core_shape(tiling, inp).but(**given)
     if not grad_weight_fits_l1(tiling, inp, clipped=True) or any(name in given for name in BLOCK):
         fits = (t for t in _grad_weight_steps(tiling, inp, given) if grad_weight_fits_l1(t, inp, clipped=True))
         tiling = next(fits, tiling)
@@ -137,7 +139,7 @@ def _with_strips(
         found = _automatic_grad_weight(stack, procedure, chip, dtype)
         return found if stack is inp else found.but(split_wo=width, source="stand-in")
     try:
-        return _automatic_grad_weight(inp, procedure, chip, dtype)
+        return _automatic_grad_weight(inp, procedure, chip, dtype, whole=True)
     except TilingError as error:
         check_grad_weight_problem(inp)
         refused = error
@@ -178,12 +180,15 @@ def _comparable(tiling: GradWeightTiling, wanted: GradWeightTiling) -> bool:
 
 
 def _automatic_grad_weight(
-    inp: TilingInput, procedure: str | None, chip: ChipSpec | None, dtype: str
+    inp: TilingInput, procedure: str | None, chip: ChipSpec | None, dtype: str, *, whole: bool = False
 ) -> GradWeightTiling:
+    """The procedure's tiling, else a stand-in's; a problem that is not `whole` is in strips or single taps already."""
     vendor = procedure_named(procedure)
     if vendor is not None and vendor.covers(inp):
         try:
-            return vendor.decide(inp, chip)
+            tiling = vendor.decide(inp, chip)
+            if whole or not (tiling.split_wo or tiling.split_kernel):
+                return tiling
         except TilingError:
             pass
     elif chip is not None and procedure_for(chip, BASE_TEMPLATE) == "cache_tiling":

@@ -41,7 +41,9 @@ def grad_weight_tilings(inp: TilingInput, given: Fixed, chip: ChipSpec | None) -
     )
     start = start.but(**given)
     whole, inp = inp, walked_input(inp, start)
-    shapes = _grid_tasks(start, inp, given) if start.template == SPLIT_GRID else iter([start])
+    # Tasks of templates 1 to 4 follow from a block.
+    free = start.but(single_core_n=given.get("single_core_n", 0))
+    shapes = _grid_tasks(start, inp, given) if start.template == SPLIT_GRID else iter([free])
     for shape in shapes:
         for block in _grad_weight_blocks(shape, inp, given):
             sides = []

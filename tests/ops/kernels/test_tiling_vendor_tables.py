@@ -23,8 +23,10 @@ from ascend_sim.ops.kernels.grad_input.procedures.dav_2201 import covers_grad_in
 from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import vendor_grad_input_3510
 from ascend_sim.ops.kernels.grad_input.split import SPLIT_NONE
 from ascend_sim.ops.kernels.grad_weight.choose import choose_grad_weight
+from ascend_sim.ops.kernels.grad_weight.procedures.arch35.cores import decided as decided_filter
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_2201 import covers_grad_weight, vendor_grad_weight
 from ascend_sim.ops.kernels.grad_weight.procedures.dav_3510 import vendor_grad_weight_3510
+from ascend_sim.ops.kernels.grad_weight.procedures.dav_3510 import with_groups_merged as filters_merged
 from ascend_sim.ops.problem.conv_problem import ConvProblem
 from ascend_sim.ops.problem.family import PLAIN_SPLIT
 from ascend_sim.ops.problem.layout import CHANNELS_LAST, PLANAR
@@ -122,31 +124,57 @@ def test_stream_k_by_images_or_rows(images: int, kind: int, parts: int) -> None:
 TABLE_3510 = json.loads((DATA / "ut_tilings_arch35.json").read_text())
 
 
-@pytest.mark.parametrize("row", TABLE_3510["rows"], ids=lambda row: row["name"])
-def test_grad_weight_of_dav_3510(row: dict[str, Any]) -> None:
-    problem = ConvProblem(**row["problem"])
-    inp = TilingInput(
-        problem,
-        row["itemsize"],
-        row["cores"],
-        TABLE_3510["buffers"],
-        TABLE_3510["l2_bytes"],
-        True,
-        PLANAR,
-        load3d=LOAD3D_950,
+CHIP_3510 = load_chip("ascend950pr_9589")
+WINOGRAD = "conv3d_bp_filter_wino_fp32_3x3"
+OTHERWISE = {  # what our kernel does in its own way, or not at all
+    "aclnnConvolutionBackward_3DDW_SplitW_001": "stand-in",
+    "aclnnConvolutionBackward_3DDW_SplitW0": "load3d: stride h",
+    "aclnnConvolutionBackward_3DDW_StrideHMax": "load3d: stride h",
+    "aclnnConvolutionBackward_3DDW_StrideWMax": "load3d: stride w",
+    "aclnnConvolutionBackward_3DDW_StrideWMax_NDHWC": "load3d: stride w",
+    "aclnnConvolutionBackward_3DDW_ShrinkBaseBlock": "taps of this kernel one by one",
+}
+
+
+def filter_problem_on_950(row: dict[str, Any]) -> TilingInput:
+    """As the library merges its groups."""
+    buffers = {**TABLE_3510["buffers"], "UB": CHIP_3510.buffers["UB"]}
+    problem, l2 = ConvProblem(**row["problem"]), TABLE_3510["l2_bytes"]
+    return filters_merged(
+        TilingInput(problem, row["itemsize"], row["cores"], buffers, l2, True, PLANAR, load3d=LOAD3D_950)
     )
-    if not row["covered"]:
-        with pytest.raises(TilingError, match=r"open procedure for dav-3510|load3d|L1:"):
-            vendor_grad_weight_3510(inp)
-        return
-    tiling = vendor_grad_weight_3510(inp)
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in TABLE_3510["rows"] if row["name"] != WINOGRAD], ids=lambda row: row["name"]
+)
+def test_grad_weight_of_dav_3510(row: dict[str, Any]) -> None:
+    """The decision has the fields of every row; what our kernel does otherwise says so."""
+    inp = filter_problem_on_950(row)
+    tiling = decided_filter(inp)
     got = tiling.to_vendor()
     assert {name: got[name] for name in row["fields"]} == row["fields"]
-    assert tiling.source == "vendor procedure"
-    p = inp.problem
-    if p.groups > 1:  # of two channels a group on either side there is no row
-        for more in ({"c_in": 2 * p.c_in}, {"c_out": 2 * p.c_out}):
-            assert vendor_grad_weight_3510(replace(inp, problem=replace(p, **more))).source == "stand-in"
+    otherwise = OTHERWISE.get(row["name"])
+    if otherwise in (None, "stand-in"):
+        own = vendor_grad_weight_3510(inp)
+        assert own.source == (otherwise or "vendor procedure")
+        assert otherwise or own == tiling
+    else:
+        with pytest.raises(TilingError, match=otherwise):
+            vendor_grad_weight_3510(inp)
+
+
+def test_winograd_is_not_written() -> None:
+    row = next(row for row in TABLE_3510["rows"] if row["name"] == WINOGRAD)
+    with pytest.raises(TilingError, match="Winograd"):
+        vendor_grad_weight_3510(filter_problem_on_950(row))
+
+
+def test_groups_of_dav_3510_that_are_merged_otherwise_are_a_stand_in() -> None:
+    row = next(row for row in TABLE_3510["rows"] if row["name"] == "conv_stdit_01_depthwise")
+    inp = filter_problem_on_950(row)
+    assert inp.group_extension == 16
+    assert vendor_grad_weight_3510(replace(inp, merged=False)).source == "stand-in"
 
 
 ARCH35 = json.loads((DATA / "ut_tilings_arch35_grad_input.json").read_text())

@@ -12,8 +12,17 @@ from collections.abc import Iterator
 
 from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
 from ascend_sim.errors import TilingError
+from ascend_sim.frozen import frozen
 from ascend_sim.ops.kernels.cube.procedures import Procedure
-from ascend_sim.ops.kernels.grad_weight.capacity import bl1_bound, check_grad_weight, grad_weight_fits_l1, n_slice
+from ascend_sim.ops.kernels.grad_weight.capacity import (
+    b1_rows,
+    b1_slices,
+    bl1_bound,
+    check_grad_weight,
+    grad_weight_fits_l1,
+    grad_weight_l1,
+    n_slice,
+)
 from ascend_sim.ops.kernels.grad_weight.fields import SPLIT_MK, SPLIT_MN, SPLIT_NK, SPLIT_STREAM_K, GradWeightTiling
 from ascend_sim.ops.kernels.grad_weight.procedures.shrink import shrink
 from ascend_sim.ops.kernels.grad_weight.procedures.stream_k import stream_k
@@ -180,6 +189,42 @@ def with_core_shape(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTil
     return tiling.but(single_core_m=single_m, single_core_n=single_n, single_core_k=single_k)
 
 
+@frozen
+class WholeRows:
+    """A problem as `shrink` counts it: whole rows of the input, those above and below the image too."""
+
+    inp: TilingInput
+
+    @property
+    def m(self) -> int:
+        return gemm(self.inp)[0]
+
+    @property
+    def k(self) -> int:
+        return ceil_to(gemm(self.inp)[1], FRACTAL)
+
+    @property
+    def width(self) -> int:
+        return self.inp.problem.w_out
+
+    @property
+    def seen(self) -> int:
+        return self.inp.problem.w_in
+
+    def used(self, tiling: GradWeightTiling) -> int:
+        return sum(grad_weight_l1(tiling, self.inp))
+
+    def channels(self, columns: int) -> int:
+        return b1_slices(self.inp, columns) * self.inp.c0
+
+    def estimated_rows(self, pixels: int) -> int:
+        return b1_rows(self.inp, pixels)
+
+    def tallest(self, tiling: GradWeightTiling) -> int:
+        """By the vendor's own measure."""
+        return self.inp.buffers["L0C"] // self.inp.itemsize // 2 // tiling.base_m
+
+
 # ---- the two splits ------------------------------------------------------------------------------------------------
 
 
@@ -197,7 +242,7 @@ def ladder_split_k(block: GradWeightTiling, inp: TilingInput) -> GradWeightTilin
         if task_count(tiling, inp) >= inp.cores and grad_weight_fits_l1(tiling, inp):
             break
     if not grad_weight_fits_l1(tiling, inp):
-        tiling = with_core_shape(with_depths(shrink(tiling, gemm(inp), inp), inp, 1, 1), inp)
+        tiling = with_core_shape(with_depths(shrink(tiling, WholeRows(inp)), inp, 1, 1), inp)
     return tiling
 
 
@@ -222,7 +267,7 @@ def _split_mn(inp: TilingInput) -> GradWeightTiling:
         if grad_weight_fits_l1(tiling, inp):
             break
     else:
-        tiling = with_depths(shrink(tiling, gemm(inp), inp), inp, depth, depth)
+        tiling = with_depths(shrink(tiling, WholeRows(inp)), inp, depth, depth)
     tiling = with_core_shape(tiling, inp)
     if not inp.deterministic:
         return tiling

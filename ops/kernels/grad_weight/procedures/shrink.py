@@ -1,94 +1,125 @@
 """The vendor's last resort of grad_weight: a smaller base block where one block per operand already overfills L1.
 
 Reached with all steps and L1 buffers at 1, for wide images. ops-nn first estimates, as if L1 use were linear, how many
-fractals too large a side is, then walks on in fractals (derived; checked against its four wide-image tests).
+fractals too large a side is, then walks on in fractals (derived; checked against its four wide-image tests of arch22).
 """
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from ascend_sim.chip.fractal import FRACTAL
-from ascend_sim.ops.kernels.grad_weight.capacity import b1_rows, b1_slices, grad_weight_fits_l1, grad_weight_l1
 from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
-from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, floor_to
+from ascend_sim.ops.problem.sizes import ceil_div, floor_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
-def shrink(tiling: GradWeightTiling, gemm: tuple[int, int, int], inp: TilingInput) -> GradWeightTiling:
+class InL1(Protocol):
+    """What a procedure counts of a problem while it makes a block smaller; lengths in elements."""
+
+    @property
+    def inp(self) -> TilingInput: ...
+
+    @property
+    def m(self) -> int:
+        """Rows of dW, in whole fractals."""
+
+    @property
+    def k(self) -> int:
+        """Pixels of a plane of gradOutput, in whole fractals."""
+
+    @property
+    def width(self) -> int:
+        """gradOutput columns of a row."""
+
+    @property
+    def seen(self) -> int:
+        """Input columns that these need."""
+
+    def used(self, tiling: GradWeightTiling) -> int:
+        """Bytes of L1."""
+
+    def channels(self, columns: int) -> int:
+        """Channels that `columns` columns of dW need of the input."""
+
+    def estimated_rows(self, pixels: int) -> int:
+        """Input rows that `pixels` of gradOutput need."""
+
+    def tallest(self, tiling: GradWeightTiling) -> int:
+        """Rows of dW that a block may be given back."""
+
+
+def shrink(tiling: GradWeightTiling, p: InL1) -> GradWeightTiling:
     """A smaller base_k, or if that is not enough, smaller base_m and base_n, with what then is free given back."""
-    smaller, enough = _smaller_k(tiling, inp)
+    smaller, enough = _smaller_k(tiling, p)
     if enough:
         return smaller
-    return _give_back(_smaller_mn(smaller, inp), gemm, inp)
+    return _give_back(_smaller_mn(smaller, p), p)
 
 
-def _excess(tiling: GradWeightTiling, inp: TilingInput) -> int:
-    return max(sum(grad_weight_l1(tiling, inp)) - inp.buffers["L1"], 0)
+def _fits(tiling: GradWeightTiling, p: InL1) -> bool:
+    return p.used(tiling) <= p.inp.buffers["L1"]
 
 
-def _smaller_k(tiling: GradWeightTiling, inp: TilingInput) -> tuple[GradWeightTiling, bool]:
+def _excess(tiling: GradWeightTiling, p: InL1) -> int:
+    return max(p.used(tiling) - p.inp.buffers["L1"], 0)
+
+
+def _smaller_k(tiling: GradWeightTiling, p: InL1) -> tuple[GradWeightTiling, bool]:
     """base_k lowered, and whether that settles it (an estimate below one fractal never does)."""
-    problem = inp.problem
-    a_per_step = tiling.base_m * FRACTAL * inp.itemsize
-    row_bytes = b1_slices(inp, tiling.base_n) * inp.c0 * problem.w_in * problem.stride_h * inp.itemsize
-    b_per_step = ceil_div(row_bytes * FRACTAL, problem.w_out)
-    base_k = tiling.base_k - ceil_div(_excess(tiling, inp), a_per_step + b_per_step) * FRACTAL
+    a_per_step = tiling.base_m * FRACTAL * p.inp.itemsize
+    row_bytes = p.channels(tiling.base_n) * p.seen * p.inp.problem.stride_h * p.inp.itemsize
+    b_per_step = ceil_div(row_bytes * FRACTAL, p.width)
+    base_k = tiling.base_k - ceil_div(_excess(tiling, p), a_per_step + b_per_step) * FRACTAL
     if base_k < FRACTAL:
         return tiling.but(base_k=FRACTAL), False
     tiling = tiling.but(base_k=base_k)
-    while base_k > FRACTAL and not grad_weight_fits_l1(tiling, inp):
+    while base_k > FRACTAL and not _fits(tiling, p):
         base_k -= FRACTAL
         tiling = tiling.but(base_k=base_k)
-        rows_align = problem.w_out % base_k == 0 or problem.w_out % FRACTAL != 0
-        if base_k <= problem.w_out and rows_align:
+        rows_align = p.width % base_k == 0 or p.width % FRACTAL != 0
+        if base_k <= p.width and rows_align:
             break  # fewer pixels would not need fewer rows
-    return tiling, grad_weight_fits_l1(tiling, inp)
+    return tiling, _fits(tiling, p)
 
 
-def _smaller_mn(tiling: GradWeightTiling, inp: TilingInput) -> GradWeightTiling:
+def _smaller_mn(tiling: GradWeightTiling, p: InL1) -> GradWeightTiling:
     """First level the two sides, then lower both; base_n only where that saves a channel block in L1."""
-    while tiling.base_m > tiling.base_n and not grad_weight_fits_l1(tiling, inp):
+    while tiling.base_m > tiling.base_n and not _fits(tiling, p):
         tiling = tiling.but(base_m=tiling.base_m - FRACTAL)
-    while tiling.base_n > tiling.base_m and not grad_weight_fits_l1(tiling, inp):
+    while tiling.base_n > tiling.base_m and not _fits(tiling, p):
         tiling = tiling.but(base_n=tiling.base_n - FRACTAL)
-    if grad_weight_fits_l1(tiling, inp):
+    if _fits(tiling, p):
         return tiling
-    a_per_step = tiling.base_k * FRACTAL * inp.itemsize
-    rows_bytes = b1_rows(inp, tiling.base_k * tiling.step_kb) * inp.problem.w_in * FRACTAL * inp.itemsize
-    steps = ceil_div(_excess(tiling, inp), a_per_step + ceil_div(rows_bytes, inp.taps))
+    a_per_step = tiling.base_k * FRACTAL * p.inp.itemsize
+    rows_bytes = p.estimated_rows(tiling.base_k * tiling.step_kb) * p.seen * FRACTAL * p.inp.itemsize
+    steps = ceil_div(_excess(tiling, p), a_per_step + ceil_div(rows_bytes, p.inp.taps))
     side = tiling.base_m - steps * FRACTAL
     if side < FRACTAL:
         return tiling.but(base_m=FRACTAL, base_n=FRACTAL)
     tiling = tiling.but(base_m=side, base_n=side)
-    while tiling.base_m > FRACTAL and not grad_weight_fits_l1(tiling, inp):
-        if b1_slices(inp, tiling.base_m) < b1_slices(inp, tiling.base_n):
+    while tiling.base_m > FRACTAL and not _fits(tiling, p):
+        if p.channels(tiling.base_m) < p.channels(tiling.base_n):
             tiling = tiling.but(base_n=tiling.base_m)
         else:
             tiling = tiling.but(base_m=tiling.base_m - FRACTAL)
     return tiling
 
 
-def _give_back(tiling: GradWeightTiling, gemm: tuple[int, int, int], inp: TilingInput) -> GradWeightTiling:
+def _give_back(tiling: GradWeightTiling, p: InL1) -> GradWeightTiling:
     """Spend the rest of L1 on base_m, then on base_k, within L0."""
-    m, k, _ = gemm
-    if not grad_weight_fits_l1(tiling, inp):
+    if not _fits(tiling, p):
         return tiling  # nothing to give back; the caller's capacity check will say what is missing
-    spare = inp.buffers["L1"] - sum(grad_weight_l1(tiling, inp))
-    grown = tiling.base_m + spare // (tiling.base_k * FRACTAL * inp.itemsize) * FRACTAL
-    l0c_limit = floor_to(
-        inp.buffers["L0C"] // inp.itemsize // 2 // tiling.base_m, FRACTAL
-    )  # by the vendor's own measure
-    tiling = tiling.but(base_m=min(grown, m, l0c_limit))
+    spare = p.inp.buffers["L1"] - p.used(tiling)
+    grown = tiling.base_m + spare // (tiling.base_k * FRACTAL * p.inp.itemsize) * FRACTAL
+    tiling = tiling.but(base_m=min(grown, p.m, floor_to(p.tallest(tiling), FRACTAL)))
 
     longer = tiling
-    while grad_weight_fits_l1(longer, inp):
+    while _fits(longer, p):
         tiling, longer = longer, longer.but(base_k=longer.base_k + FRACTAL)
-    whole_k = ceil_to(k, FRACTAL)
-    if whole_k < tiling.base_k:
-        return tiling.but(base_k=whole_k)
+    base_k = min(tiling.base_k, p.k)
     for buffer, side in (("L0A", tiling.base_m), ("L0B", tiling.base_n)):
-        limit = floor_to(inp.buffers[buffer] // inp.itemsize // 2 // side, FRACTAL)
-        tiling = tiling.but(base_k=min(tiling.base_k, limit, whole_k))
-    width = inp.problem.w_out
-    if width < tiling.base_k and width % FRACTAL == 0:
-        tiling = tiling.but(base_k=tiling.base_k // width * width)
-    return tiling
+        base_k = min(base_k, floor_to(p.inp.buffers[buffer] // p.inp.itemsize // 2 // side, FRACTAL))
+    if p.width < base_k and p.width % FRACTAL == 0:
+        base_k = base_k // p.width * p.width
+    return tiling.but(base_k=base_k)

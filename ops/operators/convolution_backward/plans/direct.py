@@ -14,6 +14,7 @@ from dataclasses import replace
 from ascend_sim.ops.kernels.conv_forward.tiling import with_groups_merged as forward_merged
 from ascend_sim.ops.kernels.cube.call import CubeCall
 from ascend_sim.ops.kernels.grad_input.procedures.dav_3510 import with_groups_merged
+from ascend_sim.ops.kernels.grad_weight.procedures.dav_3510 import with_groups_merged as filters_merged
 from ascend_sim.ops.kernels.vector.strided import StridedCopy
 from ascend_sim.ops.operators.convolution_backward.plans.gradients import Gradients
 from ascend_sim.ops.operators.convolution_backward.plans.routes import filter_as_1x1, on_windows
@@ -53,10 +54,9 @@ class DirectPlan(Gradients):
         """The whole problem, or the 1x1 one on windows that stand in the channels; its kernel is always deterministic."""
         call = super().filter_call()
         cores = call.inp.cores if self.call.deterministic else self.call.block_dim.get("grad_weight", call.inp.cores)
-        call = replace(call, inp=replace(call.inp, deterministic=True, cores=cores), library=self.call.library)
-        if not filter_as_1x1(self.call):
-            return call
-        return replace(call, inp=replace(call.inp, problem=on_windows(self.p)))
+        problem = on_windows(self.p) if filter_as_1x1(self.call) else self.p
+        inp = filters_merged(replace(call.inp, problem=problem, deterministic=True, cores=cores))
+        return replace(call, inp=inp, library=self.call.library)
 
     def windows(self, source: str) -> str:
         """[N, C, D, H, W] with every window's pixels in the channels: [N, C, kD, kH, kW, D_out, H_out, W_out]."""

@@ -1,0 +1,97 @@
+"""How the arch35 procedure of grad_weight deals tasks out to cores: other blocks where there are few, a last round in parts."""
+
+from __future__ import annotations
+
+from ascend_sim.chip.fractal import FRACTAL
+from ascend_sim.ops.kernels.grad_weight.fields import STREAM_NONE, STREAM_ROWS, GradWeightTiling
+from ascend_sim.ops.kernels.grad_weight.procedures.arch35.block import block_in_l1, longest_k, with_steps
+from ascend_sim.ops.kernels.grad_weight.procedures.arch35.problem import WeightProblem
+from ascend_sim.ops.kernels.grad_weight.procedures.stream_k import stream_k
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.tiling_input import TilingInput
+
+
+def decided(inp: TilingInput) -> GradWeightTiling:
+    """The library's decision in all its fields, whatever our kernel makes of it; groups are as `inp` merges them.
+
+    `single_core_k` is the whole of K, also where parts of it are shared. Raises TilingError where the library finds none.
+    """
+    tiling, p = block_in_l1(WeightProblem.of(inp))
+    if inp.group_extension == 1:  # tiles of merged groups are put in order whole
+        tiling = _for_few(tiling, p)
+    tiling = _shared(tiling, p)
+    return tiling.but(bl1_bound=p.b_elements(tiling), split_wo=p.strip, split_kernel=int(p.by_tap))
+
+
+def _for_few(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
+    """Another block where tasks are fewer than cores, and images or rows too few to share them.
+
+    First M is cut so that the tasks divide the cores; where tasks are still less than the cores and more than half of them, N
+    is cut finer.
+    """
+    tasks, cores = p.tasks(tiling.single_core_m, tiling.single_core_n), p.inp.cores
+    if tasks >= cores:
+        return tiling
+    sharing = cores // tasks
+    if cores % tasks == 0 and max(p.inp.images, p.inp.problem.h_out) >= sharing:
+        return tiling
+    tiling = _dividing(tiling, p)
+    tasks = p.tasks(tiling.single_core_m, tiling.single_core_n)
+    return _finer(tiling, p) if cores // 2 < tasks < cores and tiling.base_n >= tiling.base_m else tiling
+
+
+def _dividing(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
+    """Other rows of a block, as few as make tasks that divide the cores, shared by as many as there are images or rows for."""
+    cores, columns = p.inp.cores, tiling.single_core_n
+    most = min(p.m // FRACTAL, cores) // p.lanes // ceil_div(p.n, columns)
+    for parts in range(most, 0, -1):
+        base_m = ceil_to(ceil_div(p.m, parts), FRACTAL)
+        tasks = p.tasks(base_m, columns)
+        if tasks > cores or cores % tasks:
+            continue
+        base_k, sharing = longest_k(base_m, tiling.base_n, p), cores // tasks
+        if p.inp.images < sharing and base_k < sharing * p.inp.problem.w_out:
+            continue
+        if not p.tile_fits(base_m, tiling.base_n):
+            break
+        tiling = _with_block(tiling, p, base_m, base_k, tiling.base_n)
+        if p.fits(tiling):
+            break
+    return tiling
+
+
+def _finer(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
+    """Fewer columns of a block, as few as leave no task over."""
+    cores, rows, own = p.inp.cores, tiling.single_core_m, ceil_div(p.n, tiling.single_core_n)
+    most = min(p.n // p.slice, cores // p.lanes // ceil_div(p.m, rows))
+    for parts in range(most, own, -1):
+        base_n = ceil_to(ceil_div(p.n, parts), p.slice)
+        if p.tasks(rows, base_n) > cores or not p.tile_fits(tiling.base_m, base_n):
+            continue
+        tiling = _with_block(tiling, p, tiling.base_m, longest_k(tiling.base_m, base_n, p), base_n)
+        if p.fits(tiling):
+            break
+    return tiling
+
+
+def _with_block(tiling: GradWeightTiling, p: WeightProblem, base_m: int, base_k: int, base_n: int) -> GradWeightTiling:
+    buffers = 2 if p.tile_fits(base_m, base_n, 2) else 1
+    return with_steps(tiling.but(base_m=base_m, base_k=base_k, base_n=base_n, cl0_buffers=buffers), p)
+
+
+def _shared(tiling: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
+    """The last round shared by images or by rows; a part of rows may need a shorter K, and other steps."""
+    tasks, problem = p.tasks(tiling.single_core_m, tiling.single_core_n), p.inp.problem
+    # A part may be as short as a row here: no base block limits it.
+    shared = stream_k(tiling.but(base_k=1), tasks, p.inp).but(base_k=tiling.base_k, block_dim=p.inp.cores)
+    if shared.stream_k_type != STREAM_ROWS:
+        return shared
+    pixels = ceil_div(problem.h_out, shared.core_stream_k) * problem.w_out
+    base_k = ceil_to(min(tiling.base_k, pixels), FRACTAL)
+    most = ceil_div(pixels, base_k)
+    shared = shared.but(base_k=base_k, step_ka=min(tiling.step_ka, most), step_kb=min(tiling.step_kb, most))
+    while not p.fits(shared):
+        if min(shared.step_ka, shared.step_kb) == 1:
+            return tiling.but(stream_k_type=STREAM_NONE, core_stream_k=0)
+        shared = shared.but(step_ka=shared.step_ka - 1, step_kb=shared.step_kb - 1)
+    return shared

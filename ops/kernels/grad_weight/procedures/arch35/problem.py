@@ -1,0 +1,152 @@
+"""A problem as the arch35 procedure of grad_weight sees it: its product, its way over gradOutput, and what L1 then holds."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from ascend_sim.chip.fractal import ACCUMULATOR_BYTES, FRACTAL
+from ascend_sim.frozen import frozen
+from ascend_sim.ops.kernels.grad_weight.capacity import spanned_slices
+from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
+from ascend_sim.ops.problem.sizes import ceil_div, ceil_to
+from ascend_sim.ops.problem.tiling_input import TilingInput
+from ascend_sim.ops.problem.walk import rows_of
+
+# Numbers of the vendor's procedure (ops-nn conv3d_backprop_filter_v2, arch35: stated)
+LONGEST_ROW, LONGEST_PADDED_ROW = (
+    512,
+    256,
+)  # gradOutput columns that are not split; the second where load3d cannot hold a pad
+WIDEST_STRIP = 128  # gradOutput columns
+MOST_LOAD3D_K = 65536  # elements of one block of channels in all taps, which load3d counts
+
+
+@frozen
+class WeightProblem:
+    """`inp` in the procedure's quantities: dW[m, n] = sum over K, of one kernel plane and real group. Lengths in elements.
+
+    `strip` is the gradOutput columns that are taken together (splitWo), 0 for whole rows; `by_tap` says that the taps of the
+    kernel are loaded one by one (isSplitKernelHW).
+    """
+
+    inp: TilingInput
+    strip: int = 0
+    by_tap: bool = False
+
+    @classmethod
+    def of(cls, inp: TilingInput) -> WeightProblem:
+        """As the procedure begins: long rows in strips, tap by tap what load3d cannot express."""
+        p, limits = inp.problem, inp.load3d
+        padded = max(p.pad_left, p.pad_right) > limits.pad
+        long = p.w_out > (LONGEST_PADDED_ROW if padded else LONGEST_ROW)
+        beyond = (
+            max(p.k_h, p.k_w) > limits.kernel
+            or max(p.dilation_h, p.dilation_w) > limits.dilation
+            or max(p.stride_h, p.stride_w) > limits.stride
+            or max(p.pad_left, p.pad_right, p.pad_up, p.pad_down) > limits.pad
+            or inp.taps * inp.c0 > MOST_LOAD3D_K
+        )
+        return cls(inp, WIDEST_STRIP if long else 0, beyond)
+
+    @cached_property
+    def m(self) -> int:
+        """Output channels of a real group, in whole fractals."""
+        return self.inp.cout_padded
+
+    @cached_property
+    def slice(self) -> int:
+        """N of one fractal's width of input channels."""
+        return self.inp.taps * FRACTAL
+
+    @cached_property
+    def n(self) -> int:
+        """Input channels of a real group in whole fractals, times the taps of a plane."""
+        return ceil_div(self.inp.cin_g, FRACTAL) * self.slice
+
+    @cached_property
+    def pixels(self) -> int:
+        """Pixels of a plane of gradOutput."""
+        return self.inp.problem.h_out * self.inp.problem.w_out
+
+    @cached_property
+    def k(self) -> int:
+        """The same in whole fractals."""
+        return ceil_to(self.pixels, FRACTAL)
+
+    @cached_property
+    def lanes(self) -> int:
+        """What each tile is needed for: kernel planes and real groups."""
+        return self.inp.problem.k_d * self.inp.real_groups
+
+    @property
+    def width(self) -> int:
+        """gradOutput columns of a row, or of a strip."""
+        return self.strip or self.inp.problem.w_out
+
+    @property
+    def seen(self) -> int:
+        """Input columns that these need."""
+        return self._columns(self.width)
+
+    def tasks(self, rows: int, columns: int) -> int:
+        """Tasks of so many rows and columns of dW."""
+        return ceil_div(self.m, rows) * ceil_div(self.n, columns) * self.lanes
+
+    def tile_fits(self, rows: int, columns: int, buffers: int = 1) -> bool:
+        """Whether L0C holds so many tiles."""
+        return rows * columns * ACCUMULATOR_BYTES * buffers <= self.inp.buffers["L0C"]
+
+    # -- L1 ------------------------------------------------------------------------------------------------------------
+
+    def used(self, tiling: GradWeightTiling) -> int:
+        """Bytes of L1, all buffers counted."""
+        a = self.a_elements(tiling) * tiling.al1_buffers
+        return (a + self.b_elements(tiling) * tiling.bl1_buffers) * self.inp.itemsize
+
+    def fits(self, tiling: GradWeightTiling) -> bool:
+        """Whether L1 holds both operands."""
+        return self.used(tiling) <= self.inp.buffers["L1"]
+
+    def a_elements(self, tiling: GradWeightTiling) -> int:
+        """Elements of one buffer of gradOutput: the pixels of a chunk, of strips whole rows."""
+        pixels = tiling.step_ka * tiling.base_k
+        if self.strip not in (0, self.inp.problem.w_out):
+            pixels = max(ceil_to(rows_of(pixels, width) * width, FRACTAL) for width in self._widths)
+        return pixels * tiling.base_m
+
+    def b_elements(self, tiling: GradWeightTiling) -> int:
+        """Elements of one buffer of the input: the rows that the pixels of a chunk need, of the channels of a block."""
+        chunk = tiling.step_kb * tiling.base_k
+        pixels = max(self._input_rows(rows_of(chunk, width)) * self._columns(width) for width in self._widths)
+        # A task is whole fractals of channels, or one that the tiles share.
+        return pixels * min(max(tiling.base_n // self.slice, 1) * FRACTAL, self.channels(tiling.base_n))
+
+    def channels(self, columns: int) -> int:
+        """Channels of `columns` columns of dW, wherever they begin."""
+        return spanned_slices(ceil_div(columns, FRACTAL), self.inp.taps) * FRACTAL
+
+    def estimated_rows(self, pixels: int) -> int:
+        """Input rows of a chunk, as a block is shrunk by: those of all taps also where taps are loaded one by one."""
+        rows = rows_of(pixels, self.width)
+        p = self.inp.problem
+        return rows + (p.k_h - 1) * p.dilation_h if self.by_tap else self._input_rows(rows)
+
+    def tallest(self, tiling: GradWeightTiling) -> int:
+        """Rows of dW that a block may be given back, by the library's own measure of L0C."""
+        return self.inp.buffers["L0C"] // self.inp.itemsize // 2 // tiling.base_n
+
+    @cached_property
+    def _widths(self) -> tuple[int, ...]:
+        """Widths of strips: the last one may be narrower."""
+        last = self.inp.problem.w_out % self.strip if self.strip else 0
+        return (self.width, last) if last else (self.width,)
+
+    def _columns(self, width: int) -> int:
+        p = self.inp.problem
+        if self.by_tap:
+            return width
+        return (width - 1) * p.stride_w + (p.k_w - 1) * p.dilation_w + 1 if self.strip else p.w_in
+
+    def _input_rows(self, rows: int) -> int:
+        p = self.inp.problem
+        return rows if self.by_tap else (rows - 1) * p.stride_h + (p.k_h - 1) * p.dilation_h + 1
