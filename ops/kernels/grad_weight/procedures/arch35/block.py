@@ -15,10 +15,8 @@ from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, floor_to
 # Numbers of the vendor's procedure (ops-nn conv3d_backprop_filter_v2, arch35: stated)
 LONGEST_SIDE = 256  # of a base block
 WINDOW_TAPS = 9  # of a kernel whose blocks are whole windows from the first
-STEPS = {
-    2: (8, 7, 6, 5, 4, 3, 2),
-    1: (16, 14, 12, 10, 8, 6, 4, 2, 1),
-}  # base blocks of an L1 buffer, by buffers of an operand
+DOUBLE_STEPS = (8, 7, 6, 5, 4, 3, 2)  # base blocks of an operand's L1 buffer, where it has two
+SINGLE_STEPS = (16, 14, 12, 10, 8, 6, 4, 2, 1)  # the same where it has one
 
 
 def block_in_l1(first: WeightProblem) -> tuple[GradWeightTiling, WeightProblem]:
@@ -85,7 +83,8 @@ def with_steps(block: GradWeightTiling, p: WeightProblem) -> GradWeightTiling:
     """
     if not block.base_k:
         raise TilingError("grad_weight: the procedure for dav-3510 leaves no K in L0 to a block")
-    candidates = (_stepped(block, p, buffers, step) for buffers, steps in STEPS.items() for step in steps)
+    tries = [(2, step) for step in DOUBLE_STEPS] + [(1, step) for step in SINGLE_STEPS]
+    candidates = (_stepped(block, p, buffers, step) for buffers, step in tries)
     tiling = next((found for found in candidates if p.fits(found)), None)
     if tiling is None:
         tiling = _stepped(shrink(_stepped(block, p, 1, 1), p), p, 1, 1)

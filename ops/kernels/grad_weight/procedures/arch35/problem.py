@@ -13,10 +13,7 @@ from ascend_sim.ops.problem.tiling_input import TilingInput
 from ascend_sim.ops.problem.walk import rows_of
 
 # Numbers of the vendor's procedure (ops-nn conv3d_backprop_filter_v2, arch35: stated)
-LONGEST_ROW, LONGEST_PADDED_ROW = (
-    512,
-    256,
-)  # gradOutput columns that are not split; the second where load3d cannot hold a pad
+LONGEST_ROW, LONGEST_PADDED_ROW = 512, 256  # gradOutput columns; the second where load3d cannot hold a pad
 WIDEST_STRIP = 128  # gradOutput columns
 MOST_LOAD3D_K = 65536  # elements of one block of channels in all taps, which load3d counts
 
