@@ -14,6 +14,9 @@ from ascend_sim.ops.problem.sizes import ceil_div, floor_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
 
+_UNSIGNED = 1 << 64
+
+
 class InL1(Protocol):
     """What a procedure counts of a problem while it makes a block smaller; lengths in elements."""
 
@@ -107,10 +110,12 @@ def _smaller_mn(tiling: GradWeightTiling, p: InL1) -> GradWeightTiling:
 
 
 def _give_back(tiling: GradWeightTiling, p: InL1) -> GradWeightTiling:
-    """Spend the rest of L1 on base_m, then on base_k, within L0."""
-    if not _fits(tiling, p):
-        return tiling  # nothing to give back; the caller's capacity check will say what is missing
-    spare = p.inp.buffers["L1"] - p.used(tiling)
+    """Spend the rest of L1 on base_m, then on base_k, within L0.
+
+    Where L1 is overfilled still, the library's rest is unsigned and very large: base_m is then all that L0C allows, and whoever
+    asked for the block finds it too large.
+    """
+    spare = (p.inp.buffers["L1"] - p.used(tiling)) % _UNSIGNED
     grown = tiling.base_m + spare // (tiling.base_k * FRACTAL * p.inp.itemsize) * FRACTAL
     tiling = tiling.but(base_m=min(grown, p.m, floor_to(p.tallest(tiling), FRACTAL)))
 

@@ -14,7 +14,6 @@ from ascend_sim.ops.problem.sizes import ceil_div, ceil_to, floor_to
 
 # Numbers of the vendor's procedure (ops-nn conv3d_backprop_filter_v2, arch35: stated)
 LONGEST_SIDE = 256  # of a base block
-WINDOW_TAPS = 9  # of a kernel whose blocks are whole windows from the first
 DOUBLE_STEPS = (8, 7, 6, 5, 4, 3, 2)  # base blocks of an operand's L1 buffer, where it has two
 SINGLE_STEPS = (16, 14, 12, 10, 8, 6, 4, 2, 1)  # the same where it has one
 
@@ -42,9 +41,6 @@ def _ways(first: WeightProblem) -> Iterator[WeightProblem]:
 def first_block(p: WeightProblem) -> GradWeightTiling:
     """Sides of at most 256, N in whole windows of the kernel or, where one is longer, part of one; the longest K."""
     base_m, base_n = _side(p.m), _side(p.n)
-    unit = p.slice if p.inp.taps == WINDOW_TAPS else FRACTAL
-    if base_n > unit:
-        base_n = base_n // unit * unit
     base_n = min(base_n, floor_to(base_n, p.slice))
     return GradWeightTiling(
         base_m,
