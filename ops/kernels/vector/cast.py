@@ -17,8 +17,10 @@ from ascend_sim.ops.kernels.vector.common import (
     SOURCE,
     TARGET,
     Launch,
+    Loop,
     buffer_queue,
     call_info,
+    known_loop,
     looped_task,
     require_positive,
     share,
@@ -51,6 +53,14 @@ def cast_task(
         raise SimError(
             f"{name}: cast from {from_dtype} to {to_dtype}; it converts from {', '.join(DTYPES)} to {', '.join(TARGETS)}"
         )
+    info = call_info((from_dtype, to_dtype), ("ND", "ND"), ([count], [count]))
+    return looped_task(
+        chip, Launch("Cast", name, disarm), _loop(chip, count, from_dtype, to_dtype), [source, target], info
+    )
+
+
+@known_loop
+def _loop(chip: ChipSpec, count: int, from_dtype: str, to_dtype: str) -> Loop:
     sizes = numpy_dtype(from_dtype).itemsize, numpy_dtype(to_dtype).itemsize
     two_steps = WIDE not in (from_dtype, to_dtype)
     bytes_per_element = 2 * sum(sizes) + (4 if two_steps else 0)
@@ -87,5 +97,4 @@ def cast_task(
         incoming.close()
         outgoing.close()
 
-    info = call_info((from_dtype, to_dtype), ("ND", "ND"), ([count], [count]))
-    return looped_task(chip, Launch("Cast", name, disarm), blocks, [source, target], pieces, body, info)
+    return Loop(blocks, pieces, body)

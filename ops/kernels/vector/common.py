@@ -17,14 +17,16 @@ How many blocks each kernel takes. The evidence is an AlexNet training step on a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
+from dataclasses import field
+from functools import lru_cache, wraps
+from threading import local
+from typing import Any, ParamSpec
 
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.fractal import BLOCK_BYTES
 from ascend_sim.errors import SimError
 from ascend_sim.frozen import frozen
 from ascend_sim.kernel.builder import KernelBuilder
-from ascend_sim.kernel.loops import What, Where
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.queue import BufferQueue
 from ascend_sim.memory.gm import Allocation
@@ -35,7 +37,11 @@ SOURCE, TARGET = 0, 1
 """GM slots of the two tensors of a kernel."""
 
 
+_KEPT = 32
+"""Loops of a kernel that are kept, each with a few hundred rows."""
+
 Body = Callable[[KernelBuilder, int], None]
+Arguments = ParamSpec("Arguments")
 
 
 @frozen
@@ -60,32 +66,52 @@ def vector_task(
         body(k, block)
         return k.finish()
 
-    return _task_of(chip, launch, block_dim, tensors, write, info)
+    return _task_of(chip, launch, block_dim, tensors, write, info, {})
+
+
+@frozen
+class Loop:
+    """A kernel whose blocks are one stamped loop each, as it is on whatever tensors: `body(k, pieces)` writes a block over its
+    pieces (`KernelBuilder.repeated`). Its launches share `tables`, and so the stamps.
+    """
+
+    blocks: int
+    pieces_of: Callable[[int], Iterable[tuple[Any, Any]]]
+    body: Callable[[KernelBuilder, Sequence[tuple[Any, Any]]], None]
+    tables: dict[str, InstructionTable] = field(default_factory=dict)
+
+
+def known_loop(make: Callable[Arguments, Loop]) -> Callable[Arguments, Loop]:
+    """`make`, whose loops follow from its arguments alone, with those asked for lately kept: the next call that turns a map of
+    that shape finds the stamps of its kernel. Every thread has its own, because builders write to them.
+    """
+    kept = local()
+
+    @wraps(make)
+    def found(*args: Arguments.args, **named: Arguments.kwargs) -> Loop:
+        if not hasattr(kept, "loops"):
+            kept.loops = lru_cache(_KEPT)(make)
+        loop: Loop = kept.loops(*args, **named)
+        return loop
+
+    return found
 
 
 def looped_task(
-    chip: ChipSpec,
-    launch: Launch,
-    block_dim: int,
-    tensors: Sequence[Allocation],
-    pieces_of: Callable[[int], Iterable[tuple[What, Where]]],
-    body: Callable[[KernelBuilder, Sequence[tuple[What, Where]]], None],
-    info: dict[str, Any],
+    chip: ChipSpec, launch: Launch, loop: Loop, tensors: Sequence[Allocation], info: dict[str, Any]
 ) -> Task:
-    """A launch as of `vector_task` whose blocks are one stamped loop each: `body(k, pieces)` writes it, over the pieces of a
-    block (`KernelBuilder.repeated`).
-    """
+    """A launch as of `vector_task` of such a kernel."""
 
     def write(k: KernelBuilder, block: int) -> Program:
-        pieces = list(pieces_of(block))
+        pieces = list(loop.pieces_of(block))
 
         def written() -> Program:
-            body(k, pieces)
+            loop.body(k, pieces)
             return k.finish()
 
         return k.repeated(pieces, written)
 
-    return _task_of(chip, launch, block_dim, tensors, write, info)
+    return _task_of(chip, launch, loop.blocks, tensors, write, info, loop.tables)
 
 
 def _task_of(
@@ -95,8 +121,8 @@ def _task_of(
     tensors: Sequence[Allocation],
     write: Callable[[KernelBuilder, int], Program],
     info: dict[str, Any],
+    tables: dict[str, InstructionTable],
 ) -> Task:
-    tables: dict[str, InstructionTable] = {}
     sizes = [tensor.size for tensor in tensors]
 
     def build(block: int) -> list[Program]:

@@ -8,7 +8,15 @@ from ascend_sim.chip import ChipSpec
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.memory.gm import Allocation, gm_operand
 from ascend_sim.numerics import numpy_dtype
-from ascend_sim.ops.kernels.vector.common import Launch, looped_task, require_positive, share, vector_cores
+from ascend_sim.ops.kernels.vector.common import (
+    Launch,
+    Loop,
+    known_loop,
+    looped_task,
+    require_positive,
+    share,
+    vector_cores,
+)
 from ascend_sim.ops.problem.sizes import ceil_div
 from ascend_sim.runtime import Task
 
@@ -31,6 +39,12 @@ def mem_set_task(
     require_positive(name, nbytes=nbytes)
     # The vector unit fills 16 and 32 bits alone; zeros of an 8-bit format are zeros there too, and no other value is asked for.
     filled = "float16" if numpy_dtype(dtype).itemsize == 1 and not value else dtype
+    info = {"dtypes": {}, "formats": {"output": "ND"}, "shapes": {"output": [nbytes]}}
+    return looped_task(chip, Launch(op_type, name, disarm), _loop(chip, nbytes, filled, value), [target], info)
+
+
+@known_loop
+def _loop(chip: ChipSpec, nbytes: int, filled: str, value: float) -> Loop:
     line = chip.memory.l2_line_bytes
     lines = ceil_div(nbytes, line)
     blocks = min(lines, vector_cores(chip))
@@ -54,5 +68,4 @@ def mem_set_task(
             k.data_copy("UB", "GM", gm_operand(0, start), zeros, size)
         # Nothing is written to UB after the flag, so the copies need no more of them.
 
-    info = {"dtypes": {}, "formats": {"output": "ND"}, "shapes": {"output": [nbytes]}}
-    return looped_task(chip, Launch(op_type, name, disarm), blocks, [target], pieces, body, info)
+    return Loop(blocks, pieces, body)

@@ -11,7 +11,16 @@ from ascend_sim.frozen import frozen
 from ascend_sim.kernel.builder import KernelBuilder
 from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.memory.gm import Allocation
-from ascend_sim.ops.kernels.vector.common import Launch, call_info, looped_task, require_positive, share, vector_cores
+from ascend_sim.ops.kernels.vector.common import (
+    Launch,
+    Loop,
+    call_info,
+    known_loop,
+    looped_task,
+    require_positive,
+    share,
+    vector_cores,
+)
 from ascend_sim.ops.kernels.vector.trans_data import (
     LIST_INSTRUCTIONS,
     ROWS_AT_ONCE,
@@ -170,6 +179,21 @@ def _task(
 ) -> Task:
     n, c, d, hw = shape
     require_positive(name, n=n, c=c, d=d, hw=hw)
+    c1 = ceil_div(c, layout.c0)
+    formats, shapes = ["NCHW", "NC1HWC0"], [[n, c, hw], [n, c1, hw, layout.c0]]
+    if d > 1:
+        formats, shapes = ["NCDHW", "NDC1HWC0"], [[n, c, d, hw], [n, d, c1, hw, layout.c0]]
+    if not to_c0:
+        formats, shapes = formats[::-1], shapes[::-1]
+    element = dtype or f"{8 * layout.itemsize}-bit"
+    info = call_info((element, element), formats, shapes)
+    launch = Launch("TransData", name, disarm, "TransData_features")
+    return looped_task(chip, launch, _loop(chip, shape, layout, to_c0), tensors, info)
+
+
+@known_loop
+def _loop(chip: ChipSpec, shape: FeatureShape, layout: BlockLayout, to_c0: bool) -> Loop:
+    n, c, d, hw = shape
     ways = (chip.path("GM", "UB"), chip.path("UB", "GM"))
     row_cycles = sum(way.unaligned_row or 0 for way in ways) / len(ways)
     issue = chip.scalar.issue_cycles[chip.cores.vector_kind(0)]
@@ -192,12 +216,4 @@ def _task(
     def body(k: KernelBuilder, pieces: Iterable[tuple[tuple[int, int], int]]) -> None:
         turn_tiles(k, pieces, tiles_of, to_c0, layout.itemsize)
 
-    formats, shapes = ["NCHW", "NC1HWC0"], [[n, c, hw], [n, feature.c1, hw, layout.c0]]
-    if d > 1:
-        formats, shapes = ["NCDHW", "NDC1HWC0"], [[n, c, d, hw], [n, d, feature.c1, hw, layout.c0]]
-    if not to_c0:
-        formats, shapes = formats[::-1], shapes[::-1]
-    element = dtype or f"{8 * layout.itemsize}-bit"
-    info = call_info((element, element), formats, shapes)
-    launch = Launch("TransData", name, disarm, "TransData_features")
-    return looped_task(chip, launch, blocks, tensors, images, body, info)
+    return Loop(blocks, images, body)

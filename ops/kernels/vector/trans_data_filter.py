@@ -18,7 +18,9 @@ from ascend_sim.kernel.operands import TurnLayout
 from ascend_sim.memory.gm import Allocation
 from ascend_sim.ops.kernels.vector.common import (
     Launch,
+    Loop,
     call_info,
+    known_loop,
     looped_task,
     padded,
     require_positive,
@@ -275,6 +277,23 @@ def _task(
     disarm: Collection[str],
 ) -> Task:
     require_positive(name, **shape._asdict())
+    c_out, c_in, k_d, taps, _ = shape
+    inp = _problem(chip, shape, layout)
+    plain = [c_out, c_in, taps] if k_d == 1 else [c_out, c_in, k_d, taps]
+    fractal = [inp.real_groups * k_d * inp.cin1 * taps, inp.cout_padded // FRACTAL, FRACTAL, layout.c0]
+    formats, shapes = ["NCHW", "FRACTAL_Z"], [plain, fractal]
+    if k_d > 1:
+        formats = ["NCDHW", "FRACTAL_Z_3D"]
+    if not to_c0:
+        formats, shapes = formats[::-1], shapes[::-1]
+    element = dtype or f"{8 * layout.itemsize}-bit"
+    info = call_info((element, element), formats, shapes)
+    launch = Launch("TransData", name, disarm, "TransData_filters")
+    return looped_task(chip, launch, _loop(chip, shape, layout, to_c0), tensors, info)
+
+
+def _problem(chip: ChipSpec, shape: FilterShape, layout: BlockLayout) -> TilingInput:
+    """A convolution with these weights. The merge of groups depends on C0, which `TilingInput` takes from the compute dtype."""
     c_out, c_in, k_d, taps, groups = shape
     problem = ConvProblem(
         1,
@@ -291,13 +310,17 @@ def _task(
         k_w=taps,
         groups=groups,
     )
-    # The merge of groups depends on C0, which `TilingInput` takes from the compute dtype.
-    inp = TilingInput(
+    return TilingInput(
         problem, BLOCK_BYTES // layout.c0, vector_cores(chip), {}, chip.memory.l2_bytes, load3d=chip.load3d.limits
     )
+
+
+@known_loop
+def _loop(chip: ChipSpec, shape: FilterShape, layout: BlockLayout, to_c0: bool) -> Loop:
+    inp = _problem(chip, shape, layout)
     filters = _Filter(layout, inp, tile_bytes(chip.buffers["UB"]))
     channels = inp.real_groups * inp.cout_padded
-    channel_bytes = inp.cin1 * k_d * taps * layout.block_bytes
+    channel_bytes = inp.cin1 * shape.k_d * shape.taps * layout.block_bytes
     blocks = ceil_div(channels, max(channels // vector_cores(chip) + 1, ceil_div(_LEAST_BYTES, channel_bytes)))
 
     def pieces(block: int) -> Iterator[tuple[FilterPiece, tuple[int, int]]]:
@@ -306,14 +329,4 @@ def _task(
     def body(k: KernelBuilder, pieces: Iterable[tuple[FilterPiece, tuple[int, int]]]) -> None:
         turn_tiles(k, pieces, filters.tiles_of, to_c0, layout.itemsize)
 
-    plain = [c_out, c_in, taps] if k_d == 1 else [c_out, c_in, k_d, taps]
-    fractal = [inp.real_groups * k_d * inp.cin1 * taps, inp.cout_padded // FRACTAL, FRACTAL, layout.c0]
-    formats, shapes = ["NCHW", "FRACTAL_Z"], [plain, fractal]
-    if k_d > 1:
-        formats = ["NCDHW", "FRACTAL_Z_3D"]
-    if not to_c0:
-        formats, shapes = formats[::-1], shapes[::-1]
-    element = dtype or f"{8 * layout.itemsize}-bit"
-    info = call_info((element, element), formats, shapes)
-    launch = Launch("TransData", name, disarm, "TransData_filters")
-    return looped_task(chip, launch, blocks, tensors, pieces, body, info)
+    return Loop(blocks, pieces, body)

@@ -1,0 +1,79 @@
+"""Vector kernels of one shape share their stamps, and their programs are those that a task without them would have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from ascend_sim.chip import ChipSpec, load_chip
+from ascend_sim.kernel.program import Program
+from ascend_sim.memory.gm import Allocation
+from ascend_sim.ops.kernels.vector.cast import cast_task
+from ascend_sim.ops.kernels.vector.common import Loop, known_loop
+from ascend_sim.ops.kernels.vector.mem_set import mem_set_task
+from ascend_sim.ops.kernels.vector.trans_data import BlockLayout
+from ascend_sim.ops.kernels.vector.trans_data_feature import FeatureShape, feature_from_c0_task, feature_to_c0_task
+from ascend_sim.ops.kernels.vector.trans_data_filter import FilterShape, filter_from_fractal_z_task
+from ascend_sim.runtime import Task
+
+pytestmark = pytest.mark.fast
+
+CHIP = load_chip("ascend910b3")
+LAYOUT = BlockLayout.of(2, 16)
+TENSORS = Allocation(0, 1 << 20, "source", None), Allocation(1 << 20, 1 << 20, "target", None)
+MAP = FeatureShape(3, 40, 1, 300)
+KERNELS: dict[str, Callable[[ChipSpec], Task]] = {
+    "features": lambda chip: feature_to_c0_task(chip, *TENSORS, MAP, LAYOUT),
+    "features back": lambda chip: feature_from_c0_task(chip, *TENSORS, MAP, LAYOUT),
+    "more features": lambda chip: feature_to_c0_task(chip, *TENSORS, MAP._replace(d=2), LAYOUT),
+    "filters": lambda chip: filter_from_fractal_z_task(chip, *TENSORS, FilterShape(48, 20, 1, 9, 1), LAYOUT),
+    "cast": lambda chip: cast_task(chip, *TENSORS, 100_000, "float16", "float32"),
+    "another cast": lambda chip: cast_task(chip, *TENSORS, 100_000, "float32", "float16"),
+    "zeros": lambda chip: mem_set_task(chip, TENSORS[1], 70_000),
+    "ones": lambda chip: mem_set_task(chip, TENSORS[1], 70_000, value=1.0),
+    "zeros too early": lambda chip: mem_set_task(chip, TENSORS[1], 70_000, disarm=("zeros ready",)),
+}
+
+
+def written(make: Callable[[ChipSpec], Task], chip: ChipSpec) -> list[tuple[object, ...]]:
+    """Of every block the instructions and the rows with their addresses."""
+    task = make(chip)
+    programs = [program for block in range(task.block_dim) for program in task.build(block)]
+    return [([str(row) for row in program], program.rows[:, 1:].tolist(), program.tiles) for program in programs]
+
+
+def test_launches_of_one_shape_have_one_table_in_a_thread() -> None:
+    def first_block() -> Program:
+        return KERNELS["features"](CHIP).build(0)[0]
+
+    first, second = first_block(), first_block()
+    assert first.table is second.table
+    np.testing.assert_array_equal(first.rows, second.rows)
+    with ThreadPoolExecutor(1) as elsewhere:
+        assert elsewhere.submit(first_block).result().table is not first.table
+
+
+def test_loops_asked_for_long_ago_are_given_up() -> None:
+    made: list[int] = []
+
+    @known_loop
+    def loop(number: int) -> Loop:
+        made.append(number)
+        return Loop(1, lambda block: [], lambda k, pieces: None)
+
+    for number in [*range(100), 99, 0]:
+        loop(number)
+    assert made == [*range(100), 0]
+
+
+@pytest.mark.parametrize("chip", ["ascend910b3", "ascend310p3", "ascend910a"])
+def test_programs_are_those_of_a_thread_that_has_seen_none(chip: str) -> None:
+    """Kernels that differ in one thing each, one after the other and again, beside each alone in a thread of its own."""
+    on = load_chip(chip)
+    for _ in range(2):
+        for make in KERNELS.values():
+            with ThreadPoolExecutor(1) as alone:
+                assert written(make, on) == alone.submit(written, make, on).result()
