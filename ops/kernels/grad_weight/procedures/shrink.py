@@ -13,7 +13,6 @@ from ascend_sim.ops.kernels.grad_weight.fields import GradWeightTiling
 from ascend_sim.ops.problem.sizes import ceil_div, floor_to
 from ascend_sim.ops.problem.tiling_input import TilingInput
 
-
 _UNSIGNED = 1 << 64
 
 
