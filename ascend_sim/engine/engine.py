@@ -167,6 +167,8 @@ class Engine:
         """
         self.env = simpy.Environment(initial_time=self.device.clock)
         self._keep, self._on_program, watch = keep, on_program, watch or not keep
+        end = max((tensor.base + tensor.size for task in tasks for tensor in task.tensors), default=0)
+        self.device.l2.know(-(-end // self.chip.memory.l2_line_bytes))
         self._machine: Machine = new_machine(
             self.engine, self.env, self.chip, self.device.l2, self._shared_gm, keep, watch, self._last()
         )

@@ -31,9 +31,14 @@ class L2Cache:
 
     def _reach(self, line: int) -> None:
         """Remember lines up to `line`, and many more: the system gives memory to those alone that are asked for."""
-        stamps = np.zeros(max(line + 1, 8 * len(self._stamp)), np.int64)
-        stamps[: len(self._stamp)] = self._stamp
-        self._stamp = stamps
+        self.know(max(line + 1, 8 * len(self._stamp)))
+
+    def know(self, reach: int) -> None:
+        """Remember lines below `reach`; who says so before the first of them is asked for saves moving what is known."""
+        if reach > len(self._stamp):
+            stamps = np.zeros(reach, np.int64)
+            stamps[: len(self._stamp)] = self._stamp
+            self._stamp = stamps
 
     def _allocate(self, lines: Lines, count: int, dirty: bool) -> int:
         """Give `count` absent lines a place; returns how many dirty lines had to leave."""

@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from machine import CHIP, changed
+from machine import CHIP, changed, program, task_of
 from naive_memory import Cache, Move, begin, bytes_of
 from sampling import sampled
 
 from ascend_sim.engine.device import Device
+from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.l2 import L2Cache
 from ascend_sim.engine.lines import footprint
+from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.memory.gm import gm_operand
 from ascend_sim.memory.regions import Region
 
 NONE = np.empty(0, np.int64)
@@ -38,6 +41,28 @@ def test_cold_then_hit() -> None:
     assert read(l2, 1, 2) == (2, 0)
     assert read(l2, 1, 2, 3) == (1, 0)
     assert l2.resident(lines(0, 1, 2, 3)).tolist() == [False, True, True, True]
+
+
+def test_to_know_more_lines_changes_nothing_of_those_that_are_known() -> None:
+    l2 = L2Cache(4)
+    write(l2, 1, 1000)
+    l2.know(5000)
+    l2.know(10)
+    assert l2.resident(lines(0, 1, 1000, 4999, 100_000)).tolist() == [False, True, True, False, False]
+    assert read(l2, 4999, 1000) == (1, 0)
+
+
+@pytest.mark.usefixtures("each_engine")
+def test_a_run_need_not_learn_how_far_its_tensors_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is known of lines has its place before the first of them is asked for, up to the last one of the last tensor."""
+
+    def write(k: KernelBuilder) -> None:
+        k.data_copy("GM", "UB", 0, gm_operand(1, 0), 65536)
+
+    device = Device(CHIP, with_values=False)
+    tensors = [device.allocate(size, name) for size, name in ((1 << 24, "far"), (65536, "behind"))]
+    monkeypatch.setattr(L2Cache, "_reach", lambda *_: pytest.fail("the lines are moved"))
+    assert Engine(device).run([task_of([[program(CHIP, "AIV", write, [1 << 24, 65536])]], tensors)]).finish
 
 
 def test_first_in_first_out_whatever_was_used_last() -> None:

@@ -13,7 +13,7 @@ typedef struct {
     Item *items;
     i64 count, room;
 } Items;
-enum { NEAR_BITS = 6 };
+enum { NEAR_BITS = 10 }; /* a long sum in L1 has some hundred places that are asked for in turn */
 typedef struct {
     Piece *pieces;
     i64 piece_count, piece_room, area;
