@@ -22,11 +22,12 @@ typedef struct {
 } Event;
 
 /* The distinct instructions of a task; shape_of[i][phase] is the number of a shape, or NO_SHAPE. */
-enum { NO_SHAPE = -1, ASKED = -2 };
+enum { NO_SHAPE = -1 };
 typedef struct Table {
     struct Table *next;
     CoreNumbers numbers;
     Instruction *instructions;
+    Way *accesses; /* of transfers */
     int32_t **shape_of;
     Touched *touched;
     void **blocks; /* what `touched` points into */

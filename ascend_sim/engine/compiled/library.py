@@ -32,7 +32,6 @@ __all__ = [
     "GmNumbers",
     "Handle",
     "Program",
-    "ShapeNumbers",
     "byref",
     "checked",
     "load",
@@ -42,6 +41,7 @@ FINISHED, RAISES, PASSES_BY, WAITS = range(4)
 SETTLED, SPOKEN, AGAIN, UNFINISHED = range(4)
 NO_MEMORY, CLOCK_OVERFLOW, BAD_ROW, BAD_SHAPE = -1, -2, -3, -4
 
+WAY = np.dtype([(name, np.int64) for name in ("direction", "port", "special")])
 INSTRUCTION = np.dtype(
     [(name, np.int64) for name in ("kind", "pipe", "first", "stream", "latency", "other", "operand", "extent")]
 )
@@ -66,12 +66,6 @@ class GmNumbers(ctypes.Structure):
     _fields_ = _numbers("shared", "line", "l2_read", "l2_write", "hbm", "miss_latency", "same_line")
 
 
-class ShapeNumbers(ctypes.Structure):
-    """`ShapeNumbers` of traffic.h."""
-
-    _fields_ = _numbers("direction", "port", "touched", "count", "specials", "port_cycles")
-
-
 class Program(ctypes.Structure):
     """`Program` of program.h."""
 
@@ -88,7 +82,13 @@ class Event(ctypes.Structure):
     _fields_ = _numbers("what", "core", "pipe", "instruction", "time")
 
 
-_SIZES = INSTRUCTION.itemsize << 30 | ctypes.sizeof(Program) << 20 | LAID * 8 << 10 | ctypes.sizeof(Event)
+_SIZES = (
+    WAY.itemsize << 40
+    | INSTRUCTION.itemsize << 30
+    | ctypes.sizeof(Program) << 20
+    | LAID * 8 << 10
+    | ctypes.sizeof(Event)
+)
 """As `machine_sizes` says it: of what Python fills and C reads."""
 
 _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
@@ -104,11 +104,8 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "machine_run": (c_int64, [c_void_p, c_int64]),
     "machine_go_on": (c_int64, [c_void_p]),
     "table_new": (c_void_p, [c_void_p, POINTER(CoreNumbers)]),
-    "table_extend": (c_int64, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int64]),
-    "table_add_shape": (c_int64, [c_void_p, c_void_p, c_int64, c_int64, POINTER(ShapeNumbers), c_void_p, c_void_p]),
-    "program_survey": (
-        c_int64, [c_void_p, c_void_p, POINTER(Program), POINTER(c_int64), c_void_p, c_int64, POINTER(c_int64)],
-    ),
+    "table_extend": (c_int64, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int64]),
+    "program_survey": (c_int64, [c_void_p, c_void_p, POINTER(Program), POINTER(c_int64), POINTER(c_int64)]),
     "core_begin": (c_int64, [c_void_p, c_void_p, POINTER(Program), POINTER(c_void_p)]),
     "core_pass": (c_int64, [c_void_p, c_void_p, c_int64, c_int64]),
     "core_flag_overflow": (c_int64, [c_void_p]),

@@ -23,6 +23,7 @@
 #include "memory.h"
 #include "program.h"
 #include "rows.h"
+#include "shapes.h"
 #include "traffic.h"
 #include "watch.h"
 
@@ -46,12 +47,13 @@ typedef struct {
     Cores cores;
     Table *tables;
     Rows surveyed; /* open while a survey is not at its end */
+    Parts parts;
     i64 table_count, hazard_limit, watch_batch;
 } Machine;
 
 /* How large what Python fills is here: a library of older sources says otherwise, or nothing. */
 EXPORT i64 machine_sizes(void) {
-    return (i64)(sizeof(Instruction) << 30 | sizeof(Program) << 20 | sizeof(Stamp) << 10 | sizeof(Event));
+    return (i64)(sizeof(Way) << 40 | sizeof(Instruction) << 30 | sizeof(Program) << 20 | sizeof(Stamp) << 10 | sizeof(Event));
 }
 
 /* The oldest thing not yet heard of; 0 when there is none. */
@@ -108,19 +110,17 @@ EXPORT void machine_free(Machine *machine) {
         machine->tables = table->next;
         for (i64 i = 0; i < table->count; i++) free(table->shape_of[i]);
         for (i64 i = 0; i < table->block_count; i++) free(table->blocks[i]);
-        for (i64 i = 0; i < table->shape_count; i++) {
-            free(table->shapes[i]->runs);
-            free(table->shapes[i]->special);
-            free(table->shapes[i]);
-        }
+        for (i64 i = 0; i < table->shape_count; i++) free_shape(table->shapes[i]);
         free(table->shapes);
         free(table->blocks);
         free(table->touched);
         free(table->shape_of);
+        free(table->accesses);
         free(table->instructions);
         free(table);
     }
     rows_close(&machine->surveyed);
+    free(machine->parts.parts);
     free_traffic(&machine->traffic);
     free(machine->cores.events);
     gm_watch_free(machine->cores.gm_watch);
@@ -153,12 +153,13 @@ EXPORT Table *table_new(Machine *machine, const CoreNumbers *numbers) {
 }
 
 /* The table has `count` instructions more, of which the i-th touches `touches` from first[i] to first[i + 1], and `flags` flags
- * in all. */
+ * in all; `accesses` say of transfers how they go. */
 EXPORT i64 table_extend(
-    Machine *machine, Table *table, const Instruction *more, const i64 *first, const Touch *touches, i64 count, i64 flags
+    Machine *machine, Table *table, const Instruction *more, const Way *accesses, const i64 *first, const Touch *touches,
+    i64 count, i64 flags
 ) {
     MAY_FAIL(machine);
-    i64 room = table->count, same = table->count, too = table->count, blocks = table->block_count;
+    i64 room = table->count, same = table->count, too = table->count, also = table->count, blocks = table->block_count;
     table->blocks = grow(&machine->way_out, table->blocks, &blocks, table->block_count + 1, sizeof(void *));
     Touch *copy = zeros(&machine->way_out, first[count], sizeof(Touch));
     memcpy(copy, touches, (size_t)first[count] * sizeof(Touch));
@@ -167,6 +168,7 @@ EXPORT i64 table_extend(
     for (Core *core = machine->cores.first; core; core = core->next)
         if (core->watch && core->table == table) watch_know(core->watch, table->touched);
     table->instructions = grow(&machine->way_out, table->instructions, &room, table->count + count, sizeof(Instruction));
+    table->accesses = grow(&machine->way_out, table->accesses, &also, table->count + count, sizeof(Way));
     table->shape_of = grow(&machine->way_out, table->shape_of, &same, table->count + count, sizeof(int32_t *));
     for (i64 i = 0; i < count; i++) {
         const Instruction *one = &more[i];
@@ -174,6 +176,7 @@ EXPORT i64 table_extend(
         int scalar = one->pipe == S && one->kind >= SCALAR && one->kind <= BARRIER_ALL;
         if (!on_a_pipe && !scalar) fail(&machine->way_out, BAD_ROW);
         table->instructions[table->count] = *one;
+        table->accesses[table->count] = accesses[i];
         table->touched[table->count] = (Touched){copy + first[i], first[i + 1] - first[i]};
         table->shape_of[table->count++] = NULL;
     }
@@ -181,41 +184,28 @@ EXPORT i64 table_extend(
     return 0;
 }
 
-/* The shape of an instruction's access at one phase: its `lines`, in order; `special` are positions among them. */
-EXPORT i64 table_add_shape(
-    Machine *machine, Table *table, i64 instruction, i64 phase, const ShapeNumbers *numbers, const i64 *lines,
-    const i64 *special
-) {
-    MAY_FAIL(machine);
-    const i64 count = numbers->count, last = (phase + table->instructions[instruction].extent - 1) / table->numbers.line;
-    if (lines[0] < 0 || lines[count - 1] > last) fail(&machine->way_out, BAD_SHAPE);
+/* The shape of an instruction's access at one phase. */
+static void add_shape(Machine *machine, Table *table, i64 instruction, i64 phase) {
+    const Touched *touched = &table->touched[instruction];
+    const Touch *touch = touched->touches, *behind = touch + touched->count;
+    while (touch < behind && touch->space != GM) touch++;
+    if (touch == behind || table->accesses[instruction].port <= 0) fail(&machine->way_out, BAD_SHAPE);
     table->shapes = grow(&machine->way_out, table->shapes, &table->shape_room, table->shape_count + 1, sizeof(Shape *));
     Shape *shape = zeros(&machine->way_out, 1, sizeof *shape);
     table->shapes[table->shape_count++] = shape;
-    shape->n = *numbers;
-    for (i64 i = 0; i < count; i++) shape->run_count += !i || lines[i] != lines[i - 1] + 1;
-    shape->runs = zeros(&machine->way_out, shape->run_count, sizeof(Run));
-    Run *run = shape->runs - 1;
-    for (i64 i = 0; i < count; i++) {
-        if (!i || lines[i] != lines[i - 1] + 1) (++run)->low = lines[i];
-        run->end = lines[i] + 1;
-    }
-    shape->special = zeros(&machine->way_out, numbers->specials, sizeof(i64));
-    for (i64 i = 0; i < numbers->specials; i++) shape->special[i] = lines[special[i]];
+    set_shape(
+        &machine->way_out, &machine->parts, shape, touch, &table->accesses[instruction], phase, table->numbers.line
+    );
     table->shape_of[instruction][phase] = (int32_t)(table->shape_count - 1);
-    return 0;
 }
 
-/* What a program needs before it can begin: the shapes that nobody asked for yet as pairs (instruction, phase), and how many
- * lines the L2 has to know. Returns how many pairs; the next call goes on behind them, at row `*at`, which is the first one at
- * first. */
-EXPORT i64 program_survey(
-    Machine *machine, Table *table, const Program *program, i64 *at, i64 *asked, i64 room, i64 *reach
-) {
+/* What a program needs before it can begin: the shapes of its transfers that are not known yet, and how many lines the L2 has to
+ * know (`reach`). The next call goes on at row `*at`, which is the first one at first. */
+EXPORT i64 program_survey(Machine *machine, Table *table, const Program *program, i64 *at, i64 *reach) {
     MAY_FAIL(machine);
     const i64 line = table->numbers.line, left = program->count - *at, slice = (i64)SLICE << PIECE_SHIFT;
     const i64 end = *at + (left < slice ? left : slice);
-    i64 found = 0, row = *at;
+    i64 row = *at;
     if (!row) rows_close(&machine->surveyed);
     if (!row && !rows_open(&machine->surveyed, program)) fail(&machine->way_out, NO_MEMORY);
     for (; row < end; row++) {
@@ -234,16 +224,11 @@ EXPORT i64 program_survey(
             *shapes = zeros(&machine->way_out, line, sizeof(int32_t));
             for (i64 i = 0; i < line; i++) (*shapes)[i] = NO_SHAPE;
         }
-        if ((*shapes)[phase] != NO_SHAPE) continue;
-        if (found == room) break; /* the caller asks again */
-        (*shapes)[phase] = ASKED;
-        asked[2 * found] = columns[0];
-        asked[2 * found + 1] = phase;
-        found++;
+        if ((*shapes)[phase] == NO_SHAPE) add_shape(machine, table, columns[0], phase);
     }
     *at = row;
     if (row == program->count) rows_close(&machine->surveyed);
-    return found;
+    return 0;
 }
 
 /* -- running ---------------------------------------------------------------------------------------------------------- */

@@ -34,8 +34,6 @@ from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.kernel.stamp import address_of
 
 _NEVER = 1 << 62
-_ASKED = 1024
-"""Footprints that one survey of a program asks for; further ones take another survey."""
 _AT_ONCE = 1 << 21
 """Numbers of columns that are taken from the system together."""
 _BATCH = 2048
@@ -78,8 +76,6 @@ class CompiledMachine:
         self._lent: tuple[NDArray[Any], ...] = ()
         self._room = np.empty(0, np.int64)
         self._bases: tuple[Sequence[int], NDArray[np.int64], int] = (), np.empty(0, np.int64), 0
-        self._asked = np.empty((_ASKED, 2), np.int64)
-        self._asked_at = address_of(self._asked)
         self.reader = Reader()
         self._event = c.Event()
         self._timer = -1
@@ -167,11 +163,10 @@ class CompiledMachine:
     def _survey(self, core: CompiledCore) -> None:
         """Let the machine know the shapes of all transfers, and lines as far as they reach."""
         table, at, reach = core.table, c_int64(0), c_int64(0)
-        arguments = table.handle, core.c_program, c.byref(at), self._asked_at, _ASKED, c.byref(reach)
         while at.value < len(core.program):
-            count = self._c.checked(self.lib.program_survey(self._c.pointer, *arguments))
-            for instruction, phase in self._asked[:count].tolist():
-                table.add_shape(instruction, phase)
+            self._c.checked(
+                self.lib.program_survey(self._c.pointer, table.handle, core.c_program, c.byref(at), c.byref(reach))
+            )
         if reach.value > len(self._lent[0]):
             self._lend_l2(reach.value)
 

@@ -1,4 +1,4 @@
-"""An instruction table as the compiled machine wants it: numbers of the instructions, footprints of their accesses."""
+"""An instruction table as the compiled machine wants it: numbers of the instructions, and how their transfers go."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 from ascend_sim.chip import ChipSpec
 from ascend_sim.chip.headroom import LEAST_RATE, MOST_RATE
 from ascend_sim.engine.compiled import library as c
-from ascend_sim.engine.lines import footprint
-from ascend_sim.engine.traffic import FRACTION, scaled
+from ascend_sim.engine.traffic import scaled
 from ascend_sim.errors import SimError
 from ascend_sim.isa.base import BARRIER_ALL, PIPE_INDEX, PIPES, TRANSFER
 from ascend_sim.isa.sync import CrossCoreWaitFlag, ScalarWait, SetFlag, WaitFlag
@@ -18,7 +17,7 @@ from ascend_sim.kernel.program import OPERAND_COLUMN, InstructionTable
 from ascend_sim.kernel.stamp import address_of
 
 _DIRECTIONS = {"read": 0, "write": 1, "atomic": 2}
-_NO_LINES = np.zeros(1, np.int64)
+_NOTHING, _ALL_LINES, _TAILS, _PARTIAL = range(4)
 _MOST_BYTES = 1 << 44
 """Of one transfer, lines touched in part counted whole: its 2**-16 bytes stay below 2**60."""
 
@@ -59,7 +58,7 @@ class Table:
         count = len(table.instructions) - known
         if not count:
             return
-        rows = np.zeros(count, c.INSTRUCTION)
+        rows, accesses = np.zeros(count, c.INSTRUCTION), np.zeros(count, c.WAY)
         work = table.column("work")[known:]
         rows["kind"], rows["pipe"] = table.kinds[known:], table.pipes[known:]
         rows["first"] = work + table.column("head_first")[known:]
@@ -81,6 +80,7 @@ class Table:
                 assert access is not None
                 rows["operand"][i] = OPERAND_COLUMN[access.region.operand]
                 rows["extent"][i] = access.region.extent
+                accesses[i] = self._access(known + i)
         self._known += count
         machine, (first, touches) = self._machine, table.touches.behind(known)
         machine.checked(
@@ -88,6 +88,7 @@ class Table:
                 machine.pointer,
                 self.handle,
                 address_of(rows),
+                address_of(accesses),
                 address_of(first),
                 address_of(touches),
                 count,
@@ -101,47 +102,29 @@ class Table:
             self.flags.append(key)
         return self._numbers[key]
 
-    def add_shape(self, instruction: int, phase: int) -> None:
-        """Tell the machine which lines an instruction touches at an address `phase` bytes into a line."""
+    def _access(self, instruction: int) -> tuple[int, int, int]:
+        """How a transfer goes: its direction, the speed of its port, and which of its lines are special to the L2.
+
+        Of a read those that go past it, all or where a row ends; of a write those not covered whole.
+        """
         access = self.table.accesses[instruction]
         assert access is not None
-        machine, line = self._machine, self._line
-        shape = footprint(access.region, phase, line)
-        count, port = len(shape.lines), scaled(access.rate)
+        name, region = self.table.instructions[instruction].name, access.region.simplified()
         if not LEAST_RATE <= access.rate < MOST_RATE:
             raise SimError(
-                f"{self.table.instructions[instruction].name} moves {access.rate:g} bytes per cycle; an engine counts from "
-                f"2**-16 to below 2**30 (chip file, paths)"
+                f"{name} moves {access.rate:g} bytes per cycle; an engine counts from 2**-16 to below 2**30 (chip file, paths)"
             )
-        if shape.touched * line >= _MOST_BYTES:
+        lines = region.rows * region.planes * ((region.row_bytes - 2) // self._line + 2)
+        if lines * self._line >= _MOST_BYTES:
             raise SimError(
-                f"{self.table.instructions[instruction].name} moves {shape.touched * line} bytes in whole lines; "
-                f"the compiled engine counts to {_MOST_BYTES - 1}"
+                f"{name} moves up to {lines * self._line} bytes in whole lines; the compiled engine counts to "
+                f"{_MOST_BYTES - 1}"
             )
-        special = _NO_LINES[:0]
+        special = _NOTHING
         if access.direction == "read" and not access.kept:
-            special = np.arange(count)
+            special = _ALL_LINES
         elif access.direction == "read" and self._refetch_tail:
-            special = shape.tails
+            special = _TAILS
         elif access.direction == "write":
-            special = shape.partial
-        numbers = c.ShapeNumbers(
-            _DIRECTIONS[access.direction],
-            port,
-            shape.touched,
-            count,
-            len(special),
-            -(-(shape.touched * line << FRACTION) // port),
-        )
-        lines, special = np.ascontiguousarray(shape.lines, np.int64), np.ascontiguousarray(special, np.int64)
-        machine.checked(
-            machine.lib.table_add_shape(
-                machine.pointer,
-                self.handle,
-                instruction,
-                phase,
-                c.byref(numbers),
-                address_of(lines),
-                address_of(special),
-            )
-        )
+            special = _PARTIAL
+        return _DIRECTIONS[access.direction], scaled(access.rate), special

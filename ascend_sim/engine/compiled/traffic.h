@@ -22,6 +22,12 @@ typedef struct {
     i64 port_cycles; /* how long it takes alone */
 } ShapeNumbers;
 
+/* How an instruction's bytes in GM go: to their lines there is what is `special`. */
+typedef struct {
+    i64 direction, port, special;
+} Way;
+enum special { NOTHING, ALL_LINES, TAILS, PARTIAL };
+
 typedef struct Core Core;
 typedef struct Transfer Transfer;
 
