@@ -22,6 +22,7 @@ from ascend_sim.engine.engine import Engine
 from ascend_sim.engine.task import Task
 from ascend_sim.errors import CycleLimitError, SimError
 from ascend_sim.kernel.builder import KernelBuilder
+from ascend_sim.kernel.operands import CopyLoop
 from ascend_sim.kernel.program import InstructionTable, Program
 from ascend_sim.memory.gm import gm_operand
 
@@ -249,6 +250,37 @@ def test_lines_in_blocks(lines: int) -> None:
     memory = {"l2_bytes": 512 * lines, "same_line_read_ratio": 3.0, "hbm_latency": 3000, "partial_line_refetch": True}
     chip = changed(quiet(CHIP), memory=memory, cores={"aic": 3, "aiv": 6})
     assert_both_equal(chip, [[program(chip, "AIV", write, [size], block=b)] for b in range(9)], [size])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_lines_of_regions_of_any_shape(seed: int) -> None:
+    """Rows shorter and longer than a line that share lines, stand between those of other planes, and begin anywhere."""
+    size, random = 1 << 20, Random(seed)
+
+    def write(k: Any) -> None:
+        # Halves of lines, which two planes cover together.
+        k.data_copy_planes("UB", "GM", gm_operand(0, 0), 0, 256, CopyLoop(4, 2048, 512), CopyLoop(2, 8192, 256))
+        for _ in range(60):
+            row, rows, planes = (
+                random.choice([4, 100, 500, 512, 516, 700, 1100, 2048]),
+                random.randint(1, 5),
+                random.randint(1, 4),
+            )
+            step = random.choice([row, row + 4, row + 300, 512 * (row // 512 + 1), 3000])
+            apart = random.choice([step * rows, step * rows + 100, row + 4 * random.randrange(200), 8000])
+            place = gm_operand(0, random.choice([0, 4, 100, 508, 4 * random.randrange(5000)]))
+            in_ub = CopyLoop(rows, 2048, step), CopyLoop(planes, 5 * 2048, apart)
+            if random.randrange(3):
+                there = [CopyLoop(one.times, one.dst_stride, one.src_stride) for one in in_ub]
+                k.data_copy_planes("GM", "UB", 0, place, row, *there)
+            elif apart >= step * rows:
+                k.data_copy_planes("UB", "GM", place, 0, row, *in_ub)
+            if not random.randrange(4):
+                k.pipe_barrier("ALL")
+
+    memory = {"l2_bytes": 512 * 40, "hbm_latency": 3000, "partial_line_refetch": bool(seed % 2)}
+    chip = changed(quiet(CHIP), memory=memory, cores={"aic": 2, "aiv": 4})
+    assert_both_equal(chip, [[program(chip, "AIV", write, [size], block=b)] for b in range(3)], [size])
 
 
 def test_flags_that_a_later_block_brings_are_none_of_an_earlier_one() -> None:
