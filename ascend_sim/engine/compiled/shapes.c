@@ -8,8 +8,8 @@ static int by_line(const void *left, const void *right) {
     return (a->line > b->line) - (a->line < b->line);
 }
 
-/* Every row's part of every line that it meets, by line; how many there are. A tail is where a row that is as long as a line, and
- * so begins in another one, ends inside one. */
+/* Every row's part of every line that it meets, by line; how many there are. A tail is where a row that is as long as a line,
+ * and so begins in another one, ends inside one. */
 static i64 collect(WayOut *way_out, Parts *parts, const Touch *touch, i64 phase, i64 line) {
     i64 count = 0, sorted = 1;
     for (i64 plane = 0; plane < touch->planes; plane++)
