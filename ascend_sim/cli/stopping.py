@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from types import FrameType
-from typing import NoReturn
 
 from ascend_sim.errors import MemoryLimitError, SimError
 from ascend_sim.host import beyond, held_memory, memory_limit
@@ -19,15 +18,21 @@ if hasattr(signal, "SIGHUP"):
     _WORDS[signal.SIGHUP] = "stopped: its terminal is gone"
 
 
+_IMPORTS = "<frozen importlib._bootstrap>"
+"""Where Python imports, as its frames say it."""
+_AGAIN_SECONDS, _LONGEST_IMPORT = 0.01, 2.0
+"""A signal that comes during an import is looked at again, for so long: a module of the user's may never end."""
+
 _last = signal.SIGINT
 _told = False
 _too_much: list[str] = []
+_waits_until = 0.0
 
 
 def listen() -> None:
     """From here on signals end the command as Ctrl-C does, and so does more memory than the limit. For the main thread."""
     for number in _WORDS:
-        if number != signal.SIGINT:
+        if signal.getsignal(number) != signal.SIG_IGN:  # that is how nohup starts a command
             signal.signal(number, _stop)
     threading.Thread(target=_watch_memory, daemon=True).start()
 
@@ -45,12 +50,26 @@ def end_of_start(code: object) -> object:
     return tell() if code == 128 + int(signal.SIGINT) and not _told else code
 
 
-def _stop(number: int, frame: FrameType | None) -> NoReturn:
-    global _last
+def _stop(number: int, frame: FrameType | None) -> None:
+    """End the command; behind an import that is going on, as not every library lets through what is raised there."""
+    global _last, _waits_until
+    if hasattr(signal, "setitimer") and _is_import(frame):
+        now = time.monotonic()
+        _waits_until = _waits_until or now + _LONGEST_IMPORT
+        if now < _waits_until:
+            signal.signal(signal.SIGALRM, lambda _, later: _stop(number, later))
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
+            return
     if _too_much:
         raise MemoryLimitError(_too_much.pop())
     _last = signal.Signals(number)
     raise KeyboardInterrupt
+
+
+def _is_import(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code.co_filename != _IMPORTS:
+        frame = frame.f_back
+    return frame is not None
 
 
 def _watch_memory() -> None:

@@ -224,3 +224,52 @@ cli.main()
     )
     done = subprocess.run([sys.executable, "-m", "interrupted"], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (143, "ascend-sim: stopped by SIGTERM\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("then", ["pass", "while True: time.sleep(1)"])
+def test_a_signal_while_a_library_is_imported(tmp_path: Path, number: signal.Signals, then: str) -> None:
+    """Some make an error of their own of what is raised in them; the import is over first, if it ever is."""
+    (tmp_path / "library.py").write_text(
+        f"""
+import os, time
+try:
+    os.kill(os.getpid(), {int(number)})
+except BaseException:
+    raise ImportError("a part of the library is missing")
+{then}
+"""
+    )
+    (tmp_path / "interrupted.py").write_text(
+        """
+import sys, time
+from ascend_sim import cli
+def imports(options):
+    import library
+    time.sleep(60)
+sys.modules["ascend_sim.cli.app"]._without_types = imports
+sys.argv = ["ascend-sim", "cases"]
+cli.main()
+"""
+    )
+    heard = f"import signal, runpy; signal.signal({int(signal.SIGINT)}, signal.default_int_handler)"
+    code = f"{heard}; runpy.run_module('interrupted')"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
+    words = {signal.SIGINT: "interrupted (Ctrl-C)", signal.SIGTERM: "stopped by SIGTERM"}
+    assert (done.returncode, done.stderr) == (128 + number, f"ascend-sim: {words[number]}\n")
+
+
+def test_a_command_that_is_to_survive_its_terminal_does(tmp_path: Path) -> None:
+    """As nohup starts it: deaf to SIGHUP."""
+    (tmp_path / "alone.py").write_text(
+        """
+import os, signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+from ascend_sim import cli
+sys.modules["ascend_sim.cli.app"]._without_types = lambda options: os.kill(os.getpid(), signal.SIGHUP) or options
+sys.argv = ["ascend-sim", "cases"]
+cli.main()
+"""
+    )
+    done = subprocess.run([sys.executable, "alone.py"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, done.stderr) == (0, "") and "document_example_2d" in done.stdout
